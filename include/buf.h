@@ -1,0 +1,48 @@
+/* buf.h: a growing byte buffer, a shared immutable one, and JSON text written straight into them.
+ * Out of memory ends the process: nothing is half done then, the store has it all. */
+#ifndef HCPD_BUF_H
+#define HCPD_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf {
+	char *data;                     /* not NUL-terminated; see buf_text */
+	size_t size, room;
+};
+
+void buf_reserve(struct buf *b, size_t more);
+void buf_add(struct buf *b, const void *data, size_t size);
+void buf_add_text(struct buf *b, const char *text);
+void buf_add_int(struct buf *b, int64_t value);
+void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A JSON string with its quotes: minimal escapes, lower-case hex; bytes that are not UTF-8 become U+FFFD. */
+void buf_add_json(struct buf *b, const char *text, size_t size);
+/* Drops the first `size` bytes. */
+void buf_drop(struct buf *b, size_t size);
+/* NUL-terminated view, until the next change. */
+const char *buf_text(struct buf *b);
+void buf_clear(struct buf *b);          /* keeps the memory */
+void buf_fini(struct buf *b);
+
+/* Immutable bytes with many readers in one thread: an event's body is made once and shared by the
+ * batch, the outbox and the bus. */
+struct blob {
+	uint32_t refs, size;
+	char data[];
+};
+
+struct blob *blob_new(const void *data, size_t size);   /* one reference, the caller's */
+struct blob *blob_ref(struct blob *b);
+void blob_unref(struct blob *b);                        /* NULL is fine */
+
+/* malloc and friends that do not return NULL. */
+void *xmalloc(size_t size);
+void *xcalloc(size_t count, size_t size);
+void *xrealloc(void *old, size_t size);
+char *xstrdup(const char *text);
+char *xstrndup(const char *text, size_t size);
+
+#endif

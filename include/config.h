@@ -1,0 +1,90 @@
+/* config.h: the INI file as a struct. One table of keys in config.c says type, default and range. */
+#ifndef HCPD_CONFIG_H
+#define HCPD_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "log.h"
+
+enum queue_type { QUEUE_CLASSIC, QUEUE_QUORUM };
+enum store_on_error { STORE_RETRY, STORE_EXIT };
+enum sasl { SASL_PLAIN, SASL_EXTERNAL };
+enum protocol { PROTOCOL_HCP, PROTOCOL_TEXT };
+enum recovery { RECOVERY_RESUME, RECOVERY_RESTART, RECOVERY_FAIL };
+enum keep_workdir { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
+enum risk { R_NONE, R1, R2, R3, R4, R5 };
+
+struct config_amqp {
+	char *url;                      /* as written, for messages; the password is never printed */
+	char *host, *vhost, *user, *password;
+	int port;
+	bool tls;                       /* amqps:// */
+	enum sasl sasl;
+	char *ca_file, *cert_file, *key_file;   /* NULL where not given */
+	bool verify;                    /* certificate and host name; on by default */
+	int heartbeat_s;                /* 1 to 3600 */
+	enum queue_type queue_type;
+	int64_t reconnect_max_us;
+	int prefetch;                   /* commands taken and not yet committed */
+	int window_messages;            /* published and not yet confirmed ... */
+	int64_t window_bytes;           /* ... and their bodies */
+};
+
+struct config_capability {
+	char *name;
+	char *declaration;              /* path, absolute */
+	char **command;                 /* NULL-terminated words */
+	enum protocol protocol;
+	enum recovery recovery;
+	int reuse;                      /* 1: a process a session */
+	char **env;                     /* NULL-terminated NAME=value; env, pass_env and env_file resolved */
+	enum keep_workdir keep_workdir;
+	int line;                       /* of its section, for messages */
+};
+
+struct config_caller {
+	char *name;                     /* "*" for any */
+	char **capabilities;            /* NULL-terminated; {"*", NULL} for all */
+	enum risk max_risk;
+	char *amqp_user;                /* NULL: identity not checked */
+	int line;
+};
+
+struct config {
+	char *path;
+	char *callee_id;
+	char *state_dir;
+	int max_sessions, max_pending;
+	int64_t stop_timeout_us, dedup_window_us;
+	enum log_level log_level;
+	char *cgroup;                   /* "auto", "off" or a directory */
+	struct config_amqp amqp;
+	enum store_on_error store_on_error;
+	int64_t max_duration_us, idle_timeout_us, abort_timeout_us, exit_grace_us;
+	int64_t max_outbox, max_outbox_total;           /* bytes unconfirmed: a session, all */
+	int64_t max_message, max_line, max_lines_total, max_checkpoint, max_text_output;
+	int max_depth;
+	struct config_capability *capabilities;
+	size_t capability_count;
+	struct config_caller *callers;
+	size_t caller_count;
+};
+
+/* Where the daemon's messages about a file go: one call an error or a warning, file and line first. */
+typedef void config_say_fn(void *ctx, bool is_error, const char *text);
+
+/* Reads and checks; reports every error through say(). NULL where there was an error. The declarations
+ * are read by capability_load, not here. */
+struct config *config_load(const char *path, config_say_fn *say, void *ctx);
+void config_free(struct config *c);
+/* The sections that fit, NULL where none does: the exact caller wins over "*". */
+const struct config_caller *config_find_caller(const struct config *c, const char *caller_id);
+const struct config_capability *config_find_capability(const struct config *c, const char *name);
+/* May this caller use it? */
+bool config_caller_may(const struct config_caller *caller, const char *capability);
+/* Prints "section key" lines, every key there is; scripts compare them with the sample and the manual. */
+void config_list_keys(void);
+
+#endif

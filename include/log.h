@@ -1,0 +1,36 @@
+/* log.h: one line a message, key=value, on stderr. Safe to call from every thread.
+ *
+ * Write what happened, then what we do now, then the keys:
+ *	log_warn("broker gone, reconnecting in=%dms host=%s", ms, host);
+ * Control characters are escaped on the way out, so input may be printed as it is.
+ * Under systemd (JOURNAL_STREAM set) a line starts with its priority prefix, <4> and so on, and
+ * has no time of its own. */
+#ifndef HCPD_LOG_H
+#define HCPD_LOG_H
+
+#include <stdint.h>
+
+enum log_level { LOG_LVL_ERROR, LOG_LVL_WARN, LOG_LVL_INFO, LOG_LVL_DEBUG };
+
+/* One per call site whose rate input can drive: at most `burst` lines a minute, then silence and
+ * one line that says how many were left out. */
+struct log_limit {
+	int64_t window_start_us;
+	unsigned said, left_out;
+};
+
+void log_set_level(enum log_level level);
+enum log_level log_get_level(void);
+/* "error", "warn", "info", "debug"; -1 for anything else. */
+int log_level_parse(const char *name);
+
+void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* May the call site speak? Counts what it may not. */
+_Bool log_may(struct log_limit *limit, unsigned burst);
+
+#define log_error(...) log_at(LOG_LVL_ERROR, __VA_ARGS__)
+#define log_warn(...)  log_at(LOG_LVL_WARN, __VA_ARGS__)
+#define log_info(...)  log_at(LOG_LVL_INFO, __VA_ARGS__)
+#define log_debug(...) log_at(LOG_LVL_DEBUG, __VA_ARGS__)
+
+#endif

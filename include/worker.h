@@ -1,0 +1,94 @@
+/* worker.h: processes of sessions: started, fed, read, signalled and reaped. Knows lines, not meaning.
+ *
+ * A worker is a main process and everything that descends from it. It is gone once the main process was
+ * reaped, no process of its tree is left, and its pipes are drained (a pipe that somebody else holds open
+ * is given up after a bound). Only the core's thread calls these; no function waits. */
+#ifndef HCPD_WORKER_H
+#define HCPD_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "id.h"
+#include "timer.h"
+
+struct ev_loop;
+struct workers;                         /* all of them */
+struct worker;
+
+enum worker_stream { WORKER_STDOUT, WORKER_STDERR };
+
+/* Called from the loop, never from inside a function of this header, so that a callback may call any of
+ * them but worker_free. */
+struct worker_ops {
+	/* A line without its newline (a last one without a newline counts). too_long: it was over
+	 * max_line and was thrown away; line holds its beginning, for the message. */
+	void (*on_line)(struct worker *w, enum worker_stream s, const char *line, size_t size, bool too_long);
+	void (*on_eof)(struct worker *w, enum worker_stream s);
+	/* The main process was reaped: a wait(2) status. Its children may live, its pipes may hold output. */
+	void (*on_exit)(struct worker *w, int status);
+	/* Gone, in the sense above. Last call; free it in the sweep. */
+	void (*on_gone)(struct worker *w);
+	/* SIGKILL was sent and something still lives after 10 s: an alarm, once. */
+	void (*on_stuck)(struct worker *w, int pid);
+};
+
+struct worker_spec {
+	char *const *argv;              /* argv[0] is searched in PATH where it has no slash */
+	char *const *env;               /* complete, NULL-terminated */
+	const char *workdir;
+	bool has_stdin;                 /* false: /dev/null */
+	const char *mark;               /* "HCP_SESSION_ID=..." : whoever has it in its environment is ours */
+	void *owner;
+};
+
+struct workers *workers_new(struct ev_loop *loop, struct timers *timers, const struct config *config,
+	const char *instance, const struct worker_ops *ops);
+void workers_free(struct workers *ws);
+/* Before recovery: kills every process with HCP_INSTANCE=instance in its environment, or in a cgroup
+ * of ours, and waits for their end (bounded; logs what would not die). Returns how many there were. */
+int workers_kill_leftovers(struct workers *ws);
+/* While held no pipe is read, no child reaped, no callback made. */
+void workers_hold(struct workers *ws, bool hold);
+/* Beginning of a turn: reading has a budget in bytes, so that a turn's batch stays bounded. */
+void workers_new_turn(struct workers *ws);
+/* From the loop's SIGCHLD watcher. */
+void workers_reap(struct workers *ws);
+/* Descriptors that a new worker needs are kept in reserve, so this says beforehand what would fail. */
+int worker_start(struct workers *ws, const struct worker_spec *spec, struct worker **out,
+	char *why, size_t why_size) __attribute__((warn_unused_result));
+
+void *worker_owner(const struct worker *w);
+void worker_set_owner(struct worker *w, void *owner);
+int worker_pid(const struct worker *w);
+/* Appends to what is written to its stdin as it takes it. Ignored once stdin is closed or broken. */
+void worker_write(struct worker *w, const void *data, size_t size);
+size_t worker_unwritten(const struct worker *w);
+void worker_close_stdin(struct worker *w);      /* after what is queued */
+bool worker_has_stdin(const struct worker *w);
+/* Back-pressure: leave the pipes unread. */
+void worker_pause_reading(struct worker *w, bool pause);
+/* The ladder: SIGTERM to the tree at term_at_us, SIGKILL at kill_at_us (boot clock; the past means now).
+ * Called again it only brings things forward. Once killed, it goes on killing until all are gone. */
+void worker_end(struct worker *w, int64_t term_at_us, int64_t kill_at_us);
+bool worker_is_ending(const struct worker *w);
+bool worker_has_exited(const struct worker *w);         /* the main process was reaped */
+/* Is the main process alive and the only one of its tree? Costs one small read in the common case. */
+bool worker_is_alone(struct worker *w);
+/* Only after on_gone. */
+void worker_free(struct worker *w);
+
+/* --- working directories --- */
+
+/* state_dir/work/SESSION, mode 0700, made unless there; task (may be NULL) goes to a file task.json in
+ * it. path gets the directory. 0, or -1 with errno. */
+int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size,
+	char *path, size_t path_size) __attribute__((warn_unused_result));
+/* Moves it aside at once and deletes it in slices by workdir_sweep, so that a large tree stalls nobody. */
+void workdir_remove(const char *state_dir, const char *session_id);
+/* Deletes at most `entries`; true while there is more to do. */
+bool workdir_sweep(const char *state_dir, int entries);
+
+#endif
