@@ -32,7 +32,8 @@ ITESTS := $(patsubst tests/integration/%.c,$(B)/tests/%,$(wildcard tests/integra
 IHARN := $(patsubst tests/integration/%.c,$(B)/tests/%.o,$(filter-out tests/integration/test_%.c,$(wildcard tests/integration/*.c)))
 BENCH := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))
 
-.PHONY: all check check-unit check-integration bench install clean format help tests programs
+.PHONY: all check check-unit check-integration check-scripts bench cover format install uninstall clean help \
+	tests programs FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -63,5 +64,81 @@ $(ITESTS): $(B)/tests/%: $(B)/tests/%.o $(IHARN) $(OBJ)
 	$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
 $(BENCH): $(B)/bench/%: $(B)/bench/%.o $(OBJ)
 	$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+
+# Another compiler or other flags make everything anew: no object is shared between kinds of build.
+FLAGS := $(CC) $(OURS) $(HARD) $(CPPFLAGS) $(CFLAGS) $(LINK) $(LDFLAGS)
+$(B)/.flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
+$(OBJ) $(B)/main.o $(B)/hcpctl.o $(UNIT:=.o) $(ITESTS:=.o) $(IHARN) $(BENCH:=.o): $(B)/.flags
+
+# Tests. The runner starts a private broker where one of the programs asks for it, and leaves nothing behind.
+check: check-unit check-integration check-scripts
+check-unit: $(UNIT)
+	scripts/run-tests $(if $(UNIT),-j 2) $(UNIT)
+check-integration: programs $(ITESTS)
+	scripts/run-tests $(ITESTS)
+check-scripts: programs
+	tests/scripts/run $(B)
+
+# Speed and size, as ratios to limits measured in the same run.
+bench: programs $(BENCH)
+	B=$(B) scripts/bench
+
+# Line coverage of src/ by all tests; build/cover is a tree of its own.
+cover:
+	$(MAKE) B=build/cover CFLAGS='-Og --coverage -fprofile-update=atomic' LDFLAGS=--coverage check-unit check-integration
+	gcov -n -o build/cover $(SRC) 2>/dev/null | awk -F"[:' %]+" '/^File .src/ { f = $$2 } \
+		/^Lines/ && f { printf "%6.2f%% of %5d  %s\n", $$3, $$5, f; f = "" }' | sort -n
+
+format:
+	clang-format -i $(wildcard src/*.c include/*.h tests/*/*.c tests/*/*.h)
+
+# Files that name /usr/local or /etc/hcpd get the paths of this installation.
+SUBST := sed -e 's,/usr/local,$(PREFIX),g' -e 's,/etc/hcpd,$(SYSCONFDIR)/hcpd,g'
+MAN   := $(wildcard docs/*.[1578])
+AGENTS := $(wildcard scripts/agents/*)
+ETC   := $(wildcard etc/hcpd.ini etc/capabilities.d/*)
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+
+install: programs
+	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hcpd/agents
+	install -m 755 $(B)/hcpd $(DESTDIR)$(PREFIX)/sbin/hcpd
+	install -m 755 $(B)/hcpctl $(DESTDIR)$(PREFIX)/bin/hcpctl
+	install -m 755 $(AGENTS) $(DESTDIR)$(PREFIX)/lib/hcpd/agents
+	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSUSERSDIR) $(DESTDIR)$(PREFIX)/share/doc/hcpd
+	$(SUBST) systemd/hcpd.service >$(DESTDIR)$(UNITDIR)/hcpd.service
+	install -m 644 systemd/hcpd.sysusers $(DESTDIR)$(SYSUSERSDIR)/hcpd.conf
+	install -m 644 systemd/hcpd-strict.conf $(DESTDIR)$(PREFIX)/share/doc/hcpd/hcpd-strict.conf
+	@# An administrator's files are never overwritten.
+	install -d $(DESTDIR)$(SYSCONFDIR)/hcpd/capabilities.d
+	for f in $(ETC:etc/%=%); do \
+		to=$(DESTDIR)$(SYSCONFDIR)/hcpd/$$f; \
+		if [ -e $$to ]; then echo "kept: $$to"; else $(SUBST) etc/$$f >$$to && chmod 644 $$to || exit 1; fi; \
+	done
+	for f in $(MAN); do \
+		dir=$(DESTDIR)$(PREFIX)/share/man/man$${f##*.}; \
+		install -d $$dir && $(SUBST) $$f >$$dir/$${f##*/} || exit 1; \
+	done
+
+# Leaves $(SYSCONFDIR)/hcpd and the state directory: they are the administrator's.
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/sbin/hcpd $(DESTDIR)$(PREFIX)/bin/hcpctl
+	rm -f $(DESTDIR)$(UNITDIR)/hcpd.service $(DESTDIR)$(SYSUSERSDIR)/hcpd.conf
+	rm -rf $(DESTDIR)$(PREFIX)/lib/hcpd $(DESTDIR)$(PREFIX)/share/doc/hcpd
+	rm -f $(foreach f,$(MAN),$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
+
+clean:
+	rm -rf build
+
+help:
+	@echo 'all                build/hcpd and build/hcpctl (SAN=address,undefined: in build/san; CC=clang: any time)'
+	@echo 'check              all tests: check-unit, check-integration (a private RabbitMQ), check-scripts'
+	@echo 'bench              speed and size, as ratios to limits measured beside them'
+	@echo 'cover              line coverage of the tests'
+	@echo 'format             clang-format over the tree'
+	@echo 'install uninstall  PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) DESTDIR=$(DESTDIR)'
+	@echo 'clean              removes build/'
 
 -include $(wildcard $(B)/*.d $(B)/tests/*.d $(B)/bench/*.d)

@@ -40,9 +40,11 @@ struct bus_out {
 
 enum bus_in_kind {
 	BUS_DELIVERY,                   /* a command; answer with bus_ack or bus_reject */
-	BUS_SETTLED,                    /* outs, in the order in which they were published */
+	BUS_SETTLED,                    /* outs, in the order in which they were published; the broker may settle a
+	                                 * later one earlier, in a list before */
 	BUS_PUB_UP,                     /* publishing may begin */
-	BUS_PUB_DOWN,                   /* code and text say why; what was under way came back as BUS_LOST before */
+	BUS_PUB_DOWN,                   /* code and text say why; outs: what was under way, as BUS_LOST. Once a loss,
+	                                 * and once where the first attempt fails; not for each attempt */
 	BUS_PUB_BLOCKED, BUS_PUB_UNBLOCKED,     /* the broker's alarm; nothing is lost */
 	BUS_SUB_UP,                     /* consuming */
 	BUS_SUB_DOWN,                   /* earlier deliveries come again: their tags are void */
@@ -67,18 +69,21 @@ struct bus_in {
 	char text[512];
 };
 
-struct bus_health {                     /* all ages in microseconds, -1: not applicable */
+struct bus_health {                     /* all ages in microseconds, -1: not up, so not applicable */
 	bool pub_up, sub_up, blocked;
 	int64_t pub_frame_age_us, sub_frame_age_us;     /* since something was received */
 	int64_t pub_progress_age_us, sub_progress_age_us;       /* since the thread last came round */
 	uint64_t reconnects;
 };
 
-/* wake() is called from the bus threads whenever bus_take has something new. */
+/* wake() is called whenever bus_take has something new, at most once until it is called: from the bus threads,
+ * and from bus_flush. It must not call back into the bus. The config is copied. */
 struct bus *bus_new(const struct config *config, void (*wake)(void *ctx), void *ctx);
 /* Starts both threads; they connect, declare, consume, and do it again after every loss. */
 int bus_start(struct bus *b) __attribute__((warn_unused_result));
-/* Everything that came in, oldest first; the caller owns the list. */
+/* Everything that came in, oldest first; the caller owns the list. What is published from here on is taken
+ * to know all of it: messages meant for a connection that is gone come back as BUS_LOST, so that they
+ * cannot overtake what was lost with it. */
 struct bus_in *bus_take(struct bus *b);
 void bus_in_free(struct bus_in *in);            /* one element */
 /* Hands over a list, in order. Nothing is sent before bus_flush. */

@@ -17,7 +17,7 @@ enum keep_workdir { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
 enum risk { R_NONE, R1, R2, R3, R4, R5 };
 
 struct config_amqp {
-	char *url;                      /* as written, for messages; the password is never printed */
+	char *url;                      /* for messages: the password is *** here */
 	char *host, *vhost, *user, *password;
 	int port;
 	bool tls;                       /* amqps:// */
@@ -41,7 +41,8 @@ struct config_capability {
 	int reuse;                      /* 1: a process a session */
 	char **env;                     /* NULL-terminated NAME=value; env, pass_env and env_file resolved */
 	enum keep_workdir keep_workdir;
-	int line;                       /* of its section, for messages */
+	int line;                       /* of its section, for messages, ... */
+	const char *path;               /* ... in this file; struct config's */
 };
 
 struct config_caller {

@@ -1,4 +1,5 @@
-/* id.h: UUIDs and random bytes. A leaf: tests link their own. */
+/* id.h: UUIDs and random bytes. A leaf: a test that defines id_make or id_random itself
+ * replaces ours (they are weak). */
 #ifndef HCPD_ID_H
 #define HCPD_ID_H
 

@@ -4,11 +4,17 @@
 
 #include <stddef.h>
 
+#define INI_LINE_MAX 16384      /* bytes; a longer line is an error */
+
 /* key is NULL for a section's head, so that empty sections are seen; both are NULL and value says what
- * is wrong for a line that is none. Values are trimmed; ` ;` and ` #` start a comment, unless quoted
- * text follows... a value in double quotes is taken to its closing quote. */
+ * is wrong for a line that is none. Keys before the first section have the section "". Keys below a broken
+ * head are not reported: nobody knows whose they are.
+ * All three are trimmed and live until the function returns. A line that starts with ; or # is a comment, and
+ * so is what follows a ; or # after white space, unless that is inside a quoted stretch ("..." or '...',
+ * closed on the same line). Quotes stay in the value: some values have words of their own in them. */
 typedef void ini_line_fn(void *ctx, int line, const char *section, const char *key, const char *value);
 
+/* CRLF, a byte order mark and a last line without its newline are fine. */
 void ini_parse(const char *text, size_t size, ini_line_fn *on_line, void *ctx);
 
 #endif

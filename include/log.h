@@ -3,8 +3,9 @@
  * Write what happened, then what we do now, then the keys:
  *	log_warn("broker gone, reconnecting in=%dms host=%s", ms, host);
  * Control characters are escaped on the way out, so input may be printed as it is.
- * Under systemd (JOURNAL_STREAM set) a line starts with its priority prefix, <4> and so on, and
- * has no time of its own. */
+ * Where stderr is the journal (JOURNAL_STREAM names it) a line starts with its priority prefix, <4> and so
+ * on, and has no time and level of its own; elsewhere it starts `2026-01-31T12:34:56.789Z level=warn `. A line
+ * over 4000 bytes is cut and ends in an ellipsis. */
 #ifndef HCPD_LOG_H
 #define HCPD_LOG_H
 
@@ -12,7 +13,7 @@
 
 enum log_level { LOG_LVL_ERROR, LOG_LVL_WARN, LOG_LVL_INFO, LOG_LVL_DEBUG };
 
-/* One per call site whose rate input can drive: at most `burst` lines a minute, then silence and
+/* One per call site (and thread) whose rate input can drive: at most `burst` lines a minute, then silence and
  * one line that says how many were left out. */
 struct log_limit {
 	int64_t window_start_us;

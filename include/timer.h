@@ -16,6 +16,9 @@ struct timer {
 struct timers {
 	struct timer **heap;
 	size_t count, room;
+	struct timer **due;                     /* taken out of the heap by the run under way */
+	size_t due_room;
+	bool is_running;
 };
 
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))

@@ -2,7 +2,12 @@
  *
  * A worker is a main process and everything that descends from it. It is gone once the main process was
  * reaped, no process of its tree is left, and its pipes are drained (a pipe that somebody else holds open
- * is given up after a bound). Only the core's thread calls these; no function waits. */
+ * is given up after a bound). Only the core's thread calls these; no function waits, and only
+ * workers_kill_leftovers may take long.
+ *
+ * Every child of this process is taken for a worker's, orphans that it adopts too, and reaped here: a helper
+ * of any kind is started with worker_start, never with fork, popen or system elsewhere. The daemon ignores
+ * SIGPIPE. */
 #ifndef HCPD_WORKER_H
 #define HCPD_WORKER_H
 
@@ -20,11 +25,12 @@ struct worker;
 
 enum worker_stream { WORKER_STDOUT, WORKER_STDERR };
 
-/* Called from the loop, never from inside a function of this header, so that a callback may call any of
- * them but worker_free. */
+/* Called from the loop: from pipe watchers, timers and workers_reap, never from inside another function of
+ * this header; a callback may call any of them but worker_free, workers_free and workers_reap. */
 struct worker_ops {
 	/* A line without its newline (a last one without a newline counts). too_long: it was over
-	 * max_line and was thrown away; line holds its beginning, for the message. */
+	 * max_line and was thrown away; line holds its beginning, 1 KiB at most, for the message. The
+	 * bytes are not NUL-terminated, may hold NULs, and are gone when the callback returns. */
 	void (*on_line)(struct worker *w, enum worker_stream s, const char *line, size_t size, bool too_long);
 	void (*on_eof)(struct worker *w, enum worker_stream s);
 	/* The main process was reaped: a wait(2) status. Its children may live, its pipes may hold output. */
@@ -44,19 +50,25 @@ struct worker_spec {
 	void *owner;
 };
 
+/* Makes this process a subreaper. loop must not be libev's default loop: that one reaps children itself. NULL
+ * where there is no /proc (logged). */
 struct workers *workers_new(struct ev_loop *loop, struct timers *timers, const struct config *config,
 	const char *instance, const struct worker_ops *ops);
+/* Kills and frees what is left, without waiting. */
 void workers_free(struct workers *ws);
 /* Before recovery: kills every process with HCP_INSTANCE=instance in its environment, or in a cgroup
  * of ours, and waits for their end (bounded; logs what would not die). Returns how many there were. */
 int workers_kill_leftovers(struct workers *ws);
-/* While held no pipe is read, no child reaped, no callback made. */
+/* While held no pipe is read, no child reaped, no callback made; what a worker was sent is still written to
+ * it. What was due meanwhile comes after the release, from the loop. */
 void workers_hold(struct workers *ws, bool hold);
 /* Beginning of a turn: reading has a budget in bytes, so that a turn's batch stays bounded. */
 void workers_new_turn(struct workers *ws);
 /* From the loop's SIGCHLD watcher. */
 void workers_reap(struct workers *ws);
-/* Descriptors that a new worker needs are kept in reserve, so this says beforehand what would fail. */
+/* 0 once the program was executed. Else -1, nothing is left behind, and `why` is a sentence: no such program,
+ * no descriptors, no processes. Needs three descriptors that stay (two without stdin) and a few for a
+ * moment; ending workers needs none. */
 int worker_start(struct workers *ws, const struct worker_spec *spec, struct worker **out,
 	char *why, size_t why_size) __attribute__((warn_unused_result));
 
@@ -67,8 +79,8 @@ int worker_pid(const struct worker *w);
 void worker_write(struct worker *w, const void *data, size_t size);
 size_t worker_unwritten(const struct worker *w);
 void worker_close_stdin(struct worker *w);      /* after what is queued */
-bool worker_has_stdin(const struct worker *w);
-/* Back-pressure: leave the pipes unread. */
+bool worker_has_stdin(const struct worker *w);  /* open, and not about to be closed */
+/* Back-pressure: leave the pipes unread. Lines of the 64 KiB already read still come. */
 void worker_pause_reading(struct worker *w, bool pause);
 /* The ladder: SIGTERM to the tree at term_at_us, SIGKILL at kill_at_us (boot clock; the past means now).
  * Called again it only brings things forward. Once killed, it goes on killing until all are gone. */
@@ -88,7 +100,7 @@ int workdir_make(const char *state_dir, const char *session_id, const void *task
 	char *path, size_t path_size) __attribute__((warn_unused_result));
 /* Moves it aside at once and deletes it in slices by workdir_sweep, so that a large tree stalls nobody. */
 void workdir_remove(const char *state_dir, const char *session_id);
-/* Deletes at most `entries`; true while there is more to do. */
+/* Deletes at most about `entries`; true while there is more to do. */
 bool workdir_sweep(const char *state_dir, int entries);
 
 #endif

@@ -1,0 +1,97 @@
+/* core.h: what the core's thread owns. Everything here is touched by that thread alone, so no locks. */
+#ifndef HCPD_CORE_H
+#define HCPD_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bus.h"
+#include "effect.h"
+#include "gate.h"
+#include "outbox.h"
+#include "session.h"
+#include "slots.h"
+#include "store.h"
+#include "timer.h"
+#include "token.h"
+#include "worker.h"
+
+struct core_stats {
+	uint64_t submits, duplicates, rejected, dropped, aborts, late_lines, unroutable;
+};
+
+struct core {
+	const char *config_path;
+	struct policy *policy;                  /* the newest */
+	struct policy *first_policy;            /* what the broker side was made from: never reloaded */
+	const char *state_dir;
+	struct store *store;
+	struct outbox *outbox;
+	struct bus *bus;
+	struct workers *workers;
+	struct timers timers;
+	struct token_key key;
+	struct effects effects;
+	struct session *by_id, *by_key;         /* every session that is not over */
+	struct session *dirty, *closed;         /* of this turn */
+	struct slots slots;
+	struct host *hosts, *idle_hosts;        /* run.c: processes, and those that serve nobody now */
+	bool host_is_gone;                      /* there is something to sweep */
+	int64_t last_session;
+	struct submit_seen *turn_submits;       /* of this turn: the store does not know them yet */
+	struct buf scratch;                     /* for composing one message */
+	struct core_stats stats;
+	/* phases of a life */
+	bool is_held;                           /* the store refuses: nothing may happen */
+	bool is_draining;                       /* no worker is started */
+	bool is_stopping, is_done;
+	bool all_paused;                        /* the outbox is over its limit for all */
+	bool has_trash;                         /* working directories to be deleted, in slices */
+	bool save_due;                          /* watermarks go into this turn's commit */
+	int exit_code;
+	int64_t stop_at_us;                     /* SIGKILL to all at a stop */
+	int64_t hold_retry_us, held_since_us;
+	struct timer save, stop_half, stop_end, health;
+	int64_t submit_cursor;                  /* how far old submits were looked through */
+	struct bus_in *deferred;                /* came while the store could not be read */
+	struct log_limit drop_limit;
+	void (*on_status)(void *ctx, const char *text);
+	void *status_ctx;
+};
+
+/* ---- life; main.c and the simulation call these ---- */
+
+/* Opens the store and the key. 0, or a sysexits code with a sentence. The caller then makes the bus and the
+ * workers, puts them in, and calls core_make_outbox. */
+int core_init(struct core *c, struct policy *policy, const char *config_path, char *why, size_t why_size)
+	__attribute__((warn_unused_result));
+void core_make_outbox(struct core *c);
+/* Ends leftovers, brings every session back, and commits that. 0, or a sysexits code. */
+int core_recover(struct core *c) __attribute__((warn_unused_result));
+void core_fini(struct core *c);
+
+/* The loop hands in what happened, then calls core_end_turn before it sleeps. */
+void core_on_bus(struct core *c);               /* the bus woke us */
+void core_on_time(struct core *c);              /* a timer may be due */
+void core_on_child(struct core *c);             /* SIGCHLD */
+void core_stop(struct core *c);                 /* SIGTERM; the second time means now */
+void core_reload(struct core *c);               /* SIGHUP */
+/* Commits the turn and releases its effects. True: there is more to do at once. */
+bool core_end_turn(struct core *c);
+/* When to wake, on the boot clock. */
+int64_t core_next_us(const struct core *c);
+/* Do the bus threads come round? For the watchdog; the loop itself is asking. */
+bool core_is_alive(struct core *c);
+
+/* ---- for the modules of the core ---- */
+
+/* Starts what may start now. */
+void core_fill_slots(struct core *c);
+void core_say_status(struct core *c);
+
+/* intake.c: one command of the bus. False: the store cannot be read now, try it again later. */
+bool intake_take(struct core *c, const struct bus_in *in) __attribute__((warn_unused_result));
+void intake_end_turn(struct core *c);
+
+#endif

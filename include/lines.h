@@ -1,0 +1,46 @@
+/* lines.h: a pipe's bytes as lines, in bounded memory. Knows nothing of processes.
+ *
+ * Complete lines are handed out where they were read; only the unfinished end of what was read is kept,
+ * on the heap, and freed with its line. So a pipe between two lines costs sizeof(struct lines). */
+#ifndef HCPD_LINES_H
+#define HCPD_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINES_READ_MAX 65536            /* at most this in one lines_read */
+#define LINES_SMALL 4096                /* an unfinished line up to this long never has to wait for memory */
+#define LINES_HEAD 1024                 /* of a line that is too long, this much is shown */
+
+struct lines {
+	char *rest;                     /* the unfinished line; NULL: none */
+	uint32_t size, room;
+	bool skipping;                  /* it was too long: up to its newline all is thrown away */
+};
+
+struct lines_pool {                     /* what all of them may hold together */
+	size_t max_line, max_total, used;
+	const struct lines *over;       /* the one that may go on though the total is used up: there is always one */
+	bool freed;                     /* memory came back since the reader last looked */
+};
+
+typedef void lines_fn(void *ctx, const char *line, size_t size, bool too_long);
+
+enum lines_result {
+	LINES_OK,                       /* something or nothing was there; more may come */
+	LINES_END,                      /* end of file, or an error; the last line was handed out */
+	LINES_WAIT                      /* not read: it needs memory that others hold; again when `freed` */
+};
+
+void lines_pool_init(struct lines_pool *p, int64_t max_line, int64_t max_total);
+/* One read(2) of at most max bytes, and its lines. *got: how many bytes that was. */
+enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size_t max, size_t *got,
+	lines_fn *on_line, void *ctx);
+/* What lines_read does with the bytes. */
+void lines_feed(struct lines_pool *p, struct lines *l, const char *data, size_t size, lines_fn *on_line, void *ctx);
+/* A last line without a newline counts. */
+void lines_end(struct lines_pool *p, struct lines *l, lines_fn *on_line, void *ctx);
+void lines_fini(struct lines_pool *p, struct lines *l);
+
+#endif

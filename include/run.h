@@ -1,0 +1,42 @@
+/* run.h: a session in its process: started, listened to, ended. What a worker's line means is here. */
+#ifndef HCPD_RUN_H
+#define HCPD_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker.h"
+
+struct core;
+struct session;
+
+extern const struct worker_ops run_ops;
+
+struct worker *run_worker(const struct session *s);     /* NULL: no process */
+void run_init(struct session *s);       /* its timers */
+void run_fini(struct session *s);
+/* Effect: the process of a RUNNING session. Looks at the session again before it acts. */
+void run_start(struct session *s);
+/* Aborts by whoever: ABORTING at once, or all the way where there is no process. False: too late. */
+bool run_abort(struct session *s, const char *reason, const char *actor, const char *text);
+/* Graceful stop: asks for a checkpoint; `text` workers end at once. */
+void run_stop(struct session *s);
+/* Ends the process of a stopping session: SIGTERM now, SIGKILL then. */
+void run_stop_now(struct session *s, int64_t kill_at_us);
+/* An outcome was decided: ends what runs, finishes what does not. */
+void run_conclude(struct session *s);
+/* Sets the clocks of a session that runs. */
+void run_set_clocks(struct session *s);
+/* Stops or goes on reading the worker by what waits in the outbox. */
+void run_check_backlog(struct session *s);
+void run_check_all_backlogs(struct core *c);
+/* Working directory of a closed session. */
+void run_clean_up(struct session *s);
+/* Processes that serve nobody now: all at a stop or a reload. */
+void run_retire_idle(struct core *c);
+bool run_has_processes(const struct core *c);
+/* End of the turn: frees what is gone. */
+void run_sweep(struct core *c);
+void run_fini_all(struct core *c);
+
+#endif

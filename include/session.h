@@ -1,0 +1,144 @@
+/* session.h: a task's life: its state, its stream of events, its end. The only place that changes a state. */
+#ifndef HCPD_SESSION_H
+#define HCPD_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uthash.h>
+
+#include "codec.h"
+#include "gate.h"
+#include "store.h"
+#include "timer.h"
+#include "token.h"
+
+struct core;
+struct host;
+struct lane;
+
+enum sstate { S_PENDING, S_REJECTED, S_RUNNING, S_PAUSED, S_ABORTING, S_ABORTED, S_COMPLETED, S_FAILED, S_COUNT };
+
+extern const char *const sstate_names[S_COUNT];
+bool session_may(enum sstate from, enum sstate to);     /* is the transition legal? */
+bool session_is_over(enum sstate s);
+int sstate_parse(const char *name);                     /* -1: no state */
+
+enum paused_by { PAUSED_NOT, PAUSED_BY_CRASH, PAUSED_BY_STOP, PAUSED_BY_WORKER, PAUSED_BY_OPERATOR };
+
+/* How it will end: decided by the first cause, committed, then carried out once its processes are gone. */
+struct outcome {
+	enum sstate state;              /* COMPLETED, FAILED or ABORTED; S_COUNT: undecided */
+	char reason[32];
+	const char *actor;
+	char *payload;                  /* of task_completed or task_failed, without its closing brace; NULL for ABORTED */
+	size_t payload_size;
+	bool stored;                    /* it was committed apart from the end */
+};
+
+struct session {
+	UT_hash_handle by_id, by_key;
+	struct core *core;
+	/* what is kept in the store */
+	int64_t key;
+	char id[ID_SIZE];
+	char caller_id[CALLER_ID_SIZE];
+	char *capability, *capability_version;
+	enum sstate state;
+	int64_t state_version, sequence;
+	enum risk risk;
+	enum data_class data_class;
+	enum priority priority;
+	char *token, *metadata;
+	int64_t created_us, updated_us, started_us, deadline_us;        /* wall clock; 0: not yet */
+	int64_t max_duration_us, attempt;
+	enum paused_by paused_by;
+	int64_t steps, checkpoints;
+	char *step;
+	struct buf warnings;            /* JSON texts, comma between; see session_warn */
+	unsigned warning_count;
+	int64_t tokens_in, tokens_out;
+	double cost;
+	char last_checkpoint[ID_SIZE];
+	/* what lives only in memory */
+	struct outcome outcome;
+	struct policy *policy;          /* while it runs: what it was started under ... */
+	const struct capability *cap;   /* ... and its capability there */
+	struct host *host;              /* its process; NULL: none */
+	struct lane *lane;              /* where its slot is counted */
+	bool has_slot, is_waiting, is_fresh;    /* fresh: accepted in this turn */
+	struct session *lane_prev, *lane_next;
+	bool is_dirty, is_closed;
+	bool is_unread;                 /* its pipes are left alone: too much waits in the outbox */
+	struct session *dirty_next, *closed_next;
+	struct timer deadline, idle;
+	int64_t active_us;              /* boot clock: the worker last said something */
+	int64_t waiting_bytes;          /* stored and not yet confirmed */
+	bool said_unroutable, stop_asked, start_due, stdout_closed;
+	int exit_status;                /* a wait(2) status, -1: not yet */
+	int64_t bad_lines_since_us;     /* window of the rate limit ... */
+	unsigned bad_lines;             /* ... and what it holds */
+	uint64_t late_lines;
+	struct buf text_output, stderr_tail;
+	bool text_cut;
+};
+
+/* Names of the envelope's types. */
+#define TYPE_EVENT     "event"
+#define TYPE_ACCEPTED  "task_accepted"
+#define TYPE_REJECTED  "task_rejected"
+#define TYPE_COMPLETED "task_completed"
+#define TYPE_FAILED    "task_failed"
+
+/* ---- beginning ---- */
+
+/* Accepts a task: the session, PENDING, with task_accepted and session_created. */
+struct session *session_new(struct core *c, const struct command *cmd, const struct verdict *v);
+/* From a row of an earlier life. */
+struct session *session_load(struct core *c, const struct store_session *row);
+void session_free(struct session *s);
+struct session *session_find(struct core *c, const char *id);
+struct session *session_find_key(struct core *c, int64_t key);
+
+/* ---- the stream ---- */
+
+/* Gives the event its sequence and stores it. False where it would be over the message limit: then nothing
+ * happened but a warning event. */
+bool session_event(struct session *s, const char *event_type, const char *data, size_t size);
+/* A warning event of the daemon's own; its text also goes into the summary. */
+void session_warn(struct session *s, const char *code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void session_note_warning(struct session *s, const char *text);
+void session_error(struct session *s, const char *code, const char *message, bool recoverable);
+
+/* ---- states ---- */
+
+/* One legal step: row, event, version. An illegal one is logged and changes nothing: false. */
+bool session_go(struct session *s, enum sstate to, const char *reason, const char *actor);
+/* First RUNNING: the clock of max_duration starts. Later ones keep their deadline. */
+bool session_run(struct session *s, const char *reason, const char *actor);
+void session_mark_dirty(struct session *s);
+
+/* ---- the end ---- */
+
+bool session_has_outcome(const struct session *s);
+/* The first one wins; false for any later. The payload is a JSON object's text. */
+bool session_decide(struct session *s, enum sstate state, const char *reason, const char *actor, const char *payload,
+	size_t size);
+/* Decides FAILED. details: members of error_details of its own, as JSON text without braces, or NULL. */
+bool session_fail(struct session *s, const char *reason, const char *error_code, const char *actor,
+	const char *details, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+/* Its processes are gone: over legal steps to the decided state, and closed. */
+void session_finish(struct session *s);
+/* Writes phase, step, last_checkpoint and recoverable, as members. */
+void session_add_details(const struct session *s, struct buf *b, const char *phase);
+
+/* ---- end of the turn ---- */
+
+void sessions_save_dirty(struct core *c);       /* before the commit */
+void sessions_sweep(struct core *c);            /* after it: frees what is closed */
+/* The whole decided outcome as stored JSON, and back. */
+void session_save_outcome(struct session *s);
+void session_load_outcome(struct session *s);
+
+#endif

@@ -1,0 +1,138 @@
+/* store.h: everything that survives a crash: SQLite, one writer, one transaction a turn.
+ *
+ * Verbs that change something (put, save, drop) append to the turn's batch and cannot fail; store_run
+ * runs the batch as one transaction. Where that fails nothing has changed, the batch is kept, and
+ * store_run may be called again. Verbs that read (find, load) see what was committed, not the batch. */
+#ifndef HCPD_STORE_H
+#define HCPD_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "id.h"
+
+struct store;
+
+/* A session's row. Texts are loans: the caller's while putting, the store's during a callback. */
+struct store_session {
+	int64_t key;                    /* rowid; 1, 2, 3 ... in order of acceptance */
+	const char *session_id, *caller_id, *capability, *capability_version;
+	const char *state;
+	int64_t state_version;
+	const char *risk_level, *data_classification, *priority;
+	const char *session_token, *metadata;
+	const char *created_at, *updated_at;
+	const char *started_at, *deadline;      /* NULL before the first RUNNING */
+	int64_t max_duration_us;
+	int64_t attempt;
+	const char *paused_by;          /* crash, stop, worker, operator; NULL while not PAUSED */
+	int64_t steps;
+	const char *step;               /* the last one's name */
+	int64_t checkpoints;
+	const char *warnings;           /* JSON array */
+	int64_t tokens_in, tokens_out;
+	double cost;
+	int64_t sequence;               /* the last one used; only when loading */
+};
+
+struct store_event {
+	int64_t id;                     /* rowid: the order of all that was ever said */
+	int64_t session;                /* its key; 0: none */
+	const char *session_id;         /* NULL: none */
+	int64_t caller;                 /* key in callers */
+	const char *type;               /* of the envelope */
+	int64_t sequence;               /* 0: has none */
+	const char *event_type;         /* NULL: not an event */
+	struct blob *body;              /* putting: a reference is taken */
+	const char *bytes;              /* loading: what is published, the substitute where there is one */
+	size_t size;
+};
+
+struct store_checkpoint {
+	int64_t session;
+	const char *session_id;
+	char checkpoint_id[ID_SIZE];
+	const char *description;
+	const char *step;               /* JSON text or NULL */
+	bool resumable;
+	const char *created_at;
+	const char *state;              /* JSON text */
+	size_t state_size;
+};
+
+enum { STORE_CHECKPOINTS_KEPT = 3 };    /* of a session, and as many resumable ones */
+
+/* ---- life ---- */
+
+/* Opens, or makes, DIR/hcpd.db and brings its schema up to date. 0, or a sysexits code with a sentence. */
+int store_open(const char *dir, struct store **out, char *why, size_t why_size) __attribute__((warn_unused_result));
+void store_close(struct store *s);
+/* Made once for a state directory. */
+const char *store_instance(const struct store *s);
+/* The greatest keys in use. */
+int64_t store_last_session(const struct store *s);
+int64_t store_last_event(const struct store *s);
+int64_t store_last_caller(const struct store *s);
+
+/* ---- the batch ---- */
+
+void store_put_caller(struct store *s, int64_t key, const char *caller_id);
+void store_save_confirmed(struct store *s, int64_t caller, int64_t event);
+void store_put_session(struct store *s, const struct store_session *row, const char *task, size_t task_size);
+void store_save_session(struct store *s, const struct store_session *row);     /* what can change of it */
+void store_put_transition(struct store *s, const struct store_session *row, const char *from, const char *reason,
+	const char *actor);
+void store_put_event(struct store *s, const struct store_event *e);
+void store_put_substitute(struct store *s, int64_t event, const char *body, size_t size);
+void store_put_checkpoint(struct store *s, const struct store_checkpoint *c);  /* prunes older ones */
+void store_put_outcome(struct store *s, int64_t session, const char *json, size_t size);
+void store_drop_outcome(struct store *s, int64_t session);
+void store_put_submit(struct store *s, int64_t caller, const char *message_id, const char *at, int64_t session,
+	int64_t answer);
+void store_drop_submits(struct store *s, int64_t after, int64_t upto, const char *before); /* of ended sessions */
+void store_put_unroutable(struct store *s, int64_t event, int64_t caller);
+void store_drop_unroutable(struct store *s, int64_t event);
+
+bool store_has_batch(const struct store *s);
+/* 0, or -1 with the reason logged by nobody yet: store_error says it. */
+int store_run(struct store *s) __attribute__((warn_unused_result));
+const char *store_error(const struct store *s);
+
+/* ---- reading ---- */
+
+/* The event that answered this submit, 0 where it is undecided. */
+enum { STORE_UNSEEN = -1, STORE_UNREADABLE = -2 };
+int64_t store_find_answer(struct store *s, int64_t caller, const char *message_id);
+/* State of a session, by id; false where there is none. */
+bool store_find_session(struct store *s, const char *session_id, char state[16], char caller_id[129]);
+bool store_load_task(struct store *s, int64_t session, struct buf *out);
+bool store_load_outcome(struct store *s, int64_t session, struct buf *out);
+/* Newest resumable one. */
+bool store_load_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE], struct buf *step_json,
+	struct buf *state);
+/* 0 where there is none. */
+int64_t store_find_caller(struct store *s, const char *caller_id, int64_t *confirmed, int64_t *last_event);
+
+typedef void store_caller_fn(void *ctx, int64_t key, const char *caller_id, int64_t confirmed, int64_t last_event,
+	int64_t first_unroutable);
+typedef void store_session_fn(void *ctx, const struct store_session *row);
+typedef void store_event_fn(void *ctx, const struct store_event *e);
+typedef void store_backlog_fn(void *ctx, int64_t session, int64_t bytes);
+
+/* These return -1 where the store cannot be read. */
+int store_load_callers(struct store *s, store_caller_fn *fn, void *ctx) __attribute__((warn_unused_result));
+int store_load_live(struct store *s, store_session_fn *fn, void *ctx) __attribute__((warn_unused_result));
+/* Unconfirmed, routable bytes of each session of a caller. */
+int store_load_backlog(struct store *s, int64_t caller, int64_t after, store_backlog_fn *fn, void *ctx)
+	__attribute__((warn_unused_result));
+/* A caller's messages after one, oldest first. */
+int store_load_events(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
+	__attribute__((warn_unused_result));
+int store_load_unroutable(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
+	__attribute__((warn_unused_result));
+int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx) __attribute__((warn_unused_result));
+int64_t store_last_submit(struct store *s);
+
+#endif

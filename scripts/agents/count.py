@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""count: counts to inputs.to, a number every inputs.delay seconds, and survives being killed.
+
+In hcpd.ini:  [capability count]   command = .../count.py   protocol = hcp   recovery = resume
+Each number is a checkpoint. After a crash hcpd starts this program again with the last one that it stored."""
+import json, queue, sys, threading, time
+
+def say(**line):
+    print(json.dumps(line), flush=True)
+
+def listen():                       # what hcpd says while we work; end of file: nobody wants us any more
+    for line in sys.stdin:
+        orders.put(json.loads(line)["type"])
+    orders.put("abort")
+
+def save():
+    say(type="checkpoint", description=f"counted to {n}", state={"n": n}, step=n, resumable=True)
+
+orders = queue.Queue()
+start = json.loads(sys.stdin.readline())
+try:
+    to, delay = int(start["task"]["inputs"].get("to", 10)), float(start["task"]["inputs"].get("delay", 0.5))
+except (TypeError, ValueError):
+    sys.exit(say(type="failed", error_code="input_error", error_message="to and delay must be numbers"))
+n = start["checkpoint"]["state"]["n"] if start["checkpoint"] else 0
+threading.Thread(target=listen, daemon=True).start()
+due = time.monotonic() + delay
+while n < to:
+    try:
+        order = orders.get(timeout=max(0, due - time.monotonic()))
+        if order == "abort":
+            sys.exit(1)             # nothing to tidy up here
+        if order == "checkpoint_request":
+            save()
+    except queue.Empty:             # the delay is over: one more
+        n, due = n + 1, due + delay
+        say(type="progress", stage="counting", percent=round(100 * n / to, 1), message=f"{n} of {to}")
+        save()
+say(type="completed", outputs={"counted_to": n, "attempt": start["attempt"]})

@@ -1,0 +1,349 @@
+/* bus_pub.c: the publishing lane: messages in the order given, confirms back, a window in between.
+ * Owns every bus_out from bus_flush to its BUS_SETTLED or BUS_PUB_DOWN.
+ * Never publishes again by itself: what was lost or refused is the outbox's to decide. */
+#include "bus_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "log.h"
+
+/* A burst goes out under one cork; then the connection is served, so that no heartbeat is missed. */
+#define BURST_MESSAGES 128
+#define BURST_BYTES ((size_t)1 << 20)
+#define PUMP_EVENTS 4096                /* then the core is told */
+/* Confirms may come out of order, so one straggler keeps its slot while tags run on; it must not stop
+ * everybody else. Only at this many does it. */
+#define SLOTS_MAX ((uint64_t)1 << 20)
+
+/* What is in flight, by delivery tag: slot tag & mask. A slot is empty once settled and reported. */
+struct slot {
+	struct bus_out *out;
+	bool is_settled;
+};
+
+struct pub_state {
+	struct slot *slots;
+	uint64_t mask;
+	uint64_t oldest, next;          /* tags: oldest in flight, next to be given */
+	uint64_t settled_from, settled_end;     /* where to look for what to report; the end is 0: nowhere */
+	uint64_t return_cursor;         /* returns come in publishing order: the search goes on from here */
+	size_t count, bytes;            /* in flight */
+	struct out_list waiting;        /* for room in the window */
+	_Atomic bool blocked;
+};
+
+void pub_state_init(struct bus *b)
+{
+	struct pub_state *p = xcalloc(1, sizeof *p);
+	uint64_t room = 1;
+
+	while (room < (uint64_t)b->amqp.window_messages)
+		room *= 2;
+	p->slots = xcalloc(room, sizeof *p->slots);
+	p->mask = room - 1;
+	out_list_init(&p->waiting);
+	b->pub_state = p;
+}
+
+void pub_state_free(struct bus *b)
+{
+	free(b->pub_state->slots);
+	free(b->pub_state);
+	b->pub_state = NULL;
+}
+
+bool pub_is_blocked(const struct bus *b)
+{
+	return b->pub_state->blocked;
+}
+
+static struct slot *slot_of(struct pub_state *p, uint64_t tag)
+{
+	return &p->slots[tag & p->mask];
+}
+
+/* --- up and down --- */
+
+static int pub_set_up(struct lane *l, struct link_error *e)
+{
+	if (link_declare_exchange(l->link, EXCHANGE_EVENTS, "topic", e) < 0) {
+		if (e->code == 406) {
+			char said[FRAMES_TEXT_SIZE];
+
+			snprintf(said, sizeof said, "%.300s", e->text);
+			snprintf(e->text, sizeof e->text, "exchange %s exists with other properties (%s); delete it, or use "
+				"another virtual host", EXCHANGE_EVENTS, said);
+		}
+		return -1;
+	}
+	return link_confirm(l->link, e);
+}
+
+static void pub_on_up(struct lane *l)
+{
+	struct bus *b = l->bus;
+	struct pub_state *p = b->pub_state;
+	struct bus_in *in = bus_in_new(BUS_PUB_UP);
+
+	p->oldest = p->next = p->return_cursor = 1;
+	p->settled_end = 0;
+	p->count = p->bytes = 0;
+	p->blocked = false;
+	in->life = ++l->life;
+	pthread_mutex_lock(&b->lock);
+	b->pub_life = l->life;          /* bus_flush gave nothing to us since we went down */
+	pthread_mutex_unlock(&b->lock);
+	bus_put_in(b, in);
+}
+
+static void pub_report(struct lane *l);
+
+/* Everything that has no answer comes back, in order, in one message. */
+static void pub_on_down(struct lane *l, const struct link_error *e)
+{
+	struct bus *b = l->bus;
+	struct pub_state *p = b->pub_state;
+	struct bus_in *in = bus_in_new(BUS_PUB_DOWN);
+	struct out_list lost;
+
+	pub_report(l);
+	out_list_init(&lost);
+	for (uint64_t tag = p->oldest; tag < p->next; tag++) {
+		struct slot *s = slot_of(p, tag);
+
+		if (s->out)
+			out_list_add(&lost, s->out);
+		s->out = NULL;
+	}
+	p->oldest = p->next;
+	p->count = p->bytes = 0;
+	p->blocked = false;
+	out_list_join(&lost, &p->waiting);
+	pthread_mutex_lock(&b->lock);
+	b->pub_life = 0;
+	out_list_join(&lost, &b->outs);
+	pthread_mutex_unlock(&b->lock);
+	for (struct bus_out *o = lost.first; o; o = o->next)
+		o->status = BUS_LOST;
+	in->outs = lost.first;
+	in->code = e->code;
+	in->first = !l->was_up;
+	snprintf(in->text, sizeof in->text, "%s", e->text);
+	bus_put_in(b, in);
+}
+
+/* --- in --- */
+
+static void settle_one(struct pub_state *p, uint64_t tag, bool nacked)
+{
+	struct slot *s = slot_of(p, tag);
+
+	if (!s->out || s->is_settled)
+		return;
+	s->is_settled = true;
+	if (nacked)
+		s->out->status = BUS_NACKED;
+	p->count--;
+	p->bytes -= s->out->size;
+	if (!p->settled_end || tag < p->settled_from)
+		p->settled_from = tag;
+	if (tag >= p->settled_end)
+		p->settled_end = tag + 1;
+}
+
+static void settle(struct pub_state *p, uint64_t tag, bool multiple, bool nacked)
+{
+	if (multiple && tag == 0)               /* AMQP's word for all */
+		tag = p->next - 1;
+	if (tag < p->oldest || tag >= p->next)
+		return;
+	for (uint64_t t = multiple ? p->oldest : tag; t <= tag; t++)
+		settle_one(p, t, nacked);
+}
+
+static bool mark_returned(struct pub_state *p, uint64_t from, uint64_t to, const char *message_id)
+{
+	for (uint64_t t = from; t < to; t++) {
+		struct slot *s = slot_of(p, t);
+
+		if (s->out && !s->is_settled && s->out->status != BUS_UNROUTABLE &&
+				strcmp(s->out->message_id, message_id) == 0) {
+			s->out->status = BUS_UNROUTABLE;
+			p->return_cursor = t + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A return names no delivery tag: its message_id says which it is. */
+static void note_return(struct pub_state *p, const struct frames_event *ev)
+{
+	uint64_t from = p->return_cursor > p->oldest ? p->return_cursor : p->oldest;
+
+	if (!mark_returned(p, from, p->next, ev->message_id) && !mark_returned(p, p->oldest, from, ev->message_id))
+		log_debug("a returned message is not in flight, ignoring it message_id=%s", ev->message_id);
+}
+
+/* What was settled goes to the core as one list, in publishing order. */
+static void pub_report(struct lane *l)
+{
+	struct pub_state *p = l->bus->pub_state;
+	struct out_list done;
+	struct bus_in *in;
+
+	if (!p->settled_end)
+		return;
+	out_list_init(&done);
+	for (uint64_t tag = p->settled_from; tag < p->settled_end; tag++) {
+		struct slot *s = slot_of(p, tag);
+
+		if (!s->is_settled)
+			continue;
+		out_list_add(&done, s->out);
+		*s = (struct slot){ 0 };
+	}
+	while (p->oldest < p->next && !slot_of(p, p->oldest)->out)
+		p->oldest++;
+	p->settled_end = 0;
+	in = bus_in_new(BUS_SETTLED);
+	in->outs = done.first;
+	bus_put_in(l->bus, in);
+}
+
+static void set_blocked(struct lane *l, const struct frames_event *ev)
+{
+	bool blocked = ev->kind == FRAMES_BLOCKED;
+
+	if (l->bus->pub_state->blocked == blocked)
+		return;
+	l->bus->pub_state->blocked = blocked;
+	if (blocked)
+		log_warn("the broker has an alarm and takes no messages, waiting for its end why=\"%s\"", ev->text);
+	else
+		log_info("the broker takes messages again");
+	bus_put_in(l->bus, bus_in_new(blocked ? BUS_PUB_BLOCKED : BUS_PUB_UNBLOCKED));
+}
+
+/* 0: drained; 1: there may be more; -1: lost. */
+static int pub_pump(struct lane *l, enum loss *how, struct link_error *e)
+{
+	struct pub_state *p = l->bus->pub_state;
+	struct frames_event *ev;
+	int rc = 0, events = 0;
+
+	while (events < PUMP_EVENTS && (rc = link_next(l->link, &ev, e)) > 0) {
+		events++;
+		if (lane_is_lost_by(ev, how, e)) {
+			rc = -1;
+			break;
+		}
+		if (ev->kind == FRAMES_ACK || ev->kind == FRAMES_NACK)
+			settle(p, ev->tag, ev->multiple, ev->kind == FRAMES_NACK);
+		else if (ev->kind == FRAMES_RETURN)
+			note_return(p, ev);
+		else if (ev->kind == FRAMES_BLOCKED || ev->kind == FRAMES_UNBLOCKED)
+			set_blocked(l, ev);
+	}
+	if (events)
+		lane_saw_frame(l);
+	pub_report(l);
+	return rc;
+}
+
+/* --- out --- */
+
+static void take_handed_over(struct bus *b)
+{
+	pthread_mutex_lock(&b->lock);
+	out_list_join(&b->pub_state->waiting, &b->outs);
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* A message larger than the whole window goes alone. */
+static bool may_send(const struct bus *b)
+{
+	const struct pub_state *p = b->pub_state;
+
+	return p->waiting.first && !p->blocked && p->next - p->oldest < SLOTS_MAX &&
+		p->count < (size_t)b->amqp.window_messages &&
+		(p->count == 0 || p->bytes + p->waiting.first->size <= (size_t)b->amqp.window_bytes);
+}
+
+static void grow_slots(struct pub_state *p)
+{
+	uint64_t mask = 2 * p->mask + 1;
+	struct slot *slots = xcalloc(mask + 1, sizeof *slots);
+
+	for (uint64_t tag = p->oldest; tag < p->next; tag++)
+		slots[tag & mask] = *slot_of(p, tag);
+	free(p->slots);
+	p->slots = slots;
+	p->mask = mask;
+}
+
+static int send_one(struct lane *l, struct bus_out *o, struct link_error *e)
+{
+	struct pub_state *p = l->bus->pub_state;
+	struct link_message m = { .exchange = EXCHANGE_EVENTS, .key = o->key, .message_id = o->message_id,
+		.type = o->type, .correlation_id = o->correlation_id, .timestamp_s = o->timestamp_s, .body = o->body,
+		.size = o->size };
+
+	if (p->next - p->oldest > p->mask)
+		grow_slots(p);
+	/* In flight from the first byte on: a loss in the middle gives it back. */
+	o->status = BUS_CONFIRMED;
+	*slot_of(p, p->next++) = (struct slot){ .out = o };
+	p->count++;
+	p->bytes += o->size;
+	return link_publish(l->link, &m, e);
+}
+
+/* 1: something was sent; 0: nothing to send, or no room; -1: lost. */
+static int pub_send(struct lane *l, struct link_error *e)
+{
+	struct pub_state *p = l->bus->pub_state;
+	size_t messages = 0, bytes = 0;
+	int rc = 0;
+
+	if (!may_send(l->bus))
+		return 0;
+	link_cork(l->link, true);
+	while (rc == 0 && messages < BURST_MESSAGES && bytes < BURST_BYTES && may_send(l->bus)) {
+		struct bus_out *o = p->waiting.first;
+
+		p->waiting.first = o->next;
+		if (!o->next)
+			out_list_init(&p->waiting);
+		messages++;
+		bytes += o->size;
+		rc = send_one(l, o, e);
+	}
+	link_cork(l->link, false);
+	return rc < 0 ? -1 : 1;
+}
+
+static enum loss pub_run(struct lane *l, struct link_error *e)
+{
+	enum loss how = LOSS_NETWORK;
+	int more, sent;
+
+	while (lane_come_round(l)) {
+		take_handed_over(l->bus);
+		if ((more = pub_pump(l, &how, e)) < 0 || (sent = pub_send(l, e)) < 0)
+			return how;
+		/* Sending may have read frames into the library: after it, drain once more before sleeping. */
+		if (!more && !sent)
+			lane_sleep(l);
+	}
+	snprintf(e->text, sizeof e->text, "stopping");
+	e->code = 0;
+	return LOSS_STOP;
+}
+
+const struct lane_ops pub_ops = {
+	.name = "pub", .set_up = pub_set_up, .run = pub_run, .on_down = pub_on_down, .on_up = pub_on_up,
+};

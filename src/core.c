@@ -1,0 +1,471 @@
+/* core.c: the turn: input is applied, committed once, and only then has effects.
+ * Owns the order of that, the hold while the store refuses, the stop and the reload. Knows no descriptor
+ * and no event loop: loop.c feeds it, and a simulation can. */
+#include "core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "clock.h"
+#include "log.h"
+#include "run.h"
+
+#define SECOND 1000000
+#define HOLD_RETRY_US (1 * SECOND)
+#define SAVE_DELAY_US (1 * SECOND)
+#define TRASH_SLICE 256                 /* entries of working directories deleted in a turn */
+#define SUBMITS_SLICE 1000              /* old submits looked at, at a time */
+
+/* ---- outbox to sessions ---- */
+
+static void check_total(struct core *c)
+{
+	const struct config *config = c->policy->config;
+	struct outbox_stats st;
+	bool full;
+
+	outbox_get_stats(c->outbox, &st);
+	full = st.waiting_bytes >= (c->all_paused ? config->max_outbox_total * 3 / 4 : config->max_outbox_total);
+	if (full == c->all_paused)
+		return;
+	c->all_paused = full;
+	log_warn("%s: waiting=%lld bytes", full ? "the outbox is full, no worker is read until callers take their events" :
+		"the outbox has room again, workers are read", (long long)st.waiting_bytes);
+	run_check_all_backlogs(c);
+}
+
+static void on_settled(void *ctx, int64_t session, size_t bytes)
+{
+	struct core *c = ctx;
+	struct session *s = session != 0 ? session_find_key(c, session) : NULL;
+
+	if (s != NULL) {
+		s->waiting_bytes -= (int64_t)bytes;
+		if (s->is_unread)
+			run_check_backlog(s);
+	}
+}
+
+static void on_unroutable(void *ctx, int64_t session, const char *caller_id)
+{
+	struct core *c = ctx;
+	struct session *s = session != 0 ? session_find_key(c, session) : NULL;
+
+	c->stats.unroutable++;
+	if (s == NULL || s->said_unroutable)
+		return;
+	s->said_unroutable = true;
+	log_info("no queue takes the caller's events, they are kept: session=%.8s caller=%s", s->id, caller_id);
+}
+
+static void on_backlog(void *ctx, int64_t session, int64_t bytes)
+{
+	struct session *s = session_find_key(ctx, session);
+
+	if (s != NULL)
+		s->waiting_bytes += bytes;
+}
+
+static const struct outbox_ops outbox_ops = {on_settled, on_unroutable, on_backlog};
+
+/* ---- clocks ---- */
+
+static void on_save(struct timer *t)
+{
+	container_of(t, struct core, save)->save_due = true;
+}
+
+static void drop_old_submits(struct core *c)
+{
+	char before[CLOCK_TEXT_SIZE];
+	int64_t last = store_last_submit(c->store);
+
+	if (last == 0)
+		return;
+	if (c->submit_cursor >= last)
+		c->submit_cursor = 0;
+	clock_format(clock_wall_us() - c->policy->config->dedup_window_us, before);
+	store_drop_submits(c->store, c->submit_cursor, c->submit_cursor + SUBMITS_SLICE, before);
+	c->submit_cursor += SUBMITS_SLICE;
+}
+
+/* Once a heartbeat: is what should move moving? A connection that does not is made anew. */
+static void on_health(struct timer *t)
+{
+	struct core *c = container_of(t, struct core, health);
+	int64_t beat = c->first_policy->config->amqp.heartbeat_s * (int64_t)SECOND, now = clock_boot_us();
+	struct bus_health h;
+	int64_t oldest = outbox_oldest_us(c->outbox, now);
+
+	bus_get_health(c->bus, &h);
+	if (!h.blocked && oldest > 2 * beat + 5 * SECOND)
+		bus_drop_pub(c->bus, "a message stays unconfirmed for too long");
+	else if (h.pub_up && h.pub_progress_age_us > 2 * beat + 5 * SECOND)
+		bus_drop_pub(c->bus, "the publishing thread hangs in a call");
+	if (h.sub_up && h.sub_progress_age_us > 2 * beat + 5 * SECOND)
+		bus_drop_sub(c->bus, "the consuming thread hangs in a call");
+	drop_old_submits(c);
+	core_say_status(c);
+	timer_set(&c->timers, t, now + beat);
+}
+
+bool core_is_alive(struct core *c)
+{
+	int64_t limit = 4 * (c->first_policy->config->amqp.heartbeat_s * (int64_t)SECOND) + 60 * SECOND;
+	struct bus_health h;
+
+	bus_get_health(c->bus, &h);
+	return h.pub_progress_age_us < limit && h.sub_progress_age_us < limit;
+}
+
+void core_say_status(struct core *c)
+{
+	struct outbox_stats st;
+	struct bus_health h;
+	char text[256], oldest[48] = "";
+	int64_t age;
+
+	if (c->on_status == NULL)
+		return;
+	outbox_get_stats(c->outbox, &st);
+	bus_get_health(c->bus, &h);
+	age = outbox_oldest_us(c->outbox, clock_boot_us());
+	if (age >= 0)
+		snprintf(oldest, sizeof oldest, ", oldest unconfirmed %lld s", (long long)(age / SECOND));
+	snprintf(text, sizeof text, "%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s",
+		c->is_held ? "HELD, the store refuses: " : "", c->is_held ? store_error(c->store) : "",
+		c->is_stopping ? "stopping" : c->is_held ? "" : "serving", c->slots.running, c->slots.waiting,
+		(long long)st.waiting_bytes, oldest, !h.pub_up ? "no" : h.blocked ? "blocked by the broker" : "yes",
+		h.sub_up ? "yes" : "no");
+	c->on_status(c->status_ctx, text);
+}
+
+/* ---- slots ---- */
+
+void core_fill_slots(struct core *c)
+{
+	struct session *s;
+
+	while ((s = slots_next(c)) != NULL) {
+		slots_take(c, s);
+		s->attempt++;
+		s->start_due = true;
+		session_run(s, s->is_fresh ? "approved" : "slot_free", "daemon");
+		effect_start(s);
+	}
+}
+
+/* ---- the turn ---- */
+
+static void hold(struct core *c)
+{
+	int64_t now = clock_boot_us();
+
+	if (c->policy->config->store_on_error == STORE_EXIT) {
+		log_error("the store refuses, ending as configured; nothing was said that is not stored: error=%s",
+			store_error(c->store));
+		c->exit_code = EX_IOERR;
+		c->is_done = true;
+		return;
+	}
+	c->hold_retry_us = now + HOLD_RETRY_US;
+	if (c->is_held)
+		return;
+	c->is_held = true;
+	c->held_since_us = now;
+	workers_hold(c->workers, true);
+	log_error("the store refuses, everything waits and is tried again every second; make room or mend the disk: error=%s",
+		store_error(c->store));
+	core_say_status(c);
+}
+
+static void let_go(struct core *c)
+{
+	c->is_held = false;
+	log_warn("the store takes again, going on: held_for=%llds", (long long)((clock_boot_us() - c->held_since_us) / SECOND));
+	workers_hold(c->workers, false);
+	core_say_status(c);
+	core_on_bus(c);         /* what came meanwhile */
+}
+
+static void check_stopped(struct core *c)
+{
+	struct outbox_stats st;
+	struct bus_health h;
+
+	if (!c->is_stopping || c->is_done || run_has_processes(c) || store_has_batch(c->store) || c->effects.count > 0)
+		return;
+	outbox_get_stats(c->outbox, &st);
+	bus_get_health(c->bus, &h);
+	/* What is in flight may still be confirmed; what cannot go out stays in the outbox. */
+	if (st.in_flight == 0 || !h.pub_up)
+		c->is_done = true;
+}
+
+/* What was decided becomes true here; each step says why it stands before the next. */
+bool core_end_turn(struct core *c)
+{
+	if (c->is_held || c->is_done)
+		return false;
+	core_fill_slots(c);             /* a slot that this turn freed is taken in the same commit */
+	sessions_save_dirty(c);
+	if (store_has_batch(c->store) || c->save_due) {
+		outbox_save(c->outbox); /* costs nothing beside a commit that happens anyway */
+		timer_cancel(&c->timers, &c->save);
+		c->save_due = false;
+	}
+	if (store_run(c->store) < 0) {  /* nothing is true yet ... */
+		hold(c);                /* ... so nothing may be said; the batch is kept and tried again */
+		return false;
+	}
+	intake_end_turn(c);             /* the store knows this turn's submits now */
+	outbox_release(c->outbox);
+	outbox_pump(c->outbox);
+	bus_flush(c->bus);              /* the publishing thread works while we start processes */
+	effects_release(c);             /* acks, lines, starts, ends */
+	sessions_sweep(c);              /* no effect points to them any more */
+	run_sweep(c);
+	bus_flush(c->bus);
+	workers_new_turn(c->workers);
+	check_total(c);
+	if (c->has_trash)
+		c->has_trash = workdir_sweep(c->state_dir, TRASH_SLICE);
+	if (outbox_has_unsaved(c->outbox) && !timer_is_set(&c->save))
+		timer_set(&c->timers, &c->save, clock_boot_us() + SAVE_DELAY_US);
+	check_stopped(c);
+	return store_has_batch(c->store) || c->dirty != NULL || c->effects.count > 0 || c->has_trash;
+}
+
+static void try_again(struct core *c)
+{
+	if (store_run(c->store) < 0) {
+		hold(c);
+		return;
+	}
+	let_go(c);
+}
+
+void core_on_time(struct core *c)
+{
+	int64_t now = clock_boot_us();
+
+	if (!c->is_held) {
+		timers_run(&c->timers, now);
+		return;
+	}
+	if (now >= c->hold_retry_us)
+		try_again(c);
+	if (c->is_held && c->is_stopping && now >= c->stop_end.at_us) {
+		log_error("the store still refuses and the time to stop is over, leaving; the last turn is lost and nobody was told "
+			"of it: error=%s", store_error(c->store));
+		c->exit_code = EX_IOERR;
+		c->is_done = true;
+	}
+}
+
+int64_t core_next_us(const struct core *c)
+{
+	return c->is_held ? c->hold_retry_us : timers_next_us(&c->timers);
+}
+
+void core_on_child(struct core *c)
+{
+	workers_reap(c->workers);       /* remembers it while held */
+}
+
+/* ---- the bus ---- */
+
+static void misconfigured(struct core *c, const struct bus_in *in)
+{
+	log_error("%s", in->text);
+	if (in->first) {
+		c->exit_code = EX_CONFIG;
+		core_stop(c);
+	}
+}
+
+static bool on_message(struct core *c, struct bus_in *in)
+{
+	switch (in->kind) {
+	case BUS_DELIVERY:
+		return intake_take(c, in);
+	case BUS_SETTLED:
+		outbox_on_settled(c->outbox, in->outs);
+		return true;
+	case BUS_PUB_UP:
+		outbox_on_up(c->outbox);
+		break;
+	case BUS_PUB_DOWN:
+		outbox_on_down(c->outbox, in->outs, in->code, in->text);
+		break;
+	case BUS_MISCONFIGURED:
+		misconfigured(c, in);
+		break;
+	case BUS_PUB_BLOCKED: case BUS_PUB_UNBLOCKED: case BUS_SUB_UP: case BUS_SUB_DOWN:
+		break;
+	}
+	core_say_status(c);
+	return true;
+}
+
+void core_on_bus(struct core *c)
+{
+	struct bus_in *in, *next;
+
+	if (c->is_held)
+		return;                 /* let_go looks again */
+	for (in = c->deferred != NULL ? c->deferred : bus_take(c->bus); in != NULL; in = next) {
+		next = in->next;
+		if (!on_message(c, in)) {
+			c->deferred = in;
+			hold(c);
+			return;
+		}
+		bus_in_free(in);
+	}
+	if (c->deferred != NULL) {
+		c->deferred = NULL;
+		core_on_bus(c);         /* and what came behind it */
+	}
+}
+
+/* ---- stop and reload ---- */
+
+static void for_each_session(struct core *c, void (*fn)(struct session *s))
+{
+	struct session *s, *tmp;
+
+	HASH_ITER (by_key, c->by_key, s, tmp)
+		if (!s->is_closed)
+			fn(s);
+}
+
+static void stop_now(struct session *s)
+{
+	if (s->host != NULL)
+		run_stop_now(s, s->core->stop_at_us);
+}
+
+static void on_stop_half(struct timer *t)
+{
+	for_each_session(container_of(t, struct core, stop_half), stop_now);
+}
+
+static void on_stop_end(struct timer *t)
+{
+	struct core *c = container_of(t, struct core, stop_end);
+
+	if (run_has_processes(c))
+		log_error("ALARM: stop_timeout is over and processes are left");
+	c->is_done = true;
+}
+
+void core_stop(struct core *c)
+{
+	int64_t now = clock_boot_us(), span = c->policy->config->stop_timeout_us;
+
+	if (c->is_stopping) {
+		log_warn("told to stop a second time: ending all workers now");
+		c->stop_at_us = now;
+		for_each_session(c, stop_now);
+		return;
+	}
+	c->is_stopping = c->is_draining = true;
+	c->stop_at_us = now + span * 3 / 4;
+	log_info("stopping: running=%u waiting=%u within=%llds", c->slots.running, c->slots.waiting,
+		(long long)(span / SECOND));
+	for_each_session(c, run_stop);
+	run_retire_idle(c);
+	timer_set(&c->timers, &c->stop_half, now + span / 2);
+	timer_set(&c->timers, &c->stop_end, now + span);
+	core_say_status(c);
+}
+
+static void say_log(void *ctx, bool is_error, const char *text)
+{
+	(void)ctx;
+	log_at(is_error ? LOG_LVL_ERROR : LOG_LVL_WARN, "%s", text);
+}
+
+void core_reload(struct core *c)
+{
+	struct policy *p = policy_load(c->config_path, say_log, NULL);
+	const struct config *was = c->first_policy->config;
+
+	if (p == NULL) {
+		log_error("the new configuration is broken and refused whole, the old one stays: file=%s", c->config_path);
+		return;
+	}
+	if (strcmp(p->config->callee_id, was->callee_id) != 0 || strcmp(p->config->state_dir, was->state_dir) != 0
+		|| strcmp(p->config->amqp.url, was->amqp.url) != 0)
+		log_warn("callee_id, state_dir and [amqp] are read at start only: restart hcpd for their new values");
+	policy_unref(c->policy);
+	c->policy = p;
+	log_set_level(p->config->log_level);
+	run_retire_idle(c);             /* their command may be another now */
+	log_info("configuration reloaded: file=%s capabilities=%zu callers=%zu", c->config_path, p->config->capability_count,
+		p->config->caller_count);
+}
+
+/* ---- life ---- */
+
+int core_init(struct core *c, struct policy *policy, const char *config_path, char *why, size_t why_size)
+{
+	const char *dir = policy->config->state_dir;
+	int code;
+
+	memset(c, 0, sizeof *c);
+	c->config_path = config_path;
+	c->policy = policy;
+	c->first_policy = policy_ref(policy);
+	c->state_dir = dir;
+	c->save.on_due = on_save;
+	c->health.on_due = on_health;
+	c->stop_half.on_due = on_stop_half;
+	c->stop_end.on_due = on_stop_end;
+	if ((code = store_open(dir, &c->store, why, why_size)) != EX_OK)
+		return code;
+	if (token_load_key(dir, &c->key, why, why_size) < 0)
+		return EX_CANTCREAT;
+	c->last_session = store_last_session(c->store);
+	c->has_trash = true;            /* what an earlier life left of it */
+	timer_set(&c->timers, &c->health, clock_boot_us() + policy->config->amqp.heartbeat_s * (int64_t)SECOND);
+	return EX_OK;
+}
+
+void core_make_outbox(struct core *c)
+{
+	c->outbox = outbox_new(c->store, c->bus, &c->timers, c->first_policy->config, &outbox_ops, c);
+}
+
+void core_fini(struct core *c)
+{
+	struct session *s, *tmp;
+
+	if (c->outbox != NULL && !c->is_held) {
+		outbox_save(c->outbox);
+		if (store_run(c->store) < 0)
+			log_warn("what was confirmed last is not noted and will be published again: error=%s", store_error(c->store));
+	}
+	run_fini_all(c);
+	HASH_ITER (by_key, c->by_key, s, tmp)
+		session_free(s);
+	while (c->deferred != NULL) {
+		struct bus_in *in = c->deferred;
+
+		c->deferred = in->next;
+		bus_in_free(in);
+	}
+	intake_end_turn(c);
+	if (c->outbox != NULL)
+		outbox_free(c->outbox);
+	store_close(c->store);
+	effects_fini(&c->effects);
+	slots_fini(&c->slots);
+	timers_fini(&c->timers);
+	buf_fini(&c->scratch);
+	policy_unref(c->policy);
+	policy_unref(c->first_policy);
+}

@@ -1,0 +1,74 @@
+/* ctl_note.c: bytes to a message that can be looked at.
+ * Owns what of it hcpctl reads. Never refuses a type or an event that it does not know: callees may be newer. */
+#include "ctl_note.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "jtext.h"
+
+#define DEPTH_MAX 512                   /* jansson descends by recursion */
+
+const char *ctl_note_text(const json_t *object, const char *name)
+{
+	return json_string_value(json_object_get(object, name));
+}
+
+static const char *text_or_empty(const json_t *object, const char *name)
+{
+	const char *text = ctl_note_text(object, name);
+
+	return text ? text : "";
+}
+
+/* An object in any case; the empty one stays with the message, so that it is freed with it. */
+static const json_t *object_or_empty(json_t *parent, const char *name)
+{
+	json_t *v = json_object_get(parent, name);
+
+	if (json_is_object(v))
+		return v;
+	json_object_set_new(parent, name, json_object());
+	return json_object_get(parent, name);
+}
+
+struct ctl_note *ctl_note_read(char *body, size_t size)
+{
+	struct ctl_note *n;
+	char why[160];
+	json_t *json = jtext_depth(body, size) <= DEPTH_MAX ? jtext_parse(body, size, why, sizeof why) : NULL;
+
+	if (!json_is_object(json) || !ctl_note_text(json, "type") || !json_is_object(json_object_get(json, "payload"))) {
+		json_decref(json);
+		free(body);
+		return NULL;
+	}
+	n = xcalloc(1, sizeof *n);
+	n->body = body;
+	n->size = size;
+	n->json = json;
+	n->type = text_or_empty(json, "type");
+	n->session = text_or_empty(json, "session_id");
+	n->message_id = text_or_empty(json, "message_id");
+	n->payload = object_or_empty(json, "payload");
+	n->event = "";
+	n->data = n->payload;
+	if (strcmp(n->type, "event") == 0) {
+		n->event = text_or_empty(n->payload, "event_type");
+		n->data = object_or_empty(json_object_get(json, "payload"), "data");
+		n->sequence = json_integer_value(json_object_get(n->payload, "sequence"));
+		if (n->sequence < 0 || n->sequence > INT64_MAX / 4)
+			n->sequence = 0;
+	}
+	return n;
+}
+
+void ctl_note_free(struct ctl_note *n)
+{
+	if (!n)
+		return;
+	json_decref(n->json);
+	free(n->body);
+	free(n);
+}

@@ -1,0 +1,120 @@
+/* effect.c: what the turn will do once it is true.
+ * Owns the order of release. Never decides anything. */
+#include "effect.h"
+
+#include <stdlib.h>
+
+#include "core.h"
+#include "run.h"
+
+static struct effect *add(struct core *c, enum effect_kind kind, struct session *s)
+{
+	struct effects *e = &c->effects;
+
+	if (e->count == e->room) {
+		e->room = e->room ? e->room * 2 : 64;
+		e->list = xrealloc(e->list, e->room * sizeof *e->list);
+	}
+	e->list[e->count] = (struct effect){.kind = kind, .session = s};
+	return &e->list[e->count++];
+}
+
+void effect_ack(struct core *c, uint32_t life, uint64_t tag)
+{
+	struct effect *e = add(c, EFFECT_ACK, NULL);
+
+	e->life = life;
+	e->tag = tag;
+}
+
+void effect_reject(struct core *c, uint32_t life, uint64_t tag)
+{
+	struct effect *e = add(c, EFFECT_REJECT, NULL);
+
+	e->life = life;
+	e->tag = tag;
+}
+
+void effect_start(struct session *s)
+{
+	add(s->core, EFFECT_START, s);
+}
+
+void effect_line(struct session *s, const char *line, size_t size)
+{
+	struct buf *texts = &s->core->effects.texts;
+	struct effect *e = add(s->core, EFFECT_LINE, s);
+
+	e->at = texts->size;
+	e->size = size + 1;
+	buf_add(texts, line, size);
+	buf_add(texts, "\n", 1);
+}
+
+void effect_end(struct session *s, int64_t term_at_us, int64_t kill_at_us)
+{
+	struct effect *e = add(s->core, EFFECT_END, s);
+
+	e->term_at_us = term_at_us;
+	e->kill_at_us = kill_at_us;
+}
+
+void effect_close_stdin(struct session *s)
+{
+	add(s->core, EFFECT_CLOSE_STDIN, s);
+}
+
+static void release(struct core *c, const struct effect *e)
+{
+	struct worker *w = e->session != NULL ? run_worker(e->session) : NULL;
+
+	switch (e->kind) {
+	case EFFECT_ACK:
+		bus_ack(c->bus, e->life, e->tag);
+		break;
+	case EFFECT_REJECT:
+		bus_reject(c->bus, e->life, e->tag);
+		break;
+	case EFFECT_START:
+		run_start(e->session);
+		break;
+	case EFFECT_LINE:
+		if (w != NULL)
+			worker_write(w, c->effects.texts.data + e->at, e->size);
+		break;
+	case EFFECT_END:
+		if (w != NULL)
+			worker_end(w, e->term_at_us, e->kill_at_us);
+		break;
+	case EFFECT_CLOSE_STDIN:
+		if (w != NULL)
+			worker_close_stdin(w);
+		break;
+	}
+}
+
+void effects_release(struct core *c)
+{
+	size_t due = c->effects.count;
+
+	/* A start may fail, and what follows from that waits for the next turn's commit. */
+	for (size_t i = 0; i < due; i++) {
+		const struct effect e = c->effects.list[i];     /* the list may grow, and move, meanwhile */
+
+		release(c, &e);
+	}
+	if (c->effects.count == due) {
+		c->effects.count = 0;
+		buf_clear(&c->effects.texts);
+		return;
+	}
+	for (size_t i = due; i < c->effects.count; i++)
+		c->effects.list[i - due] = c->effects.list[i];
+	c->effects.count -= due;
+}
+
+void effects_fini(struct effects *e)
+{
+	free(e->list);
+	buf_fini(&e->texts);
+}

@@ -1,0 +1,223 @@
+/* intake.c: commands from the bus: who says it, was it said before, may it be, and what follows.
+ * Owns deduplication and the answers to submits. Never acks by itself: that waits for the commit. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "core.h"
+#include "log.h"
+#include "run.h"
+
+/* A submit of this turn, which the store does not know before the commit. */
+struct submit_seen {
+	UT_hash_handle hh;
+	char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE];
+};
+
+static void make_key(char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE], const struct command *cmd)
+{
+	memset(key, 0, CALLER_ID_SIZE + MESSAGE_ID_SIZE);
+	memcpy(key, cmd->caller_id, strlen(cmd->caller_id));
+	memcpy(key + CALLER_ID_SIZE, cmd->message_id, strlen(cmd->message_id));
+}
+
+static void note_submit(struct core *c, const struct command *cmd)
+{
+	struct submit_seen *n = xcalloc(1, sizeof *n);
+
+	make_key(n->key, cmd);
+	HASH_ADD(hh, c->turn_submits, key, sizeof n->key, n);
+}
+
+static bool was_in_turn(struct core *c, const struct command *cmd)
+{
+	char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE];
+	struct submit_seen *n;
+
+	make_key(key, cmd);
+	HASH_FIND(hh, c->turn_submits, key, sizeof key, n);
+	return n != NULL;
+}
+
+void intake_end_turn(struct core *c)
+{
+	struct submit_seen *n, *tmp;
+
+	HASH_ITER (hh, c->turn_submits, n, tmp) {
+		HASH_DEL(c->turn_submits, n);
+		free(n);
+	}
+}
+
+/* ---- answers ---- */
+
+static void reject(struct core *c, const struct command *cmd, const char *code, const char *message,
+	const char *suggestion, enum risk risk, bool remember)
+{
+	struct addressee *to = outbox_addressee(c->outbox, cmd->caller_id);
+	struct buf *b = &c->scratch;
+	struct store_event e = {.type = TYPE_REJECTED};
+	char at[CLOCK_TEXT_SIZE];
+	int64_t answer;
+
+	buf_clear(b);
+	codec_begin(b, NULL, TYPE_REJECTED);
+	buf_addf(b, "{\"reason_code\":\"%s\",\"reason_message\":", code);
+	buf_add_json(b, message, strlen(message));
+	if (risk != R_NONE)
+		buf_addf(b, ",\"assessed_risk_level\":\"%s\"", risk_names[risk]);
+	if (suggestion[0] != '\0') {
+		buf_add_text(b, ",\"suggestion\":");
+		buf_add_json(b, suggestion, strlen(suggestion));
+	}
+	buf_add_text(b, ",\"in_reply_to\":");
+	if (cmd->message_id[0] != '\0')
+		buf_add_json(b, cmd->message_id, strlen(cmd->message_id));
+	else
+		buf_add_text(b, "null");
+	buf_add_text(b, "}");
+	codec_end(b);
+	e.body = blob_new(b->data, b->size);
+	answer = outbox_put(c->outbox, to, &e);
+	blob_unref(e.body);
+	if (remember) {
+		clock_format(clock_wall_us(), at);
+		store_put_submit(c->store, addressee_key(to), cmd->message_id, at, 0, answer);
+		note_submit(c, cmd);
+	}
+	c->stats.rejected++;
+	log_info("task rejected: caller=%s code=%s why=%s", cmd->caller_id, code, message);
+}
+
+/* Said before: the first answer goes out again, as the same bytes. */
+static void answer_again(struct core *c, const struct command *cmd, int64_t answer)
+{
+	c->stats.duplicates++;
+	log_debug("submit was seen before: caller=%s message_id=%s", cmd->caller_id, cmd->message_id);
+	if (answer > 0)
+		outbox_repeat(c->outbox, outbox_addressee(c->outbox, cmd->caller_id), answer);
+}
+
+static void submit(struct core *c, const struct command *cmd, const struct config_caller *caller)
+{
+	const struct config *config = c->policy->config;
+	struct gate_context context = {.may_wait = c->slots.waiting < (unsigned)config->max_pending};
+	struct verdict v;
+	struct session *s;
+
+	context.may_start = policy_find(c->policy, cmd->task.capability) != NULL
+		&& slots_has_room(c, cmd->task.capability);
+	gate_decide(c->policy, caller, &cmd->task, &context, &v);
+	if (!v.approved) {
+		reject(c, cmd, v.code, v.message, v.suggestion, v.risk, true);
+		return;
+	}
+	s = session_new(c, cmd, &v);
+	note_submit(c, cmd);
+	slots_wait(c, s);
+	core_fill_slots(c);
+	s->is_fresh = false;
+}
+
+/* A submit, or something that its sender meant to be one. */
+static bool take_submit(struct core *c, const struct command *cmd, const char *user, enum codec_verdict verdict)
+{
+	struct verdict v;
+	const struct config_caller *caller = gate_identify(c->policy, cmd->caller_id, user, &v);
+	bool has_id = cmd->message_id[0] != '\0';
+	int64_t answer = STORE_UNSEEN;
+
+	c->stats.submits++;
+	if (caller == NULL) {
+		/* Not remembered: a stranger must not use up another's message_id. */
+		reject(c, cmd, v.code, v.message, "", R_NONE, false);
+		return true;
+	}
+	if (has_id && was_in_turn(c, cmd)) {
+		c->stats.duplicates++;
+		return true;            /* its answer goes out with this turn */
+	}
+	if (has_id)
+		answer = store_find_answer(c->store, addressee_key(outbox_addressee(c->outbox, cmd->caller_id)),
+			cmd->message_id);
+	if (answer == STORE_UNREADABLE)
+		return false;
+	if (answer != STORE_UNSEEN)
+		answer_again(c, cmd, answer);
+	else if (verdict == CODEC_REJECT)
+		reject(c, cmd, cmd->code, cmd->message, "", R_NONE, has_id);
+	else
+		submit(c, cmd, caller);
+	return true;
+}
+
+/* ---- aborts ---- */
+
+/* A token decides where there is one; else the broker-validated user does, where the caller has one. */
+static bool may_abort(struct core *c, const struct session *s, const struct command *cmd, const char *user)
+{
+	const struct config_caller *caller = config_find_caller(c->policy->config, s->caller_id);
+
+	if (cmd->token != NULL)
+		return token_fits(&c->key, cmd->token, s->id);
+	if (caller == NULL)
+		return false;
+	return caller->amqp_user == NULL || (user != NULL && strcmp(user, caller->amqp_user) == 0);
+}
+
+static void take_abort(struct core *c, const struct command *cmd, const char *user)
+{
+	struct session *s = session_find(c, cmd->session_id);
+	char state[16], caller_id[CALLER_ID_SIZE];
+
+	c->stats.aborts++;
+	if (s == NULL || s->is_closed) {
+		bool ended = s != NULL || store_find_session(c->store, cmd->session_id, state, caller_id);
+
+		log_info("abort of a session that %s, nothing to do: session=%.8s", ended ? "has ended" : "is not known",
+			cmd->session_id);
+		return;
+	}
+	if (!may_abort(c, s, cmd, user)) {
+		log_warn("abort refused, %s: session=%.8s user=%s", cmd->token != NULL ? "its token is not this session's" :
+			"its sender does not own the session", s->id, user != NULL ? user : "-");
+		return;
+	}
+	if (!run_abort(s, "aborted_by_caller", "caller", cmd->reason))
+		log_info("abort came after the end was decided: session=%.8s", s->id);
+}
+
+/* ---- one delivery ---- */
+
+static void drop(struct core *c, const struct bus_in *in, const char *why)
+{
+	c->stats.dropped++;
+	if (log_may(&c->drop_limit, 20))
+		log_warn("a command was dropped: why=%s bytes=%zu user=%s", why, in->size, in->has_user ? in->user : "-");
+	effect_reject(c, in->life, in->tag);
+}
+
+bool intake_take(struct core *c, const struct bus_in *in)
+{
+	const struct config *config = c->policy->config;
+	const char *user = in->has_user ? in->user : NULL;
+	struct command cmd;
+	enum codec_verdict verdict;
+	bool taken = true;
+
+	if (in->body == NULL) {
+		drop(c, in, "larger than the message limit");
+		return true;
+	}
+	verdict = codec_read(in->body, in->size, config->max_depth, &cmd);
+	if (verdict == CODEC_DROP)
+		drop(c, in, cmd.message);
+	else if (verdict == CODEC_OK && cmd.kind == COMMAND_ABORT)
+		take_abort(c, &cmd, user);
+	else
+		taken = take_submit(c, &cmd, user, verdict);
+	if (taken && verdict != CODEC_DROP)
+		effect_ack(c, in->life, in->tag);
+	command_fini(&cmd);
+	return taken;
+}

@@ -1,0 +1,141 @@
+/* lines.c: splits what a pipe brings into lines.
+ * Owns the one buffer that every pipe is read into, and the account of the unfinished lines' memory.
+ * Never looks into a line (NUL bytes pass), never decides when to read. */
+#include "lines.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "buf.h"
+
+#define ROOM_STEP 256
+#define LINE_LIMIT (1u << 30)           /* struct lines counts in 32 bits */
+
+static char shared[LINES_READ_MAX];
+
+void lines_pool_init(struct lines_pool *p, int64_t max_line, int64_t max_total)
+{
+	memset(p, 0, sizeof *p);
+	p->max_line = max_line < 1 ? 1 : max_line > LINE_LIMIT ? LINE_LIMIT : (size_t)max_line;
+	p->max_total = max_total < 0 ? 0 : (size_t)max_total;
+}
+
+static void lines_release(struct lines_pool *p, struct lines *l)
+{
+	if (p->over == l) {
+		p->over = NULL;
+		p->freed = true;
+	}
+	if (!l->rest)
+		return;
+	p->used -= l->room;
+	p->freed = true;
+	free(l->rest);
+	l->rest = NULL;
+	l->size = l->room = 0;
+}
+
+static void lines_keep(struct lines_pool *p, struct lines *l, const char *data, size_t size)
+{
+	size_t need = l->size + size, room = need;
+
+	if (need > l->room) {
+		/* Doubling keeps a long line's cost linear; not where it would take what others may have. */
+		if (l->room && p->used + l->room <= p->max_total && 2 * (size_t)l->room > need)
+			room = 2 * (size_t)l->room;
+		room = (room + ROOM_STEP - 1) / ROOM_STEP * ROOM_STEP;
+		l->rest = xrealloc(l->rest, room);
+		p->used += room - l->room;
+		l->room = (uint32_t)room;
+	}
+	memcpy(l->rest + l->size, data, size);
+	l->size = (uint32_t)need;
+}
+
+static void lines_say_too_long(struct lines_pool *p, struct lines *l, const char *data, size_t size, lines_fn *on_line,
+	void *ctx)
+{
+	const char *head = l->size ? l->rest : data;
+	size_t n = l->size ? l->size : size;
+
+	on_line(ctx, head, n < LINES_HEAD ? n : LINES_HEAD, true);
+	lines_release(p, l);
+}
+
+void lines_feed(struct lines_pool *p, struct lines *l, const char *data, size_t size, lines_fn *on_line, void *ctx)
+{
+	while (size) {
+		const char *nl = memchr(data, '\n', size);
+		size_t part = nl ? (size_t)(nl - data) : size;
+
+		if (l->skipping) {
+			l->skipping = !nl;
+		} else if (l->size + part > p->max_line) {
+			lines_say_too_long(p, l, data, part, on_line, ctx);
+			l->skipping = !nl;
+		} else if (!nl) {
+			lines_keep(p, l, data, part);
+		} else if (l->size) {
+			lines_keep(p, l, data, part);
+			on_line(ctx, l->rest, l->size, false);
+			lines_release(p, l);
+		} else {
+			on_line(ctx, data, part, false);
+		}
+		if (!nl)
+			return;
+		data = nl + 1;
+		size -= part + 1;
+	}
+}
+
+/* How much may be read, if all of it had to be kept? */
+static size_t lines_may_read(struct lines_pool *p, const struct lines *l, size_t want)
+{
+	size_t need = l->size + want;
+
+	if (p->over == l || need <= l->room || p->used + (need - l->room) <= p->max_total)
+		return want;
+	if (l->size < LINES_SMALL)
+		return want < LINES_SMALL - l->size ? want : LINES_SMALL - l->size;
+	if (p->over)
+		return 0;
+	p->over = l;
+	return want;
+}
+
+enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size_t max, size_t *got,
+	lines_fn *on_line, void *ctx)
+{
+	ssize_t n;
+
+	*got = 0;
+	max = lines_may_read(p, l, max < sizeof shared ? max : sizeof shared);
+	if (max == 0)
+		return LINES_WAIT;
+	n = read(fd, shared, max);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return LINES_OK;
+	if (n <= 0) {
+		lines_end(p, l, on_line, ctx);
+		return LINES_END;
+	}
+	*got = (size_t)n;
+	lines_feed(p, l, shared, (size_t)n, on_line, ctx);
+	return LINES_OK;
+}
+
+void lines_end(struct lines_pool *p, struct lines *l, lines_fn *on_line, void *ctx)
+{
+	if (l->size)
+		on_line(ctx, l->rest, l->size, false);
+	lines_fini(p, l);
+}
+
+void lines_fini(struct lines_pool *p, struct lines *l)
+{
+	lines_release(p, l);
+	l->skipping = false;
+}

@@ -1,0 +1,102 @@
+/* recover.c: what becomes of the sessions of an earlier life.
+ * Owns the decision between resume, restart and fail. Everything that it decides is committed before the
+ * daemon consumes a command. */
+#include <sysexits.h>
+
+#include "clock.h"
+#include "core.h"
+#include "log.h"
+#include "run.h"
+
+static void on_row(void *ctx, const struct store_session *row)
+{
+	session_load(ctx, row);
+}
+
+static void finish_as(struct session *s, const char *reason, const char *code, const char *message)
+{
+	session_fail(s, reason, code, "daemon", NULL, "%s", message);
+	session_finish(s);
+}
+
+static bool has_checkpoint(struct session *s)
+{
+	struct buf step = {0}, state = {0};
+	bool found = store_load_checkpoint(s->core->store, s->key, s->last_checkpoint, &step, &state);
+
+	buf_fini(&step);
+	buf_fini(&state);
+	return found;
+}
+
+/* PAUSED by a crash, a stop or its worker: on it goes, one way or another. */
+static void go_on(struct session *s)
+{
+	struct core *c = s->core;
+	const struct capability *cap = policy_find(c->policy, s->capability);
+	bool found = has_checkpoint(s), resumes;
+
+	if (s->deadline_us != 0 && s->deadline_us <= clock_wall_us()) {
+		finish_as(s, "timeout", "timeout", "max_duration was over while the callee was down");
+		return;
+	}
+	if (cap == NULL) {
+		finish_as(s, "worker_failed", "internal_error", "its capability is no longer in the configuration");
+		return;
+	}
+	if (cap->config->recovery == RECOVERY_FAIL) {
+		finish_as(s, "no_checkpoint", "internal_error", "the callee was restarted, and this capability does not recover");
+		return;
+	}
+	resumes = found && cap->config->recovery == RECOVERY_RESUME && cap->config->protocol == PROTOCOL_HCP;
+	s->attempt++;
+	session_run(s, resumes ? "recovered_from_checkpoint" : "restarted", "daemon");
+	slots_take(c, s);
+	run_set_clocks(s);
+	s->start_due = true;
+	effect_start(s);
+}
+
+static void recover(struct session *s)
+{
+	session_load_outcome(s);
+	if (s->state == S_PENDING && !session_has_outcome(s)) {
+		slots_wait(s->core, s);
+		return;
+	}
+	if (s->state == S_ABORTING && !session_has_outcome(s))
+		session_decide(s, S_ABORTED, "aborted_by_caller", "daemon", NULL, 0);
+	if (session_has_outcome(s)) {
+		session_finish(s);      /* its processes were ended before */
+		return;
+	}
+	if (s->state == S_PAUSED && s->paused_by == PAUSED_BY_OPERATOR) {
+		run_set_clocks(s);
+		return;
+	}
+	if (s->state == S_RUNNING) {
+		session_go(s, S_PAUSED, "callee_restarted", "daemon");
+		s->paused_by = PAUSED_BY_CRASH;
+	}
+	go_on(s);
+}
+
+int core_recover(struct core *c)
+{
+	struct session *s, *tmp;
+	unsigned count;
+	int killed = workers_kill_leftovers(c->workers);
+
+	if (killed > 0)
+		log_warn("ended processes of an earlier life: count=%d", killed);
+	if (store_load_live(c->store, on_row, c) < 0 || outbox_load(c->outbox) < 0) {
+		log_error("the store cannot be read: error=%s", store_error(c->store));
+		return EX_IOERR;
+	}
+	count = HASH_CNT(by_key, c->by_key);
+	HASH_ITER (by_key, c->by_key, s, tmp)
+		recover(s);
+	if (count > 0)
+		log_info("sessions of an earlier life were brought back: count=%u", count);
+	return EX_OK;
+}

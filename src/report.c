@@ -1,0 +1,360 @@
+/* report.c: the meaning of a worker's lines, a handler a type.
+ * Owns the rate limit of complaints and what is kept of plain output. Never touches a process (run.c). */
+#include "report.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "clock.h"
+#include "core.h"
+#include "log.h"
+#include "run.h"
+#include "wline.h"
+
+#define BAD_LINES_MAX 10                /* warnings about bad lines of a session ... */
+#define BAD_LINES_WINDOW_US 60000000    /* ... in so long */
+#define STDERR_TAIL 2048                /* bytes of it in task_failed */
+#define LAST_MESSAGE_ROOM 16384         /* what a last message needs beside its outputs, summary included */
+#define SHOWN 120                       /* bytes of a bad line in its warning */
+
+/* Appends, and keeps only the end. */
+static bool keep_tail(struct buf *b, size_t max, const char *data, size_t size)
+{
+	bool cut = b->size + size + 1 > max;
+
+	if (size >= max) {
+		data += size - (max - 1);
+		size = max - 1;
+	}
+	if (b->size + size + 1 > max)
+		buf_drop(b, b->size + size + 1 - max);
+	buf_add(b, data, size);
+	buf_add(b, "\n", 1);
+	return cut;
+}
+
+static void bad_line(struct session *s, const char *why, const char *line, size_t size)
+{
+	int64_t now = clock_boot_us();
+
+	if (now - s->bad_lines_since_us > BAD_LINES_WINDOW_US || s->bad_lines_since_us == 0) {
+		s->bad_lines_since_us = now;
+		s->bad_lines = 0;
+	}
+	if (s->bad_lines++ < BAD_LINES_MAX)
+		session_warn(s, "bad_line", "a line of the worker was dropped: %s: %.*s%s", why,
+			(int)(size < SHOWN ? size : SHOWN), line, size > SHOWN ? "..." : "");
+}
+
+static void log_line(struct session *s, const char *stream, const char *line, size_t size, bool cut)
+{
+	struct buf b = {0};
+
+	buf_add_text(&b, "{\"level\":\"info\",\"message\":");
+	buf_add_json(&b, line, size);
+	buf_addf(&b, ",\"details\":{\"stream\":\"%s\"%s}}", stream, cut ? ",\"truncated\":true" : "");
+	session_event(s, "log", b.data, b.size);
+	buf_fini(&b);
+}
+
+/* ---- handlers ---- */
+
+static void on_event(struct session *s, const struct wline *l)
+{
+	struct buf b = {0};
+	bool stored;
+
+	wline_add_data(l, &b);
+	stored = session_event(s, wline_type_name(l->type), b.data, b.size);
+	if (l->type == WL_WARNING && stored)
+		session_note_warning(s, wline_string(l, "message", ""));
+	buf_fini(&b);
+}
+
+static void on_checkpoint(struct session *s, const struct wline *l)
+{
+	const struct config *config = s->core->policy->config;
+	char at[CLOCK_TEXT_SIZE];
+	struct buf state = {0}, step = {0}, b = {0};
+	struct store_checkpoint cp = {.session = s->key, .session_id = s->id, .created_at = at};
+	const char *description = wline_string(l, "description", "");
+
+	wline_add_raw(l, &state, "state", "{}");
+	if ((int64_t)state.size > config->max_checkpoint) {
+		session_warn(s, "checkpoint_too_large", "a checkpoint of %zu bytes was not kept; %lld is the limit", state.size,
+			(long long)config->max_checkpoint);
+		goto out;
+	}
+	wline_add_raw(l, &step, "step", "null");
+	clock_format(clock_wall_us(), at);
+	id_make(cp.checkpoint_id);
+	cp.description = description;
+	cp.step = wline_get(l, "step") != NULL ? buf_text(&step) : NULL;
+	cp.resumable = !json_is_false(wline_get(l, "resumable"));
+	cp.state = state.data;
+	cp.state_size = state.size;
+	store_put_checkpoint(s->core->store, &cp);
+	s->checkpoints++;
+	if (cp.resumable)
+		memcpy(s->last_checkpoint, cp.checkpoint_id, ID_SIZE);
+	session_mark_dirty(s);
+	buf_addf(&b, "{\"checkpoint_id\":\"%s\",\"description\":", cp.checkpoint_id);
+	buf_add_json(&b, description, strlen(description));
+	buf_addf(&b, ",\"resumable\":%s,\"created_at\":\"%s\"}", cp.resumable ? "true" : "false", at);
+	session_event(s, "checkpoint_created", b.data, b.size);
+	buf_clear(&b);
+	buf_addf(&b, "{\"type\":\"checkpoint_saved\",\"checkpoint_id\":\"%s\",\"ref\":", cp.checkpoint_id);
+	wline_add_raw(l, &b, "ref", "null");
+	buf_add_text(&b, "}");
+	effect_line(s, b.data, b.size);
+	if (s->stop_asked)
+		run_stop_now(s, s->core->stop_at_us);
+out:
+	buf_fini(&state);
+	buf_fini(&step);
+	buf_fini(&b);
+}
+
+static void on_step(struct session *s, const struct wline *l)
+{
+	free(s->step);
+	s->step = xstrndup(wline_string(l, "name", ""), 256);
+	s->steps++;
+	session_mark_dirty(s);
+}
+
+static int64_t count_of(const struct wline *l, const char *name)
+{
+	double v = json_number_value(wline_get(l, name));
+
+	return v > 0 && v < 1e15 ? (int64_t)v : 0;
+}
+
+static void on_usage(struct session *s, const struct wline *l)
+{
+	double cost = json_number_value(wline_get(l, "cost"));
+
+	s->tokens_in += count_of(l, "tokens_in");
+	s->tokens_out += count_of(l, "tokens_out");
+	s->cost += cost > 0 ? cost : 0;
+	session_mark_dirty(s);
+}
+
+static void on_artifact(struct session *s, const struct wline *l)
+{
+	session_warn(s, "artifact_not_kept", "artifact %.128s stays in the working directory: artifacts are not collected here",
+		wline_string(l, "name", ""));
+}
+
+static void on_paused(struct session *s, const struct wline *l)
+{
+	char reason[201];
+
+	if (s->state != S_RUNNING) {
+		bad_line(s, "paused, but the session does not run", l->text, l->size);
+		return;
+	}
+	snprintf(reason, sizeof reason, "%s", wline_string(l, "reason", "paused_by_worker"));
+	session_go(s, S_PAUSED, reason, "worker");
+	s->paused_by = PAUSED_BY_WORKER;
+}
+
+static void on_resumed(struct session *s, const struct wline *l)
+{
+	if (s->state != S_PAUSED)
+		bad_line(s, "resumed, but the session is not paused", l->text, l->size);
+	else
+		session_run(s, "resumed", "worker");
+}
+
+/* A numeric outputs.confidence below the task's threshold is worth a warning, no more. */
+static void check_confidence(struct session *s, const json_t *outputs)
+{
+	const json_t *confidence = json_object_get(outputs, "confidence");
+	struct buf task = {0};
+	json_t *root;
+	char why[256];
+
+	if (!json_is_number(confidence) || !store_load_task(s->core->store, s->key, &task))
+		return;
+	if ((root = jtext_parse(task.data, task.size, why, sizeof why)) != NULL) {
+		const json_t *wanted = json_object_get(json_object_get(root, "constraints"), "confidence_threshold");
+
+		if (json_is_number(wanted) && json_number_value(confidence) < json_number_value(wanted))
+			session_warn(s, "low_confidence", "the outputs' confidence %g is below the threshold %g",
+				json_number_value(confidence), json_number_value(wanted));
+		json_decref(root);
+	}
+	buf_fini(&task);
+}
+
+static bool fits_last_message(const struct session *s, size_t size)
+{
+	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size) <= s->core->policy->config->max_message;
+}
+
+static void on_completed(struct session *s, const struct wline *l)
+{
+	struct buf b = {0};
+
+	check_confidence(s, wline_get(l, "outputs"));
+	buf_add_text(&b, "{\"outputs\":");
+	wline_add_raw(l, &b, "outputs", "{}");
+	buf_add_text(&b, "}");
+	if (fits_last_message(s, b.size))
+		session_decide(s, S_COMPLETED, "completed", "worker", b.data, b.size);
+	else
+		session_fail(s, "worker_failed", "execution_error", "worker", NULL,
+			"the outputs of %zu bytes are over the message limit of %lld", b.size,
+			(long long)s->core->policy->config->max_message);
+	buf_fini(&b);
+	run_conclude(s);
+}
+
+static const char *known_code(const char *code)
+{
+	static const char *const codes[] = {"execution_error", "timeout", "safety_violation", "resource_unavailable",
+		"internal_error", "input_error"};
+
+	for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+		if (code != NULL && strcmp(codes[i], code) == 0)
+			return codes[i];
+	return "execution_error";
+}
+
+/* The worker's details, and ours where it says nothing. */
+static void add_details(struct session *s, const struct wline *l, struct buf *b)
+{
+	static const char *const ours[] = {"phase", "step", "last_checkpoint", "recoverable"};
+	const json_t *theirs = wline_get(l, "error_details");
+	struct buf mine = {0}, raw = {0};
+
+	buf_add_text(&mine, "{");
+	session_add_details(s, &mine, "execution");
+	buf_add_text(&mine, "}");
+	wline_add_raw(l, &raw, "error_details", "{}");
+	buf_add(b, raw.data, raw.size - 1);     /* without the closing brace */
+	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+		struct jslice v = jtext_member(mine.data, mine.size, ours[i]);
+
+		if (json_object_get(theirs, ours[i]) != NULL)
+			continue;
+		buf_addf(b, "%s\"%s\":", b->data[b->size - 1] == '{' ? "" : ",", ours[i]);
+		buf_add(b, v.at, v.size);
+	}
+	buf_add_text(b, "}");
+	buf_fini(&mine);
+	buf_fini(&raw);
+}
+
+static void on_failed(struct session *s, const struct wline *l)
+{
+	const char *code = known_code(json_string_value(wline_get(l, "error_code")));
+	const char *message = wline_string(l, "error_message", "the worker says that it failed");
+	struct buf b = {0};
+
+	buf_addf(&b, "{\"error_code\":\"%s\",\"error_message\":", code);
+	buf_add_json(&b, message, strlen(message));
+	buf_add_text(&b, ",\"error_details\":");
+	add_details(s, l, &b);
+	buf_add_text(&b, ",\"partial_outputs\":");
+	wline_add_raw(l, &b, "partial_outputs", "{}");
+	buf_add_text(&b, "}");
+	if (fits_last_message(s, b.size))
+		session_decide(s, S_FAILED, "worker_failed", "worker", b.data, b.size);
+	else
+		session_fail(s, "worker_failed", code, "worker", NULL,
+			"%.512s (what else the worker said, %zu bytes, is over the message limit)", message, b.size);
+	buf_fini(&b);
+	run_conclude(s);
+}
+
+static void (*const handlers[WL_COUNT])(struct session *s, const struct wline *l) = {
+	[WL_PROGRESS] = on_event, [WL_INTERMEDIATE_RESULT] = on_event, [WL_LOG] = on_event, [WL_WARNING] = on_event,
+	[WL_ERROR] = on_event, [WL_CHECKPOINT] = on_checkpoint, [WL_STEP] = on_step, [WL_USAGE] = on_usage,
+	[WL_ARTIFACT] = on_artifact, [WL_PAUSED] = on_paused, [WL_RESUMED] = on_resumed, [WL_COMPLETED] = on_completed,
+	[WL_FAILED] = on_failed,
+};
+
+static void hcp_line(struct session *s, const char *line, size_t size)
+{
+	struct wline l;
+	char why[320];
+
+	if (wline_read(&l, line, size, s->core->policy->config->max_depth, why, sizeof why) < 0) {
+		bad_line(s, why, line, size);
+		return;
+	}
+	/* Once the end is decided, output is still published until the pipe is drained; the rest is too late. */
+	if (!session_has_outcome(s) || wline_is_event(&l))
+		handlers[l.type](s, &l);
+	else if (l.type == WL_COMPLETED || l.type == WL_FAILED)
+		bad_line(s, "the session's end was decided before", line, size);
+	wline_fini(&l);
+}
+
+void report_line(struct session *s, enum worker_stream stream, const char *line, size_t size, bool too_long)
+{
+	const struct config *config = s->core->policy->config;
+
+	if (stream == WORKER_STDERR) {
+		keep_tail(&s->stderr_tail, STDERR_TAIL, line, size);
+		log_line(s, "stderr", line, size, too_long);
+	} else if (s->cap->config->protocol == PROTOCOL_TEXT) {
+		s->text_cut |= keep_tail(&s->text_output, (size_t)config->max_text_output, line, size) || too_long;
+		log_line(s, "stdout", line, size, too_long);
+	} else if (too_long) {
+		char why[64];
+
+		snprintf(why, sizeof why, "longer than %lld bytes", (long long)config->max_line);
+		bad_line(s, why, line, size);
+	} else if (size > 0) {
+		hcp_line(s, line, size);
+	}
+}
+
+/* ---- the end of a worker ---- */
+
+static void text_completed(struct session *s)
+{
+	struct buf b = {0};
+
+	buf_add_text(&b, "{\"outputs\":{\"stdout\":");
+	buf_add_json(&b, s->text_output.data, s->text_output.size);
+	buf_add_text(&b, s->text_cut ? ",\"truncated\":true}}" : "}}");
+	if (fits_last_message(s, b.size))
+		session_decide(s, S_COMPLETED, "completed", "worker", b.data, b.size);
+	else
+		session_fail(s, "worker_failed", "execution_error", "worker", NULL, "the output is over the message limit");
+	buf_fini(&b);
+}
+
+void report_death(struct session *s)
+{
+	int status = s->exit_status;
+	bool text = s->cap->config->protocol == PROTOCOL_TEXT;
+	struct buf details = {0};
+
+	if (text && status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		text_completed(s);
+		return;
+	}
+	if (status != -1 && WIFSIGNALED(status))
+		buf_addf(&details, "\"signal\":%d,\"stderr\":", WTERMSIG(status));
+	else
+		buf_addf(&details, "\"exit_status\":%d,\"stderr\":", status != -1 ? WEXITSTATUS(status) : -1);
+	buf_add_json(&details, s->stderr_tail.data, s->stderr_tail.size);
+	if (status != -1 && WIFSIGNALED(status))
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details), "the worker was killed by signal "
+			"%d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else if (text)
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details), "the worker ended with status %d",
+			status != -1 ? WEXITSTATUS(status) : -1);
+	else
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details), "the worker ended with status %d "
+			"and neither completed nor failed", status != -1 ? WEXITSTATUS(status) : -1);
+	buf_fini(&details);
+}

@@ -1,0 +1,669 @@
+/* run.c: sessions in their processes.
+ * Owns the hosts (a process and whom it serves now), the start line, the clocks and the ladder's times.
+ * Never reads a line's meaning (report.c), never signals by itself (worker.c). */
+#include "run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <utlist.h>
+
+#include "clock.h"
+#include "core.h"
+#include "log.h"
+#include "report.h"
+
+#define INTENT_MAX 32768                /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
+#define UNWRITTEN_MAX (1 << 20)         /* stdin's queue: above it we do not listen either */
+
+/* A process, and whom it serves. One of reuse = 1 serves one session and ends with it. */
+struct host {
+	struct host *prev, *next;       /* in core->hosts */
+	struct host *idle_prev, *idle_next;
+	struct core *core;
+	struct worker *worker;
+	struct policy *policy;
+	const struct capability *cap;
+	struct session *session;        /* NULL: nobody now */
+	int served, pid;
+	bool is_idle, is_retired, is_gone;
+	uint64_t dropped_lines;
+	char mark[ID_SIZE + 24];
+};
+
+struct worker *run_worker(const struct session *s)
+{
+	return s->host != NULL ? s->host->worker : NULL;
+}
+
+/* ---- hosts ---- */
+
+static void host_set_idle(struct host *h, bool idle)
+{
+	if (idle == h->is_idle)
+		return;
+	h->is_idle = idle;
+	if (idle)
+		DL_PREPEND2(h->core->idle_hosts, h, idle_prev, idle_next);      /* the warmest first */
+	else
+		DL_DELETE2(h->core->idle_hosts, h, idle_prev, idle_next);
+}
+
+/* Serves nobody any more: its stdin ends, then the ladder. */
+static void host_retire(struct host *h)
+{
+	const struct config *config = h->policy->config;
+	int64_t now = clock_boot_us();
+
+	if (h->is_retired)
+		return;
+	h->is_retired = true;
+	host_set_idle(h, false);
+	worker_close_stdin(h->worker);
+	if (h->core->is_stopping)
+		worker_end(h->worker, now, h->core->stop_at_us);
+	else
+		worker_end(h->worker, now + config->exit_grace_us, now + config->exit_grace_us + config->abort_timeout_us / 4);
+}
+
+static struct host *find_idle(struct core *c, const struct capability *cap)
+{
+	struct host *h;
+
+	DL_FOREACH2(c->idle_hosts, h, idle_next)
+		if (h->cap == cap)
+			return h;
+	return NULL;
+}
+
+static bool is_reused(const struct capability *cap)
+{
+	return cap->config->reuse > 1;
+}
+
+/* ---- the environment ---- */
+
+struct env {
+	char **list;
+	size_t count, room;
+};
+
+static void env_take(struct env *e, char *text)
+{
+	if (e->count + 1 >= e->room) {
+		e->room = e->room ? e->room * 2 : 32;
+		e->list = xrealloc(e->list, e->room * sizeof *e->list);
+	}
+	e->list[e->count++] = text;
+	e->list[e->count] = NULL;
+}
+
+static void env_add(struct env *e, const char *name, const char *value)
+{
+	struct buf b = {0};
+
+	buf_add_text(&b, name);
+	buf_add_text(&b, "=");
+	buf_add_text(&b, value);
+	buf_add(&b, "", 1);
+	env_take(e, b.data);
+}
+
+static bool is_passed_on(const char *var)
+{
+	static const char *const names[] = {"PATH=", "LANG=", "LC_", "TZ=", "HOME="};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strncmp(var, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}
+
+static void env_base(struct env *e, const struct core *c, const struct capability *cap)
+{
+	for (char **v = environ; *v != NULL; v++)
+		if (is_passed_on(*v))
+			env_take(e, xstrdup(*v));
+	for (char **v = cap->config->env; v != NULL && *v != NULL; v++)
+		env_take(e, xstrdup(*v));
+	env_add(e, "HCP_INSTANCE", store_instance(c->store));
+	env_add(e, "HCP_CAPABILITY", cap->name);
+}
+
+static void env_free(struct env *e)
+{
+	for (size_t i = 0; i < e->count; i++)
+		free(e->list[i]);
+	free(e->list);
+}
+
+/* As text for a variable: cut at its limit, between characters, and at a NUL. */
+static char *intent_of(const struct buf *task)
+{
+	struct jslice raw = jtext_member(task->data, task->size, "intent");
+	char why[128], *text;
+	json_t *v = raw.at != NULL ? jtext_parse(raw.at, raw.size, why, sizeof why) : NULL;
+	size_t size = v != NULL ? strlen(json_string_value(v)) : 0;
+
+	if (size > INTENT_MAX) {
+		size = INTENT_MAX;
+		while (size > 0 && (json_string_value(v)[size] & 0xc0) == 0x80)
+			size--;
+	}
+	text = xstrndup(v != NULL ? json_string_value(v) : "", size);
+	json_decref(v);
+	return text;
+}
+
+/* ---- the start ---- */
+
+static void add_checkpoint(struct session *s, struct buf *b)
+{
+	char id[ID_SIZE];
+	struct buf step = {0}, state = {0};
+
+	if (s->attempt < 2 || s->cap->config->recovery != RECOVERY_RESUME
+		|| !store_load_checkpoint(s->core->store, s->key, id, &step, &state)) {
+		buf_add_text(b, "null");
+		return;
+	}
+	buf_addf(b, "{\"checkpoint_id\":\"%s\",\"step\":", id);
+	buf_add(b, step.data, step.size);
+	buf_add_text(b, ",\"state\":");
+	buf_add(b, state.data, state.size);
+	buf_add_text(b, "}");
+	buf_fini(&step);
+	buf_fini(&state);
+}
+
+static void write_start_line(struct session *s, const struct buf *task, const char *workdir, struct buf *b)
+{
+	char deadline[CLOCK_TEXT_SIZE];
+
+	clock_format(s->deadline_us, deadline);
+	buf_addf(b, "{\"type\":\"start\",\"protocol\":1,\"session_id\":\"%s\",\"attempt\":%lld,\"task\":", s->id,
+		(long long)s->attempt);
+	buf_add(b, task->data, task->size);
+	buf_addf(b, ",\"risk_level\":\"%s\",\"safety_envelope\":{},\"deadline\":\"%s\",\"checkpoint\":", risk_names[s->risk],
+		deadline);
+	add_checkpoint(s, b);
+	if (is_reused(s->cap)) {
+		buf_add_text(b, ",\"workdir\":");
+		buf_add_json(b, workdir, strlen(workdir));
+	}
+	buf_add_text(b, "}\n");
+}
+
+/* A new process for s. NULL with a sentence, and errno where the system had none to give. */
+static struct host *host_new(struct session *s, const struct buf *task, const char *workdir, char *why, size_t why_size)
+{
+	struct core *c = s->core;
+	struct host *h = xcalloc(1, sizeof *h);
+	struct worker_spec spec = {.argv = s->cap->config->command, .workdir = workdir, .owner = h, .mark = h->mark,
+		.has_stdin = s->cap->config->protocol == PROTOCOL_HCP};
+	struct env e = {0};
+	char id[ID_SIZE], text[32], *intent;
+	struct buf task_file = {0};
+	int rc, error;
+
+	env_base(&e, c, s->cap);
+	if (is_reused(s->cap)) {
+		id_make(id);
+		snprintf(h->mark, sizeof h->mark, "HCP_WORKER_ID=%s", id);
+		env_add(&e, "HCP_WORKER_ID", id);
+	} else {
+		snprintf(h->mark, sizeof h->mark, "HCP_SESSION_ID=%s", s->id);
+		env_add(&e, "HCP_SESSION_ID", s->id);
+		intent = intent_of(task);
+		env_add(&e, "HCP_INTENT", intent);
+		free(intent);
+		snprintf(text, sizeof text, "%lld", (long long)s->attempt);
+		env_add(&e, "HCP_ATTEMPT", text);
+		env_add(&e, "HCP_WORKDIR", workdir);
+		buf_addf(&task_file, "%s/task.json", workdir);
+		env_add(&e, "HCP_TASK", buf_text(&task_file));
+		buf_fini(&task_file);
+	}
+	spec.env = e.list;
+	rc = worker_start(c->workers, &spec, &h->worker, why, why_size);
+	error = errno;
+	env_free(&e);
+	if (rc < 0) {
+		free(h);
+		errno = error;
+		return NULL;
+	}
+	h->core = c;
+	h->pid = worker_pid(h->worker);
+	h->cap = s->cap;
+	h->policy = policy_ref(s->policy);
+	DL_APPEND(c->hosts, h);
+	return h;
+}
+
+static void start_failed(struct session *s, const char *why)
+{
+	bool no_means = errno == EAGAIN || errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+
+	session_fail(s, "worker_failed", no_means ? "resource_unavailable" : "execution_error", "daemon", NULL, "%s", why);
+	run_conclude(s);
+}
+
+static bool has_to_start(struct session *s)
+{
+	if (s->is_closed || s->host != NULL || s->state != S_RUNNING)
+		return false;
+	if (session_has_outcome(s)) {
+		run_conclude(s);
+		return false;
+	}
+	if (s->core->is_stopping) {
+		session_go(s, S_PAUSED, "stopping", "daemon");
+		s->paused_by = PAUSED_BY_STOP;
+		slots_leave(s->core, s);
+		return false;
+	}
+	return true;
+}
+
+void run_start(struct session *s)
+{
+	struct core *c = s->core;
+	char why[512], workdir[4096];
+	struct buf task = {0}, line = {0};
+	struct host *h;
+	int rc;
+
+	s->start_due = false;
+	if (!has_to_start(s))
+		return;
+	if (s->policy == NULL)
+		s->policy = policy_ref(c->policy);
+	if ((s->cap = policy_find(s->policy, s->capability)) == NULL) {
+		session_fail(s, "worker_failed", "internal_error", "daemon", NULL,
+			"capability %s is no longer in the configuration", s->capability);
+		run_conclude(s);
+		return;
+	}
+	if (!store_load_task(c->store, s->key, &task)) {
+		session_fail(s, "worker_failed", "internal_error", "daemon", NULL, "the task is not in the store");
+		run_conclude(s);
+		return;
+	}
+	rc = workdir_make(c->state_dir, s->id, is_reused(s->cap) ? NULL : task.data, task.size, workdir,
+		sizeof workdir);
+	if (rc < 0) {
+		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(errno));
+		errno = ENOMEM;
+		start_failed(s, why);
+		goto out;
+	}
+	h = is_reused(s->cap) ? find_idle(c, s->cap) : NULL;
+	if (h == NULL && (h = host_new(s, &task, workdir, why, sizeof why)) == NULL) {
+		start_failed(s, why);
+		goto out;
+	}
+	host_set_idle(h, false);
+	h->session = s;
+	s->host = h;
+	s->exit_status = -1;
+	s->stdout_closed = false;
+	run_set_clocks(s);
+	if (s->cap->config->protocol == PROTOCOL_HCP) {
+		write_start_line(s, &task, workdir, &line);
+		worker_write(h->worker, line.data, line.size);
+	}
+	log_debug("worker started: session=%.8s pid=%d attempt=%lld", s->id, worker_pid(h->worker), (long long)s->attempt);
+out:
+	buf_fini(&task);
+	buf_fini(&line);
+}
+
+/* ---- clocks ---- */
+
+static void on_deadline(struct timer *t)
+{
+	struct session *s = container_of(t, struct session, deadline);
+
+	if (session_fail(s, "timeout", "timeout", "daemon", NULL, "max_duration is over"))
+		run_conclude(s);
+}
+
+static void on_idle(struct timer *t)
+{
+	struct session *s = container_of(t, struct session, idle);
+	int64_t now = clock_boot_us(), limit = s->core->policy->config->idle_timeout_us;
+
+	if (s->host == NULL || limit == 0 || session_has_outcome(s))
+		return;
+	/* Idle counts only while it runs and is listened to. */
+	if (s->state != S_RUNNING || s->is_unread)
+		s->active_us = now;
+	if (s->active_us + limit > now) {
+		timer_set(&s->core->timers, t, s->active_us + limit);
+		return;
+	}
+	if (session_fail(s, "idle_timeout", "execution_error", "daemon", NULL, "the worker said nothing for too long"))
+		run_conclude(s);
+}
+
+void run_init(struct session *s)
+{
+	s->deadline.on_due = on_deadline;
+	s->idle.on_due = on_idle;
+}
+
+void run_set_clocks(struct session *s)
+{
+	struct core *c = s->core;
+	int64_t now = clock_boot_us();
+
+	/* The stored wall time counts across restarts; from here on the boot clock does. */
+	if (!timer_is_set(&s->deadline) && s->deadline_us != 0)
+		timer_set(&c->timers, &s->deadline, now + (s->deadline_us - clock_wall_us()));
+	s->active_us = now;
+	if (s->host != NULL && c->policy->config->idle_timeout_us > 0)
+		timer_set(&c->timers, &s->idle, now + c->policy->config->idle_timeout_us);
+}
+
+void run_fini(struct session *s)
+{
+	timer_cancel(&s->core->timers, &s->deadline);
+	timer_cancel(&s->core->timers, &s->idle);
+	policy_unref(s->policy);
+}
+
+/* ---- the end ---- */
+
+static void abort_line(struct session *s, const char *reason)
+{
+	struct buf b = {0};
+	char deadline[CLOCK_TEXT_SIZE];
+
+	clock_format(clock_wall_us() + s->core->policy->config->abort_timeout_us, deadline);
+	buf_add_text(&b, "{\"type\":\"abort\",\"reason\":");
+	buf_add_json(&b, reason, strlen(reason));
+	buf_addf(&b, ",\"deadline\":\"%s\"}", deadline);
+	effect_line(s, b.data, b.size);
+	buf_fini(&b);
+}
+
+/* The line at once, SIGTERM at half, SIGKILL at three quarters; where no line can be read SIGTERM at once. */
+static void ladder(struct session *s, const char *reason)
+{
+	int64_t now = clock_boot_us(), span = s->core->policy->config->abort_timeout_us;
+	bool listens = worker_has_stdin(s->host->worker);
+
+	if (listens)
+		abort_line(s, reason);
+	effect_end(s, listens ? now + span / 2 : now, now + span * 3 / 4);
+}
+
+/* It said how it ends: it has exit_grace to go by itself. */
+static void let_go(struct session *s)
+{
+	const struct config *config = s->core->policy->config;
+	int64_t now = clock_boot_us();
+
+	effect_close_stdin(s);
+	effect_end(s, now + config->exit_grace_us, now + config->exit_grace_us + config->abort_timeout_us / 4);
+}
+
+/* A process that may serve another session, after one that completed and left nobody behind. */
+static bool may_serve_on(struct host *h, const struct session *s)
+{
+	return is_reused(h->cap) && s->outcome.state == S_COMPLETED && !h->is_retired && !worker_is_ending(h->worker)
+		&& !worker_has_exited(h->worker) && worker_is_alone(h->worker);
+}
+
+static void part(struct session *s)
+{
+	struct host *h = s->host;
+
+	h->session = NULL;
+	h->served++;
+	s->host = NULL;
+	if (h->served >= h->cap->config->reuse || h->policy != h->core->policy || h->core->is_stopping)
+		host_retire(h);
+	else
+		host_set_idle(h, true);
+	if (s->is_unread)
+		worker_pause_reading(h->worker, false);
+}
+
+void run_conclude(struct session *s)
+{
+	struct outcome *o = &s->outcome;
+
+	if (s->host != NULL && may_serve_on(s->host, s))
+		part(s);
+	if (s->host == NULL) {
+		session_finish(s);
+		return;
+	}
+	session_mark_dirty(s);          /* the outcome is stored at the end of the turn */
+	if (strcmp(o->actor, "worker") == 0)
+		let_go(s);
+	else
+		ladder(s, o->reason);
+}
+
+bool run_abort(struct session *s, const char *reason, const char *actor, const char *text)
+{
+	if (!session_decide(s, S_ABORTED, reason, actor, NULL, 0)) {
+		if (s->host != NULL)
+			ladder(s, reason);      /* too late to decide, but not to hurry */
+		return false;
+	}
+	if (s->host == NULL) {
+		session_finish(s);
+		return true;
+	}
+	session_go(s, S_ABORTING, reason, actor);
+	session_mark_dirty(s);
+	ladder(s, text != NULL ? text : reason);
+	return true;
+}
+
+void run_stop(struct session *s)
+{
+	static const char line[] = "{\"type\":\"checkpoint_request\",\"reason\":\"stopping\"}";
+
+	if (s->host == NULL)
+		return;
+	s->stop_asked = true;
+	if (session_has_outcome(s))
+		return;                 /* it is on its way out */
+	if (s->cap->config->protocol == PROTOCOL_HCP && worker_has_stdin(s->host->worker))
+		effect_line(s, line, sizeof line - 1);
+	else
+		run_stop_now(s, s->core->stop_at_us);
+}
+
+void run_stop_now(struct session *s, int64_t kill_at_us)
+{
+	effect_close_stdin(s);
+	effect_end(s, clock_boot_us(), kill_at_us);
+}
+
+/* ---- from the worker ---- */
+
+static void on_line(struct worker *w, enum worker_stream stream, const char *line, size_t size, bool too_long)
+{
+	struct host *h = worker_owner(w);
+	struct session *s = h->session;
+
+	if (s == NULL || s->is_closed) {
+		h->dropped_lines++;
+		h->core->stats.late_lines++;
+		return;
+	}
+	s->active_us = clock_boot_us();
+	report_line(s, stream, line, size, too_long);
+}
+
+/* Worker death: it was reaped, and all that it said was read. */
+static void on_death(struct session *s)
+{
+	if (session_has_outcome(s) || s->stop_asked)
+		return;                 /* on_gone ends or pauses it */
+	report_death(s);
+	run_conclude(s);
+}
+
+static void on_eof(struct worker *w, enum worker_stream stream)
+{
+	struct host *h = worker_owner(w);
+	struct session *s = h->session;
+
+	if (stream != WORKER_STDOUT)
+		return;
+	if (s == NULL) {
+		host_retire(h);         /* an idle one that cannot answer any more */
+		return;
+	}
+	s->stdout_closed = true;
+	if (s->exit_status != -1)
+		on_death(s);
+	else if (h->cap->config->protocol == PROTOCOL_HCP && !session_has_outcome(s))
+		let_go(s);              /* it can never say how it ends */
+}
+
+static void on_exit_status(struct worker *w, int status)
+{
+	struct host *h = worker_owner(w);
+	struct session *s = h->session;
+
+	if (s == NULL) {
+		host_retire(h);
+		return;
+	}
+	s->exit_status = status;
+	if (s->stdout_closed)
+		on_death(s);
+	else
+		let_go(s);              /* somebody of its tree may still hold the pipe */
+}
+
+static void on_gone(struct worker *w)
+{
+	struct host *h = worker_owner(w);
+	struct session *s = h->session;
+
+	h->is_gone = true;
+	h->core->host_is_gone = true;
+	host_set_idle(h, false);
+	if (s == NULL)
+		return;
+	if (!session_has_outcome(s) && !s->stop_asked)
+		report_death(s);
+	h->session = NULL;
+	s->host = NULL;
+	if (session_has_outcome(s)) {
+		session_finish(s);
+		return;
+	}
+	s->stop_asked = false;
+	if (s->state == S_RUNNING) {
+		session_go(s, S_PAUSED, "stopping", "daemon");
+		s->paused_by = PAUSED_BY_STOP;
+	}
+	slots_leave(s->core, s);
+}
+
+static void on_stuck(struct worker *w, int pid)
+{
+	const struct host *h = worker_owner(w);
+
+	log_error("ALARM: a process does not die of SIGKILL, its session stays open: session=%.8s pid=%d",
+		h->session != NULL ? h->session->id : "-", pid);
+}
+
+const struct worker_ops run_ops = {on_line, on_eof, on_exit_status, on_gone, on_stuck};
+
+/* ---- back-pressure ---- */
+
+void run_check_backlog(struct session *s)
+{
+	const struct config *config = s->core->policy->config;
+	int64_t low = s->is_unread ? config->max_outbox * 3 / 4 : config->max_outbox;
+	bool unread;
+
+	if (s->host == NULL)
+		return;
+	unread = s->core->all_paused || s->waiting_bytes >= low || worker_unwritten(s->host->worker) > UNWRITTEN_MAX;
+	if (unread == s->is_unread)
+		return;
+	s->is_unread = unread;
+	s->active_us = clock_boot_us();
+	worker_pause_reading(s->host->worker, unread);
+}
+
+void run_check_all_backlogs(struct core *c)
+{
+	struct session *s, *tmp;
+
+	HASH_ITER (by_key, c->by_key, s, tmp)
+		run_check_backlog(s);
+}
+
+/* ---- housekeeping ---- */
+
+void run_clean_up(struct session *s)
+{
+	const struct capability *cap = s->cap != NULL ? s->cap : policy_find(s->core->policy, s->capability);
+	enum keep_workdir keep = cap != NULL ? cap->config->keep_workdir : KEEP_NEVER;
+
+	if (s->attempt == 0 || keep == KEEP_ALWAYS || (keep == KEEP_FAILED && s->state == S_FAILED))
+		return;
+	workdir_remove(s->core->state_dir, s->id);
+	s->core->has_trash = true;
+}
+
+void run_retire_idle(struct core *c)
+{
+	struct host *h, *tmp;
+
+	DL_FOREACH_SAFE2(c->idle_hosts, h, tmp, idle_next)
+		host_retire(h);
+}
+
+bool run_has_processes(const struct core *c)
+{
+	return c->hosts != NULL;
+}
+
+static void host_free(struct host *h)
+{
+	if (h->dropped_lines > 0)
+		log_info("lines between sessions were dropped: capability=%s pid=%d lines=%llu", h->cap->name,
+			h->pid, (unsigned long long)h->dropped_lines);
+	DL_DELETE(h->core->hosts, h);
+	policy_unref(h->policy);
+	free(h);
+}
+
+void run_sweep(struct core *c)
+{
+	struct host *h, *tmp;
+
+	if (!c->host_is_gone)
+		return;
+	c->host_is_gone = false;
+	DL_FOREACH_SAFE(c->hosts, h, tmp)
+		if (h->is_gone) {
+			worker_free(h->worker);
+			host_free(h);
+		}
+}
+
+void run_fini_all(struct core *c)
+{
+	struct host *h, *tmp;
+
+	DL_FOREACH_SAFE(c->hosts, h, tmp)
+		host_free(h);
+}

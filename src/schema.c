@@ -1,0 +1,60 @@
+/* schema.c: the store's tables. Append steps, never change one that was released.
+ *
+ * sessions, transitions, events and checkpoints are a documented read interface (hcpd(8), FILES). Each
+ * has session_id as text for readers, and the integer key for joins: integers grow with time, so the
+ * indexes grow at their right end however long the history is. */
+#include "schema.h"
+
+const char *const schema_steps[] = {
+	/* 0 -> 1 */
+	"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);"
+
+	/* confirmed: everything of this caller up to that event is settled */
+	"CREATE TABLE callers ("
+	" id INTEGER PRIMARY KEY, caller_id TEXT NOT NULL UNIQUE, confirmed INTEGER NOT NULL DEFAULT 0);"
+
+	"CREATE TABLE sessions ("
+	" id INTEGER PRIMARY KEY, session_id TEXT NOT NULL UNIQUE, caller_id TEXT NOT NULL,"
+	" capability TEXT NOT NULL, capability_version TEXT NOT NULL,"
+	" state TEXT NOT NULL, state_version INTEGER NOT NULL,"
+	" risk_level TEXT NOT NULL, data_classification TEXT NOT NULL, priority TEXT NOT NULL,"
+	" session_token TEXT NOT NULL, metadata TEXT,"
+	" created_at TEXT NOT NULL, updated_at TEXT NOT NULL, started_at TEXT, deadline TEXT,"
+	" max_duration_us INTEGER NOT NULL, attempt INTEGER NOT NULL, paused_by TEXT,"
+	" steps INTEGER NOT NULL, step TEXT, checkpoints INTEGER NOT NULL, warnings TEXT NOT NULL,"
+	" tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, cost REAL NOT NULL);"
+	"CREATE INDEX sessions_live ON sessions (id) WHERE state IN ('PENDING','RUNNING','PAUSED','ABORTING');"
+
+	/* apart from sessions, whose rows are small and written again and again */
+	"CREATE TABLE tasks (session INTEGER PRIMARY KEY, task TEXT NOT NULL);"
+	"CREATE TABLE outcomes (session INTEGER PRIMARY KEY, outcome TEXT NOT NULL);"
+
+	"CREATE TABLE transitions ("
+	" id INTEGER PRIMARY KEY, session INTEGER NOT NULL, session_id TEXT NOT NULL,"
+	" from_state TEXT NOT NULL, to_state TEXT NOT NULL, reason TEXT NOT NULL, actor TEXT NOT NULL,"
+	" at TEXT NOT NULL, state_version INTEGER NOT NULL);"
+	"CREATE UNIQUE INDEX transitions_by_session ON transitions (session, state_version);"
+
+	/* everything that was or will be published; substitute: what goes out in body's place */
+	"CREATE TABLE events ("
+	" id INTEGER PRIMARY KEY, session INTEGER, session_id TEXT, caller INTEGER NOT NULL,"
+	" type TEXT NOT NULL, sequence INTEGER, event_type TEXT, body TEXT NOT NULL, substitute TEXT);"
+	"CREATE INDEX events_by_session ON events (session);"
+	"CREATE INDEX events_by_caller ON events (caller);"
+
+	"CREATE TABLE checkpoints ("
+	" id INTEGER PRIMARY KEY, checkpoint_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, session_id TEXT NOT NULL,"
+	" description TEXT NOT NULL, step TEXT, resumable INTEGER NOT NULL, created_at TEXT NOT NULL,"
+	" state TEXT NOT NULL);"
+	"CREATE INDEX checkpoints_by_session ON checkpoints (session);"
+
+	/* what was submitted, and the event that answered it */
+	"CREATE TABLE submits ("
+	" id INTEGER PRIMARY KEY, caller INTEGER NOT NULL, message_id TEXT NOT NULL, received_at TEXT NOT NULL,"
+	" session INTEGER, answer INTEGER, UNIQUE (caller, message_id));"
+
+	"CREATE TABLE unroutable (event INTEGER PRIMARY KEY, caller INTEGER NOT NULL);"
+	"CREATE INDEX unroutable_by_caller ON unroutable (caller);",
+};
+
+const int schema_version = sizeof schema_steps / sizeof *schema_steps;

@@ -1,0 +1,627 @@
+/* session.c: the state machine, the stream and the end of a session.
+ * Owns every change of a state and every sequence number. Never touches a process (run.c) and never
+ * decides whether a task may run (gate.c). */
+#include "session.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "core.h"
+#include "duration.h"
+#include "log.h"
+#include "run.h"
+
+#define WARNINGS_MAX 50                 /* kept for the summary, each of ... */
+#define WARNING_SIZE 200                /* ... so many bytes at most */
+#define SUMMARY_ROOM 16384              /* what the rest of a last message may need beside its outputs */
+
+const char *const sstate_names[S_COUNT] = {
+	[S_PENDING] = "PENDING", [S_REJECTED] = "REJECTED", [S_RUNNING] = "RUNNING", [S_PAUSED] = "PAUSED",
+	[S_ABORTING] = "ABORTING", [S_ABORTED] = "ABORTED", [S_COMPLETED] = "COMPLETED", [S_FAILED] = "FAILED",
+};
+
+static const char *const paused_names[] = {
+	[PAUSED_NOT] = NULL, [PAUSED_BY_CRASH] = "crash", [PAUSED_BY_STOP] = "stop", [PAUSED_BY_WORKER] = "worker",
+	[PAUSED_BY_OPERATOR] = "operator",
+};
+
+#define TO(s) (1u << (s))
+static const uint8_t may_go[S_COUNT] = {        /* no row: terminal */
+	[S_PENDING]  = TO(S_RUNNING) | TO(S_REJECTED),
+	[S_RUNNING]  = TO(S_PAUSED) | TO(S_ABORTING) | TO(S_COMPLETED) | TO(S_FAILED),
+	[S_PAUSED]   = TO(S_RUNNING) | TO(S_ABORTING),
+	[S_ABORTING] = TO(S_ABORTED),
+};
+_Static_assert(S_COUNT <= 8, "may_go is a byte wide");
+
+/* Where an end is due from another state, the next legal step on the way there. */
+static const enum sstate next_step[S_COUNT][S_COUNT] = {
+	[S_PENDING]  = {[S_COMPLETED] = S_RUNNING, [S_FAILED] = S_RUNNING, [S_ABORTED] = S_RUNNING},
+	[S_RUNNING]  = {[S_COMPLETED] = S_COMPLETED, [S_FAILED] = S_FAILED, [S_ABORTED] = S_ABORTING},
+	[S_PAUSED]   = {[S_COMPLETED] = S_RUNNING, [S_FAILED] = S_RUNNING, [S_ABORTED] = S_ABORTING},
+	[S_ABORTING] = {[S_ABORTED] = S_ABORTED, [S_COMPLETED] = S_ABORTED, [S_FAILED] = S_ABORTED},
+};
+
+bool session_may(enum sstate from, enum sstate to)
+{
+	return from < S_COUNT && to < S_COUNT && (may_go[from] & TO(to)) != 0;
+}
+
+bool session_is_over(enum sstate s)
+{
+	return may_go[s] == 0;
+}
+
+int sstate_parse(const char *name)
+{
+	for (int i = 0; i < S_COUNT; i++)
+		if (strcmp(sstate_names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+/* ---- the row ---- */
+
+struct row_texts {
+	char created[CLOCK_TEXT_SIZE], updated[CLOCK_TEXT_SIZE], started[CLOCK_TEXT_SIZE], deadline[CLOCK_TEXT_SIZE];
+	struct buf warnings;
+};
+
+static void fill_row(const struct session *s, struct store_session *row, struct row_texts *t)
+{
+	clock_format(s->created_us, t->created);
+	clock_format(s->updated_us, t->updated);
+	clock_format(s->started_us, t->started);
+	clock_format(s->deadline_us, t->deadline);
+	*row = (struct store_session){
+		.key = s->key, .session_id = s->id, .caller_id = s->caller_id, .capability = s->capability,
+		.capability_version = s->capability_version, .state = sstate_names[s->state],
+		.state_version = s->state_version, .risk_level = risk_names[s->risk],
+		.data_classification = data_class_names[s->data_class], .priority = priority_names[s->priority],
+		.session_token = s->token, .metadata = s->metadata, .created_at = t->created, .updated_at = t->updated,
+		.started_at = s->started_us != 0 ? t->started : NULL, .deadline = s->deadline_us != 0 ? t->deadline : NULL,
+		.max_duration_us = s->max_duration_us, .attempt = s->attempt, .paused_by = paused_names[s->paused_by],
+		.steps = s->steps, .step = s->step, .checkpoints = s->checkpoints, .tokens_in = s->tokens_in,
+		.tokens_out = s->tokens_out, .cost = s->cost,
+	};
+}
+
+void session_mark_dirty(struct session *s)
+{
+	if (s->is_dirty)
+		return;
+	s->is_dirty = true;
+	s->dirty_next = s->core->dirty;
+	s->core->dirty = s;
+}
+
+void sessions_save_dirty(struct core *c)
+{
+	struct session *s, *next;
+	struct store_session row;
+	struct row_texts t = {.warnings = {0}};
+
+	for (s = c->dirty; s != NULL; s = next) {
+		next = s->dirty_next;
+		fill_row(s, &row, &t);
+		buf_clear(&t.warnings);
+		buf_add_text(&t.warnings, "[");
+		buf_add(&t.warnings, s->warnings.data, s->warnings.size);
+		buf_add_text(&t.warnings, "]");
+		row.warnings = buf_text(&t.warnings);
+		store_save_session(c->store, &row);
+		if (!s->is_closed)
+			session_save_outcome(s);
+		s->is_dirty = false;
+	}
+	c->dirty = NULL;
+	buf_fini(&t.warnings);
+}
+
+/* ---- the stream ---- */
+
+/* Stores the message in c->scratch, finished, and forgets it. */
+static int64_t put_message(struct session *s, const char *type, const char *event_type, int64_t sequence)
+{
+	struct core *c = s->core;
+	struct store_event e = {
+		.session = s->key, .session_id = s->id, .type = type, .sequence = sequence, .event_type = event_type,
+		.body = blob_new(c->scratch.data, c->scratch.size),
+	};
+	int64_t id = outbox_put(c->outbox, outbox_addressee(c->outbox, s->caller_id), &e);
+
+	s->waiting_bytes += e.body->size;
+	blob_unref(e.body);
+	buf_clear(&c->scratch);
+	run_check_backlog(s);
+	return id;
+}
+
+static void begin(struct session *s, const char *type)
+{
+	buf_clear(&s->core->scratch);
+	codec_begin(&s->core->scratch, s->id, type);
+}
+
+bool session_event(struct session *s, const char *event_type, const char *data, size_t size)
+{
+	struct buf *b = &s->core->scratch;
+
+	assert(!s->is_closed);
+	begin(s, TYPE_EVENT);
+	buf_add_text(b, "{\"event_type\":\"");
+	buf_add_text(b, event_type);
+	buf_add_text(b, "\",\"sequence\":");
+	buf_add_int(b, s->sequence + 1);
+	buf_add_text(b, ",\"data\":");
+	buf_add(b, data, size);
+	buf_add_text(b, "}");
+	codec_end(b);
+	if ((int64_t)b->size > s->core->policy->config->max_message) {
+		session_warn(s, "event_too_large", "a %s event of %zu bytes was dropped; %lld is the limit", event_type, b->size,
+			(long long)s->core->policy->config->max_message);
+		return false;
+	}
+	s->sequence++;
+	put_message(s, TYPE_EVENT, event_type, s->sequence);
+	return true;
+}
+
+void session_note_warning(struct session *s, const char *text)
+{
+	size_t size = strlen(text);
+
+	if (s->warning_count++ >= WARNINGS_MAX)
+		return;
+	if (size > WARNING_SIZE)
+		size = WARNING_SIZE;
+	if (s->warnings.size > 0)
+		buf_add_text(&s->warnings, ",");
+	buf_add_json(&s->warnings, text, size);
+	session_mark_dirty(s);
+}
+
+void session_warn(struct session *s, const char *code, const char *fmt, ...)
+{
+	char text[640];
+	struct buf b = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	buf_addf(&b, "{\"code\":\"%s\",\"message\":", code);
+	buf_add_json(&b, text, strlen(text));
+	buf_add_text(&b, "}");
+	session_event(s, "warning", b.data, b.size);
+	buf_fini(&b);
+	session_note_warning(s, text);
+}
+
+void session_error(struct session *s, const char *code, const char *message, bool recoverable)
+{
+	struct buf b = {0};
+
+	buf_addf(&b, "{\"code\":\"%s\",\"message\":", code);
+	buf_add_json(&b, message, strlen(message));
+	buf_addf(&b, ",\"recoverable\":%s}", recoverable ? "true" : "false");
+	session_event(s, "error", b.data, b.size);
+	buf_fini(&b);
+}
+
+/* ---- states ---- */
+
+bool session_go(struct session *s, enum sstate to, const char *reason, const char *actor)
+{
+	enum sstate from = s->state;
+	struct store_session row;
+	struct row_texts t;
+	struct buf data = {0};
+
+	if (!session_may(from, to)) {
+		log_error("refused an illegal transition, nothing changed: session=%.8s from=%s to=%s reason=%s", s->id,
+			sstate_names[from], to < S_COUNT ? sstate_names[to] : "?", reason);
+		return false;
+	}
+	s->state = to;
+	s->state_version++;
+	s->updated_us = clock_wall_us();
+	if (to != S_PAUSED)
+		s->paused_by = PAUSED_NOT;
+	fill_row(s, &row, &t);
+	store_put_transition(s->core->store, &row, sstate_names[from], reason, actor);
+	session_mark_dirty(s);
+	buf_addf(&data, "{\"from_state\":\"%s\",\"to_state\":\"%s\",\"reason\":", sstate_names[from], sstate_names[to]);
+	buf_add_json(&data, reason, strlen(reason));
+	buf_add_text(&data, "}");
+	session_event(s, "state_changed", data.data, data.size);
+	buf_fini(&data);
+	log_info("session %s: session=%.8s from=%s reason=%s version=%lld", sstate_names[to], s->id, sstate_names[from],
+		reason, (long long)s->state_version);
+	return true;
+}
+
+bool session_run(struct session *s, const char *reason, const char *actor)
+{
+	if (!session_go(s, S_RUNNING, reason, actor))
+		return false;
+	if (s->started_us == 0) {
+		s->started_us = s->updated_us;
+		s->deadline_us = s->started_us + s->max_duration_us;
+	}
+	return true;
+}
+
+/* ---- beginning ---- */
+
+static struct session *session_alloc(struct core *c)
+{
+	struct session *s = xcalloc(1, sizeof *s);
+
+	s->core = c;
+	s->outcome.state = S_COUNT;
+	s->exit_status = -1;
+	run_init(s);
+	return s;
+}
+
+static void index_session(struct session *s)
+{
+	HASH_ADD(by_id, s->core->by_id, id, ID_SIZE - 1, s);
+	HASH_ADD(by_key, s->core->by_key, key, sizeof s->key, s);
+}
+
+static void put_accepted(struct session *s, const struct command *cmd)
+{
+	struct buf *b = &s->core->scratch;
+	char max[DURATION_TEXT_SIZE], abort_timeout[DURATION_TEXT_SIZE], at[CLOCK_TEXT_SIZE];
+	int64_t answer;
+
+	duration_format(s->max_duration_us, max);
+	duration_format(s->core->policy->config->abort_timeout_us, abort_timeout);
+	begin(s, TYPE_ACCEPTED);
+	buf_addf(b, "{\"session_token\":\"%s\",\"risk_level\":\"%s\",\"data_classification\":\"%s\",\"safety_envelope\":{},"
+		"\"constraints\":{\"max_duration\":\"%s\",\"abort_timeout\":\"%s\"},\"in_reply_to\":", s->token,
+		risk_names[s->risk], data_class_names[s->data_class], max, abort_timeout);
+	buf_add_json(b, cmd->message_id, strlen(cmd->message_id));
+	buf_add_text(b, "}");
+	codec_end(b);
+	answer = put_message(s, TYPE_ACCEPTED, NULL, 0);
+	clock_format(s->created_us, at);
+	store_put_submit(s->core->store, addressee_key(outbox_addressee(s->core->outbox, s->caller_id)), cmd->message_id,
+		at, s->key, answer);
+}
+
+static void put_created(struct session *s)
+{
+	struct buf b = {0};
+
+	buf_addf(&b, "{\"state\":\"%s\",\"risk_level\":\"%s\",\"session_token\":\"%s\"}", sstate_names[s->state],
+		risk_names[s->risk], s->token);
+	session_event(s, "session_created", b.data, b.size);
+	buf_fini(&b);
+}
+
+struct session *session_new(struct core *c, const struct command *cmd, const struct verdict *v)
+{
+	struct session *s = session_alloc(c);
+	struct store_session row;
+	struct row_texts t;
+	char token[TOKEN_SIZE];
+
+	s->key = ++c->last_session;
+	id_make(s->id);
+	snprintf(s->caller_id, sizeof s->caller_id, "%s", cmd->caller_id);
+	s->capability = xstrdup(v->capability->name);
+	s->capability_version = xstrdup(v->capability->version);
+	s->risk = v->risk;
+	s->data_class = cmd->task.data_class;
+	s->priority = cmd->task.priority;
+	s->metadata = cmd->task.metadata != NULL ? xstrdup(cmd->task.metadata) : NULL;
+	s->max_duration_us = v->max_duration_us;
+	s->created_us = s->updated_us = clock_wall_us();
+	s->is_fresh = true;
+	token_make(&c->key, &(struct token_claims){s->id, s->caller_id, risk_names[s->risk],
+		data_class_names[s->data_class], s->created_us, s->created_us + s->max_duration_us}, token);
+	s->token = xstrdup(token);
+	index_session(s);
+	fill_row(s, &row, &t);
+	store_put_session(c->store, &row, cmd->task.json, cmd->task.json_size);
+	put_accepted(s, cmd);
+	put_created(s);
+	log_info("task accepted: session=%.8s caller=%s capability=%s risk=%s", s->id, s->caller_id, s->capability,
+		risk_names[s->risk]);
+	return s;
+}
+
+static int find_name(const char *const *names, int count, const char *name)
+{
+	for (int i = 0; i < count; i++)
+		if (names[i] != NULL && name != NULL && strcmp(names[i], name) == 0)
+			return i;
+	return 0;
+}
+
+static int64_t wall_or_0(const char *text)
+{
+	int64_t us = 0;
+
+	return text != NULL && clock_parse(text, &us) ? us : 0;
+}
+
+static void load_warnings(struct session *s, const char *json)
+{
+	size_t size = json != NULL ? strlen(json) : 0;
+
+	if (size <= 2)
+		return;
+	buf_add(&s->warnings, json + 1, size - 2);
+	for (const char *p = json; *p != '\0'; p++)
+		s->warning_count += *p == ',';  /* at least as many as there are: only a bound */
+	s->warning_count++;
+}
+
+struct session *session_load(struct core *c, const struct store_session *row)
+{
+	struct session *s = session_alloc(c);
+	int state = sstate_parse(row->state);
+
+	s->key = row->key;
+	snprintf(s->id, sizeof s->id, "%s", row->session_id);
+	snprintf(s->caller_id, sizeof s->caller_id, "%s", row->caller_id);
+	s->capability = xstrdup(row->capability);
+	s->capability_version = xstrdup(row->capability_version);
+	s->state = state >= 0 ? (enum sstate)state : S_PENDING;
+	s->state_version = row->state_version;
+	s->sequence = row->sequence;
+	s->risk = (enum risk)find_name(risk_names, 6, row->risk_level);
+	s->data_class = (enum data_class)find_name(data_class_names, 4, row->data_classification);
+	s->priority = (enum priority)find_name(priority_names, PRIORITY_COUNT, row->priority);
+	s->token = xstrdup(row->session_token);
+	s->metadata = row->metadata != NULL ? xstrdup(row->metadata) : NULL;
+	s->created_us = wall_or_0(row->created_at);
+	s->updated_us = wall_or_0(row->updated_at);
+	s->started_us = wall_or_0(row->started_at);
+	s->deadline_us = wall_or_0(row->deadline);
+	s->max_duration_us = row->max_duration_us;
+	s->attempt = row->attempt;
+	s->paused_by = (enum paused_by)find_name(paused_names, PAUSED_BY_OPERATOR + 1, row->paused_by);
+	s->steps = row->steps;
+	s->step = row->step != NULL ? xstrdup(row->step) : NULL;
+	s->checkpoints = row->checkpoints;
+	s->tokens_in = row->tokens_in;
+	s->tokens_out = row->tokens_out;
+	s->cost = row->cost;
+	load_warnings(s, row->warnings);
+	index_session(s);
+	return s;
+}
+
+void session_free(struct session *s)
+{
+	struct core *c = s->core;
+
+	run_fini(s);
+	HASH_DELETE(by_id, c->by_id, s);
+	HASH_DELETE(by_key, c->by_key, s);
+	free(s->capability);
+	free(s->capability_version);
+	free(s->token);
+	free(s->metadata);
+	free(s->step);
+	free(s->outcome.payload);
+	buf_fini(&s->warnings);
+	buf_fini(&s->text_output);
+	buf_fini(&s->stderr_tail);
+	free(s);
+}
+
+struct session *session_find(struct core *c, const char *id)
+{
+	struct session *s;
+
+	HASH_FIND(by_id, c->by_id, id, ID_SIZE - 1, s);
+	return s;
+}
+
+struct session *session_find_key(struct core *c, int64_t key)
+{
+	struct session *s;
+
+	HASH_FIND(by_key, c->by_key, &key, sizeof key, s);
+	return s;
+}
+
+/* ---- the end ---- */
+
+bool session_has_outcome(const struct session *s)
+{
+	return s->outcome.state != S_COUNT;
+}
+
+bool session_decide(struct session *s, enum sstate state, const char *reason, const char *actor, const char *payload,
+	size_t size)
+{
+	struct outcome *o = &s->outcome;
+
+	if (session_has_outcome(s))
+		return false;
+	o->state = state;
+	o->actor = actor;
+	snprintf(o->reason, sizeof o->reason, "%s", reason);
+	if (payload != NULL) {
+		assert(size >= 2 && payload[size - 1] == '}');
+		o->payload_size = size - 1;
+		o->payload = xstrndup(payload, o->payload_size);
+	}
+	return true;
+}
+
+void session_add_details(const struct session *s, struct buf *b, const char *phase)
+{
+	buf_addf(b, "\"phase\":\"%s\",\"step\":", phase);
+	if (s->step != NULL)
+		buf_add_json(b, s->step, strlen(s->step));
+	else
+		buf_add_text(b, "null");
+	if (s->last_checkpoint[0] != '\0')
+		buf_addf(b, ",\"last_checkpoint\":\"%s\",\"recoverable\":true", s->last_checkpoint);
+	else
+		buf_add_text(b, ",\"last_checkpoint\":null,\"recoverable\":false");
+}
+
+bool session_fail(struct session *s, const char *reason, const char *error_code, const char *actor,
+	const char *details, const char *fmt, ...)
+{
+	char message[1024];
+	struct buf b = {0};
+	va_list ap;
+	bool first;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof message, fmt, ap);
+	va_end(ap);
+	buf_addf(&b, "{\"error_code\":\"%s\",\"error_message\":", error_code);
+	buf_add_json(&b, message, strlen(message));
+	buf_add_text(&b, ",\"error_details\":{");
+	session_add_details(s, &b, s->host != NULL ? "execution" : "start");
+	if (details != NULL) {
+		buf_add_text(&b, ",");
+		buf_add_text(&b, details);
+	}
+	buf_add_text(&b, "},\"partial_outputs\":{}}");
+	first = session_decide(s, S_FAILED, reason, actor, b.data, b.size);
+	buf_fini(&b);
+	if (first)
+		log_warn("session will fail: session=%.8s code=%s why=%s", s->id, error_code, message);
+	return first;
+}
+
+static void add_summary(struct session *s, struct buf *b)
+{
+	char took[DURATION_TEXT_SIZE];
+	int64_t us = s->started_us != 0 ? s->updated_us - s->started_us : 0;
+
+	duration_format(us > 0 ? us : 0, took);
+	buf_addf(b, ",\"artifacts\":[],\"execution_summary\":{\"duration\":\"%s\",\"steps_executed\":%lld,"
+		"\"checkpoints_created\":%lld,\"risk_events\":[],\"warnings\":[", took, (long long)s->steps,
+		(long long)s->checkpoints);
+	buf_add(b, s->warnings.data, s->warnings.size);
+	buf_add_text(b, "]}}");
+}
+
+static void put_result(struct session *s)
+{
+	const char *type = s->outcome.state == S_COMPLETED ? TYPE_COMPLETED : TYPE_FAILED;
+	struct buf *b = &s->core->scratch;
+
+	begin(s, type);
+	buf_add(b, s->outcome.payload, s->outcome.payload_size);
+	add_summary(s, b);
+	codec_end(b);
+	put_message(s, type, NULL, 0);
+}
+
+static void put_closed(struct session *s)
+{
+	struct buf b = {0};
+
+	buf_addf(&b, "{\"final_state\":\"%s\",\"reason\":", sstate_names[s->state]);
+	buf_add_json(&b, s->outcome.reason, strlen(s->outcome.reason));
+	buf_add_text(&b, "}");
+	session_event(s, "session_closed", b.data, b.size);
+	buf_fini(&b);
+}
+
+void session_finish(struct session *s)
+{
+	struct core *c = s->core;
+
+	assert(session_has_outcome(s) && s->host == NULL && !s->is_closed);
+	while (!session_is_over(s->state)) {
+		enum sstate to = next_step[s->state][s->outcome.state];
+		bool last = session_is_over(to);
+
+		/* On the way the step has the reason of the end, so that one can see why it was taken. */
+		if (to == S_RUNNING)
+			session_run(s, s->outcome.reason, last ? s->outcome.actor : "daemon");
+		else
+			session_go(s, to, s->outcome.reason, s->outcome.actor);
+	}
+	if (s->outcome.payload != NULL && s->state != S_ABORTED)
+		put_result(s);
+	put_closed(s);
+	if (s->outcome.stored)
+		store_drop_outcome(c->store, s->key);
+	slots_leave(c, s);
+	s->is_closed = true;
+	s->closed_next = c->closed;
+	c->closed = s;
+}
+
+void sessions_sweep(struct core *c)
+{
+	struct session *s, *next;
+
+	for (s = c->closed; s != NULL; s = next) {
+		next = s->closed_next;
+		run_clean_up(s);
+		session_free(s);
+	}
+	c->closed = NULL;
+}
+
+/* ---- the outcome in the store ---- */
+
+/* {"state": ..., "reason": ..., "actor": ..., "payload": {...}} */
+void session_save_outcome(struct session *s)
+{
+	struct outcome *o = &s->outcome;
+	struct buf b = {0};
+
+	if (o->stored || !session_has_outcome(s))
+		return;
+	buf_addf(&b, "{\"state\":\"%s\",\"reason\":\"%s\",\"actor\":\"%s\",\"payload\":", sstate_names[o->state], o->reason,
+		o->actor);
+	if (o->payload != NULL)
+		buf_add(&b, o->payload, o->payload_size);
+	else
+		buf_add_text(&b, "{");
+	buf_add_text(&b, "}}");
+	store_put_outcome(s->core->store, s->key, b.data, b.size);
+	o->stored = true;
+	buf_fini(&b);
+}
+
+void session_load_outcome(struct session *s)
+{
+	struct buf b = {0};
+	struct jslice payload;
+	json_t *root;
+	char why[256];
+	int state = -1;
+
+	if (!store_load_outcome(s->core->store, s->key, &b)) {
+		buf_fini(&b);
+		return;
+	}
+	if ((root = jtext_parse(b.data, b.size, why, sizeof why)) != NULL) {
+		const char *name = json_string_value(json_object_get(root, "state"));
+		const char *reason = json_string_value(json_object_get(root, "reason"));
+
+		state = name != NULL ? sstate_parse(name) : -1;
+		payload = jtext_member(b.data, b.size, "payload");
+		if (state >= 0 && reason != NULL && payload.size >= 2)
+			session_decide(s, (enum sstate)state, reason, "daemon", state == S_ABORTED ? NULL : payload.at,
+				payload.size);
+		json_decref(root);
+	}
+	if (!session_has_outcome(s))
+		session_fail(s, "worker_failed", "internal_error", "daemon", NULL, "the stored outcome cannot be read");
+	s->outcome.stored = true;
+	buf_fini(&b);
+}

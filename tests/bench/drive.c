@@ -1,0 +1,275 @@
+/* drive.c: a caller that loads a running daemon and times it, with the same bare consumer that gives the limits.
+ * Owns the daemon's figures; each is printed as key=value, one a line. Looks at messages only as far as it must:
+ * the type property, and two words in the body.
+ * Never starts or stops anything (scripts/bench).
+ *
+ *   drive ready                        returns once the daemon consumes
+ *   drive stream CAPABILITY N          one session of N progress events: messages a second, sequence checked
+ *   drive sessions CAPABILITY N WINDOW N sessions, at most WINDOW submitted and not closed: sessions a second
+ *   drive latency CAPABILITY N         one session at a time: microseconds from submit to task_completed, median
+ *   drive hold CAPABILITY N            submits N and returns once each has sent its first progress event */
+#include "amqp_side.h"
+
+#define CALLEE "bench"
+#define CALLER "bench"
+#define READY_S 30
+#define HOLD_WINDOW 100         /* submits on their way while the held sessions are started */
+#define GUARD_S 300             /* whatever happens, end */
+
+enum kind { K_OTHER, K_PROGRESS, K_COMPLETED, K_CLOSED };
+
+static struct side in, out;
+
+/* --- submitting --- */
+
+static void make_uuid(char text[37])
+{
+	unsigned char b[16];
+
+	if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
+		side_die("no random bytes");
+	snprintf(text, 37, "%02x%02x%02x%02x-%02x%02x-4%x%02x-8%x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
+		b[3], b[4], b[5], b[6] & 15u, b[7], b[8] & 15u, b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
+static void submit(const char *capability)
+{
+	char body[1024], uuid[37], stamp[32];
+	struct timespec ts;
+	struct tm tm;
+	amqp_basic_properties_t p = {
+		._flags = AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_TIMESTAMP_FLAG | AMQP_BASIC_TYPE_FLAG |
+			AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_CONTENT_ENCODING_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG,
+		.content_type = side_bytes("application/json"),
+		.content_encoding = side_bytes("utf-8"),
+		.delivery_mode = AMQP_DELIVERY_PERSISTENT,
+		.type = side_bytes("task_submit"),
+	};
+	int size;
+
+	make_uuid(uuid);
+	clock_gettime(CLOCK_REALTIME, &ts);
+	gmtime_r(&ts.tv_sec, &tm);
+	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+	size = snprintf(body, sizeof body,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"%s.%03ldZ\",\"session_id\":null,"
+		"\"type\":\"task_submit\",\"payload\":{\"capability\":\"%s\",\"capability_version\":\"1.x\","
+		"\"caller_id\":\"" CALLER "\",\"intent\":\"measure the daemon\",\"inputs\":{\"text\":\"nothing to do\"}}}",
+		uuid, stamp, ts.tv_nsec / 1000000, capability);
+	p.message_id = side_bytes(uuid);
+	p.timestamp = (uint64_t)ts.tv_sec;
+	side_publish(&out, "hcp.commands", CALLEE, &p, body, (size_t)size);
+}
+
+/* --- what comes back --- */
+
+static bool holds(amqp_bytes_t text, const char *word)
+{
+	return memmem(text.bytes, text.len, word, strlen(word)) != NULL;
+}
+
+static bool is_type(const amqp_envelope_t *e, const char *type)
+{
+	amqp_bytes_t t = e->message.properties.type;
+
+	return (e->message.properties._flags & AMQP_BASIC_TYPE_FLAG) && t.len == strlen(type) &&
+		!memcmp(t.bytes, type, t.len);
+}
+
+static enum kind kind_of(const amqp_envelope_t *e)
+{
+	amqp_bytes_t body = e->message.body;
+
+	if (is_type(e, "event")) {
+		if (holds(body, "\"session_closed\""))
+			return K_CLOSED;
+		return holds(body, "\"progress\"") ? K_PROGRESS : K_OTHER;
+	}
+	if (is_type(e, "task_completed"))
+		return K_COMPLETED;
+	if (is_type(e, "task_rejected") || is_type(e, "task_failed"))
+		side_die("not what was asked for: %.*s", (int)body.len, (char *)body.bytes);
+	return K_OTHER;
+}
+
+/* 0 where it has none (task_accepted, task_completed). */
+static long sequence_of(const amqp_envelope_t *e)
+{
+	static const char key[] = "\"sequence\":";
+	amqp_bytes_t body = e->message.body;
+	const char *at = memmem(body.bytes, body.len, key, sizeof key - 1);
+
+	return at ? strtol(at + sizeof key - 1, NULL, 10) : 0;  /* '}' or ',' ends it, inside the body */
+}
+
+static enum kind next_kind(long *sequence)
+{
+	amqp_envelope_t e;
+	enum kind k;
+
+	side_next(&in, &e);
+	k = kind_of(&e);
+	if (sequence)
+		*sequence = sequence_of(&e);
+	amqp_destroy_envelope(&e);
+	return k;
+}
+
+/* --- the figures --- */
+
+static void open_both(uint64_t ack_every)
+{
+	side_open(&in);
+	side_declare_exchange(&in, "hcp.commands", "direct");
+	side_declare_exchange(&in, "hcp.events", "topic");
+	side_declare_queue(&in, "hcp.evt." CALLER, "hcp.events", CALLER ".#");
+	side_consume(&in, "hcp.evt." CALLER, ack_every);
+	side_open(&out);
+}
+
+static int run_ready(void)
+{
+	double until = side_now() + READY_S;
+
+	for (;;) {
+		const amqp_queue_declare_ok_t *ok;
+		bool consumed;
+
+		side_open(&out);
+		ok = amqp_queue_declare(out.conn, 1, side_bytes("hcp.cmd." CALLEE), 1, 0, 0, 0, amqp_empty_table);
+		consumed = ok && ok->consumer_count > 0;
+		amqp_destroy_connection(out.conn);
+		if (consumed)
+			return 0;
+		if (side_now() > until)
+			side_die("the daemon does not consume hcp.cmd." CALLEE " after %d s", READY_S);
+		usleep(50000);
+	}
+}
+
+static int run_stream(const char *capability, long events)
+{
+	long messages = 0, progress = 0, last = 0, sequence;
+	double from, took;
+	enum kind k;
+
+	open_both(SIDE_ACKS);
+	from = side_now();
+	submit(capability);
+	do {
+		k = next_kind(&sequence);
+		messages++;
+		progress += k == K_PROGRESS;
+		if (sequence && sequence != ++last)
+			side_die("sequence %ld came where %ld was due", sequence, last);
+	} while (k != K_CLOSED);
+	took = side_now() - from;
+	if (progress != events)
+		side_die("%ld progress events came, %ld were sent", progress, events);
+	printf("rate=%.1f\nmessages=%ld\n", (double)messages / took, messages);
+	return 0;
+}
+
+static int run_sessions(const char *capability, long count, long window)
+{
+	long submitted = 0, closed = 0, completed = 0, messages = 0;
+	double from, took;
+
+	open_both(SIDE_ACKS);
+	from = side_now();
+	while (submitted < window && submitted < count) {
+		submit(capability);
+		submitted++;
+	}
+	while (closed < count) {
+		enum kind k = next_kind(NULL);
+
+		messages++;
+		completed += k == K_COMPLETED;
+		if (k != K_CLOSED)
+			continue;
+		closed++;
+		if (submitted < count) {
+			submit(capability);
+			submitted++;
+		}
+	}
+	took = side_now() - from;
+	if (completed != count)
+		side_die("%ld of %ld sessions completed", completed, count);
+	/* The submit is a message too: the broker carries it like the others. */
+	printf("rate=%.1f\nmessages_per_session=%.2f\n", (double)count / took, (double)messages / (double)count + 1);
+	return 0;
+}
+
+static int run_latency(const char *capability, long count)
+{
+	long warm = count / 5;
+	double *took = calloc((size_t)count, sizeof *took);
+
+	if (!took)
+		side_die("out of memory");
+	open_both(1);
+	for (long i = -warm; i < count; i++) {
+		double from = side_now();
+		enum kind k;
+
+		submit(capability);
+		while ((k = next_kind(NULL)) != K_CLOSED)
+			if (k == K_COMPLETED && i >= 0)
+				took[i] = side_now() - from;
+	}
+	printf("median_us=%.1f\n", side_median(took, (size_t)count) * 1e6);
+	printf("p99_us=%.1f\n", took[count * 99 / 100] * 1e6);
+	free(took);
+	return 0;
+}
+
+static int run_hold(const char *capability, long count)
+{
+	long submitted = 0, alive = 0;
+	double from;
+
+	open_both(SIDE_ACKS);
+	from = side_now();
+	while (alive < count) {
+		for (; submitted < count && submitted - alive < HOLD_WINDOW; submitted++)
+			submit(capability);
+		alive += next_kind(NULL) == K_PROGRESS;
+	}
+	printf("sessions=%ld\nrate=%.1f\n", alive, (double)alive / (side_now() - from));
+	return 0;
+}
+
+static int run(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	long n = argc > 3 ? atol(argv[3]) : 0;
+
+	if (!strcmp(what, "ready"))
+		return run_ready();
+	if (!strcmp(what, "stream") && n > 0)
+		return run_stream(argv[2], n);
+	if (!strcmp(what, "sessions") && n > 0 && argc > 4 && atol(argv[4]) > 0)
+		return run_sessions(argv[2], n, atol(argv[4]));
+	if (!strcmp(what, "latency") && n > 0)
+		return run_latency(argv[2], n);
+	if (!strcmp(what, "hold") && n > 0)
+		return run_hold(argv[2], n);
+	fputs("usage: drive ready | stream CAPABILITY N | sessions CAPABILITY N WINDOW | latency CAPABILITY N | "
+	      "hold CAPABILITY N\n", stderr);
+	return 64;
+}
+
+int main(int argc, char **argv)
+{
+	int rc;
+
+	alarm(GUARD_S);
+	rc = run(argc, argv);
+	if (rc == 0 && strcmp(argv[1], "ready")) {
+		side_close(&in);
+		side_close(&out);
+	}
+	return rc;
+}

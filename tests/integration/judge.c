@@ -1,0 +1,349 @@
+/* judge.c: what must hold at the end of every test. Reads messages and the store; never talks to anybody. */
+#include "judge.h"
+
+#include <ctype.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *const legal[][2] = {
+	{ "PENDING", "RUNNING" }, { "PENDING", "REJECTED" }, { "RUNNING", "PAUSED" }, { "RUNNING", "ABORTING" },
+	{ "RUNNING", "COMPLETED" }, { "RUNNING", "FAILED" }, { "PAUSED", "RUNNING" }, { "PAUSED", "ABORTING" },
+	{ "ABORTING", "ABORTED" },
+};
+
+/* The data fields of each event that hcpd itself must give; those of a worker are the worker's. */
+static const struct { const char *event, *field; int kind; } fields[] = {
+	{ "session_created", "state", JSON_STRING }, { "session_created", "risk_level", JSON_STRING },
+	{ "session_created", "session_token", JSON_STRING },
+	{ "state_changed", "from_state", JSON_STRING }, { "state_changed", "to_state", JSON_STRING },
+	{ "state_changed", "reason", JSON_STRING },
+	{ "log", "level", JSON_STRING }, { "log", "message", JSON_STRING },
+	{ "warning", "code", JSON_STRING }, { "warning", "message", JSON_STRING },
+	{ "checkpoint_created", "checkpoint_id", JSON_STRING }, { "checkpoint_created", "created_at", JSON_STRING },
+	{ "checkpoint_created", "description", JSON_STRING },
+	{ "session_closed", "final_state", JSON_STRING }, { "session_closed", "reason", JSON_STRING },
+};
+static const char *const events[] = { "session_created", "state_changed", "progress", "intermediate_result", "log",
+	"warning", "error", "checkpoint_created", "session_closed" };
+
+bool state_is_final(const char *s)
+{
+	return strcmp(s, "REJECTED") == 0 || strcmp(s, "ABORTED") == 0 || strcmp(s, "COMPLETED") == 0 || strcmp(s, "FAILED") == 0;
+}
+
+static bool is_legal(const char *from, const char *to)
+{
+	for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++)
+		if (strcmp(legal[i][0], from) == 0 && strcmp(legal[i][1], to) == 0)
+			return true;
+	return false;
+}
+
+/* --- one message --- */
+
+static bool is_uuid4(const char *s)
+{
+	for (int i = 0; i < 36; i++) {
+		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+		if (dash ? s[i] != '-' : !(isdigit((unsigned char)s[i]) || (s[i] >= 'a' && s[i] <= 'f')))
+			return false;
+	}
+	return s[36] == 0 && s[14] == '4' && strchr("89ab", s[19]);
+}
+
+/* YYYY-MM-DDTHH:MM:SS.mmmZ, and the same second in the property. */
+static bool is_stamp(const char *s, uint64_t seconds)
+{
+	static const char form[] = "dddd-dd-ddTdd:dd:dd.dddZ";
+	struct tm tm = { 0 };
+
+	if (strlen(s) != sizeof form - 1)
+		return false;
+	for (size_t i = 0; form[i]; i++)
+		if (form[i] == 'd' ? !isdigit((unsigned char)s[i]) : s[i] != form[i])
+			return false;
+	return strptime(s, "%Y-%m-%dT%H:%M:%S", &tm) && (uint64_t)timegm(&tm) == seconds;
+}
+
+static void judge_properties(struct note *n)
+{
+	const char *mid = note_text(n, "message_id");
+
+	must_str(note_text(n, "hcp_version"), "1.0");
+	must(mid && is_uuid4(mid), "message_id is no UUID v4: %s", n->body);
+	must(n->has_message_id && strcmp(n->message_id, mid) == 0, "property message_id: %s", n->body);
+	must(n->has_timestamp && is_stamp(note_text(n, "timestamp") ? note_text(n, "timestamp") : "", n->timestamp),
+		"timestamp, in seconds %llu: %s", (unsigned long long)n->timestamp, n->body);
+	must_str(n->type, n->kind);
+	must_str(n->content_type, "application/json");
+	must_str(n->content_encoding, "utf-8");
+	must(n->delivery_mode == 2, "not persistent: %s", n->body);
+}
+
+static void judge_event_data(struct note *n)
+{
+	json_t *data = note_at(n, "payload.data");
+	bool known = false;
+
+	must(json_is_object(data), "data is no object: %s", n->body);
+	must(json_is_integer(note_at(n, "payload.sequence")) && n->sequence >= 1, "sequence: %s", n->body);
+	for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+		known |= strcmp(events[i], n->event) == 0;
+	must(known, "an event type of none of the nine: %s", n->body);
+	for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+		if (strcmp(fields[i].event, n->event) == 0)
+			must((int)json_typeof(json_object_get(data, fields[i].field) ? json_object_get(data, fields[i].field)
+				: json_null()) == fields[i].kind, "%s of %s", fields[i].field, n->body);
+}
+
+static void judge_message(struct peer *p, struct note *n)
+{
+	char key[400];
+	json_t *session = n->json ? json_object_get(n->json, "session_id") : NULL;
+	bool rejected = strcmp(n->kind, "task_rejected") == 0;
+
+	must(json_is_object(n->json), "no JSON object: %.200s", n->body);
+	judge_properties(n);
+	must(json_is_object(note_at(n, "payload")), "payload: %s", n->body);
+	if (rejected) {
+		must(json_is_null(session) && !n->has_correlation_id, "a rejection has no session: %s", n->body);
+		must(note_text(n, "payload.reason_code") && note_text(n, "payload.reason_message"), "%s", n->body);
+		must(json_object_get(note_at(n, "payload"), "in_reply_to"), "in_reply_to: %s", n->body);
+	} else {
+		must(is_uuid4(n->session), "session_id: %s", n->body);
+		must(n->has_correlation_id && strcmp(n->correlation_id, n->session) == 0, "correlation_id: %s", n->body);
+	}
+	snprintf(key, sizeof key, "%s.%s.%s", p->id, rejected ? "-" : n->session, n->kind);
+	must_str(n->key, key);
+	if (strcmp(n->kind, "event") == 0)
+		judge_event_data(n);
+}
+
+/* --- one session --- */
+
+struct walk {
+	const char *session;
+	struct note **notes;            /* of the session, without repetitions */
+	size_t count;
+	const char *state;              /* as the stream last gave it */
+	long long sequence;
+	bool accepted, closed, result;
+	const char *token;
+};
+
+static void walk_event(struct peer *p, struct walk *w, struct note *n)
+{
+	must(w->closed == false, "something after session_closed: %s", n->body);
+	if (!p->lossy)
+		must(n->sequence == w->sequence + 1, "sequence %lld after %lld of %s", n->sequence, w->sequence, w->session);
+	else
+		must(n->sequence > w->sequence, "sequence %lld after %lld of %s", n->sequence, w->sequence, w->session);
+	w->sequence = n->sequence;
+	if (strcmp(n->event, "session_created") == 0) {
+		must(n->sequence == 1, "session_created is not first: %s", n->body);
+		must_str(note_text(n, "payload.data.state"), "PENDING");
+		if (w->token)
+			must_str(note_text(n, "payload.data.session_token"), w->token);
+		w->state = "PENDING";
+		return;
+	}
+	if (!p->lossy)
+		must(n->sequence > 1, "sequence 1 is not session_created: %s", n->body);
+	if (strcmp(n->event, "state_changed") == 0) {
+		const char *from = note_text(n, "payload.data.from_state"), *to = note_text(n, "payload.data.to_state");
+		if (!p->lossy)
+			must_str(from, w->state);
+		must(is_legal(from, to), "%s to %s of %s", from, to, w->session);
+		w->state = to;
+	} else if (strcmp(n->event, "session_closed") == 0) {
+		if (w->state)
+			must_str(note_text(n, "payload.data.final_state"), w->state);
+		must(state_is_final(note_text(n, "payload.data.final_state")), "%s", n->body);
+		w->closed = true;
+	} else {
+		must(!w->state || !state_is_final(w->state), "an event in a final state: %s", n->body);
+	}
+}
+
+static void walk_result(struct peer *p, struct walk *w, struct note *n)
+{
+	bool good = strcmp(n->kind, "task_completed") == 0;
+
+	must(!w->result && !w->closed, "a second result, or a late one: %s", n->body);
+	must(good || strcmp(n->kind, "task_failed") == 0, "a kind of message that there is not: %s", n->body);
+	if (!p->any_order && !p->lossy)
+		must_str(w->state, good ? "COMPLETED" : "FAILED");
+	must(json_is_object(note_at(n, "payload.execution_summary")), "execution_summary: %s", n->body);
+	w->result = true;
+}
+
+static int by_sequence(const void *a, const void *b)
+{
+	const struct note *x = *(struct note *const *)a, *y = *(struct note *const *)b;
+
+	/* What has no number keeps clear of the events: answers first, results just before the end. */
+	long long s = x->sequence, t = y->sequence;
+	return s < t ? -1 : s > t;
+}
+
+static void judge_session(struct peer *p, struct walk *w)
+{
+	if (p->any_order)
+		qsort(w->notes, w->count, sizeof *w->notes, by_sequence);
+	for (size_t i = 0; i < w->count; i++) {
+		struct note *n = w->notes[i];
+		if (strcmp(n->kind, "task_accepted") == 0) {
+			if (!p->any_order && !p->lossy)
+				must(i == 0, "task_accepted of %s is not first", w->session);
+			must(!w->accepted, "a second task_accepted: %s", n->body);
+			must(note_text(n, "payload.in_reply_to") && note_text(n, "payload.risk_level"), "%s", n->body);
+			w->accepted = true;
+			w->token = note_text(n, "payload.session_token");
+			must(w->token && w->token[0], "no token: %s", n->body);
+		} else if (strcmp(n->kind, "event") == 0) {
+			walk_event(p, w, n);
+		} else if (!p->any_order) {
+			walk_result(p, w, n);
+		}
+	}
+	if (p->lossy)
+		return;
+	must(w->accepted, "no task_accepted for %s", w->session);
+	must(w->closed || p->may_be_open, "%s never was closed; it is %s", w->session, w->state);
+	if (w->closed && !p->any_order)
+		must(w->result == (strcmp(w->state, "ABORTED") != 0), "a result, or none, for %s in %s", w->session, w->state);
+}
+
+/* Repetitions are the same bytes under the same key; the rest goes to its session. */
+void judge_peer(struct peer *p)
+{
+	json_t *seen = json_object(), *sessions = json_object();
+	const char *session;
+	json_t *list;
+
+	for (size_t i = 0; i < p->note_count; i++) {
+		struct note *n = p->notes[i];
+		judge_message(p, n);
+		json_t *before = json_object_get(seen, n->message_id);
+		if (before) {
+			struct note *first = p->notes[json_integer_value(before)];
+			must(first->size == n->size && memcmp(first->body, n->body, n->size) == 0 && strcmp(first->key, n->key) == 0,
+				"two versions of one message: %s and %s", first->body, n->body);
+			continue;
+		}
+		json_object_set_new(seen, n->message_id, json_integer((json_int_t)i));
+		if (!n->session[0])
+			continue;
+		if (!(list = json_object_get(sessions, n->session)))
+			json_object_set_new(sessions, n->session, list = json_array());
+		json_array_append_new(list, json_integer((json_int_t)i));
+	}
+	json_object_foreach(sessions, session, list) {
+		struct walk w = { .session = session, .count = json_array_size(list) };
+		w.notes = calloc(w.count, sizeof *w.notes);
+		for (size_t i = 0; i < w.count; i++)
+			w.notes[i] = p->notes[json_integer_value(json_array_get(list, i))];
+		judge_session(p, &w);
+		free(w.notes);
+	}
+	json_decref(seen);
+	json_decref(sessions);
+}
+
+/* --- the store --- */
+
+static sqlite3 *open_store(struct rig *r)
+{
+	sqlite3 *db;
+
+	if (sqlite3_open_v2(r->db, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+		give_up("%s: %s", r->db, sqlite3_errmsg(db));
+	sqlite3_busy_timeout(db, 5000);
+	return db;
+}
+
+static sqlite3_stmt *query(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *st;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
+		give_up("%s: %s", sql, sqlite3_errmsg(db));
+	return st;
+}
+
+static const char *text_of(sqlite3_stmt *st, int column)
+{
+	const char *s = (const char *)sqlite3_column_text(st, column);
+
+	return s ? s : "";
+}
+
+static void judge_transitions(sqlite3 *db)
+{
+	sqlite3_stmt *st = query(db, "SELECT t.session_id, t.from_state, t.to_state, t.state_version, t.reason, t.actor,"
+		" t.at IS NULL, s.state FROM transitions t JOIN sessions s USING (session_id)"
+		" ORDER BY t.session_id, t.state_version");
+	char session[64] = "", state[16] = "", last[16] = "";
+	long long version = 0;
+
+	while (sqlite3_step(st) == SQLITE_ROW) {
+		bool first = strcmp(session, text_of(st, 0)) != 0;
+		if (first && session[0])
+			must_str(state, last);
+		if (!first) {
+			must_str(text_of(st, 1), state);
+			must(sqlite3_column_int64(st, 3) == version + 1, "state_version of %s", session);
+		}
+		snprintf(session, sizeof session, "%s", text_of(st, 0));
+		snprintf(state, sizeof state, "%s", text_of(st, 2));
+		snprintf(last, sizeof last, "%s", text_of(st, 7));
+		version = sqlite3_column_int64(st, 3);
+		must(is_legal(text_of(st, 1), state) || !text_of(st, 1)[0], "%s to %s in the store", text_of(st, 1), state);
+		must(text_of(st, 4)[0] && text_of(st, 5)[0] && sqlite3_column_int(st, 6) == 0,
+			"reason, actor and time of %s to %s", text_of(st, 1), state);
+	}
+	if (session[0])
+		must_str(state, last);
+	sqlite3_finalize(st);
+}
+
+void judge_store(struct rig *r)
+{
+	sqlite3 *db = open_store(r);
+	sqlite3_stmt *st = query(db, "PRAGMA integrity_check");
+
+	must(sqlite3_step(st) == SQLITE_ROW, "integrity_check: %s", sqlite3_errmsg(db));
+	must_str(text_of(st, 0), "ok");
+	sqlite3_finalize(st);
+	judge_transitions(db);
+	st = query(db, "SELECT session_id, count(*), min(sequence), max(sequence), count(DISTINCT sequence) FROM events"
+		" WHERE sequence > 0 GROUP BY session_id");
+	while (sqlite3_step(st) == SQLITE_ROW)
+		must(sqlite3_column_int64(st, 2) == 1 && sqlite3_column_int64(st, 3) == sqlite3_column_int64(st, 1)
+			&& sqlite3_column_int64(st, 4) == sqlite3_column_int64(st, 1), "sequences of %s", text_of(st, 0));
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+}
+
+void judge_history(struct rig *r, struct peer *p)
+{
+	sqlite3 *db = open_store(r);
+	sqlite3_stmt *st = query(db, "SELECT body FROM events WHERE session_id = ? AND sequence = ?");
+
+	for (size_t i = 0; i < p->note_count; i++) {
+		struct note *n = p->notes[i];
+		if (n->sequence < 1)
+			continue;
+		sqlite3_bind_text(st, 1, n->session, -1, SQLITE_STATIC);
+		sqlite3_bind_int64(st, 2, n->sequence);
+		must(sqlite3_step(st) == SQLITE_ROW, "the store does not know %s", n->body);
+		must((size_t)sqlite3_column_bytes(st, 0) == n->size && memcmp(sqlite3_column_blob(st, 0), n->body, n->size) == 0,
+			"the store holds other bytes than were sent: %.*s", sqlite3_column_bytes(st, 0), text_of(st, 0));
+		sqlite3_reset(st);
+	}
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+}

@@ -1,0 +1,402 @@
+/* test_recovery.c: the daemon is killed, and what its sessions and callers see of that. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "peer.h"
+#include "rig.h"
+#include "wire.h"
+
+#define AGENT source_path("tests/integration/agents/agent.py")
+#define CHECKPOINT_AND_HOLD \
+	"{'do':[['write','%s'],['checkpoint',{'n':3}],['await','checkpoint_saved'],['progress',1],['hold','%s'],['dump']]}"
+
+static struct rig *r;
+static struct peer *p;
+
+static void begin(void)
+{
+	r = rig_new();
+	rig_start(r);
+	p = peer_new(r);
+}
+
+static void end(void)
+{
+	peer_finish(p);
+	rig_finish(r);
+}
+
+static int lines_in(const char *path)
+{
+	char *text = file_read(path, NULL);
+	int n = 0;
+
+	for (char *c = text; c && *c; c++)
+		n += *c == '\n';
+	free(text);
+	return n;
+}
+
+static void must_have_recovered(const char *s, int nth, const char *reason)
+{
+	struct note *paused = peer_find_state(p, s, "PAUSED", nth), *again = peer_find_state(p, s, "RUNNING", nth + 1);
+
+	must(paused && again, "no recovery number %d", nth);
+	must_str(note_text(paused, "payload.data.reason"), "callee_restarted");
+	must_str(note_text(again, "payload.data.reason"), reason);
+	must(again->sequence == paused->sequence + 1, "something came between");
+}
+
+START_TEST(a_killed_daemon_goes_on_from_the_last_checkpoint)    /* proves L2-08, L2-04 */
+{
+	begin();
+	const char *s = peer_run(p, "agent", J("{'do':[['count',60,10,0.02]]}"));
+	wait_until(peer_count(p, s, "event", "checkpoint_created") >= 2, WAIT_S, "two checkpoints");
+	rig_kill(r);
+	rig_start(r);
+	struct note *n = peer_completed(p, s);
+	must_have_recovered(s, 1, "recovered_from_checkpoint");
+	must(json_integer_value(note_at(n, "payload.outputs.first")) >= 21, "it did not use the latest: %s", n->body);
+	must(json_integer_value(note_at(n, "payload.outputs.first")) % 10 == 1, "%s", n->body);
+	must(json_integer_value(note_at(n, "payload.outputs.attempt")) == 2, "%s", n->body);
+	end();
+}
+END_TEST
+
+START_TEST(without_a_checkpoint_it_starts_again)        /* proves L2-08 */
+{
+	begin();
+	const char *s = peer_run(p, "agent", J("{'do':[['write','%s'],['progress',1],['hold','%s'],['dump']]}",
+		rig_path(r, "starts"), rig_path(r, "go")));
+	peer_event(p, s, "progress");
+	rig_kill(r);
+	rig_start(r);
+	rig_touch(r, "go");
+	struct note *n = peer_completed(p, s);
+	must_have_recovered(s, 1, "restarted");
+	must(lines_in(rig_path(r, "starts")) == 2, "two attempts");
+	must(json_is_null(note_at(n, "payload.outputs.start.checkpoint")), "%s", n->body);
+	must(json_integer_value(note_at(n, "payload.outputs.start.attempt")) == 2, "attempt");
+	must_str(note_text(n, "payload.outputs.env.HCP_ATTEMPT"), "2");
+	end();
+}
+END_TEST
+
+START_TEST(recovery_may_be_restart_or_fail)             /* proves L2-08 */
+{
+	r = rig_new();
+	rig_capability(r, "again", AGENT, NULL);
+	rig_set(r, "capability again", "recovery", "restart");
+	rig_capability(r, "never", AGENT, NULL);
+	rig_set(r, "capability never", "recovery", "fail");
+	rig_start(r);
+	p = peer_new(r);
+	const char *again = peer_run(p, "again", J(CHECKPOINT_AND_HOLD, rig_path(r, "a"), rig_path(r, "go")));
+	const char *never = peer_run(p, "never", J(CHECKPOINT_AND_HOLD, rig_path(r, "n"), rig_path(r, "go")));
+	peer_event(p, again, "progress");
+	peer_event(p, never, "progress");
+	rig_kill(r);
+	rig_start(r);
+	rig_touch(r, "go");
+	struct note *n = peer_completed(p, again);
+	must_have_recovered(again, 1, "restarted");
+	must(json_is_null(note_at(n, "payload.outputs.start.checkpoint")), "it got its checkpoint: %s", n->body);
+	peer_failed(p, never, "no_checkpoint", "internal_error");
+	must(lines_in(rig_path(r, "n")) == 1, "it was started again");
+	must_str(note_text(peer_state(p, never, "FAILED"), "payload.data.reason"), "no_checkpoint");
+	end();
+}
+END_TEST
+
+START_TEST(a_text_worker_is_started_again)              /* proves L2-08 */
+{
+	r = rig_new();
+	rig_text(r, "twice", "echo run >>$HCP_WORKDIR/runs; cat $HCP_WORKDIR/runs; while [ ! -e $GO ]; do sleep 0.05; done");
+	rig_set(r, "capability twice", "env", "RIG_MARK=%s GO=%s", r->dir, rig_path(r, "go"));
+	rig_start(r);
+	p = peer_new(r);
+	const char *s = peer_run(p, "twice", NULL);
+	peer_event(p, s, "log");
+	rig_kill(r);
+	rig_start(r);
+	rig_touch(r, "go");
+	struct note *n = peer_completed(p, s);
+	must_have_recovered(s, 1, "restarted");
+	must_str(note_text(n, "payload.outputs.stdout"), "run\nrun\n");        /* the same directory for all attempts */
+	end();
+}
+END_TEST
+
+START_TEST(what_a_killed_daemon_left_running_is_ended_before_recovery)  /* proves L2-08 */
+{
+	pid_t old[16], now[16];
+
+	begin();
+	const char *s = peer_run(p, "agent", J("{'on':{'eof':'ignore','abort':'ignore'},'do':[['deaf'],['grandchild','%s'],['progress',1],"
+		"['hold','%s'],['complete']]}", rig_path(r, "grandchild"), rig_path(r, "go")));
+	peer_event(p, s, "progress");
+	int n_old = rig_processes(r, old, 16);
+	must(n_old >= 2, "worker and grandchild");
+	rig_kill(r);
+	must(rig_processes(r, now, 16) >= 2, "they outlive the daemon");
+	rig_start(r);
+	int n_now = rig_processes(r, now, 16);
+	for (int i = 0; i < n_old && i < 16; i++)
+		for (int k = 0; k < n_now && k < 16; k++)
+			must(old[i] != now[k], "process %d of the first attempt lives", old[i]);
+	rig_touch(r, "go");
+	peer_completed(p, s);
+	end();
+}
+END_TEST
+
+START_TEST(a_session_with_an_outcome_is_never_started_again)
+{
+	r = rig_new();
+	rig_set(r, "session", "exit_grace", "30s");
+	rig_start(r);
+	p = peer_new(r);
+	const char *done = peer_run(p, "agent", J("{'on':{'eof':'ignore'},'do':[['write','%s'],['deaf'],['complete',{'a':7}],['progress',1],['stuck']]}",
+		rig_path(r, "starts")));
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'RUNNING'", done) == 1
+		&& lines_in(rig_path(r, "starts")) == 1, WAIT_S, "it runs");
+	harness_pass(0.5);                      /* its word is committed */
+	rig_kill(r);
+	rig_start(r);
+	struct note *n = peer_completed(p, done);
+	must(json_integer_value(note_at(n, "payload.outputs.a")) == 7, "%s", n->body);
+	must(lines_in(rig_path(r, "starts")) == 1, "it was started again");
+	end();
+}
+END_TEST
+
+START_TEST(a_crash_while_aborting_ends_aborted)         /* proves L2-12 */
+{
+	r = rig_new();
+	rig_set(r, "session", "abort_timeout", "20s");
+	rig_start(r);
+	p = peer_new(r);
+	const char *s = peer_run(p, "agent", J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['write','%s'],['deaf'],['progress',1],['stuck']]}",
+		rig_path(r, "starts")));
+	peer_event(p, s, "progress");
+	peer_abort(p, s);
+	peer_state(p, s, "ABORTING");
+	rig_kill(r);
+	rig_start(r);
+	peer_closed(p, s, "ABORTED", "aborted_by_caller");
+	must(lines_in(rig_path(r, "starts")) == 1, "it was started again");
+	must(rig_processes(r, NULL, 0) == 0, "something survived");
+	end();
+}
+END_TEST
+
+START_TEST(an_abort_that_waited_for_the_daemon_ends_the_recovery)       /* proves L2-12 */
+{
+	begin();
+	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
+	peer_event(p, s, "progress");
+	rig_kill(r);
+	peer_abort(p, s);
+	rig_start(r);
+	peer_closed(p, s, "ABORTED", "aborted_by_caller");
+	must_have_recovered(s, 1, "restarted");
+	end();
+}
+END_TEST
+
+START_TEST(recovery_is_committed_before_the_daemon_is_ready)
+{
+	const char *s[5];
+
+	begin();
+	for (int i = 0; i < 5; i++)
+		s[i] = peer_run(p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
+	for (int i = 0; i < 5; i++)
+		peer_event(p, s[i], "progress");
+	rig_kill(r);
+	rig_spawn(r);
+	rig_wait_ready(r);
+	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE from_state = 'RUNNING' AND to_state = 'PAUSED' AND reason = 'callee_restarted'") == 5,
+		"to PAUSED");
+	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE from_state = 'PAUSED' AND to_state = 'RUNNING'") == 5, "to RUNNING");
+	rig_touch(r, "go");
+	for (int i = 0; i < 5; i++)
+		peer_completed(p, s[i]);
+	end();
+}
+END_TEST
+
+START_TEST(a_session_paused_by_its_worker_is_recovered_too)
+{
+	begin();
+	const char *s = peer_run(p, "agent", J("{'do':[['emit',{'type':'paused','reason':'tea'}],['hold','%s'],['emit',{'type':'resumed'}],['complete']]}",
+		rig_path(r, "go")));
+	peer_state(p, s, "PAUSED");
+	rig_kill(r);
+	rig_touch(r, "go");
+	rig_start(r);
+	peer_completed(p, s);
+	must(!peer_find_state(p, s, "PAUSED", 1) || strcmp(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.from_state"), "PAUSED") == 0,
+		"from PAUSED to RUNNING");
+	end();
+}
+END_TEST
+
+START_TEST(a_checkpoint_is_stored_before_it_is_announced)       /* proves L2-07 */
+{
+	begin();
+	const char *s = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1,'deep':{'x':[1,2]}},'d'],['await','checkpoint_saved'],['dump']]}"));
+	struct note *n = peer_event(p, s, "checkpoint_created");
+	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE checkpoint_id = '%s' AND session_id = '%s' AND state LIKE '%%deep%%'",
+		note_text(n, "payload.data.checkpoint_id"), s) == 1, "announced, not stored");
+	struct note *done = peer_completed(p, s);
+	must_str(note_text(done, "payload.outputs.heard.0.type"), "checkpoint_saved");
+	must_str(note_text(done, "payload.outputs.heard.0.checkpoint_id"), note_text(n, "payload.data.checkpoint_id"));
+	end();
+}
+END_TEST
+
+START_TEST(a_checkpoint_over_its_limit_is_dropped_with_a_warning)
+{
+	r = rig_new();
+	rig_set(r, "limits", "checkpoint_state", "2KiB");
+	rig_start(r);
+	p = peer_new(r);
+	char text[3001];
+	memset(text, 's', 3000);
+	text[3000] = 0;
+	const char *s = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1}],['checkpoint',{'n':'%s'}],['complete']]}", text));
+	peer_completed(p, s);
+	must(peer_count(p, s, "event", "checkpoint_created") == 1 && peer_find(p, s, "event", "warning"), "one is too large");
+	end();
+}
+END_TEST
+
+/* --- the same submit again --- */
+
+START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts)     /* proves L1-06 */
+{
+	begin();
+	rig_capability(r, "risky", AGENT, J("{'safety':{'risk_ceiling':'R4'}}"));
+	json_t *good = peer_payload(p, "agent", J("{'do':[['write','%s'],['complete']]}", rig_path(r, "starts")), NULL);
+	json_t *bad = peer_payload(p, "no-such", NULL, NULL);
+	const char *yes = peer_send(p, "task_submit", NULL, json_incref(good));
+	const char *no = peer_send(p, "task_submit", NULL, json_incref(bad));
+	const char *s = peer_accepted(p, yes);
+	peer_rejected(p, no, "unknown_capability");
+	peer_completed(p, s);
+	for (int round = 2; round <= 4; round++) {
+		if (round == 3) {
+			rig_kill(r);
+			rig_start(r);
+		} else if (round == 4) {
+			rig_stop(r);
+			rig_start(r);
+		}
+		peer_send_as(p, yes, "task_submit", NULL, json_incref(good));
+		peer_send_as(p, no, "task_submit", NULL, json_incref(bad));
+		wait_until(peer_count_replies(p, yes) == round && peer_count_replies(p, no) == round, WAIT_S, "answers in round %d", round);
+	}
+	struct note *first = peer_find_reply(p, yes);
+	int same = 0;
+	for (size_t i = 0; i < p->note_count; i++)
+		same += p->notes[i]->size == first->size && memcmp(p->notes[i]->body, first->body, first->size) == 0;
+	must(same == 4, "%d answers with the same bytes", same);
+	must(lines_in(rig_path(r, "starts")) == 1, "a second session was made");
+	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "a second session was made");
+	/* The same message_id from another caller is another submit. */
+	struct peer *q = peer_new(r);
+	peer_send_as(q, yes, "task_submit", NULL, peer_payload(q, "agent", NULL, NULL));
+	peer_completed(q, peer_accepted(q, yes));
+	peer_finish(q);
+	end();
+}
+END_TEST
+
+START_TEST(a_submit_repeated_while_it_runs_is_still_one_session)        /* proves L1-06 */
+{
+	begin();
+	json_t *payload = peer_payload(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go")), NULL);
+	const char *id = uuid_text(p);
+	for (int i = 0; i < 5; i++)
+		peer_send_as(p, id, "task_submit", NULL, json_incref(payload));
+	wait_until(peer_count_replies(p, id) == 5, WAIT_S, "five answers");
+	rig_touch(r, "go");
+	peer_completed(p, peer_accepted(p, id));
+	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "more than one session");
+	end();
+}
+END_TEST
+
+START_TEST(tokens_of_before_are_good_after_a_restart)
+{
+	begin();
+	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
+	peer_event(p, s, "progress");
+	rig_kill(r);
+	rig_start(r);
+	wait_until(peer_find_state(p, s, "RUNNING", 2), WAIT_S, "it runs again");
+	peer_abort_with(p, s, J("{'session_token':'wrong'}"));
+	peer_abort(p, s);
+	peer_closed(p, s, "ABORTED", "aborted_by_caller");
+	end();
+}
+END_TEST
+
+/* --- at random --- */
+
+START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence)     /* proves L2-04, L2-08, L1-07 */
+{
+	enum { SESSIONS = 6, KILLS = 14 };
+	const char *ids[SESSIONS + KILLS];
+	const char *env = getenv("HCP_TEST_SEED");
+	unsigned seed = env ? (unsigned)atoi(env) : 19;
+	int n = 0;
+
+	begin();
+	printf("seed %u\n", seed);
+	for (; n < SESSIONS; n++)
+		ids[n] = peer_submit(p, "agent", J("{'do':[['count',%d,7,0.015]]}", 120 + 20 * n));
+	for (int i = 0; i < KILLS; i++) {
+		/* From the very start of a life to well into it; and something new comes in each. */
+		ids[n++] = peer_submit(p, "agent", J("{'do':[['progress',20],['count',5,2,0.01]]}"));
+		harness_pass((double)(rand_r(&seed) % 500) / 1000 * (i % 3 ? 1 : 0.1));
+		if (r->pid && !r->exited)
+			rig_kill(r);
+		rig_spawn(r);
+		if (i % 2)
+			rig_wait_ready(r);
+	}
+	rig_wait_ready(r);
+	for (int i = 0; i < n; i++) {
+		struct note *done = peer_completed(p, peer_accepted(p, ids[i]));
+		must(json_integer_value(note_at(done, "payload.outputs.n")) == (i < SESSIONS ? 120 + 20 * i : 5), "%s", done->body);
+	}
+	end();                                  /* the judge looks at each stream, and at the store */
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("recovery");
+
+	suite_test(s, a_killed_daemon_goes_on_from_the_last_checkpoint, 40);
+	suite_test(s, without_a_checkpoint_it_starts_again, 40);
+	suite_test(s, recovery_may_be_restart_or_fail, 40);
+	suite_test(s, a_text_worker_is_started_again, 40);
+	suite_test(s, what_a_killed_daemon_left_running_is_ended_before_recovery, 40);
+	suite_test(s, a_session_with_an_outcome_is_never_started_again, 60);
+	suite_test(s, a_crash_while_aborting_ends_aborted, 60);
+	suite_test(s, an_abort_that_waited_for_the_daemon_ends_the_recovery, 40);
+	suite_test(s, recovery_is_committed_before_the_daemon_is_ready, 40);
+	suite_test(s, a_session_paused_by_its_worker_is_recovered_too, 40);
+	suite_test(s, a_checkpoint_is_stored_before_it_is_announced, 40);
+	suite_test(s, a_checkpoint_over_its_limit_is_dropped_with_a_warning, 40);
+	suite_test(s, a_repeated_submit_gets_the_same_bytes_again_also_after_restarts, 40);
+	suite_test(s, a_submit_repeated_while_it_runs_is_still_one_session, 40);
+	suite_test(s, tokens_of_before_are_good_after_a_restart, 40);
+	suite_test(s, however_often_it_is_killed_each_stream_is_one_unbroken_sequence, 120);
+	return harness_run(s, false);
+}

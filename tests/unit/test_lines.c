@@ -1,0 +1,203 @@
+/* test_lines.c: bytes to lines, and the memory that unfinished ones may take. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "lines.h"
+
+static struct buf said;                 /* lines, "|" after each; "!" before one that was too long */
+static size_t count, largest;
+
+static void on_line(void *ctx, const char *line, size_t size, bool too_long)
+{
+	(void)ctx;
+	count++;
+	if (size > largest)
+		largest = size;
+	if (size > 2000)
+		return;
+	if (too_long)
+		buf_add(&said, "!", 1);
+	buf_add(&said, line, size);
+	buf_add(&said, "|", 1);
+}
+
+static void begin(void)
+{
+	buf_clear(&said);
+	count = largest = 0;
+}
+
+static void feed(struct lines_pool *p, struct lines *l, const char *text)
+{
+	lines_feed(p, l, text, strlen(text), on_line, NULL);
+}
+
+START_TEST(a_line_is_the_same_however_it_is_cut)
+{
+	static const char text[] = "one\ntwo\n\nthree and more\n\0x\nlast";
+	size_t step = (size_t)_i + 1, at, n = sizeof text - 1;
+	struct lines_pool p;
+	struct lines l = {0};
+
+	begin();
+	lines_pool_init(&p, 100, 1000);
+	for (at = 0; at < n; at += step)
+		lines_feed(&p, &l, text + at, step < n - at ? step : n - at, on_line, NULL);
+	ck_assert_uint_eq(count, 5);
+	lines_end(&p, &l, on_line, NULL);
+	ck_assert_uint_eq(count, 6);
+	ck_assert_mem_eq(said.data, "one|two||three and more|\0x|last|", said.size);
+	ck_assert_uint_eq(p.used, 0);
+	ck_assert_ptr_null(l.rest);
+}
+END_TEST
+
+START_TEST(a_complete_line_needs_no_memory)
+{
+	struct lines_pool p;
+	struct lines l = {0};
+
+	begin();
+	lines_pool_init(&p, 100, 1000);
+	feed(&p, &l, "a\nbb\nccc\n");
+	ck_assert_uint_eq(count, 3);
+	ck_assert_ptr_null(l.rest);
+	feed(&p, &l, "unfinished");
+	ck_assert_uint_gt(p.used, 0);
+	feed(&p, &l, "\n");
+	ck_assert_uint_eq(p.used, 0);
+	ck_assert_ptr_null(l.rest);
+}
+END_TEST
+
+START_TEST(a_line_over_the_limit_is_said_once_and_skipped_to_its_end)
+{
+	struct lines_pool p;
+	struct lines l = {0};
+	int i;
+
+	begin();
+	lines_pool_init(&p, 10, 1000);
+	feed(&p, &l, "0123456789\n");
+	feed(&p, &l, "0123456789");
+	for (i = 0; i < 100; i++)
+		feed(&p, &l, "x");
+	ck_assert_uint_eq(p.used, 0);
+	feed(&p, &l, "rest\nok\n0123456789x\nok\n");
+	feed(&p, &l, "0123456789xxx");
+	lines_end(&p, &l, on_line, NULL);
+	ck_assert_str_eq(buf_text(&said), "0123456789|!0123456789|ok|!0123456789x|ok|!0123456789xxx|");
+}
+END_TEST
+
+START_TEST(a_long_line_is_whole_and_its_memory_comes_back)
+{
+	size_t size = 4u << 20, at, n;
+	char *big = malloc(size);
+	struct lines_pool p;
+	struct lines l = {0};
+
+	begin();
+	memset(big, 'a', size);
+	lines_pool_init(&p, (int64_t)size, 64 << 20);
+	for (at = 0; at < size; at += n) {
+		n = size - at < 61234 ? size - at : 61234;
+		lines_feed(&p, &l, big + at, n, on_line, NULL);
+	}
+	ck_assert_uint_le(p.used, 2 * size);
+	feed(&p, &l, "\nx\n");
+	ck_assert_uint_eq(count, 2);
+	ck_assert_uint_eq(largest, size);
+	ck_assert_uint_eq(p.used, 0);
+	free(big);
+}
+END_TEST
+
+struct tube {
+	int fd[2];
+	struct lines l;
+};
+
+static void tube_open(struct tube *t)
+{
+	memset(t, 0, sizeof *t);
+	ck_assert_int_eq(pipe(t->fd), 0);
+}
+
+static void tube_put(struct tube *t, size_t size, char what)
+{
+	char *text = malloc(size);
+
+	memset(text, what, size);
+	ck_assert_int_eq(write(t->fd[1], text, size), (ssize_t)size);
+	free(text);
+}
+
+static enum lines_result tube_read(struct lines_pool *p, struct tube *t)
+{
+	size_t got;
+
+	return lines_read(p, &t->l, t->fd[0], LINES_READ_MAX, &got, on_line, NULL);
+}
+
+START_TEST(who_needs_more_than_there_is_waits_and_one_goes_on)
+{
+	struct lines_pool p;
+	struct tube a, b, c;
+	int i;
+
+	begin();
+	lines_pool_init(&p, 1 << 20, 100000);
+	tube_open(&a);
+	tube_open(&b);
+	tube_open(&c);
+	tube_put(&a, 60000, 'a');
+	ck_assert_int_eq(tube_read(&p, &a), LINES_OK);
+	for (i = 0; i < 5; i++) {               /* over the total: a was first, and may */
+		tube_put(&a, 60000, 'a');
+		while (a.l.size < 60000u * (unsigned)(i + 2))
+			ck_assert_int_eq(tube_read(&p, &a), LINES_OK);
+	}
+	ck_assert_ptr_eq(p.over, &a.l);
+	tube_put(&b, 60000, 'b');
+	ck_assert_int_eq(tube_read(&p, &b), LINES_OK);
+	ck_assert_uint_eq(b.l.size, LINES_SMALL);
+	ck_assert_int_eq(tube_read(&p, &b), LINES_WAIT);
+	ck_assert_int_eq(tube_read(&p, &b), LINES_WAIT);
+	ck_assert_int_eq(write(c.fd[1], "short\n", 6), 6);     /* short ones never wait */
+	ck_assert_int_eq(tube_read(&p, &c), LINES_OK);
+	ck_assert_str_eq(buf_text(&said), "short|");
+	p.freed = false;
+	tube_put(&a, 1, '\n');
+	ck_assert_int_eq(tube_read(&p, &a), LINES_OK);
+	ck_assert_uint_eq(largest, 360000);
+	ck_assert(p.freed);
+	ck_assert_ptr_null(p.over);
+	ck_assert_int_eq(tube_read(&p, &b), LINES_OK);
+	ck_assert_uint_gt(b.l.size, LINES_SMALL);
+	lines_fini(&p, &b.l);
+	ck_assert_uint_eq(p.used, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("lines");
+	TCase *t = tcase_create("lines");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	suite_add_tcase(s, t);
+	tcase_add_loop_test(t, a_line_is_the_same_however_it_is_cut, 0, 32);
+	tcase_add_test(t, a_complete_line_needs_no_memory);
+	tcase_add_test(t, a_line_over_the_limit_is_said_once_and_skipped_to_its_end);
+	tcase_add_test(t, a_long_line_is_whole_and_its_memory_comes_back);
+	tcase_add_test(t, who_needs_more_than_there_is_waits_and_one_goes_on);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
