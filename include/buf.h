@@ -27,8 +27,8 @@ const char *buf_text(struct buf *b);
 void buf_clear(struct buf *b);          /* keeps the memory */
 void buf_fini(struct buf *b);
 
-/* Length in bytes of the UTF-8 character at text, 0 where there is none (overlong forms, surrogates and what is
- * above U+10FFFF are none). left > 0. */
+/* Length in bytes of the UTF-8 character at text, 0 where there is none (overlong forms, surrogates and
+ * what is above U+10FFFF are none). left > 0. */
 size_t buf_utf8_size(const unsigned char *text, size_t left);
 
 /* Immutable bytes with many readers in one thread: an event's body is made once and shared by the

@@ -27,7 +27,7 @@ enum config_type {
 	TYPE_CHOICE,                    /* an enum; `choices` are its names in order */
 	TYPE_COMMAND,                   /* char ** */
 	TYPE_LIST,                      /* char ** of names */
-	TYPE_LATER                      /* no field of its own: config_amqp.c and config_env.c look at the text */
+	TYPE_LATER                      /* no field: config_amqp.c and config_env.c look at the text */
 };
 
 struct config_key {
@@ -73,8 +73,10 @@ struct config_reader {
 };
 
 /* Messages are collected and said in the order of lines. */
-void config_complain(struct config_reader *r, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void config_warn(struct config_reader *r, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void config_complain(struct config_reader *r, int line, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void config_warn(struct config_reader *r, int line, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 const struct config_key *config_find_key(enum config_kind kind, const char *name);
 const char *config_kind_name(enum config_kind kind);
@@ -85,7 +87,8 @@ void config_suggest_key(enum config_kind kind, const char *name, char *out, size
 const char *config_find_nearest(const char *name, const char *const *names, size_t count);
 
 /* Text to the field of base; complains where it does not fit. */
-bool config_convert(struct config_reader *r, const struct config_key *key, const char *text, int line, void *base);
+bool config_convert(struct config_reader *r, const struct config_key *key, const char *text, int line,
+	void *base);
 /* Frees the fields of base that belong to keys of that kind. */
 void config_free_fields(enum config_kind kind, void *base);
 
@@ -94,7 +97,8 @@ void config_wipe_free(char *secret);    /* NULL is fine */
 const struct config_value *config_get(const struct config_section *s, const char *key);
 char *config_absolute(const struct config_reader *r, const char *path);
 /* The whole file, bounded, with what fstat said of that very file; -1 with errno (EFBIG: over max). */
-int config_read_file(const char *path, size_t max, struct buf *out, struct stat *st) __attribute__((warn_unused_result));
+int config_read_file(const char *path, size_t max, struct buf *out, struct stat *st)
+	__attribute__((warn_unused_result));
 bool config_is_name(const char *text, const char *extra);       /* 1 to 128 of letters, digits, and extra */
 
 /* config_amqp.c: url, password_file and what must go together. s may be NULL: no [amqp] section. */

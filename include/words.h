@@ -14,8 +14,8 @@ char **words_split_list(const char *text);
 size_t words_count(char *const *words);
 void words_free(char **words);          /* NULL is fine; the bytes are wiped: they may be secrets */
 
-/* A copy of text without its one pair of quotes, where quotes enclose all of it (in "..." \" and \\ are undone);
- * else as it is. */
+/* A copy of text without its one pair of quotes, where quotes enclose all of it (in "..." \" and \\ are
+ * undone); else as it is. */
 char *words_unquote(const char *text);
 
 #endif

@@ -122,13 +122,17 @@ char *config_absolute(const struct config_reader *r, const char *path)
 
 int config_read_file(const char *path, size_t max, struct buf *out, struct stat *st)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), saved;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), saved;
 	ssize_t got = -1;
 
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, st) < 0)
 		goto done;
+	if (S_ISFIFO(st->st_mode)) { /* nobody may ever write to it, and a reload must not wait */
+		errno = EINVAL;
+		goto done;
+	}
 	do {
 		buf_reserve(out, 4096);
 		got = read(fd, out->data + out->size, 4096);
@@ -179,8 +183,7 @@ static void complain_of_head(struct config_reader *r, int line, const char *head
 	else
 		config_complain(r, line,
 			"there is no section [%s]; there are daemon, amqp, store, session, limits, "
-			"capability NAME "
-			"and caller NAME",
+			"capability NAME and caller NAME",
 			head);
 }
 
@@ -235,7 +238,6 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 	char hint[128];
 
 	if (!section) {
-		r->current = NULL;
 		config_complain(r, line, "%s", value);
 	} else if (!key) {
 		read_head(r, line, section);
@@ -289,8 +291,8 @@ static void fit(struct config_reader *r, enum config_kind kind, const char *inne
 		return;
 	if (inner_given && outer_given)
 		config_complain(r, config_get(find_section(r, kind, ""), inner)->line,
-			"[%s] %s is above [%s] %s, so it could never "
-			"be reached; lower the one or raise the other",
+			"[%s] %s is above [%s] %s, so it could never be reached; lower the one or raise the "
+			"other",
 			config_kind_name(kind), inner, config_kind_name(outer_kind), outer);
 	else if (inner_given)
 		*outer_value = *inner_value;
@@ -302,16 +304,15 @@ static void check_limits(struct config_reader *r, struct config *c)
 {
 	const struct config_section *limits = find_section(r, KIND_LIMITS, "");
 
-	/* A checkpoint arrives in a line: its default may shrink with the line, but no line grows on its account. */
+	fit(r, KIND_LIMITS, "line", &c->max_line, KIND_LIMITS, "lines_total", &c->max_lines_total);
+	/* A checkpoint comes in a line: its default may shrink with it, but no line grows on its account. */
 	if (c->max_checkpoint > c->max_line && is_given(r, KIND_LIMITS, "checkpoint_state"))
 		config_complain(r, config_get(limits, "checkpoint_state")->line,
-			"checkpoint_state is above line, in which a checkpoint "
-			"comes; raise line or lower checkpoint_state");
+			"checkpoint_state is above line, in which a checkpoint comes; raise line or lower "
+			"checkpoint_state");
 	else if (c->max_checkpoint > c->max_line)
 		c->max_checkpoint = c->max_line;
-	fit(r, KIND_LIMITS, "line", &c->max_line, KIND_LIMITS, "lines_total", &c->max_lines_total);
 	fit(r, KIND_LIMITS, "text_output", &c->max_text_output, KIND_LIMITS, "message", &c->max_message);
-	fit(r, KIND_LIMITS, "message", &c->max_message, KIND_SESSION, "max_outbox", &c->max_outbox);
 	fit(r, KIND_SESSION, "max_outbox", &c->max_outbox, KIND_SESSION, "max_outbox_total",
 		&c->max_outbox_total);
 	if (c->max_message > BROKER_MESSAGE_MAX)
@@ -329,8 +330,8 @@ static void add_capability(struct config_reader *r, const struct config_section 
 	config_finish_env(r, s, cc);
 	if (cc->reuse > 1 && cc->protocol == PROTOCOL_TEXT)
 		config_complain(r, config_get(s, "reuse")->line,
-			"reuse = %d with protocol = text: a text worker cannot be told of another "
-			"task; write reuse = 1, or protocol = hcp",
+			"reuse = %d with protocol = text: a text worker cannot be told of another task; "
+			"write reuse = 1, or protocol = hcp",
 			cc->reuse);
 }
 
@@ -365,8 +366,7 @@ static void add_caller(struct config_reader *r, const struct config_section *s, 
 	if (!caller->amqp_user && !config_get(s, "amqp_user")->text)
 		config_warn(r, s->line,
 			"[caller %s] has no amqp_user: its identity is not checked, anyone at the broker may "
-			"speak for "
-			"it; write amqp_user = USER",
+			"speak for it; write amqp_user = USER",
 			s->name);
 }
 

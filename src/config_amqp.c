@@ -18,10 +18,10 @@
 
 static int hex_value(char c)
 {
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
+	static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+	const char *at = c ? strchr(digits, c) : NULL;
+
+	return at ? (int)(at - digits) % 16 : -1;
 }
 
 /* NULL where a % is not followed by two hex digits, or they say NUL. */
@@ -104,6 +104,9 @@ static const char *parse_vhost(const char *text, struct config_amqp *a)
 	if (strpbrk(text, "?#"))
 		return "parameters in a URL are not read, they have keys of their own; a ? or # itself is "
 		       "written %3F, %23";
+	if (strchr(text, '@'))
+		return "there is an @ behind the /; a / in user or password is written %2F, an @ elsewhere "
+		       "%40";
 	if (strchr(text, '/'))
 		return "the virtual host has a bare /; write it %2F, as in amqp://host/%2Fhcp";
 	/* `amqp://host/` strictly names the virtual host "", which nobody has: the default is meant. */
@@ -215,7 +218,10 @@ static void read_password(struct config_reader *r, const struct config_value *v,
 	if (!path)
 		return;
 	if (config_read_file(path, PASSWORD_FILE_MAX, &text, &st) < 0) {
-		config_complain(r, v->line, "password_file %s cannot be read: %s; hcpd's user needs to", path,
+		/* Not by name: whoever wrote the password itself there would find it in the log. */
+		config_complain(r, v->line,
+			"password_file cannot be read: %s; write the path of a file that hcpd's user may "
+			"read",
 			errno == EFBIG ? "it is over 4096 bytes" : strerror(errno));
 	} else {
 		if (st.st_mode & S_IROTH)
@@ -262,8 +268,8 @@ static void check_tls(struct config_reader *r, const struct config_section *s, c
 			"key_file without cert_file; name the key's certificate too");
 	if (a->sasl == SASL_EXTERNAL && (!a->tls || !a->cert_file || !a->key_file))
 		config_complain(r, config_get(s, "sasl")->line,
-			"sasl = external needs amqps:// and a client certificate, which says who "
-			"we are; set url, cert_file and key_file, or sasl = plain");
+			"sasl = external needs amqps:// and a client certificate, which says who we are; set "
+			"url, cert_file and key_file, or sasl = plain");
 	if (!a->tls && (a->ca_file || a->cert_file || a->key_file))
 		config_warn(r, s->line,
 			"certificates are given but the url is plain amqp://, so they are not used; write "

@@ -139,9 +139,9 @@ static void add_passed(struct config_reader *r, const struct config_value *v, st
 
 		if (!name_size(*n, true))
 			config_complain(r, v->line,
-				"pass_env: %s is no name of a variable; write names only, with letters, "
+				"pass_env: %.*s%s is no name of a variable; write names only, with letters, "
 				"digits and _",
-				*n);
+				(int)strcspn(*n, "="), *n, strchr(*n, '=') ? "=..." : "");
 		else if (is_ours(*n))
 			config_complain(
 				r, v->line, "pass_env: names with HCP_ are hcpd's own; leave %s out", *n);

@@ -80,9 +80,9 @@ const struct config_key config_keys[] = {
 		.help = "within which an aborted session's processes are gone"},
 	{KIND_SESSION, "exit_grace", TYPE_DURATION, "5s", 0, D, IN(exit_grace_us),
 		.help = "that a worker has to exit after its result"},
-	{KIND_SESSION, "max_outbox", TYPE_SIZE, "64MiB", 64 * KIB, 1024 * GIB, IN(max_outbox),
+	{KIND_SESSION, "max_outbox", TYPE_SIZE, "64MiB", KIB, 1024 * GIB, IN(max_outbox),
 		.help = "unconfirmed bytes of one session"},
-	{KIND_SESSION, "max_outbox_total", TYPE_SIZE, "1GiB", 64 * KIB, 16384 * GIB, IN(max_outbox_total),
+	{KIND_SESSION, "max_outbox_total", TYPE_SIZE, "1GiB", KIB, 16384 * GIB, IN(max_outbox_total),
 		.help = "unconfirmed bytes of all sessions"},
 
 	{KIND_LIMITS, "message", TYPE_SIZE, "1MiB", 4 * KIB, 512 * MIB, IN(max_message),
@@ -361,8 +361,7 @@ static void warn_of_shell(struct config_reader *r, char *const *words, int line)
 			if (strcmp(*words, signs[i]) == 0)
 				config_warn(r, line,
 					"command has the word %s, and there is no shell to obey it; for a "
-					"shell "
-					"write /bin/sh -c '...'",
+					"shell write /bin/sh -c '...'",
 					*words);
 }
 

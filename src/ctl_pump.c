@@ -196,12 +196,6 @@ bool ctl_pump_publish(struct ctl_pump *p, const char *callee, const char *type, 
 	return false;
 }
 
-void ctl_pump_ack(struct ctl_pump *p, const struct ctl_note *n)
-{
-	if (n->life == p->life && p->link && p->ack_count < sizeof p->acks / sizeof *p->acks)
-		p->acks[p->ack_count++] = n->tag;
-}
-
 /* Printed first, acked then: what a full disk or a closed pipe took is delivered again to the next. */
 static bool flush(struct ctl_pump *p)
 {
@@ -220,6 +214,14 @@ static bool flush(struct ctl_pump *p)
 	p->ack_count = 0;
 	link_cork(p->link, false);
 	return true;
+}
+
+void ctl_pump_ack(struct ctl_pump *p, const struct ctl_note *n)
+{
+	if (p->ack_count == sizeof p->acks / sizeof *p->acks)
+		flush(p);               /* a stdout that is gone shows at the next step */
+	if (n->life == p->life && p->link && p->ack_count < sizeof p->acks / sizeof *p->acks)
+		p->acks[p->ack_count++] = n->tag;
 }
 
 /* --- in --- */

@@ -240,8 +240,9 @@ bool session_go(struct session *s, enum sstate to, const char *reason, const cha
 	buf_add_text(&data, "}");
 	session_event(s, "state_changed", data.data, data.size);
 	buf_fini(&data);
-	log_info("session %s: session=%.8s from=%s reason=%s version=%lld", sstate_names[to], s->id, sstate_names[from],
-		reason, (long long)s->state_version);
+	log_at(to == S_RUNNING || session_is_over(to) ? LOG_LVL_DEBUG : LOG_LVL_INFO,
+		"session %s: session=%.8s from=%s reason=%s version=%lld", sstate_names[to], s->id, sstate_names[from], reason,
+		(long long)s->state_version);
 	return true;
 }
 
@@ -555,6 +556,8 @@ void session_finish(struct session *s)
 	if (s->outcome.payload != NULL && s->state != S_ABORTED)
 		put_result(s);
 	put_closed(s);
+	log_info("session closed: session=%.8s state=%s reason=%s events=%lld attempt=%lld", s->id, sstate_names[s->state],
+		s->outcome.reason, (long long)s->sequence, (long long)s->attempt);
 	if (s->outcome.stored)
 		store_drop_outcome(c->store, s->key);
 	slots_leave(c, s);

@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 
 #include <sqlite3.h>
@@ -22,8 +21,6 @@
 #define LIMIT_WINDOW 1000       /* unconfirmed messages, as the issue defines L */
 #define LIMIT_BODY 500
 #define MAX_WIDTH 64
-
-extern char **environ;
 
 static const char EXCHANGE[] = "bench.bare", QUEUE[] = "bench.bare";
 
@@ -132,20 +129,29 @@ static void make_pipe(int fd[2])
 		side_die("pipe: %s", strerror(errno));
 }
 
+/* What posix_spawn does, which our own spawn.h hides from this directory: the child borrows our memory until
+ * it is another program, so it calls nothing that would change it. */
+static pid_t spawn_piped(char **argv, int in, int out)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
+			execv(argv[0], argv);
+		_exit(127);
+	}
+	return pid;
+}
+
 static void child_start(struct child *c, char **argv, const char *line, size_t size)
 {
-	posix_spawn_file_actions_t fa;
-	int in[2], out[2], rc;
+	int in[2], out[2];
 
 	make_pipe(in);
 	make_pipe(out);
-	posix_spawn_file_actions_init(&fa);
-	posix_spawn_file_actions_adddup2(&fa, in[0], STDIN_FILENO);
-	posix_spawn_file_actions_adddup2(&fa, out[1], STDOUT_FILENO);
-	rc = posix_spawn(&c->pid, argv[0], &fa, NULL, argv, environ);
-	if (rc)
-		side_die("%s: %s", argv[0], strerror(rc));
-	posix_spawn_file_actions_destroy(&fa);
+	c->pid = spawn_piped(argv, in[0], out[1]);
+	if (c->pid < 0)
+		side_die("%s: %s", argv[0], strerror(errno));
 	close(in[0]);
 	close(out[1]);
 	/* A start line is far below a pipe's capacity, so this never blocks. */

@@ -1,5 +1,6 @@
 /* broker.c: the RabbitMQ that a test talks to, through scripts/broker. Never speaks AMQP (peer.c). */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,5 +90,14 @@ const struct broker *broker_shared(void)
 		snprintf(dir, sizeof dir, "%sbroker", harness_tmp());
 		broker_start(&shared, dir);
 	}
+	return &shared;
+}
+
+struct broker *broker_private(void)
+{
+	read_env(&shared);                      /* another test may have killed and restarted it */
+	kill(shared.pid, SIGCONT);
+	if (kill(shared.pid, 0) < 0)
+		broker_start(&shared, shared.dir);
 	return &shared;
 }

@@ -242,7 +242,7 @@ const char *harness_tmp(void)
 	return run_prefix;
 }
 
-static void begin_test(void)
+void harness_begin(void)
 {
 	int seconds = 60;
 
@@ -265,7 +265,6 @@ void harness_add(Suite *s, const char *name, const TTest *test, int seconds)
 	bounds[bound_count].name = name;
 	bounds[bound_count++].seconds = seconds;
 	tcase_set_timeout(tc, seconds * harness_scale() + 10);
-	tcase_add_checked_fixture(tc, begin_test, NULL);
 	tcase_add_test(tc, test);
 	suite_add_tcase(s, tc);
 }
@@ -318,10 +317,10 @@ int harness_run(Suite *s, bool own_broker)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	snprintf(run_prefix, sizeof run_prefix, "%s/hcp-it-%d-", tmp ? tmp : "/tmp", getpid());
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	if (!own_broker)
-		broker_shared();
+	if (own_broker)
+		unsetenv("HCP_TEST_BROKER_URL");
+	broker_shared();
 	int failed = run_suite(s);
-	if (!own_broker)
-		broker_stop((struct broker *)(uintptr_t)broker_shared());
+	broker_stop((struct broker *)(uintptr_t)broker_shared());
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -57,8 +57,10 @@ void tree_remove(const char *path);
 struct broker { char url[512]; char dir[512]; pid_t pid; bool own; };
 /* The one of HCP_TEST_BROKER_URL, or one made for this run. */
 const struct broker *broker_shared(void);
-/* One of this test's own, in dir, for those that stop or kill it. broker_start again on the same dir
- * brings it back with its data. */
+/* In a suite that runs with one of its own (harness_run): for tests that stop or kill it. It runs when this
+ * returns, whatever the test before did to it. */
+struct broker *broker_private(void);
+/* On a directory that had one: the same ports and data. */
 void broker_start(struct broker *b, const char *dir);
 void broker_stop(struct broker *b);
 int broker_ctl(const struct broker *b, const char *command);    /* rabbitmqctl, through scripts/broker */
@@ -68,8 +70,9 @@ int broker_eval(const struct broker *b, const char *expression);        /* Erlan
 
 #define suite_test(suite, name, seconds) harness_add((suite), #name, (name), (seconds))
 void harness_add(Suite *s, const char *name, const TTest *test, int seconds);
-/* Runs it; own_broker: the tests bring their own. Afterwards no process of any test may be left. */
+/* Runs it; own_broker: with one that nobody else uses. Afterwards no process of any test may be left. */
 int harness_run(Suite *s, bool own_broker);
+void harness_begin(void);               /* once a test, by its first rig */
 const char *harness_tmp(void);          /* prefix for directories of this run: swept at its end */
 
 #endif

@@ -41,6 +41,8 @@ struct rig *rig_new_on(const struct broker *b)
 	static int count;
 	struct rig *r = calloc(1, sizeof *r);
 
+	if (count == 0)
+		harness_begin();
 	snprintf(r->dir, sizeof r->dir, "%s%d-%d", harness_tmp(), getpid(), ++count);
 	if (mkdir(r->dir, 0755) < 0)
 		give_up("%s: %s", r->dir, strerror(errno));

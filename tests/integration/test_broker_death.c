@@ -1,4 +1,4 @@
-/* test_broker_death.c: the broker dies, hangs, comes back. Each test has one of its own to do that to. */
+/* test_broker_death.c: the broker dies, hangs, comes back. The suite has one of its own to do that to. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,23 +9,18 @@
 
 static struct rig *r;
 static struct peer *p;
-static struct broker broker;
+static struct broker *broker;
 
 static void begin(void)
 {
-	char dir[300];
-
-	snprintf(dir, sizeof dir, "%sbroker-%s", harness_tmp(), tcase_name());
-	dir[100] = 0;
-	broker_start(&broker, dir);
-	r = rig_new_on(&broker);
+	broker = broker_private();
+	r = rig_new();
 }
 
 static void end(void)
 {
 	peer_finish(p);
 	rig_finish(r);
-	broker_stop(&broker);
 }
 
 START_TEST(a_killed_broker_costs_nothing_once_it_is_back)       /* proves L1-10, L1-07 */
@@ -39,13 +34,13 @@ START_TEST(a_killed_broker_costs_nothing_once_it_is_back)       /* proves L1-10,
 	const char *done = peer_run(p, "agent", J("{'do':[['progress',3],['hold','%s'],['progress',500],['complete']]}", rig_path(r, "go")));
 	peer_event(p, s, "progress");
 	peer_event(p, done, "progress");
-	kill(broker.pid, SIGKILL);
+	kill(broker->pid, SIGKILL);
 	int fed = r->watchdog;
 	rig_touch(r, "go");
 	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'COMPLETED'", done) == 1, WAIT_S,
 		"sessions go on without a broker");
 	wait_until(r->watchdog > fed + 1, WAIT_S, "the watchdog is fed");
-	broker_start(&broker, broker.dir);
+	broker_start(broker, broker->dir);
 	rig_wait_consuming(r);
 	peer_completed(p, s);
 	peer_completed(p, done);
@@ -64,10 +59,8 @@ START_TEST(a_broker_that_hangs_is_noticed_and_the_daemon_lives) /* proves L1-22,
 	p = peer_new(r);
 	const char *s = peer_run(p, "agent", J("{'do':[['count',300,0,0.01]]}"));
 	peer_event(p, s, "progress");
-	kill(broker.pid, SIGSTOP);
+	kill(broker->pid, SIGSTOP);
 	peer_close(p);
-	char before[512];
-	snprintf(before, sizeof before, "%s", r->status);
 	int fed = r->watchdog;
 	double t = harness_now();
 	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S, "the session goes on");
@@ -75,7 +68,7 @@ START_TEST(a_broker_that_hangs_is_noticed_and_the_daemon_lives) /* proves L1-22,
 		harness_tick();
 	must(r->watchdog - fed >= 6, "the watchdog was fed %d times in 5 s", r->watchdog - fed);
 	must(!r->exited, "the daemon ended");
-	kill(broker.pid, SIGCONT);
+	kill(broker->pid, SIGCONT);
 	rig_wait_consuming(r);
 	peer_open(p, "");
 	peer_completed(p, s);
@@ -91,11 +84,11 @@ START_TEST(a_stop_does_not_wait_for_a_broker_that_hangs)        /* proves L2-16 
 	p = peer_new(r);
 	const char *s = peer_run(p, "agent", J("{'do':[['count',100000,0,0.01]]}"));
 	peer_event(p, s, "progress");
-	kill(broker.pid, SIGSTOP);
+	kill(broker->pid, SIGSTOP);
 	double t = harness_now();
 	rig_stop(r);
 	must(harness_now() - t < 4 + 2 * harness_scale(), "%.1f s with a stop_timeout of 4", harness_now() - t);
-	kill(broker.pid, SIGCONT);
+	kill(broker->pid, SIGCONT);
 	rig_start(r);
 	wait_until(peer_find_state(p, s, "RUNNING", 2), WAIT_S, "what was left in the outbox comes later");
 	must_str(note_text(peer_find_state(p, s, "PAUSED", 1), "payload.data.reason"), "stopping");
@@ -112,13 +105,13 @@ START_TEST(what_happened_without_a_broker_is_told_by_the_next_life_too)         
 	p = peer_new(r);
 	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['hold','%s'],['progress',200],['complete']]}", rig_path(r, "go")));
 	peer_event(p, s, "progress");
-	kill(broker.pid, SIGKILL);
+	kill(broker->pid, SIGKILL);
 	rig_touch(r, "go");
 	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S, "completed unseen");
 	rig_kill(r);
 	rig_spawn(r);
 	rig_wait_ready(r);                                      /* without a broker */
-	broker_start(&broker, broker.dir);
+	broker_start(broker, broker->dir);
 	rig_wait_consuming(r);
 	peer_completed(p, s);
 	must(peer_count(p, s, "event", "progress") >= 201, "%d", peer_count(p, s, "event", "progress"));

@@ -146,7 +146,7 @@ START_TEST(who_obeys_sigterm_is_not_killed)
 	ck_assert(worker_is_ending(r.w));
 	rig_until(r.gone);
 	ck_assert(WIFEXITED(r.status) && WEXITSTATUS(r.status) == 7);
-	ck_assert_str_eq(rec_text(&r, WORKER_STDERR), "child\n");
+	ck_assert_ptr_nonnull(strstr(rec_text(&r, WORKER_STDERR), "child\n"));
 	rec_free(&r);
 	rig_end();
 }
@@ -442,8 +442,8 @@ START_TEST(a_process_that_somebody_else_started_is_found_by_its_mark)
 	struct rec r;
 
 	rig_begin("off");
+	usleep(50000);                  /* start times are counted in hundredths */
 	rig_start(&r, "exec sleep 50");
-	usleep(20000);
 	ck_assert_int_eq(write(go, "\n", 1), 1);
 	ck_assert_int_gt(read(pid_fd, text, sizeof text - 1), 0);
 	pid = atoi(text);

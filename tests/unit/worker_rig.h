@@ -188,6 +188,7 @@ static void rec_free(struct rec *r)
 
 static void rig_end(void)
 {
+	ev_signal_stop(rig.loop, &rig.sigchld);
 	workers_free(rig.ws);
 	ev_loop_destroy(rig.loop);
 	timers_fini(&rig.timers);

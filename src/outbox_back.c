@@ -1,0 +1,328 @@
+/* outbox_back.c: what the broker made of our messages: confirmed, unroutable, nacked, lost, refused.
+ * Owns the watermarks, the back-off of a caller, and the care after the broker closed the channel. Composes
+ * nothing but what stands in for a message that the broker refuses for good. */
+#include "outbox_private.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+
+/* ---- back: from the bus ---- */
+
+static void advance(struct addressee *a)
+{
+	struct outbox *ob = a->ob;
+
+	while (a->line != NULL && a->line->state == SETTLED) {
+		struct entry *n = a->line;
+
+		DL_DELETE(a->line, n);
+		a->line_count--;
+		a->confirmed = n->id;
+		if (a->cursor == n)
+			a->cursor = n->next;
+		outbox_entry_free(n);
+	}
+	if (!a->unsaved) {
+		a->unsaved = true;
+		a->unsaved_next = ob->unsaved;
+		ob->unsaved = a;
+	}
+	if (a->loaded < a->last)
+		outbox_ring_add(a);
+}
+
+static void settle_live(struct entry *n)
+{
+	struct outbox *ob = n->to->ob;
+
+	n->state = SETTLED;
+	ob->waiting_bytes -= (int64_t)n->body->size;
+	ob->ops->on_settled(ob->ctx, n->session, n->body->size);
+	if (n == n->to->line)
+		advance(n->to);
+}
+
+static void probe_in(struct addressee *a, int64_t us)
+{
+	if (a->unroutable && a->ob->up && (!timer_is_set(&a->probe) || a->probe.at_us > clock_boot_us() + us))
+		timer_set(a->ob->timers, &a->probe, clock_boot_us() + us);
+}
+
+static int64_t grown(int64_t backoff_us)
+{
+	return backoff_us == 0 ? BACKOFF_MIN : backoff_us * 2 > BACKOFF_MAX ? BACKOFF_MAX : backoff_us * 2;
+}
+
+static void on_confirmed(struct entry *n)
+{
+	struct addressee *a = n->to;
+
+	a->ob->stats.confirmed++;
+	a->backoff_us = 0;
+	if (a->limit < a->ob->window)
+		a->limit *= 2;
+	switch (n->kind) {
+	case LIVE:
+		settle_live(n);
+		if (a->unroutable && a->second_count == 0)      /* somebody listens: soon try what nobody heard */
+			probe_in(a, BACKOFF_MIN);
+		break;
+	case AGAIN:
+		store_drop_unroutable(a->ob->store, n->id);
+		a->probe_backoff_us = 0;
+		outbox_second_remove(n);
+		if (a->second_count == 0)
+			probe_in(a, 0);
+		break;
+	case REPEAT:
+		outbox_second_remove(n);
+		break;
+	}
+}
+
+/* What waits behind a probe that nobody took would only come back as well. */
+static void give_up_probing(struct addressee *a)
+{
+	struct entry *n, *tmp;
+
+	DL_FOREACH_SAFE(a->second, n, tmp)
+		if (n->kind == AGAIN && n->state == WAITING)
+			outbox_second_remove(n);
+	if (timer_is_set(&a->probe))
+		return;                 /* one of several that were under way */
+	a->probe_backoff_us = grown(a->probe_backoff_us);
+	probe_in(a, a->probe_backoff_us);
+}
+
+static void on_unroutable(struct entry *n)
+{
+	struct addressee *a = n->to;
+	struct outbox *ob = a->ob;
+
+	ob->stats.unroutable++;
+	switch (n->kind) {
+	case LIVE:
+		store_put_unroutable(ob->store, n->id, a->key);
+		ob->ops->on_unroutable(ob->ctx, n->session, a->caller_id);
+		settle_live(n);
+		if (!a->unroutable) {
+			a->unroutable = true;
+			a->probe_backoff_us = BACKOFF_MIN;
+			probe_in(a, BACKOFF_MIN);
+		}
+		break;
+	case AGAIN:
+		outbox_second_remove(n);
+		give_up_probing(a);
+		break;
+	case REPEAT:
+		outbox_second_remove(n);
+		break;
+	}
+}
+
+static void back_off(struct addressee *a)
+{
+	struct entry *n;
+
+	a->limit = 1;
+	a->backoff_us = grown(a->backoff_us);
+	timer_set(a->ob->timers, &a->retry, clock_boot_us() + a->backoff_us);
+	/* From here on this caller is careful by itself: the others need not be. */
+	DL_FOREACH(a->line, n)
+		if (n->suspect) {
+			n->suspect = false;
+			a->ob->suspects--;
+		}
+	DL_FOREACH(a->second, n)
+		if (n->suspect) {
+			n->suspect = false;
+			a->ob->suspects--;
+		}
+}
+
+static void wait_again(struct entry *n)
+{
+	struct addressee *a = n->to;
+
+	n->state = WAITING;
+	if (n->kind == LIVE)
+		a->cursor = a->line;
+	outbox_ring_add(a);
+}
+
+static void on_nacked(struct entry *n)
+{
+	struct addressee *a = n->to;
+
+	a->ob->stats.nacked++;
+	wait_again(n);
+	if (!timer_is_set(&a->retry)) {
+		back_off(a);
+		log_warn("broker refused a message, going on one at a time: caller=%s again_in=%llds", a->caller_id,
+			(long long)(a->backoff_us / SECOND));
+	}
+}
+
+void outbox_on_settled(struct outbox *ob, struct bus_out *outs)
+{
+	while (outs != NULL) {
+		struct entry *n = (struct entry *)(void *)outs;
+
+		outs = outs->next;
+		assert(n->state == SENT);
+		n->to->sent--;
+		ob->in_flight--;
+		ob->in_flight_bytes -= (int64_t)n->out.size;
+		outbox_ring_add(n->to);
+		if (n->suspect && n->out.status != BUS_LOST) {
+			n->suspect = false;
+			ob->suspects--;
+		}
+		switch (n->out.status) {
+		case BUS_CONFIRMED:
+			on_confirmed(n);
+			break;
+		case BUS_UNROUTABLE:
+			on_unroutable(n);
+			break;
+		case BUS_NACKED:
+			on_nacked(n);
+			break;
+		case BUS_LOST:
+			ob->stats.lost++;
+			wait_again(n);
+			n->also = ob->lost;     /* outbox_on_down looks at them */
+			ob->lost = n;
+			break;
+		}
+	}
+}
+
+#define UNPUBLISHABLE "\"event_unpublishable: the broker refuses this message, the callee keeps it\""
+
+/* The row keeps the original; this goes out in its place, under the same id and sequence. */
+static void set_aside(struct outbox *ob, struct entry *n, const char *why)
+{
+	struct jslice payload = jtext_member(n->body->data, n->body->size, "payload");
+	struct jslice sequence = jtext_member(payload.at, payload.size, "sequence");
+	const char *session = n->out.correlation_id[0] != '\0' ? n->out.correlation_id : NULL;
+	char time[CLOCK_TEXT_SIZE];
+	struct buf b = {0};
+
+	log_error("ALARM: the broker refuses a message for good, a warning goes out in its place: caller=%s session=%s "
+		"event=%lld type=%s bytes=%zu why=%s", n->to->caller_id, n->out.correlation_id, (long long)n->id, n->out.type,
+		n->out.size, why);
+	clock_format(clock_wall_us(), time);
+	codec_begin_as(&b, n->out.message_id, time, session, n->out.type);
+	if (sequence.at != NULL) {
+		buf_add_text(&b, "{\"event_type\":\"warning\",\"sequence\":");
+		buf_add(&b, sequence.at, sequence.size);
+		buf_add_text(&b, ",\"data\":{\"code\":\"event_unpublishable\",\"message\":" UNPUBLISHABLE "}}");
+	} else if (strcmp(n->out.type, "task_failed") == 0) {
+		buf_add_text(&b, "{\"error_code\":\"internal_error\",\"error_message\":" UNPUBLISHABLE "}");
+	} else {
+		buf_add_text(&b, "{\"outputs\":{},\"execution_summary\":{\"warnings\":[" UNPUBLISHABLE "]}}");
+	}
+	codec_end(&b);
+	ob->stats.set_aside++;
+	store_put_substitute(ob->store, n->id, b.data, b.size);
+	ob->memory_bytes -= n->body->size;
+	ob->waiting_bytes -= (int64_t)n->body->size - (int64_t)b.size;
+	if (n->body->size > b.size)
+		ob->ops->on_settled(ob->ctx, n->session, n->body->size - b.size);
+	blob_unref(n->body);
+	n->body = blob_new(b.data, b.size);
+	ob->memory_bytes += n->body->size;
+	n->out.body = n->body->data;
+	n->out.size = n->body->size;
+	n->state = HELD;
+	n->also = ob->held;
+	ob->held = n;
+	buf_fini(&b);
+}
+
+static void blame(struct outbox *ob, struct entry *n, int code, const char *why)
+{
+	if (code == 403) {
+		back_off(n->to);
+		log_error("broker forbids publishing to a caller, check topic permissions: caller=%s again_in=%llds why=%s",
+			n->to->caller_id, (long long)(n->to->backoff_us / SECOND), why);
+	} else if (code == 406 && ++n->refusals >= 2) {
+		n->suspect = false;
+		ob->suspects--;
+		if (n->kind == REPEAT)
+			outbox_second_remove(n);       /* its row was published before */
+		else
+			set_aside(ob, n, why);
+	}
+}
+
+void outbox_on_down(struct outbox *ob, struct bus_out *outs, int code, const char *why)
+{
+	struct entry *n, *next, *only;
+	/* 320: the operator closed the connection; no message is to blame, nor where nobody gave a code. */
+	bool careful = code != 0 && code != 320;
+
+	ob->up = false;
+	outbox_on_settled(ob, outs);
+	only = ob->lost != NULL && ob->lost->also == NULL ? ob->lost : NULL;
+	for (n = ob->lost; n != NULL; n = next) {
+		next = n->also;
+		n->also = NULL;
+		if (careful && !n->suspect) {
+			n->suspect = true;
+			ob->suspects++;
+		}
+	}
+	ob->lost = NULL;
+	if (careful && only != NULL)
+		blame(ob, only, code, why);
+}
+
+void outbox_on_up(struct outbox *ob)
+{
+	struct addressee *a, *tmp;
+
+	ob->up = true;
+	HASH_ITER (hh, ob->all, a, tmp)
+		probe_in(a, BACKOFF_MIN);
+}
+
+/* ---- clocks ---- */
+
+void outbox_on_retry(struct timer *t)
+{
+	outbox_ring_add(container_of(t, struct addressee, retry));
+}
+
+/* The oldest one alone; once it is routed the others follow, LOAD_ROWS at a time. */
+void outbox_on_probe(struct timer *t)
+{
+	struct addressee *a = container_of(t, struct addressee, probe);
+	bool found_routed = a->probe_backoff_us == 0 && a->probed != 0;
+	struct loading l = {a, AGAIN, 0};
+
+	if (a->second_count > 0) {      /* an answer is being repeated */
+		probe_in(a, BACKOFF_MIN);
+		return;
+	}
+	if (!a->ob->up)
+		return;                 /* outbox_on_up sets it again */
+	if (!found_routed)
+		a->probed = 0;
+	if (store_load_unroutable(a->ob->store, a->key, a->probed, found_routed ? LOAD_ROWS : 1, outbox_on_row, &l) < 0) {
+		log_warn("unroutable messages cannot be read, trying again: error=%s", store_error(a->ob->store));
+		probe_in(a, BACKOFF_MAX);
+	} else if (l.rows == 0) {
+		a->unroutable = a->probed != 0; /* look once more from the start: some may have come meanwhile */
+		a->probed = 0;
+		if (a->unroutable) {
+			a->probe_backoff_us = BACKOFF_MIN;
+			probe_in(a, BACKOFF_MIN);
+		}
+	}
+}

@@ -1,0 +1,88 @@
+/* outbox_private.h: what outbox.c (to the broker) and outbox_back.c (from it) share. */
+#ifndef HCPD_OUTBOX_PRIVATE_H
+#define HCPD_OUTBOX_PRIVATE_H
+
+#include <uthash.h>
+#include <utlist.h>
+
+#include "clock.h"
+#include "codec.h"
+#include "outbox.h"
+
+#define SECOND 1000000
+#define BACKOFF_MIN (1 * SECOND)
+#define BACKOFF_MAX (60 * SECOND)
+#define LOAD_ROWS 256                   /* read from the store at a time */
+
+enum state { WAITING, SENT, SETTLED, HELD };    /* HELD: its substitute is not committed yet */
+enum kind { LIVE, AGAIN, REPEAT };
+
+struct entry {
+	struct bus_out out;             /* first: the bus gives back a pointer to it */
+	struct entry *prev, *next;      /* in its line */
+	struct entry *also;             /* in ob->fresh, ob->lost or ob->held */
+	struct addressee *to;
+	int64_t id, session, sent_at_us;
+	struct blob *body;
+	enum state state;
+	enum kind kind;
+	bool suspect;                   /* was in flight when the broker closed the channel */
+	unsigned char refusals;         /* 406 with this one alone in flight */
+};
+
+struct addressee {
+	UT_hash_handle hh;
+	int64_t key;
+	struct outbox *ob;
+	struct entry *line, *second;    /* lists; the head's prev is the tail */
+	struct entry *cursor;           /* nothing before it waits; NULL: nothing in the line waits */
+	size_t line_count, second_count;
+	int64_t loaded;                 /* the line's last id, or the watermark */
+	int64_t last;                   /* the store's last id; loaded < last: lagging */
+	int64_t confirmed;
+	bool unsaved;                   /* the store has an older watermark; in ob->unsaved */
+	struct addressee *unsaved_next;
+	unsigned sent, limit;           /* in flight, and how many may be; 1 after a nack, then doubling */
+	int64_t backoff_us;
+	struct timer retry;             /* set: nothing is sent until it fires */
+	bool unroutable;                /* the store has some of this caller */
+	int64_t probed;                 /* unroutable rows up to this one are in the second line or done */
+	int64_t probe_backoff_us;
+	struct timer probe;
+	struct addressee *ring_prev, *ring_next;
+	bool in_ring;                   /* has something to send, perhaps */
+	char caller_id[CALLER_ID_SIZE];
+};
+
+struct outbox {
+	struct store *store;
+	struct bus *bus;
+	struct timers *timers;
+	const struct outbox_ops *ops;
+	void *ctx;
+	struct addressee *all, *ring;
+	struct entry *fresh, **fresh_end, *lost, *held;
+	unsigned window;
+	int64_t window_bytes;
+	bool up;
+	unsigned in_flight, suspects;
+	int64_t in_flight_bytes, memory_bytes, waiting_bytes;
+	int64_t last_event, last_caller;
+	struct addressee *unsaved;
+	struct outbox_stats stats;
+};
+
+struct loading {                        /* of rows, into one line or the other */
+	struct addressee *a;
+	enum kind kind;
+	int rows;
+};
+
+void outbox_on_row(void *ctx, const struct store_event *e);
+void outbox_second_remove(struct entry *n);
+void outbox_entry_free(struct entry *n);
+void outbox_ring_add(struct addressee *a);
+void outbox_on_retry(struct timer *t);
+void outbox_on_probe(struct timer *t);
+
+#endif

@@ -1,0 +1,149 @@
+/* test_volume.c: much of everything: events in order, bounded memory, pressure on one worker only. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "peer.h"
+#include "rig.h"
+
+static struct rig *r;
+static struct peer *p;
+
+static void end(void)
+{
+	peer_finish(p);
+	rig_finish(r);
+}
+
+static size_t resident_kib(void)
+{
+	char path[64], *at;
+	size_t kib = 0;
+
+	snprintf(path, sizeof path, "/proc/%d/status", r->pid);
+	char *text = file_read(path, NULL);
+	if (text && (at = strstr(text, "VmRSS:")))
+		kib = strtoul(at + 6, NULL, 10);
+	free(text);
+	return kib;
+}
+
+START_TEST(twenty_thousand_events_come_in_order)        /* proves L2-04, L1-07 */
+{
+	char expected[32];
+	int next = 1;
+
+	r = rig_new();
+	rig_start(r);
+	p = peer_new(r);
+	const char *s = peer_run(p, "agent", J("{'do':[['progress',20000,200],['complete']]}"));
+	wait_until(peer_find(p, s, "event", "session_closed"), 120, "%zu so far", p->note_count);
+	for (size_t i = 0; i < p->note_count; i++)
+		if (strcmp(p->notes[i]->event, "progress") == 0) {
+			snprintf(expected, sizeof expected, "event %d ", next++);
+			must(strncmp(note_text(p->notes[i], "payload.data.message"), expected, strlen(expected)) == 0, "%.200s", p->notes[i]->body);
+		}
+	must(next == 20001, "%d events", next - 1);
+	must(harness_scale() > 1 || resident_kib() < 65536, "%zu KiB", resident_kib());
+	end();
+}
+END_TEST
+
+START_TEST(a_worker_waits_when_its_outbox_is_full_and_nobody_else_does)
+{
+	r = rig_new();
+	rig_set(r, "session", "max_outbox", "64KiB");
+	rig_start(r);
+	p = peer_absent(r, "slow-one");
+	peer_drop(p);
+	peer_declare(p, "x-max-length=5,x-overflow=reject-publish");
+	p->any_order = true;
+	/* 3 MB: far more than the outbox and all the pipe hold */
+	const char *id = peer_submit(p, "agent", J("{'do':[['progress',10000,200],['write','%s'],['complete']]}", rig_path(r, "written")));
+	wait_until(rig_sql(r, "SELECT sum(length(body)) FROM events") > 65536, WAIT_S, "it fills");
+	harness_pass(0.7);
+	long long stored = rig_sql(r, "SELECT sum(length(body)) FROM events");
+	must(stored < 1500000, "%lld bytes with an outbox of 64 KiB", stored);
+	must(!file_exists(rig_path(r, "written")), "the worker did not wait");
+	struct peer *q = peer_new(r);
+	peer_completed(q, peer_run(q, "agent", J("{'do':[['progress',100],['complete']]}")));
+	peer_finish(q);
+	peer_drop(p);                                           /* emptied by force: the first ones are lost with it */
+	peer_open(p, "");
+	p->lossy = true;
+	wait_until(peer_find(p, NULL, "event", "session_closed"), 60, "it goes on");
+	must(file_exists(rig_path(r, "written")), "it was written");
+	(void)id;
+	end();
+}
+END_TEST
+
+START_TEST(unroutable_messages_do_not_fill_the_outbox)
+{
+	r = rig_new();
+	rig_set(r, "session", "max_outbox", "64KiB");
+	rig_start(r);
+	p = peer_absent(r, "gone-one");
+	peer_drop(p);
+	peer_submit(p, "agent", J("{'do':[['progress',2000,200],['complete']]}"));
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S, "an absent caller stops nobody");
+	p->unjudged = true;
+	end();
+}
+END_TEST
+
+START_TEST(hundreds_of_submits_at_once_are_all_served)
+{
+	enum { MANY = 200 };
+	const char *ids[MANY];
+
+	r = rig_new();
+	rig_capability(r, "again", source_path("tests/integration/agents/agent.py"), NULL);
+	rig_set(r, "capability again", "reuse", "1000");
+	rig_set(r, "daemon", "max_sessions", "4");
+	rig_start(r);
+	p = peer_new(r);
+	for (int i = 0; i < MANY; i++)
+		ids[i] = peer_submit(p, "again", J("{'do':[['progress',2],['complete',{'i':%d}]]}", i));
+	for (int i = 0; i < MANY; i++) {
+		struct note *n = peer_completed(p, peer_accepted(p, ids[i]));
+		must(json_integer_value(note_at(n, "payload.outputs.i")) == i, "%s", n->body);
+	}
+	end();
+}
+END_TEST
+
+START_TEST(idle_means_idle)
+{
+	char path[64];
+	unsigned long before = 0, after = 0;
+
+	r = rig_new();
+	rig_start(r);
+	p = peer_new(r);
+	peer_completed(p, peer_run(p, "agent", NULL));
+	harness_pass(1);
+	snprintf(path, sizeof path, "/proc/%d/schedstat", r->pid);
+	char *text = file_read(path, NULL);
+	sscanf(text, "%*u %*u %lu", &before);                   /* times it was given a processor */
+	free(text);
+	harness_pass(2);
+	text = file_read(path, NULL);
+	sscanf(text, "%*u %*u %lu", &after);
+	free(text);
+	must(after - before < 10, "the loop woke %lu times in 2 s", after - before);
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("volume");
+
+	suite_test(s, twenty_thousand_events_come_in_order, 150);
+	suite_test(s, a_worker_waits_when_its_outbox_is_full_and_nobody_else_does, 90);
+	suite_test(s, unroutable_messages_do_not_fill_the_outbox, 60);
+	suite_test(s, hundreds_of_submits_at_once_are_all_served, 90);
+	suite_test(s, idle_means_idle, 40);
+	return harness_run(s, false);
+}
