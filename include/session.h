@@ -136,7 +136,7 @@ void session_add_details(const struct session *s, struct buf *b, const char *pha
 /* ---- end of the turn ---- */
 
 void sessions_save_dirty(struct core *c);       /* before the commit */
-void sessions_sweep(struct core *c);            /* after it: frees what is closed */
+void sessions_sweep(struct session *closed);    /* after it: frees a list of closed ones */
 /* The whole decided outcome as stored JSON, and back. */
 void session_save_outcome(struct session *s);
 void session_load_outcome(struct session *s);

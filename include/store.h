@@ -134,5 +134,7 @@ int store_load_unroutable(struct store *s, int64_t caller, int64_t after, int li
 	__attribute__((warn_unused_result));
 int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx) __attribute__((warn_unused_result));
 int64_t store_last_submit(struct store *s);
+/* Is there any that store_drop_submits would drop? */
+bool store_has_old_submits(struct store *s, int64_t after, int64_t upto, const char *before);
 
 #endif

@@ -87,7 +87,8 @@ static void drop_old_submits(struct core *c)
 	if (c->submit_cursor >= last)
 		c->submit_cursor = 0;
 	clock_format(clock_wall_us() - c->policy->config->dedup_window_us, before);
-	store_drop_submits(c->store, c->submit_cursor, c->submit_cursor + SUBMITS_SLICE, before);
+	if (store_has_old_submits(c->store, c->submit_cursor, c->submit_cursor + SUBMITS_SLICE, before))
+		store_drop_submits(c->store, c->submit_cursor, c->submit_cursor + SUBMITS_SLICE, before);
 	c->submit_cursor += SUBMITS_SLICE;
 }
 
@@ -207,6 +208,8 @@ static void check_stopped(struct core *c)
 /* What was decided becomes true here; each step says why it stands before the next. */
 bool core_end_turn(struct core *c)
 {
+	struct session *over;
+
 	if (c->is_held || c->is_done)
 		return false;
 	core_fill_slots(c);             /* a slot that this turn freed is taken in the same commit */
@@ -224,8 +227,10 @@ bool core_end_turn(struct core *c)
 	outbox_release(c->outbox);
 	outbox_pump(c->outbox);
 	bus_flush(c->bus);              /* the publishing thread works while we start processes */
+	over = c->closed;               /* a start that fails closes others: those wait for their own commit */
+	c->closed = NULL;
 	effects_release(c);             /* acks, lines, starts, ends */
-	sessions_sweep(c);              /* no effect points to them any more */
+	sessions_sweep(over);           /* no effect points to them any more */
 	run_sweep(c);
 	bus_flush(c->bus);
 	workers_new_turn(c->workers);

@@ -108,6 +108,15 @@ void ctl_pump_add_queue(struct ctl_pump *p, const char *instance, const char *ke
 	snprintf(q->key, sizeof q->key, "%s", key);
 }
 
+/* A queue may have several bindings; it is declared, consumed and deleted once. */
+static bool is_repeated(const struct ctl_pump *p, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (strcmp(p->queues[i].name, p->queues[at].name) == 0)
+			return true;
+	return false;
+}
+
 static int set_up(struct ctl_pump *p, struct link *l, struct link_error *e)
 {
 	const struct config_amqp *a = &p->settings->config->amqp;
@@ -115,14 +124,14 @@ static int set_up(struct ctl_pump *p, struct link *l, struct link_error *e)
 	if (link_declare_exchange(l, CTL_COMMANDS, "direct", e) < 0 || link_declare_exchange(l, CTL_EVENTS, "topic", e) < 0)
 		return -1;
 	for (size_t i = 0; i < p->queue_count; i++)
-		if (ctl_queue_declare(a, p->queues[i].name, CTL_EXPIRES_MS, e) < 0 ||
+		if ((!is_repeated(p, i) && ctl_queue_declare(a, p->queues[i].name, CTL_EXPIRES_MS, e) < 0) ||
 				link_bind_queue(l, p->queues[i].name, CTL_EVENTS, p->queues[i].key, e) < 0)
 			return -1;
 	if (link_confirm(l, e) < 0)
 		return -1;
 	/* Exclusive: two of us on one queue would each see half of it. */
 	for (size_t i = 0; i < p->queue_count; i++)
-		if (link_consume(l, p->queues[i].name, true, CTL_PREFETCH, e) < 0)
+		if (!is_repeated(p, i) && link_consume(l, p->queues[i].name, true, CTL_PREFETCH, e) < 0)
 			return -1;
 	return 0;
 }
@@ -391,7 +400,8 @@ void ctl_pump_end(struct ctl_pump *p, bool delete_queues)
 	if (p->link) {
 		link_close(p->link, CLOSE_MS);
 		for (size_t i = 0; delete_queues && i < p->queue_count; i++)
-			ctl_queue_delete(&p->settings->config->amqp, p->queues[i].name);
+			if (!is_repeated(p, i))
+				ctl_queue_delete(&p->settings->config->amqp, p->queues[i].name);
 	}
 	free(p->queues);
 	free(p);

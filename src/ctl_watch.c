@@ -122,7 +122,7 @@ static int final_status(const struct ctl_follow *f)
 {
 	for (const struct ctl_view *v = f->views; v; v = v->hh.next)
 		if (v->exit != CTL_COMPLETED)
-			return v->exit;
+			return (int)v->exit;
 	return CTL_COMPLETED;
 }
 

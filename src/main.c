@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -69,6 +70,17 @@ static int lock_state(const char *dir)
 	return fd;
 }
 
+/* Three descriptors a worker: take all that may be had. Workers get a usual limit back (spawn.c). */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 /* From here on the order matters: what is recovered is committed before anything is consumed. */
 static int serve(struct core *c, struct loop *l)
 {
@@ -105,6 +117,7 @@ static int run(const char *path)
 
 	if (policy == NULL)
 		return EX_CONFIG;
+	raise_descriptor_limit();
 	log_set_level(policy->config->log_level);
 	if ((lock = lock_state(policy->config->state_dir)) < 0) {
 		policy_unref(policy);

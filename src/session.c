@@ -566,16 +566,13 @@ void session_finish(struct session *s)
 	c->closed = s;
 }
 
-void sessions_sweep(struct core *c)
+void sessions_sweep(struct session *closed)
 {
-	struct session *s, *next;
-
-	for (s = c->closed; s != NULL; s = next) {
+	for (struct session *s = closed, *next; s != NULL; s = next) {
 		next = s->closed_next;
 		run_clean_up(s);
 		session_free(s);
 	}
-	c->closed = NULL;
 }
 
 /* ---- the outcome in the store ---- */

@@ -28,12 +28,17 @@ enum statement {
 	/* reads */
 	ST_FIND_ANSWER, ST_FIND_SESSION, ST_LOAD_TASK, ST_LOAD_OUTCOME, ST_LOAD_CHECKPOINT, ST_LOAD_CALLERS,
 	ST_LOAD_LIVE, ST_LOAD_BACKLOG, ST_LOAD_EVENTS, ST_LOAD_UNROUTABLE, ST_LOAD_EVENT, ST_LAST_SUBMIT,
-	ST_FIND_CALLER,
+	ST_FIND_CALLER, ST_FIND_OLD_SUBMIT,
 	ST_COUNT
 };
 
 #define EVENT_COLUMNS \
 	"e.id, e.session, e.session_id, e.caller, e.type, e.sequence, e.event_type, coalesce(e.substitute, e.body)"
+
+#define OLD_SUBMITS \
+	"id > ?1 AND id <= ?2 AND received_at < ?3 AND (session IS NULL OR NOT EXISTS" \
+	" (SELECT 1 FROM sessions WHERE sessions.id = submits.session" \
+	"  AND state IN ('PENDING','RUNNING','PAUSED','ABORTING')))"
 
 static const char *const sql[ST_COUNT] = {
 	[ST_PUT_CALLER] = "INSERT INTO callers (id, caller_id) VALUES (?,?)",
@@ -65,10 +70,7 @@ static const char *const sql[ST_COUNT] = {
 	[ST_PUT_OUTCOME] = "INSERT INTO outcomes VALUES (?,?)",
 	[ST_DROP_OUTCOME] = "DELETE FROM outcomes WHERE session = ?",
 	[ST_PUT_SUBMIT] = "INSERT INTO submits (caller, message_id, received_at, session, answer) VALUES (?,?,?,?,?)",
-	[ST_DROP_SUBMITS] =
-		"DELETE FROM submits WHERE id > ?1 AND id <= ?2 AND received_at < ?3 AND (session IS NULL OR NOT EXISTS"
-		" (SELECT 1 FROM sessions WHERE sessions.id = submits.session"
-		"  AND state IN ('PENDING','RUNNING','PAUSED','ABORTING')))",
+	[ST_DROP_SUBMITS] = "DELETE FROM submits WHERE " OLD_SUBMITS,
 	[ST_PUT_UNROUTABLE] = "INSERT OR IGNORE INTO unroutable VALUES (?,?)",
 	[ST_DROP_UNROUTABLE] = "DELETE FROM unroutable WHERE event = ?",
 	[ST_BEGIN] = "BEGIN IMMEDIATE",
@@ -101,6 +103,7 @@ static const char *const sql[ST_COUNT] = {
 		" WHERE u.caller = ? AND u.event > ? ORDER BY u.event LIMIT ?",
 	[ST_LOAD_EVENT] = "SELECT " EVENT_COLUMNS " FROM events e WHERE e.id = ?",
 	[ST_LAST_SUBMIT] = "SELECT max(id) FROM submits",
+	[ST_FIND_OLD_SUBMIT] = "SELECT 1 FROM submits WHERE " OLD_SUBMITS " LIMIT 1",
 	[ST_FIND_CALLER] =
 		"SELECT id, confirmed, (SELECT max(id) FROM events WHERE caller = callers.id) FROM callers WHERE caller_id = ?",
 };
@@ -559,6 +562,19 @@ int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx)
 
 	sqlite3_bind_int64(st, 1, id);
 	return load_events(s, st, fn, ctx);
+}
+
+bool store_has_old_submits(struct store *s, int64_t after, int64_t upto, const char *before)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_OLD_SUBMIT];
+	bool found;
+
+	sqlite3_bind_int64(st, 1, after);
+	sqlite3_bind_int64(st, 2, upto);
+	sqlite3_bind_text(st, 3, before, -1, SQLITE_STATIC);
+	found = sqlite3_step(st) == SQLITE_ROW;
+	sqlite3_reset(st);
+	return found;
 }
 
 int64_t store_last_submit(struct store *s)

@@ -267,8 +267,7 @@ static const char *const no_ranges[] = {
 	"(1)",
 	"1.2.3 && 2",
 	"-1",
-	"\xc2\xa0"
-	"1",
+	"\u00a01",
 };
 
 START_TEST(what_is_no_range_is_refused_and_holds_nothing)
