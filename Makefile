@@ -129,18 +129,18 @@ install: programs
 	install -m 755 $(B)/hcpctl $(DESTDIR)$(PREFIX)/bin/hcpctl
 	install -m 755 $(AGENTS) $(DESTDIR)$(PREFIX)/lib/hcpd/agents
 	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSUSERSDIR) $(DESTDIR)$(PREFIX)/share/doc/hcpd
-	$(SUBST) systemd/hcpd.service >$(DESTDIR)$(UNITDIR)/hcpd.service
+	$(SUBST) systemd/hcpd.service | install -m 644 /dev/stdin $(DESTDIR)$(UNITDIR)/hcpd.service
 	install -m 644 systemd/hcpd.sysusers $(DESTDIR)$(SYSUSERSDIR)/hcpd.conf
 	install -m 644 systemd/hcpd-strict.conf $(DESTDIR)$(PREFIX)/share/doc/hcpd/hcpd-strict.conf
 	@# An administrator's files are never overwritten.
 	install -d $(DESTDIR)$(SYSCONFDIR)/hcpd/capabilities.d
 	for f in $(ETC:etc/%=%); do \
 		to=$(DESTDIR)$(SYSCONFDIR)/hcpd/$$f; \
-		if [ -e $$to ]; then echo "kept: $$to"; else $(SUBST) etc/$$f >$$to && chmod 644 $$to || exit 1; fi; \
+		if [ -e $$to ]; then echo "kept: $$to"; else $(SUBST) etc/$$f | install -m 644 /dev/stdin $$to || exit 1; fi; \
 	done
 	for f in $(MAN); do \
 		dir=$(DESTDIR)$(PREFIX)/share/man/man$${f##*.}; \
-		install -d $$dir && $(SUBST) $$f >$$dir/$${f##*/} || exit 1; \
+		install -d $$dir && $(SUBST) $$f | install -m 644 /dev/stdin $$dir/$${f##*/} || exit 1; \
 	done
 
 # Leaves $(SYSCONFDIR)/hcpd and the state directory: they are the administrator's.

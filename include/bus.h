@@ -89,7 +89,8 @@ void bus_in_free(struct bus_in *in);            /* one element */
 /* Hands over a list, in order. Nothing is sent before bus_flush. */
 void bus_publish(struct bus *b, struct bus_out *list);
 void bus_ack(struct bus *b, uint32_t life, uint64_t tag);
-void bus_reject(struct bus *b, uint32_t life, uint64_t tag);    /* without requeue: dead-lettered where there is a DLX */
+/* Without requeue: dead-lettered where there is a DLX. */
+void bus_reject(struct bus *b, uint32_t life, uint64_t tag);
 /* Once at the end of a turn: wakes the threads that have something to do. */
 void bus_flush(struct bus *b);
 /* Breaks a connection that makes no progress: shutdown(2) on its descriptor, so that even a call

@@ -37,7 +37,8 @@ struct ctl_follow {
 	size_t open_count;              /* views that are not done */
 	size_t done_count;
 	int64_t due_us;                 /* the earliest gap or missing result; may be too early */
-	int64_t draw_at_us;             /* the bar, not before */
+	int64_t draw_at_us;             /* the bar, not before ... */
+	bool bar_is_old;                /* ... though there is news for it */
 };
 
 void ctl_follow_init(struct ctl_follow *f, const struct ctl_settings *s, struct ctl_pump *pump, bool json);

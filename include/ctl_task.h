@@ -26,7 +26,7 @@ struct ctl_task {
 	const char *priority, *data_class;
 };
 
-/* Appends the whole message. inputs_text alone is sent byte for byte (without its white space). */
+/* Appends the whole message. What inputs_text has is sent as it is written, but for white space. */
 void ctl_task_compose(struct buf *b, const struct ctl_task *t);
 void ctl_task_compose_abort(struct buf *b, const char *session, const char *token, const char *reason);
 

@@ -18,6 +18,7 @@ void ctl_term_print(struct ctl_term *t, const char *text, size_t size);
 /* Draws or redraws. Nothing where stdout is no terminal. */
 void ctl_term_bar(struct ctl_term *t, const char *text, size_t size);
 void ctl_term_clear(struct ctl_term *t);
+bool ctl_term_may_ask(void);
 /* Asks on the terminal and returns the first letter of the answer in lower case; '\n' for an empty one, 0 where
  * there is no terminal to ask or it went away. A signal meanwhile counts as `d`. */
 char ctl_term_ask(struct ctl_term *t, const char *question);

@@ -7,11 +7,13 @@
 #include <stdint.h>
 
 #include "buf.h"
+#include "codec.h"
 
 struct core;
 struct session;
 
-enum effect_kind { EFFECT_ACK, EFFECT_REJECT, EFFECT_START, EFFECT_LINE, EFFECT_END, EFFECT_CLOSE_STDIN };
+enum effect_kind { EFFECT_ACK, EFFECT_REJECT, EFFECT_START, EFFECT_LINE, EFFECT_END, EFFECT_CLOSE_STDIN,
+	EFFECT_REPEAT };
 
 struct effect {
 	enum effect_kind kind;
@@ -20,6 +22,8 @@ struct effect {
 	uint64_t tag;
 	size_t at, size;                /* LINE: in the texts */
 	int64_t term_at_us, kill_at_us; /* END */
+	int64_t event;                  /* REPEAT */
+	char caller_id[CALLER_ID_SIZE];
 };
 
 struct effects {
@@ -35,6 +39,9 @@ void effect_start(struct session *s);
 void effect_line(struct session *s, const char *line, size_t size);
 void effect_end(struct session *s, int64_t term_at_us, int64_t kill_at_us);
 void effect_close_stdin(struct session *s);
+
+/* An answer once more. */
+void effect_repeat(struct core *c, const char *caller_id, int64_t event);
 
 /* In the order in which they came. */
 void effects_release(struct core *c);

@@ -25,7 +25,12 @@ struct lines_pool {                     /* what all of them may hold together */
 	bool freed;                     /* memory came back since the reader last looked */
 };
 
-typedef void lines_fn(void *ctx, const char *line, size_t size, bool too_long);
+enum line_kind {
+	LINE_WHOLE,
+	LINE_TOO_LONG,                  /* was thrown away: this is its beginning */
+	LINE_UNENDED                    /* the last one, and no newline came */
+};
+typedef void lines_fn(void *ctx, const char *line, size_t size, enum line_kind kind);
 
 enum lines_result {
 	LINES_OK,                       /* something or nothing was there; more may come */

@@ -48,7 +48,7 @@ int64_t addressee_key(const struct addressee *a);
 int64_t outbox_put(struct outbox *ob, struct addressee *a, struct store_event *e);
 /* The turn's batch is committed. */
 void outbox_release(struct outbox *ob);
-/* Publishes an event again as it was, unless it is still on its way for the first time. */
+/* Publishes a committed event again, as it was. */
 void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event);
 
 /* From the bus. */
@@ -59,7 +59,7 @@ void outbox_on_down(struct outbox *ob, struct bus_out *outs, int code, const cha
 /* Hands to the bus what may go now. Once at the end of every turn, after outbox_release. */
 void outbox_pump(struct outbox *ob);
 
-/* What was confirmed is noted in the store lazily, with the next batch or after a second: a crash before
+/* What was confirmed is noted in the store lazily, with the next batch or a moment later: a crash before
  * that publishes the same bytes once more. */
 bool outbox_has_unsaved(const struct outbox *ob);
 void outbox_save(struct outbox *ob);

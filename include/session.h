@@ -61,6 +61,7 @@ struct session {
 	int64_t tokens_in, tokens_out;
 	double cost;
 	char last_checkpoint[ID_SIZE];
+	int64_t answer;                 /* the event that said task_accepted; 0 in a later life */
 	/* what lives only in memory */
 	struct outcome outcome;
 	struct policy *policy;          /* while it runs: what it was started under ... */

@@ -17,6 +17,7 @@
 
 #include "config.h"
 #include "id.h"
+#include "lines.h"
 #include "timer.h"
 
 struct ev_loop;
@@ -28,10 +29,11 @@ enum worker_stream { WORKER_STDOUT, WORKER_STDERR };
 /* Called from the loop: from pipe watchers, timers and workers_reap, never from inside another function of
  * this header; a callback may call any of them but worker_free, workers_free and workers_reap. */
 struct worker_ops {
-	/* A line without its newline (a last one without a newline counts). too_long: it was over
+	/* A line without its newline (a last one without a newline counts). LINE_TOO_LONG: it was over
 	 * max_line and was thrown away; line holds its beginning, 1 KiB at most, for the message. The
 	 * bytes are not NUL-terminated, may hold NULs, and are gone when the callback returns. */
-	void (*on_line)(struct worker *w, enum worker_stream s, const char *line, size_t size, bool too_long);
+	void (*on_line)(struct worker *w, enum worker_stream s, const char *line, size_t size,
+		enum line_kind kind);
 	void (*on_eof)(struct worker *w, enum worker_stream s);
 	/* The main process was reaped: a wait(2) status. Its children may live, its pipes may hold output. */
 	void (*on_exit)(struct worker *w, int status);

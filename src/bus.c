@@ -19,8 +19,9 @@
 
 #define STOP_POLITE_MS 600              /* then sockets are shut down ... */
 #define STOP_HARD_MS 400                /* ... and then threads are left behind */
-/* Headers are decoded by recursion, and a hostile table nests as deep as a frame of 128 KiB has room. */
-#define STACK_SIZE (32u << 20)
+/* Headers are decoded by recursion, and a hostile table nests as deep as a frame of 128 KiB has room: that takes
+ * between 1 and 3 MiB. Said here, so that no ulimit makes it less. */
+#define STACK_SIZE (8u << 20)
 
 /* --- small things --- */
 

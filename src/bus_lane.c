@@ -238,7 +238,7 @@ static void lane_be_lost(struct lane *l, enum loss how, struct link_error *e)
 		l->last_text[0] = '\0';
 	}
 	l->up_at_us = 0;
-	if (!l->told_down)
+	if (!l->told_down && lane_come_round(l))        /* stopping: nobody listens, and owners free what was lent */
 		l->ops->on_down(l, e);
 	l->told_down = true;
 	lane_disconnect(l, how, e);

@@ -1,7 +1,7 @@
 /* bus_private.h: what bus.c, bus_lane.c, bus_pub.c and bus_sub.c share. Nobody else includes it.
  *
- * A lane is a thread and its connection. bus_lane.c runs it; what it does while it is up is in its ops. The core and the lanes meet in the queues below bus.lock, which is
- * never held across a call into librabbitmq. */
+ * A lane is a thread and its connection. bus_lane.c runs it; what it does while it is up is in its ops. The
+ * core and the lanes meet in the queues below bus.lock, never held across a call into librabbitmq. */
 #ifndef HCPD_BUS_PRIVATE_H
 #define HCPD_BUS_PRIVATE_H
 

@@ -129,6 +129,7 @@ static enum codec_verdict check_expected(struct command *c, const json_t *expect
 }
 
 /* The members of the worker's `task`, in its order; which must be there, and of what type. */
+#define ANY_TYPE JSON_NULL              /* never validated */
 static const struct {
 	const char *name;
 	json_type type;
@@ -137,7 +138,7 @@ static const struct {
 	{"capability", JSON_STRING, true},      {"capability_version", JSON_STRING, false},
 	{"intent", JSON_STRING, true},          {"inputs", JSON_OBJECT, true},
 	{"constraints", JSON_OBJECT, false},    {"expected_output", JSON_OBJECT, false},
-	{"context", JSON_OBJECT, false},        {"caller_id", JSON_STRING, true},
+	{"context", ANY_TYPE, false},           {"caller_id", JSON_STRING, true},
 };
 #define TASK_MEMBERS (sizeof task_members / sizeof *task_members)
 
@@ -149,7 +150,7 @@ static enum codec_verdict check_members(struct command *c, const json_t *payload
 
 		if (v == NULL && task_members[i].required)
 			return invalid(c, "payload.%s is missing", task_members[i].name);
-		if (v == NULL || (json_is_null(v) && !task_members[i].required))
+		if (v == NULL || (json_is_null(v) && !task_members[i].required) || task_members[i].type == ANY_TYPE)
 			continue;
 		if (json_typeof(v) != task_members[i].type)
 			return invalid(c, "payload.%s is not %s", task_members[i].name, what);

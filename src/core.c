@@ -14,7 +14,7 @@
 
 #define SECOND 1000000
 #define HOLD_RETRY_US (1 * SECOND)
-#define SAVE_DELAY_US (1 * SECOND)
+#define SAVE_DELAY_US (SECOND / 4)
 #define TRASH_SLICE 256                 /* entries of working directories deleted in a turn */
 #define SUBMITS_SLICE 1000              /* old submits looked at, at a time */
 
@@ -57,7 +57,7 @@ static void on_unroutable(void *ctx, int64_t session, const char *caller_id)
 	if (s == NULL || s->said_unroutable)
 		return;
 	s->said_unroutable = true;
-	log_info("no queue takes the caller's events, they are kept: session=%.8s caller=%s", s->id, caller_id);
+	log_info("unroutable: no queue takes the caller's events, they are kept: session=%.8s caller=%s", s->id, caller_id);
 }
 
 static void on_backlog(void *ctx, int64_t session, int64_t bytes)
@@ -232,6 +232,7 @@ bool core_end_turn(struct core *c)
 	effects_release(c);             /* acks, lines, starts, ends */
 	sessions_sweep(over);           /* no effect points to them any more */
 	run_sweep(c);
+	outbox_pump(c->outbox);         /* repeated answers were among the effects */
 	bus_flush(c->bus);
 	workers_new_turn(c->workers);
 	check_total(c);

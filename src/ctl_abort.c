@@ -87,32 +87,41 @@ static const char *pick_callee(const struct ctl_settings *s, const struct ctl_op
 	return o->callee ? s->callee : session->callee ? session->callee : s->callee;
 }
 
-static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, char **words, const char *reason)
+static int send_all(struct ctl_pump *p, const struct ctl_settings *s, const struct ctl_options *o,
+	const struct ctl_session *sessions, size_t count, const char *reason)
 {
-	struct ctl_pump *p = ctl_pump_new(s);
-	struct link_error e;
 	int worst = CTL_COMPLETED, status;
 
-	if (ctl_pump_open(p, &e) < 0) {
-		ctl_pump_end(p, false);
-		return ctl_cmd_unreachable(s, &e);
-	}
-	for (; *words && worst != CTL_INTERRUPTED; words++) {
-		struct ctl_session session;
-
-		if (!find_session(s, *words, &session)) {
-			status = CTL_ERROR;
-		} else {
-			const char *callee = pick_callee(s, o, &session);
-
-			status = callee ? send_abort(p, &session, callee, reason) : ctl_cmd_missing(s, "callee");
-			ctl_session_fini(&session);
-		}
+	for (size_t i = 0; i < count && worst != CTL_INTERRUPTED; i++) {
+		status = send_abort(p, &sessions[i], pick_callee(s, o, &sessions[i]), reason);
 		if (status != CTL_COMPLETED)
 			worst = status;
 	}
-	ctl_pump_end(p, false);
 	return worst;
+}
+
+/* All of them are found before the first is sent: a slip of the finger should not end half of them. */
+static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, char **words, size_t count, const char *reason)
+{
+	struct ctl_session *sessions = xcalloc(count, sizeof *sessions);
+	struct ctl_pump *p = ctl_pump_new(s);
+	struct link_error e;
+	size_t found = 0;
+	int status = CTL_COMPLETED;
+
+	while (found < count && status == CTL_COMPLETED) {
+		if (!find_session(s, words[found], &sessions[found]))
+			status = CTL_ERROR;
+		else if (!pick_callee(s, o, &sessions[found++]))
+			status = ctl_cmd_missing(s, "callee");
+	}
+	if (status == CTL_COMPLETED)
+		status = ctl_pump_open(p, &e) < 0 ? ctl_cmd_unreachable(s, &e) : send_all(p, s, o, sessions, count, reason);
+	ctl_pump_end(p, false);
+	for (size_t i = 0; i < found; i++)
+		ctl_session_fini(&sessions[i]);
+	free(sessions);
+	return status;
 }
 
 static int run(int argc, char **argv, struct ctl_options *o)
@@ -133,7 +142,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	if ((status = ctl_cmd_settings(&s, o)))
 		return status;
 	ctl_pump_catch_signals();
-	status = abort_all(&s, o, argv + optind, reason);
+	status = abort_all(&s, o, argv + optind, (size_t)(argc - optind), reason);
 	ctl_settings_fini(&s);
 	return status;
 }

@@ -37,7 +37,7 @@ int ctl_cmd_option(int c, char **argv, const struct ctl_command *command, struct
 		fputs(command->help, stdout);
 		return fflush(stdout) == 0 ? CTL_COMPLETED : CTL_ERROR;
 	}
-	snprintf(name, sizeof name, "%s ", command->name);
+	snprintf(name, sizeof name, "%s%s", command->name, *command->name ? " " : "");
 	if (c == ':')
 		return ctl_cmd_usage(name, "%s needs a value", argv[optind - 1]);
 	if (optopt > 0 && optopt < 256)

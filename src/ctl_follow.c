@@ -3,6 +3,7 @@
  * Never publishes. Order is ctl_order.c's, words are ctl_show.c's. */
 #include "ctl_follow.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +68,10 @@ static void draw_bar(struct ctl_follow *f)
 	int64_t now_us = clock_boot_us();
 
 	/* One line has room for one session. */
-	if (!f->term.is_live || f->with_session || !v || v->is_done || now_us < f->draw_at_us)
+	if (!f->term.is_live || f->with_session || !v || v->is_done)
+		return;
+	f->bar_is_old = now_us < f->draw_at_us;
+	if (f->bar_is_old)
 		return;
 	f->draw_at_us = now_us + BAR_EVERY_US;
 	ctl_show_bar(&bar, v->stage ? v->stage : "", v->percent, v->message ? v->message : "",
@@ -126,6 +130,8 @@ static void finish(struct ctl_follow *f, struct ctl_view *v)
 	f->done_count++;
 	if (v->result && !f->json) {
 		ctl_show_result(&text, v->result);
+		if (f->with_session && text.size > 0)
+			printf("result of %.8s:\n", v->id);
 		ctl_term_print(&f->term, text.data ? text.data : "", text.size);
 		buf_fini(&text);
 	}
@@ -234,8 +240,9 @@ void ctl_follow_tick(struct ctl_follow *f)
 
 int64_t ctl_follow_due_us(const struct ctl_follow *f)
 {
-	/* The bar's clock goes on by itself, and a bar that a line took off comes back soon. */
-	int64_t bar_us = !f->term.is_live ? INT64_MAX : f->term.has_bar ? f->draw_at_us + SECOND : f->draw_at_us;
+	/* The bar's clock goes on by itself; what a line took off or a limit held back is drawn soon. */
+	bool is_soon = f->bar_is_old || !f->term.has_bar;
+	int64_t bar_us = !f->term.is_live ? INT64_MAX : is_soon ? f->draw_at_us : f->draw_at_us + SECOND;
 
 	if (f->with_session || !f->views || f->views->is_done)
 		bar_us = INT64_MAX;

@@ -136,8 +136,12 @@ static void show_partial(struct buf *out, const struct ctl_note *n)
 
 static void show_log(struct buf *out, const struct ctl_note *n)
 {
+	const json_t *details = json_object_get(n->data, "details");
+
 	add_member(out, "", n->data, "message", "");
-	add_value(out, " ", n->data, "details");
+	/* Which of its two streams a worker used is of no interest to people. */
+	if (json_object_size(details) != 1 || !json_object_get(details, "stream"))
+		add_value(out, " ", n->data, "details");
 }
 
 static void show_problem(struct buf *out, const struct ctl_note *n)

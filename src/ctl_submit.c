@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "codec.h"
@@ -20,7 +19,6 @@
 #define EARLY_MAX 32                    /* messages of unknown sessions kept until the answer says which is ours */
 #define DETACH_QUIET_US (SECOND / 5)    /* so long a silence means that what was sent before has come */
 #define DETACH_MAX_US (2 * SECOND)
-#define CONFIRM_US (10 * SECOND)
 
 struct submit {
 	const struct ctl_settings *settings;
@@ -35,7 +33,6 @@ struct submit {
 	struct ctl_view *view;          /* NULL: no answer yet */
 	struct ctl_session session;
 	struct buf abort_body;
-	bool is_detached;
 };
 
 /* --- the answer --- */
@@ -136,9 +133,14 @@ static void keep_for_watch(struct submit *s)
 		ctl_pump_end(p, false);
 		return;
 	}
-	while (!s->view->is_done && clock_boot_us() < end_us &&
-			ctl_pump_step(s->pump, clock_boot_us() + DETACH_QUIET_US, &note) == CTL_NOTE)
-		ctl_follow_take(&s->follow, note);
+	while (!s->view->is_done && clock_boot_us() < end_us) {
+		enum ctl_what what = ctl_pump_step(s->pump, clock_boot_us() + DETACH_QUIET_US, &note);
+
+		if (what == CTL_NOTE)
+			ctl_follow_take(&s->follow, note);
+		else if (what == CTL_QUIET || what == CTL_OUT_GONE)
+			break;
+	}
 	ctl_pump_end(p, s->view->is_done);
 	if (s->view->is_done || !s->settings->home)
 		return;
@@ -181,9 +183,12 @@ static int take_signal(struct submit *s)
 		ctl_say("no answer yet: the task (message_id %s) may still be taken up; hcpctl watch would show it", s->message_id);
 		return 128 + number;
 	}
-	if (number == SIGINT && !s->words->json) {
+	if (number == SIGINT && !s->words->json && ctl_term_may_ask()) {
 		ctl_term_clear(&s->follow.term);
-		answer = ctl_term_ask(&s->follow.term, "\nthe session goes on unless it is aborted\nabort (a), detach (d), go on (Enter)? ");
+		fputs("\n", stderr);
+		ctl_say("session %s goes on unless it is aborted; later: hcpctl abort %.8s, hcpctl watch %.8s", s->session.id,
+			s->session.id, s->session.id);
+		answer = ctl_term_ask(&s->follow.term, "abort (a), detach (d), go on (Enter)? ");
 	}
 	if (answer == 'a') {
 		send_abort(s);
@@ -257,7 +262,8 @@ static int step(struct submit *s)
 	case CTL_SIGNAL:
 		return take_signal(s);
 	case CTL_OUT_GONE:
-		return CTL_ERROR;
+		ctl_say("the standard output cannot be written");
+		return s->view ? detach(s, CTL_ERROR) : CTL_ERROR;
 	case CTL_CONFIRMED:
 	case CTL_QUIET:
 		break;

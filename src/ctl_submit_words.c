@@ -25,7 +25,7 @@ struct words {
 	char max_duration[DURATION_TEXT_SIZE];
 };
 
-enum { OPT_INPUT = 256, OPT_INPUTS, OPT_VERSION, OPT_DURATION, OPT_PRIORITY, OPT_CLASS, OPT_CONTEXT, OPT_WAIT, OPT_DETACH,
+enum { OPT_INPUTS = 256, OPT_VERSION, OPT_DURATION, OPT_PRIORITY, OPT_CLASS, OPT_CONTEXT, OPT_WAIT, OPT_DETACH,
 	OPT_TIMEOUT, OPT_RETRY, OPT_JSON };
 
 static const struct option options[] = {
@@ -95,7 +95,6 @@ static int take_inputs_file(struct words *w, const char *name)
 	FILE *f = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
 	char why[256] = "it nests too deep";
 	json_t *v = NULL;
-	bool is_object;
 	int status;
 
 	if (!f) {
@@ -109,12 +108,12 @@ static int take_inputs_file(struct words *w, const char *name)
 		return status;
 	if (jtext_depth(w->inputs_text.data, w->inputs_text.size) <= DEPTH_MAX)
 		v = jtext_parse(w->inputs_text.data, w->inputs_text.size, why, sizeof why);
-	is_object = json_is_object(v);
+	if (!json_is_object(v)) {
+		ctl_say("--inputs %s is no JSON object: %s", name, v ? "it is another kind of value" : why);
+		status = CTL_ERROR;
+	}
 	json_decref(v);
-	if (is_object)
-		return 0;
-	ctl_say("--inputs %s is no JSON object: %s", name, v ? "it is another kind of value" : why);
-	return CTL_ERROR;
+	return status;
 }
 
 static int take_max_duration(struct words *w, const char *text)

@@ -136,23 +136,54 @@ static void add_member(struct buf *b, const char *name, const char *text)
 	buf_add_json(b, text, strlen(text));
 }
 
+static void add_key(struct buf *b, const char *key, bool *first)
+{
+	buf_add_text(b, *first ? "" : ",");
+	*first = false;
+	buf_add_json(b, key, strlen(key));
+	buf_add_text(b, ":");
+}
+
+/* base with over laid on it. What over leaves alone goes out as it was written: 1.10 stays 1.10. */
+static void add_merged(struct buf *b, struct jslice raw, const json_t *base, const json_t *over)
+{
+	const char *key;
+	json_t *value, *new;
+	bool first = true;
+
+	buf_add_text(b, "{");
+	json_object_foreach((json_t *)(uintptr_t)base, key, value) {
+		struct jslice slice = raw.at ? jtext_member(raw.at, raw.size, key) : raw;
+
+		add_key(b, key, &first);
+		new = json_object_get(over, key);
+		if (json_is_object(new) && json_is_object(value))
+			add_merged(b, slice, value, new);
+		else if (new)
+			ctl_task_add_json(b, new);
+		else if (slice.at)
+			jtext_add_minified(b, slice.at, slice.size);
+		else
+			ctl_task_add_json(b, value);
+	}
+	json_object_foreach((json_t *)(uintptr_t)over, key, value) {
+		if (json_object_get(base, key))
+			continue;
+		add_key(b, key, &first);
+		ctl_task_add_json(b, value);
+	}
+	buf_add_text(b, "}");
+}
+
 static void add_inputs(struct buf *b, const struct ctl_task *t)
 {
+	struct jslice raw = { t->inputs_text, t->inputs_size };
 	char why[160];
-	json_t *all;
+	json_t *base = t->inputs_text ? jtext_parse(t->inputs_text, t->inputs_size, why, sizeof why) : NULL;
 
 	buf_add_text(b, ",\"inputs\":");
-	if (t->inputs_text && (!t->inputs || json_object_size(t->inputs) == 0)) {
-		jtext_add_minified(b, t->inputs_text, t->inputs_size);
-		return;
-	}
-	all = t->inputs_text ? jtext_parse(t->inputs_text, t->inputs_size, why, sizeof why) : NULL;
-	if (!all)
-		all = json_object();
-	if (t->inputs)
-		json_object_update_recursive(all, (json_t *)(uintptr_t)t->inputs);
-	ctl_task_add_json(b, all);
-	json_decref(all);
+	add_merged(b, raw, base, t->inputs);
+	json_decref(base);
 }
 
 void ctl_task_compose(struct buf *b, const struct ctl_task *t)

@@ -50,6 +50,11 @@ void ctl_term_bar(struct ctl_term *t, const char *text, size_t size)
 	t->has_bar = true;
 }
 
+bool ctl_term_may_ask(void)
+{
+	return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
 char ctl_term_ask(struct ctl_term *t, const char *question)
 {
 	char answer[64], *p = answer;
@@ -57,7 +62,7 @@ char ctl_term_ask(struct ctl_term *t, const char *question)
 
 	ctl_term_clear(t);
 	fflush(stdout);
-	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+	if (!ctl_term_may_ask())
 		return 0;
 	fputs(question, stderr);
 	fflush(stderr);

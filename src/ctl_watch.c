@@ -138,6 +138,7 @@ static int follow(struct ctl_follow *f, struct ctl_pump *p)
 		case CTL_SIGNAL:
 			return f->all ? CTL_COMPLETED : 128 + ctl_pump_signal(p);
 		case CTL_OUT_GONE:
+			ctl_say("the standard output cannot be written");
 			return CTL_ERROR;
 		default:
 			break;

@@ -2,6 +2,7 @@
  * Owns the order of release. Never decides anything. */
 #include "effect.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core.h"
@@ -64,6 +65,14 @@ void effect_close_stdin(struct session *s)
 	add(s->core, EFFECT_CLOSE_STDIN, s);
 }
 
+void effect_repeat(struct core *c, const char *caller_id, int64_t event)
+{
+	struct effect *e = add(c, EFFECT_REPEAT, NULL);
+
+	e->event = event;
+	snprintf(e->caller_id, sizeof e->caller_id, "%s", caller_id);
+}
+
 static void release(struct core *c, const struct effect *e)
 {
 	struct worker *w = e->session != NULL ? run_worker(e->session) : NULL;
@@ -89,6 +98,9 @@ static void release(struct core *c, const struct effect *e)
 	case EFFECT_CLOSE_STDIN:
 		if (w != NULL)
 			worker_close_stdin(w);
+		break;
+	case EFFECT_REPEAT:
+		outbox_repeat(c->outbox, outbox_addressee(c->outbox, e->caller_id), e->event);
 		break;
 	}
 }

@@ -22,7 +22,7 @@ static int show_help(void)
 		"  -V, --version       the version\n"
 		"\nExample:\n"
 		"  export HCP_CALLER=alpha HCP_CALLEE=demo\n"
-		"  hcpctl submit echo --input text='\"hello\"'\n"
+		"  hcpctl submit echo --input text=hello\n"
 		"\nExit status: 0 completed, 2 failed, 3 rejected, 4 aborted, 5 no answer, 1 other trouble here,\n"
 		"64 wrong usage, 69 no broker, 78 wrong settings, 130 interrupted. hcpctl(1) has it all.\n");
 	return fflush(stdout) == 0 ? CTL_COMPLETED : CTL_ERROR;

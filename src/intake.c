@@ -11,6 +11,7 @@
 /* A submit of this turn, which the store does not know before the commit. */
 struct submit_seen {
 	UT_hash_handle hh;
+	int64_t answer;
 	char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE];
 };
 
@@ -21,22 +22,25 @@ static void make_key(char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE], const struct co
 	memcpy(key + CALLER_ID_SIZE, cmd->message_id, strlen(cmd->message_id));
 }
 
-static void note_submit(struct core *c, const struct command *cmd)
+static void note_submit(struct core *c, const struct command *cmd, int64_t answer)
 {
 	struct submit_seen *n = xcalloc(1, sizeof *n);
 
+	n->answer = answer;
 	make_key(n->key, cmd);
 	HASH_ADD(hh, c->turn_submits, key, sizeof n->key, n);
 }
 
-static bool was_in_turn(struct core *c, const struct command *cmd)
+static int64_t find_answer(struct core *c, const struct command *cmd)
 {
 	char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE];
 	struct submit_seen *n;
 
 	make_key(key, cmd);
 	HASH_FIND(hh, c->turn_submits, key, sizeof key, n);
-	return n != NULL;
+	if (n != NULL)
+		return n->answer;
+	return store_find_answer(c->store, addressee_key(outbox_addressee(c->outbox, cmd->caller_id)), cmd->message_id);
 }
 
 void intake_end_turn(struct core *c)
@@ -83,7 +87,7 @@ static void reject(struct core *c, const struct command *cmd, const char *code, 
 	if (remember) {
 		clock_format(clock_wall_us(), at);
 		store_put_submit(c->store, addressee_key(to), cmd->message_id, at, 0, answer);
-		note_submit(c, cmd);
+		note_submit(c, cmd, answer);
 	}
 	c->stats.rejected++;
 	log_info("task rejected: caller=%s code=%s why=%s", cmd->caller_id, code, message);
@@ -95,7 +99,7 @@ static void answer_again(struct core *c, const struct command *cmd, int64_t answ
 	c->stats.duplicates++;
 	log_debug("submit was seen before: caller=%s message_id=%s", cmd->caller_id, cmd->message_id);
 	if (answer > 0)
-		outbox_repeat(c->outbox, outbox_addressee(c->outbox, cmd->caller_id), answer);
+		effect_repeat(c, cmd->caller_id, answer);
 }
 
 static void submit(struct core *c, const struct command *cmd, const struct config_caller *caller)
@@ -113,7 +117,7 @@ static void submit(struct core *c, const struct command *cmd, const struct confi
 		return;
 	}
 	s = session_new(c, cmd, &v);
-	note_submit(c, cmd);
+	note_submit(c, cmd, s->answer);
 	slots_wait(c, s);
 	core_fill_slots(c);
 	s->is_fresh = false;
@@ -133,13 +137,8 @@ static bool take_submit(struct core *c, const struct command *cmd, const char *u
 		reject(c, cmd, v.code, v.message, "", R_NONE, false);
 		return true;
 	}
-	if (has_id && was_in_turn(c, cmd)) {
-		c->stats.duplicates++;
-		return true;            /* its answer goes out with this turn */
-	}
 	if (has_id)
-		answer = store_find_answer(c->store, addressee_key(outbox_addressee(c->outbox, cmd->caller_id)),
-			cmd->message_id);
+		answer = find_answer(c, cmd);
 	if (answer == STORE_UNREADABLE)
 		return false;
 	if (answer != STORE_UNSEEN)

@@ -54,13 +54,13 @@ static void lines_keep(struct lines_pool *p, struct lines *l, const char *data, 
 	l->size = (uint32_t)need;
 }
 
-static void lines_say_too_long(struct lines_pool *p, struct lines *l, const char *data, size_t size, lines_fn *on_line,
-	void *ctx)
+static void lines_say_too_long(struct lines_pool *p, struct lines *l, const char *data, size_t size,
+	lines_fn *on_line, void *ctx)
 {
 	const char *head = l->size ? l->rest : data;
 	size_t n = l->size ? l->size : size;
 
-	on_line(ctx, head, n < LINES_HEAD ? n : LINES_HEAD, true);
+	on_line(ctx, head, n < LINES_HEAD ? n : LINES_HEAD, LINE_TOO_LONG);
 	lines_release(p, l);
 }
 
@@ -79,10 +79,10 @@ void lines_feed(struct lines_pool *p, struct lines *l, const char *data, size_t 
 			lines_keep(p, l, data, part);
 		} else if (l->size) {
 			lines_keep(p, l, data, part);
-			on_line(ctx, l->rest, l->size, false);
+			on_line(ctx, l->rest, l->size, LINE_WHOLE);
 			lines_release(p, l);
 		} else {
-			on_line(ctx, data, part, false);
+			on_line(ctx, data, part, LINE_WHOLE);
 		}
 		if (!nl)
 			return;
@@ -130,7 +130,7 @@ enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size
 void lines_end(struct lines_pool *p, struct lines *l, lines_fn *on_line, void *ctx)
 {
 	if (l->size)
-		on_line(ctx, l->rest, l->size, false);
+		on_line(ctx, l->rest, l->size, LINE_UNENDED);
 	lines_fini(p, l);
 }
 

@@ -144,7 +144,8 @@ static int fail_connect(struct link *l, const struct config_amqp *a, struct link
 		return fail(e, 0, "no answer from %s within %d s; is the host up, is a firewall in between?",
 			l->where, LINK_TIMEOUT_MS / 1000);
 	case AMQP_STATUS_SSL_HOSTNAME_VERIFY_FAILED:
-		return fail(e, 0, "the certificate of %s is for another host name; use the name that it was made for",
+		return fail(e, 0, "the certificate of %s is for another host name; use the name that it was made for "
+			"(an IP address never fits: only names are compared)",
 			l->where);
 	case AMQP_STATUS_SSL_PEER_VERIFY_FAILED:
 		return fail(e, 0, "the certificate of %s is not trusted; set ca_file to the authority that signed it",
@@ -222,9 +223,10 @@ static amqp_rpc_reply_t login(struct link *l, const struct config_amqp *a, const
 	about[3].value.kind = AMQP_FIELD_KIND_TABLE;
 	about[3].value.value.table.num_entries = sizeof can / sizeof *can;
 	about[3].value.value.table.entries = can;
+	/* RabbitMQ takes the name from the certificate; but librabbitmq calls an empty one out of memory. */
 	if (a->sasl == SASL_EXTERNAL)
 		return amqp_login_with_properties(l->conn, a->vhost, 1, FRAME_MAX, a->heartbeat_s, &properties,
-			AMQP_SASL_METHOD_EXTERNAL, user);
+			AMQP_SASL_METHOD_EXTERNAL, user[0] ? user : "certificate");
 	return amqp_login_with_properties(l->conn, a->vhost, 1, FRAME_MAX, a->heartbeat_s, &properties,
 		AMQP_SASL_METHOD_PLAIN, user, password);
 }

@@ -126,6 +126,7 @@ struct loop *loop_new(struct core *c)
 		return NULL;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);       /* a limit on file size is a commit that fails, no more */
 	ev_async_init(&l->wake, on_wake);
 	ev_async_init(&l->again, on_again);
 	ev_prepare_init(&l->prepare, on_prepare);

@@ -70,7 +70,7 @@ static int lock_state(const char *dir)
 	return fd;
 }
 
-/* Three descriptors a worker: take all that may be had. Workers get a usual limit back (spawn.c). */
+/* Three descriptors a worker: take all that may be had. Workers get a usual limit back (launch.c). */
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;

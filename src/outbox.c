@@ -112,7 +112,7 @@ static const char *static_type(const char *type)
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (strcmp(types[i], type) == 0)
 			return types[i];
-	assert(!"type of a message of ours");
+	assert(false && "a message of ours");
 	return NULL;
 }
 
@@ -244,9 +244,8 @@ void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event)
 {
 	struct loading l = {a, REPEAT, 0};
 
-	/* Not yet confirmed: it comes anyway. Too many repeats wait already: the caller asks again. */
-	if (event > a->confirmed || a->second_count >= REPEATS_MAX)
-		return;
+	if (a->second_count >= REPEATS_MAX)
+		return;                 /* too many wait already: the caller asks again */
 	if (store_load_event(ob->store, event, outbox_on_row, &l) < 0)
 		log_warn("an answer cannot be read and is not repeated: event=%lld error=%s", (long long)event,
 			store_error(ob->store));

@@ -20,19 +20,18 @@
 #define LAST_MESSAGE_ROOM 16384         /* what a last message needs beside its outputs, summary included */
 #define SHOWN 120                       /* bytes of a bad line in its warning */
 
-/* Appends, and keeps only the end. */
-static bool keep_tail(struct buf *b, size_t max, const char *data, size_t size)
+/* Appends, and keeps only the end. True: something had to go. */
+static bool keep_tail(struct buf *b, size_t max, const char *line, size_t size, bool newline)
 {
-	bool cut = b->size + size + 1 > max;
+	bool cut = false;
 
-	if (size >= max) {
-		data += size - (max - 1);
-		size = max - 1;
+	buf_add(b, line, size);
+	if (newline)
+		buf_add(b, "\n", 1);
+	if (b->size > max) {
+		cut = true;
+		buf_drop(b, b->size - max);
 	}
-	if (b->size + size + 1 > max)
-		buf_drop(b, b->size + size + 1 - max);
-	buf_add(b, data, size);
-	buf_add(b, "\n", 1);
 	return cut;
 }
 
@@ -296,19 +295,20 @@ static void hcp_line(struct session *s, const char *line, size_t size)
 	wline_fini(&l);
 }
 
-void report_line(struct session *s, enum worker_stream stream, const char *line, size_t size, bool too_long)
+void report_line(struct session *s, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
 {
 	const struct config *config = s->core->policy->config;
+	bool too_long = kind == LINE_TOO_LONG;
+	char why[64];
 
 	if (stream == WORKER_STDERR) {
-		keep_tail(&s->stderr_tail, STDERR_TAIL, line, size);
+		keep_tail(&s->stderr_tail, STDERR_TAIL, line, size, true);
 		log_line(s, "stderr", line, size, too_long);
 	} else if (s->cap->config->protocol == PROTOCOL_TEXT) {
-		s->text_cut |= keep_tail(&s->text_output, (size_t)config->max_text_output, line, size) || too_long;
+		s->text_cut |= keep_tail(&s->text_output, (size_t)config->max_text_output, line, size, kind != LINE_UNENDED)
+			|| too_long;
 		log_line(s, "stdout", line, size, too_long);
 	} else if (too_long) {
-		char why[64];
-
 		snprintf(why, sizeof why, "longer than %lld bytes", (long long)config->max_line);
 		bad_line(s, why, line, size);
 	} else if (size > 0) {

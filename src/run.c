@@ -31,6 +31,7 @@ struct host {
 	int served, pid;
 	bool is_idle, is_retired, is_gone;
 	uint64_t dropped_lines;
+	char id[ID_SIZE];               /* of a reused process: names its working directory and its mark */
 	char mark[ID_SIZE + 24];
 };
 
@@ -122,10 +123,21 @@ static bool is_passed_on(const char *var)
 	return false;
 }
 
+static bool is_set_by(char **env, const char *var)
+{
+	size_t name = strcspn(var, "=") + 1;
+
+	for (; env != NULL && *env != NULL; env++)
+		if (strncmp(*env, var, name) == 0)
+			return true;
+	return false;
+}
+
+/* What the capability sets wins over what is passed on. */
 static void env_base(struct env *e, const struct core *c, const struct capability *cap)
 {
 	for (char **v = environ; *v != NULL; v++)
-		if (is_passed_on(*v))
+		if (is_passed_on(*v) && !is_set_by(cap->config->env, *v))
 			env_take(e, xstrdup(*v));
 	for (char **v = cap->config->env; v != NULL && *v != NULL; v++)
 		env_take(e, xstrdup(*v));
@@ -197,6 +209,15 @@ static void write_start_line(struct session *s, const struct buf *task, const ch
 	buf_add_text(b, "}\n");
 }
 
+/* A reused process has a working directory that is no session's. */
+static void drop_home(struct core *c, const struct host *h)
+{
+	if (h->id[0] == '\0')
+		return;
+	workdir_remove(c->state_dir, h->id);
+	c->has_trash = true;
+}
+
 /* A new process for s. NULL with a sentence, and errno where the system had none to give. */
 static struct host *host_new(struct session *s, const struct buf *task, const char *workdir, char *why, size_t why_size)
 {
@@ -205,15 +226,23 @@ static struct host *host_new(struct session *s, const struct buf *task, const ch
 	struct worker_spec spec = {.argv = s->cap->config->command, .workdir = workdir, .owner = h, .mark = h->mark,
 		.has_stdin = s->cap->config->protocol == PROTOCOL_HCP};
 	struct env e = {0};
-	char id[ID_SIZE], text[32], *intent;
+	char text[32], home[4096], *intent;
 	struct buf task_file = {0};
 	int rc, error;
 
+	if (is_reused(s->cap)) {
+		id_make(h->id);
+		if (workdir_make(c->state_dir, h->id, NULL, 0, home, sizeof home) < 0) {
+			snprintf(why, why_size, "the process's working directory cannot be made: %s", strerror(errno));
+			free(h);
+			return NULL;
+		}
+		spec.workdir = home;
+	}
 	env_base(&e, c, s->cap);
 	if (is_reused(s->cap)) {
-		id_make(id);
-		snprintf(h->mark, sizeof h->mark, "HCP_WORKER_ID=%s", id);
-		env_add(&e, "HCP_WORKER_ID", id);
+		snprintf(h->mark, sizeof h->mark, "HCP_WORKER_ID=%s", h->id);
+		env_add(&e, "HCP_WORKER_ID", h->id);
 	} else {
 		snprintf(h->mark, sizeof h->mark, "HCP_SESSION_ID=%s", s->id);
 		env_add(&e, "HCP_SESSION_ID", s->id);
@@ -232,6 +261,7 @@ static struct host *host_new(struct session *s, const struct buf *task, const ch
 	error = errno;
 	env_free(&e);
 	if (rc < 0) {
+		drop_home(c, h);
 		free(h);
 		errno = error;
 		return NULL;
@@ -491,7 +521,7 @@ void run_stop_now(struct session *s, int64_t kill_at_us)
 
 /* ---- from the worker ---- */
 
-static void on_line(struct worker *w, enum worker_stream stream, const char *line, size_t size, bool too_long)
+static void on_line(struct worker *w, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
 {
 	struct host *h = worker_owner(w);
 	struct session *s = h->session;
@@ -502,7 +532,7 @@ static void on_line(struct worker *w, enum worker_stream stream, const char *lin
 		return;
 	}
 	s->active_us = clock_boot_us();
-	report_line(s, stream, line, size, too_long);
+	report_line(s, stream, line, size, kind);
 }
 
 /* Worker death: it was reaped, and all that it said was read. */
@@ -529,7 +559,7 @@ static void on_eof(struct worker *w, enum worker_stream stream)
 	if (s->exit_status != -1)
 		on_death(s);
 	else if (h->cap->config->protocol == PROTOCOL_HCP && !session_has_outcome(s))
-		let_go(s);              /* it can never say how it ends */
+		session_warn(s, "stdout_closed", "the worker closed its stdout: it runs on, but cannot complete any more");
 }
 
 static void on_exit_status(struct worker *w, int status)
@@ -641,6 +671,7 @@ static void host_free(struct host *h)
 	if (h->dropped_lines > 0)
 		log_info("lines between sessions were dropped: capability=%s pid=%d lines=%llu", h->cap->name,
 			h->pid, (unsigned long long)h->dropped_lines);
+	drop_home(h->core, h);
 	DL_DELETE(h->core->hosts, h);
 	policy_unref(h->policy);
 	free(h);

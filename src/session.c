@@ -280,7 +280,6 @@ static void put_accepted(struct session *s, const struct command *cmd)
 {
 	struct buf *b = &s->core->scratch;
 	char max[DURATION_TEXT_SIZE], abort_timeout[DURATION_TEXT_SIZE], at[CLOCK_TEXT_SIZE];
-	int64_t answer;
 
 	duration_format(s->max_duration_us, max);
 	duration_format(s->core->policy->config->abort_timeout_us, abort_timeout);
@@ -291,10 +290,10 @@ static void put_accepted(struct session *s, const struct command *cmd)
 	buf_add_json(b, cmd->message_id, strlen(cmd->message_id));
 	buf_add_text(b, "}");
 	codec_end(b);
-	answer = put_message(s, TYPE_ACCEPTED, NULL, 0);
+	s->answer = put_message(s, TYPE_ACCEPTED, NULL, 0);
 	clock_format(s->created_us, at);
 	store_put_submit(s->core->store, addressee_key(outbox_addressee(s->core->outbox, s->caller_id)), cmd->message_id,
-		at, s->key, answer);
+		at, s->key, s->answer);
 }
 
 static void put_created(struct session *s)

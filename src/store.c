@@ -190,7 +190,7 @@ static void add(struct store *s, enum statement st, const char *kinds, ...)
 			v->blob = blob_ref(va_arg(ap, struct blob *));
 			break;
 		default:
-			assert(!"kind of value");
+			assert(false && "a kind of value");
 		}
 	}
 	va_end(ap);

@@ -6,11 +6,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <ev.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -20,7 +20,7 @@
 #include "kin.h"
 #include "lines.h"
 #include "log.h"
-#include "spawn.h"
+#include "launch.h"
 
 #define TURN_BYTES (4u << 20)           /* read in one turn, so that its transaction stays bounded */
 #define STARVED_BYTES 4096              /* what a pipe still gets after that: nobody waits for the loud ones */
@@ -231,11 +231,11 @@ void worker_pause_reading(struct worker *w, bool pause)
 	pipe_watch(&w->out[1]);
 }
 
-static void say_line(void *ctx, const char *line, size_t size, bool too_long)
+static void say_line(void *ctx, const char *line, size_t size, enum line_kind kind)
 {
 	struct pipe_end *p = ctx;
 
-	p->worker->all->ops->on_line(p->worker, p->stream, line, size, too_long);
+	p->worker->all->ops->on_line(p->worker, p->stream, line, size, kind);
 }
 
 static void wake_waiting(struct workers *ws)
@@ -387,15 +387,17 @@ static void worker_settle(struct worker *w)
 	w->all->ops->on_gone(w);
 }
 
-/* Nobody of ours holds the pipes. Is there something left in them that we did not come round to read? */
+/* Nobody of ours holds the pipes. Is there something in them, or their end, that we did not come round to read? */
 static void worker_drain(struct worker *w)
 {
 	bool busy = w->paused || w->out[0].waits || w->out[1].waits;
-	int i, n;
+	int i;
 
-	for (i = 0; i < 2 && !busy; i++)
-		if (w->out[i].io.fd >= 0 && ioctl(w->out[i].io.fd, FIONREAD, &n) == 0 && n > 0)
-			busy = w->drained < DRAIN_BYTES;
+	for (i = 0; i < 2 && !busy; i++) {
+		struct pollfd pfd = {.fd = w->out[i].io.fd, .events = POLLIN};
+
+		busy = poll(&pfd, 1, 0) > 0 && w->drained < DRAIN_BYTES;
+	}
 	if (busy) {
 		timer_set(w->all->timers, &w->timer, clock_boot_us() + DRAIN_US);
 		return;
@@ -561,7 +563,7 @@ static void on_tick(struct timer *t)
 /* --- the beginning --- */
 
 static struct worker *worker_adopt(struct workers *ws, const struct worker_spec *spec,
-	const struct spawn_pipes *pipes)
+	const struct launch_pipes *pipes)
 {
 	struct worker *w = xcalloc(1, sizeof *w);
 	int i;
@@ -583,7 +585,7 @@ static struct worker *worker_adopt(struct workers *ws, const struct worker_spec 
 }
 
 /* With its cgroup, if there can be one; without, where joining it is refused: the other kill path works. */
-static int start_process(struct workers *ws, struct spawn *s, unsigned *cgroup, char *why, size_t why_size)
+static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup, char *why, size_t why_size)
 {
 	int pid, error;
 
@@ -592,7 +594,7 @@ static int start_process(struct workers *ws, struct spawn *s, unsigned *cgroup, 
 		snprintf(why, why_size, "cannot make a cgroup: %s", strerror(errno));
 		return -1;
 	}
-	pid = spawn_process(s, why, why_size);
+	pid = launch_process(s, why, why_size);
 	error = errno;
 	if (s->cgroup_fd >= 0)
 		close(s->cgroup_fd);
@@ -604,7 +606,7 @@ static int start_process(struct workers *ws, struct spawn *s, unsigned *cgroup, 
 		ws->kins.cgroups = NULL;
 		*cgroup = 0;
 		s->cgroup_fd = -1;
-		return spawn_process(s, why, why_size);
+		return launch_process(s, why, why_size);
 	}
 	errno = error;
 	return pid;
@@ -612,21 +614,21 @@ static int start_process(struct workers *ws, struct spawn *s, unsigned *cgroup, 
 
 int worker_start(struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why, size_t why_size)
 {
-	struct spawn s = {.argv = spec->argv, .env = spec->env, .workdir = spec->workdir, .cgroup_fd = -1};
+	struct launch s = {.argv = spec->argv, .env = spec->env, .workdir = spec->workdir, .cgroup_fd = -1};
 	uint64_t start = proctree_now();
 	unsigned cgroup;
-	struct spawn_pipes pipes;
+	struct launch_pipes pipes;
 	int pid;
 
-	if (spawn_pipes_open(&pipes, spec->has_stdin) < 0) {
+	if (launch_pipes_open(&pipes, spec->has_stdin) < 0) {
 		snprintf(why, why_size, "cannot make its pipes: %s", strerror(errno));
 		return -1;
 	}
 	memcpy(s.fds, pipes.theirs, sizeof s.fds);
 	pid = start_process(ws, &s, &cgroup, why, why_size);
-	spawn_pipes_close(pipes.theirs);
+	launch_pipes_close(pipes.theirs);
 	if (pid < 0) {
-		spawn_pipes_close(pipes.ours);
+		launch_pipes_close(pipes.ours);
 		return -1;
 	}
 	*out = worker_adopt(ws, spec, &pipes);

@@ -150,7 +150,7 @@ json_t *J(const char *fmt, ...)
 	for (char *c = text; *c; c++)
 		if (*c == '\'')
 			*c = '"';
-	json_t *j = json_loads(text, JSON_DECODE_ANY, &err);
+	json_t *j = json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, &err);
 	if (!j)
 		give_up("the test's own JSON: %s in %s", err.text, text);
 	free(text);

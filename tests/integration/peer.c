@@ -24,6 +24,7 @@ struct peer *peer_absent(struct rig *r, const char *id)
 
 	p->rig = r;
 	p->broker = r->broker;
+	p->seen = json_object();
 	snprintf(p->id, sizeof p->id, "%s", id);
 	snprintf(p->queue, sizeof p->queue, "hcp.evt.%s", id);
 	p->next = peers;
@@ -115,6 +116,7 @@ static void peer_free(struct peer *p)
 		note_free(p->notes[i]);
 	for (size_t i = 0; i < p->id_count; i++)
 		free(p->ids[i]);
+	json_decref(p->seen);
 	free(p->notes);
 	free(p->ids);
 	free(p);
@@ -298,11 +300,13 @@ static void keep_note(struct peer *p, amqp_envelope_t *e)
 	n->body = calloc(1, n->size + 1);
 	memcpy(n->body, e->message.body.bytes, n->size);
 	read_properties(n, &e->message.properties);
-	n->json = json_loadb(n->body, n->size, JSON_REJECT_DUPLICATES, NULL);
+	n->json = json_loadb(n->body, n->size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 	n->session = (s = note_text(n, "session_id")) ? s : "";
 	n->kind = (s = note_text(n, "type")) ? s : "";
 	n->event = (s = note_text(n, "payload.event_type")) ? s : "";
 	n->sequence = json_integer_value(note_at(n, "payload.sequence"));
+	n->repeated = json_object_get(p->seen, n->message_id);
+	json_object_set_new(p->seen, n->message_id, json_true());
 	if (p->note_count == p->note_room) {
 		p->note_room = p->note_room ? p->note_room * 2 : 64;
 		p->notes = realloc(p->notes, p->note_room * sizeof *p->notes);
@@ -387,7 +391,7 @@ void peers_end(void)
 
 static bool fits(const struct note *n, const char *session, const char *kind, const char *event)
 {
-	return (!session || strcmp(n->session, session) == 0) && (!kind || strcmp(n->kind, kind) == 0)
+	return !n->repeated && (!session || strcmp(n->session, session) == 0) && (!kind || strcmp(n->kind, kind) == 0)
 		&& (!event || strcmp(n->event, event) == 0);
 }
 

@@ -16,6 +16,7 @@ struct note {
 	json_t *json;                   /* NULL where the body is none */
 	char message_id[160], correlation_id[160], type[64], content_type[64], content_encoding[64];
 	bool has_message_id, has_correlation_id, has_timestamp, redelivered;
+	bool repeated;                  /* its message_id was there before: not found by the functions below */
 	int delivery_mode;
 	uint64_t timestamp;
 	double at;
@@ -33,6 +34,7 @@ struct peer {
 	uint64_t confirm_tag;           /* of the publishing channel */
 	struct note **notes;
 	size_t note_count, note_room;
+	json_t *seen;                   /* message ids */
 	char **ids;                     /* message ids handed out, freed with the peer */
 	size_t id_count;
 	bool durable_gone;              /* its queue is not to be consumed now */

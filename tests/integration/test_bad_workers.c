@@ -146,13 +146,13 @@ START_TEST(a_command_that_is_not_there_fails_its_session_with_its_name)
 }
 END_TEST
 
-START_TEST(a_worker_that_closes_stdout_early_has_failed_only_when_it_ends)
+START_TEST(a_worker_that_closes_stdout_early_has_failed)
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['close_stdout'],['hold','%s'],['exit',0]]}", rig_path(r, "go")));
-	peer_event(p, s, "progress");
-	harness_pass(0.3);
-	must(!peer_find(p, s, "event", "session_closed"), "it runs on");
+	const char *s = peer_run(p, "agent", J("{'on':{'eof':'ignore'},'do':[['progress',1],['close_stdout'],['stderr','on and on'],"
+		"['hold','%s'],['exit',0]]}", rig_path(r, "go")));
+	wait_until(peer_find_text(p, s, "log", "payload.data.message", "on and on"), WAIT_S, "stderr is still read");
+	peer_completed(p, peer_run(p, "agent", J("{'do':[['complete']]}")));
 	rig_touch(r, "go");
 	peer_failed(p, s, "worker_failed", "execution_error");
 	end();
@@ -231,7 +231,7 @@ int main(void)
 	suite_test(s, a_line_over_its_limit_is_dropped_with_a_warning, 40);
 	suite_test(s, outputs_over_the_message_limit_end_failed_and_say_so, 40);
 	suite_test(s, a_command_that_is_not_there_fails_its_session_with_its_name, 40);
-	suite_test(s, a_worker_that_closes_stdout_early_has_failed_only_when_it_ends, 40);
+	suite_test(s, a_worker_that_closes_stdout_early_has_failed, 40);
 	suite_test(s, a_worker_that_never_reads_stdin_stops_nobody, 40);
 	suite_test(s, a_last_line_without_a_newline_counts, 40);
 	suite_test(s, a_flooding_worker_does_not_starve_another, 60);

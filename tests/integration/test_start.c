@@ -327,9 +327,6 @@ START_TEST(a_reload_may_take_a_capability_away_under_a_running_session)
 	rig_set(r, "capability second", "declaration", NULL);
 	rig_set(r, "capability second", "command", NULL);
 	rig_set(r, "capability second", "env", NULL);
-	for (size_t i = 0; i < r->key_count; i++)       /* and its empty section with it */
-		if (strcmp(r->keys[i].section, "capability second") == 0)
-			r->keys[i].section = strdup("store");
 	rig_write_ini(r);
 	rig_signal(r, SIGHUP);
 	const char *id = NULL;

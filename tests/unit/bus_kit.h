@@ -207,12 +207,10 @@ KIT void core_doze(struct core *c, int ms)
 
 KIT void core_wait_up(struct core *c)
 {
-	int pub = c->count[BUS_PUB_UP], sub = c->count[BUS_SUB_UP];
 	struct bus_health h;
 
-	(void)pub;
-	(void)sub;
-	core_wait(c, (bus_get_health(c->bus, &h), h.pub_up && h.sub_up && c->count[BUS_PUB_UP] && c->count[BUS_SUB_UP]), 15);
+	core_wait(c, (bus_get_health(c->bus, &h), h.pub_up && h.sub_up && c->count[BUS_PUB_UP] && c->count[BUS_SUB_UP]),
+		15);
 }
 
 KIT struct bus_in *core_find(struct core *c, enum bus_in_kind kind, int nth)
@@ -220,7 +218,7 @@ KIT struct bus_in *core_find(struct core *c, enum bus_in_kind kind, int nth)
 	for (struct bus_in *in = c->all; in; in = in->next)
 		if (in->kind == kind && nth-- == 0)
 			return in;
-	return NULL;
+	ck_abort_msg("no such message from the bus: kind %d", (int)kind);
 }
 
 KIT void core_stop(struct core *c)
@@ -363,7 +361,12 @@ static void proxy_accept(struct proxy *x)
 	if (n < 64)
 		x->accepted_at_us[n] = clock_boot_us();
 	x->accepted++;
-	if (x->refuse) {
+	if (x->refuse) {                /* having read, so that the client always sees the same: an end, not a reset */
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		char header[8];
+
+		if (poll(&p, 1, 1000) > 0 && recv(fd, header, sizeof header, MSG_WAITALL) < 0)
+			perror("proxy");
 		close(fd);
 		return;
 	}

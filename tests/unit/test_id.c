@@ -44,27 +44,38 @@ START_TEST(ids_of_all_threads_are_lower_case_uuid4_and_all_different)
 }
 END_TEST
 
-START_TEST(a_fork_does_not_repeat_its_parents_ids)
+static void make_in_child(char out[ID_SIZE])
 {
-	char first[ID_SIZE], mine[ID_SIZE], theirs[ID_SIZE];
 	int ends[2], status;
 	pid_t pid;
 
-	id_make(first); /* the pool has bytes left that both sides could use */
 	ck_assert_int_eq(pipe(ends), 0);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
-		id_make(theirs);
-		_exit(write(ends[1], theirs, ID_SIZE) == ID_SIZE ? 0 : 1);
+		char id[ID_SIZE];
+
+		id_make(id);
+		_exit(write(ends[1], id, ID_SIZE) == ID_SIZE ? 0 : 1);
 	}
-	id_make(mine);
-	ck_assert_int_eq(read(ends[0], theirs, ID_SIZE), ID_SIZE);
+	ck_assert_int_eq(read(ends[0], out, ID_SIZE), ID_SIZE);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_str_ne(mine, theirs);
-	ck_assert(id_is_uuid4(theirs));
 	close(ends[0]);
 	close(ends[1]);
+}
+
+START_TEST(a_fork_repeats_neither_its_parents_ids_nor_its_siblings)
+{
+	char mine[ID_SIZE], one[ID_SIZE], two[ID_SIZE];
+
+	id_make(mine); /* now the pool has bytes left that all three could use */
+	make_in_child(one);
+	make_in_child(two);
+	id_make(mine);
+	ck_assert_str_ne(mine, one);
+	ck_assert_str_ne(mine, two);
+	ck_assert_str_ne(one, two);
+	ck_assert(id_is_uuid4(one) && id_is_uuid4(two));
 }
 END_TEST
 
@@ -127,7 +138,7 @@ int main(void)
 	int failed;
 
 	tcase_add_test(t, ids_of_all_threads_are_lower_case_uuid4_and_all_different);
-	tcase_add_test(t, a_fork_does_not_repeat_its_parents_ids);
+	tcase_add_test(t, a_fork_repeats_neither_its_parents_ids_nor_its_siblings);
 	tcase_add_loop_test(t, only_a_uuid4_is_one, 0, COUNT(cases));
 	tcase_add_test(t, random_bytes_fill_all_of_the_space_and_nothing_else);
 	suite_add_tcase(s, t);

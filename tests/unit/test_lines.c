@@ -10,7 +10,7 @@
 static struct buf said;                 /* lines, "|" after each; "!" before one that was too long */
 static size_t count, largest;
 
-static void on_line(void *ctx, const char *line, size_t size, bool too_long)
+static void on_line(void *ctx, const char *line, size_t size, enum line_kind kind)
 {
 	(void)ctx;
 	count++;
@@ -18,7 +18,7 @@ static void on_line(void *ctx, const char *line, size_t size, bool too_long)
 		largest = size;
 	if (size > 2000)
 		return;
-	if (too_long)
+	if (kind == LINE_TOO_LONG)
 		buf_add(&said, "!", 1);
 	buf_add(&said, line, size);
 	buf_add(&said, "|", 1);

@@ -57,7 +57,7 @@ struct rig {
 static struct rig rig;
 static char rig_self[4096];
 
-static void rig_on_line(struct worker *w, enum worker_stream s, const char *line, size_t size, bool too_long)
+static void rig_on_line(struct worker *w, enum worker_stream s, const char *line, size_t size, enum line_kind kind)
 {
 	struct rec *r = worker_owner(w);
 
@@ -67,7 +67,7 @@ static void rig_on_line(struct worker *w, enum worker_stream s, const char *line
 	r->lines[s]++;
 	r->bytes[s] += size + 1;
 	rig.turn_bytes += size + 1;
-	r->too_long += too_long;
+	r->too_long += kind == LINE_TOO_LONG;
 	if (r->on_line)
 		r->on_line(r, line, size);
 	if (r->quiet)

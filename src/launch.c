@@ -1,8 +1,8 @@
-/* spawn.c: clone and exec.
+/* launch.c: clone and exec.
  * The child borrows the daemon's memory until it executes (CLONE_VM with CLONE_VFORK), so a start costs the
  * same however large the daemon is, and a failed exec tells its errno through that memory, at once.
  * Owns what a child inherits. Never knows what the program is for, never waits for one that runs. */
-#include "spawn.h"
+#include "launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 enum stage { STAGE_FORK, STAGE_CGROUP, STAGE_PARENT, STAGE_GROUP, STAGE_FDS, STAGE_WORKDIR, STAGE_LIMIT, STAGE_EXEC };
 
 struct child {                          /* shared by both sides until the exec */
-	const struct spawn *spawn;
+	const struct launch *launch;
 	char **paths;                   /* what to try, in order; NULL-terminated */
 	pid_t parent;
 	volatile enum stage stage;
@@ -54,7 +54,7 @@ static IN_CHILD void child_reset_signals(void)
 /* Only calls that are safe between vfork and exec. -1 with errno; the stage says where. */
 static IN_CHILD int child_prepare(struct child *c)
 {
-	const struct spawn *s = c->spawn;
+	const struct launch *s = c->launch;
 	struct rlimit lim;
 	int i;
 
@@ -101,7 +101,7 @@ static IN_CHILD int child_main(void *arg)
 	child_reset_signals();          /* all are blocked till here, so no handler ran in our memory */
 	c->stage = STAGE_EXEC;
 	for (i = 0; c->paths[i]; i++) {
-		execve(c->paths[i], c->spawn->argv, c->spawn->env);
+		execve(c->paths[i], c->launch->argv, c->launch->env);
 		if (errno == ENOENT || errno == ENOTDIR) {
 			if (!c->path)
 				c->path = c->paths[i];
@@ -164,7 +164,7 @@ static char **paths_make(const char *program, char *const *env)
 }
 
 /* ENOENT though the file is there: an interpreter is missing. Which? */
-static void explain_missing(const struct spawn *s, const char *path, char *why, size_t why_size)
+static void explain_missing(const struct launch *s, const char *path, char *why, size_t why_size)
 {
 	char head[256], *end;
 	ssize_t n = -1;
@@ -199,25 +199,25 @@ static void explain(const struct child *c, char *why, size_t why_size)
 		[STAGE_PARENT] = "cannot tie it to the daemon", [STAGE_GROUP] = "cannot make a process group",
 		[STAGE_FDS] = "cannot pass its pipes", [STAGE_LIMIT] = "cannot set its limits",
 	};
-	const char *program = c->spawn->argv[0];
+	const char *program = c->launch->argv[0];
 
 	if (c->stage == STAGE_WORKDIR)
-		snprintf(why, why_size, "cannot enter the working directory %s: %s", c->spawn->workdir,
+		snprintf(why, why_size, "cannot enter the working directory %s: %s", c->launch->workdir,
 			strerror(c->error));
 	else if (c->stage != STAGE_EXEC)
 		snprintf(why, why_size, "%s: %s", what[c->stage], strerror(c->error));
 	else if (c->error == ENOENT && !strchr(program, '/') && c->paths[0] && c->paths[1])
 		snprintf(why, why_size, "cannot execute %s: not found in PATH", program);
 	else if (c->error == ENOENT)
-		explain_missing(c->spawn, c->path ? c->path : program, why, why_size);
+		explain_missing(c->launch, c->path ? c->path : program, why, why_size);
 	else
 		snprintf(why, why_size, "cannot execute %s: %s", c->path ? c->path : program, strerror(c->error));
 }
 
-int spawn_process(struct spawn *s, char *why, size_t why_size)
+int launch_process(struct launch *s, char *why, size_t why_size)
 {
 	static char stack[CHILD_STACK_SIZE] __attribute__((aligned(64)));
-	struct child c = {.spawn = s, .parent = getpid()};
+	struct child c = {.launch = s, .parent = getpid()};
 	sigset_t all, old;
 	int pid, error;
 
@@ -252,7 +252,7 @@ int spawn_process(struct spawn *s, char *why, size_t why_size)
 	return pid;
 }
 
-void spawn_pipes_close(int fds[3])
+void launch_pipes_close(int fds[3])
 {
 	int i, error = errno;
 
@@ -276,7 +276,7 @@ static int fd_raise(int fd)
 	return up;
 }
 
-int spawn_pipes_open(struct spawn_pipes *p, bool has_stdin)
+int launch_pipes_open(struct launch_pipes *p, bool has_stdin)
 {
 	int i, fds[2];
 
@@ -297,7 +297,7 @@ int spawn_pipes_open(struct spawn_pipes *p, bool has_stdin)
 	}
 	return 0;
 fail:
-	spawn_pipes_close(p->ours);
-	spawn_pipes_close(p->theirs);
+	launch_pipes_close(p->ours);
+	launch_pipes_close(p->theirs);
 	return -1;
 }

@@ -1,11 +1,11 @@
-/* spawn.h: one process, started the fast way, with nothing of the daemon's left in it. */
-#ifndef HCPD_SPAWN_H
-#define HCPD_SPAWN_H
+/* launch.h: one process, started the fast way, with nothing of the daemon's left in it. */
+#ifndef HCPD_LAUNCH_H
+#define HCPD_LAUNCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-struct spawn {
+struct launch {
 	char *const *argv;              /* argv[0] is searched in env's PATH where it has no slash */
 	char *const *env;
 	const char *workdir;
@@ -17,15 +17,15 @@ struct spawn {
 /* The pid once the program was executed; else -1 with errno, and in `why` a sentence that says what could
  * not be done. The child is a process group of its own, dies with the calling thread, has default
  * signals, an empty mask, umask 077 and at most 1024 descriptors. Only one thread may call this. */
-int spawn_process(struct spawn *s, char *why, size_t why_size) __attribute__((warn_unused_result));
+int launch_process(struct launch *s, char *why, size_t why_size) __attribute__((warn_unused_result));
 
-struct spawn_pipes {                    /* theirs[i] is for the child's descriptor i */
+struct launch_pipes {                    /* theirs[i] is for the child's descriptor i */
 	int ours[3], theirs[3];
 };
 
 /* Ours do not block, theirs do; all are above 2 and close on exec. Without stdin theirs[0] is /dev/null and
  * ours[0] is -1. -1 with errno, and nothing is open. */
-int spawn_pipes_open(struct spawn_pipes *p, bool has_stdin) __attribute__((warn_unused_result));
-void spawn_pipes_close(int fds[3]);     /* either side; errno stays */
+int launch_pipes_open(struct launch_pipes *p, bool has_stdin) __attribute__((warn_unused_result));
+void launch_pipes_close(int fds[3]);     /* either side; errno stays */
 
 #endif

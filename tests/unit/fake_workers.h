@@ -1,0 +1,421 @@
+/* fake_workers.h: worker.h without processes: the test is the worker.
+ * Include it in one file of a program: it replaces worker.c (not workdir.c). What a worker says, and its exit, wait in
+ * its pipe until fake_workers_run hands them over, in order, as the real ones come from the loop: not while held,
+ * not while its pipes are left alone. Records of workers stay until the end, so that a test can look at them. */
+#ifndef HCPD_FAKE_WORKERS_H
+#define HCPD_FAKE_WORKERS_H
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "fake_clock.h"
+#include "worker.h"
+
+#define FAKE_NEVER INT64_MAX
+
+enum fake_word_kind { FAKE_OUT, FAKE_ERR, FAKE_TOO_LONG, FAKE_OUT_EOF, FAKE_ERR_EOF, FAKE_EXIT };
+
+struct fake_word {                      /* something in a worker's pipe, or its exit */
+	struct fake_word *next;
+	enum fake_word_kind kind;
+	int status;
+	size_t size;
+	char text[];
+};
+
+struct worker {
+	struct workers *ws;
+	void *owner;
+	int number, pid;
+	char **argv, **env;
+	char *workdir;
+	char session_id[ID_SIZE];       /* of the last start, or of its environment */
+	struct buf in;                  /* all that it was ever sent */
+	struct fake_word *said, **said_end;
+	bool has_stdin, stdin_closed, is_paused;
+	bool out_eof, err_eof, has_exited, is_gone, is_freed;
+	bool ignores_term;              /* a test's wish: only SIGKILL ends it */
+	int children;                   /* other processes of its tree; SIGTERM or SIGKILL end them too */
+	int64_t term_at_us, kill_at_us;
+	bool was_termed, was_killed;
+};
+
+struct workers {
+	struct worker **list;
+	size_t count;
+	const struct worker_ops *ops;
+	bool is_held;
+	int leftovers;                  /* what workers_kill_leftovers will find */
+	unsigned holds, new_turns;
+	int fail_errno;                 /* the next start fails so; 0: it works */
+	/* watchers, NULL: none */
+	void (*on_start)(void *ctx, const struct worker *w);
+	void (*on_write)(void *ctx, const struct worker *w, const char *line, size_t size);
+	void (*on_end)(void *ctx, const struct worker *w);      /* stdin closed, or the ladder set */
+	void (*on_hold)(void *ctx, bool hold);
+	void *ctx;
+};
+
+/* ---- the test's side ---- */
+
+static inline void fake_workers_init(struct workers *ws, const struct worker_ops *ops)
+{
+	memset(ws, 0, sizeof *ws);
+	ws->ops = ops;
+}
+
+static inline void fake_worker_put(struct worker *w, enum fake_word_kind kind, const char *text, size_t size, int status)
+{
+	struct fake_word *f = xcalloc(1, sizeof *f + size + 1);
+
+	f->kind = kind;
+	f->status = status;
+	f->size = size;
+	memcpy(f->text, text, size);
+	*w->said_end = f;
+	w->said_end = &f->next;
+}
+
+static inline void fake_worker_say(struct worker *w, const char *line)
+{
+	fake_worker_put(w, FAKE_OUT, line, strlen(line), 0);
+}
+
+/* A wait(2) status; its pipes end with it unless a child holds them. */
+static inline void fake_worker_exit(struct worker *w, int status)
+{
+	fake_worker_put(w, FAKE_EXIT, "", 0, status);
+	if (w->children == 0) {
+		fake_worker_put(w, FAKE_OUT_EOF, "", 0, 0);
+		fake_worker_put(w, FAKE_ERR_EOF, "", 0, 0);
+	}
+}
+
+static inline bool fake_worker_has_line(struct worker *w, const char *needle)
+{
+	return strstr(buf_text(&w->in), needle) != NULL;
+}
+
+static inline void fake_worker_die(struct worker *w, int signal_number)
+{
+	bool orphaned = w->has_exited && w->children > 0;
+
+	w->children = 0;
+	if (orphaned) {                 /* whoever held the pipes is gone now */
+		fake_worker_put(w, FAKE_OUT_EOF, "", 0, 0);
+		fake_worker_put(w, FAKE_ERR_EOF, "", 0, 0);
+	} else if (!w->has_exited) {
+		fake_worker_exit(w, signal_number);
+	}
+}
+
+static inline void fake_worker_climb(struct worker *w)
+{
+	if (!w->was_killed && w->kill_at_us <= fake_boot_us) {
+		w->was_killed = true;
+		fake_worker_die(w, SIGKILL);
+	} else if (!w->was_termed && w->term_at_us <= fake_boot_us) {
+		w->was_termed = true;
+		if (!w->ignores_term)
+			fake_worker_die(w, SIGTERM);
+	}
+}
+
+static inline void fake_worker_hand_over(struct worker *w, const struct fake_word *f)
+{
+	const struct worker_ops *ops = w->ws->ops;
+
+	switch (f->kind) {
+	case FAKE_OUT:
+		ops->on_line(w, WORKER_STDOUT, f->text, f->size, false);
+		break;
+	case FAKE_ERR:
+		ops->on_line(w, WORKER_STDERR, f->text, f->size, false);
+		break;
+	case FAKE_TOO_LONG:
+		ops->on_line(w, WORKER_STDOUT, f->text, f->size, true);
+		break;
+	case FAKE_OUT_EOF:
+		w->out_eof = true;
+		ops->on_eof(w, WORKER_STDOUT);
+		break;
+	case FAKE_ERR_EOF:
+		w->err_eof = true;
+		ops->on_eof(w, WORKER_STDERR);
+		break;
+	case FAKE_EXIT:
+		w->has_exited = true;
+		ops->on_exit(w, f->status);
+		break;
+	}
+}
+
+static inline bool fake_worker_may_speak(const struct worker *w)
+{
+	return w->said != NULL && (!w->is_paused || w->said->kind == FAKE_EXIT);
+}
+
+/* One round of the loop: hands over what there is, one word a worker so that they interleave. True: there was. */
+static inline bool fake_workers_run(struct workers *ws)
+{
+	bool did = false;
+
+	for (size_t i = 0; i < ws->count && !ws->is_held; i++) {
+		struct worker *w = ws->list[i];
+
+		if (w->is_gone)
+			continue;
+		fake_worker_climb(w);
+		if (fake_worker_may_speak(w)) {
+			struct fake_word *f = w->said;
+
+			if ((w->said = f->next) == NULL)
+				w->said_end = &w->said;
+			fake_worker_hand_over(w, f);
+			free(f);
+			did = true;
+		}
+		if (w->has_exited && w->out_eof && w->err_eof && w->children == 0 && !w->is_gone) {
+			w->is_gone = true;
+			ws->ops->on_gone(w);
+			did = true;
+		}
+	}
+	return did;
+}
+
+/* When the next signal is due. */
+static inline int64_t fake_workers_next_us(const struct workers *ws)
+{
+	int64_t next = FAKE_NEVER;
+
+	for (size_t i = 0; i < ws->count; i++) {
+		const struct worker *w = ws->list[i];
+
+		if (w->is_gone)
+			continue;
+		if (!w->was_termed && w->term_at_us < next)
+			next = w->term_at_us;
+		if (!w->was_killed && w->kill_at_us < next)
+			next = w->kill_at_us;
+	}
+	return next;
+}
+
+static inline size_t fake_workers_alive(const struct workers *ws)
+{
+	size_t alive = 0;
+
+	for (size_t i = 0; i < ws->count; i++)
+		alive += !ws->list[i]->is_gone;
+	return alive;
+}
+
+static inline void fake_workers_fini(struct workers *ws)
+{
+	for (size_t i = 0; i < ws->count; i++) {
+		struct worker *w = ws->list[i];
+
+		for (struct fake_word *f = w->said, *next; f != NULL; f = next) {
+			next = f->next;
+			free(f);
+		}
+		for (char **v = w->argv; *v != NULL; v++)
+			free(*v);
+		for (char **v = w->env; *v != NULL; v++)
+			free(*v);
+		free(w->argv);
+		free(w->env);
+		free(w->workdir);
+		buf_fini(&w->in);
+		free(w);
+	}
+	free(ws->list);
+}
+
+static inline const char *fake_worker_env(const struct worker *w, const char *name)
+{
+	for (char **v = w->env; *v != NULL; v++)
+		if (strncmp(*v, name, strlen(name)) == 0 && (*v)[strlen(name)] == '=')
+			return *v + strlen(name) + 1;
+	return NULL;
+}
+
+static inline char **fake_copy_words(char *const *words)
+{
+	size_t n = 0;
+	char **copy;
+
+	while (words[n] != NULL)
+		n++;
+	copy = xcalloc(n + 1, sizeof *copy);
+	for (size_t i = 0; i < n; i++)
+		copy[i] = xstrdup(words[i]);
+	return copy;
+}
+
+/* ---- worker.h ---- */
+
+struct workers *workers_new(struct ev_loop *loop, struct timers *timers, const struct config *config,
+	const char *instance, const struct worker_ops *ops)
+{
+	struct workers *ws = xcalloc(1, sizeof *ws);
+
+	(void)loop, (void)timers, (void)config, (void)instance;
+	fake_workers_init(ws, ops);
+	return ws;
+}
+
+void workers_free(struct workers *ws)
+{
+	fake_workers_fini(ws);
+	free(ws);
+}
+
+int workers_kill_leftovers(struct workers *ws)
+{
+	int n = ws->leftovers;
+
+	ws->leftovers = 0;
+	return n;
+}
+
+void workers_hold(struct workers *ws, bool hold)
+{
+	ws->is_held = hold;
+	ws->holds += hold;
+	if (ws->on_hold != NULL)
+		ws->on_hold(ws->ctx, hold);
+}
+
+void workers_new_turn(struct workers *ws)
+{
+	ws->new_turns++;
+}
+
+void workers_reap(struct workers *ws)
+{
+	(void)ws;
+}
+
+int worker_start(struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why, size_t why_size)
+{
+	struct worker *w;
+	const char *id;
+
+	if (ws->fail_errno != 0) {
+		errno = ws->fail_errno;
+		ws->fail_errno = 0;
+		snprintf(why, why_size, "%s cannot be started: %s", spec->argv[0], strerror(errno));
+		return -1;
+	}
+	w = xcalloc(1, sizeof *w);
+	w->ws = ws;
+	w->owner = spec->owner;
+	w->number = (int)ws->count;
+	w->pid = 100000 + w->number;
+	w->argv = fake_copy_words(spec->argv);
+	w->env = fake_copy_words(spec->env);
+	w->workdir = xstrdup(spec->workdir);
+	w->has_stdin = spec->has_stdin;
+	w->said_end = &w->said;
+	w->term_at_us = w->kill_at_us = FAKE_NEVER;
+	if ((id = fake_worker_env(w, "HCP_SESSION_ID")) != NULL)
+		snprintf(w->session_id, sizeof w->session_id, "%s", id);
+	ws->list = xrealloc(ws->list, (ws->count + 1) * sizeof *ws->list);
+	ws->list[ws->count++] = w;
+	if (ws->on_start != NULL)
+		ws->on_start(ws->ctx, w);
+	*out = w;
+	return 0;
+}
+
+void *worker_owner(const struct worker *w)
+{
+	return w->owner;
+}
+
+void worker_set_owner(struct worker *w, void *owner)
+{
+	w->owner = owner;
+}
+
+int worker_pid(const struct worker *w)
+{
+	return w->pid;
+}
+
+void worker_write(struct worker *w, const void *data, size_t size)
+{
+	static const char head[] = "\"session_id\":\"";
+	const char *id;
+	size_t at = w->in.size;
+
+	if (!w->has_stdin || w->stdin_closed)
+		return;
+	buf_add(&w->in, data, size);
+	if (strncmp(buf_text(&w->in) + at, "{\"type\":\"start\"", 15) == 0
+		&& (id = strstr(w->in.data + at, head)) != NULL)
+		snprintf(w->session_id, sizeof w->session_id, "%.36s", id + sizeof head - 1);
+	if (w->ws->on_write != NULL)
+		w->ws->on_write(w->ws->ctx, w, w->in.data + at, size);
+}
+
+size_t worker_unwritten(const struct worker *w)
+{
+	(void)w;
+	return 0;
+}
+
+void worker_close_stdin(struct worker *w)
+{
+	w->stdin_closed = true;
+	if (w->ws->on_end != NULL)
+		w->ws->on_end(w->ws->ctx, w);
+}
+
+bool worker_has_stdin(const struct worker *w)
+{
+	return w->has_stdin && !w->stdin_closed;
+}
+
+void worker_pause_reading(struct worker *w, bool pause)
+{
+	w->is_paused = pause;
+}
+
+void worker_end(struct worker *w, int64_t term_at_us, int64_t kill_at_us)
+{
+	if (term_at_us < w->term_at_us)
+		w->term_at_us = term_at_us;
+	if (kill_at_us < w->kill_at_us)
+		w->kill_at_us = kill_at_us;
+	if (w->ws->on_end != NULL)
+		w->ws->on_end(w->ws->ctx, w);
+}
+
+bool worker_is_ending(const struct worker *w)
+{
+	return w->term_at_us != FAKE_NEVER;
+}
+
+bool worker_has_exited(const struct worker *w)
+{
+	return w->has_exited;
+}
+
+bool worker_is_alone(struct worker *w)
+{
+	return !w->has_exited && w->children == 0;
+}
+
+void worker_free(struct worker *w)
+{
+	w->is_freed = true;
+}
+
+#endif
