@@ -33,8 +33,8 @@ Q     := $(if $(V),,@)
 say    = $(if $(V),,@echo '  $(1)	$(patsubst $(B)/%,%,$@)')
 UNIT  := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
 # Integration tests share a harness (tests/integration/harness*.c) and run against build's programs.
-ITESTS := $(patsubst tests/integration/%.c,$(B)/tests/%,$(wildcard tests/integration/test_*.c))
-IHARN := $(patsubst tests/integration/%.c,$(B)/tests/%.o,$(filter-out tests/integration/test_%.c,$(wildcard tests/integration/*.c)))
+ITESTS := $(patsubst tests/integration/%.c,$(B)/itests/%,$(wildcard tests/integration/test_*.c))
+IHARN := $(patsubst tests/integration/%.c,$(B)/itests/%.o,$(filter-out tests/integration/test_%.c,$(wildcard tests/integration/*.c)))
 BENCH := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))
 
 .PHONY: all check check-unit check-integration check-scripts bench cover format install uninstall clean help \
@@ -65,7 +65,7 @@ $(B)/tests/%.o: tests/unit/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(OURS) $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
-$(B)/tests/%.o: tests/integration/%.c
+$(B)/itests/%.o: tests/integration/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(OURS) -Itests/integration $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -76,7 +76,7 @@ $(B)/bench/%.o: tests/bench/%.c
 $(UNIT): $(B)/tests/%: $(B)/tests/%.o $(CORE)
 	$(call say,LD)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
-$(ITESTS): $(B)/tests/%: $(B)/tests/%.o $(IHARN) $(CORE)
+$(ITESTS): $(B)/itests/%: $(B)/itests/%.o $(IHARN) $(CORE)
 	$(call say,LD)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
 $(BENCH): $(B)/bench/%: $(B)/bench/%.o $(CORE)
@@ -91,15 +91,16 @@ $(B)/.flags: FORCE
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 $(OBJ) $(B)/main.o $(B)/hcpctl.o $(UNIT:=.o) $(ITESTS:=.o) $(IHARN) $(BENCH:=.o): $(B)/.flags
 
-# Tests. The runner starts a private broker where one of the programs asks for it, and leaves nothing behind.
+# Tests. The runner starts private brokers where the programs ask for one, and leaves nothing behind. Unit tests run
+# alone, as some walk /proc; integration tests mostly wait, each with a daemon of its own, so three go at once.
 check: programs tests
 	$(MAKE) check-unit
 	$(MAKE) check-integration
 	$(MAKE) check-scripts
 check-unit: $(UNIT)
-	scripts/run-tests $(if $(UNIT),-j 2) $(UNIT)
+	scripts/run-tests $(UNIT)
 check-integration: programs $(ITESTS)
-	scripts/run-tests $(ITESTS)
+	scripts/run-tests -j 3 $(ITESTS)
 check-scripts: programs
 	tests/scripts/run $(B)
 
@@ -162,4 +163,4 @@ help:
 	@echo 'install uninstall  PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) DESTDIR=$(DESTDIR)'
 	@echo 'clean              removes build/'
 
--include $(wildcard $(B)/*.d $(B)/tests/*.d $(B)/bench/*.d)
+-include $(wildcard $(B)/*.d $(B)/tests/*.d $(B)/itests/*.d $(B)/bench/*.d)

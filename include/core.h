@@ -86,6 +86,8 @@ bool core_is_alive(struct core *c);
 
 /* ---- for the modules of the core ---- */
 
+/* The store refuses: nothing happens until it takes and gives again. */
+void core_hold(struct core *c);
 /* Starts what may start now. */
 void core_fill_slots(struct core *c);
 void core_say_status(struct core *c);

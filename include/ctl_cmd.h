@@ -22,8 +22,10 @@ extern const struct ctl_command ctl_submit, ctl_watch, ctl_abort;
  * on, below CTL_OPT_GLOBAL. */
 #define CTL_OPT_GLOBAL 1000
 #define CTL_GLOBAL_OPTIONS \
-	{ "url", required_argument, NULL, CTL_OPT_GLOBAL }, { "caller", required_argument, NULL, CTL_OPT_GLOBAL + 1 }, \
-	{ "callee", required_argument, NULL, CTL_OPT_GLOBAL + 2 }, { "config", required_argument, NULL, CTL_OPT_GLOBAL + 3 }, \
+	{ "url", required_argument, NULL, CTL_OPT_GLOBAL }, \
+	{ "caller", required_argument, NULL, CTL_OPT_GLOBAL + 1 }, \
+	{ "callee", required_argument, NULL, CTL_OPT_GLOBAL + 2 }, \
+	{ "config", required_argument, NULL, CTL_OPT_GLOBAL + 3 }, \
 	{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
 #define CTL_GLOBAL_HELP \
 	"      --url URL       the broker: amqp://user:password@host:port/vhost (HCP_URL)\n" \
@@ -32,7 +34,7 @@ extern const struct ctl_command ctl_submit, ctl_watch, ctl_abort;
 	"      --config FILE   settings instead of ~/.config/hcp/hcpctl.ini\n"
 
 /* Takes what getopt_long gave when it is global, for help or an error. -1: it was a global option, go on;
- * otherwise an exit status. own tells whether c is one of the command's. */
+ * otherwise an exit status. */
 int ctl_cmd_option(int c, char **argv, const struct ctl_command *command, struct ctl_options *o);
 /* One line on stderr and where to look; CTL_USAGE. */
 int ctl_cmd_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

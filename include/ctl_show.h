@@ -19,7 +19,8 @@ void ctl_show_result(struct buf *out, const struct ctl_note *n);
 /* JSON text as it is, with line breaks and indents; escaped. */
 void ctl_show_pretty(struct buf *out, const char *text, size_t size);
 /* `mixing [#####-----]  50% 00:07 half way`, at most columns wide. percent below 0: not known. */
-void ctl_show_bar(struct buf *out, const char *stage, double percent, const char *message, long elapsed_s, int columns);
+void ctl_show_bar(struct buf *out, const char *stage, double percent, const char *message, long elapsed_s,
+	int columns);
 /* The body as one line, exactly as it came unless it had line breaks of its own between values. */
 void ctl_show_json(struct buf *out, const struct ctl_note *n);
 

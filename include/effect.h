@@ -10,10 +10,11 @@
 #include "codec.h"
 
 struct core;
+struct host;
 struct session;
 
 enum effect_kind { EFFECT_ACK, EFFECT_REJECT, EFFECT_START, EFFECT_LINE, EFFECT_END, EFFECT_CLOSE_STDIN,
-	EFFECT_REPEAT };
+	EFFECT_REPEAT, EFFECT_RETIRE };
 
 struct effect {
 	enum effect_kind kind;
@@ -22,6 +23,7 @@ struct effect {
 	uint64_t tag;
 	size_t at, size;                /* LINE: in the texts */
 	int64_t term_at_us, kill_at_us; /* END */
+	struct host *host;              /* RETIRE */
 	int64_t event;                  /* REPEAT */
 	char caller_id[CALLER_ID_SIZE];
 };
@@ -40,6 +42,8 @@ void effect_line(struct session *s, const char *line, size_t size);
 void effect_end(struct session *s, int64_t term_at_us, int64_t kill_at_us);
 void effect_close_stdin(struct session *s);
 
+/* A reused process that has served enough. */
+void effect_retire(struct core *c, struct host *h);
 /* An answer once more. */
 void effect_repeat(struct core *c, const char *caller_id, int64_t event);
 

@@ -39,8 +39,11 @@ void outbox_free(struct outbox *ob);
 /* What an earlier life left. -1: the store cannot be read. */
 int outbox_load(struct outbox *ob) __attribute__((warn_unused_result));
 
-/* Who gets it; made where it is new. The pointer is good for this turn. */
+/* Who gets it; made where it is new. NULL: the store cannot be read. The pointer is good for this turn, and for
+ * as long as it is pinned: a live session pins its own. */
 struct addressee *outbox_addressee(struct outbox *ob, const char *caller_id);
+void addressee_pin(struct addressee *a);
+void addressee_unpin(struct addressee *a);
 int64_t addressee_key(const struct addressee *a);
 
 /* Stores a message in the turn's batch; it may go out after outbox_release. Fills in id and caller, and

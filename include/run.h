@@ -8,6 +8,7 @@
 #include "worker.h"
 
 struct core;
+struct host;
 struct session;
 
 extern const struct worker_ops run_ops;
@@ -30,8 +31,12 @@ void run_set_clocks(struct session *s);
 /* Stops or goes on reading the worker by what waits in the outbox. */
 void run_check_backlog(struct session *s);
 void run_check_all_backlogs(struct core *c);
+/* Nobody was listened to: silence until now does not count as idle. */
+void run_touch_all(struct core *c);
 /* Working directory of a closed session. */
 void run_clean_up(struct session *s);
+/* Serves nobody any more: its stdin ends, then the ladder. */
+void host_retire(struct host *h);
 /* Processes that serve nobody now: all at a stop or a reload. */
 void run_retire_idle(struct core *c);
 bool run_has_processes(const struct core *c);

@@ -44,6 +44,7 @@ struct session {
 	int64_t key;
 	char id[ID_SIZE];
 	char caller_id[CALLER_ID_SIZE];
+	struct addressee *to;           /* pinned */
 	char *capability, *capability_version;
 	enum sstate state;
 	int64_t state_version, sequence;
@@ -76,7 +77,7 @@ struct session {
 	struct timer deadline, idle;
 	int64_t active_us;              /* boot clock: the worker last said something */
 	int64_t waiting_bytes;          /* stored and not yet confirmed */
-	bool said_unroutable, stop_asked, start_due, stdout_closed;
+	bool said_unroutable, stop_asked, stdout_closed;
 	int exit_status;                /* a wait(2) status, -1: not yet */
 	int64_t bad_lines_since_us;     /* window of the rate limit ... */
 	unsigned bad_lines;             /* ... and what it holds */
@@ -95,10 +96,11 @@ struct session {
 /* ---- beginning ---- */
 
 /* Accepts a task: the session, PENDING, with task_accepted and session_created. */
-struct session *session_new(struct core *c, const struct command *cmd, const struct verdict *v);
-/* From a row of an earlier life. */
+struct session *session_new(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to);
+/* From a row of an earlier life. It can say nothing before it has an addressee. */
 struct session *session_load(struct core *c, const struct store_session *row);
 void session_free(struct session *s);
+void session_address(struct session *s, struct addressee *to);
 struct session *session_find(struct core *c, const char *id);
 struct session *session_find_key(struct core *c, int64_t key);
 
@@ -140,6 +142,6 @@ void sessions_save_dirty(struct core *c);       /* before the commit */
 void sessions_sweep(struct session *closed);    /* after it: frees a list of closed ones */
 /* The whole decided outcome as stored JSON, and back. */
 void session_save_outcome(struct session *s);
-void session_load_outcome(struct session *s);
+int session_load_outcome(struct session *s) __attribute__((warn_unused_result));       /* -1: unreadable */
 
 #endif

@@ -105,15 +105,14 @@ const char *store_error(const struct store *s);
 /* The event that answered this submit, 0 where it is undecided. */
 enum { STORE_UNSEEN = -1, STORE_UNREADABLE = -2 };
 int64_t store_find_answer(struct store *s, int64_t caller, const char *message_id);
-/* State of a session, by id; false where there is none. */
-bool store_find_session(struct store *s, const char *session_id, char state[16], char caller_id[129]);
-bool store_load_task(struct store *s, int64_t session, struct buf *out);
-bool store_load_outcome(struct store *s, int64_t session, struct buf *out);
+/* One row: 1 found, 0 there is none, -1 the store cannot be read. */
+int store_find_session(struct store *s, const char *session_id, char state[16]);
+int store_load_task(struct store *s, int64_t session, struct buf *out);
+int store_load_outcome(struct store *s, int64_t session, struct buf *out);
 /* Newest resumable one. */
-bool store_load_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE], struct buf *step_json,
+int store_load_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE], struct buf *step_json,
 	struct buf *state);
-/* 0 where there is none. */
-int64_t store_find_caller(struct store *s, const char *caller_id, int64_t *confirmed, int64_t *last_event);
+int store_find_caller(struct store *s, const char *caller_id, int64_t *key, int64_t *confirmed, int64_t *last_event);
 
 typedef void store_caller_fn(void *ctx, int64_t key, const char *caller_id, int64_t confirmed, int64_t last_event,
 	int64_t first_unroutable);

@@ -152,15 +152,15 @@ void core_fill_slots(struct core *c)
 	while ((s = slots_next(c)) != NULL) {
 		slots_take(c, s);
 		s->attempt++;
-		s->start_due = true;
 		session_run(s, s->is_fresh ? "approved" : "slot_free", "daemon");
+		run_set_clocks(s);
 		effect_start(s);
 	}
 }
 
 /* ---- the turn ---- */
 
-static void hold(struct core *c)
+void core_hold(struct core *c)
 {
 	int64_t now = clock_boot_us();
 
@@ -187,6 +187,7 @@ static void let_go(struct core *c)
 	c->is_held = false;
 	log_warn("the store takes again, going on: held_for=%llds", (long long)((clock_boot_us() - c->held_since_us) / SECOND));
 	workers_hold(c->workers, false);
+	run_touch_all(c);
 	core_say_status(c);
 	core_on_bus(c);         /* what came meanwhile */
 }
@@ -220,7 +221,7 @@ bool core_end_turn(struct core *c)
 		c->save_due = false;
 	}
 	if (store_run(c->store) < 0) {  /* nothing is true yet ... */
-		hold(c);                /* ... so nothing may be said; the batch is kept and tried again */
+		core_hold(c);           /* ... so nothing may be said; the batch is kept and tried again */
 		return false;
 	}
 	intake_end_turn(c);             /* the store knows this turn's submits now */
@@ -247,7 +248,7 @@ bool core_end_turn(struct core *c)
 static void try_again(struct core *c)
 {
 	if (store_run(c->store) < 0) {
-		hold(c);
+		core_hold(c);
 		return;
 	}
 	let_go(c);
@@ -326,7 +327,7 @@ void core_on_bus(struct core *c)
 		next = in->next;
 		if (!on_message(c, in)) {
 			c->deferred = in;
-			hold(c);
+			core_hold(c);
 			return;
 		}
 		bus_in_free(in);

@@ -64,7 +64,8 @@ static int send_abort(struct ctl_pump *p, const struct ctl_session *s, const cha
 		status = CTL_COMPLETED;
 		break;
 	case CTL_UNROUTABLE:
-		ctl_say("no callee named %s listens (queue hcp.cmd.%s does not exist); is hcpd running?", callee, callee);
+		ctl_say("no callee named %s listens (queue hcp.cmd.%s does not exist); is hcpd running?",
+			callee, callee);
 		status = CTL_NO_ANSWER;
 		break;
 	case CTL_REFUSED:
@@ -82,7 +83,8 @@ static int send_abort(struct ctl_pump *p, const struct ctl_session *s, const cha
 }
 
 /* An option wins; then the callee that the session was handed to; then the usual one. */
-static const char *pick_callee(const struct ctl_settings *s, const struct ctl_options *o, const struct ctl_session *session)
+static const char *pick_callee(const struct ctl_settings *s, const struct ctl_options *o,
+	const struct ctl_session *session)
 {
 	return o->callee ? s->callee : session->callee ? session->callee : s->callee;
 }
@@ -101,7 +103,8 @@ static int send_all(struct ctl_pump *p, const struct ctl_settings *s, const stru
 }
 
 /* All of them are found before the first is sent: a slip of the finger should not end half of them. */
-static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, char **words, size_t count, const char *reason)
+static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, char **words, size_t count,
+	const char *reason)
 {
 	struct ctl_session *sessions = xcalloc(count, sizeof *sessions);
 	struct ctl_pump *p = ctl_pump_new(s);
@@ -116,7 +119,8 @@ static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, 
 			status = ctl_cmd_missing(s, "callee");
 	}
 	if (status == CTL_COMPLETED)
-		status = ctl_pump_open(p, &e) < 0 ? ctl_cmd_unreachable(s, &e) : send_all(p, s, o, sessions, count, reason);
+		status = ctl_pump_open(p, &e) < 0 ? ctl_cmd_unreachable(s, &e) :
+			send_all(p, s, o, sessions, count, reason);
 	ctl_pump_end(p, false);
 	for (size_t i = 0; i < found; i++)
 		ctl_session_fini(&sessions[i]);
@@ -151,8 +155,9 @@ const struct ctl_command ctl_abort = {
 	.name = "abort",
 	.summary = "end sessions: SESSION... [--reason TEXT]",
 	.help = "usage: hcpctl abort [options] SESSION...\n\n"
-		"Asks the callee to end sessions. A session is named by its id, or by the beginning of the id where it was\n"
-		"submitted from here. Waits for the broker to have the request, not for the end: hcpctl watch shows that.\n\n"
+		"Asks the callee to end sessions. A session is named by its id, or by the beginning of the id where\n"
+		"it was submitted from here. Waits for the broker to have the request, not for the end: hcpctl watch\n"
+		"shows that.\n\n"
 		"  -r, --reason TEXT   why; kept with the session\n" CTL_GLOBAL_HELP
 		"\nExample:\n  hcpctl abort 5f0c --reason 'wrong input'\n",
 	.run = run,

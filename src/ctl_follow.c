@@ -56,7 +56,8 @@ void ctl_follow_show(struct ctl_follow *f, const struct ctl_note *n)
 	if (f->json)
 		ctl_show_json(&line, n);
 	else
-		ctl_show_line(&line, n, (struct ctl_look){ .colour = f->term.colour, .with_session = f->with_session });
+		ctl_show_line(&line, n,
+			(struct ctl_look){ .colour = f->term.colour, .with_session = f->with_session });
 	ctl_term_print(&f->term, line.data, line.size);
 	buf_fini(&line);
 }
@@ -102,8 +103,10 @@ static enum ctl_exit exit_of(const char *state)
 {
 	if (!state)
 		return CTL_ERROR;
-	return strcmp(state, "COMPLETED") == 0 ? CTL_COMPLETED : strcmp(state, "FAILED") == 0 ? CTL_FAILED :
-		strcmp(state, "ABORTED") == 0 ? CTL_ABORTED : strcmp(state, "REJECTED") == 0 ? CTL_REJECTED : CTL_ERROR;
+	return strcmp(state, "COMPLETED") == 0 ? CTL_COMPLETED :
+		strcmp(state, "FAILED") == 0 ? CTL_FAILED :
+		strcmp(state, "ABORTED") == 0 ? CTL_ABORTED :
+		strcmp(state, "REJECTED") == 0 ? CTL_REJECTED : CTL_ERROR;
 }
 
 static void forget_oldest(struct ctl_follow *f)

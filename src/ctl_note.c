@@ -39,7 +39,8 @@ struct ctl_note *ctl_note_read(char *body, size_t size)
 	char why[160];
 	json_t *json = jtext_depth(body, size) <= DEPTH_MAX ? jtext_parse(body, size, why, sizeof why) : NULL;
 
-	if (!json_is_object(json) || !ctl_note_text(json, "type") || !json_is_object(json_object_get(json, "payload"))) {
+	if (!json_is_object(json) || !ctl_note_text(json, "type") ||
+			!json_is_object(json_object_get(json, "payload"))) {
 		json_decref(json);
 		free(body);
 		return NULL;

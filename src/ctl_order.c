@@ -31,7 +31,8 @@ static void remember_id(struct ctl_order *o, const char *id)
 static struct ctl_note *find_held(const struct ctl_order *o, const struct ctl_note *n)
 {
 	for (struct ctl_note *h = o->held; h; h = h->next)
-		if (n->sequence ? h->sequence == n->sequence : !h->sequence && strcmp(h->message_id, n->message_id) == 0)
+		if (n->sequence ? h->sequence == n->sequence :
+				!h->sequence && strcmp(h->message_id, n->message_id) == 0)
 			return h;
 	return NULL;
 }

@@ -35,6 +35,7 @@ struct ctl_pump {
 	uint32_t life;
 	int64_t retry_at_us, backoff_us;
 	bool is_blocked;
+	bool said_refusal;              /* in this outage */
 	uint64_t published;             /* in this life: the tag of the last one */
 	bool under_way, returned;
 	uint64_t acks[2 * CTL_PREFETCH];
@@ -122,7 +123,8 @@ static int set_up(struct ctl_pump *p, struct link *l, struct link_error *e)
 {
 	const struct config_amqp *a = &p->settings->config->amqp;
 
-	if (link_declare_exchange(l, CTL_COMMANDS, "direct", e) < 0 || link_declare_exchange(l, CTL_EVENTS, "topic", e) < 0)
+	if (link_declare_exchange(l, CTL_COMMANDS, "direct", e) < 0 ||
+			link_declare_exchange(l, CTL_EVENTS, "topic", e) < 0)
 		return -1;
 	for (size_t i = 0; i < p->queue_count; i++)
 		if ((!is_repeated(p, i) && ctl_queue_declare(a, p->queues[i].name, CTL_EXPIRES_MS, e) < 0) ||
@@ -164,6 +166,7 @@ static void lose(struct ctl_pump *p, const char *why)
 	p->under_way = false;
 	p->ack_count = 0;               /* they come again, and are known */
 	p->backoff_us = SECOND;
+	p->said_refusal = false;
 	p->retry_at_us = clock_boot_us() + p->backoff_us;
 	ctl_say("broker gone (%s); trying until it is back", why);
 }
@@ -177,6 +180,9 @@ static bool reconnect(struct ctl_pump *p)
 		ctl_say("broker is back");
 		return true;
 	}
+	if (e.code && !p->said_refusal)         /* it is there, and does not want us: that will not pass by itself */
+		ctl_say("%s", e.text);
+	p->said_refusal |= e.code != 0;
 	p->backoff_us = p->backoff_us * 2 < BACKOFF_MAX_US ? p->backoff_us * 2 : BACKOFF_MAX_US;
 	/* A tenth of jitter, so that many of us do not come at the same moment. */
 	p->retry_at_us = clock_boot_us() + p->backoff_us + clock_wall_us() % (p->backoff_us / 10);

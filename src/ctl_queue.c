@@ -72,7 +72,8 @@ static amqp_socket_t *make_socket(amqp_connection_state_t conn, const struct con
 	return s;
 }
 
-static int open_channel(amqp_connection_state_t conn, const struct config_amqp *a, const char *name, struct link_error *e)
+static int open_channel(amqp_connection_state_t conn, const struct config_amqp *a, const char *name,
+	struct link_error *e)
 {
 	struct timeval timeout = { .tv_sec = TIMEOUT_S };
 	amqp_socket_t *s = make_socket(conn, a);
@@ -83,12 +84,14 @@ static int open_channel(amqp_connection_state_t conn, const struct config_amqp *
 		return fail(e, 0, "no TLS for queue", name, a->host, strlen(a->host));
 	status = amqp_socket_open_noblock(s, a->host, a->port, &timeout);
 	if (status != AMQP_STATUS_OK)
-		return fail(e, 0, "no connection for queue", name, amqp_error_string2(status), strlen(amqp_error_string2(status)));
+		return fail(e, 0, "no connection for queue", name, amqp_error_string2(status),
+			strlen(amqp_error_string2(status)));
 	amqp_set_handshake_timeout(conn, &timeout);
 	amqp_set_rpc_timeout(conn, &timeout);
 	r = a->sasl == SASL_EXTERNAL ?
 		amqp_login(conn, a->vhost, 1, FRAME_MAX, a->heartbeat_s, AMQP_SASL_METHOD_EXTERNAL, a->user) :
-		amqp_login(conn, a->vhost, 1, FRAME_MAX, a->heartbeat_s, AMQP_SASL_METHOD_PLAIN, a->user, a->password);
+		amqp_login(conn, a->vhost, 1, FRAME_MAX, a->heartbeat_s, AMQP_SASL_METHOD_PLAIN, a->user,
+			a->password);
 	if (check(e, r, "log-in for queue", name) < 0)
 		return -1;
 	amqp_channel_open(conn, CHANNEL);
@@ -97,7 +100,8 @@ static int open_channel(amqp_connection_state_t conn, const struct config_amqp *
 
 static int declare(amqp_connection_state_t conn, const char *name, int64_t expires_ms, struct link_error *e)
 {
-	amqp_table_entry_t args[2] = { { .key = amqp_cstring_bytes("x-expires") }, { .key = amqp_cstring_bytes("x-queue-type") } };
+	amqp_table_entry_t args[2] = { { .key = amqp_cstring_bytes("x-expires") },
+		{ .key = amqp_cstring_bytes("x-queue-type") } };
 	amqp_table_t table = { .num_entries = 2, .entries = args };
 
 	args[0].value.kind = AMQP_FIELD_KIND_I64;

@@ -30,7 +30,8 @@ static json_t *load(const char *dir, char *why)
 	} else if (got > 0) {
 		root = json_loadb(text.data ? text.data : "", text.size, 0, &e);
 		if (!json_is_object(root)) {
-			snprintf(why, CTL_WHY_SIZE, "%.300s/%s is damaged (line %d); move it away, its tokens are lost", dir,
+			snprintf(why, CTL_WHY_SIZE,
+				"%.300s/%s is damaged (line %d); move it away, its tokens are lost", dir,
 				CTL_SESSIONS_FILE, root ? 1 : e.line);
 			json_decref(root);
 			root = NULL;

@@ -19,7 +19,8 @@
 #define FILE_MAX (1 << 20)
 
 /* Those of [amqp] in hcpd.ini that make sense for a caller; they mean the same here. */
-static const char *const amqp_keys[] = { "url", "password_file", "sasl", "ca_file", "cert_file", "key_file", "verify" };
+static const char *const amqp_keys[] = { "url", "password_file", "sasl", "ca_file", "cert_file", "key_file",
+	"verify" };
 #define AMQP_KEYS (sizeof amqp_keys / sizeof *amqp_keys)
 
 struct loading {
@@ -103,9 +104,11 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 		config_complain(&l->reader, line, "%s", value);
 	} else if (strcmp(section, "hcpctl") != 0) {
 		if (!key)
-			config_complain(&l->reader, line, "there is no section [%s]; [hcpctl] is the only one", section);
+			config_complain(&l->reader, line, "there is no section [%s]; [hcpctl] is the only one",
+				section);
 		else if (*section == '\0')
-			config_complain(&l->reader, line, "%s stands before the first section; put [hcpctl] above it", key);
+			config_complain(&l->reader, line,
+				"%s stands before the first section; put [hcpctl] above it", key);
 	} else if (key && strcmp(key, "caller") == 0) {
 		free(l->s->caller);
 		l->s->caller = words_unquote(value);
@@ -184,10 +187,12 @@ static void check_names(struct loading *l)
 	const struct ctl_settings *s = l->s;
 
 	if (s->caller && !codec_is_caller_id(s->caller, strlen(s->caller)))
-		config_complain(&l->reader, l->caller_line, "%s%scaller %s does not do; write 1 to 128 letters, digits, -, _ and :",
+		config_complain(&l->reader, l->caller_line,
+			"%s%scaller %s does not do; write 1 to 128 letters, digits, -, _ and :",
 			l->caller_source ? l->caller_source : "", l->caller_source ? ": " : "", s->caller);
 	if (s->callee && !config_is_name(s->callee, "-_"))
-		config_complain(&l->reader, l->callee_line, "%s%scallee %s does not do; write 1 to 128 letters, digits, - and _",
+		config_complain(&l->reader, l->callee_line,
+			"%s%scallee %s does not do; write 1 to 128 letters, digits, - and _",
 			l->callee_source ? l->callee_source : "", l->callee_source ? ": " : "", s->callee);
 }
 

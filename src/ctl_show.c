@@ -69,9 +69,10 @@ static const char *state_colour(const char *label)
 	static const struct {
 		const char *label, *code;
 	} colours[] = {
-		{ "COMPLETED", "\033[32m" }, { "RUNNING", "\033[36m" }, { "PAUSED", "\033[33m" }, { "ABORTING", "\033[33m" },
-		{ "ABORTED", "\033[33m" }, { "FAILED", "\033[31m" }, { "REJECTED", "\033[31m" }, { "error", "\033[31m" },
-		{ "warn", "\033[33m" }, { "warning", "\033[33m" }, { "result", "\033[32m" },
+		{ "COMPLETED", "\033[32m" }, { "RUNNING", "\033[36m" }, { "PAUSED", "\033[33m" },
+		{ "ABORTING", "\033[33m" }, { "ABORTED", "\033[33m" }, { "FAILED", "\033[31m" },
+		{ "REJECTED", "\033[31m" }, { "error", "\033[31m" }, { "warn", "\033[33m" },
+		{ "warning", "\033[33m" }, { "result", "\033[32m" },
 	};
 
 	for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
@@ -260,7 +261,7 @@ void ctl_show_pretty(struct buf *out, const char *text, size_t size)
 
 	jtext_add_minified(&flat, text, size);
 	for (size_t i = 0; i < flat.size; i++) {
-		char c = flat.data[i];
+		char c = flat.data[i], next = i + 1 < flat.size ? flat.data[i + 1] : '\0';
 
 		if (c == '"') {         /* a string as a whole: what is inside it means nothing here */
 			size_t start = i++;
@@ -269,7 +270,7 @@ void ctl_show_pretty(struct buf *out, const char *text, size_t size)
 				i += flat.data[i] == '\\' ? 2 : 1;
 			i = i < flat.size ? i : flat.size - 1;
 			buf_add(&spread, flat.data + start, i + 1 - start);
-		} else if ((c == '{' || c == '[') && i + 1 < flat.size && flat.data[i + 1] == (c == '{' ? '}' : ']')) {
+		} else if ((c == '{' && next == '}') || (c == '[' && next == ']')) {
 			buf_add(&spread, flat.data + i++, 2);
 		} else if (c == '{' || c == '[') {
 			buf_add(&spread, &c, 1);
@@ -346,7 +347,8 @@ static size_t cut_to_columns(const char *text, size_t size, int columns)
 	return used;
 }
 
-void ctl_show_bar(struct buf *out, const char *stage, double percent, const char *message, long elapsed_s, int columns)
+void ctl_show_bar(struct buf *out, const char *stage, double percent, const char *message, long elapsed_s,
+	int columns)
 {
 	struct buf line = { 0 };
 	int cells = columns / 4 < 10 ? 10 : columns / 4 > 40 ? 40 : columns / 4;

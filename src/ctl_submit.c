@@ -103,7 +103,8 @@ static int take_early(struct submit *s, struct ctl_note *n)
 {
 	if (is_answer(s, n))
 		return take_answer(s, n);
-	if (strcmp(n->type, "task_accepted") == 0 || strcmp(n->type, "task_rejected") == 0 || s->early_count == EARLY_MAX) {
+	if (strcmp(n->type, "task_accepted") == 0 || strcmp(n->type, "task_rejected") == 0 ||
+			s->early_count == EARLY_MAX) {
 		ctl_pump_ack(s->pump, n);
 		ctl_note_free(n);
 		return -1;
@@ -157,8 +158,8 @@ static int detach(struct submit *s, int status)
 		return (int)s->view->exit;
 	s->follow.term.is_live = false;
 	fflush(stdout);
-	ctl_say("session %s goes on; see it: hcpctl watch %.8s   end it: hcpctl abort %.8s", s->session.id, s->session.id,
-		s->session.id);
+	ctl_say("session %s goes on; see it: hcpctl watch %.8s   end it: hcpctl abort %.8s", s->session.id,
+		s->session.id, s->session.id);
 	return status;
 }
 
@@ -166,7 +167,8 @@ static void send_abort(struct submit *s)
 {
 	buf_clear(&s->abort_body);
 	ctl_task_compose_abort(&s->abort_body, s->session.id, s->session.token, "interrupted by the user");
-	if (ctl_pump_publish(s->pump, s->settings->callee, "abort", s->session.id, s->abort_body.data, s->abort_body.size))
+	if (ctl_pump_publish(s->pump, s->settings->callee, "abort", s->session.id, s->abort_body.data,
+			s->abort_body.size))
 		ctl_say("asked %s to abort; waiting for its end", s->settings->callee);
 	else
 		ctl_say("there is no connection just now; try again when the broker is back");
@@ -180,14 +182,15 @@ static int take_signal(struct submit *s)
 
 	if (!s->view) {
 		ctl_term_clear(&s->follow.term);
-		ctl_say("no answer yet: the task (message_id %s) may still be taken up; hcpctl watch would show it", s->message_id);
+		ctl_say("no answer yet: the task (message_id %s) may still be taken up; hcpctl watch would show it",
+			s->message_id);
 		return 128 + number;
 	}
 	if (number == SIGINT && !s->words->json && ctl_term_may_ask()) {
 		ctl_term_clear(&s->follow.term);
 		fputs("\n", stderr);
-		ctl_say("session %s goes on unless it is aborted; later: hcpctl abort %.8s, hcpctl watch %.8s", s->session.id,
-			s->session.id, s->session.id);
+		ctl_say("session %s goes on unless it is aborted; later: hcpctl abort %.8s, hcpctl watch %.8s",
+			s->session.id, s->session.id, s->session.id);
 		answer = ctl_term_ask(&s->follow.term, "abort (a), detach (d), go on (Enter)? ");
 	}
 	if (answer == 'a') {
@@ -227,8 +230,8 @@ static int look_at_clock(struct submit *s)
 	if (s->view)
 		return s->view->is_done ? (int)s->view->exit : -1;
 	if (now_us >= s->give_up_us) {
-		ctl_say("no answer from %s; the task (message_id %s) waits in its queue and runs when %s comes back", s->settings->callee,
-			s->message_id, s->settings->callee);
+		ctl_say("no answer from %s; the task (message_id %s) waits in its queue and runs when %s comes back",
+			s->settings->callee, s->message_id, s->settings->callee);
 		return CTL_NO_ANSWER;
 	}
 	if (now_us >= s->repeat_at_us)
@@ -288,8 +291,8 @@ static int submit_and_follow(struct submit *s)
 
 int ctl_submit_run(const struct ctl_settings *settings, const struct ctl_submit_words *w)
 {
-	struct submit s = { .settings = settings, .words = w, .pump = ctl_pump_new(settings), .repeat_us = w->retry_us,
-		.give_up_us = clock_boot_us() + w->timeout_us };
+	struct submit s = { .settings = settings, .words = w, .pump = ctl_pump_new(settings),
+		.repeat_us = w->retry_us, .give_up_us = clock_boot_us() + w->timeout_us };
 	char instance[ID_SIZE], key[CTL_NAME_SIZE];
 	struct codec_head head;
 	struct link_error e;

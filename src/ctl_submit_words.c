@@ -29,13 +29,20 @@ enum { OPT_INPUTS = 256, OPT_VERSION, OPT_DURATION, OPT_PRIORITY, OPT_CLASS, OPT
 	OPT_TIMEOUT, OPT_RETRY, OPT_JSON };
 
 static const struct option options[] = {
-	{ "intent", required_argument, NULL, 'm' }, { "input", required_argument, NULL, 'i' },
-	{ "inputs", required_argument, NULL, OPT_INPUTS }, { "capability-version", required_argument, NULL, OPT_VERSION },
-	{ "max-duration", required_argument, NULL, OPT_DURATION }, { "priority", required_argument, NULL, OPT_PRIORITY },
-	{ "data-class", required_argument, NULL, OPT_CLASS }, { "context", required_argument, NULL, OPT_CONTEXT },
-	{ "wait", no_argument, NULL, OPT_WAIT }, { "detach", no_argument, NULL, OPT_DETACH },
-	{ "timeout", required_argument, NULL, OPT_TIMEOUT }, { "retry", required_argument, NULL, OPT_RETRY },
-	{ "json", no_argument, NULL, OPT_JSON }, CTL_GLOBAL_OPTIONS
+	{ "intent", required_argument, NULL, 'm' },
+	{ "input", required_argument, NULL, 'i' },
+	{ "inputs", required_argument, NULL, OPT_INPUTS },
+	{ "capability-version", required_argument, NULL, OPT_VERSION },
+	{ "max-duration", required_argument, NULL, OPT_DURATION },
+	{ "priority", required_argument, NULL, OPT_PRIORITY },
+	{ "data-class", required_argument, NULL, OPT_CLASS },
+	{ "context", required_argument, NULL, OPT_CONTEXT },
+	{ "wait", no_argument, NULL, OPT_WAIT },
+	{ "detach", no_argument, NULL, OPT_DETACH },
+	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "retry", required_argument, NULL, OPT_RETRY },
+	{ "json", no_argument, NULL, OPT_JSON },
+	CTL_GLOBAL_OPTIONS
 };
 
 #define usage(...) ctl_cmd_usage("submit ", __VA_ARGS__)
@@ -231,11 +238,13 @@ const struct ctl_command ctl_submit = {
 	.name = "submit",
 	.summary = "hand over a task and show what becomes of it: CAPABILITY [--input k=v ...]",
 	.help = "usage: hcpctl submit [options] CAPABILITY\n\n"
-		"Hands a task to the callee, shows its events as they come and its result at the end. The exit status tells\n"
-		"how it ended: 0 completed, 2 failed, 3 rejected, 4 aborted, 5 no answer.\n\n"
+		"Hands a task to the callee, shows its events as they come and its result at the end. The exit\n"
+		"status tells how it ended: 0 completed, 2 failed, 3 rejected, 4 aborted, 5 no answer.\n\n"
 		"  -m, --intent TEXT          what it is for, in words\n"
-		"  -i, --input NAME=VALUE     an input; VALUE is JSON where it is valid JSON, else text; a.b=1 goes inside a\n"
-		"      --inputs FILE          all inputs as one JSON object; - is standard input; --input goes on top\n"
+		"  -i, --input NAME=VALUE     an input; VALUE is JSON where it is valid JSON, else text;\n"
+		"                             a.b=1 goes inside a\n"
+		"      --inputs FILE          all inputs as one JSON object; - is standard input; --input\n"
+		"                             goes on top\n"
 		"      --capability-version R a range of versions, as 1.x or >=2.0.0\n"
 		"      --max-duration D       30s, 10m, 2h or PT1H30M\n"
 		"      --priority P           low, normal, high or urgent\n"
@@ -246,6 +255,7 @@ const struct ctl_command ctl_submit = {
 		"      --timeout D            how long to wait for an answer (60s)\n"
 		"      --retry D              ask again after so long, then twice as long each time (5s)\n"
 		"      --json                 each message as one line of JSON, as it was received\n" CTL_GLOBAL_HELP
-		"\nExample:\n  hcpctl submit summarize --intent 'for the weekly' --input url=https://example.org/ --input words=200\n",
+		"\nExample:\n"
+		"  hcpctl submit summarize -m 'for the weekly' --input url=https://example.org/ --input words=200\n",
 	.run = run,
 };

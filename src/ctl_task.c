@@ -52,7 +52,8 @@ bool ctl_task_set(json_t *object, const char *assignment, char *why)
 		}
 		inner = json_object_get(object, name);
 		if (inner && !json_is_object(inner)) {
-			snprintf(why, CTL_TASK_WHY_SIZE, "%.100s: %.60s is no object already, so nothing goes inside it",
+			snprintf(why, CTL_TASK_WHY_SIZE,
+				"%.100s: %.60s is no object already, so nothing goes inside it",
 				assignment, name);
 			return false;
 		}

@@ -43,7 +43,8 @@ static int add_session(struct watch *w, const char *word)
 	if (!w->settings.caller && s->caller)
 		w->settings.caller = xstrdup(s->caller);
 	if (s->caller && strcmp(s->caller, w->settings.caller) != 0) {
-		ctl_say("session %s is caller %s's, and we are %s; use --caller %s", s->id, s->caller, w->settings.caller, s->caller);
+		ctl_say("session %s is caller %s's, and we are %s; use --caller %s", s->id, s->caller,
+			w->settings.caller, s->caller);
 		return CTL_ERROR;
 	}
 	return 0;
@@ -96,7 +97,8 @@ static struct ctl_pump *open_pump(struct watch *w, bool *is_temporary, int *stat
 
 	*is_temporary = false;
 	if (w->count == 0 && (!w->settings.home || ctl_home_instance(w->settings.home, instance, why) < 0)) {
-		ctl_say("%s; what comes after this watch is not kept for the next", w->settings.home ? why : "there is no home directory");
+		ctl_say("%s; what comes after this watch is not kept for the next",
+			w->settings.home ? why : "there is no home directory");
 		id_make(instance);
 		*is_temporary = true;
 	}
@@ -160,8 +162,11 @@ static int watch(struct watch *w)
 	ctl_follow_init(&f, &w->settings, p, w->json);
 	f.all = w->count == 0;
 	f.with_session = w->count != 1;
-	for (size_t i = 0; i < w->count; i++)
-		ctl_follow_add(&f, w->sessions[i].id, is_temporary || !w->sessions[i].sequence ? 0 : w->sessions[i].sequence + 1);
+	for (size_t i = 0; i < w->count; i++) {
+		bool goes_on = !is_temporary && w->sessions[i].sequence > 0;
+
+		ctl_follow_add(&f, w->sessions[i].id, goes_on ? w->sessions[i].sequence + 1 : 0);
+	}
 	status = follow(&f, p);
 	keep_sequences(w, &f);
 	/* Queues of sessions that have all closed have served; others keep what comes for the next watch. */
@@ -173,8 +178,8 @@ static int watch(struct watch *w)
 static int run(int argc, char **argv, struct ctl_options *o)
 {
 	enum { OPT_ALL = 256, OPT_JSON };
-	static const struct option options[] = { { "all", no_argument, NULL, OPT_ALL }, { "json", no_argument, NULL, OPT_JSON },
-		CTL_GLOBAL_OPTIONS };
+	static const struct option options[] = { { "all", no_argument, NULL, OPT_ALL },
+		{ "json", no_argument, NULL, OPT_JSON }, CTL_GLOBAL_OPTIONS };
 	struct watch w = { .options = o };
 	bool all = false;
 	int c, status = 0;
@@ -211,8 +216,9 @@ const struct ctl_command ctl_watch = {
 	.name = "watch",
 	.summary = "follow sessions: [SESSION...] [--all] [--json]",
 	.help = "usage: hcpctl watch [options] [SESSION...]\n\n"
-		"Shows events as they come: of the sessions named, until all of them have closed; without names of every session\n"
-		"of this caller, until Ctrl-C. What comes while nobody watches is kept for a day and shown first.\n\n"
+		"Shows events as they come: of the sessions named, until all of them have closed; without names of\n"
+		"every session of this caller, until Ctrl-C. What comes while nobody watches is kept for a day and\n"
+		"shown first.\n\n"
 		"      --all           every session; the default where none is named\n"
 		"      --json          each message as one line of JSON, as it was received\n" CTL_GLOBAL_HELP
 		"\nExample:\n  hcpctl watch 5f0c\n",

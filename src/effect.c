@@ -73,6 +73,19 @@ void effect_repeat(struct core *c, const char *caller_id, int64_t event)
 	snprintf(e->caller_id, sizeof e->caller_id, "%s", caller_id);
 }
 
+void effect_retire(struct core *c, struct host *h)
+{
+	add(c, EFFECT_RETIRE, NULL)->host = h;
+}
+
+static void repeat(struct core *c, const struct effect *e)
+{
+	struct addressee *to = outbox_addressee(c->outbox, e->caller_id);
+
+	if (to != NULL)
+		outbox_repeat(c->outbox, to, e->event);
+}
+
 static void release(struct core *c, const struct effect *e)
 {
 	struct worker *w = e->session != NULL ? run_worker(e->session) : NULL;
@@ -100,7 +113,10 @@ static void release(struct core *c, const struct effect *e)
 			worker_close_stdin(w);
 		break;
 	case EFFECT_REPEAT:
-		outbox_repeat(c->outbox, outbox_addressee(c->outbox, e->caller_id), e->event);
+		repeat(c, e);
+		break;
+	case EFFECT_RETIRE:
+		host_retire(e->host);
 		break;
 	}
 }

@@ -14,7 +14,8 @@ static const struct ctl_command *const commands[] = { &ctl_submit, &ctl_watch, &
 
 static int show_help(void)
 {
-	printf("usage: hcpctl [options] command ...\n\nHands tasks to an HCP callee over RabbitMQ and shows what becomes of them.\n\n");
+	printf("usage: hcpctl [options] command ...\n\n"
+		"Hands tasks to an HCP callee over RabbitMQ and shows what becomes of them.\n\n");
 	for (size_t i = 0; i < COMMANDS; i++)
 		printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
 	printf("\n" CTL_GLOBAL_HELP

@@ -31,7 +31,7 @@ static void note_submit(struct core *c, const struct command *cmd, int64_t answe
 	HASH_ADD(hh, c->turn_submits, key, sizeof n->key, n);
 }
 
-static int64_t find_answer(struct core *c, const struct command *cmd)
+static int64_t find_answer(struct core *c, const struct command *cmd, const struct addressee *to)
 {
 	char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE];
 	struct submit_seen *n;
@@ -40,7 +40,7 @@ static int64_t find_answer(struct core *c, const struct command *cmd)
 	HASH_FIND(hh, c->turn_submits, key, sizeof key, n);
 	if (n != NULL)
 		return n->answer;
-	return store_find_answer(c->store, addressee_key(outbox_addressee(c->outbox, cmd->caller_id)), cmd->message_id);
+	return store_find_answer(c->store, addressee_key(to), cmd->message_id);
 }
 
 void intake_end_turn(struct core *c)
@@ -55,10 +55,9 @@ void intake_end_turn(struct core *c)
 
 /* ---- answers ---- */
 
-static void reject(struct core *c, const struct command *cmd, const char *code, const char *message,
-	const char *suggestion, enum risk risk, bool remember)
+static void reject(struct core *c, const struct command *cmd, struct addressee *to, const char *code,
+	const char *message, const char *suggestion, enum risk risk, bool remember)
 {
-	struct addressee *to = outbox_addressee(c->outbox, cmd->caller_id);
 	struct buf *b = &c->scratch;
 	struct store_event e = {.type = TYPE_REJECTED};
 	char at[CLOCK_TEXT_SIZE];
@@ -102,7 +101,7 @@ static void answer_again(struct core *c, const struct command *cmd, int64_t answ
 		effect_repeat(c, cmd->caller_id, answer);
 }
 
-static void submit(struct core *c, const struct command *cmd, const struct config_caller *caller)
+static void submit(struct core *c, const struct command *cmd, const struct config_caller *caller, struct addressee *to)
 {
 	const struct config *config = c->policy->config;
 	struct gate_context context = {.may_wait = c->slots.waiting < (unsigned)config->max_pending};
@@ -113,10 +112,10 @@ static void submit(struct core *c, const struct command *cmd, const struct confi
 		&& slots_has_room(c, cmd->task.capability);
 	gate_decide(c->policy, caller, &cmd->task, &context, &v);
 	if (!v.approved) {
-		reject(c, cmd, v.code, v.message, v.suggestion, v.risk, true);
+		reject(c, cmd, to, v.code, v.message, v.suggestion, v.risk, true);
 		return;
 	}
-	s = session_new(c, cmd, &v);
+	s = session_new(c, cmd, &v, to);
 	note_submit(c, cmd, s->answer);
 	slots_wait(c, s);
 	core_fill_slots(c);
@@ -128,25 +127,28 @@ static bool take_submit(struct core *c, const struct command *cmd, const char *u
 {
 	struct verdict v;
 	const struct config_caller *caller = gate_identify(c->policy, cmd->caller_id, user, &v);
+	struct addressee *to = outbox_addressee(c->outbox, cmd->caller_id);
 	bool has_id = cmd->message_id[0] != '\0';
 	int64_t answer = STORE_UNSEEN;
 
+	if (to == NULL)
+		return false;
 	c->stats.submits++;
 	if (caller == NULL) {
 		/* Not remembered: a stranger must not use up another's message_id. */
-		reject(c, cmd, v.code, v.message, "", R_NONE, false);
+		reject(c, cmd, to, v.code, v.message, "", R_NONE, false);
 		return true;
 	}
 	if (has_id)
-		answer = find_answer(c, cmd);
+		answer = find_answer(c, cmd, to);
 	if (answer == STORE_UNREADABLE)
 		return false;
 	if (answer != STORE_UNSEEN)
 		answer_again(c, cmd, answer);
 	else if (verdict == CODEC_REJECT)
-		reject(c, cmd, cmd->code, cmd->message, "", R_NONE, has_id);
+		reject(c, cmd, to, cmd->code, cmd->message, "", R_NONE, has_id);
 	else
-		submit(c, cmd, caller);
+		submit(c, cmd, caller, to);
 	return true;
 }
 
@@ -167,11 +169,11 @@ static bool may_abort(struct core *c, const struct session *s, const struct comm
 static void take_abort(struct core *c, const struct command *cmd, const char *user)
 {
 	struct session *s = session_find(c, cmd->session_id);
-	char state[16], caller_id[CALLER_ID_SIZE];
+	char state[16];
 
 	c->stats.aborts++;
 	if (s == NULL || s->is_closed) {
-		bool ended = s != NULL || store_find_session(c->store, cmd->session_id, state, caller_id);
+		bool ended = s != NULL || store_find_session(c->store, cmd->session_id, state) > 0;
 
 		log_info("abort of a session that %s, nothing to do: session=%.8s", ended ? "has ended" : "is not known",
 			cmd->session_id);

@@ -42,7 +42,7 @@ static void ring_remove(struct addressee *a)
 
 static bool is_idle(const struct addressee *a)
 {
-	return a->line == NULL && a->second == NULL && a->loaded == a->last && !a->unsaved
+	return a->pins == 0 && a->line == NULL && a->second == NULL && a->loaded == a->last && !a->unsaved
 		&& a->confirmed == a->last && !a->unroutable && !timer_is_set(&a->retry);
 }
 
@@ -83,19 +83,31 @@ static struct addressee *addressee_new(struct outbox *ob, const char *caller_id,
 struct addressee *outbox_addressee(struct outbox *ob, const char *caller_id)
 {
 	struct addressee *a;
-	int64_t key, confirmed = 0, last = 0;
+	int64_t key = 0, confirmed = 0, last = 0;
+	int found;
 
 	HASH_FIND_STR(ob->all, caller_id, a);
 	if (a != NULL)
 		return a;
-	key = store_find_caller(ob->store, caller_id, &confirmed, &last);
-	if (key == 0) {
+	if ((found = store_find_caller(ob->store, caller_id, &key, &confirmed, &last)) < 0)
+		return NULL;
+	if (found == 0) {
 		key = ++ob->last_caller;
 		store_put_caller(ob->store, key, caller_id);
 	}
 	a = addressee_new(ob, caller_id, key);
 	a->confirmed = a->loaded = a->last = last > confirmed ? last : confirmed;   /* it was idle when forgotten */
 	return a;
+}
+
+void addressee_pin(struct addressee *a)
+{
+	a->pins++;
+}
+
+void addressee_unpin(struct addressee *a)
+{
+	a->pins--;
 }
 
 int64_t addressee_key(const struct addressee *a)

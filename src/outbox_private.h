@@ -34,6 +34,7 @@ struct addressee {
 	UT_hash_handle hh;
 	int64_t key;
 	struct outbox *ob;
+	unsigned pins;
 	struct entry *line, *second;    /* lists; the head's prev is the tail */
 	struct entry *cursor;           /* nothing before it waits; NULL: nothing in the line waits */
 	size_t line_count, second_count;

@@ -19,66 +19,75 @@ static void finish_as(struct session *s, const char *reason, const char *code, c
 	session_finish(s);
 }
 
-static bool has_checkpoint(struct session *s)
+static int find_checkpoint(struct session *s)
 {
 	struct buf step = {0}, state = {0};
-	bool found = store_load_checkpoint(s->core->store, s->key, s->last_checkpoint, &step, &state);
+	int found = store_load_checkpoint(s->core->store, s->key, s->last_checkpoint, &step, &state);
 
 	buf_fini(&step);
 	buf_fini(&state);
 	return found;
 }
 
-/* PAUSED by a crash, a stop or its worker: on it goes, one way or another. */
-static void go_on(struct session *s)
+/* PAUSED by a crash, a stop or its worker: on it goes, one way or another. -1: the store cannot be read. */
+static int go_on(struct session *s)
 {
 	struct core *c = s->core;
 	const struct capability *cap = policy_find(c->policy, s->capability);
-	bool found = has_checkpoint(s), resumes;
+	int found = find_checkpoint(s);
+	bool resumes;
 
+	if (found < 0)
+		return -1;
 	if (s->deadline_us != 0 && s->deadline_us <= clock_wall_us()) {
 		finish_as(s, "timeout", "timeout", "max_duration was over while the callee was down");
-		return;
+		return 0;
 	}
 	if (cap == NULL) {
 		finish_as(s, "worker_failed", "internal_error", "its capability is no longer in the configuration");
-		return;
+		return 0;
 	}
 	if (cap->config->recovery == RECOVERY_FAIL) {
 		finish_as(s, "no_checkpoint", "internal_error", "the callee was restarted, and this capability does not recover");
-		return;
+		return 0;
 	}
-	resumes = found && cap->config->recovery == RECOVERY_RESUME && cap->config->protocol == PROTOCOL_HCP;
+	resumes = found > 0 && cap->config->recovery == RECOVERY_RESUME && cap->config->protocol == PROTOCOL_HCP;
 	s->attempt++;
 	session_run(s, resumes ? "recovered_from_checkpoint" : "restarted", "daemon");
 	slots_take(c, s);
 	run_set_clocks(s);
-	s->start_due = true;
 	effect_start(s);
+	return 0;
 }
 
-static void recover(struct session *s)
+static int recover(struct session *s)
 {
-	session_load_outcome(s);
+	struct addressee *to = outbox_addressee(s->core->outbox, s->caller_id);
+
+	if (to == NULL)
+		return -1;
+	session_address(s, to);
+	if (session_load_outcome(s) < 0)
+		return -1;
 	if (s->state == S_PENDING && !session_has_outcome(s)) {
 		slots_wait(s->core, s);
-		return;
+		return 0;
 	}
 	if (s->state == S_ABORTING && !session_has_outcome(s))
 		session_decide(s, S_ABORTED, "aborted_by_caller", "daemon", NULL, 0);
 	if (session_has_outcome(s)) {
 		session_finish(s);      /* its processes were ended before */
-		return;
+		return 0;
 	}
 	if (s->state == S_PAUSED && s->paused_by == PAUSED_BY_OPERATOR) {
 		run_set_clocks(s);
-		return;
+		return 0;
 	}
 	if (s->state == S_RUNNING) {
 		session_go(s, S_PAUSED, "callee_restarted", "daemon");
 		s->paused_by = PAUSED_BY_CRASH;
 	}
-	go_on(s);
+	return go_on(s);
 }
 
 int core_recover(struct core *c)
@@ -89,14 +98,16 @@ int core_recover(struct core *c)
 
 	if (killed > 0)
 		log_warn("ended processes of an earlier life: count=%d", killed);
-	if (store_load_live(c->store, on_row, c) < 0 || outbox_load(c->outbox) < 0) {
-		log_error("the store cannot be read: error=%s", store_error(c->store));
-		return EX_IOERR;
-	}
+	if (store_load_live(c->store, on_row, c) < 0 || outbox_load(c->outbox) < 0)
+		goto unreadable;
 	count = HASH_CNT(by_key, c->by_key);
 	HASH_ITER (by_key, c->by_key, s, tmp)
-		recover(s);
+		if (recover(s) < 0)
+			goto unreadable;
 	if (count > 0)
 		log_info("sessions of an earlier life were brought back: count=%u", count);
 	return EX_OK;
+unreadable:
+	log_error("the store cannot be read: error=%s", store_error(c->store));
+	return EX_IOERR;
 }

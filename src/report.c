@@ -177,7 +177,7 @@ static void check_confidence(struct session *s, const json_t *outputs)
 	json_t *root;
 	char why[256];
 
-	if (!json_is_number(confidence) || !store_load_task(s->core->store, s->key, &task))
+	if (!json_is_number(confidence) || store_load_task(s->core->store, s->key, &task) <= 0)
 		return;
 	if ((root = jtext_parse(task.data, task.size, why, sizeof why)) != NULL) {
 		const json_t *wanted = json_object_get(json_object_get(root, "constraints"), "confidence_threshold");

@@ -53,8 +53,7 @@ static void host_set_idle(struct host *h, bool idle)
 		DL_DELETE2(h->core->idle_hosts, h, idle_prev, idle_next);
 }
 
-/* Serves nobody any more: its stdin ends, then the ladder. */
-static void host_retire(struct host *h)
+void host_retire(struct host *h)
 {
 	const struct config *config = h->policy->config;
 	int64_t now = clock_boot_us();
@@ -172,16 +171,19 @@ static char *intent_of(const struct buf *task)
 
 /* ---- the start ---- */
 
-static void add_checkpoint(struct session *s, struct buf *b)
+static int add_checkpoint(struct session *s, struct buf *b)
 {
 	char id[ID_SIZE];
 	struct buf step = {0}, state = {0};
+	int found;
 
 	if (s->attempt < 2 || s->cap->config->recovery != RECOVERY_RESUME
-		|| !store_load_checkpoint(s->core->store, s->key, id, &step, &state)) {
+		|| (found = store_load_checkpoint(s->core->store, s->key, id, &step, &state)) == 0) {
 		buf_add_text(b, "null");
-		return;
+		return 0;
 	}
+	if (found < 0)
+		return -1;
 	buf_addf(b, "{\"checkpoint_id\":\"%s\",\"step\":", id);
 	buf_add(b, step.data, step.size);
 	buf_add_text(b, ",\"state\":");
@@ -189,9 +191,10 @@ static void add_checkpoint(struct session *s, struct buf *b)
 	buf_add_text(b, "}");
 	buf_fini(&step);
 	buf_fini(&state);
+	return 0;
 }
 
-static void write_start_line(struct session *s, const struct buf *task, const char *workdir, struct buf *b)
+static int write_start_line(struct session *s, const struct buf *task, const char *workdir, struct buf *b)
 {
 	char deadline[CLOCK_TEXT_SIZE];
 
@@ -201,12 +204,14 @@ static void write_start_line(struct session *s, const struct buf *task, const ch
 	buf_add(b, task->data, task->size);
 	buf_addf(b, ",\"risk_level\":\"%s\",\"safety_envelope\":{},\"deadline\":\"%s\",\"checkpoint\":", risk_names[s->risk],
 		deadline);
-	add_checkpoint(s, b);
+	if (add_checkpoint(s, b) < 0)
+		return -1;
 	if (is_reused(s->cap)) {
 		buf_add_text(b, ",\"workdir\":");
 		buf_add_json(b, workdir, strlen(workdir));
 	}
 	buf_add_text(b, "}\n");
+	return 0;
 }
 
 /* A reused process has a working directory that is no session's. */
@@ -299,15 +304,39 @@ static bool has_to_start(struct session *s)
 	return true;
 }
 
+/* What it needs from the store and the disk. 0: it was not to be had, and what follows is decided. */
+static bool prepare(struct session *s, struct buf *task, struct buf *line, char *workdir, size_t workdir_size)
+{
+	struct core *c = s->core;
+	char why[512];
+	int found = store_load_task(c->store, s->key, task);
+
+	if (found == 0) {
+		session_fail(s, "worker_failed", "internal_error", "daemon", NULL, "the task is not in the store");
+		run_conclude(s);
+		return false;
+	}
+	if (workdir_make(c->state_dir, s->id, is_reused(s->cap) ? NULL : task->data, task->size, workdir, workdir_size) < 0) {
+		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(errno));
+		errno = ENOMEM;
+		start_failed(s, why);
+		return false;
+	}
+	if (found < 0 || write_start_line(s, task, workdir, line) < 0) {
+		effect_start(s);        /* once the store can be read again */
+		core_hold(c);
+		return false;
+	}
+	return true;
+}
+
 void run_start(struct session *s)
 {
 	struct core *c = s->core;
 	char why[512], workdir[4096];
 	struct buf task = {0}, line = {0};
 	struct host *h;
-	int rc;
 
-	s->start_due = false;
 	if (!has_to_start(s))
 		return;
 	if (s->policy == NULL)
@@ -318,19 +347,8 @@ void run_start(struct session *s)
 		run_conclude(s);
 		return;
 	}
-	if (!store_load_task(c->store, s->key, &task)) {
-		session_fail(s, "worker_failed", "internal_error", "daemon", NULL, "the task is not in the store");
-		run_conclude(s);
-		return;
-	}
-	rc = workdir_make(c->state_dir, s->id, is_reused(s->cap) ? NULL : task.data, task.size, workdir,
-		sizeof workdir);
-	if (rc < 0) {
-		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(errno));
-		errno = ENOMEM;
-		start_failed(s, why);
+	if (!prepare(s, &task, &line, workdir, sizeof workdir))
 		goto out;
-	}
 	h = is_reused(s->cap) ? find_idle(c, s->cap) : NULL;
 	if (h == NULL && (h = host_new(s, &task, workdir, why, sizeof why)) == NULL) {
 		start_failed(s, why);
@@ -342,11 +360,9 @@ void run_start(struct session *s)
 	s->exit_status = -1;
 	s->stdout_closed = false;
 	run_set_clocks(s);
-	if (s->cap->config->protocol == PROTOCOL_HCP) {
-		write_start_line(s, &task, workdir, &line);
+	if (s->cap->config->protocol == PROTOCOL_HCP)
 		worker_write(h->worker, line.data, line.size);
-	}
-	log_debug("worker started: session=%.8s pid=%d attempt=%lld", s->id, worker_pid(h->worker), (long long)s->attempt);
+	log_debug("worker started: session=%.8s pid=%d attempt=%lld", s->id, h->pid, (long long)s->attempt);
 out:
 	buf_fini(&task);
 	buf_fini(&line);
@@ -457,7 +473,7 @@ static void part(struct session *s)
 	h->served++;
 	s->host = NULL;
 	if (h->served >= h->cap->config->reuse || h->policy != h->core->policy || h->core->is_stopping)
-		host_retire(h);
+		effect_retire(h->core, h);
 	else
 		host_set_idle(h, true);
 	if (s->is_unread)
@@ -630,6 +646,14 @@ void run_check_backlog(struct session *s)
 	s->is_unread = unread;
 	s->active_us = clock_boot_us();
 	worker_pause_reading(s->host->worker, unread);
+}
+
+void run_touch_all(struct core *c)
+{
+	struct session *s, *tmp;
+
+	HASH_ITER (by_key, c->by_key, s, tmp)
+		s->active_us = clock_boot_us();
 }
 
 void run_check_all_backlogs(struct core *c)

@@ -132,7 +132,7 @@ static int64_t put_message(struct session *s, const char *type, const char *even
 		.session = s->key, .session_id = s->id, .type = type, .sequence = sequence, .event_type = event_type,
 		.body = blob_new(c->scratch.data, c->scratch.size),
 	};
-	int64_t id = outbox_put(c->outbox, outbox_addressee(c->outbox, s->caller_id), &e);
+	int64_t id = outbox_put(c->outbox, s->to, &e);
 
 	s->waiting_bytes += e.body->size;
 	blob_unref(e.body);
@@ -292,8 +292,7 @@ static void put_accepted(struct session *s, const struct command *cmd)
 	codec_end(b);
 	s->answer = put_message(s, TYPE_ACCEPTED, NULL, 0);
 	clock_format(s->created_us, at);
-	store_put_submit(s->core->store, addressee_key(outbox_addressee(s->core->outbox, s->caller_id)), cmd->message_id,
-		at, s->key, s->answer);
+	store_put_submit(s->core->store, addressee_key(s->to), cmd->message_id, at, s->key, s->answer);
 }
 
 static void put_created(struct session *s)
@@ -306,7 +305,13 @@ static void put_created(struct session *s)
 	buf_fini(&b);
 }
 
-struct session *session_new(struct core *c, const struct command *cmd, const struct verdict *v)
+void session_address(struct session *s, struct addressee *to)
+{
+	s->to = to;
+	addressee_pin(to);
+}
+
+struct session *session_new(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to)
 {
 	struct session *s = session_alloc(c);
 	struct store_session row;
@@ -316,6 +321,7 @@ struct session *session_new(struct core *c, const struct command *cmd, const str
 	s->key = ++c->last_session;
 	id_make(s->id);
 	snprintf(s->caller_id, sizeof s->caller_id, "%s", cmd->caller_id);
+	session_address(s, to);
 	s->capability = xstrdup(v->capability->name);
 	s->capability_version = xstrdup(v->capability->version);
 	s->risk = v->risk;
@@ -406,6 +412,8 @@ void session_free(struct session *s)
 	struct core *c = s->core;
 
 	run_fini(s);
+	if (s->to != NULL)
+		addressee_unpin(s->to);
 	HASH_DELETE(by_id, c->by_id, s);
 	HASH_DELETE(by_key, c->by_key, s);
 	free(s->capability);
@@ -596,7 +604,7 @@ void session_save_outcome(struct session *s)
 	buf_fini(&b);
 }
 
-void session_load_outcome(struct session *s)
+int session_load_outcome(struct session *s)
 {
 	struct buf b = {0};
 	struct jslice payload;
@@ -604,9 +612,11 @@ void session_load_outcome(struct session *s)
 	char why[256];
 	int state = -1;
 
-	if (!store_load_outcome(s->core->store, s->key, &b)) {
+	int found = store_load_outcome(s->core->store, s->key, &b);
+
+	if (found <= 0) {
 		buf_fini(&b);
-		return;
+		return found;
 	}
 	if ((root = jtext_parse(b.data, b.size, why, sizeof why)) != NULL) {
 		const char *name = json_string_value(json_object_get(root, "state"));
@@ -623,4 +633,5 @@ void session_load_outcome(struct session *s)
 		session_fail(s, "worker_failed", "internal_error", "daemon", NULL, "the stored outcome cannot be read");
 	s->outcome.stored = true;
 	buf_fini(&b);
+	return 1;
 }

@@ -77,7 +77,7 @@ static const char *const sql[ST_COUNT] = {
 	[ST_COMMIT] = "COMMIT",
 	[ST_ROLLBACK] = "ROLLBACK",
 	[ST_FIND_ANSWER] = "SELECT answer FROM submits WHERE caller = ? AND message_id = ?",
-	[ST_FIND_SESSION] = "SELECT state, caller_id FROM sessions WHERE session_id = ?",
+	[ST_FIND_SESSION] = "SELECT state FROM sessions WHERE session_id = ?",
 	[ST_LOAD_TASK] = "SELECT task FROM tasks WHERE session = ?",
 	[ST_LOAD_OUTCOME] = "SELECT outcome FROM outcomes WHERE session = ?",
 	[ST_LOAD_CHECKPOINT] =
@@ -396,79 +396,76 @@ int64_t store_find_answer(struct store *s, int64_t caller, const char *message_i
 	return finish(s, st, rc) < 0 ? STORE_UNREADABLE : answer;
 }
 
-int64_t store_find_caller(struct store *s, const char *caller_id, int64_t *confirmed, int64_t *last_event)
+/* The answer of a query for one row, whose columns were taken already where it is SQLITE_ROW. */
+static int one_row(struct store *s, sqlite3_stmt *st, int rc)
+{
+	return finish(s, st, rc) < 0 ? -1 : rc == SQLITE_ROW;
+}
+
+int store_find_caller(struct store *s, const char *caller_id, int64_t *key, int64_t *confirmed, int64_t *last_event)
 {
 	sqlite3_stmt *st = s->st[ST_FIND_CALLER];
-	int64_t key = 0;
+	int rc;
 
 	sqlite3_bind_text(st, 1, caller_id, -1, SQLITE_STATIC);
-	if (sqlite3_step(st) == SQLITE_ROW) {
-		key = sqlite3_column_int64(st, 0);
+	if ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		*key = sqlite3_column_int64(st, 0);
 		*confirmed = sqlite3_column_int64(st, 1);
 		*last_event = sqlite3_column_int64(st, 2);
 	}
-	sqlite3_reset(st);
-	return key;
+	return one_row(s, st, rc);
 }
 
-bool store_find_session(struct store *s, const char *session_id, char state[16], char caller_id[129])
+int store_find_session(struct store *s, const char *session_id, char state[16])
 {
 	sqlite3_stmt *st = s->st[ST_FIND_SESSION];
-	bool found;
+	int rc;
 
 	sqlite3_bind_text(st, 1, session_id, -1, SQLITE_STATIC);
-	found = sqlite3_step(st) == SQLITE_ROW;
-	if (found) {
+	if ((rc = sqlite3_step(st)) == SQLITE_ROW)
 		snprintf(state, 16, "%s", text(st, 0));
-		snprintf(caller_id, 129, "%s", text(st, 1));
-	}
-	sqlite3_reset(st);
-	return found;
+	return one_row(s, st, rc);
 }
 
-static bool load_text(struct store *s, enum statement which, int64_t key, struct buf *out)
+static int load_text(struct store *s, enum statement which, int64_t key, struct buf *out)
 {
 	sqlite3_stmt *st = s->st[which];
-	bool found;
+	int rc;
 
 	sqlite3_bind_int64(st, 1, key);
-	found = sqlite3_step(st) == SQLITE_ROW;
-	if (found) {
+	if ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		const char *t = text(st, 0);
 
 		buf_add(out, t, (size_t)sqlite3_column_bytes(st, 0));
 	}
-	sqlite3_reset(st);
-	return found;
+	return one_row(s, st, rc);
 }
 
-bool store_load_task(struct store *s, int64_t session, struct buf *out)
+int store_load_task(struct store *s, int64_t session, struct buf *out)
 {
 	return load_text(s, ST_LOAD_TASK, session, out);
 }
 
-bool store_load_outcome(struct store *s, int64_t session, struct buf *out)
+int store_load_outcome(struct store *s, int64_t session, struct buf *out)
 {
 	return load_text(s, ST_LOAD_OUTCOME, session, out);
 }
 
-bool store_load_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE], struct buf *step_json,
+int store_load_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE], struct buf *step_json,
 	struct buf *state)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_CHECKPOINT];
-	bool found;
+	int rc;
 
 	sqlite3_bind_int64(st, 1, session);
-	found = sqlite3_step(st) == SQLITE_ROW;
-	if (found) {
+	if ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		const char *bytes = text(st, 2);
 
 		snprintf(checkpoint_id, ID_SIZE, "%s", text(st, 0));
 		buf_add_text(step_json, sqlite3_column_type(st, 1) != SQLITE_NULL ? text(st, 1) : "null");
 		buf_add(state, bytes, (size_t)sqlite3_column_bytes(st, 2));
 	}
-	sqlite3_reset(st);
-	return found;
+	return one_row(s, st, rc);
 }
 
 int store_load_callers(struct store *s, store_caller_fn *fn, void *ctx)

@@ -170,18 +170,24 @@ static struct run start_on_terminal(const struct key *keys, const char *first, .
 	return run;
 }
 
-/* The text of a file so far; leaks, as everything of a test that ends soon. */
+/* The text of a file so far; the last few live at the same time. */
 static const char *text_of(const char *path)
 {
-	char *text = file_read(path, NULL);
+	static char *texts[16];
+	static int turn;
+	char **at = &texts[turn++ % 16];
 
-	return text ? text : "";
+	free(*at);
+	*at = file_read(path, NULL);
+	return *at ? *at : "";
 }
 
 static void finish(struct run *run, int status)
 {
-	wait_until(file_exists(run->rc), WAIT_S, "hcpctl's end; it said: %s %s", text_of(run->out), text_of(run->err));
-	must(atoi(text_of(run->rc)) == status, "status %s, not %d: %s %s", text_of(run->rc), status, text_of(run->out),
+	wait_until(file_exists(run->rc), WAIT_S, "hcpctl's end; it said: %s %s", text_of(run->out),
+		text_of(run->err));
+	must(atoi(text_of(run->rc)) == status, "status %s, not %d: %s %s", text_of(run->rc), status,
+		text_of(run->out),
 		text_of(run->err));
 }
 
@@ -232,7 +238,8 @@ static const char *ask_broker(const char *expression)
 	char command[2048];
 	FILE *f;
 
-	snprintf(command, sizeof command, "%s eval %s '%s'", source_path("scripts/broker"), r->broker->dir, expression);
+	snprintf(command, sizeof command, "%s eval %s '%s'", source_path("scripts/broker"), r->broker->dir,
+		expression);
 	f = popen(command, "r");
 	must(f && fgets(answer, sizeof answer, f), "no answer to %s", command);
 	pclose(f);
@@ -244,7 +251,8 @@ static int count_queues(void)
 	char expression[600];
 	const char *answer, *at;
 
-	snprintf(expression, sizeof expression, "length([Q || Q <- rabbit_amqqueue:list(), string:prefix(element(4, amqqueue:get_name(Q)), "
+	snprintf(expression, sizeof expression,
+		"length([Q || Q <- rabbit_amqqueue:list(), string:prefix(element(4, amqqueue:get_name(Q)), "
 		"<<\"hcp.evt.%s.\">>) =/= nomatch]).", caller);
 	answer = ask_broker(expression);
 	at = strstr(answer, "ok, ");
@@ -302,10 +310,12 @@ START_TEST(a_submit_shows_the_events_and_the_result_and_ends_with_the_state)
 	must_have(good.out, " progress   100% work: event 2\n");
 	must_have(good.out, " checkpoint a checkpoint (");
 	must_have(good.out, " COMPLETED  session closed: completed\n{\n  \"answer\": 42\n}\n");
-	must(!strchr(text_of(good.out), '\033') && !strchr(text_of(good.out), '\r'), "no terminal, so no colour and no bar");
+	must(!strchr(text_of(good.out), '\033') && !strchr(text_of(good.out), '\r'),
+		"no terminal, so no colour and no bar");
 	must_str(text_of(good.err), "");
 
-	struct run bad = start("submit", "agent", "--input", "do=[[\"failing\",{\"error_code\":\"input_error\",\"error_message\":\"no salt\"}]]", NULL);
+	struct run bad = start("submit", "agent", "--input",
+		"do=[[\"failing\",{\"error_code\":\"input_error\",\"error_message\":\"no salt\"}]]", NULL);
 	finish(&bad, 2);
 	must_have(bad.out, " FAILED     input_error: no salt\n");
 
@@ -322,7 +332,8 @@ START_TEST(what_is_on_the_command_line_reaches_the_worker)
 {
 	begin();
 	file_write(rig_path(r, "inputs.json"), "{ \"do\": [[\"dump\"]], \"n\": 1.10, \"o\": {\"a\": 1} }");
-	struct run run = start("submit", "agent", "--json", "--intent", "why \"not\"", "--inputs", rig_path(r, "inputs.json"), "--input", "o.b=x",
+	struct run run = start("submit", "agent", "--json", "--intent", "why \"not\"", "--inputs", rig_path(r,
+		"inputs.json"), "--input", "o.b=x",
 		"--max-duration", "90s", "--priority", "high", "--data-class", "T2", "--context", "purpose=test", "--capability-version",
 		"^1.0", NULL);
 	finish(&run, 0);
@@ -330,15 +341,19 @@ START_TEST(what_is_on_the_command_line_reaches_the_worker)
 	must(line, "%s", text_of(run.out));
 	while (line[-1] != '\n')
 		line--;
-	json_t *root = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL), *task = json_at(root, "payload.outputs.start.task");
+	json_t *root = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL), *task = json_at(root,
+		"payload.outputs.start.task");
 	must_str(json_text_at(task, "intent"), "why \"not\"");
-	must(json_equal(json_at(task, "inputs"), J("{'do':[['dump']],'n':1.10,'o':{'a':1,'b':'x'}}")), "%s", line);
+	json_t *inputs = J("{'do':[['dump']],'n':1.10,'o':{'a':1,'b':'x'}}");
+	must(json_equal(json_at(task, "inputs"), inputs), "%s", line);
+	json_decref(inputs);
 	must_str(json_text_at(task, "constraints.max_duration"), "PT1M30S");
 	must_str(json_text_at(task, "constraints.priority"), "high");
 	must_str(json_text_at(task, "constraints.data_classification"), "T2");
 	must_str(json_text_at(task, "context.purpose"), "test");
 	must_str(json_text_at(task, "capability_version"), "^1.0");
 	must_str(json_text_at(task, "caller_id"), caller);
+	json_decref(root);
 	end();
 }
 END_TEST
@@ -347,7 +362,8 @@ START_TEST(json_is_what_was_received_and_an_application_gets_it_too)
 {
 	begin();
 	struct peer *p = peer_named(r, caller); /* on hcp.evt.{caller}, as an application would be */
-	struct run run = start("submit", "agent", "--json", "--input", "do=[[\"progress\",20],[\"complete\",{\"n\":1}]]", NULL);
+	struct run run = start("submit", "agent", "--json", "--input",
+		"do=[[\"progress\",20],[\"complete\",{\"n\":1}]]", NULL);
 	finish(&run, 0);
 	const char *s = session_of(run.out);
 	peer_completed(p, s);
@@ -367,7 +383,8 @@ END_TEST
 START_TEST(nothing_that_a_worker_says_reaches_the_terminal_as_a_command)
 {
 	begin();
-	struct run run = start("submit", "agent", "--input", "do=[[\"emit\",{\"type\":\"log\",\"level\":\"info\",\"message\":\"a\\u001b[2Jb\\nc\"}],"
+	struct run run = start("submit", "agent", "--input",
+		"do=[[\"emit\",{\"type\":\"log\",\"level\":\"info\",\"message\":\"a\\u001b[2Jb\\nc\"}],"
 		"[\"stderr\",\"d\\u0007e\"],[\"complete\",{\"x\":\"\\u001b[0m\"}]]", NULL);
 	finish(&run, 0);
 	must(!strpbrk(text_of(run.out), "\033\007"), "%s", text_of(run.out));
@@ -393,7 +410,8 @@ START_TEST(the_log_ins_user_name_goes_with_every_command)
 	struct run aborted = start("abort", s, NULL);
 	finish(&aborted, 0);
 	must_have(aborted.out, "no token is known here");
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'ABORTED'", s) == 1, WAIT_S, "the abort");
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'ABORTED'",
+		s) == 1, WAIT_S, "the abort");
 	end();
 }
 END_TEST
@@ -405,7 +423,8 @@ START_TEST(a_callee_that_is_nowhere_is_told_at_once)
 	begin();
 	struct run run = start("submit", "agent", "--callee", "nobody-at-all", NULL);
 	finish(&run, 5);
-	must_str(text_of(run.err), "hcpctl: no callee named nobody-at-all listens (queue hcp.cmd.nobody-at-all does not exist); is hcpd running?\n");
+	must_str(text_of(run.err),
+		"hcpctl: no callee named nobody-at-all listens (queue hcp.cmd.nobody-at-all does not exist); is hcpd running?\n");
 	must_str(text_of(run.out), "");
 	end();
 }
@@ -426,6 +445,8 @@ START_TEST(an_unanswered_submit_is_sent_again_and_given_up_in_time)
 	must(!wire_get(r->broker, r->queue, &sizes[0]), "sent too often");
 	must_str(bodies[1], bodies[0]);
 	must_str(bodies[2], bodies[0]);
+	for (int i = 0; i < 3; i++)
+		free(bodies[i]);
 	wire_delete_queue(r->broker, r->queue);
 	must(count_queues() == 0, "a queue is left");
 	end();
@@ -442,7 +463,8 @@ START_TEST(a_daemon_that_comes_late_runs_the_task_once)
 	wait_until(queue_look(r->broker, r->queue, &messages, &consumers) && messages >= 3, WAIT_S, "repeats");
 	rig_start(r);
 	finish(&run, 0);
-	must(strstr(strstr(text_of(run.out), " accepted ") + 1, " accepted ") == NULL, "shown twice: %s", text_of(run.out));
+	must(strstr(strstr(text_of(run.out), " accepted ") + 1, " accepted ") == NULL, "shown twice: %s",
+		text_of(run.out));
 	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "more than one session");
 	end();
 }
@@ -461,7 +483,8 @@ START_TEST(a_detached_session_is_watched_later_without_a_gap)
 {
 	begin();
 	char input[400];
-	snprintf(input, sizeof input, "do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]", rig_path(r, "go"));
+	snprintf(input, sizeof input,
+		"do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]", rig_path(r, "go"));
 	struct run first = start("submit", "agent", "--json", "--detach", "--input", input, NULL);
 	finish(&first, 0);
 	must_have(first.err, " goes on; see it: hcpctl watch ");
@@ -521,7 +544,8 @@ START_TEST(ctrl_c_on_a_terminal_asks)
 		{ "go on (Enter)? ", "a\n" }, { NULL, NULL } };
 
 	begin();
-	struct run run = start_on_terminal(keys, "submit", "agent", "--input", "do=[[\"progress\",1],[\"forever\"]]", NULL);
+	struct run run = start_on_terminal(keys, "submit", "agent", "--input",
+		"do=[[\"progress\",1],[\"forever\"]]", NULL);
 	finish(&run, 4);
 	must_have(run.out, "] 100% 00:0");
 	must_have(run.out, "later: hcpctl abort ");
@@ -536,7 +560,8 @@ START_TEST(no_color_is_honoured_on_a_terminal)
 
 	begin();
 	setenv("NO_COLOR", "1", 1);
-	struct run run = start_on_terminal(keys, "submit", "agent", "--input", "do=[[\"progress\",3],[\"complete\",{}]]", NULL);
+	struct run run = start_on_terminal(keys, "submit", "agent", "--input",
+		"do=[[\"progress\",3],[\"complete\",{}]]", NULL);
 	finish(&run, 0);
 	unsetenv("NO_COLOR");
 	must(!strstr(text_of(run.out), "\033[3"), "%s", text_of(run.out));
@@ -594,7 +619,8 @@ static void say_event(struct peer *p, const char *session, int sequence, const c
 	char key[300], body[1000];
 
 	snprintf(key, sizeof key, "%s.%s.event", caller, session);
-	snprintf(body, sizeof body, "{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\",\"session_id\":\"%s\","
+	snprintf(body, sizeof body,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\",\"session_id\":\"%s\","
 		"\"type\":\"event\",\"payload\":{\"event_type\":\"%s\",\"sequence\":%d,\"data\":%s}}", uuid_text(p), session, event, sequence, data);
 	peer_publish_to(p, "hcp.events", key, body, strlen(body));
 }
@@ -618,7 +644,8 @@ START_TEST(events_are_put_in_order_shown_once_and_gaps_are_told)
 	say_event(p, s, 7, "session_closed", "{\"final_state\":\"ABORTED\",\"reason\":\"x\"}");
 	finish(&run, 4);
 	must(harness_now() - from > 4, "it did not wait for what was missing");
-	must_str(text_of(run.out), "12:00:00 info       m1\n12:00:00 info       m2\n12:00:00 info       m3\n12:00:00 info       m6\n"
+	must_str(text_of(run.out),
+		"12:00:00 info       m1\n12:00:00 info       m2\n12:00:00 info       m3\n12:00:00 info       m6\n"
 		"12:00:00 ABORTED    session closed: x\n");
 	must_have(run.err, "events 4 to 5 are missing");
 	p->unjudged = true;
@@ -635,7 +662,8 @@ START_TEST(a_broker_that_restarts_interrupts_nothing)
 	snprintf(dir, sizeof dir, "%sown-broker-%d", harness_tmp(), getpid());
 	broker_start(&b, dir);
 	begin_on(&b, true);
-	snprintf(input, sizeof input, "do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]", rig_path(r, "go"));
+	snprintf(input, sizeof input,
+		"do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]", rig_path(r, "go"));
 	struct run run = start("submit", "agent", "--input", input, NULL);
 	wait_for(run.out, " progress ");
 	kill(b.pid, SIGKILL);

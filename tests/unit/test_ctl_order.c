@@ -43,7 +43,8 @@ static struct ctl_note *plain(const char *type, int number)
 	struct buf b = { 0 };
 	struct ctl_note *n;
 
-	buf_addf(&b, "{\"message_id\":\"%08d-0000-4000-8000-000000000000\",\"type\":\"%s\",\"payload\":{}}", number, type);
+	buf_addf(&b, "{\"message_id\":\"%08d-0000-4000-8000-000000000000\",\"type\":\"%s\",\"payload\":{}}",
+		number, type);
 	buf_text(&b);
 	n = ctl_note_read(b.data, b.size);
 	ck_assert_ptr_nonnull(n);
@@ -186,7 +187,8 @@ END_TEST
 
 START_TEST(what_is_no_message_is_not_read)
 {
-	static const char *const bad[] = { "", "{", "[]", "7", "{}", "{\"type\":1,\"payload\":{}}", "{\"type\":\"event\"}",
+	static const char *const bad[] = { "", "{", "[]", "7", "{}", "{\"type\":1,\"payload\":{}}",
+		"{\"type\":\"event\"}",
 		"{\"type\":\"event\",\"payload\":[]}" };
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -254,7 +254,8 @@ START_TEST(the_instance_is_made_once_and_made_anew_where_it_is_no_good)
 	ck_assert_int_eq(ctl_home_instance(dir, second, why), 0);
 	ck_assert_str_eq(first, second);
 	ck_assert_int_eq(mode_of("instance"), 0600);
-	ck_assert_int_eq(ctl_home_write(dir, "instance", "rubbish that is longer than any UUID would be", 40, why), 0);
+	ck_assert_int_eq(ctl_home_write(dir, "instance", "rubbish that is longer than any UUID would be", 40,
+		why), 0);
 	ck_assert_int_eq(ctl_home_instance(dir, second, why), 0);
 	ck_assert(id_is_uuid4(second));
 }

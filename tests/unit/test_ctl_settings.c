@@ -112,7 +112,8 @@ START_TEST(the_environment_wins_over_the_file_and_options_over_both)
 	ck_assert_str_eq(s.callee, "d2");
 	ctl_settings_fini(&s);
 
-	ck_assert_int_eq(load(&s, (struct ctl_options){ .url = "amqp://127.0.0.3", .caller = "c3", .callee = "d3" }), 0);
+	ck_assert_int_eq(load(&s, (struct ctl_options){ .url = "amqp://127.0.0.3", .caller = "c3",
+		.callee = "d3" }), 0);
 	ck_assert_str_eq(s.config->amqp.host, "127.0.0.3");
 	ck_assert_str_eq(s.caller, "c3");
 	ck_assert_str_eq(s.callee, "d3");
@@ -185,7 +186,8 @@ START_TEST(a_certificates_user_is_the_brokers_to_say)
 	struct ctl_settings s;
 	char text[1200];
 
-	snprintf(text, sizeof text, "[hcpctl]\nurl = amqps://127.0.0.1\nsasl = external\ncert_file = %s\nkey_file = hcpctl.ini\n", file);
+	snprintf(text, sizeof text,
+		"[hcpctl]\nurl = amqps://127.0.0.1\nsasl = external\ncert_file = %s\nkey_file = hcpctl.ini\n", file);
 	write_ini(text);
 	ck_assert_int_eq(load(&s, (struct ctl_options){ 0 }), 0);
 	ck_assert(s.config->amqp.verify);

@@ -70,15 +70,21 @@ START_TEST(each_event_is_one_line)
 		"12:34:56 RUNNING    was PENDING: slot_free\n");
 	ck_assert_str_eq(event("progress", "{'stage':'mixing','percent':42.4,'message':'half way'}"),
 		"12:34:56 progress    42% mixing: half way\n");
-	ck_assert_str_eq(event("progress", "{'message':'no more is known'}"), "12:34:56 progress   no more is known\n");
-	ck_assert_str_eq(event("intermediate_result", "{'result_type':'draft','data':{'n':[1,2.5]},'is_partial':true}"),
+	ck_assert_str_eq(event("progress", "{'message':'no more is known'}"),
+		"12:34:56 progress   no more is known\n");
+	ck_assert_str_eq(event("intermediate_result",
+		"{'result_type':'draft','data':{'n':[1,2.5]},'is_partial':true}"),
 		"12:34:56 partial    draft: {\"n\":[1,2.5]}\n");
-	ck_assert_str_eq(event("log", "{'level':'info','message':'said','details':{'a':1}}"), "12:34:56 info       said {\"a\":1}\n");
-	ck_assert_str_eq(event("log", "{'level':'warn','message':'said','details':{'stream':'stderr'}}"), "12:34:56 warn       said\n");
-	ck_assert_str_eq(event("warning", "{'code':'odd','message':'look','details':null}"), "12:34:56 warning    odd: look\n");
+	ck_assert_str_eq(event("log", "{'level':'info','message':'said','details':{'a':1}}"),
+		"12:34:56 info       said {\"a\":1}\n");
+	ck_assert_str_eq(event("log", "{'level':'warn','message':'said','details':{'stream':'stderr'}}"),
+		"12:34:56 warn       said\n");
+	ck_assert_str_eq(event("warning", "{'code':'odd','message':'look','details':null}"),
+		"12:34:56 warning    odd: look\n");
 	ck_assert_str_eq(event("error", "{'code':'bad','message':'it broke','recoverable':true}"),
 		"12:34:56 error      bad: it broke (recoverable)\n");
-	ck_assert_str_eq(event("checkpoint_created", "{'checkpoint_id':'c-1','description':'step 3','resumable':true}"),
+	ck_assert_str_eq(event("checkpoint_created",
+		"{'checkpoint_id':'c-1','description':'step 3','resumable':true}"),
 		"12:34:56 checkpoint step 3 (c-1)\n");
 	ck_assert_str_eq(event("session_closed", "{'final_state':'COMPLETED','reason':'completed'}"),
 		"12:34:56 COMPLETED  session closed: completed\n");
@@ -87,11 +93,14 @@ END_TEST
 
 START_TEST(each_answer_and_result_is_one_line)
 {
-	ck_assert_str_eq(line("task_accepted", "{'session_token':'secret','risk_level':'R2','data_classification':'T1',"
+	ck_assert_str_eq(line("task_accepted",
+		"{'session_token':'secret','risk_level':'R2','data_classification':'T1',"
 		"'constraints':{'max_duration':'PT1H'}}"), "12:34:56 accepted   session " SID ", risk R2, data T1, at most PT1H\n");
-	ck_assert_str_eq(line("task_rejected", "{'reason_code':'forbidden','reason_message':'not yours','suggestion':'ask'}"),
+	ck_assert_str_eq(line("task_rejected",
+		"{'reason_code':'forbidden','reason_message':'not yours','suggestion':'ask'}"),
 		"12:34:56 REJECTED   forbidden: not yours; ask\n");
-	ck_assert_str_eq(line("task_completed", "{'outputs':{},'execution_summary':{'duration':'PT2S','steps_executed':3,"
+	ck_assert_str_eq(line("task_completed",
+		"{'outputs':{},'execution_summary':{'duration':'PT2S','steps_executed':3,"
 		"'checkpoints_created':1}}"), "12:34:56 result     after PT2S, steps 3, checkpoints 1\n");
 	ck_assert_str_eq(line("task_failed", "{'error_code':'timeout','error_message':'too long','error_details':"
 		"{'step':'mixing','last_checkpoint':null}}"), "12:34:56 FAILED     timeout: too long; step mixing\n");
@@ -117,15 +126,18 @@ START_TEST(colours_are_there_only_when_asked_for)
 {
 	ck_assert_ptr_null(strchr(event("session_closed", "{'final_state':'FAILED'}"), '\033'));
 	look.colour = true;
-	ck_assert_str_eq(event("session_closed", "{'final_state':'FAILED'}"), "12:34:56 \033[31mFAILED    \033[0m session closed\n");
+	ck_assert_str_eq(event("session_closed", "{'final_state':'FAILED'}"),
+		"12:34:56 \033[31mFAILED    \033[0m session closed\n");
 }
 END_TEST
 
 START_TEST(nothing_in_an_event_reaches_the_terminal_as_a_command)
 {
-	static const char *const bad[] = { "\\u001b[2J", "\\u0007", "\\n12:00:00 COMPLETED", "\\r", "\\u009b31m", "\\u007f",
+	static const char *const bad[] = { "\\u001b[2J", "\\u0007", "\\n12:00:00 COMPLETED", "\\r",
+		"\\u009b31m", "\\u007f",
 		"\\u202e", "\\u0000", "\\t" };
-	static const char *const names[] = { "session_created", "state_changed", "progress", "intermediate_result", "log", "warning",
+	static const char *const names[] = { "session_created", "state_changed", "progress",
+		"intermediate_result", "log", "warning",
 		"error", "checkpoint_created", "session_closed", "unheard_of" };
 	char data[900];
 
@@ -133,7 +145,8 @@ START_TEST(nothing_in_an_event_reaches_the_terminal_as_a_command)
 		for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
 			const char *t = bad[i], *shown;
 
-			snprintf(data, sizeof data, "{'state':'%s','to_state':'%s','from_state':'%s','reason':'%s','stage':'%s',"
+			snprintf(data, sizeof data,
+				"{'state':'%s','to_state':'%s','from_state':'%s','reason':'%s','stage':'%s',"
 				"'message':'%s','result_type':'%s','data':'%s','level':'%s','code':'%s','description':'%s',"
 				"'checkpoint_id':'%s','final_state':'%s','risk_level':'%s','details':{'%s':'%s'}}", t, t, t, t, t, t, t, t,
 				t, t, t, t, t, t, strcmp(t, "\\u0000") == 0 ? "k" : t, t);
@@ -189,7 +202,8 @@ START_TEST(outputs_are_printed_as_they_came_with_room_to_read)
 	ck_assert_str_eq(result("task_failed", "{'partial_outputs':{'h':1}}"), "{\n  \"h\": 1\n}\n");
 	ck_assert_str_eq(result("task_failed", "{'partial_outputs':{}}"), "");
 	ck_assert_str_eq(result("task_completed", "{'outputs':{'x':'\xc2\x9b'}}"), "{\n  \"x\": \"\\u009b\"\n}\n");
-	ck_assert_str_eq(result("task_failed", "{'artifacts':[{'name':'r','uri':'hcp://s/artifacts/r','type':'text/plain','size_bytes':19}]}"),
+	ck_assert_str_eq(result("task_failed",
+		"{'artifacts':[{'name':'r','uri':'hcp://s/artifacts/r','type':'text/plain','size_bytes':19}]}"),
 		"artifact hcp://s/artifacts/r  text/plain  19 bytes\n");
 }
 END_TEST
@@ -212,7 +226,8 @@ END_TEST
 
 START_TEST(json_is_the_body_itself_on_one_line)
 {
-	const char *text = "{ \"type\":\"x\",\"payload\":{\"n\":1.10} }", *spread = "{\"type\":\"x\",\n \"payload\":{\"s\":\"a b\"}}";
+	const char *text = "{ \"type\":\"x\",\"payload\":{\"n\":1.10} }",
+		*spread = "{\"type\":\"x\",\n \"payload\":{\"s\":\"a b\"}}";
 	struct ctl_note *n = ctl_note_read(xstrdup(text), strlen(text));
 
 	ctl_show_json(&out, n);
