@@ -92,7 +92,8 @@ $(B)/.flags: FORCE
 $(OBJ) $(B)/main.o $(B)/hcpctl.o $(UNIT:=.o) $(ITESTS:=.o) $(IHARN) $(BENCH:=.o): $(B)/.flags
 
 # Tests. The runner starts private brokers where the programs ask for one, and leaves nothing behind. Unit tests run
-# alone, as some walk /proc; integration tests mostly wait, each with a daemon of its own, so three go at once.
+# alone, as some walk /proc; integration tests mostly wait, each with a daemon of its own, so three go at once,
+# the longest first.
 check: programs tests
 	$(MAKE) check-unit
 	$(MAKE) check-integration
@@ -100,7 +101,7 @@ check: programs tests
 check-unit: $(UNIT)
 	scripts/run-tests $(UNIT)
 check-integration: programs $(ITESTS)
-	scripts/run-tests -j 3 $(ITESTS)
+	scripts/run-tests -j 3 $(filter %/test_volume,$(ITESTS)) $(filter-out %/test_volume,$(ITESTS))
 check-scripts: programs
 	tests/scripts/run $(B)
 

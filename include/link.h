@@ -56,6 +56,7 @@ struct link_queue {
 	bool single_active_consumer;
 	int64_t message_ttl_ms;         /* 0: none */
 	int64_t max_length;             /* 0: none; more drop the oldest */
+	int64_t expires_ms;             /* 0: never; the broker deletes it when nobody has used it for so long */
 };
 /* Durable, not exclusive; 403 as above. Classic is asked for by name, because a virtual host may default
  * to quorum; a queue that was declared without a type before is classic, and is accepted. */
@@ -67,6 +68,8 @@ int link_bind_queue(struct link *l, const char *queue, const char *exchange, con
 int link_consume(struct link *l, const char *queue, bool exclusive, int prefetch, struct link_error *e)
 	__attribute__((warn_unused_result));
 int link_confirm(struct link *l, struct link_error *e) __attribute__((warn_unused_result));
+/* With what is in it. The exception among the RPCs: also after consuming, as the last thing before link_close. */
+int link_delete_queue(struct link *l, const char *queue, struct link_error *e) __attribute__((warn_unused_result));
 
 /* --- frames --- */
 

@@ -92,21 +92,36 @@ static void drop_old_submits(struct core *c)
 	c->submit_cursor += SUBMITS_SLICE;
 }
 
-/* Once a heartbeat: is what should move moving? A connection that does not is made anew. */
+/* Why a connection must be made anew, NULL where it moves as it should. */
+static const char *find_fault(bool up, int64_t progress_age_us, int64_t frame_age_us, int64_t beat_us)
+{
+	if (!up)
+		return NULL;
+	if (progress_age_us > 2 * beat_us + 5 * SECOND)
+		return "its thread hangs in a call";
+	if (frame_age_us > 3 * beat_us + 5 * SECOND)
+		return "nothing was received for three heartbeats";
+	return NULL;
+}
+
+/* Once a heartbeat: is what should move moving? */
 static void on_health(struct timer *t)
 {
 	struct core *c = container_of(t, struct core, health);
 	int64_t beat = c->first_policy->config->amqp.heartbeat_s * (int64_t)SECOND, now = clock_boot_us();
-	struct bus_health h;
 	int64_t oldest = outbox_oldest_us(c->outbox, now);
+	struct bus_health h;
+	const char *why;
 
 	bus_get_health(c->bus, &h);
-	if (!h.blocked && oldest > 2 * beat + 5 * SECOND)
-		bus_drop_pub(c->bus, "a message stays unconfirmed for too long");
-	else if (h.pub_up && h.pub_progress_age_us > 2 * beat + 5 * SECOND)
-		bus_drop_pub(c->bus, "the publishing thread hangs in a call");
-	if (h.sub_up && h.sub_progress_age_us > 2 * beat + 5 * SECOND)
-		bus_drop_sub(c->bus, "the consuming thread hangs in a call");
+	why = find_fault(h.pub_up, h.pub_progress_age_us, h.pub_frame_age_us, beat);
+	if (why == NULL && !h.blocked && oldest > 2 * beat + 5 * SECOND)
+		why = "a message stays unconfirmed for too long";
+	if (why != NULL)
+		bus_drop_pub(c->bus, why);
+	why = find_fault(h.sub_up, h.sub_progress_age_us, h.sub_frame_age_us, beat);
+	if (why != NULL)
+		bus_drop_sub(c->bus, why);
 	drop_old_submits(c);
 	core_say_status(c);
 	timer_set(&c->timers, t, now + beat);
@@ -125,7 +140,7 @@ void core_say_status(struct core *c)
 {
 	struct outbox_stats st;
 	struct bus_health h;
-	char text[256], oldest[48] = "";
+	char text[320], oldest[48] = "";
 	int64_t age;
 
 	if (c->on_status == NULL)
@@ -135,11 +150,13 @@ void core_say_status(struct core *c)
 	age = outbox_oldest_us(c->outbox, clock_boot_us());
 	if (age >= 0)
 		snprintf(oldest, sizeof oldest, ", oldest unconfirmed %lld s", (long long)(age / SECOND));
-	snprintf(text, sizeof text, "%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s",
+	snprintf(text, sizeof text, "%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s; "
+		"last frame %lld s ago",
 		c->is_held ? "HELD, the store refuses: " : "", c->is_held ? store_error(c->store) : "",
 		c->is_stopping ? "stopping" : c->is_held ? "" : "serving", c->slots.running, c->slots.waiting,
 		(long long)st.waiting_bytes, oldest, !h.pub_up ? "no" : h.blocked ? "blocked by the broker" : "yes",
-		h.sub_up ? "yes" : "no");
+		h.sub_up ? "yes" : "no",
+		(long long)((h.sub_up ? h.sub_frame_age_us : h.pub_up ? h.pub_frame_age_us : 0) / SECOND));
 	c->on_status(c->status_ctx, text);
 }
 
@@ -396,6 +413,26 @@ static void say_log(void *ctx, bool is_error, const char *text)
 	log_at(is_error ? LOG_LVL_ERROR : LOG_LVL_WARN, "%s", text);
 }
 
+static bool differs(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a != b : strcmp(a, b) != 0;
+}
+
+/* What the broker side and the workers took a copy of. */
+static bool needs_restart(const struct config *a, const struct config *b)
+{
+	const struct config_amqp *x = &a->amqp, *y = &b->amqp;
+
+	return differs(a->callee_id, b->callee_id) || differs(a->state_dir, b->state_dir) || differs(a->cgroup, b->cgroup)
+		|| a->max_message != b->max_message || a->max_line != b->max_line || a->max_lines_total != b->max_lines_total
+		|| differs(x->host, y->host) || x->port != y->port || differs(x->vhost, y->vhost) || differs(x->user, y->user)
+		|| differs(x->password, y->password) || x->tls != y->tls || x->sasl != y->sasl || x->verify != y->verify
+		|| differs(x->ca_file, y->ca_file) || differs(x->cert_file, y->cert_file) || differs(x->key_file, y->key_file)
+		|| x->heartbeat_s != y->heartbeat_s || x->queue_type != y->queue_type || x->prefetch != y->prefetch
+		|| x->reconnect_max_us != y->reconnect_max_us || x->window_messages != y->window_messages
+		|| x->window_bytes != y->window_bytes;
+}
+
 void core_reload(struct core *c)
 {
 	struct policy *p = policy_load(c->config_path, say_log, NULL);
@@ -405,9 +442,9 @@ void core_reload(struct core *c)
 		log_error("the new configuration is broken and refused whole, the old one stays: file=%s", c->config_path);
 		return;
 	}
-	if (strcmp(p->config->callee_id, was->callee_id) != 0 || strcmp(p->config->state_dir, was->state_dir) != 0
-		|| strcmp(p->config->amqp.url, was->amqp.url) != 0)
-		log_warn("callee_id, state_dir and [amqp] are read at start only: restart hcpd for their new values");
+	if (needs_restart(p->config, was))
+		log_warn("callee_id, state_dir, cgroup, [amqp] and message, line and lines_total of [limits] are read at start only: "
+			"restart hcpd for their new values");
 	policy_unref(c->policy);
 	c->policy = p;
 	log_set_level(p->config->log_level);

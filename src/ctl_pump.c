@@ -16,7 +16,6 @@
 #include "clock.h"
 #include "codec.h"
 #include "ctl.h"
-#include "ctl_queue.h"
 
 #define BODY_MAX (64u << 20)            /* more than any callee of ours sends */
 #define SECOND INT64_C(1000000)
@@ -121,15 +120,16 @@ static bool is_repeated(const struct ctl_pump *p, size_t at)
 
 static int set_up(struct ctl_pump *p, struct link *l, struct link_error *e)
 {
-	const struct config_amqp *a = &p->settings->config->amqp;
-
 	if (link_declare_exchange(l, CTL_COMMANDS, "direct", e) < 0 ||
 			link_declare_exchange(l, CTL_EVENTS, "topic", e) < 0)
 		return -1;
-	for (size_t i = 0; i < p->queue_count; i++)
-		if ((!is_repeated(p, i) && ctl_queue_declare(a, p->queues[i].name, CTL_EXPIRES_MS, e) < 0) ||
-				link_bind_queue(l, p->queues[i].name, CTL_EVENTS, p->queues[i].key, e) < 0)
+	for (size_t i = 0; i < p->queue_count; i++) {
+		struct link_queue q = { .name = p->queues[i].name, .type = "classic", .expires_ms = CTL_EXPIRES_MS };
+
+		if ((!is_repeated(p, i) && link_declare_queue(l, &q, e) < 0) ||
+				link_bind_queue(l, q.name, CTL_EVENTS, p->queues[i].key, e) < 0)
 			return -1;
+	}
 	if (link_confirm(l, e) < 0)
 		return -1;
 	/* Exclusive: two of us on one queue would each see half of it. */
@@ -417,15 +417,25 @@ int ctl_pump_signal(const struct ctl_pump *p)
 	return p->signal;
 }
 
+/* Where one cannot be deleted it expires. */
+static void delete_all(struct ctl_pump *p)
+{
+	struct link_error e;
+
+	for (size_t i = 0; p->link && i < p->queue_count; i++)
+		if (!is_repeated(p, i) && link_delete_queue(p->link, p->queues[i].name, &e) < 0) {
+			link_free(p->link);
+			p->link = NULL;
+		}
+}
+
 void ctl_pump_end(struct ctl_pump *p, bool delete_queues)
 {
 	flush(p);
-	if (p->link) {
+	if (delete_queues)
+		delete_all(p);
+	if (p->link)
 		link_close(p->link, CLOSE_MS);
-		for (size_t i = 0; delete_queues && i < p->queue_count; i++)
-			if (!is_repeated(p, i))
-				ctl_queue_delete(&p->settings->config->amqp, p->queues[i].name);
-	}
 	free(p->queues);
 	free(p);
 }

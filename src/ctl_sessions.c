@@ -114,10 +114,15 @@ int ctl_sessions_put(const char *dir, const struct ctl_session *s, char *why)
 
 int ctl_sessions_drop(const char *dir, const char *id, char *why)
 {
-	int lock = ctl_home_lock(dir, LOCK_FILE, why), result = -1;
-	json_t *root;
+	json_t *root = load(dir, why);
+	bool is_there = root && json_object_get(root, id);
+	int lock, result = root ? 0 : -1;
 
-	if (lock < 0)
+	json_decref(root);
+	if (!is_there)                  /* another caller's, as most are in a watch of all: no lock, no new directory */
+		return result;
+	result = -1;
+	if ((lock = ctl_home_lock(dir, LOCK_FILE, why)) < 0)
 		return -1;
 	if ((root = load(dir, why))) {
 		result = json_object_del(root, id) == 0 ? save(dir, root, why) : 0;

@@ -184,7 +184,9 @@ static void take_abort(struct core *c, const struct command *cmd, const char *us
 			"its sender does not own the session", s->id, user != NULL ? user : "-");
 		return;
 	}
-	if (!run_abort(s, "aborted_by_caller", "caller", cmd->reason))
+	if (run_abort(s, "aborted_by_caller", "caller", cmd->reason))
+		log_info("aborted by its caller: session=%.8s why=%s", s->id, cmd->reason != NULL ? cmd->reason : "-");
+	else
 		log_info("abort came after the end was decided: session=%.8s", s->id);
 }
 

@@ -355,7 +355,7 @@ int link_declare_exchange(struct link *l, const char *name, const char *type, st
 static int declare_queue(struct link *l, const struct link_queue *q, const char *type, bool passive,
 	struct link_error *e)
 {
-	amqp_table_entry_t args[5];
+	amqp_table_entry_t args[6];
 	amqp_table_t table = { .entries = args };
 	char what[300];
 
@@ -369,6 +369,8 @@ static int declare_queue(struct link *l, const struct link_queue *q, const char 
 		args[table.num_entries++] = number_entry("x-max-length", q->max_length);
 		args[table.num_entries++] = text_entry("x-overflow", "drop-head");
 	}
+	if (q->expires_ms)
+		args[table.num_entries++] = number_entry("x-expires", q->expires_ms);
 	snprintf(what, sizeof what, "declare queue %s", q->name);
 	amqp_queue_declare(l->conn, CHANNEL, amqp_cstring_bytes(q->name), passive, 1, 0, 0, table);
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), what);
@@ -432,6 +434,15 @@ int link_confirm(struct link *l, struct link_error *e)
 {
 	amqp_confirm_select(l->conn, CHANNEL);
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), "publisher confirms");
+}
+
+int link_delete_queue(struct link *l, const char *queue, struct link_error *e)
+{
+	char what[300];
+
+	snprintf(what, sizeof what, "delete queue %s", queue);
+	amqp_queue_delete(l->conn, CHANNEL, amqp_cstring_bytes(queue), 0, 0);
+	return check_reply(l, e, amqp_get_rpc_reply(l->conn), what);
 }
 
 /* --- frames --- */

@@ -186,6 +186,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "hcpd: %s: no such argument\n%s", argv[optind], help);
 		return EX_USAGE;
 	}
+	umask(077);             /* whatever we write is nobody else's business */
 	/* A thread's arena of its own would keep what it once needed. */
 	mallopt(M_ARENA_MAX, 1);
 	return only_test ? test(path) : run(path);

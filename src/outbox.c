@@ -183,6 +183,8 @@ void outbox_second_remove(struct entry *n)
 
 	DL_DELETE(a->second, n);
 	a->second_count--;
+	if (n->suspect)
+		a->ob->suspects--;
 	outbox_entry_free(n);
 }
 
@@ -293,18 +295,16 @@ static struct entry *next_waiting(struct addressee *a)
 	return a->cursor;
 }
 
-static bool may_send(const struct outbox *ob, const struct addressee *a)
+static bool has_window(const struct outbox *ob)
 {
-	unsigned window = ob->suspects > 0 ? 1 : ob->window;
-
-	return ob->in_flight < window && a->sent < a->limit && !timer_is_set(&a->retry)
-		&& (ob->in_flight_bytes < ob->window_bytes);
+	return ob->in_flight < (ob->suspects > 0 ? 1 : ob->window) && ob->in_flight_bytes < ob->window_bytes;
 }
 
 static void send(struct outbox *ob, struct entry *n, struct bus_out ***tail)
 {
 	n->state = SENT;
 	n->sent_at_us = clock_boot_us();
+	n->nacks_before = n->to->nacks;
 	n->out.next = NULL;
 	n->to->sent++;
 	ob->in_flight++;
@@ -313,28 +313,32 @@ static void send(struct outbox *ob, struct entry *n, struct bus_out ***tail)
 	*tail = &n->out.next;
 }
 
+/* Up to a share of one caller's messages. True: it may have more, once there is a window. */
+static bool send_share(struct outbox *ob, struct addressee *a, struct bus_out ***tail)
+{
+	for (int i = 0; i < TURN_SHARE; i++) {
+		struct entry *n;
+
+		if (!has_window(ob))
+			return true;
+		if (a->sent >= a->limit || timer_is_set(&a->retry) || (n = next_waiting(a)) == NULL)
+			return false;   /* a confirm, the clock or a new message brings it back */
+		send(ob, n, tail);
+	}
+	return true;
+}
+
 void outbox_pump(struct outbox *ob)
 {
 	struct bus_out *list = NULL, **tail = &list;
-	struct addressee *a, *next;
-	bool more = true;
 
-	/* Round and round the ring, a share each, so that nobody's backlog is in anybody's way. */
-	while (ob->up && more && ob->ring != NULL) {
-		more = false;
-		DL_FOREACH_SAFE2(ob->ring, a, next, ring_next) {
-			struct entry *n = NULL;
-			int share = 0;
+	/* Who had a share goes to the end of the ring, so that nobody's backlog is in anybody's way. */
+	while (ob->up && ob->ring != NULL && has_window(ob)) {
+		struct addressee *a = ob->ring;
 
-			while (share < TURN_SHARE && may_send(ob, a) && (n = next_waiting(a)) != NULL) {
-				send(ob, n, &tail);
-				share++;
-			}
-			if (share == TURN_SHARE)
-				more = true;
-			if (n == NULL && may_send(ob, a))
-				ring_remove(a);         /* nothing waits */
-		}
+		ring_remove(a);
+		if (send_share(ob, a, &tail))
+			outbox_ring_add(a);
 	}
 	if (list != NULL)
 		bus_publish(ob->bus, list);

@@ -61,9 +61,11 @@ static void on_confirmed(struct entry *n)
 	struct addressee *a = n->to;
 
 	a->ob->stats.confirmed++;
-	a->backoff_us = 0;
-	if (a->limit < a->ob->window)
-		a->limit *= 2;
+	if (n->nacks_before == a->nacks) {      /* sent after the last nack: it goes better */
+		a->backoff_us = 0;
+		if (a->limit < a->ob->window)
+			a->limit *= 2;
+	}
 	switch (n->kind) {
 	case LIVE:
 		settle_live(n);
@@ -129,6 +131,7 @@ static void back_off(struct addressee *a)
 	struct entry *n;
 
 	a->limit = 1;
+	a->nacks++;
 	a->backoff_us = grown(a->backoff_us);
 	timer_set(a->ob->timers, &a->retry, clock_boot_us() + a->backoff_us);
 	/* From here on this caller is careful by itself: the others need not be. */
@@ -252,12 +255,13 @@ static void blame(struct outbox *ob, struct entry *n, int code, const char *why)
 		log_error("broker forbids publishing to a caller, check topic permissions: caller=%s again_in=%llds why=%s",
 			n->to->caller_id, (long long)(n->to->backoff_us / SECOND), why);
 	} else if (code == 406 && ++n->refusals >= 2) {
+		if (n->kind == REPEAT) {
+			outbox_second_remove(n);       /* its row was published before */
+			return;
+		}
 		n->suspect = false;
 		ob->suspects--;
-		if (n->kind == REPEAT)
-			outbox_second_remove(n);       /* its row was published before */
-		else
-			set_aside(ob, n, why);
+		set_aside(ob, n, why);
 	}
 }
 

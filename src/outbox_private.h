@@ -23,6 +23,7 @@ struct entry {
 	struct entry *also;             /* in ob->fresh, ob->lost or ob->held */
 	struct addressee *to;
 	int64_t id, session, sent_at_us;
+	unsigned nacks_before;          /* the addressee's, when it was sent */
 	struct blob *body;
 	enum state state;
 	enum kind kind;
@@ -44,6 +45,7 @@ struct addressee {
 	bool unsaved;                   /* the store has an older watermark; in ob->unsaved */
 	struct addressee *unsaved_next;
 	unsigned sent, limit;           /* in flight, and how many may be; 1 after a nack, then doubling */
+	unsigned nacks;                 /* how often it was backed off */
 	int64_t backoff_us;
 	struct timer retry;             /* set: nothing is sent until it fires */
 	bool unroutable;                /* the store has some of this caller */

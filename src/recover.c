@@ -94,10 +94,8 @@ int core_recover(struct core *c)
 {
 	struct session *s, *tmp;
 	unsigned count;
-	int killed = workers_kill_leftovers(c->workers);
 
-	if (killed > 0)
-		log_warn("ended processes of an earlier life: count=%d", killed);
+	workers_kill_leftovers(c->workers);
 	if (store_load_live(c->store, on_row, c) < 0 || outbox_load(c->outbox) < 0)
 		goto unreadable;
 	count = HASH_CNT(by_key, c->by_key);

@@ -18,6 +18,7 @@
 #define BAD_LINES_WINDOW_US 60000000    /* ... in so long */
 #define STDERR_TAIL 2048                /* bytes of it in task_failed */
 #define LAST_MESSAGE_ROOM 16384         /* what a last message needs beside its outputs, summary included */
+#define HEAD_ROOM 512                   /* an event around its message */
 #define SHOWN 120                       /* bytes of a bad line in its warning */
 
 /* Appends, and keeps only the end. True: something had to go. */
@@ -50,10 +51,16 @@ static void bad_line(struct session *s, const char *why, const char *line, size_
 
 static void log_line(struct session *s, const char *stream, const char *line, size_t size, bool cut)
 {
+	int64_t most = s->core->policy->config->max_message - HEAD_ROOM;
 	struct buf b = {0};
 
-	buf_add_text(&b, "{\"level\":\"info\",\"message\":");
-	buf_add_json(&b, line, size);
+	for (;; size /= 2, cut = true) {
+		buf_clear(&b);
+		buf_add_text(&b, "{\"level\":\"info\",\"message\":");
+		buf_add_json(&b, line, size);
+		if ((int64_t)b.size <= most || size < HEAD_ROOM)
+			break;
+	}
 	buf_addf(&b, ",\"details\":{\"stream\":\"%s\"%s}}", stream, cut ? ",\"truncated\":true" : "");
 	session_event(s, "log", b.data, b.size);
 	buf_fini(&b);

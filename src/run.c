@@ -74,7 +74,7 @@ static struct host *find_idle(struct core *c, const struct capability *cap)
 	struct host *h;
 
 	DL_FOREACH2(c->idle_hosts, h, idle_next)
-		if (h->cap == cap)
+		if (h->cap == cap && worker_is_alone(h->worker))
 			return h;
 	return NULL;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include <sqlite3.h>
 
@@ -647,52 +648,71 @@ static int prepare_all(struct store *s)
 	return 0;
 }
 
-/* Returns a sysexits code; the sentence is in s->error. */
-static int open_database(struct store *s, const char *path)
+static int unusable(struct store *s)
 {
-	char pragmas[256];
-	int version;
-
-	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK)
-		goto unusable;
-	sqlite3_extended_result_codes(s->db, 1);
-	sqlite3_busy_timeout(s->db, 5000);      /* a reader of the documented tables may be about */
-	/* auto_vacuum takes effect only before the first table. */
-	snprintf(pragmas, sizeof pragmas,
-		"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-		"PRAGMA cache_size = -%d; PRAGMA journal_size_limit = 16777216; PRAGMA temp_store = MEMORY;", CACHE_KIB);
-	if (exec(s, pragmas) != SQLITE_OK)
-		goto unusable;
-	version = (int)ask(s, "PRAGMA user_version", -1);
-	if (version < 0)
-		goto unusable;
-	if (version > schema_version) {
-		snprintf(s->error, sizeof s->error, "has schema %d, and this hcpd knows %d at most; run the newer hcpd that "
-			"made it, or another state_dir", version, schema_version);
-		return EX_CONFIG;
-	}
-	if (version == 0 && ask(s, "SELECT count(*) FROM sqlite_schema", 1) != 0) {
-		snprintf(s->error, sizeof s->error, "is a database, but not one of hcpd; name another state_dir");
-		return EX_CONFIG;
-	}
-	snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d", APPLICATION_ID);
-	if (version == 0 && exec(s, pragmas) != SQLITE_OK)
-		goto unusable;
-	if (migrate(s, version) < 0)
-		return EX_IOERR;
-	if (prepare_all(s) < 0 || load_instance(s) < 0)
-		goto unusable;
-	s->last_session = ask(s, "SELECT max(id) FROM sessions", 0);
-	s->last_event = ask(s, "SELECT max(id) FROM events", 0);
-	s->last_caller = ask(s, "SELECT max(id) FROM callers", 0);
-	return EX_OK;
-unusable:
 	snprintf(s->error, sizeof s->error, "cannot be used: %s", s->db != NULL ? sqlite3_errmsg(s->db) : "out of memory");
 	switch (s->db != NULL ? sqlite3_errcode(s->db) & 0xff : SQLITE_NOMEM) {
 	case SQLITE_NOTADB: case SQLITE_CORRUPT: case SQLITE_ERROR: return EX_DATAERR;
 	case SQLITE_CANTOPEN: case SQLITE_READONLY: case SQLITE_PERM: return EX_CANTCREAT;
 	default: return EX_IOERR;
 	}
+}
+
+/* A file that is not ours, or too new, is left as it is: looked at read-only, before any pragma. */
+static int look(struct store *s, const char *path)
+{
+	int64_t version, application, tables;
+
+	if (access(path, F_OK) != 0)
+		return EX_OK;           /* to be made */
+	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+		return unusable(s);
+	version = ask(s, "PRAGMA user_version", -1);
+	application = ask(s, "PRAGMA application_id", -1);
+	tables = ask(s, "SELECT count(*) FROM sqlite_schema", -1);
+	if (version < 0 || application < 0 || tables < 0)
+		return unusable(s);
+	if (application != APPLICATION_ID && (version != 0 || tables != 0)) {
+		snprintf(s->error, sizeof s->error, "is a database, but not one of hcpd; name another state_dir");
+		return EX_CONFIG;
+	}
+	if (version > schema_version) {
+		snprintf(s->error, sizeof s->error, "has schema %lld, and this hcpd knows %d at most; run the newer hcpd that "
+			"made it, or name another state_dir", (long long)version, schema_version);
+		return EX_CONFIG;
+	}
+	sqlite3_close(s->db);
+	s->db = NULL;
+	return EX_OK;
+}
+
+/* Returns a sysexits code; the sentence is in s->error. */
+static int open_database(struct store *s, const char *path)
+{
+	char pragmas[320];
+	int code = look(s, path);
+
+	if (code != EX_OK)
+		return code;
+	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK)
+		return unusable(s);
+	sqlite3_extended_result_codes(s->db, 1);
+	sqlite3_busy_timeout(s->db, 5000);      /* a reader of the documented tables may be about */
+	/* auto_vacuum takes effect only before the first table. */
+	snprintf(pragmas, sizeof pragmas,
+		"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+		"PRAGMA cache_size = -%d; PRAGMA journal_size_limit = 16777216; PRAGMA temp_store = MEMORY;"
+		"PRAGMA application_id = %d;", CACHE_KIB, APPLICATION_ID);
+	if (exec(s, pragmas) != SQLITE_OK)
+		return unusable(s);
+	if (migrate(s, (int)ask(s, "PRAGMA user_version", 0)) < 0)
+		return EX_IOERR;
+	if (prepare_all(s) < 0 || load_instance(s) < 0)
+		return unusable(s);
+	s->last_session = ask(s, "SELECT max(id) FROM sessions", 0);
+	s->last_event = ask(s, "SELECT max(id) FROM events", 0);
+	s->last_caller = ask(s, "SELECT max(id) FROM callers", 0);
+	return EX_OK;
 }
 
 int store_open(const char *dir, struct store **out, char *why, size_t why_size)

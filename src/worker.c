@@ -664,8 +664,15 @@ bool worker_has_exited(const struct worker *w)
 
 bool worker_is_alone(struct worker *w)
 {
+	siginfo_t dead = {.si_pid = 0};
+
 	worker_check(w);
-	return !w->gone && kin_is_alone(&w->all->kins, &w->kin);
+	if (w->gone || worker_has_exited(w))
+		return false;
+	/* It may be a zombie whose SIGCHLD we have not come to yet. */
+	if (waitid(P_PID, (id_t)worker_pid(w), &dead, WEXITED | WNOHANG | WNOWAIT) == 0 && dead.si_pid != 0)
+		return false;
+	return kin_is_alone(&w->all->kins, &w->kin);
 }
 
 void worker_free(struct worker *w)

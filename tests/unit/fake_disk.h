@@ -15,6 +15,7 @@
 static struct {
 	int write_error;                /* errno of every write; 0: they work */
 	int64_t writes_left;            /* with write_error: so many still work */
+	bool write_dies;                /* with write_error: the process ends there, as in a crash */
 	int sync_error;
 	unsigned wal_syncs, other_syncs;
 	unsigned naps;                  /* times that SQLite waited for a lock */
@@ -34,6 +35,8 @@ static inline void fake_disk_mend(void)
 ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at)
 {
 	if (fake_disk.write_error != 0 && fake_disk.writes_left-- <= 0) {
+		if (fake_disk.write_dies)
+			_exit(0);
 		errno = fake_disk.write_error;
 		return -1;
 	}

@@ -121,7 +121,7 @@ static inline void world_on_start(void *ctx, const struct worker *worker)
 static inline void world_on_write(void *ctx, const struct worker *worker, const char *line, size_t size)
 {
 	struct world *w = ctx;
-	json_t *root = json_loadb(line, size, 0, NULL);
+	json_t *root = json_loadb(line, size, JSON_DECODE_INT_AS_REAL, NULL);
 	const char *type = json_string_value(json_object_get(root, "type")), *id;
 
 	world_check_rows(w);

@@ -190,6 +190,15 @@ START_TEST(a_closed_session_goes_and_the_others_stay)
 }
 END_TEST
 
+START_TEST(a_session_that_was_never_ours_leaves_no_trace)
+{
+	struct stat st;
+
+	ck_assert_int_eq(ctl_sessions_drop(dir, ID_A, why), 0);
+	ck_assert_int_ne(stat(dir, &st), 0);
+}
+END_TEST
+
 START_TEST(an_end_that_nobody_saw_is_forgotten_in_time)
 {
 	struct ctl_session old = session(ID_A, "t"), s;
@@ -275,6 +284,7 @@ int main(void)
 	tcase_add_test(tc, a_write_that_fails_says_so_and_leaves_nothing_behind);
 	tcase_add_test(tc, many_at_once_lose_nothing);
 	tcase_add_test(tc, a_closed_session_goes_and_the_others_stay);
+	tcase_add_test(tc, a_session_that_was_never_ours_leaves_no_trace);
 	tcase_add_test(tc, an_end_that_nobody_saw_is_forgotten_in_time);
 	tcase_add_test(tc, a_prefix_finds_the_one_that_it_fits);
 	tcase_add_test(tc, nothing_is_found_where_nothing_was_kept);
