@@ -223,13 +223,9 @@ static void check_stopped(struct core *c)
 		c->is_done = true;
 }
 
-/* What was decided becomes true here; each step says why it stands before the next. */
-bool core_end_turn(struct core *c)
+/* All of the turn in one transaction. */
+static int commit(struct core *c)
 {
-	struct session *over;
-
-	if (c->is_held || c->is_done)
-		return false;
 	core_fill_slots(c);             /* a slot that this turn freed is taken in the same commit */
 	sessions_save_dirty(c);
 	if (store_has_batch(c->store) || c->save_due) {
@@ -237,7 +233,17 @@ bool core_end_turn(struct core *c)
 		timer_cancel(&c->timers, &c->save);
 		c->save_due = false;
 	}
-	if (store_run(c->store) < 0) {  /* nothing is true yet ... */
+	return store_run(c->store);
+}
+
+/* What was decided becomes true here; each step says why it stands before the next. */
+bool core_end_turn(struct core *c)
+{
+	struct session *over;
+
+	if (c->is_held || c->is_done)
+		return false;
+	if (commit(c) < 0) {  /* nothing is true yet ... */
 		core_hold(c);           /* ... so nothing may be said; the batch is kept and tried again */
 		return false;
 	}
@@ -264,7 +270,7 @@ bool core_end_turn(struct core *c)
 
 static void try_again(struct core *c)
 {
-	if (store_run(c->store) < 0) {
+	if (commit(c) < 0) {            /* the whole of it: the hold may have cut the turn short */
 		core_hold(c);
 		return;
 	}

@@ -328,10 +328,25 @@ static bool send_share(struct outbox *ob, struct addressee *a, struct bus_out **
 	return true;
 }
 
+/* After the broker closed the channel: one of those that were in flight then, alone. */
+static void send_suspect(struct outbox *ob, struct bus_out ***tail)
+{
+	struct addressee *a;
+	struct entry *n;
+
+	DL_FOREACH2(ob->ring, a, ring_next)
+		if (a->sent < a->limit && !timer_is_set(&a->retry) && (n = next_waiting(a)) != NULL && n->suspect) {
+			send(ob, n, tail);
+			return;
+		}
+}
+
 void outbox_pump(struct outbox *ob)
 {
 	struct bus_out *list = NULL, **tail = &list;
 
+	if (ob->up && ob->suspects > 0 && has_window(ob))
+		send_suspect(ob, &tail);
 	/* Who had a share goes to the end of the ring, so that nobody's backlog is in anybody's way. */
 	while (ob->up && ob->ring != NULL && has_window(ob)) {
 		struct addressee *a = ob->ring;

@@ -668,6 +668,13 @@ static int look(struct store *s, const char *path)
 	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
 		return unusable(s);
 	version = ask(s, "PRAGMA user_version", -1);
+	if (version < 0 && (sqlite3_errcode(s->db) & 0xff) == SQLITE_READONLY) {
+		/* A crash left a journal, and only a writer can bring back what was before it. */
+		sqlite3_close(s->db);
+		if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+			return unusable(s);
+		version = ask(s, "PRAGMA user_version", -1);
+	}
 	application = ask(s, "PRAGMA application_id", -1);
 	tables = ask(s, "SELECT count(*) FROM sqlite_schema", -1);
 	if (version < 0 || application < 0 || tables < 0)
