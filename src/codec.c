@@ -313,7 +313,7 @@ enum codec_verdict codec_read(const char *body, size_t size, int max_depth, stru
 	char why[256];
 
 	memset(c, 0, sizeof *c);
-	if (depth > PARSE_DEPTH)
+	if (depth > PARSE_DEPTH && depth > (size_t)max_depth)
 		return invalid(c, "the message nests %zu deep; %d is allowed", depth, max_depth);
 	root = jtext_parse(body, size, why, sizeof why);
 	if (root == NULL)

@@ -37,11 +37,14 @@ static void say(void *ctx, bool is_error, const char *text)
 	log_at(is_error ? LOG_LVL_ERROR : LOG_LVL_WARN, "%s", text);
 }
 
+#define LOCK_TRIES 40
+#define LOCK_PAUSE_US 50000
+
 /* One hcpd a state directory. The lock goes with the process, however it ends. */
 static int lock_state(const char *dir)
 {
 	char path[4096], pid[32] = "";
-	int fd;
+	int fd, locked;
 
 	if (mkdir(dir, 0700) < 0 && errno != EEXIST) {
 		log_error("state_dir %s cannot be made: %s; make it, owned by the user that runs hcpd", dir, strerror(errno));
@@ -57,7 +60,10 @@ static int lock_state(const char *dir)
 			strerror(errno));
 		return -EX_CANTCREAT;
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	/* One that was just killed may still be about for a moment. */
+	for (int i = 0; (locked = flock(fd, LOCK_EX | LOCK_NB)) < 0 && i < LOCK_TRIES; i++)
+		usleep(LOCK_PAUSE_US);
+	if (locked < 0) {
 		if (read(fd, pid, sizeof pid - 1) <= 0)
 			snprintf(pid, sizeof pid, "unknown");
 		pid[strcspn(pid, "\n")] = '\0';

@@ -214,6 +214,7 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 	struct jslice sequence = jtext_member(payload.at, payload.size, "sequence");
 	const char *session = n->out.correlation_id[0] != '\0' ? n->out.correlation_id : NULL;
 	char time[CLOCK_TEXT_SIZE];
+	struct codec_head head;
 	struct buf b = {0};
 
 	log_error("ALARM: the broker refuses a message for good, a warning goes out in its place: caller=%s session=%s "
@@ -242,6 +243,8 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 	ob->memory_bytes += n->body->size;
 	n->out.body = n->body->data;
 	n->out.size = n->body->size;
+	if (codec_peek(b.data, b.size, &head))
+		n->out.timestamp_s = head.timestamp_s;
 	n->state = HELD;
 	n->also = ob->held;
 	ob->held = n;

@@ -71,6 +71,37 @@ START_TEST(an_abort_ends_the_deaf_with_their_runaway_grandchildren)     /* prove
 }
 END_TEST
 
+START_TEST(an_abort_ends_a_grandchild_that_shed_its_environment)        /* proves L2-11 */
+{
+	begin();
+	const char *s = peer_run(p, "agent", J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['grandchild','%s',false,true],['progress',1],"
+		"['stuck']]}", rig_path(r, "grandchild")));
+	peer_event(p, s, "progress");
+	char *text = file_read(rig_path(r, "grandchild"), NULL);
+	pid_t pid = atoi(text);
+	free(text);
+	must(kill(pid, 0) == 0, "the grandchild");
+	peer_abort(p, s);
+	peer_closed(p, s, "ABORTED", "aborted_by_caller");
+	must(kill(pid, 0) < 0, "it belongs by descent, and survived");
+	end();
+}
+END_TEST
+
+START_TEST(an_abort_ends_those_that_grow_again)         /* proves L2-11 */
+{
+	begin();
+	const char *s = peer_run(p, "agent", J("{'do':[['hydra','%s'],['progress',1],['forever']]}", rig_path(r, "hydra")));
+	peer_event(p, s, "progress");
+	must(rig_processes(r, NULL, 0) >= 3, "worker and two heads");
+	peer_abort(p, s);
+	peer_closed(p, s, "ABORTED", "aborted_by_caller");
+	harness_pass(0.2);
+	must(rig_processes(r, NULL, 0) == 0, "a head grew again");
+	end();
+}
+END_TEST
+
 START_TEST(the_ladder_has_its_rungs_at_none_half_and_three_quarters)    /* proves L2-11 */
 {
 	r = rig_new();
@@ -192,7 +223,7 @@ START_TEST(two_aborts_are_one)                          /* proves L2-12 */
 }
 END_TEST
 
-START_TEST(an_abort_while_queued_starts_no_worker)      /* proves L2-12 */
+START_TEST(an_abort_while_queued_starts_no_worker)      /* proves L2-12, L2-02 */
 {
 	r = rig_new();
 	rig_set(r, "daemon", "max_sessions", "1");
@@ -303,6 +334,8 @@ int main(void)
 
 	suite_test(s, an_abort_ends_a_worker_that_listens, 40);
 	suite_test(s, an_abort_ends_the_deaf_with_their_runaway_grandchildren, 40);
+	suite_test(s, an_abort_ends_a_grandchild_that_shed_its_environment, 40);
+	suite_test(s, an_abort_ends_those_that_grow_again, 40);
 	suite_test(s, the_ladder_has_its_rungs_at_none_half_and_three_quarters, 40);
 	suite_test(s, a_text_worker_gets_sigterm_at_once, 40);
 	suite_test(s, only_the_right_token_aborts, 40);

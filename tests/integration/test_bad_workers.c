@@ -124,7 +124,7 @@ START_TEST(outputs_over_the_message_limit_end_failed_and_say_so)
 }
 END_TEST
 
-START_TEST(a_command_that_is_not_there_fails_its_session_with_its_name)
+START_TEST(a_command_that_is_not_there_fails_its_session_with_its_name)         /* proves L2-02 */
 {
 	r = rig_new();
 	rig_capability(r, "absent", "/no/such/program", NULL);
@@ -183,6 +183,23 @@ START_TEST(a_worker_that_never_reads_stdin_stops_nobody)
 }
 END_TEST
 
+START_TEST(a_grandchild_that_holds_the_pipe_open_does_not_hold_the_session)
+{
+	r = rig_new();
+	rig_set(r, "session", "exit_grace", "500ms");
+	rig_text(r, "parent", "setsid sh -c \"trap '' TERM HUP; while :; do sleep 1; done\" & echo done");
+	rig_start(r);
+	p = peer_new(r);
+	const char *s = peer_run(p, "parent", NULL);
+	double t = harness_now();
+	struct note *n = peer_completed(p, s);
+	must(strncmp(note_text(n, "payload.outputs.stdout"), "done", 4) == 0, "%s", n->body);
+	must(rig_processes(r, NULL, 0) == 0, "the grandchild survived its session");
+	must(harness_now() - t < 0.5 + 2 + 3 * harness_scale(), "%.1f s", harness_now() - t);
+	end();
+}
+END_TEST
+
 START_TEST(a_last_line_without_a_newline_counts)
 {
 	begin();
@@ -233,6 +250,7 @@ int main(void)
 	suite_test(s, a_command_that_is_not_there_fails_its_session_with_its_name, 40);
 	suite_test(s, a_worker_that_closes_stdout_early_has_failed, 40);
 	suite_test(s, a_worker_that_never_reads_stdin_stops_nobody, 40);
+	suite_test(s, a_grandchild_that_holds_the_pipe_open_does_not_hold_the_session, 40);
 	suite_test(s, a_last_line_without_a_newline_counts, 40);
 	suite_test(s, a_flooding_worker_does_not_starve_another, 60);
 	suite_test(s, an_agent_that_lies_about_its_artifact_does_not_end_its_session, 40);

@@ -93,7 +93,7 @@ START_TEST(time_runs_on_while_the_daemon_is_down)       /* proves L2-09 */
 }
 END_TEST
 
-START_TEST(paused_counts_towards_the_duration)          /* proves L2-09 */
+START_TEST(paused_counts_towards_the_duration)          /* proves L2-09, L2-02 */
 {
 	r = rig_new();
 	rig_set(r, "session", "max_duration", "1s");

@@ -268,6 +268,33 @@ START_TEST(closed_connections_are_made_anew_and_nothing_is_lost)        /* prove
 }
 END_TEST
 
+START_TEST(commands_that_are_delivered_twice_run_once)  /* proves L1-05, L1-06 */
+{
+	enum { MANY = 60 };
+	const char *ids[MANY];
+
+	r = rig_new();
+	rig_set(r, "daemon", "max_sessions", "8");
+	rig_start(r);
+	p = peer_new(r);
+	for (int i = 0; i < MANY; i++) {
+		ids[i] = peer_submit(p, "agent", J("{'do':[['write','%s','%d'],['complete']]}", rig_path(r, "runs"), i));
+		if (i % 15 == 14)
+			eval("[rabbit_networking:close_connection(P, \"for a test\") || P <- rabbit_networking:connections()].");
+	}
+	for (int i = 0; i < MANY; i++)
+		peer_completed(p, peer_accepted(p, ids[i]));
+	must(rig_sql(r, "SELECT count(*) FROM sessions") == MANY, "%lld sessions", rig_sql(r, "SELECT count(*) FROM sessions"));
+	char *text = file_read(rig_path(r, "runs"), NULL);
+	int runs = 0;
+	for (char *c = text; c && *c; c++)
+		runs += *c == '\n';
+	free(text);
+	must(runs == MANY, "%d runs of %d tasks", runs, MANY);
+	end();
+}
+END_TEST
+
 START_TEST(heartbeats_go_both_ways_while_idle)          /* proves L1-09 */
 {
 	int messages, consumers, looks = 0;
@@ -378,6 +405,7 @@ int main(void)
 	suite_test(s, a_deleted_exchange_is_made_again, 60);
 	suite_test(s, a_cancelled_consumer_consumes_again, 40);
 	suite_test(s, closed_connections_are_made_anew_and_nothing_is_lost, 60);
+	suite_test(s, commands_that_are_delivered_twice_run_once, 60);
 	suite_test(s, heartbeats_go_both_ways_while_idle, 40);
 	suite_test(s, a_blocked_publisher_does_not_stop_commands, 40);
 	suite_test(s, a_caller_that_may_not_be_published_to_is_backed_off_alone, 60);

@@ -78,6 +78,51 @@ START_TEST(a_worker_waits_when_its_outbox_is_full_and_nobody_else_does)
 }
 END_TEST
 
+START_TEST(a_worker_that_is_kept_waiting_is_not_idle)   /* proves L2-10 */
+{
+	r = rig_new();
+	rig_set(r, "session", "max_outbox", "64KiB");
+	rig_set(r, "session", "idle_timeout", "1s");
+	rig_start(r);
+	p = peer_absent(r, "slow-two");
+	peer_drop(p);
+	peer_declare(p, "x-max-length=5,x-overflow=reject-publish");
+	p->any_order = true;
+	peer_submit(p, "agent", J("{'do':[['progress',3000,200],['complete']]}"));
+	wait_until(rig_sql(r, "SELECT sum(length(body)) FROM events") > 65536, WAIT_S, "it fills");
+	harness_pass(2.5);
+	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'RUNNING'") == 1, "it was taken for idle");
+	p->lossy = true;
+	peer_drop(p);
+	peer_open(p, "");
+	peer_completed(p, peer_wait(p, NULL, "event", "session_closed")->session);
+	end();
+}
+END_TEST
+
+START_TEST(the_watchdog_is_fed_through_the_flood)       /* proves L1-22 */
+{
+	r = rig_new();
+	r->watchdog_usec = 1500000;
+	rig_start(r);
+	p = peer_new(r);
+	double last = harness_now(), worst = 0;
+	int fed = r->watchdog;
+	const char *id = peer_submit(p, "agent", J("{'do':[['progress',20000,300],['complete']]}"));
+	while (!peer_find(p, NULL, "event", "session_closed") && harness_now() < last + WAIT_S * harness_scale()) {
+		harness_tick();
+		if (r->watchdog != fed) {
+			fed = r->watchdog;
+			last = harness_now();
+		}
+		worst = harness_now() - last > worst ? harness_now() - last : worst;
+	}
+	peer_completed(p, peer_accepted(p, id));
+	must(worst < 1.5 * harness_scale(), "%.2f s between two signs of life, WATCHDOG_USEC is 1.5 s", worst);
+	end();
+}
+END_TEST
+
 START_TEST(unroutable_messages_do_not_fill_the_outbox)
 {
 	r = rig_new();
@@ -142,6 +187,8 @@ int main(void)
 
 	suite_test(s, twenty_thousand_events_come_in_order, 150);
 	suite_test(s, a_worker_waits_when_its_outbox_is_full_and_nobody_else_does, 90);
+	suite_test(s, a_worker_that_is_kept_waiting_is_not_idle, 60);
+	suite_test(s, the_watchdog_is_fed_through_the_flood, 90);
 	suite_test(s, unroutable_messages_do_not_fill_the_outbox, 60);
 	suite_test(s, hundreds_of_submits_at_once_are_all_served, 90);
 	suite_test(s, idle_means_idle, 40);

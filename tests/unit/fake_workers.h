@@ -17,7 +17,7 @@
 
 #define FAKE_NEVER INT64_MAX
 
-enum fake_word_kind { FAKE_OUT, FAKE_ERR, FAKE_TOO_LONG, FAKE_OUT_EOF, FAKE_ERR_EOF, FAKE_EXIT };
+enum fake_word_kind { FAKE_OUT, FAKE_ERR, FAKE_TOO_LONG, FAKE_UNENDED, FAKE_OUT_EOF, FAKE_ERR_EOF, FAKE_EXIT };
 
 struct fake_word {                      /* something in a worker's pipe, or its exit */
 	struct fake_word *next;
@@ -131,13 +131,16 @@ static inline void fake_worker_hand_over(struct worker *w, const struct fake_wor
 
 	switch (f->kind) {
 	case FAKE_OUT:
-		ops->on_line(w, WORKER_STDOUT, f->text, f->size, false);
+		ops->on_line(w, WORKER_STDOUT, f->text, f->size, LINE_WHOLE);
 		break;
 	case FAKE_ERR:
-		ops->on_line(w, WORKER_STDERR, f->text, f->size, false);
+		ops->on_line(w, WORKER_STDERR, f->text, f->size, LINE_WHOLE);
 		break;
 	case FAKE_TOO_LONG:
-		ops->on_line(w, WORKER_STDOUT, f->text, f->size, true);
+		ops->on_line(w, WORKER_STDOUT, f->text, f->size, LINE_TOO_LONG);
+		break;
+	case FAKE_UNENDED:
+		ops->on_line(w, WORKER_STDOUT, f->text, f->size, LINE_UNENDED);
 		break;
 	case FAKE_OUT_EOF:
 		w->out_eof = true;

@@ -166,11 +166,22 @@ class Task:
             append = staticmethod(note)
         self.heard = Noting()
 
-    def do_grandchild(self, path, keeps_stdout=False):
+    def do_grandchild(self, path, keeps_stdout=False, bare=False):
+        """A deaf one in a session of its own; bare: without a word of our environment."""
         script = "trap '' TERM HUP INT; echo $$ > %s.new; mv %s.new %s; while :; do sleep 1; done" % (path, path, path)
         out = None if keeps_stdout else subprocess.DEVNULL
-        subprocess.Popen(["sh", "-c", script], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+        subprocess.Popen(["sh", "-c", script], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+                         env={"PATH": "/usr/bin:/bin"} if bare else None)
         self.until(lambda: os.path.exists(path))
+
+    def do_hydra(self, path):
+        """Two that watch each other and grow again: whoever finds the other dead starts it anew."""
+        script = ("trap '' TERM; me=$1 other=$2; echo $$ > %s.$me; while :; do sleep 0.03; p=$(cat %s.$other 2>/dev/null) || continue;"
+                  " kill -0 $p 2>/dev/null || setsid sh -c \"$3\" hydra $other $me \"$3\" & done") % (path, path)
+        for me, other in ("a", "b"), ("b", "a"):
+            subprocess.Popen(["sh", "-c", script, "hydra", me, other, script], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.until(lambda: os.path.exists(path + ".a") and os.path.exists(path + ".b"))
 
     def do_exit(self, status):
         os._exit(status)
