@@ -193,10 +193,8 @@ static void __attribute__((noreturn)) become_hcpd(struct rig *r, const char *con
 	for (int i = 0; args[i] && i < 14; i++)
 		argv[i + 1] = args[i];
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGALRM, SIG_DFL);
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
 	signal(SIGXFSZ, SIG_IGN);               /* a test may limit the size of files: EFBIG, not death */
 	dup2(open("/dev/null", O_RDONLY), 0);
 	dup2(fd, 1);
@@ -211,6 +209,8 @@ static void __attribute__((noreturn)) become_hcpd(struct rig *r, const char *con
 	for (size_t i = 0; i < r->env_count; i++)
 		putenv(r->env[i]);
 	const char *path = program();
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int i = 3; i < 256; i++)
 		if (i != fd)
 			close(i);
@@ -229,10 +229,15 @@ static void start_process(struct rig *r, const char *const *args)
 	r->status[0] = 0;
 	r->exited = false;
 	fflush(NULL);
+	/* A signal for hcpd that comes before it is hcpd must not meet the handlers of Check. */
+	sigset_t all, old;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
 	r->pid = fork();
-	must(r->pid >= 0, "fork");
 	if (r->pid == 0)
 		become_hcpd(r, args);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	must(r->pid > 0, "fork");
 }
 
 void rig_spawn(struct rig *r)

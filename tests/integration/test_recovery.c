@@ -358,7 +358,7 @@ START_TEST(a_large_checkpoint_comes_back_whole)         /* proves L2-08 */
 	char command[700];
 
 	r = rig_new();
-	file_write(rig_path(r, "large.py"), "import json, sys, time\nstart = json.loads(sys.stdin.readline())\nstate = {'text': 'a\\u00fcb' * 400000, 'real': 0.1}\n"
+	file_write(rig_path(r, "large.py"), "import json, sys, time\nstart = json.loads(sys.stdin.readline())\nstate = {'text': 'a\\u00fcb' * 300000, 'real': 0.1}\n"
 		"saved = start['checkpoint']\nif saved:\n    print(json.dumps({'type': 'completed', 'outputs': {'same': saved['state'] == state}}), flush=True)\n"
 		"else:\n    print(json.dumps({'type': 'checkpoint', 'description': 'large', 'state': state, 'resumable': True}), flush=True)\n    time.sleep(60)\n");
 	snprintf(command, sizeof command, "/usr/bin/python3 %s", rig_path(r, "large.py"));

@@ -34,6 +34,7 @@ struct bus {
 	size_t flight_count, flushed, most_in_flight;
 	struct fake_sent *sent;
 	size_t sent_count;
+	size_t sent_room, flight_room;
 	uint64_t next_tag, acked, rejected;     /* how many */
 	uint64_t last_acked;
 	uint32_t life;
@@ -190,6 +191,18 @@ void bus_in_free(struct bus_in *in)
 	free(in);
 }
 
+static inline void fake_bus_make_room(struct bus *b)
+{
+	if (b->sent_count == b->sent_room) {
+		b->sent_room = b->sent_room ? 2 * b->sent_room : 64;
+		b->sent = xrealloc(b->sent, b->sent_room * sizeof *b->sent);
+	}
+	if (b->flight_count == b->flight_room) {
+		b->flight_room = b->flight_room ? 2 * b->flight_room : 64;
+		b->flight = xrealloc(b->flight, b->flight_room * sizeof *b->flight);
+	}
+}
+
 void bus_publish(struct bus *b, struct bus_out *list)
 {
 	for (struct bus_out *next; list != NULL; list = next) {
@@ -198,7 +211,7 @@ void bus_publish(struct bus *b, struct bus_out *list)
 		next = list->next;
 		if (b->on_publish != NULL)
 			b->on_publish(b->ctx, list);
-		b->sent = xrealloc(b->sent, (b->sent_count + 1) * sizeof *b->sent);
+		fake_bus_make_room(b);
 		s = &b->sent[b->sent_count];
 		memset(s, 0, sizeof *s);
 		memcpy(s->key, list->key, sizeof s->key);
@@ -209,7 +222,6 @@ void bus_publish(struct bus *b, struct bus_out *list)
 		s->body = xstrndup(list->body, list->size);
 		s->size = list->size;
 		s->status = FAKE_UNSETTLED;
-		b->flight = xrealloc(b->flight, (b->flight_count + 1) * sizeof *b->flight);
 		b->flight[b->flight_count++] = (struct fake_flight){list, b->sent_count++};
 		if (b->flight_count > b->most_in_flight)
 			b->most_in_flight = b->flight_count;

@@ -260,13 +260,7 @@ START_TEST(a_long_outage_costs_bounded_memory_and_all_come_out_in_order)        
 	outbox_get_stats(p.ob, &st);
 	ck_assert_int_gt(st.waiting_bytes, 40000000);
 	post_up(&p);
-	while (p.bus.flight_count > 0) {
-		for (size_t i = 0; i < p.bus.sent_count; i++) {         /* what a test keeps need not be kept */
-			if (p.bus.sent[i].status == BUS_CONFIRMED && p.bus.sent[i].size > 400)
-				p.bus.sent[i].body[p.bus.sent[i].size = 300] = '\0';
-		}
-		post_settle(&p, BUS_CONFIRMED);
-	}
+	post_drain(&p);
 	ck_assert_uint_eq(p.bus.sent_count, 20000);
 	post_expect_sent(&p, 0, 0);
 	ck_assert(outbox_is_empty(p.ob));

@@ -69,7 +69,7 @@ static char id_of[64][ID_SIZE];
 
 static struct store_session row_of(int key, const char *state)
 {
-	snprintf(id_of[key], ID_SIZE, "%08d-0000-4000-8000-000000000000", key);
+	snprintf(id_of[key], ID_SIZE, "%08u-0000-4000-8000-000000000000", (unsigned)key % 100000000);
 	return (struct store_session){
 		.key = key, .session_id = id_of[key], .caller_id = "alpha", .capability = "work", .capability_version = "1.0.0",
 		.state = state, .risk_level = "R2", .data_classification = "T1", .priority = "normal", .session_token = "t",
@@ -286,7 +286,7 @@ static void put_checkpoint(int n, bool resumable)
 		.created_at = "2026-01-31T12:00:00.000Z"};
 	char state[32];
 
-	snprintf(c.checkpoint_id, ID_SIZE, "%08d-1111-4111-8111-111111111111", n);
+	snprintf(c.checkpoint_id, ID_SIZE, "%08u-1111-4111-8111-111111111111", (unsigned)n % 100000000);
 	snprintf(state, sizeof state, "{\"n\":%d}", n);
 	c.state = state;
 	c.state_size = strlen(state);
