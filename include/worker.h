@@ -100,8 +100,9 @@ void worker_free(struct worker *w);
  * it. path gets the directory. 0, or -1 with errno. */
 int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size,
 	char *path, size_t path_size) __attribute__((warn_unused_result));
-/* Moves it aside at once and deletes it in slices by workdir_sweep, so that a large tree stalls nobody. */
-void workdir_remove(const char *state_dir, const char *session_id);
+/* Removes it where it is as good as empty; else moves it aside, to be deleted in slices by workdir_sweep, so that
+ * a large tree stalls nobody. True: there is something to sweep. */
+bool workdir_remove(const char *state_dir, const char *session_id);
 /* Deletes at most about `entries`; true while there is more to do. */
 bool workdir_sweep(const char *state_dir, int entries);
 

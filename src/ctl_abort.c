@@ -158,7 +158,7 @@ const struct ctl_command ctl_abort = {
 		"Asks the callee to end sessions. A session is named by its id, or by the beginning of the id where\n"
 		"it was submitted from here. Waits for the broker to have the request, not for the end: hcpctl watch\n"
 		"shows that.\n\n"
-		"  -r, --reason TEXT   why; kept with the session\n" CTL_GLOBAL_HELP
+		"  -r, --reason TEXT   why; told to the worker, and logged by the daemon\n" CTL_GLOBAL_HELP
 		"\nExample:\n  hcpctl abort 5f0c --reason 'wrong input'\n",
 	.run = run,
 };

@@ -219,8 +219,7 @@ static void drop_home(struct core *c, const struct host *h)
 {
 	if (h->id[0] == '\0')
 		return;
-	workdir_remove(c->state_dir, h->id);
-	c->has_trash = true;
+	c->has_trash |= workdir_remove(c->state_dir, h->id);
 }
 
 /* A new process for s. NULL with a sentence, and errno where the system had none to give. */
@@ -673,8 +672,7 @@ void run_clean_up(struct session *s)
 
 	if (s->attempt == 0 || keep == KEEP_ALWAYS || (keep == KEEP_FAILED && s->state == S_FAILED))
 		return;
-	workdir_remove(s->core->state_dir, s->id);
-	s->core->has_trash = true;
+	s->core->has_trash |= workdir_remove(s->core->state_dir, s->id);
 }
 
 void run_retire_idle(struct core *c)

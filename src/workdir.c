@@ -64,11 +64,19 @@ static int dir_make(int at, const char *name)
 
 static int work_open(const char *state_dir, bool make)
 {
-	int state = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
+	char path[4096];
+	int state, fd;
 
-	if (state < 0)
+	if ((size_t)snprintf(path, sizeof path, "%s/work", state_dir) >= sizeof path) {
+		errno = ENAMETOOLONG;
 		return -1;
-	fd = make ? dir_make(state, "work") : openat(state, "work", OPEN_DIR);
+	}
+	fd = open(path, OPEN_DIR);
+	if (fd >= 0 || !make)
+		return fd;
+	if ((state = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		return -1;
+	fd = dir_make(state, "work");
 	close_keep(state);
 	return fd;
 }
@@ -113,10 +121,35 @@ fail:
 	return -1;
 }
 
+/* In a directory that we have just made and nobody else has seen. */
+static int task_write_first(int work, const char *session_id, const void *task, size_t size)
+{
+	char name[ID_SIZE + sizeof TASK];
+	int fd, r;
+
+	snprintf(name, sizeof name, "%s/" TASK, session_id);
+	fd = openat(work, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	r = write_all(fd, task, size);
+	return close(fd) < 0 ? -1 : r;
+}
+
+static int task_write_again(int work, const char *session_id, const void *task, size_t size)
+{
+	int dir = dir_make(work, session_id), r;
+
+	if (dir < 0)
+		return -1;
+	r = task ? task_write(dir, task, size) : 0;
+	close_keep(dir);
+	return r;
+}
+
 int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size, char *path,
 	size_t path_size)
 {
-	int work, dir, r;
+	int work, r;
 
 	assert(id_is_uuid4(session_id));
 	r = snprintf(path, path_size, "%s/work/%s", state_dir, session_id);
@@ -127,12 +160,11 @@ int workdir_make(const char *state_dir, const char *session_id, const void *task
 	work = work_open(state_dir, true);
 	if (work < 0)
 		return -1;
-	dir = dir_make(work, session_id);
+	if (mkdirat(work, session_id, 0700) == 0)
+		r = fchmodat(work, session_id, 0700, 0) < 0 ? -1 : task ? task_write_first(work, session_id, task, task_size) : 0;
+	else
+		r = task_write_again(work, session_id, task, task_size);
 	close_keep(work);
-	if (dir < 0)
-		return -1;
-	r = task ? task_write(dir, task, task_size) : 0;
-	close_keep(dir);
 	return r;
 }
 
@@ -150,20 +182,39 @@ static int trash_put(int at, const char *name, int trash)
 	return renameat(at, name, trash, id);
 }
 
-void workdir_remove(const char *state_dir, const char *session_id)
+/* The usual one is empty but for the task. */
+static bool remove_empty(int work, const char *session_id)
+{
+	int dir;
+
+	if (unlinkat(work, session_id, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return true;
+	if ((dir = openat(work, session_id, OPEN_DIR)) < 0)
+		return false;
+	unlinkat(dir, TASK, 0);
+	close(dir);
+	return unlinkat(work, session_id, AT_REMOVEDIR) == 0;
+}
+
+bool workdir_remove(const char *state_dir, const char *session_id)
 {
 	int work, trash;
 
 	assert(id_is_uuid4(session_id));
 	work = work_open(state_dir, false);
 	if (work < 0)
-		return;
+		return false;
+	if (remove_empty(work, session_id)) {
+		close(work);
+		return false;
+	}
 	trash = dir_make(work, TRASH);
 	if (trash < 0 || (trash_put(work, session_id, trash) < 0 && errno != ENOENT))
 		log_warn("cannot remove a working directory, leaving it session=%.8s error=%s", session_id, strerror(errno));
 	if (trash >= 0)
 		close(trash);
 	close(work);
+	return true;
 }
 
 static bool is_dots(const char *name)

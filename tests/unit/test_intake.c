@@ -328,8 +328,8 @@ END_TEST
 
 START_TEST(all_fields_of_a_task_reach_the_worker_unchanged)     /* proves L4-01 */
 {
-	static const char *const fields[] = {"\"inputs\":{\"r\":1.10,\"big\":123456789012345678901234567890,\"z\":1,\"a\":2,"
-		"\"u\":\"\\u00e9\xc3\xa9\\/\"}", "\"constraints\":{\"confidence_threshold\":0.90,\"priority\":\"high\"}",
+	static const char *const fields[] = {("\"inputs\":{\"r\":1.10,\"big\":123456789012345678901234567890,\"z\":1,\"a\":2,"
+		"\"u\":\"\\u00e9\xc3\xa9\\/\"}"), "\"constraints\":{\"confidence_threshold\":0.90,\"priority\":\"high\"}",
 		"\"expected_output\":{\"format\":\"json\",\"required_fields\":[\"x\"]}", "\"context\":{\"purpose\":\"p\",\"own\":[1.0,2e2]}",
 		"\"capability_version\":\">=1.0.0 <2\"", "\"caller_id\":\"alpha\"", "\"intent\":\"say \\\"hi\\\"\""};
 	struct buf b = {0};
