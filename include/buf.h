@@ -30,6 +30,8 @@ void buf_fini(struct buf *b);
 /* Length in bytes of the UTF-8 character at text, 0 where there is none (overlong forms, surrogates and
  * what is above U+10FFFF are none). left > 0. */
 size_t buf_utf8_size(const unsigned char *text, size_t left);
+/* How much of a text fits into `most` bytes without cutting a character. */
+size_t buf_utf8_cut(const char *text, size_t size, size_t most);
 
 /* Immutable bytes with many readers in one thread: an event's body is made once and shared by the
  * batch, the outbox and the bus. */

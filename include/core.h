@@ -88,6 +88,8 @@ bool core_is_alive(struct core *c);
 
 /* The store refuses: nothing happens until it takes and gives again. */
 void core_hold(struct core *c);
+/* What is wrong with a configuration, to the log. */
+void core_say_log(void *ctx, bool is_error, const char *text);
 /* Starts what may start now. */
 void core_fill_slots(struct core *c);
 void core_say_status(struct core *c);

@@ -70,6 +70,8 @@ void outbox_save(struct outbox *ob);
 bool outbox_is_empty(const struct outbox *ob);
 /* Age of the oldest message in flight; -1 where none is. */
 int64_t outbox_oldest_us(const struct outbox *ob, int64_t now_us);
+/* For how long something was in flight and nothing at all was confirmed; -1 where nothing is in flight. */
+int64_t outbox_quiet_us(const struct outbox *ob, int64_t now_us);
 void outbox_get_stats(const struct outbox *ob, struct outbox_stats *st);
 
 #endif

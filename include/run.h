@@ -39,6 +39,8 @@ void run_clean_up(struct session *s);
 void host_retire(struct host *h);
 /* Processes that serve nobody now: all at a stop or a reload. */
 void run_retire_idle(struct core *c);
+/* At a stop: those that serve nobody are ended now, whenever they were retired. */
+void run_hurry(struct core *c);
 bool run_has_processes(const struct core *c);
 /* End of the turn: frees what is gone. */
 void run_sweep(struct core *c);

@@ -51,7 +51,7 @@ struct session {
 	enum risk risk;
 	enum data_class data_class;
 	enum priority priority;
-	char *token, *metadata;
+	char *token;
 	int64_t created_us, updated_us, started_us, deadline_us;        /* wall clock; 0: not yet */
 	int64_t max_duration_us, attempt;
 	enum paused_by paused_by;
@@ -81,7 +81,6 @@ struct session {
 	int exit_status;                /* a wait(2) status, -1: not yet */
 	int64_t bad_lines_since_us;     /* window of the rate limit ... */
 	unsigned bad_lines;             /* ... and what it holds */
-	uint64_t late_lines;
 	struct buf text_output, stderr_tail;
 	bool text_cut;
 };
@@ -112,7 +111,6 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 /* A warning event of the daemon's own; its text also goes into the summary. */
 void session_warn(struct session *s, const char *code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void session_note_warning(struct session *s, const char *text);
-void session_error(struct session *s, const char *code, const char *message, bool recoverable);
 
 /* ---- states ---- */
 

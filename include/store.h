@@ -22,7 +22,8 @@ struct store_session {
 	const char *state;
 	int64_t state_version;
 	const char *risk_level, *data_classification, *priority;
-	const char *session_token, *metadata;
+	const char *session_token;
+	const char *metadata;           /* only when putting: memory has no need of it */
 	const char *created_at, *updated_at;
 	const char *started_at, *deadline;      /* NULL before the first RUNNING */
 	int64_t max_duration_us;
@@ -48,6 +49,7 @@ struct store_event {
 	struct blob *body;              /* putting: a reference is taken */
 	const char *bytes;              /* loading: what is published, the substitute where there is one */
 	size_t size;
+	bool is_fleeting;               /* outbox: not worth keeping for a caller that has no queue; not stored */
 };
 
 struct store_checkpoint {
@@ -117,7 +119,7 @@ int store_find_caller(struct store *s, const char *caller_id, int64_t *key, int6
 typedef void store_caller_fn(void *ctx, int64_t key, const char *caller_id, int64_t confirmed, int64_t last_event,
 	int64_t first_unroutable);
 typedef void store_session_fn(void *ctx, const struct store_session *row);
-typedef void store_event_fn(void *ctx, const struct store_event *e);
+typedef bool store_event_fn(void *ctx, const struct store_event *e);   /* false: enough */
 typedef void store_backlog_fn(void *ctx, int64_t session, int64_t bytes);
 
 /* These return -1 where the store cannot be read. */
@@ -132,6 +134,8 @@ int store_load_events(struct store *s, int64_t caller, int64_t after, int limit,
 int store_load_unroutable(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
 	__attribute__((warn_unused_result));
 int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx) __attribute__((warn_unused_result));
+/* Can the tables that a turn looks into be read? */
+bool store_is_readable(struct store *s);
 int64_t store_last_submit(struct store *s);
 /* Is there any that store_drop_submits would drop? */
 bool store_has_old_submits(struct store *s, int64_t after, int64_t upto, const char *before);

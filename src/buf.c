@@ -257,3 +257,12 @@ void blob_unref(struct blob *b)
 	if (b && --b->refs == 0)
 		free(b);
 }
+
+size_t buf_utf8_cut(const char *text, size_t size, size_t most)
+{
+	if (size <= most)
+		return size;
+	while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80)
+		most--;
+	return most;
+}

@@ -16,7 +16,7 @@
 #define HOLD_RETRY_US (1 * SECOND)
 #define SAVE_DELAY_US (SECOND / 4)
 #define TRASH_SLICE 256                 /* entries of working directories deleted in a turn */
-#define SUBMITS_SLICE 1000              /* old submits looked at, at a time */
+#define SUBMITS_SLICE 5000              /* old submits looked at, at a time */
 
 /* ---- outbox to sessions ---- */
 
@@ -77,19 +77,19 @@ static void on_save(struct timer *t)
 	container_of(t, struct core, save)->save_due = true;
 }
 
-static void drop_old_submits(struct core *c)
+/* A slice at a time. True: there was something, so there may be more. */
+static bool drop_old_submits(struct core *c)
 {
 	char before[CLOCK_TEXT_SIZE];
-	int64_t last = store_last_submit(c->store);
+	int64_t from = c->submit_cursor, last = store_last_submit(c->store);
+	bool found;
 
-	if (last == 0)
-		return;
-	if (c->submit_cursor >= last)
-		c->submit_cursor = 0;
 	clock_format(clock_wall_us() - c->policy->config->dedup_window_us, before);
-	if (store_has_old_submits(c->store, c->submit_cursor, c->submit_cursor + SUBMITS_SLICE, before))
-		store_drop_submits(c->store, c->submit_cursor, c->submit_cursor + SUBMITS_SLICE, before);
-	c->submit_cursor += SUBMITS_SLICE;
+	found = last > 0 && store_has_old_submits(c->store, from, from + SUBMITS_SLICE, before);
+	if (found)
+		store_drop_submits(c->store, from, from + SUBMITS_SLICE, before);
+	c->submit_cursor = from + SUBMITS_SLICE < last ? from + SUBMITS_SLICE : 0;
+	return found;
 }
 
 /* Why a connection must be made anew, NULL where it moves as it should. */
@@ -104,32 +104,43 @@ static const char *find_fault(bool up, int64_t progress_age_us, int64_t frame_ag
 	return NULL;
 }
 
-/* Once a heartbeat: is what should move moving? */
-static void on_health(struct timer *t)
+static int64_t heartbeat_us(const struct core *c)
 {
-	struct core *c = container_of(t, struct core, health);
-	int64_t beat = c->first_policy->config->amqp.heartbeat_s * (int64_t)SECOND, now = clock_boot_us();
-	int64_t oldest = outbox_oldest_us(c->outbox, now);
+	return c->first_policy->config->amqp.heartbeat_s * (int64_t)SECOND;
+}
+
+/* Is what should move moving? */
+static void check_links(struct core *c)
+{
+	int64_t beat = heartbeat_us(c);
 	struct bus_health h;
 	const char *why;
 
 	bus_get_health(c->bus, &h);
 	why = find_fault(h.pub_up, h.pub_progress_age_us, h.pub_frame_age_us, beat);
-	if (why == NULL && !h.blocked && oldest > 2 * beat + 5 * SECOND)
-		why = "a message stays unconfirmed for too long";
+	if (why == NULL && !h.blocked && outbox_quiet_us(c->outbox, clock_boot_us()) > 2 * beat + 5 * SECOND)
+		why = "nothing is confirmed any more";
 	if (why != NULL)
 		bus_drop_pub(c->bus, why);
 	why = find_fault(h.sub_up, h.sub_progress_age_us, h.sub_frame_age_us, beat);
 	if (why != NULL)
 		bus_drop_sub(c->bus, why);
-	drop_old_submits(c);
 	core_say_status(c);
-	timer_set(&c->timers, t, now + beat);
+}
+
+/* Once a heartbeat. */
+static void on_health(struct timer *t)
+{
+	struct core *c = container_of(t, struct core, health);
+	bool more = drop_old_submits(c);
+
+	check_links(c);
+	timer_set(&c->timers, t, clock_boot_us() + (more ? SECOND : heartbeat_us(c)));
 }
 
 bool core_is_alive(struct core *c)
 {
-	int64_t limit = 4 * (c->first_policy->config->amqp.heartbeat_s * (int64_t)SECOND) + 60 * SECOND;
+	int64_t limit = 4 * heartbeat_us(c) + 60 * SECOND;
 	struct bus_health h;
 
 	bus_get_health(c->bus, &h);
@@ -140,7 +151,7 @@ void core_say_status(struct core *c)
 {
 	struct outbox_stats st;
 	struct bus_health h;
-	char text[320], oldest[48] = "";
+	char text[448], oldest[48] = "";
 	int64_t age;
 
 	if (c->on_status == NULL)
@@ -151,12 +162,14 @@ void core_say_status(struct core *c)
 	if (age >= 0)
 		snprintf(oldest, sizeof oldest, ", oldest unconfirmed %lld s", (long long)(age / SECOND));
 	snprintf(text, sizeof text, "%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s; "
-		"last frame %lld s ago",
+		"last frame %lld s ago; %llu dropped, %llu unroutable, %llu late lines",
 		c->is_held ? "HELD, the store refuses: " : "", c->is_held ? store_error(c->store) : "",
 		c->is_stopping ? "stopping" : c->is_held ? "" : "serving", c->slots.running, c->slots.waiting,
 		(long long)st.waiting_bytes, oldest, !h.pub_up ? "no" : h.blocked ? "blocked by the broker" : "yes",
 		h.sub_up ? "yes" : "no",
-		(long long)((h.sub_up ? h.sub_frame_age_us : h.pub_up ? h.pub_frame_age_us : 0) / SECOND));
+		(long long)((h.sub_up ? h.sub_frame_age_us : h.pub_up ? h.pub_frame_age_us : 0) / SECOND),
+		(unsigned long long)c->stats.dropped, (unsigned long long)c->stats.unroutable,
+		(unsigned long long)c->stats.late_lines);
 	c->on_status(c->status_ctx, text);
 }
 
@@ -270,7 +283,9 @@ bool core_end_turn(struct core *c)
 
 static void try_again(struct core *c)
 {
-	if (commit(c) < 0) {            /* the whole of it: the hold may have cut the turn short */
+	/* The whole of it: the hold may have cut the turn short. It may also have been for a row that could not be
+	 * read, and an empty batch says nothing about those. */
+	if (commit(c) < 0 || !store_is_readable(c->store)) {
 		core_hold(c);
 		return;
 	}
@@ -287,6 +302,10 @@ void core_on_time(struct core *c)
 	}
 	if (now >= c->hold_retry_us)
 		try_again(c);
+	if (c->is_held && now >= c->health.at_us) {     /* the disk may be the broker's too */
+		check_links(c);
+		timer_set(&c->timers, &c->health, now + heartbeat_us(c));
+	}
 	if (c->is_held && c->is_stopping && now >= c->stop_end.at_us) {
 		log_error("the store still refuses and the time to stop is over, leaving; the last turn is lost and nobody was told "
 			"of it: error=%s", store_error(c->store));
@@ -380,7 +399,10 @@ static void stop_now(struct session *s)
 
 static void on_stop_half(struct timer *t)
 {
-	for_each_session(container_of(t, struct core, stop_half), stop_now);
+	struct core *c = container_of(t, struct core, stop_half);
+
+	for_each_session(c, stop_now);
+	run_hurry(c);
 }
 
 static void on_stop_end(struct timer *t)
@@ -400,6 +422,7 @@ void core_stop(struct core *c)
 		log_warn("told to stop a second time: ending all workers now");
 		c->stop_at_us = now;
 		for_each_session(c, stop_now);
+		run_hurry(c);
 		return;
 	}
 	c->is_stopping = c->is_draining = true;
@@ -408,12 +431,13 @@ void core_stop(struct core *c)
 		(long long)(span / SECOND));
 	for_each_session(c, run_stop);
 	run_retire_idle(c);
+	run_hurry(c);
 	timer_set(&c->timers, &c->stop_half, now + span / 2);
 	timer_set(&c->timers, &c->stop_end, now + span);
 	core_say_status(c);
 }
 
-static void say_log(void *ctx, bool is_error, const char *text)
+void core_say_log(void *ctx, bool is_error, const char *text)
 {
 	(void)ctx;
 	log_at(is_error ? LOG_LVL_ERROR : LOG_LVL_WARN, "%s", text);
@@ -441,7 +465,7 @@ static bool needs_restart(const struct config *a, const struct config *b)
 
 void core_reload(struct core *c)
 {
-	struct policy *p = policy_load(c->config_path, say_log, NULL);
+	struct policy *p = policy_load(c->config_path, core_say_log, NULL);
 	const struct config *was = c->first_policy->config;
 
 	if (p == NULL) {
@@ -481,7 +505,7 @@ int core_init(struct core *c, struct policy *policy, const char *config_path, ch
 		return EX_CANTCREAT;
 	c->last_session = store_last_session(c->store);
 	c->has_trash = true;            /* what an earlier life left of it */
-	timer_set(&c->timers, &c->health, clock_boot_us() + policy->config->amqp.heartbeat_s * (int64_t)SECOND);
+	timer_set(&c->timers, &c->health, clock_boot_us() + heartbeat_us(c));
 	return EX_OK;
 }
 
@@ -494,11 +518,10 @@ void core_fini(struct core *c)
 {
 	struct session *s, *tmp;
 
-	if (c->outbox != NULL && !c->is_held) {
-		outbox_save(c->outbox);
-		if (store_run(c->store) < 0)
-			log_warn("what was confirmed last is not noted and will be published again: error=%s", store_error(c->store));
-	}
+	/* What the last turn decided is stored whole, or not at all; its effects are left to the next life. */
+	c->is_draining = c->save_due = true;
+	if (c->outbox != NULL && !c->is_held && commit(c) < 0)
+		log_warn("the last turn is not stored, and nobody was told of it: error=%s", store_error(c->store));
 	run_fini_all(c);
 	HASH_ITER (by_key, c->by_key, s, tmp)
 		session_free(s);

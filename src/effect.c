@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core.h"
 #include "run.h"
@@ -136,8 +137,8 @@ void effects_release(struct core *c)
 		buf_clear(&c->effects.texts);
 		return;
 	}
-	for (size_t i = due; i < c->effects.count; i++)
-		c->effects.list[i - due] = c->effects.list[i];
+	/* What came meanwhile; its lines stay where they are. */
+	memmove(c->effects.list, c->effects.list + due, (c->effects.count - due) * sizeof *c->effects.list);
 	c->effects.count -= due;
 }
 

@@ -59,7 +59,7 @@ static void reject(struct core *c, const struct command *cmd, struct addressee *
 	const char *message, const char *suggestion, enum risk risk, bool remember)
 {
 	struct buf *b = &c->scratch;
-	struct store_event e = {.type = TYPE_REJECTED};
+	struct store_event e = {.type = TYPE_REJECTED, .is_fleeting = !remember};
 	char at[CLOCK_TEXT_SIZE];
 	int64_t answer;
 

@@ -122,6 +122,8 @@ struct loop *loop_new(struct core *c)
 	l->clock_us = INT64_MAX;
 	/* Not the default loop: that one reaps every child by itself. */
 	if (fd < 0 || (l->ev = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL) {
+		if (fd >= 0)
+			close(fd);
 		free(l);
 		return NULL;
 	}

@@ -31,12 +31,6 @@ static const char help[] =
 	"\n"
 	"SIGTERM and SIGINT stop gracefully, a second one at once; SIGHUP reloads the policy.\n";
 
-static void say(void *ctx, bool is_error, const char *text)
-{
-	(void)ctx;
-	log_at(is_error ? LOG_LVL_ERROR : LOG_LVL_WARN, "%s", text);
-}
-
 #define LOCK_TRIES 40
 #define LOCK_PAUSE_US 50000
 
@@ -115,7 +109,7 @@ static int serve(struct core *c, struct loop *l)
 
 static int run(const char *path)
 {
-	struct policy *policy = policy_load(path, say, NULL);
+	struct policy *policy = policy_load(path, core_say_log, NULL);
 	struct core core;
 	struct loop *l;
 	char why[4200];
@@ -156,7 +150,7 @@ static int run(const char *path)
 
 static int test(const char *path)
 {
-	struct policy *policy = policy_load(path, say, NULL);
+	struct policy *policy = policy_load(path, core_say_log, NULL);
 
 	if (policy == NULL)
 		return EX_CONFIG;

@@ -17,7 +17,7 @@
 #include "log.h"
 
 #define LINE_MAX 4096                   /* entries of one caller in memory ... */
-#define MEMORY_MAX (8 << 20)            /* ... and bodies of all, but one entry each is always allowed */
+#define MEMORY_MAX (8 << 20)            /* ... and bodies of all, but one row of each caller is always allowed */
 #define ADDRESSEES_MAX 4096             /* idle ones above that are forgotten; the store knows them */
 #define REPEATS_MAX 64                  /* answers asked for again and not yet gone, for one caller */
 #define TURN_SHARE 64                   /* entries in a row for one caller before the next has its turn */
@@ -72,7 +72,7 @@ static struct addressee *addressee_new(struct outbox *ob, const char *caller_id,
 
 	a->key = key;
 	a->ob = ob;
-	a->limit = ob->window;
+	a->limit = ob->share;
 	a->retry.on_due = outbox_on_retry;
 	a->probe.on_due = outbox_on_probe;
 	snprintf(a->caller_id, sizeof a->caller_id, "%s", caller_id);
@@ -138,6 +138,7 @@ static struct entry *entry_new(struct addressee *a, enum kind kind, const struct
 	n->kind = kind;
 	n->id = e->id;
 	n->session = e->session;
+	n->is_fleeting = e->is_fleeting;
 	n->body = body;
 	if (!codec_peek(body->data, body->size, &head))
 		log_error("an event in the store is no message of ours, publishing it as it is: event=%lld", (long long)e->id);
@@ -240,11 +241,18 @@ void outbox_release(struct outbox *ob)
 		forget_idle(ob);
 }
 
-void outbox_on_row(void *ctx, const struct store_event *e)
+/* False once memory is full: a few rows may be large. */
+bool outbox_on_row(void *ctx, const struct store_event *e)
 {
 	struct loading *l = ctx;
-	struct entry *n = entry_new(l->a, l->kind, e, blob_new(e->bytes, e->size));
+	struct entry *n;
 
+	/* One above the watermark is not tried again yet: the line, which passes over it, has not come to it. */
+	if ((l->rows > 0 && l->a->ob->memory_bytes >= MEMORY_MAX) || (l->kind == AGAIN && e->id > l->a->confirmed)) {
+		l->is_cut = true;
+		return false;
+	}
+	n = entry_new(l->a, l->kind, e, blob_new(e->bytes, e->size));
 	l->rows++;
 	if (l->kind == LIVE)
 		line_append(l->a, n);
@@ -252,11 +260,12 @@ void outbox_on_row(void *ctx, const struct store_event *e)
 		second_append(l->a, n);
 	if (l->kind == AGAIN)
 		l->a->probed = e->id;
+	return true;
 }
 
 void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event)
 {
-	struct loading l = {a, REPEAT, 0};
+	struct loading l = {a, REPEAT, 0, false};
 
 	if (a->second_count >= REPEATS_MAX)
 		return;                 /* too many wait already: the caller asks again */
@@ -269,15 +278,16 @@ void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event)
 
 static void refill(struct addressee *a)
 {
-	struct loading l = {a, LIVE, 0};
+	struct loading l = {a, LIVE, 0, false};
 
 	if (a->loaded >= a->last || a->line_count > LOAD_ROWS / 2 || memory_is_full(a))
 		return;
 	if (store_load_events(a->ob->store, a->key, a->loaded, LOAD_ROWS, outbox_on_row, &l) < 0) {
 		log_warn("the outbox cannot be read, trying again: error=%s", store_error(a->ob->store));
 		timer_set(a->ob->timers, &a->retry, clock_boot_us() + BACKOFF_MIN);
-	} else if (l.rows < LOAD_ROWS) {
+	} else if (l.rows < LOAD_ROWS && !l.is_cut) {
 		a->loaded = a->last;
+		outbox_advance(a);
 	}
 }
 
@@ -372,6 +382,7 @@ struct outbox *outbox_new(struct store *store, struct bus *bus, struct timers *t
 	ob->ops = ops;
 	ob->ctx = ctx;
 	ob->window = (unsigned)config->amqp.window_messages;
+	ob->share = ob->window - ob->window / 64 * 8;
 	ob->window_bytes = config->amqp.window_bytes;
 	ob->last_event = store_last_event(store);
 	ob->last_caller = store_last_caller(store);
@@ -457,6 +468,13 @@ void outbox_save(struct outbox *ob)
 bool outbox_is_empty(const struct outbox *ob)
 {
 	return ob->in_flight == 0 && ob->waiting_bytes == 0;
+}
+
+int64_t outbox_quiet_us(const struct outbox *ob, int64_t now_us)
+{
+	int64_t oldest = outbox_oldest_us(ob, now_us);
+
+	return oldest < now_us - ob->confirmed_at_us ? oldest : now_us - ob->confirmed_at_us;
 }
 
 int64_t outbox_oldest_us(const struct outbox *ob, int64_t now_us)

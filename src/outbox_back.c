@@ -11,9 +11,10 @@
 
 /* ---- back: from the bus ---- */
 
-static void advance(struct addressee *a)
+void outbox_advance(struct addressee *a)
 {
 	struct outbox *ob = a->ob;
+	int64_t before = a->confirmed;
 
 	while (a->line != NULL && a->line->state == SETTLED) {
 		struct entry *n = a->line;
@@ -25,7 +26,9 @@ static void advance(struct addressee *a)
 			a->cursor = n->next;
 		outbox_entry_free(n);
 	}
-	if (!a->unsaved) {
+	if (a->line == NULL && a->confirmed < a->loaded)
+		a->confirmed = a->loaded;       /* what is not in the line was unroutable: settled too */
+	if (!a->unsaved && a->confirmed != before) {
 		a->unsaved = true;
 		a->unsaved_next = ob->unsaved;
 		ob->unsaved = a;
@@ -42,7 +45,7 @@ static void settle_live(struct entry *n)
 	ob->waiting_bytes -= (int64_t)n->body->size;
 	ob->ops->on_settled(ob->ctx, n->session, n->body->size);
 	if (n == n->to->line)
-		advance(n->to);
+		outbox_advance(n->to);
 }
 
 static void probe_in(struct addressee *a, int64_t us)
@@ -56,15 +59,26 @@ static int64_t grown(int64_t backoff_us)
 	return backoff_us == 0 ? BACKOFF_MIN : backoff_us * 2 > BACKOFF_MAX ? BACKOFF_MAX : backoff_us * 2;
 }
 
+/* An entry of the second line is done with; the last one makes room for the next probe. */
+static void second_done(struct entry *n)
+{
+	struct addressee *a = n->to;
+
+	outbox_second_remove(n);
+	if (a->second_count == 0)
+		probe_in(a, a->probe_backoff_us);
+}
+
 static void on_confirmed(struct entry *n)
 {
 	struct addressee *a = n->to;
 
 	a->ob->stats.confirmed++;
+	a->ob->confirmed_at_us = clock_boot_us();
 	if (n->nacks_before == a->nacks) {      /* sent after the last nack: it goes better */
 		a->backoff_us = 0;
-		if (a->limit < a->ob->window)
-			a->limit *= 2;
+		if ((a->limit *= 2) > a->ob->share)
+			a->limit = a->ob->share;
 	}
 	switch (n->kind) {
 	case LIVE:
@@ -75,12 +89,10 @@ static void on_confirmed(struct entry *n)
 	case AGAIN:
 		store_drop_unroutable(a->ob->store, n->id);
 		a->probe_backoff_us = 0;
-		outbox_second_remove(n);
-		if (a->second_count == 0)
-			probe_in(a, 0);
+		second_done(n);
 		break;
 	case REPEAT:
-		outbox_second_remove(n);
+		second_done(n);
 		break;
 	}
 }
@@ -90,38 +102,41 @@ static void give_up_probing(struct addressee *a)
 {
 	struct entry *n, *tmp;
 
+	if (!timer_is_set(&a->probe)) { /* else one of several that were under way */
+		a->probe_backoff_us = grown(a->probe_backoff_us);
+		probe_in(a, a->probe_backoff_us);
+	}
+	a->probed = 0;                  /* the oldest first again */
 	DL_FOREACH_SAFE(a->second, n, tmp)
 		if (n->kind == AGAIN && n->state == WAITING)
 			outbox_second_remove(n);
-	if (timer_is_set(&a->probe))
-		return;                 /* one of several that were under way */
-	a->probe_backoff_us = grown(a->probe_backoff_us);
-	probe_in(a, a->probe_backoff_us);
 }
 
 static void on_unroutable(struct entry *n)
 {
 	struct addressee *a = n->to;
 	struct outbox *ob = a->ob;
+	bool fleeting = n->is_fleeting; /* settling frees it */
 
 	ob->stats.unroutable++;
 	switch (n->kind) {
 	case LIVE:
-		store_put_unroutable(ob->store, n->id, a->key);
+		if (!fleeting)
+			store_put_unroutable(ob->store, n->id, a->key);
 		ob->ops->on_unroutable(ob->ctx, n->session, a->caller_id);
 		settle_live(n);
-		if (!a->unroutable) {
+		if (!a->unroutable && !fleeting) {
 			a->unroutable = true;
 			a->probe_backoff_us = BACKOFF_MIN;
 			probe_in(a, BACKOFF_MIN);
 		}
 		break;
 	case AGAIN:
-		outbox_second_remove(n);
 		give_up_probing(a);
+		second_done(n);
 		break;
 	case REPEAT:
-		outbox_second_remove(n);
+		second_done(n);
 		break;
 	}
 }
@@ -170,38 +185,41 @@ static void on_nacked(struct entry *n)
 	}
 }
 
+static void settle(struct outbox *ob, struct entry *n)
+{
+	assert(n->state == SENT);
+	n->to->sent--;
+	ob->in_flight--;
+	ob->in_flight_bytes -= (int64_t)n->out.size;
+	outbox_ring_add(n->to);
+	if (n->suspect && n->out.status != BUS_LOST) {
+		n->suspect = false;
+		ob->suspects--;
+	}
+	switch (n->out.status) {
+	case BUS_CONFIRMED:
+		on_confirmed(n);
+		break;
+	case BUS_UNROUTABLE:
+		on_unroutable(n);
+		break;
+	case BUS_NACKED:
+		on_nacked(n);
+		break;
+	case BUS_LOST:
+		ob->stats.lost++;
+		wait_again(n);
+		break;
+	}
+}
+
 void outbox_on_settled(struct outbox *ob, struct bus_out *outs)
 {
 	while (outs != NULL) {
 		struct entry *n = (struct entry *)(void *)outs;
 
 		outs = outs->next;
-		assert(n->state == SENT);
-		n->to->sent--;
-		ob->in_flight--;
-		ob->in_flight_bytes -= (int64_t)n->out.size;
-		outbox_ring_add(n->to);
-		if (n->suspect && n->out.status != BUS_LOST) {
-			n->suspect = false;
-			ob->suspects--;
-		}
-		switch (n->out.status) {
-		case BUS_CONFIRMED:
-			on_confirmed(n);
-			break;
-		case BUS_UNROUTABLE:
-			on_unroutable(n);
-			break;
-		case BUS_NACKED:
-			on_nacked(n);
-			break;
-		case BUS_LOST:
-			ob->stats.lost++;
-			wait_again(n);
-			n->also = ob->lost;     /* outbox_on_down looks at them */
-			ob->lost = n;
-			break;
-		}
+		settle(ob, n);
 	}
 }
 
@@ -235,9 +253,11 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 	ob->stats.set_aside++;
 	store_put_substitute(ob->store, n->id, b.data, b.size);
 	ob->memory_bytes -= n->body->size;
-	ob->waiting_bytes -= (int64_t)n->body->size - (int64_t)b.size;
-	if (n->body->size > b.size)
-		ob->ops->on_settled(ob->ctx, n->session, n->body->size - b.size);
+	if (n->kind == LIVE) {          /* others were settled before and do not count */
+		ob->waiting_bytes -= (int64_t)n->body->size - (int64_t)b.size;
+		if (n->body->size > b.size)
+			ob->ops->on_settled(ob->ctx, n->session, n->body->size - b.size);
+	}
 	blob_unref(n->body);
 	n->body = blob_new(b.data, b.size);
 	ob->memory_bytes += n->body->size;
@@ -253,39 +273,40 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 
 static void blame(struct outbox *ob, struct entry *n, int code, const char *why)
 {
-	if (code == 403) {
+	bool is_answer = strcmp(n->out.type, "task_accepted") == 0 || strcmp(n->out.type, "task_rejected") == 0;
+
+	/* Answers are small and nothing can stand in for them: what is refused there is not their size. */
+	if (code == 403 || (code == 406 && is_answer)) {
 		back_off(n->to);
 		log_error("broker forbids publishing to a caller, check topic permissions: caller=%s again_in=%llds why=%s",
 			n->to->caller_id, (long long)(n->to->backoff_us / SECOND), why);
 	} else if (code == 406 && ++n->refusals >= 2) {
-		if (n->kind == REPEAT) {
-			outbox_second_remove(n);       /* its row was published before */
-			return;
+		if (n->suspect) {
+			n->suspect = false;
+			ob->suspects--;
 		}
-		n->suspect = false;
-		ob->suspects--;
 		set_aside(ob, n, why);
 	}
 }
 
 void outbox_on_down(struct outbox *ob, struct bus_out *outs, int code, const char *why)
 {
-	struct entry *n, *next, *only;
 	/* 320: the operator closed the connection; no message is to blame, nor where nobody gave a code. */
 	bool careful = code != 0 && code != 320;
+	struct entry *only = outs != NULL && outs->next == NULL ? (struct entry *)(void *)outs : NULL;
 
 	ob->up = false;
-	outbox_on_settled(ob, outs);
-	only = ob->lost != NULL && ob->lost->also == NULL ? ob->lost : NULL;
-	for (n = ob->lost; n != NULL; n = next) {
-		next = n->also;
-		n->also = NULL;
-		if (careful && !n->suspect) {
+	while (outs != NULL) {
+		struct entry *n = (struct entry *)(void *)outs;
+
+		outs = outs->next;
+		settle(ob, n);
+		/* Who backs off goes one at a time anyway, and must not make the others do so. */
+		if (careful && !n->suspect && !timer_is_set(&n->to->retry)) {
 			n->suspect = true;
 			ob->suspects++;
 		}
 	}
-	ob->lost = NULL;
 	if (careful && only != NULL)
 		blame(ob, only, code, why);
 }
@@ -311,7 +332,7 @@ void outbox_on_probe(struct timer *t)
 {
 	struct addressee *a = container_of(t, struct addressee, probe);
 	bool found_routed = a->probe_backoff_us == 0 && a->probed != 0;
-	struct loading l = {a, AGAIN, 0};
+	struct loading l = {a, AGAIN, 0, false};
 
 	if (a->second_count > 0) {      /* an answer is being repeated */
 		probe_in(a, BACKOFF_MIN);
@@ -324,6 +345,8 @@ void outbox_on_probe(struct timer *t)
 	if (store_load_unroutable(a->ob->store, a->key, a->probed, found_routed ? LOAD_ROWS : 1, outbox_on_row, &l) < 0) {
 		log_warn("unroutable messages cannot be read, trying again: error=%s", store_error(a->ob->store));
 		probe_in(a, BACKOFF_MAX);
+	} else if (l.is_cut && l.rows == 0) {
+		probe_in(a, BACKOFF_MIN);
 	} else if (l.rows == 0) {
 		a->unroutable = a->probed != 0; /* look once more from the start: some may have come meanwhile */
 		a->probed = 0;

@@ -20,13 +20,14 @@ enum kind { LIVE, AGAIN, REPEAT };
 struct entry {
 	struct bus_out out;             /* first: the bus gives back a pointer to it */
 	struct entry *prev, *next;      /* in its line */
-	struct entry *also;             /* in ob->fresh, ob->lost or ob->held */
+	struct entry *also;             /* in ob->fresh or ob->held */
 	struct addressee *to;
 	int64_t id, session, sent_at_us;
 	unsigned nacks_before;          /* the addressee's, when it was sent */
 	struct blob *body;
 	enum state state;
 	enum kind kind;
+	bool is_fleeting;               /* not tried again where no queue takes it */
 	bool suspect;                   /* was in flight when the broker closed the channel */
 	unsigned char refusals;         /* 406 with this one alone in flight */
 };
@@ -64,8 +65,10 @@ struct outbox {
 	const struct outbox_ops *ops;
 	void *ctx;
 	struct addressee *all, *ring;
-	struct entry *fresh, **fresh_end, *lost, *held;
+	struct entry *fresh, **fresh_end, *held;
+	int64_t confirmed_at_us;        /* anything, last */
 	unsigned window;
+	unsigned share;                 /* of it that one caller may take: a stuck queue leaves the others some */
 	int64_t window_bytes;
 	bool up;
 	unsigned in_flight, suspects;
@@ -79,9 +82,11 @@ struct loading {                        /* of rows, into one line or the other *
 	struct addressee *a;
 	enum kind kind;
 	int rows;
+	bool is_cut;                    /* not all of the rows were taken */
 };
 
-void outbox_on_row(void *ctx, const struct store_event *e);
+bool outbox_on_row(void *ctx, const struct store_event *e);
+void outbox_advance(struct addressee *a);       /* drops what is settled at the line's head */
 void outbox_second_remove(struct entry *n);
 void outbox_entry_free(struct entry *n);
 void outbox_ring_add(struct addressee *a);

@@ -19,21 +19,25 @@
 #define STDERR_TAIL 2048                /* bytes of it in task_failed */
 #define LAST_MESSAGE_ROOM 16384         /* what a last message needs beside its outputs, summary included */
 #define HEAD_ROOM 512                   /* an event around its message */
+#define UNWRITTEN_MAX (1 << 20)         /* bytes that wait for the worker to read its stdin */
+#define DESCRIPTION_MAX 1024            /* of a checkpoint */
 #define SHOWN 120                       /* bytes of a bad line in its warning */
 
-/* Appends, and keeps only the end. True: something had to go. */
-static bool keep_tail(struct buf *b, size_t max, const char *line, size_t size, bool newline)
+/* Appends, and keeps the end: at least `max` bytes of it, at most twice as many, so that little is moved. */
+static void keep_tail(struct buf *b, size_t max, const char *line, size_t size, bool newline)
 {
-	bool cut = false;
-
 	buf_add(b, line, size);
 	if (newline)
 		buf_add(b, "\n", 1);
-	if (b->size > max) {
-		cut = true;
+	if (b->size > 2 * max)
 		buf_drop(b, b->size - max);
-	}
-	return cut;
+}
+
+/* The last `max` bytes at most. */
+static void cut_tail(struct buf *b, size_t max)
+{
+	if (b->size > max)
+		buf_drop(b, b->size - max);
 }
 
 static void bad_line(struct session *s, const char *why, const char *line, size_t size)
@@ -51,7 +55,7 @@ static void bad_line(struct session *s, const char *why, const char *line, size_
 
 static void log_line(struct session *s, const char *stream, const char *line, size_t size, bool cut)
 {
-	int64_t most = s->core->policy->config->max_message - HEAD_ROOM;
+	int64_t most = s->core->first_policy->config->max_message - HEAD_ROOM;
 	struct buf b = {0};
 
 	for (;; size /= 2, cut = true) {
@@ -86,7 +90,8 @@ static void on_checkpoint(struct session *s, const struct wline *l)
 	char at[CLOCK_TEXT_SIZE];
 	struct buf state = {0}, step = {0}, b = {0};
 	struct store_checkpoint cp = {.session = s->key, .session_id = s->id, .created_at = at};
-	const char *description = wline_string(l, "description", "");
+	const char *said = wline_string(l, "description", "");
+	char description[DESCRIPTION_MAX + 1];
 
 	wline_add_raw(l, &state, "state", "{}");
 	if ((int64_t)state.size > config->max_checkpoint) {
@@ -97,6 +102,7 @@ static void on_checkpoint(struct session *s, const struct wline *l)
 	wline_add_raw(l, &step, "step", "null");
 	clock_format(clock_wall_us(), at);
 	id_make(cp.checkpoint_id);
+	snprintf(description, sizeof description, "%.*s", (int)buf_utf8_cut(said, strlen(said), DESCRIPTION_MAX), said);
 	cp.description = description;
 	cp.step = wline_get(l, "step") != NULL ? buf_text(&step) : NULL;
 	cp.resumable = !json_is_false(wline_get(l, "resumable"));
@@ -115,7 +121,8 @@ static void on_checkpoint(struct session *s, const struct wline *l)
 	buf_addf(&b, "{\"type\":\"checkpoint_saved\",\"checkpoint_id\":\"%s\",\"ref\":", cp.checkpoint_id);
 	wline_add_raw(l, &b, "ref", "null");
 	buf_add_text(&b, "}");
-	effect_line(s, b.data, b.size);
+	if (worker_unwritten(run_worker(s)) < UNWRITTEN_MAX)    /* one that does not listen is told no more */
+		effect_line(s, b.data, b.size);
 	if (s->stop_asked)
 		run_stop_now(s, s->core->stop_at_us);
 out:
@@ -199,7 +206,7 @@ static void check_confidence(struct session *s, const json_t *outputs)
 
 static bool fits_last_message(const struct session *s, size_t size)
 {
-	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size) <= s->core->policy->config->max_message;
+	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size) <= s->core->first_policy->config->max_message;
 }
 
 static void on_completed(struct session *s, const struct wline *l)
@@ -215,7 +222,7 @@ static void on_completed(struct session *s, const struct wline *l)
 	else
 		session_fail(s, "worker_failed", "execution_error", "worker", NULL,
 			"the outputs of %zu bytes are over the message limit of %lld", b.size,
-			(long long)s->core->policy->config->max_message);
+			(long long)s->core->first_policy->config->max_message);
 	buf_fini(&b);
 	run_conclude(s);
 }
@@ -312,8 +319,8 @@ void report_line(struct session *s, enum worker_stream stream, const char *line,
 		keep_tail(&s->stderr_tail, STDERR_TAIL, line, size, true);
 		log_line(s, "stderr", line, size, too_long);
 	} else if (s->cap->config->protocol == PROTOCOL_TEXT) {
-		s->text_cut |= keep_tail(&s->text_output, (size_t)config->max_text_output, line, size, kind != LINE_UNENDED)
-			|| too_long;
+		keep_tail(&s->text_output, (size_t)config->max_text_output, line, size, kind != LINE_UNENDED);
+		s->text_cut |= too_long || s->text_output.size > (size_t)config->max_text_output;
 		log_line(s, "stdout", line, size, too_long);
 	} else if (too_long) {
 		snprintf(why, sizeof why, "longer than %lld bytes", (long long)config->max_line);
@@ -329,6 +336,7 @@ static void text_completed(struct session *s)
 {
 	struct buf b = {0};
 
+	cut_tail(&s->text_output, (size_t)s->core->policy->config->max_text_output);
 	buf_add_text(&b, "{\"outputs\":{\"stdout\":");
 	buf_add_json(&b, s->text_output.data, s->text_output.size);
 	buf_add_text(&b, s->text_cut ? ",\"truncated\":true}}" : "}}");
@@ -349,6 +357,7 @@ void report_death(struct session *s)
 		text_completed(s);
 		return;
 	}
+	cut_tail(&s->stderr_tail, STDERR_TAIL);
 	if (status != -1 && WIFSIGNALED(status))
 		buf_addf(&details, "\"signal\":%d,\"stderr\":", WTERMSIG(status));
 	else

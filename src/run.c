@@ -17,7 +17,6 @@
 #include "report.h"
 
 #define INTENT_MAX 32768                /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
-#define UNWRITTEN_MAX (1 << 20)         /* stdin's queue: above it we do not listen either */
 
 /* A process, and whom it serves. One of reuse = 1 serves one session and ends with it. */
 struct host {
@@ -157,14 +156,9 @@ static char *intent_of(const struct buf *task)
 	struct jslice raw = jtext_member(task->data, task->size, "intent");
 	char why[128], *text;
 	json_t *v = raw.at != NULL ? jtext_parse(raw.at, raw.size, why, sizeof why) : NULL;
-	size_t size = v != NULL ? strlen(json_string_value(v)) : 0;
+	const char *intent = v != NULL ? json_string_value(v) : "";
 
-	if (size > INTENT_MAX) {
-		size = INTENT_MAX;
-		while (size > 0 && (json_string_value(v)[size] & 0xc0) == 0x80)
-			size--;
-	}
-	text = xstrndup(v != NULL ? json_string_value(v) : "", size);
+	text = xstrndup(intent, buf_utf8_cut(intent, strlen(intent), INTENT_MAX));
 	json_decref(v);
 	return text;
 }
@@ -303,7 +297,7 @@ static bool has_to_start(struct session *s)
 	return true;
 }
 
-/* What it needs from the store and the disk. 0: it was not to be had, and what follows is decided. */
+/* What it needs from the store and the disk. False: it was not to be had, and what follows is decided. */
 static bool prepare(struct session *s, struct buf *task, struct buf *line, char *workdir, size_t workdir_size)
 {
 	struct core *c = s->core;
@@ -639,7 +633,7 @@ void run_check_backlog(struct session *s)
 
 	if (s->host == NULL)
 		return;
-	unread = s->core->all_paused || s->waiting_bytes >= low || worker_unwritten(s->host->worker) > UNWRITTEN_MAX;
+	unread = s->core->all_paused || s->waiting_bytes >= low;
 	if (unread == s->is_unread)
 		return;
 	s->is_unread = unread;
@@ -681,6 +675,15 @@ void run_retire_idle(struct core *c)
 
 	DL_FOREACH_SAFE2(c->idle_hosts, h, tmp, idle_next)
 		host_retire(h);
+}
+
+void run_hurry(struct core *c)
+{
+	struct host *h;
+
+	DL_FOREACH(c->hosts, h)
+		if (h->session == NULL && !h->is_gone)
+			worker_end(h->worker, clock_boot_us(), c->stop_at_us);
 }
 
 bool run_has_processes(const struct core *c)

@@ -17,7 +17,6 @@
 
 #define WARNINGS_MAX 50                 /* kept for the summary, each of ... */
 #define WARNING_SIZE 200                /* ... so many bytes at most */
-#define SUMMARY_ROOM 16384              /* what the rest of a last message may need beside its outputs */
 
 const char *const sstate_names[S_COUNT] = {
 	[S_PENDING] = "PENDING", [S_REJECTED] = "REJECTED", [S_RUNNING] = "RUNNING", [S_PAUSED] = "PAUSED",
@@ -82,7 +81,7 @@ static void fill_row(const struct session *s, struct store_session *row, struct 
 		.capability_version = s->capability_version, .state = sstate_names[s->state],
 		.state_version = s->state_version, .risk_level = risk_names[s->risk],
 		.data_classification = data_class_names[s->data_class], .priority = priority_names[s->priority],
-		.session_token = s->token, .metadata = s->metadata, .created_at = t->created, .updated_at = t->updated,
+		.session_token = s->token, .created_at = t->created, .updated_at = t->updated,
 		.started_at = s->started_us != 0 ? t->started : NULL, .deadline = s->deadline_us != 0 ? t->deadline : NULL,
 		.max_duration_us = s->max_duration_us, .attempt = s->attempt, .paused_by = paused_names[s->paused_by],
 		.steps = s->steps, .step = s->step, .checkpoints = s->checkpoints, .tokens_in = s->tokens_in,
@@ -161,9 +160,9 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 	buf_add(b, data, size);
 	buf_add_text(b, "}");
 	codec_end(b);
-	if ((int64_t)b->size > s->core->policy->config->max_message) {
+	if ((int64_t)b->size > s->core->first_policy->config->max_message) {
 		session_warn(s, "event_too_large", "a %s event of %zu bytes was dropped; %lld is the limit", event_type, b->size,
-			(long long)s->core->policy->config->max_message);
+			(long long)s->core->first_policy->config->max_message);
 		return false;
 	}
 	s->sequence++;
@@ -173,12 +172,11 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 
 void session_note_warning(struct session *s, const char *text)
 {
-	size_t size = strlen(text);
+	size_t size = buf_utf8_cut(text, strlen(text), WARNING_SIZE);
 
-	if (s->warning_count++ >= WARNINGS_MAX)
+	/* Once the end is decided its message has the size that was checked. */
+	if (session_has_outcome(s) || s->warning_count++ >= WARNINGS_MAX)
 		return;
-	if (size > WARNING_SIZE)
-		size = WARNING_SIZE;
 	if (s->warnings.size > 0)
 		buf_add_text(&s->warnings, ",");
 	buf_add_json(&s->warnings, text, size);
@@ -200,17 +198,6 @@ void session_warn(struct session *s, const char *code, const char *fmt, ...)
 	session_event(s, "warning", b.data, b.size);
 	buf_fini(&b);
 	session_note_warning(s, text);
-}
-
-void session_error(struct session *s, const char *code, const char *message, bool recoverable)
-{
-	struct buf b = {0};
-
-	buf_addf(&b, "{\"code\":\"%s\",\"message\":", code);
-	buf_add_json(&b, message, strlen(message));
-	buf_addf(&b, ",\"recoverable\":%s}", recoverable ? "true" : "false");
-	session_event(s, "error", b.data, b.size);
-	buf_fini(&b);
 }
 
 /* ---- states ---- */
@@ -327,7 +314,6 @@ struct session *session_new(struct core *c, const struct command *cmd, const str
 	s->risk = v->risk;
 	s->data_class = cmd->task.data_class;
 	s->priority = cmd->task.priority;
-	s->metadata = cmd->task.metadata != NULL ? xstrdup(cmd->task.metadata) : NULL;
 	s->max_duration_us = v->max_duration_us;
 	s->created_us = s->updated_us = clock_wall_us();
 	s->is_fresh = true;
@@ -336,6 +322,7 @@ struct session *session_new(struct core *c, const struct command *cmd, const str
 	s->token = xstrdup(token);
 	index_session(s);
 	fill_row(s, &row, &t);
+	row.metadata = cmd->task.metadata;
 	store_put_session(c->store, &row, cmd->task.json, cmd->task.json_size);
 	put_accepted(s, cmd);
 	put_created(s);
@@ -388,7 +375,6 @@ struct session *session_load(struct core *c, const struct store_session *row)
 	s->data_class = (enum data_class)find_name(data_class_names, 4, row->data_classification);
 	s->priority = (enum priority)find_name(priority_names, PRIORITY_COUNT, row->priority);
 	s->token = xstrdup(row->session_token);
-	s->metadata = row->metadata != NULL ? xstrdup(row->metadata) : NULL;
 	s->created_us = wall_or_0(row->created_at);
 	s->updated_us = wall_or_0(row->updated_at);
 	s->started_us = wall_or_0(row->started_at);
@@ -419,7 +405,6 @@ void session_free(struct session *s)
 	free(s->capability);
 	free(s->capability_version);
 	free(s->token);
-	free(s->metadata);
 	free(s->step);
 	free(s->outcome.payload);
 	buf_fini(&s->warnings);
@@ -552,11 +537,10 @@ void session_finish(struct session *s)
 	assert(session_has_outcome(s) && s->host == NULL && !s->is_closed);
 	while (!session_is_over(s->state)) {
 		enum sstate to = next_step[s->state][s->outcome.state];
-		bool last = session_is_over(to);
 
 		/* On the way the step has the reason of the end, so that one can see why it was taken. */
 		if (to == S_RUNNING)
-			session_run(s, s->outcome.reason, last ? s->outcome.actor : "daemon");
+			session_run(s, s->outcome.reason, "daemon");
 		else
 			session_go(s, to, s->outcome.reason, s->outcome.actor);
 	}
@@ -624,7 +608,7 @@ int session_load_outcome(struct session *s)
 
 		state = name != NULL ? sstate_parse(name) : -1;
 		payload = jtext_member(b.data, b.size, "payload");
-		if (state >= 0 && reason != NULL && payload.size >= 2)
+		if ((state == S_COMPLETED || state == S_FAILED || state == S_ABORTED) && reason != NULL && payload.size >= 2)
 			session_decide(s, (enum sstate)state, reason, "daemon", state == S_ABORTED ? NULL : payload.at,
 				payload.size);
 		json_decref(root);

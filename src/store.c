@@ -29,7 +29,7 @@ enum statement {
 	/* reads */
 	ST_FIND_ANSWER, ST_FIND_SESSION, ST_LOAD_TASK, ST_LOAD_OUTCOME, ST_LOAD_CHECKPOINT, ST_LOAD_CALLERS,
 	ST_LOAD_LIVE, ST_LOAD_BACKLOG, ST_LOAD_EVENTS, ST_LOAD_UNROUTABLE, ST_LOAD_EVENT, ST_LAST_SUBMIT,
-	ST_FIND_CALLER, ST_FIND_OLD_SUBMIT,
+	ST_FIND_CALLER, ST_FIND_OLD_SUBMIT, ST_LOOK,
 	ST_COUNT
 };
 
@@ -89,12 +89,12 @@ static const char *const sql[ST_COUNT] = {
 		" (SELECT min(event) FROM unroutable WHERE caller = callers.id) FROM callers ORDER BY id",
 	[ST_LOAD_LIVE] =
 		"SELECT id, session_id, caller_id, capability, capability_version, state, state_version, risk_level,"
-		" data_classification, priority, session_token, metadata, created_at, updated_at, started_at, deadline,"
+		" data_classification, priority, session_token, NULL, created_at, updated_at, started_at, deadline,"
 		" max_duration_us, attempt, paused_by, steps, step, checkpoints, warnings, tokens_in, tokens_out, cost,"
 		" (SELECT max(sequence) FROM events WHERE session = sessions.id)"
 		" FROM sessions WHERE state IN ('PENDING','RUNNING','PAUSED','ABORTING') ORDER BY id",
 	[ST_LOAD_BACKLOG] =
-		"SELECT session, sum(length(body)) FROM events WHERE caller = ? AND id > ?"
+		"SELECT session, sum(length(CAST(coalesce(substitute, body) AS BLOB))) FROM events WHERE caller = ? AND id > ?"
 		" AND id NOT IN (SELECT event FROM unroutable) GROUP BY session",
 	[ST_LOAD_EVENTS] =
 		"SELECT " EVENT_COLUMNS " FROM events e WHERE e.caller = ? AND e.id > ?"
@@ -104,6 +104,8 @@ static const char *const sql[ST_COUNT] = {
 		" WHERE u.caller = ? AND u.event > ? ORDER BY u.event LIMIT ?",
 	[ST_LOAD_EVENT] = "SELECT " EVENT_COLUMNS " FROM events e WHERE e.id = ?",
 	[ST_LAST_SUBMIT] = "SELECT max(id) FROM submits",
+	[ST_LOOK] = "SELECT (SELECT max(id) FROM sessions), (SELECT max(id) FROM events), (SELECT max(id) FROM submits),"
+		" (SELECT max(id) FROM callers), (SELECT max(session) FROM tasks), (SELECT max(id) FROM checkpoints)",
 	[ST_FIND_OLD_SUBMIT] = "SELECT 1 FROM submits WHERE " OLD_SUBMITS " LIMIT 1",
 	[ST_FIND_CALLER] =
 		"SELECT id, confirmed, (SELECT max(id) FROM events WHERE caller = callers.id) FROM callers WHERE caller_id = ?",
@@ -491,7 +493,7 @@ int store_load_live(struct store *s, store_session_fn *fn, void *ctx)
 			.capability = text(st, 3), .capability_version = text(st, 4), .state = text(st, 5),
 			.state_version = sqlite3_column_int64(st, 6), .risk_level = text(st, 7),
 			.data_classification = text(st, 8), .priority = text(st, 9), .session_token = text(st, 10),
-			.metadata = text(st, 11), .created_at = text(st, 12), .updated_at = text(st, 13),
+			.created_at = text(st, 12), .updated_at = text(st, 13),
 			.started_at = text(st, 14), .deadline = text(st, 15), .max_duration_us = sqlite3_column_int64(st, 16),
 			.attempt = sqlite3_column_int64(st, 17), .paused_by = text(st, 18),
 			.steps = sqlite3_column_int64(st, 19), .step = text(st, 20), .checkpoints = sqlite3_column_int64(st, 21),
@@ -529,7 +531,8 @@ static int load_events(struct store *s, sqlite3_stmt *st, store_event_fn *fn, vo
 		};
 
 		e.size = (size_t)sqlite3_column_bytes(st, 7);
-		fn(ctx, &e);
+		if (!fn(ctx, &e))
+			break;
 	}
 	return finish(s, st, rc);
 }
@@ -573,6 +576,11 @@ bool store_has_old_submits(struct store *s, int64_t after, int64_t upto, const c
 	found = sqlite3_step(st) == SQLITE_ROW;
 	sqlite3_reset(st);
 	return found;
+}
+
+bool store_is_readable(struct store *s)
+{
+	return one_row(s, s->st[ST_LOOK], sqlite3_step(s->st[ST_LOOK])) == 1;
 }
 
 int64_t store_last_submit(struct store *s)
@@ -704,7 +712,7 @@ static int open_database(struct store *s, const char *path)
 	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK)
 		return unusable(s);
 	sqlite3_extended_result_codes(s->db, 1);
-	sqlite3_busy_timeout(s->db, 5000);      /* a reader of the documented tables may be about */
+	sqlite3_busy_timeout(s->db, 50);        /* somebody else writes: the hold waits for that, not the loop */
 	/* auto_vacuum takes effect only before the first table. */
 	snprintf(pragmas, sizeof pragmas,
 		"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"

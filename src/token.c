@@ -1,5 +1,5 @@
 /* token.c: claims, a dot, and their HMAC-SHA-256, both base64url.
- * Owns the key's file. Never decides who may do what (core.c asks). */
+ * Owns the key's file. Never decides who may do what (intake.c asks). */
 #include "token.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define MAC_SIZE 32
 #define MAC_TEXT 43                     /* 32 bytes in base64 without padding */
-#define CLAIMS_MAX 480                  /* two ids, a caller of 128 and fixed text stay below it */
+#define CLAIMS_MAX 480                  /* an id, a caller of 128 and fixed text stay below it */
 
 static size_t base64url(const unsigned char *data, size_t size, char *out)
 {

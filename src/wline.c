@@ -1,5 +1,5 @@
 /* wline.c: the worker protocol, from the worker's side of the pipe, as tables.
- * Owns the names and types of its fields. Never knows what a line does to a session (run.c). */
+ * Owns the names and types of its fields. Never knows what a line does to a session (report.c). */
 #include "wline.h"
 
 #include <stdio.h>

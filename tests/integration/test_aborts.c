@@ -291,14 +291,16 @@ START_TEST(an_abort_racing_with_completion_has_one_end) /* proves L2-12 */
 
 	begin();
 	printf("seed %u\n", seed);
-	for (int i = 0; i < RACES; i += 8) {
-		for (int k = i; k < i + 8; k++)
+	for (int i = 0; i < RACES; i += 4) {
+		for (int k = i; k < i + 4; k++)
 			ids[k] = peer_submit(p, "agent", J("{'do':[['progress',1],['sleep',%.3f],['complete']]}",
-				(double)(rand_r(&seed) % 60) / 1000));
-		for (int k = i; k < i + 8; k++)
+				(double)(rand_r(&seed) % 30) / 1000));
+		for (int k = i; k < i + 4; k++)
 			s[k] = peer_accepted(p, ids[k]);
-		for (int k = i; k < i + 8; k++) {
-			harness_pass((double)(rand_r(&seed) % 20) / 1000);
+		for (int k = i; k < i + 4; k++) {
+			if (k % 4)              /* the first of each four while its process starts */
+				peer_event(p, s[k], "progress");
+			harness_pass((double)(rand_r(&seed) % 10) / 1000);
 			peer_abort(p, s[k]);
 		}
 	}

@@ -324,6 +324,7 @@ struct proxy {
 	int listener, port;
 	pthread_t thread;
 	_Atomic bool end, refuse;
+	_Atomic bool closed;            /* nobody listens any more; there is no way back */
 	_Atomic bool deaf[ROLES];       /* does not read what the client says */
 	_Atomic bool mute[ROLES];       /* does not pass on what the broker says */
 	_Atomic bool cut[ROLES];        /* ends the connection; clears itself */
@@ -437,6 +438,10 @@ static void *proxy_main(void *arg)
 		struct pollfd fds[33] = { { .fd = x->listener, .events = POLLIN } };
 		nfds_t n = 1;
 
+		if (x->closed && x->listener >= 0) {
+			close(x->listener);
+			fds[0].fd = x->listener = -1;
+		}
 		for (int i = 0; i < 16; i++) {
 			struct proxy_pair *p = &x->pairs[i];
 
@@ -477,7 +482,8 @@ KIT void proxy_stop(struct proxy *x)
 	for (int i = 0; i < 16; i++)
 		if (x->pairs[i].client >= 0)
 			proxy_drop(&x->pairs[i]);
-	close(x->listener);
+	if (x->listener >= 0)
+		close(x->listener);
 	free(x);
 }
 

@@ -14,28 +14,28 @@
 
 #define FAKE_UNSETTLED 99
 
-struct fake_sent {                      /* one publish */
+struct fake_sent { /* one publish */
 	char key[BUS_KEY_SIZE], message_id[ID_SIZE], correlation_id[ID_SIZE];
 	const char *type;
 	int64_t timestamp_s;
-	char *body;                     /* NUL-terminated copy */
+	char *body; /* NUL-terminated copy */
 	size_t size;
-	int status;                     /* enum bus_status, or FAKE_UNSETTLED */
+	int status; /* enum bus_status, or FAKE_UNSETTLED */
 };
 
-struct fake_flight {                    /* lent to us and not given back */
+struct fake_flight { /* lent to us and not given back */
 	struct bus_out *out;
-	size_t sent;                    /* index of its copy */
+	size_t sent; /* index of its copy */
 };
 
 struct bus {
 	struct bus_in *in, **in_end;
-	struct fake_flight *flight;     /* oldest first; those before `flushed` are with the broker */
+	struct fake_flight *flight; /* oldest first; those before `flushed` are with the broker */
 	size_t flight_count, flushed, most_in_flight;
 	struct fake_sent *sent;
 	size_t sent_count;
 	size_t sent_room, flight_room;
-	uint64_t next_tag, acked, rejected;     /* how many */
+	uint64_t next_tag, acked, rejected; /* how many */
 	uint64_t last_acked;
 	uint32_t life;
 	bool pub_up;
@@ -87,7 +87,8 @@ static inline void fake_bus_up(struct bus *b)
 	b->pub_up = b->health.pub_up = true;
 }
 
-static inline void fake_bus_give_back(struct bus *b, size_t index, enum bus_status status, struct bus_out ***tail)
+static inline void fake_bus_give_back(
+	struct bus *b, size_t index, enum bus_status status, struct bus_out ***tail)
 {
 	struct bus_out *out = b->flight[index].out;
 
@@ -100,7 +101,10 @@ static inline void fake_bus_give_back(struct bus *b, size_t index, enum bus_stat
 
 static inline void fake_bus_forget(struct bus *b, size_t index, size_t count)
 {
-	memmove(b->flight + index, b->flight + index + count, (b->flight_count - index - count) * sizeof *b->flight);
+	if (count == 0)
+		return;
+	memmove(b->flight + index, b->flight + index + count,
+		(b->flight_count - index - count) * sizeof *b->flight);
 	b->flight_count -= count;
 	b->flushed -= count < b->flushed ? count : b->flushed;
 }
@@ -233,7 +237,7 @@ static inline void fake_bus_answered(struct bus *b, uint32_t life, uint64_t tag,
 	if (b->on_answer != NULL)
 		b->on_answer(b->ctx, tag, is_ack);
 	if (life != b->life)
-		return;                 /* void, as with the real one */
+		return; /* void, as with the real one */
 	b->last_acked = is_ack ? tag : b->last_acked;
 	b->acked += is_ack;
 	b->rejected += !is_ack;

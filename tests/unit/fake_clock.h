@@ -8,7 +8,7 @@
 #define FAKE_SECOND INT64_C(1000000)
 
 static int64_t fake_boot_us = 5000 * FAKE_SECOND;
-static int64_t fake_wall_us = INT64_C(1769860800) * FAKE_SECOND;        /* 2026-01-31T12:00:00Z */
+static int64_t fake_wall_us = INT64_C(1769860800) * FAKE_SECOND; /* 2026-01-31T12:00:00Z */
 
 int64_t clock_boot_us(void)
 {

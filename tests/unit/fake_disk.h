@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 static struct {
-	int write_error;                /* errno of every write; 0: they work */
-	int64_t writes_left;            /* with write_error: so many still work */
-	bool write_dies;                /* with write_error: the process ends there, as in a crash */
+	int write_error; /* errno of every write; 0: they work */
+	int64_t writes_left; /* with write_error: so many still work */
+	bool write_dies; /* with write_error: the process ends there, as in a crash */
 	int sync_error;
 	unsigned wal_syncs, other_syncs;
-	unsigned naps;                  /* times that SQLite waited for a lock */
+	unsigned naps; /* times that SQLite waited for a lock */
 } fake_disk;
 
 static inline void fake_disk_refuse(int error)

@@ -10,7 +10,7 @@
 
 static uint64_t fake_seed = 1;
 
-static inline uint64_t fake_random(void)        /* splitmix64 */
+static inline uint64_t fake_random(void) /* splitmix64 */
 {
 	uint64_t z = (fake_seed += UINT64_C(0x9e3779b97f4a7c15));
 
@@ -31,8 +31,9 @@ void id_make(char out[ID_SIZE])
 {
 	uint64_t a = fake_random(), b = fake_random();
 
-	snprintf(out, ID_SIZE, "%08x-%04x-4%03x-a%03x-%012llx", (unsigned)(a >> 32), (unsigned)(a >> 16) & 0xffff,
-		(unsigned)a & 0xfff, (unsigned)(b >> 52), (unsigned long long)(b & UINT64_C(0xffffffffffff)));
+	snprintf(out, ID_SIZE, "%08x-%04x-4%03x-a%03x-%012llx", (unsigned)(a >> 32),
+		(unsigned)(a >> 16) & 0xffff, (unsigned)a & 0xfff, (unsigned)(b >> 52),
+		(unsigned long long)(b & UINT64_C(0xffffffffffff)));
 }
 
 #endif

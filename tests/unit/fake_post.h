@@ -23,16 +23,16 @@
 #define SESSION_ID "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 
 struct post {
-	char dir[64];
+	char dir[200];
 	struct config config;
 	struct store *store;
 	struct bus bus;
 	struct timers timers;
 	struct outbox *ob;
-	int next;                       /* number of the next message */
+	int next; /* number of the next message */
 	int64_t settled_bytes, backlog_bytes;
 	int unroutables;
-	size_t padding;                 /* bytes in each body */
+	size_t padding; /* bytes in each body */
 };
 
 static inline void post_on_settled(void *ctx, int64_t session, size_t bytes)
@@ -79,7 +79,8 @@ static inline void post_init(struct post *p, int window)
 
 	memset(p, 0, sizeof *p);
 	log_set_level(LOG_LVL_ERROR);
-	snprintf(p->dir, sizeof p->dir, "%s/hcp-post-XXXXXX", tmp != NULL && strlen(tmp) < 40 ? tmp : "/tmp");
+	snprintf(
+		p->dir, sizeof p->dir, "%s/hcp-post-XXXXXX", tmp != NULL && strlen(tmp) < 150 ? tmp : "/tmp");
 	ck_assert(mkdtemp(p->dir) != NULL);
 	p->config.amqp.window_messages = window;
 	p->config.amqp.window_bytes = 1 << 20;
@@ -109,18 +110,20 @@ static inline void post_fini(struct post *p)
 
 /* ---- in ---- */
 
-static inline int64_t post_put_type(struct post *p, const char *caller, const char *session_id, const char *type)
+static inline int64_t post_put_type(
+	struct post *p, const char *caller, const char *session_id, const char *type)
 {
 	struct buf b = {0};
-	struct store_event e = {.session = session_id != NULL ? 7 : 0, .session_id = session_id, .type = type};
+	struct store_event e = {
+		.session = session_id != NULL ? 7 : 0, .session_id = session_id, .type = type};
 	int64_t id;
 
 	codec_begin(&b, session_id, type);
 	if (strcmp(type, "event") == 0) {
 		e.event_type = "log";
 		e.sequence = p->next + 1;
-		buf_addf(&b, "{\"event_type\":\"log\",\"sequence\":%d,\"data\":{\"n\":%d,\"pad\":\"%*s\"}}", p->next + 1, p->next,
-			(int)p->padding, "");
+		buf_addf(&b, "{\"event_type\":\"log\",\"sequence\":%d,\"data\":{\"n\":%d,\"pad\":\"%*s\"}}",
+			p->next + 1, p->next, (int)p->padding, "");
 	} else {
 		buf_addf(&b, "{\"outputs\":{\"n\":%d}}", p->next);
 	}
@@ -239,7 +242,7 @@ static inline void post_expect_sent(const struct post *p, size_t index, int firs
 
 static inline int64_t post_ask(struct post *p, const char *sql)
 {
-	char path[96];
+	char path[300];
 	sqlite3 *db;
 	sqlite3_stmt *st;
 	int64_t n;

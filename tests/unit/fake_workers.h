@@ -17,9 +17,17 @@
 
 #define FAKE_NEVER INT64_MAX
 
-enum fake_word_kind { FAKE_OUT, FAKE_ERR, FAKE_TOO_LONG, FAKE_UNENDED, FAKE_OUT_EOF, FAKE_ERR_EOF, FAKE_EXIT };
+enum fake_word_kind {
+	FAKE_OUT,
+	FAKE_ERR,
+	FAKE_TOO_LONG,
+	FAKE_UNENDED,
+	FAKE_OUT_EOF,
+	FAKE_ERR_EOF,
+	FAKE_EXIT
+};
 
-struct fake_word {                      /* something in a worker's pipe, or its exit */
+struct fake_word { /* something in a worker's pipe, or its exit */
 	struct fake_word *next;
 	enum fake_word_kind kind;
 	int status;
@@ -33,13 +41,15 @@ struct worker {
 	int number, pid;
 	char **argv, **env;
 	char *workdir;
-	char session_id[ID_SIZE];       /* of the last start, or of its environment */
-	struct buf in;                  /* all that it was ever sent */
+	char session_id[ID_SIZE]; /* of the last start, or of its environment */
+	struct buf in; /* all that it was ever sent */
 	struct fake_word *said, **said_end;
 	bool has_stdin, stdin_closed, is_paused;
 	bool out_eof, err_eof, has_exited, is_gone, is_freed;
-	bool ignores_term;              /* a test's wish: only SIGKILL ends it */
-	int children;                   /* other processes of its tree; SIGTERM or SIGKILL end them too */
+	bool is_dying; /* its exit is in the pipe */
+	bool ignores_term; /* a test's wish: only SIGKILL ends it ... */
+	bool is_immortal; /* ... or not even that */
+	int children; /* other processes of its tree; SIGTERM or SIGKILL end them too */
 	int64_t term_at_us, kill_at_us;
 	bool was_termed, was_killed;
 };
@@ -49,13 +59,13 @@ struct workers {
 	size_t count;
 	const struct worker_ops *ops;
 	bool is_held;
-	int leftovers;                  /* what workers_kill_leftovers will find */
+	int leftovers; /* what workers_kill_leftovers will find */
 	unsigned holds, new_turns;
-	int fail_errno;                 /* the next start fails so; 0: it works */
+	int fail_errno; /* the next start fails so; 0: it works */
 	/* watchers, NULL: none */
 	void (*on_start)(void *ctx, const struct worker *w);
 	void (*on_write)(void *ctx, const struct worker *w, const char *line, size_t size);
-	void (*on_end)(void *ctx, const struct worker *w);      /* stdin closed, or the ladder set */
+	void (*on_end)(void *ctx, const struct worker *w); /* stdin closed, or the ladder set */
 	void (*on_hold)(void *ctx, bool hold);
 	void *ctx;
 };
@@ -68,7 +78,8 @@ static inline void fake_workers_init(struct workers *ws, const struct worker_ops
 	ws->ops = ops;
 }
 
-static inline void fake_worker_put(struct worker *w, enum fake_word_kind kind, const char *text, size_t size, int status)
+static inline void fake_worker_put(
+	struct worker *w, enum fake_word_kind kind, const char *text, size_t size, int status)
 {
 	struct fake_word *f = xcalloc(1, sizeof *f + size + 1);
 
@@ -88,6 +99,9 @@ static inline void fake_worker_say(struct worker *w, const char *line)
 /* A wait(2) status; its pipes end with it unless a child holds them. */
 static inline void fake_worker_exit(struct worker *w, int status)
 {
+	if (w->is_dying)
+		return;
+	w->is_dying = true;
 	fake_worker_put(w, FAKE_EXIT, "", 0, status);
 	if (w->children == 0) {
 		fake_worker_put(w, FAKE_OUT_EOF, "", 0, 0);
@@ -102,25 +116,26 @@ static inline bool fake_worker_has_line(struct worker *w, const char *needle)
 
 static inline void fake_worker_die(struct worker *w, int signal_number)
 {
-	bool orphaned = w->has_exited && w->children > 0;
+	bool orphaned = w->is_dying && w->children > 0;
 
 	w->children = 0;
-	if (orphaned) {                 /* whoever held the pipes is gone now */
+	if (orphaned) { /* whoever held the pipes is gone now */
 		fake_worker_put(w, FAKE_OUT_EOF, "", 0, 0);
 		fake_worker_put(w, FAKE_ERR_EOF, "", 0, 0);
-	} else if (!w->has_exited) {
+	} else {
 		fake_worker_exit(w, signal_number);
 	}
 }
 
 static inline void fake_worker_climb(struct worker *w)
 {
-	if (!w->was_killed && w->kill_at_us <= fake_boot_us) {
+	if (w->kill_at_us <= fake_boot_us) { /* again and again, as the real ones */
 		w->was_killed = true;
-		fake_worker_die(w, SIGKILL);
+		if (!w->is_immortal)
+			fake_worker_die(w, SIGKILL);
 	} else if (!w->was_termed && w->term_at_us <= fake_boot_us) {
 		w->was_termed = true;
-		if (!w->ignores_term)
+		if (!w->ignores_term && !w->is_immortal)
 			fake_worker_die(w, SIGTERM);
 	}
 }
@@ -305,7 +320,8 @@ void workers_reap(struct workers *ws)
 	(void)ws;
 }
 
-int worker_start(struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why, size_t why_size)
+int worker_start(
+	struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why, size_t why_size)
 {
 	struct worker *w;
 	const char *id;
@@ -361,8 +377,8 @@ void worker_write(struct worker *w, const void *data, size_t size)
 	if (!w->has_stdin || w->stdin_closed)
 		return;
 	buf_add(&w->in, data, size);
-	if (strncmp(buf_text(&w->in) + at, "{\"type\":\"start\"", 15) == 0
-		&& (id = strstr(w->in.data + at, head)) != NULL)
+	if (strncmp(buf_text(&w->in) + at, "{\"type\":\"start\"", 15) == 0 &&
+		(id = strstr(w->in.data + at, head)) != NULL)
 		snprintf(w->session_id, sizeof w->session_id, "%.36s", id + sizeof head - 1);
 	if (w->ws->on_write != NULL)
 		w->ws->on_write(w->ws->ctx, w, w->in.data + at, size);

@@ -28,14 +28,14 @@
 #define SECONDS FAKE_SECOND
 
 struct world {
-	char dir[64], ini[96], state[96];
+	char dir[200], ini[256], state[256];
 	struct core core;
 	struct bus bus;
 	struct workers workers;
 	sqlite3 *eye;
-	bool is_alive;                  /* between begin and end of a life */
-	bool broker_is_slow;            /* the test settles by itself */
-	size_t earlier_sent;            /* what former lives published */
+	bool is_alive; /* between begin and end of a life */
+	bool broker_is_slow; /* the test settles by itself */
+	size_t earlier_sent; /* what former lives published */
 	struct fake_sent *earlier;
 };
 
@@ -46,7 +46,8 @@ static inline int64_t world_count(struct world *w, const char *sql, const char *
 	sqlite3_stmt *st;
 	int64_t n;
 
-	ck_assert_msg(sqlite3_prepare_v2(w->eye, sql, -1, &st, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(w->eye));
+	ck_assert_msg(sqlite3_prepare_v2(w->eye, sql, -1, &st, NULL) == SQLITE_OK, "%s: %s", sql,
+		sqlite3_errmsg(w->eye));
 	if (arg != NULL)
 		sqlite3_bind_text(st, 1, arg, -1, SQLITE_STATIC);
 	n = sqlite3_step(st) == SQLITE_ROW ? sqlite3_column_int64(st, 0) : -1;
@@ -62,7 +63,8 @@ static inline const char *world_text(struct world *w, const char *sql, const cha
 	char *to = texts[turn++ % 4];
 	sqlite3_stmt *st;
 
-	ck_assert_msg(sqlite3_prepare_v2(w->eye, sql, -1, &st, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(w->eye));
+	ck_assert_msg(sqlite3_prepare_v2(w->eye, sql, -1, &st, NULL) == SQLITE_OK, "%s: %s", sql,
+		sqlite3_errmsg(w->eye));
 	if (arg != NULL)
 		sqlite3_bind_text(st, 1, arg, -1, SQLITE_STATIC);
 	*to = '\0';
@@ -74,18 +76,23 @@ static inline const char *world_text(struct world *w, const char *sql, const cha
 
 static inline void world_exec(struct world *w, const char *sql)
 {
-	ck_assert_msg(sqlite3_exec(w->eye, sql, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(w->eye));
+	ck_assert_msg(sqlite3_exec(w->eye, sql, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", sql,
+		sqlite3_errmsg(w->eye));
 }
 
 /* A session's row, its transitions and its events were committed together. */
 static inline void world_check_rows(struct world *w)
 {
 	ck_assert_int_eq(world_count(w,
-		"SELECT count(*) FROM sessions s WHERE state_version <> (SELECT count(*) FROM transitions t WHERE t.session = s.id)"
-		" OR (state_version > 0 AND state <> (SELECT to_state FROM transitions t WHERE t.session = s.id"
-		"  ORDER BY state_version DESC LIMIT 1))"
-		" OR state_version <> (SELECT count(*) FROM events e WHERE e.session = s.id AND e.event_type = 'state_changed')",
-		NULL), 0);
+				 "SELECT count(*) FROM sessions s WHERE state_version <> (SELECT count(*) "
+				 "FROM transitions t WHERE t.session = s.id)"
+				 " OR (state_version > 0 AND state <> (SELECT to_state FROM transitions t "
+				 "WHERE t.session = s.id"
+				 "  ORDER BY state_version DESC LIMIT 1))"
+				 " OR state_version <> (SELECT count(*) FROM events e WHERE e.session = s.id "
+				 "AND e.event_type = 'state_changed')",
+				 NULL),
+		0);
 }
 
 static inline void world_on_publish(void *ctx, const struct bus_out *out)
@@ -94,7 +101,8 @@ static inline void world_on_publish(void *ctx, const struct bus_out *out)
 	char *body = xstrndup(out->body, out->size);
 
 	world_check_rows(w);
-	ck_assert_msg(world_count(w, "SELECT count(*) FROM events WHERE coalesce(substitute, body) = ?", body) == 1,
+	ck_assert_msg(
+		world_count(w, "SELECT count(*) FROM events WHERE coalesce(substitute, body) = ?", body) == 1,
 		"published before it was stored: %s", body);
 	free(body);
 }
@@ -111,11 +119,14 @@ static inline void world_on_start(void *ctx, const struct worker *worker)
 
 	world_check_rows(w);
 	if (worker->session_id[0] != '\0')
-		ck_assert_str_eq(world_text(w, "SELECT state FROM sessions WHERE session_id = ?", worker->session_id), "RUNNING");
+		ck_assert_str_eq(
+			world_text(w, "SELECT state FROM sessions WHERE session_id = ?", worker->session_id),
+			"RUNNING");
 }
 
-#define WORLD_IS_ENDING \
-	"SELECT count(*) FROM sessions s WHERE session_id = ? AND (state NOT IN ('PENDING','RUNNING','PAUSED')" \
+#define WORLD_IS_ENDING                                                                                      \
+	"SELECT count(*) FROM sessions s WHERE session_id = ? AND (state NOT IN "                            \
+	"('PENDING','RUNNING','PAUSED')"                                                                     \
 	" OR EXISTS (SELECT 1 FROM outcomes o WHERE o.session = s.id))"
 
 static inline void world_on_write(void *ctx, const struct worker *worker, const char *line, size_t size)
@@ -127,12 +138,16 @@ static inline void world_on_write(void *ctx, const struct worker *worker, const 
 	world_check_rows(w);
 	ck_assert_msg(type != NULL, "no line of ours: %s", line);
 	if (strcmp(type, "start") == 0)
-		ck_assert_str_eq(world_text(w, "SELECT state FROM sessions WHERE session_id = ?", worker->session_id), "RUNNING");
+		ck_assert_str_eq(
+			world_text(w, "SELECT state FROM sessions WHERE session_id = ?", worker->session_id),
+			"RUNNING");
 	if (strcmp(type, "abort") == 0)
-		ck_assert_msg(world_count(w, WORLD_IS_ENDING, worker->session_id) == 1, "told to abort before that was stored");
+		ck_assert_msg(world_count(w, WORLD_IS_ENDING, worker->session_id) == 1,
+			"told to abort before that was stored");
 	if (strcmp(type, "checkpoint_saved") == 0) {
 		id = json_string_value(json_object_get(root, "checkpoint_id"));
-		ck_assert_int_eq(world_count(w, "SELECT count(*) FROM checkpoints WHERE checkpoint_id = ?", id), 1);
+		ck_assert_int_eq(
+			world_count(w, "SELECT count(*) FROM checkpoints WHERE checkpoint_id = ?", id), 1);
 	}
 	json_decref(root);
 }
@@ -144,7 +159,8 @@ static inline void world_on_end(void *ctx, const struct worker *worker)
 	/* It may be ended for what it did itself, by a stop, by a reload, or for an end that is stored. */
 	if (w->core.is_stopping || worker->has_exited || worker->out_eof || worker->session_id[0] == '\0')
 		return;
-	ck_assert_msg(world_count(w, WORLD_IS_ENDING, worker->session_id) == 1, "ended before the end was stored");
+	ck_assert_msg(
+		world_count(w, WORLD_IS_ENDING, worker->session_id) == 1, "ended before the end was stored");
 }
 
 static inline void world_on_hold(void *ctx, bool hold)
@@ -157,7 +173,7 @@ static inline void world_on_hold(void *ctx, bool hold)
 
 static inline void world_write_file(const char *dir, const char *name, const char *text)
 {
-	char path[256];
+	char path[600];
 	FILE *f;
 
 	snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -173,20 +189,24 @@ static inline void world_say(void *ctx, bool is_error, const char *text)
 	ck_assert_msg(!is_error, "configuration: %s", text);
 }
 
-static inline void world_declare(struct world *w, const char *name, const char *version, const char *safety,
-	const char *constraints)
+static inline void world_declare(
+	struct world *w, const char *name, const char *version, const char *safety, const char *constraints)
 {
 	struct buf b = {0};
 	char file[64];
 
-	buf_addf(&b, "{\"capability\":{\"name\":\"%s\",\"version\":\"%s\",\"description\":\"d\",\"input_schema\":{},"
-		"\"output_schema\":{},\"safety\":{%s},\"constraints\":{%s}}}", name, version, safety, constraints);
+	buf_addf(&b,
+		"{\"capability\":{\"name\":\"%s\",\"version\":\"%s\",\"description\":\"d\",\"input_schema\":{"
+		"},"
+		"\"output_schema\":{},\"safety\":{%s},\"constraints\":{%s}}}",
+		name, version, safety, constraints);
 	snprintf(file, sizeof file, "%s.json", name);
 	world_write_file(w->dir, file, buf_text(&b));
 	buf_fini(&b);
 }
 
-#define WORLD_SAFE "\"risk_ceiling\":\"R2\",\"requires_human_approval\":false,\"involves_physical_resources\":false"
+#define WORLD_SAFE                                                                                           \
+	"\"risk_ceiling\":\"R2\",\"requires_human_approval\":false,\"involves_physical_resources\":false"
 
 /* The configuration, in which `more` comes last and so wins. */
 static inline void world_configure(struct world *w, const char *more)
@@ -194,20 +214,26 @@ static inline void world_configure(struct world *w, const char *more)
 	static const struct {
 		const char *name, *keys, *constraints;
 	} caps[] = {
-		{"work", "", ""}, {"again", "recovery = restart\n", ""}, {"never", "recovery = fail\n", ""},
-		{"plain", "protocol = text\n", ""}, {"reused", "reuse = 2\n", ""},
-		{"narrow", "", "\"concurrent_limit\":1"}, {"brief", "", "\"max_duration\":\"PT10S\""},
+		{"work", "", ""},
+		{"again", "recovery = restart\n", ""},
+		{"never", "recovery = fail\n", ""},
+		{"plain", "protocol = text\n", ""},
+		{"reused", "reuse = 2\n", ""},
+		{"narrow", "", "\"concurrent_limit\":1"},
+		{"brief", "", "\"max_duration\":\"PT10S\""},
 	};
 	struct buf b = {0};
 
 	buf_addf(&b, "[daemon]\ncallee_id = tested\nstate_dir = state\nlog_level = error\ncgroup = off\n");
 	for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
 		world_declare(w, caps[i].name, "1.2.3", WORLD_SAFE, caps[i].constraints);
-		buf_addf(&b, "[capability %s]\ndeclaration = %s.json\ncommand = /bin/true %s\n%s", caps[i].name, caps[i].name,
-			caps[i].name, caps[i].keys);
+		buf_addf(&b, "[capability %s]\ndeclaration = %s.json\ncommand = /bin/true %s\n%s",
+			caps[i].name, caps[i].name, caps[i].name, caps[i].keys);
 	}
-	buf_addf(&b, "[caller alpha]\ncapabilities = *\nmax_risk = R5\n"
-		"[caller beta]\ncapabilities = work, plain\nmax_risk = R5\namqp_user = beta-user\n%s", more);
+	buf_addf(&b,
+		"[caller alpha]\ncapabilities = *\nmax_risk = R5\n"
+		"[caller beta]\ncapabilities = work, plain\nmax_risk = R5\namqp_user = beta-user\n%s",
+		more);
 	world_write_file(w->dir, "hcpd.ini", buf_text(&b));
 	buf_fini(&b);
 }
@@ -219,7 +245,8 @@ static inline void world_init(struct world *w, const char *more)
 
 	memset(w, 0, sizeof *w);
 	log_set_level(LOG_LVL_ERROR);
-	snprintf(w->dir, sizeof w->dir, "%s/hcp-world-XXXXXX", tmp != NULL && strlen(tmp) < 40 ? tmp : "/tmp");
+	snprintf(w->dir, sizeof w->dir, "%s/hcp-world-XXXXXX",
+		tmp != NULL && strlen(tmp) < 150 ? tmp : "/tmp");
 	ck_assert(mkdtemp(w->dir) != NULL);
 	snprintf(w->ini, sizeof w->ini, "%s/hcpd.ini", w->dir);
 	snprintf(w->state, sizeof w->state, "%s/state", w->dir);
@@ -229,7 +256,7 @@ static inline void world_init(struct world *w, const char *more)
 
 static inline void world_open_eye(struct world *w)
 {
-	char path[128];
+	char path[400];
 
 	snprintf(path, sizeof path, "%s/hcpd.db", w->state);
 	ck_assert(sqlite3_open_v2(path, &w->eye, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK);
@@ -328,6 +355,8 @@ static inline bool world_turn(struct world *w)
 	struct core *c = &w->core;
 	bool did = w->bus.in != NULL && !c->is_held;
 
+	if (c->is_done)
+		return false; /* the loop has ended */
 	core_on_bus(c);
 	if (core_next_us(c) <= fake_boot_us) {
 		core_on_time(c);
@@ -376,15 +405,18 @@ static inline void world_pass(struct world *w, int64_t us)
 
 /* ---- commands ---- */
 
-static inline uint64_t world_submit_as(struct world *w, const char *caller, const char *user, const char *message_id,
-	const char *capability, const char *more)
+static inline uint64_t world_submit_as(struct world *w, const char *caller, const char *user,
+	const char *message_id, const char *capability, const char *more)
 {
 	struct buf b = {0};
 	uint64_t tag;
 
-	buf_addf(&b, "{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\","
-		"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"%s\",\"caller_id\":\"%s\","
-		"\"intent\":\"do it\",\"inputs\":{}%s}}", message_id, capability, caller, more);
+	buf_addf(&b,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\","
+		"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"%s\",\"caller_"
+		"id\":\"%s\","
+		"\"intent\":\"do it\",\"inputs\":{}%s}}",
+		message_id, capability, caller, more);
 	tag = fake_bus_deliver(&w->bus, b.data, b.size, user);
 	buf_fini(&b);
 	return tag;
@@ -396,15 +428,18 @@ static inline uint64_t world_submit(struct world *w, const char *message_id, con
 }
 
 /* token NULL: none. */
-static inline uint64_t world_abort_as(struct world *w, const char *session_id, const char *token, const char *user)
+static inline uint64_t world_abort_as(
+	struct world *w, const char *session_id, const char *token, const char *user)
 {
 	struct buf b = {0};
 	char id[ID_SIZE];
 	uint64_t tag;
 
 	id_make(id);
-	buf_addf(&b, "{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\","
-		"\"session_id\":\"%s\",\"type\":\"abort\",\"payload\":{", id, session_id);
+	buf_addf(&b,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\","
+		"\"session_id\":\"%s\",\"type\":\"abort\",\"payload\":{",
+		id, session_id);
 	if (token != NULL)
 		buf_addf(&b, "\"session_token\":\"%s\"", token);
 	buf_add_text(&b, "}}");
@@ -442,8 +477,10 @@ static inline const char *world_path(struct world *w, int key)
 	char n[16];
 
 	snprintf(n, sizeof n, "%d", key);
-	return world_text(w, "SELECT group_concat(from_state || '>' || to_state || ':' || reason, ' ') FROM"
-		" (SELECT * FROM transitions WHERE session = ? ORDER BY state_version)", n);
+	return world_text(w,
+		"SELECT group_concat(from_state || '>' || to_state || ':' || reason, ' ') FROM"
+		" (SELECT * FROM transitions WHERE session = ? ORDER BY state_version)",
+		n);
 }
 
 /* The newest worker that was started for the session, NULL where none was. */
@@ -508,14 +545,17 @@ static inline void judge_event(struct judge *j, const json_t *payload, const cha
 	const json_t *data = json_object_get(payload, "data");
 
 	ck_assert_msg(json_is_object(data), "no data: %s", body);
-	ck_assert_msg(json_integer_value(json_object_get(payload, "sequence")) == ++j->sequence, "gap before %s", body);
-	ck_assert_msg(j->accepted && (j->sequence > 1 || strcmp(type, "session_created") == 0), "begins with %s", body);
+	ck_assert_msg(json_integer_value(json_object_get(payload, "sequence")) == ++j->sequence,
+		"gap before %s", body);
+	ck_assert_msg(j->accepted && (j->sequence > 1 || strcmp(type, "session_created") == 0),
+		"begins with %s", body);
 	if (strcmp(type, "session_created") == 0) {
 		snprintf(j->state, sizeof j->state, "%s", json_string_value(json_object_get(data, "state")));
 		ck_assert_str_eq(j->state, "PENDING");
 	} else if (strcmp(type, "state_changed") == 0) {
 		ck_assert_str_eq(json_string_value(json_object_get(data, "from_state")), j->state);
-		snprintf(j->state, sizeof j->state, "%s", json_string_value(json_object_get(data, "to_state")));
+		snprintf(j->state, sizeof j->state, "%s",
+			json_string_value(json_object_get(data, "to_state")));
 	} else if (strcmp(type, "session_closed") == 0) {
 		ck_assert_str_eq(json_string_value(json_object_get(data, "final_state")), j->state);
 		j->closed = true;
@@ -561,7 +601,7 @@ static inline struct judge world_judge(struct world *w, int key)
 		if (same == NULL)
 			judge_message(&j, s);
 		else
-			ck_assert_str_eq(same->body, s->body);  /* no second version */
+			ck_assert_str_eq(same->body, s->body); /* no second version */
 	}
 	if (j.closed)
 		ck_assert_int_eq(j.results, strcmp(j.state, "ABORTED") == 0 ? 0 : 1);

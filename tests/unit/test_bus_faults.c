@@ -2,6 +2,8 @@
  * Through a proxy before the real broker where that can show the fault, else with a scripted peer. */
 #include "bus_kit.h"
 
+#include <sys/resource.h>
+
 #include "link.h"
 
 static struct config *config;
@@ -195,7 +197,6 @@ START_TEST(after_a_cut_everything_comes_back_and_works_again)   /* proves L1-10 
 	for (int i = 0; i < 500; i++)
 		ck_assert_ptr_eq(c->settled[i], &o[i]);
 	core_wait(c, c->count[BUS_PUB_UP] == 2 && c->count[BUS_SUB_UP] == 2 && c->count[BUS_DELIVERY] == 2, 10);
-	ck_assert(core_find(c, BUS_DELIVERY, 1)->redelivered);
 	ck_assert_uint_ne(core_find(c, BUS_DELIVERY, 1)->life, life);
 	bus_ack(c->bus, life, 1);               /* void: it must not ack the new one, whose tag is the same */
 	bus_flush(c->bus);
@@ -210,6 +211,131 @@ START_TEST(after_a_cut_everything_comes_back_and_works_again)   /* proves L1-10 
 	proxy_stop(x);
 	peer_close(k);
 	free(o);
+}
+END_TEST
+
+/* The health of the bus says so without the core taking anything. */
+static void wait_reconnects(struct core *c, uint64_t count)
+{
+	int64_t end_us = clock_boot_us() + 10 * SECOND;
+	struct bus_health h;
+
+	for (h = health_of(c); h.reconnects < count || !h.pub_up || !h.sub_up; h = health_of(c)) {
+		ck_assert_msg(clock_boot_us() < end_us, "%d reconnects", (int)h.reconnects);
+		core_doze(c, 10);
+	}
+}
+
+START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnects)     /* proves L1-22 */
+{
+	amqp_connection_state_t k = peer_open();
+	struct proxy *x = proxy_start(config);
+	struct core *c = core_start(config);
+	struct bus_in *first;
+	int extra;
+
+	core_wait_up(c);
+	peer_command(k, "one", 3);
+	core_wait(c, c->count[BUS_DELIVERY] == 1, 10);
+	first = core_find(c, BUS_DELIVERY, 0);
+	peer_command(k, "two", 3);
+	/* The core is held from here on. Each time the broker delivers both again. */
+	for (uint64_t i = 0; i < 4; i++) {
+		x->cut[ROLE_PUB] = x->cut[ROLE_SUB] = true;
+		wait_reconnects(c, 2 * (i + 1));
+	}
+	core_wait(c, c->count[BUS_DELIVERY] >= 3, 10);
+	for (int i = 1; i < 3; i++) {
+		struct bus_in *in = core_find(c, BUS_DELIVERY, i);
+
+		ck_assert_mem_eq(in->body, i == 1 ? "one" : "two", 3);
+		ck_assert_uint_eq(in->life, first->life + 4);
+	}
+	/* A connection that came and went unseen is not mentioned. */
+	ck_assert_int_eq(c->count[BUS_SUB_DOWN], 1);
+	ck_assert_int_eq(c->count[BUS_SUB_UP], 2);
+	ck_assert_int_eq(c->count[BUS_PUB_DOWN], 1);
+	ck_assert_int_eq(c->count[BUS_PUB_UP], 2);
+	peer_command(k, "three", 5);
+	core_wait(c, core_find(c, BUS_DELIVERY, c->count[BUS_DELIVERY] - 1)->size == 5, 10);
+	extra = c->count[BUS_DELIVERY] - 4;
+	ck_assert_int_eq(extra, 0);
+	for (int i = 1; i < 4; i++)
+		bus_ack(c->bus, first->life + 4, core_find(c, BUS_DELIVERY, i)->tag);
+	core_stop(c);
+	ck_assert_int_eq(peer_ready(k, kit_queue()), 0);
+	proxy_stop(x);
+	peer_close(k);
+}
+END_TEST
+
+START_TEST(what_is_published_after_a_loss_comes_back_behind_it)         /* proves L1-07 */
+{
+	struct proxy *x = proxy_start(config);
+	struct core *c = core_start(config);
+	struct bus_out *o = outs_new(5, "a", "{}", 2);
+	int64_t end_us = clock_boot_us() + 10 * SECOND;
+	struct bus_in *down, *settled;
+	int wakes;
+
+	core_wait_up(c);
+	wakes = c->wakes;
+	x->mute[ROLE_PUB] = true;               /* no confirm comes through */
+	o[1].next = NULL;
+	bus_publish(c->bus, &o[0]);
+	bus_flush(c->bus);
+	x->refuse = true;
+	x->cut[ROLE_PUB] = true;
+	for (; c->wakes == wakes; core_doze(c, 20))
+		ck_assert(clock_boot_us() < end_us);
+	bus_publish(c->bus, &o[2]);             /* in the same turn: the loss is known to the bus alone */
+	bus_flush(c->bus);
+	core_wait(c, c->settled_count == 5, 10);
+	x->refuse = x->mute[ROLE_PUB] = false;
+	core_wait(c, c->count[BUS_PUB_UP] == 2, 10);
+	down = core_find(c, BUS_PUB_DOWN, 0);
+	settled = core_find(c, BUS_SETTLED, 0);
+	ck_assert_ptr_eq(down->outs, &o[0]);
+	ck_assert_ptr_eq(down->next, settled);
+	ck_assert_ptr_eq(settled->outs, &o[2]);
+	ck_assert_ptr_eq(settled->next, core_find(c, BUS_PUB_UP, 1));
+	for (int i = 0; i < 5; i++) {
+		ck_assert_ptr_eq(c->settled[i], &o[i]);
+		ck_assert_int_eq(o[i].status, BUS_LOST);
+	}
+	core_stop(c);
+	proxy_stop(x);
+	free(o);
+}
+END_TEST
+
+/* Three descriptors for two connections that need two each: the one that comes second has no copy of its own. */
+START_TEST(a_connection_that_could_not_be_broken_off_is_not_made)       /* proves L1-22 */
+{
+	struct core *c = core_new(config);
+	struct rlimit limit;
+	int fill[64], count = 0;
+	const struct bus_in *down;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = 64;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	while ((fill[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		count++;
+	for (int i = 0; i < 2 + 3; i++)         /* two more: each thread has its wake-up */
+		close(fill[--count]);
+	ck_assert_int_eq(bus_start(c->bus), 0);
+	core_wait(c, c->count[BUS_PUB_UP] + c->count[BUS_SUB_UP] == 1 && c->count[BUS_PUB_DOWN] + c->count[BUS_SUB_DOWN] == 1,
+		10);
+	down = core_find(c, c->count[BUS_PUB_DOWN] ? BUS_PUB_DOWN : BUS_SUB_DOWN, 0);
+	ck_assert_msg(strstr(down->text, strerror(EMFILE)), "%s", down->text);
+	while (count > 0)
+		close(fill[--count]);
+	core_wait_up(c);
+	bus_drop_pub(c->bus, "the test says so");
+	bus_drop_sub(c->bus, "the test says so");
+	core_wait(c, c->count[BUS_PUB_UP] + c->count[BUS_SUB_UP] == 4, 10);
+	core_stop(c);
 }
 END_TEST
 
@@ -266,6 +392,29 @@ START_TEST(the_same_failure_is_told_once_and_so_is_its_end)     /* proves L1-10 
 	core_wait_up(c);
 	ck_assert_int_eq(count_lines(log, "info", "connected again"), 2);
 	ck_assert_int_eq(count_lines(log, "", kit_password), 0);
+	core_stop(c);
+	proxy_stop(x);
+	fclose(log);
+}
+END_TEST
+
+START_TEST(why_it_was_dropped_is_told_of_that_loss_alone)
+{
+	struct proxy *x = proxy_start(config);
+	FILE *log = tmpfile();
+	struct core *c;
+
+	ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
+	log_set_level(LOG_LVL_DEBUG);
+	c = core_start(config);
+	core_wait_up(c);
+	x->closed = true;
+	core_wait(c, x->listener < 0, 5);
+	bus_drop_pub(c->bus, "the test says so");
+	core_wait(c, count_lines(log, "", "lane=pub why=") >= 3, 10);
+	ck_assert_int_eq(count_lines(log, "warn", "the test says so"), 1);
+	ck_assert_int_eq(count_lines(log, "", "the test says so"), 1);
+	ck_assert_int_eq(count_lines(log, "warn", "cannot connect"), 1);
 	core_stop(c);
 	proxy_stop(x);
 	fclose(log);
@@ -464,7 +613,7 @@ START_TEST(properties_that_cannot_be_decoded_are_rejected_and_do_not_come_again)
 	struct fake *k = fake_start(config, deliver_undecodable);
 	struct core *c = core_start(config);
 
-	core_wait(c, k->seen_reject == 1 && c->count[BUS_SUB_UP] == 2, 5);
+	core_wait(c, k->seen_reject == 1 && health_of(c).reconnects == 1 && c->count[BUS_SUB_UP] > 0, 5);
 	ck_assert_uint_eq(k->last_tag, 1);
 	ck_assert_int_eq(c->count[BUS_DELIVERY], 0);
 	core_stop(c);
@@ -570,6 +719,58 @@ START_TEST(one_unconfirmed_message_does_not_stop_the_others)    /* proves L1-21 
 }
 END_TEST
 
+/* A broker that takes its time to say yes. */
+static void confirm_select_slowly(struct fake_end *e, uint32_t id, const unsigned char *args, size_t size)
+{
+	(void)e;
+	(void)args;
+	(void)size;
+	if (id == AMQP_CONFIRM_SELECT_METHOD)
+		poll(NULL, 0, 500);
+}
+
+static struct bus *watched;
+static _Atomic int64_t first_progress_age_us, first_frame_age_us;
+
+/* From the wake-up itself: the one moment at which a new connection is up and its thread did not come round yet. */
+static void look_at_health(void *ctx)
+{
+	struct bus_health h;
+
+	(void)ctx;
+	bus_get_health(watched, &h);
+	if (h.pub_up && first_progress_age_us < 0) {
+		first_frame_age_us = h.pub_frame_age_us;
+		first_progress_age_us = h.pub_progress_age_us;
+	}
+}
+
+START_TEST(a_connection_that_took_long_to_make_is_young_all_the_same)   /* proves L1-22 */
+{
+	struct fake *k = fake_start(config, confirm_select_slowly);
+	int64_t end_us = clock_boot_us() + 10 * SECOND;
+	struct bus_in *in;
+
+	first_progress_age_us = -1;
+	watched = bus_new(config, look_at_health, NULL);
+	ck_assert_int_eq(bus_start(watched), 0);
+	while (first_progress_age_us < 0) {
+		ck_assert(clock_boot_us() < end_us);
+		poll(NULL, 0, 10);
+		while ((in = bus_take(watched))) {
+			for (struct bus_in *next; in; in = next) {
+				next = in->next;
+				bus_in_free(in);
+			}
+		}
+	}
+	ck_assert_int_lt(first_progress_age_us, 250000);
+	ck_assert_int_lt(first_frame_age_us, 250000);
+	bus_stop(watched);
+	fake_stop(k);
+}
+END_TEST
+
 static void send_rubbish(struct fake_end *e, uint32_t id, const unsigned char *args, size_t size)
 {
 	(void)args;
@@ -585,8 +786,7 @@ START_TEST(bytes_that_are_no_amqp_cost_the_connection_and_no_more)      /* prove
 	struct fake *k = fake_start(config, send_rubbish);
 	struct core *c = core_start(config);
 
-	core_wait(c, c->count[BUS_SUB_UP] >= 2 && c->count[BUS_PUB_UP] >= 2 && health_of(c).sub_up && health_of(c).pub_up
-		&& k->count >= 6, 10);
+	core_wait(c, k->count >= 6 && health_of(c).reconnects >= 4 && health_of(c).sub_up && health_of(c).pub_up, 10);
 	core_stop(c);
 	fake_stop(k);
 }
@@ -610,8 +810,12 @@ int main(void)
 	tcase_add_test(t, an_idle_bus_keeps_its_heartbeats_and_lets_the_core_sleep);
 	tcase_add_test(t, a_watchdog_makes_the_threads_come_round_often);
 	tcase_add_test(t, after_a_cut_everything_comes_back_and_works_again);
+	tcase_add_test(t, what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnects);
+	tcase_add_test(t, what_is_published_after_a_loss_comes_back_behind_it);
+	tcase_add_test(t, a_connection_that_could_not_be_broken_off_is_not_made);
 	tcase_add_test(t, reconnecting_waits_one_two_and_four_seconds);
 	tcase_add_test(t, the_same_failure_is_told_once_and_so_is_its_end);
+	tcase_add_test(t, why_it_was_dropped_is_told_of_that_loss_alone);
 	tcase_add_test(t, stopping_is_quick_when_all_is_well);
 	tcase_add_test(t, stopping_is_bounded_when_the_broker_stands_still);
 	tcase_add_test(t, stopping_is_bounded_when_a_log_in_hangs);
@@ -623,6 +827,7 @@ int main(void)
 	tcase_add_test(t, headers_nested_as_deep_as_a_frame_allows_do_no_harm);
 	tcase_add_test(t, confirms_in_any_order_settle_each_message_once);
 	tcase_add_test(t, one_unconfirmed_message_does_not_stop_the_others);
+	tcase_add_test(t, a_connection_that_took_long_to_make_is_young_all_the_same);
 	tcase_add_test(t, bytes_that_are_no_amqp_cost_the_connection_and_no_more);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

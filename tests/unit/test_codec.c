@@ -15,7 +15,7 @@ static struct command c;
 
 static enum codec_verdict read_text(const char *text, size_t size)
 {
-	char *exact = xmalloc(size > 0 ? size : 1);     /* no byte behind it: a sanitizer would see */
+	char *exact = xmalloc(size > 0 ? size : 1); /* no byte behind it: a sanitizer would see */
 	enum codec_verdict v;
 
 	memcpy(exact, text, size);
@@ -29,7 +29,7 @@ static enum codec_verdict read_text(const char *text, size_t size)
 static const struct {
 	const char *body;
 	enum codec_verdict verdict;
-	const char *code;               /* of a rejection */
+	const char *code; /* of a rejection */
 } cases[] = {
 	/* fine */
 	{SUBMIT "{" TASK "}}", CODEC_OK, NULL},
@@ -38,63 +38,103 @@ static const struct {
 	{WITH("\"unknown\":1"), CODEC_OK, NULL},
 	{WITH("\"context\":{\"anything\":[1]}"), CODEC_OK, NULL},
 	{WITH("\"context\":\"never validated\""), CODEC_OK, NULL},
-	{WITH("\"constraints\":null,\"expected_output\":null,\"context\":null,\"metadata\":null"), CODEC_OK, NULL},
-	{WITH("\"constraints\":{\"max_duration\":\"P1DT30M\",\"confidence_threshold\":1,\"data_classification\":\"T4\","
-		"\"priority\":\"urgent\",\"else\":1}"), CODEC_OK, NULL},
+	{WITH("\"constraints\":null,\"expected_output\":null,\"context\":null,\"metadata\":null"), CODEC_OK,
+		NULL},
+	{WITH("\"constraints\":{\"max_duration\":\"P1DT30M\",\"confidence_threshold\":1,\"data_"
+	      "classification\":\"T4\","
+	      "\"priority\":\"urgent\",\"else\":1}"),
+		CODEC_OK, NULL},
 	{WITH("\"expected_output\":{\"format\":\"f\",\"required_fields\":[],\"schema\":{}}"), CODEC_OK, NULL},
 	{WITH("\"capability_version\":\"1.x || ^2.1 >=0.1.0\""), CODEC_OK, NULL},
 	/* not JSON, not an object, bad UTF-8: nobody to answer */
-	{"", CODEC_DROP, NULL}, {"   ", CODEC_DROP, NULL}, {"nonsense", CODEC_DROP, NULL}, {"[]", CODEC_DROP, NULL},
-	{"\"x\"", CODEC_DROP, NULL}, {"17", CODEC_DROP, NULL}, {"{\"a\":1", CODEC_DROP, NULL}, {"{}{}", CODEC_DROP, NULL},
-	{"{}", CODEC_DROP, NULL}, {SUBMIT "{" TASK "}} trailing", CODEC_DROP, NULL},
-	{SUBMIT "{" TASK ",\"x\":\"\xff\"}}", CODEC_DROP, NULL}, {SUBMIT "{" TASK ",\"x\":\"\xc0\x80\"}}", CODEC_DROP, NULL},
+	{"", CODEC_DROP, NULL},
+	{"   ", CODEC_DROP, NULL},
+	{"nonsense", CODEC_DROP, NULL},
+	{"[]", CODEC_DROP, NULL},
+	{"\"x\"", CODEC_DROP, NULL},
+	{"17", CODEC_DROP, NULL},
+	{"{\"a\":1", CODEC_DROP, NULL},
+	{"{}{}", CODEC_DROP, NULL},
+	{"{}", CODEC_DROP, NULL},
+	{SUBMIT "{" TASK "}} trailing", CODEC_DROP, NULL},
+	{SUBMIT "{" TASK ",\"x\":\"\xff\"}}", CODEC_DROP, NULL},
+	{SUBMIT "{" TASK ",\"x\":\"\xc0\x80\"}}", CODEC_DROP, NULL},
 	{SUBMIT "{" TASK ",\"intent\":\"twice\"}}", CODEC_DROP, NULL},
 	/* no well-formed caller_id */
 	{SUBMIT "{\"capability\":\"work\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_DROP, NULL},
-	{SUBMIT "{\"capability\":\"work\",\"caller_id\":7,\"intent\":\"x\",\"inputs\":{}}}", CODEC_DROP, NULL},
-	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"a.b\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_DROP, NULL},
-	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"#\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_DROP, NULL},
-	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_DROP, NULL},
-	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\\u0000\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_DROP, NULL},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":7,\"intent\":\"x\",\"inputs\":{}}}", CODEC_DROP,
+		NULL},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"a.b\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_DROP,
+		NULL},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"#\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_DROP,
+		NULL},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_DROP,
+		NULL},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\\u0000\",\"intent\":\"x\",\"inputs\":{}}}",
+		CODEC_DROP, NULL},
 	{SUBMIT "[]}", CODEC_DROP, NULL},
 	/* version */
 	{"{\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT, "invalid_input"},
 	{"{\"hcp_version\":1.0,\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT, "invalid_input"},
-	{"{\"hcp_version\":\"2.0\",\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT, "unsupported_version"},
-	{"{\"hcp_version\":\"10.0\",\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT, "unsupported_version"},
-	{"{\"hcp_version\":\"0.9\",\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT, "unsupported_version"},
-	{"{\"hcp_version\":\"1.x\",\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT, "unsupported_version"},
+	{"{\"hcp_version\":\"2.0\",\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT,
+		"unsupported_version"},
+	{"{\"hcp_version\":\"10.0\",\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT,
+		"unsupported_version"},
+	{"{\"hcp_version\":\"0.9\",\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT,
+		"unsupported_version"},
+	{"{\"hcp_version\":\"1.x\",\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT,
+		"unsupported_version"},
 	{"{\"hcp_version\":\"\",\"payload\":{\"caller_id\":\"alpha\"}}", CODEC_REJECT, "unsupported_version"},
 	/* envelope */
-	{"{\"hcp_version\":\"1.0\",\"timestamp\":\"2026-01-31T12:00:00Z\",\"session_id\":null,\"type\":\"task_submit\",\"payload\":{" TASK "}}",
+	{"{\"hcp_version\":\"1.0\",\"timestamp\":\"2026-01-31T12:00:00Z\",\"session_id\":null,\"type\":"
+	 "\"task_submit\",\"payload\":{" TASK "}}",
 		CODEC_REJECT, "invalid_input"},
-	{"{\"hcp_version\":\"1.0\",\"message_id\":\"\",\"timestamp\":\"2026-01-31T12:00:00Z\",\"session_id\":null,\"type\":\"task_submit\","
-		"\"payload\":{" TASK "}}", CODEC_REJECT, "invalid_input"},
-	{"{\"hcp_version\":\"1.0\",\"message_id\":\"a\\nb\",\"timestamp\":\"2026-01-31T12:00:00Z\",\"session_id\":null,"
-		"\"type\":\"task_submit\",\"payload\":{" TASK "}}", CODEC_REJECT, "invalid_input"},
-	{"{\"hcp_version\":\"1.0\",\"message_id\":\"m\",\"session_id\":null,\"type\":\"task_submit\",\"payload\":{" TASK "}}",
+	{"{\"hcp_version\":\"1.0\",\"message_id\":\"\",\"timestamp\":\"2026-01-31T12:00:00Z\",\"session_id\":"
+	 "null,\"type\":\"task_submit\","
+	 "\"payload\":{" TASK "}}",
 		CODEC_REJECT, "invalid_input"},
-	{"{\"hcp_version\":\"1.0\",\"message_id\":\"m\",\"timestamp\":\"yesterday\",\"session_id\":null,\"type\":\"task_submit\","
-		"\"payload\":{" TASK "}}", CODEC_REJECT, "invalid_input"},
-	{"{\"hcp_version\":\"1.0\",\"message_id\":\"m\",\"timestamp\":1769860800,\"session_id\":null,\"type\":\"task_submit\","
-		"\"payload\":{" TASK "}}", CODEC_REJECT, "invalid_input"},
+	{"{\"hcp_version\":\"1.0\",\"message_id\":\"a\\nb\",\"timestamp\":\"2026-01-31T12:00:00Z\",\"session_"
+	 "id\":null,"
+	 "\"type\":\"task_submit\",\"payload\":{" TASK "}}",
+		CODEC_REJECT, "invalid_input"},
+	{"{\"hcp_version\":\"1.0\",\"message_id\":\"m\",\"session_id\":null,\"type\":\"task_submit\","
+	 "\"payload\":{" TASK "}}",
+		CODEC_REJECT, "invalid_input"},
+	{"{\"hcp_version\":\"1.0\",\"message_id\":\"m\",\"timestamp\":\"yesterday\",\"session_id\":null,"
+	 "\"type\":\"task_submit\","
+	 "\"payload\":{" TASK "}}",
+		CODEC_REJECT, "invalid_input"},
+	{"{\"hcp_version\":\"1.0\",\"message_id\":\"m\",\"timestamp\":1769860800,\"session_id\":null,"
+	 "\"type\":\"task_submit\","
+	 "\"payload\":{" TASK "}}",
+		CODEC_REJECT, "invalid_input"},
 	{HEAD "\"type\":\"task_submit\",\"payload\":{" TASK "}}", CODEC_REJECT, "invalid_input"},
-	{HEAD "\"session_id\":\"11111111-2222-4333-8444-555555555555\",\"type\":\"task_submit\",\"payload\":{" TASK "}}",
+	{HEAD "\"session_id\":\"11111111-2222-4333-8444-555555555555\",\"type\":\"task_submit\",\"payload\":"
+	      "{" TASK "}}",
 		CODEC_REJECT, "invalid_input"},
 	{HEAD "\"session_id\":null,\"payload\":{" TASK "}}", CODEC_REJECT, "invalid_input"},
 	{HEAD "\"session_id\":null,\"type\":5,\"payload\":{" TASK "}}", CODEC_REJECT, "invalid_input"},
-	{HEAD "\"session_id\":null,\"type\":\"event\",\"payload\":{" TASK "}}", CODEC_REJECT, "invalid_input"},
+	{HEAD "\"session_id\":null,\"type\":\"event\",\"payload\":{" TASK "}}", CODEC_REJECT,
+		"invalid_input"},
 	{HEAD "\"session_id\":null,\"type\":\"\",\"payload\":{" TASK "}}", CODEC_REJECT, "invalid_input"},
 	/* task */
 	{SUBMIT "{\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_REJECT, "invalid_input"},
-	{SUBMIT "{\"capability\":null,\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_REJECT, "invalid_input"},
-	{SUBMIT "{\"capability\":\"\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_REJECT, "invalid_input"},
-	{SUBMIT "{\"capability\":\"a\\u0000b\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_REJECT, "invalid_input"},
-	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"inputs\":{}}}", CODEC_REJECT, "invalid_input"},
-	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":[],\"inputs\":{}}}", CODEC_REJECT, "invalid_input"},
-	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\"}}", CODEC_REJECT, "invalid_input"},
-	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":[]}}", CODEC_REJECT, "invalid_input"},
-	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":null}}", CODEC_REJECT, "invalid_input"},
+	{SUBMIT "{\"capability\":null,\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_REJECT,
+		"invalid_input"},
+	{SUBMIT "{\"capability\":\"\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{}}}", CODEC_REJECT,
+		"invalid_input"},
+	{SUBMIT "{\"capability\":\"a\\u0000b\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{}}}",
+		CODEC_REJECT, "invalid_input"},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"inputs\":{}}}", CODEC_REJECT,
+		"invalid_input"},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":[],\"inputs\":{}}}",
+		CODEC_REJECT, "invalid_input"},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\"}}", CODEC_REJECT,
+		"invalid_input"},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":[]}}",
+		CODEC_REJECT, "invalid_input"},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":null}}",
+		CODEC_REJECT, "invalid_input"},
 	{WITH("\"capability_version\":\"one\""), CODEC_REJECT, "invalid_input"},
 	{WITH("\"capability_version\":1"), CODEC_REJECT, "invalid_input"},
 	{WITH("\"constraints\":[]"), CODEC_REJECT, "invalid_input"},
@@ -115,13 +155,14 @@ static const struct {
 	/* abort: there is no caller_id in it, so nobody is known */
 	{HEAD "\"session_id\":null,\"type\":\"abort\",\"payload\":{}}", CODEC_DROP, NULL},
 	{HEAD "\"session_id\":\"not-a-uuid\",\"type\":\"abort\",\"payload\":{}}", CODEC_DROP, NULL},
-	{HEAD "\"session_id\":\"11111111-2222-1333-8444-555555555555\",\"type\":\"abort\",\"payload\":{}}", CODEC_DROP, NULL},
+	{HEAD "\"session_id\":\"11111111-2222-1333-8444-555555555555\",\"type\":\"abort\",\"payload\":{}}",
+		CODEC_DROP, NULL},
 	{ABORT "{\"session_token\":5}}", CODEC_DROP, NULL},
 	{ABORT "{\"reason\":{}}}", CODEC_DROP, NULL},
 	{ABORT "null}", CODEC_DROP, NULL},
 };
 
-START_TEST(each_kind_of_input_has_its_verdict)  /* proves L1-15 L1-20 L1-12 */
+START_TEST(each_kind_of_input_has_its_verdict) /* proves L1-15 L1-20 L1-12 */
 {
 	enum codec_verdict v = read_text(cases[_i].body, strlen(cases[_i].body));
 
@@ -135,29 +176,35 @@ START_TEST(each_kind_of_input_has_its_verdict)  /* proves L1-15 L1-20 L1-12 */
 }
 END_TEST
 
-START_TEST(the_same_major_version_is_accepted)  /* proves L1-20 */
+START_TEST(the_same_major_version_is_accepted) /* proves L1-20 */
 {
 	static const char *const versions[] = {"1.0", "1.1", "1.99", "1.0.3"};
 	struct buf b = {0};
 
-	buf_addf(&b, "{\"hcp_version\":\"%s\",\"message_id\":\"m\",\"timestamp\":\"2026-01-31T12:00:00Z\",\"session_id\":null,"
-		"\"type\":\"task_submit\",\"payload\":{" TASK "}}", versions[_i]);
+	buf_addf(&b,
+		"{\"hcp_version\":\"%s\",\"message_id\":\"m\",\"timestamp\":\"2026-01-31T12:00:00Z\","
+		"\"session_id\":null,"
+		"\"type\":\"task_submit\",\"payload\":{" TASK "}}",
+		versions[_i]);
 	ck_assert_int_eq(read_text(b.data, b.size), CODEC_OK);
 	command_fini(&c);
 	buf_fini(&b);
 }
 END_TEST
 
-START_TEST(any_iso_instant_and_any_printable_message_id_will_do)        /* proves L1-01 */
+START_TEST(any_iso_instant_and_any_printable_message_id_will_do) /* proves L1-01 */
 {
-	static const char *const times[] = {"2026-01-31T12:00:00.000Z", "2026-01-31T12:00:00Z", "2026-01-31T12:00Z",
-		"2026-01-31T12:00:00.123456789Z", "2026-01-31T12:00:00+00:00", "20260131T120000Z"};
+	static const char *const times[] = {"2026-01-31T12:00:00.000Z", "2026-01-31T12:00:00Z",
+		"2026-01-31T12:00Z", "2026-01-31T12:00:00.123456789Z", "2026-01-31T12:00:00+00:00",
+		"20260131T120000Z"};
 	static const char *const ids[] = {"1", "order 66 / {x}", "11111111-2222-4333-8444-555555555555"};
 	struct buf b = {0};
 	const char *id = ids[_i % 3];
 
-	buf_addf(&b, "{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"%s\",\"session_id\":null,"
-		"\"type\":\"task_submit\",\"payload\":{" TASK "}}", id, times[_i]);
+	buf_addf(&b,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"%s\",\"session_id\":null,"
+		"\"type\":\"task_submit\",\"payload\":{" TASK "}}",
+		id, times[_i]);
 	ck_assert_msg(read_text(b.data, b.size) == CODEC_OK, "%s", c.message);
 	ck_assert_str_eq(c.message_id, id);
 	command_fini(&c);
@@ -165,7 +212,7 @@ START_TEST(any_iso_instant_and_any_printable_message_id_will_do)        /* prove
 }
 END_TEST
 
-START_TEST(ids_have_their_lengths)      /* proves L1-01 L1-20 */
+START_TEST(ids_have_their_lengths) /* proves L1-01 L1-20 */
 {
 	struct buf b = {0};
 	char id[200];
@@ -174,8 +221,11 @@ START_TEST(ids_have_their_lengths)      /* proves L1-01 L1-20 */
 	memset(id, 'i', sizeof id);
 	id[n] = '\0';
 	ck_assert_int_eq(codec_is_caller_id(id, n), n >= 1 && n <= 128);
-	buf_addf(&b, "{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00Z\",\"session_id\":null,"
-		"\"type\":\"task_submit\",\"payload\":{" TASK "}}", id);
+	buf_addf(&b,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00Z\","
+		"\"session_id\":null,"
+		"\"type\":\"task_submit\",\"payload\":{" TASK "}}",
+		id);
 	ck_assert_int_eq(read_text(b.data, b.size), n >= 1 && n <= 128 ? CODEC_OK : CODEC_REJECT);
 	ck_assert_int_eq(c.message_id[0] != '\0', n >= 1 && n <= 128);
 	command_fini(&c);
@@ -183,12 +233,12 @@ START_TEST(ids_have_their_lengths)      /* proves L1-01 L1-20 */
 }
 END_TEST
 
-START_TEST(caller_ids_have_their_alphabet)      /* proves L1-20 */
+START_TEST(caller_ids_have_their_alphabet) /* proves L1-20 */
 {
 	for (int ch = 0; ch < 256; ch++) {
 		char id[3] = {'a', (char)ch, 'b'};
-		bool good = (ch >= '0' && ch <= '9') || (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch == '-' || ch == '_'
-			|| ch == ':';
+		bool good = (ch >= '0' && ch <= '9') || (ch >= 'a' && ch <= 'z') ||
+			    (ch >= 'A' && ch <= 'Z') || ch == '-' || ch == '_' || ch == ':';
 
 		ck_assert_msg(codec_is_caller_id(id, 3) == good, "%d", ch);
 	}
@@ -202,8 +252,9 @@ static enum codec_verdict read_nested(int levels, int max_depth)
 	struct buf b = {0};
 	enum codec_verdict v;
 
-	buf_add_text(&b, SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{\"x\":");
-	for (int i = 0; i < levels - 3; i++)    /* the message, the payload and the inputs are three */
+	buf_add_text(&b, SUBMIT
+		"{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{\"x\":");
+	for (int i = 0; i < levels - 3; i++) /* the message, the payload and the inputs are three */
 		buf_add_text(&b, "[");
 	for (int i = 0; i < levels - 3; i++)
 		buf_add_text(&b, "]");
@@ -216,7 +267,7 @@ static enum codec_verdict read_nested(int levels, int max_depth)
 	return v;
 }
 
-START_TEST(too_deep_is_invalid_input_where_the_caller_can_be_read)      /* proves L1-15 */
+START_TEST(too_deep_is_invalid_input_where_the_caller_can_be_read) /* proves L1-15 */
 {
 	ck_assert_int_eq(read_nested(64, 64), CODEC_OK);
 	ck_assert_int_eq(read_nested(65, 64), CODEC_REJECT);
@@ -228,7 +279,7 @@ END_TEST
 
 START_TEST(a_configured_depth_is_honoured)
 {
-	ck_assert_int_eq(read_nested(1024, 1024), CODEC_OK);    /* the largest that hcpd.ini allows */
+	ck_assert_int_eq(read_nested(1024, 1024), CODEC_OK); /* the largest that hcpd.ini allows */
 	ck_assert_int_ne(read_nested(1025, 1024), CODEC_OK);
 	ck_assert_int_eq(read_nested(8, 8), CODEC_OK);
 	ck_assert_int_ne(read_nested(9, 8), CODEC_OK);
@@ -238,17 +289,40 @@ END_TEST
 /* ---- values ---- */
 
 static const char *const values[] = {
-	"1.10", "0.1", "-0", "-0.0", "1e5", "1E+05", "123456789012345678901234567890", "-9223372036854775808",
-	"18446744073709551616", "3.141592653589793238462643383279", "\"\"", "\"\\u00e9\"", "\"\xc3\xa9\"", "\"\\/\"", "\"/\"",
-	"\"\\ud83d\\ude00\"", "\"\xf0\x9f\x98\x80\"", "\"a\\tb\\n\"", "\"\\u0000\"", "{\"z\":1,\"a\":2,\"m\":{\"z\":0,\"b\":0}}",
-	"[1,2.0,[],{}]", "null", "true", "\"  two  spaces  \"", "\"\\\"}\"", "{\"\":{\"\\\"k\\\"\":1}}",
+	"1.10",
+	"0.1",
+	"-0",
+	"-0.0",
+	"1e5",
+	"1E+05",
+	"123456789012345678901234567890",
+	"-9223372036854775808",
+	"18446744073709551616",
+	"3.141592653589793238462643383279",
+	"\"\"",
+	"\"\\u00e9\"",
+	"\"\xc3\xa9\"",
+	"\"\\/\"",
+	"\"/\"",
+	"\"\\ud83d\\ude00\"",
+	"\"\xf0\x9f\x98\x80\"",
+	"\"a\\tb\\n\"",
+	"\"\\u0000\"",
+	"{\"z\":1,\"a\":2,\"m\":{\"z\":0,\"b\":0}}",
+	"[1,2.0,[],{}]",
+	"null",
+	"true",
+	"\"  two  spaces  \"",
+	"\"\\\"}\"",
+	"{\"\":{\"\\\"k\\\"\":1}}",
 };
 
 START_TEST(values_reach_the_task_byte_for_byte) /* proves L4-01 */
 {
 	struct buf b = {0}, wanted = {0};
 
-	buf_add_text(&b, SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{ \"v\" : ");
+	buf_add_text(&b, SUBMIT
+		"{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{ \"v\" : ");
 	buf_add_text(&b, values[_i]);
 	buf_add_text(&b, " },\n\"context\":{\"v\":");
 	buf_add_text(&b, values[_i]);
@@ -272,10 +346,11 @@ START_TEST(values_reach_the_task_byte_for_byte) /* proves L4-01 */
 }
 END_TEST
 
-START_TEST(what_the_gate_looks_at_is_read)      /* proves L4-01 */
+START_TEST(what_the_gate_looks_at_is_read) /* proves L4-01 */
 {
-	static const char body[] = WITH("\"capability_version\":\"1.x\",\"constraints\":{\"max_duration\":\"PT1.5S\",\"priority\":\"high\","
-		"\"data_classification\":\"T2\",\"checkpoint\":\"c\"}");
+	static const char body[] = WITH("\"capability_version\":\"1.x\",\"constraints\":{\"max_duration\":"
+					"\"PT1.5S\",\"priority\":\"high\","
+					"\"data_classification\":\"T2\",\"checkpoint\":\"c\"}");
 
 	ck_assert_int_eq(read_text(body, sizeof body - 1), CODEC_OK);
 	ck_assert_int_eq(c.kind, COMMAND_SUBMIT);
@@ -308,7 +383,8 @@ END_TEST
 
 START_TEST(names_written_with_escapes_are_the_same_names)
 {
-	static const char body[] = SUBMIT "{\"c\\u0061pability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inp\\u0075ts\":{\"n\":5}}}";
+	static const char body[] = SUBMIT "{\"c\\u0061pability\":\"work\",\"caller_id\":\"alpha\",\"intent\":"
+					  "\"x\",\"inp\\u0075ts\":{\"n\":5}}}";
 
 	ck_assert_int_eq(read_text(body, sizeof body - 1), CODEC_OK);
 	ck_assert(strstr(c.task.json, "\"inputs\":{\"n\":5}") != NULL);
@@ -319,7 +395,8 @@ END_TEST
 
 START_TEST(no_prefix_and_no_broken_byte_of_a_message_does_harm) /* proves L1-15 */
 {
-	static const char body[] = WITH("\"constraints\":{\"max_duration\":\"PT5S\"},\"metadata\":{\"a\":[\"\\u00e9\",1.5]}");
+	static const char body[] =
+		WITH("\"constraints\":{\"max_duration\":\"PT5S\"},\"metadata\":{\"a\":[\"\\u00e9\",1.5]}");
 	char copy[sizeof body];
 
 	for (size_t n = 0; n < sizeof body - 1; n++) {
@@ -347,11 +424,14 @@ START_TEST(the_head_is_what_peek_reads) /* proves L1-01 L1-02 */
 		_i == 0 ? NULL : "aaaaaaaa-2222-4333-8444-555555555555", "event");
 	buf_add_text(&b, "{\"x\":1}");
 	codec_end(&b);
-	ck_assert_str_eq(buf_text(&b), _i == 0 ?
-		"{\"hcp_version\":\"1.0\",\"message_id\":\"11111111-2222-4333-8444-555555555555\",\"timestamp\":\"2026-01-31T12:00:00.123Z\","
-		"\"session_id\":null,\"type\":\"event\",\"payload\":{\"x\":1}}" :
-		"{\"hcp_version\":\"1.0\",\"message_id\":\"11111111-2222-4333-8444-555555555555\",\"timestamp\":\"2026-01-31T12:00:00.123Z\","
-		"\"session_id\":\"aaaaaaaa-2222-4333-8444-555555555555\",\"type\":\"event\",\"payload\":{\"x\":1}}");
+	ck_assert_str_eq(
+		buf_text(&b), _i == 0 ? "{\"hcp_version\":\"1.0\",\"message_id\":\"11111111-2222-4333-8444-"
+					"555555555555\",\"timestamp\":\"2026-01-31T12:00:00.123Z\","
+					"\"session_id\":null,\"type\":\"event\",\"payload\":{\"x\":1}}"
+				      : "{\"hcp_version\":\"1.0\",\"message_id\":\"11111111-2222-4333-8444-"
+					"555555555555\",\"timestamp\":\"2026-01-31T12:00:00.123Z\","
+					"\"session_id\":\"aaaaaaaa-2222-4333-8444-555555555555\",\"type\":"
+					"\"event\",\"payload\":{\"x\":1}}");
 	ck_assert(codec_peek(b.data, b.size, &h));
 	ck_assert_str_eq(h.message_id, "11111111-2222-4333-8444-555555555555");
 	ck_assert_int_eq(h.timestamp_s, 1769860800);
@@ -370,9 +450,12 @@ END_TEST
 
 START_TEST(peek_refuses_what_is_not_ours)
 {
-	static const char *const others[] = {"", "{}", "{\"hcp_version\":\"1.0\",\"message_id\":\"", "hello world",
-		"{\"hcp_version\":\"1.0\",\"message_id\":\"11111111-2222-4333-8444-555555555555\",\"timestamp\":\"not a time at all, no...\",",
-		"{\"message_id\":\"11111111-2222-4333-8444-555555555555\",\"hcp_version\":\"1.0\",\"timestamp\":\"2026-01-31T12:00:00.123Z\"}"};
+	static const char *const others[] = {"", "{}", "{\"hcp_version\":\"1.0\",\"message_id\":\"",
+		"hello world",
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"11111111-2222-4333-8444-555555555555\","
+		"\"timestamp\":\"not a time at all, no...\",",
+		"{\"message_id\":\"11111111-2222-4333-8444-555555555555\",\"hcp_version\":\"1.0\","
+		"\"timestamp\":\"2026-01-31T12:00:00.123Z\"}"};
 	struct codec_head h;
 
 	ck_assert(!codec_peek(others[_i], strlen(others[_i]), &h));

@@ -23,7 +23,7 @@ static void finish(struct worker *p)
 
 /* ---- the turn ---- */
 
-START_TEST(a_task_runs_from_submit_to_session_closed)   /* proves L2-05 L4-03 */
+START_TEST(a_task_runs_from_submit_to_session_closed) /* proves L2-05 L4-03 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	struct judge j;
@@ -31,7 +31,7 @@ START_TEST(a_task_runs_from_submit_to_session_closed)   /* proves L2-05 L4-03 */
 	fake_worker_say(p, "{\"type\":\"progress\",\"stage\":\"a\"}");
 	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{\"x\":1.10}}");
 	world_run(&w);
-	ck_assert_str_eq(world_state(&w, 1), "RUNNING");        /* its process still lives */
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING"); /* its process still lives */
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM outcomes", NULL), 1);
 	fake_worker_exit(p, 0);
 	world_run(&w);
@@ -58,7 +58,7 @@ static void submit_must_be_stored(void *ctx, uint64_t tag, bool is_ack)
 	acks_seen++;
 }
 
-START_TEST(an_ack_comes_after_the_commit_of_its_command)        /* proves L1-05 */
+START_TEST(an_ack_comes_after_the_commit_of_its_command) /* proves L1-05 */
 {
 	w.bus.on_answer = submit_must_be_stored;
 	acks_seen = 0;
@@ -99,7 +99,7 @@ START_TEST(a_turn_without_input_costs_no_sync)
 }
 END_TEST
 
-START_TEST(sessions_interleave_and_each_stream_is_whole)        /* proves L2-04 */
+START_TEST(sessions_interleave_and_each_stream_is_whole) /* proves L2-04 */
 {
 	struct worker *p[8];
 	char id[16];
@@ -118,7 +118,7 @@ START_TEST(sessions_interleave_and_each_stream_is_whole)        /* proves L2-04 
 		struct judge j = world_judge(&w, i + 1);
 
 		ck_assert(j.closed);
-		ck_assert_int_eq(j.sequence, 24);       /* created, running, 20, completed, closed */
+		ck_assert_int_eq(j.sequence, 24); /* created, running, 20, completed, closed */
 	}
 }
 END_TEST
@@ -128,10 +128,10 @@ END_TEST
 static const struct {
 	int error;
 	const char *code;
-} start_errors[] = {{ENOENT, "execution_error"}, {EACCES, "execution_error"}, {EAGAIN, "resource_unavailable"},
-	{ENOMEM, "resource_unavailable"}, {EMFILE, "resource_unavailable"}};
+} start_errors[] = {{ENOENT, "execution_error"}, {EACCES, "execution_error"},
+	{EAGAIN, "resource_unavailable"}, {ENOMEM, "resource_unavailable"}, {EMFILE, "resource_unavailable"}};
 
-START_TEST(a_start_that_fails_ends_the_session_failed)  /* proves L2-02 L4-04 */
+START_TEST(a_start_that_fails_ends_the_session_failed) /* proves L2-02 L4-04 */
 {
 	char wanted[80];
 	struct judge j;
@@ -153,7 +153,7 @@ START_TEST(a_start_that_fails_ends_the_session_failed)  /* proves L2-02 L4-04 */
 }
 END_TEST
 
-START_TEST(a_failed_start_gives_its_slot_to_the_next)   /* proves L3-10 */
+START_TEST(a_failed_start_gives_its_slot_to_the_next) /* proves L3-10 */
 {
 	world_start(&w, "m0", "narrow");
 	world_submit(&w, "m1", "narrow");
@@ -211,7 +211,7 @@ START_TEST(no_timer_fires_while_the_store_refuses)
 	ck_assert(!fake_worker_has_line(p, "abort") && p->term_at_us == FAKE_NEVER);
 	fake_disk_mend();
 	world_pass(&w, 1 * SECONDS);
-	ck_assert(fake_worker_has_line(p, "\"type\":\"abort\""));       /* and then it does */
+	ck_assert(fake_worker_has_line(p, "\"type\":\"abort\"")); /* and then it does */
 }
 END_TEST
 
@@ -275,7 +275,7 @@ START_TEST(a_crash_while_held_loses_only_what_nobody_was_told)
 	world_crash(&w);
 	world_run(&w);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM sessions", NULL), 1);
-	world_submit(&w, "m2", "work");                 /* the broker has it still */
+	world_submit(&w, "m2", "work"); /* the broker has it still */
 	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 2), "RUNNING");
 	ck_assert_int_eq(world_said(&w, "\"in_reply_to\":\"m2\""), 1);
@@ -294,11 +294,11 @@ START_TEST(on_error_exit_ends_with_ioerr_and_has_said_nothing)
 	ck_assert(w.core.is_done);
 	ck_assert_int_eq(w.core.exit_code, EX_IOERR);
 	ck_assert_uint_eq(w.bus.acked + w.bus.sent_count + w.workers.count, 0);
-	w.core.is_held = true;          /* the last commit would fail, too */
+	w.core.is_held = true; /* the last commit would fail, too */
 }
 END_TEST
 
-START_TEST(a_stop_while_the_store_refuses_is_over_in_time)      /* proves L2-16 */
+START_TEST(a_stop_while_the_store_refuses_is_over_in_time) /* proves L2-16 */
 {
 	world_start(&w, "m1", "work");
 	fake_disk_refuse(ENOSPC);
@@ -317,7 +317,7 @@ START_TEST(a_store_that_another_locks_is_waited_for)
 	world_submit(&w, "m1", "work");
 	world_run(&w);
 	ck_assert(w.core.is_held);
-	ck_assert_uint_gt(fake_disk.naps, 0);           /* it did wait a little by itself */
+	ck_assert_uint_gt(fake_disk.naps, 0); /* it did wait a little by itself */
 	ck_assert_uint_eq(w.bus.acked, 0);
 	world_exec(&w, "COMMIT");
 	world_pass(&w, 1 * SECONDS);
@@ -338,7 +338,8 @@ START_TEST(a_worker_is_left_unread_at_max_outbox_and_read_again_below)
 	p = world_start(&w, "m1", "work");
 	fake_bus_down(&w.bus, 0);
 	for (int i = 0; i < 200; i++)
-		fake_worker_say(p, "{\"type\":\"log\",\"message\":\"a line of some length that fills the outbox up\"}");
+		fake_worker_say(p,
+			"{\"type\":\"log\",\"message\":\"a line of some length that fills the outbox up\"}");
 	world_run(&w);
 	ck_assert(p->is_paused && p->said != NULL);
 	ck_assert_int_lt(world_count(&w, "SELECT sum(length(body)) FROM events", NULL), 16384);
@@ -350,7 +351,7 @@ START_TEST(a_worker_is_left_unread_at_max_outbox_and_read_again_below)
 }
 END_TEST
 
-START_TEST(a_message_unconfirmed_for_too_long_breaks_the_connection)    /* proves L1-22 */
+START_TEST(a_message_unconfirmed_for_too_long_breaks_the_connection) /* proves L1-22 */
 {
 	w.broker_is_slow = true;
 	world_start(&w, "m1", "work");

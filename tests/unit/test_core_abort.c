@@ -25,9 +25,10 @@ static void must_end(int key, const char *state, const char *path)
 	ck_assert(session_find(&w.core, world_id(&w, key)) == NULL);
 }
 
-#define ABORTED_PATH "PENDING>RUNNING:approved RUNNING>ABORTING:aborted_by_caller ABORTING>ABORTED:aborted_by_caller"
+#define ABORTED_PATH                                                                                         \
+	"PENDING>RUNNING:approved RUNNING>ABORTING:aborted_by_caller ABORTING>ABORTED:aborted_by_caller"
 
-START_TEST(abort_is_ABORTING_at_once_then_line_term_kill_then_ABORTED)  /* proves L2-11 */
+START_TEST(abort_is_ABORTING_at_once_then_line_term_kill_then_ABORTED) /* proves L2-11 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	int64_t began = fake_boot_us;
@@ -37,7 +38,8 @@ START_TEST(abort_is_ABORTING_at_once_then_line_term_kill_then_ABORTED)  /* prove
 	world_abort(&w, p->session_id);
 	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 1), "ABORTING");
-	ck_assert(fake_worker_has_line(p, "{\"type\":\"abort\",\"reason\":\"aborted_by_caller\",\"deadline\":\"2026-01-31T12:00:30.000Z\"}"));
+	ck_assert(fake_worker_has_line(p, "{\"type\":\"abort\",\"reason\":\"aborted_by_caller\",\"deadline\":"
+					  "\"2026-01-31T12:00:30.000Z\"}"));
 	ck_assert_int_eq(p->term_at_us - began, 15 * SECONDS);
 	ck_assert_int_eq(p->kill_at_us - began, 22500000);
 	world_pass(&w, 22 * SECONDS);
@@ -48,7 +50,7 @@ START_TEST(abort_is_ABORTING_at_once_then_line_term_kill_then_ABORTED)  /* prove
 }
 END_TEST
 
-START_TEST(a_text_worker_is_termed_at_once)     /* proves L2-11 */
+START_TEST(a_text_worker_is_termed_at_once) /* proves L2-11 */
 {
 	struct worker *p = world_start(&w, "m1", "plain");
 
@@ -59,7 +61,7 @@ START_TEST(a_text_worker_is_termed_at_once)     /* proves L2-11 */
 }
 END_TEST
 
-START_TEST(output_is_published_until_the_pipe_is_drained)       /* proves L2-15 */
+START_TEST(output_is_published_until_the_pipe_is_drained) /* proves L2-15 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -73,7 +75,7 @@ START_TEST(output_is_published_until_the_pipe_is_drained)       /* proves L2-15 
 }
 END_TEST
 
-START_TEST(abort_while_paused_with_a_process)   /* proves L2-12 */
+START_TEST(abort_while_paused_with_a_process) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -84,12 +86,13 @@ START_TEST(abort_while_paused_with_a_process)   /* proves L2-12 */
 	ck_assert_str_eq(world_state(&w, 1), "ABORTING");
 	fake_worker_exit(p, 0);
 	world_run(&w);
-	must_end(1, "ABORTED", "PENDING>RUNNING:approved RUNNING>PAUSED:coffee PAUSED>ABORTING:aborted_by_caller"
+	must_end(1, "ABORTED",
+		"PENDING>RUNNING:approved RUNNING>PAUSED:coffee PAUSED>ABORTING:aborted_by_caller"
 		" ABORTING>ABORTED:aborted_by_caller");
 }
 END_TEST
 
-START_TEST(abort_while_paused_without_a_process)        /* proves L2-12 */
+START_TEST(abort_while_paused_without_a_process) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -101,13 +104,14 @@ START_TEST(abort_while_paused_without_a_process)        /* proves L2-12 */
 	ck_assert_str_eq(world_state(&w, 1), "PAUSED");
 	world_abort(&w, world_id(&w, 1));
 	world_run(&w);
-	must_end(1, "ABORTED", "PENDING>RUNNING:approved RUNNING>PAUSED:x PAUSED>ABORTING:aborted_by_caller"
+	must_end(1, "ABORTED",
+		"PENDING>RUNNING:approved RUNNING>PAUSED:x PAUSED>ABORTING:aborted_by_caller"
 		" ABORTING>ABORTED:aborted_by_caller");
 	ck_assert_uint_eq(w.workers.count, 0);
 }
 END_TEST
 
-START_TEST(abort_while_queued_goes_through_RUNNING_and_starts_no_worker)        /* proves L2-12 L2-02 */
+START_TEST(abort_while_queued_goes_through_RUNNING_and_starts_no_worker) /* proves L2-12 L2-02 */
 {
 	world_start(&w, "m1", "narrow");
 	world_submit(&w, "m2", "narrow");
@@ -115,7 +119,8 @@ START_TEST(abort_while_queued_goes_through_RUNNING_and_starts_no_worker)        
 	ck_assert_str_eq(world_state(&w, 2), "PENDING");
 	world_abort(&w, world_id(&w, 2));
 	world_run(&w);
-	must_end(2, "ABORTED", "PENDING>RUNNING:aborted_by_caller RUNNING>ABORTING:aborted_by_caller"
+	must_end(2, "ABORTED",
+		"PENDING>RUNNING:aborted_by_caller RUNNING>ABORTING:aborted_by_caller"
 		" ABORTING>ABORTED:aborted_by_caller");
 	ck_assert_uint_eq(w.workers.count, 1);
 	ck_assert_uint_eq(w.core.slots.waiting, 0);
@@ -124,7 +129,7 @@ START_TEST(abort_while_queued_goes_through_RUNNING_and_starts_no_worker)        
 END_TEST
 
 /* The commit of PENDING→RUNNING is held up; when it succeeds an abort is there before the start is released. */
-START_TEST(abort_between_RUNNING_and_the_start_starts_no_worker)        /* proves L2-12 */
+START_TEST(abort_between_RUNNING_and_the_start_starts_no_worker) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "narrow");
 	char id[ID_SIZE];
@@ -141,13 +146,14 @@ START_TEST(abort_between_RUNNING_and_the_start_starts_no_worker)        /* prove
 	world_abort(&w, id);
 	fake_disk_mend();
 	world_pass(&w, 1 * SECONDS);
-	must_end(2, "ABORTED", "PENDING>RUNNING:slot_free RUNNING>ABORTING:aborted_by_caller"
+	must_end(2, "ABORTED",
+		"PENDING>RUNNING:slot_free RUNNING>ABORTING:aborted_by_caller"
 		" ABORTING>ABORTED:aborted_by_caller");
 	ck_assert_uint_eq(w.workers.count, 1);
 }
 END_TEST
 
-START_TEST(abort_right_after_recovery_ends_the_new_process)     /* proves L2-12 */
+START_TEST(abort_right_after_recovery_ends_the_new_process) /* proves L2-12 */
 {
 	world_start(&w, "m1", "work");
 	world_crash(&w);
@@ -156,12 +162,13 @@ START_TEST(abort_right_after_recovery_ends_the_new_process)     /* proves L2-12 
 	ck_assert_uint_eq(w.workers.count, 1);
 	fake_worker_exit(w.workers.list[0], 0);
 	world_run(&w);
-	must_end(1, "ABORTED", "PENDING>RUNNING:approved RUNNING>PAUSED:callee_restarted PAUSED>RUNNING:restarted"
+	must_end(1, "ABORTED",
+		"PENDING>RUNNING:approved RUNNING>PAUSED:callee_restarted PAUSED>RUNNING:restarted"
 		" RUNNING>ABORTING:aborted_by_caller ABORTING>ABORTED:aborted_by_caller");
 }
 END_TEST
 
-START_TEST(a_crash_while_ABORTING_still_ends_ABORTED)   /* proves L2-12 */
+START_TEST(a_crash_while_ABORTING_still_ends_ABORTED) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -174,7 +181,7 @@ START_TEST(a_crash_while_ABORTING_still_ends_ABORTED)   /* proves L2-12 */
 }
 END_TEST
 
-START_TEST(aborting_twice_is_aborting_once)     /* proves L2-12 */
+START_TEST(aborting_twice_is_aborting_once) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -192,7 +199,7 @@ START_TEST(aborting_twice_is_aborting_once)     /* proves L2-12 */
 }
 END_TEST
 
-START_TEST(completed_before_the_abort_stays_completed_and_is_hurried)   /* proves L2-12 */
+START_TEST(completed_before_the_abort_stays_completed_and_is_hurried) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -206,11 +213,11 @@ START_TEST(completed_before_the_abort_stays_completed_and_is_hurried)   /* prove
 }
 END_TEST
 
-START_TEST(completed_in_the_turn_of_the_abort_comes_too_late)   /* proves L2-12 */
+START_TEST(completed_in_the_turn_of_the_abort_comes_too_late) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
-	world_abort(&w, p->session_id);         /* the bus is read before the pipes */
+	world_abort(&w, p->session_id); /* the bus is read before the pipes */
 	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
 	fake_worker_exit(p, 0);
 	world_run(&w);
@@ -219,7 +226,7 @@ START_TEST(completed_in_the_turn_of_the_abort_comes_too_late)   /* proves L2-12 
 }
 END_TEST
 
-START_TEST(failed_before_the_abort_stays_failed)        /* proves L2-12 */
+START_TEST(failed_before_the_abort_stays_failed) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -232,7 +239,7 @@ START_TEST(failed_before_the_abort_stays_failed)        /* proves L2-12 */
 }
 END_TEST
 
-START_TEST(death_after_the_abort_is_an_abort)   /* proves L2-12 */
+START_TEST(death_after_the_abort_is_an_abort) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -244,7 +251,7 @@ START_TEST(death_after_the_abort_is_an_abort)   /* proves L2-12 */
 }
 END_TEST
 
-START_TEST(a_timeout_after_the_abort_changes_nothing)   /* proves L2-12 */
+START_TEST(a_timeout_after_the_abort_changes_nothing) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "brief");
 
@@ -272,13 +279,13 @@ END_TEST
 /* ---- who may ---- */
 
 static const struct {
-	const char *caller, *owner_user, *token, *user;         /* token: own, other, bad or NULL */
+	const char *caller, *owner_user, *token, *user; /* token: own, other, bad or NULL */
 	bool may;
 } aborts[] = {
-	{"alpha", NULL, NULL, NULL, true},              /* no amqp_user: identity is not checked */
+	{"alpha", NULL, NULL, NULL, true}, /* no amqp_user: identity is not checked */
 	{"alpha", NULL, NULL, "anybody", true},
 	{"alpha", NULL, "own", NULL, true},
-	{"alpha", NULL, "other", NULL, false},          /* a wrong token is refused always */
+	{"alpha", NULL, "other", NULL, false}, /* a wrong token is refused always */
 	{"alpha", NULL, "bad", NULL, false},
 	{"beta", "beta-user", NULL, "beta-user", true},
 	{"beta", "beta-user", NULL, NULL, false},
@@ -289,7 +296,7 @@ static const struct {
 	{"beta", "beta-user", "other", "beta-user", false},
 };
 
-START_TEST(only_the_owner_or_its_token_aborts)  /* proves L2-13 L3-05 */
+START_TEST(only_the_owner_or_its_token_aborts) /* proves L2-13 L3-05 */
 {
 	const char *token = aborts[_i].token;
 
@@ -308,14 +315,14 @@ START_TEST(only_the_owner_or_its_token_aborts)  /* proves L2-13 L3-05 */
 }
 END_TEST
 
-START_TEST(an_expired_token_still_aborts)       /* proves L3-08 */
+START_TEST(an_expired_token_still_aborts) /* proves L3-08 */
 {
 	world_end(&w, false);
 	world_configure(&w, "[session]\nmax_duration = 1s\nabort_timeout = 1d\n");
 	world_begin(&w);
 	world_submit_as(&w, "beta", "beta-user", "m1", "work", "");
 	world_run(&w);
-	fake_clock_step_wall(3600 * SECONDS);           /* the token has expired, the session has not */
+	fake_clock_step_wall(3600 * SECONDS); /* the token has expired, the session has not */
 	world_abort_as(&w, world_id(&w, 1), world_text(&w, "SELECT session_token FROM sessions", NULL), NULL);
 	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 1), "ABORTING");

@@ -16,10 +16,20 @@ static void teardown(void)
 
 /* ---- the matrix: recovery × how it stood × checkpoint × outcome ---- */
 
-static const char *const capabilities[] = {"work", "again", "never"};   /* resume, restart, fail */
-enum stood { STOOD_RUNNING, PAUSED_CRASH, PAUSED_STOP, PAUSED_WORKER, PAUSED_OPERATOR, STOOD_ABORTING, STANDS };
-static const char *const paused_by[STANDS] = {[PAUSED_CRASH] = "crash", [PAUSED_STOP] = "stop",
-	[PAUSED_WORKER] = "worker", [PAUSED_OPERATOR] = "operator"};
+static const char *const capabilities[] = {"work", "again", "never"}; /* resume, restart, fail */
+enum stood {
+	STOOD_RUNNING,
+	PAUSED_CRASH,
+	PAUSED_STOP,
+	PAUSED_WORKER,
+	PAUSED_OPERATOR,
+	STOOD_ABORTING,
+	STANDS
+};
+static const char *const paused_by[STANDS] = {[PAUSED_CRASH] = "crash",
+	[PAUSED_STOP] = "stop",
+	[PAUSED_WORKER] = "worker",
+	[PAUSED_OPERATOR] = "operator"};
 enum kept { NO_CHECKPOINT, NOT_RESUMABLE, RESUMABLE, KEPTS };
 enum decided { UNDECIDED, DECIDED_COMPLETED, DECIDED_FAILED, DECISIONS };
 #define MATRIX (3 * STANDS * KEPTS * DECISIONS)
@@ -46,7 +56,8 @@ static void bring_about(const struct cell *c)
 	if (c->kept == RESUMABLE)
 		fake_worker_say(p, "{\"type\":\"checkpoint\",\"step\":\"s1\",\"state\":{\"n\":1.10}}");
 	if (c->kept != NO_CHECKPOINT)
-		fake_worker_say(p, "{\"type\":\"checkpoint\",\"step\":\"s2\",\"state\":{\"n\":2},\"resumable\":false}");
+		fake_worker_say(p,
+			"{\"type\":\"checkpoint\",\"step\":\"s2\",\"state\":{\"n\":2},\"resumable\":false}");
 	if (paused_by[c->stood] != NULL)
 		fake_worker_say(p, "{\"type\":\"paused\",\"reason\":\"p\"}");
 	world_run(&w);
@@ -55,10 +66,12 @@ static void bring_about(const struct cell *c)
 	else if (c->decided == DECIDED_COMPLETED)
 		fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{\"done\":1}}");
 	else if (c->decided == DECIDED_FAILED)
-		fake_worker_say(p, "{\"type\":\"failed\",\"error_code\":\"input_error\",\"error_message\":\"bad\"}");
+		fake_worker_say(
+			p, "{\"type\":\"failed\",\"error_code\":\"input_error\",\"error_message\":\"bad\"}");
 	world_run(&w);
 	if (paused_by[c->stood] != NULL) {
-		snprintf(sql, sizeof sql, "UPDATE sessions SET paused_by = '%s' WHERE paused_by IS NOT NULL", paused_by[c->stood]);
+		snprintf(sql, sizeof sql, "UPDATE sessions SET paused_by = '%s' WHERE paused_by IS NOT NULL",
+			paused_by[c->stood]);
 		world_exec(&w, sql);
 	}
 }
@@ -67,7 +80,8 @@ static void bring_about(const struct cell *c)
 static const char *expect(const struct cell *c, char path[256])
 {
 	bool paused = paused_by[c->stood] != NULL;
-	const char *reason = c->recovery == 0 && c->kept == RESUMABLE ? "recovered_from_checkpoint" : "restarted";
+	const char *reason =
+		c->recovery == 0 && c->kept == RESUMABLE ? "recovered_from_checkpoint" : "restarted";
 	const char *crash = paused ? "" : " RUNNING>PAUSED:callee_restarted";
 
 	if (c->stood == STOOD_ABORTING) {
@@ -96,7 +110,7 @@ static const char *expect(const struct cell *c, char path[256])
 	return "RUNNING";
 }
 
-START_TEST(every_kind_of_session_is_recovered_as_designed)      /* proves L2-08 */
+START_TEST(every_kind_of_session_is_recovered_as_designed) /* proves L2-08 */
 {
 	struct cell c = cell_of(_i);
 	char before[512], path[256], wanted[800];
@@ -106,22 +120,26 @@ START_TEST(every_kind_of_session_is_recovered_as_designed)      /* proves L2-08 
 	snprintf(before, sizeof before, "%s", world_path(&w, 1));
 	world_crash(&w);
 	snprintf(wanted, sizeof wanted, "%s%s", before, path);
-	ck_assert_str_eq(world_path(&w, 1), wanted);            /* committed before anything is consumed */
+	ck_assert_str_eq(world_path(&w, 1), wanted); /* committed before anything is consumed */
 	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 1), state);
 	ck_assert_uint_eq(w.workers.count, strcmp(state, "RUNNING") == 0 ? 1 : 0);
 	if (strcmp(state, "RUNNING") == 0) {
 		ck_assert(fake_worker_has_line(w.workers.list[0], "\"attempt\":2,"));
-		ck_assert_int_eq(fake_worker_has_line(w.workers.list[0], "\"checkpoint\":null"), strstr(path, "restarted") != NULL
-			&& strstr(path, ":recovered") == NULL);
-		ck_assert_int_eq(fake_worker_has_line(w.workers.list[0], "\"step\":\"s1\",\"state\":{\"n\":1.10}}"),
+		ck_assert_int_eq(fake_worker_has_line(w.workers.list[0], "\"checkpoint\":null"),
+			strstr(path, "restarted") != NULL && strstr(path, ":recovered") == NULL);
+		ck_assert_int_eq(
+			fake_worker_has_line(w.workers.list[0], "\"step\":\"s1\",\"state\":{\"n\":1.10}}"),
 			strstr(path, ":recovered") != NULL);
 	}
 	if (strcmp(state, "FAILED") == 0)
-		ck_assert_int_eq(world_said(&w, c.decided == DECIDED_FAILED ? "\"error_code\":\"input_error\"" :
-			"\"error_code\":\"internal_error\""), 1);
-	ck_assert_int_eq(world_judge(&w, 1).closed, strcmp(state, "RUNNING") != 0 && strcmp(state, "PAUSED") != 0);
-	world_crash(&w);                                        /* and it is stable */
+		ck_assert_int_eq(
+			world_said(&w, c.decided == DECIDED_FAILED ? "\"error_code\":\"input_error\""
+								   : "\"error_code\":\"internal_error\""),
+			1);
+	ck_assert_int_eq(
+		world_judge(&w, 1).closed, strcmp(state, "RUNNING") != 0 && strcmp(state, "PAUSED") != 0);
+	world_crash(&w); /* and it is stable */
 	world_run(&w);
 	if (strcmp(state, "RUNNING") != 0)
 		ck_assert_str_eq(world_path(&w, 1), wanted);
@@ -143,7 +161,7 @@ START_TEST(under_text_resume_is_restart)
 }
 END_TEST
 
-START_TEST(PENDING_sessions_wait_on_in_their_order)     /* proves L3-10 */
+START_TEST(PENDING_sessions_wait_on_in_their_order) /* proves L3-10 */
 {
 	world_start(&w, "m1", "narrow");
 	world_submit_as(&w, "alpha", NULL, "m2", "narrow", ",\"constraints\":{\"priority\":\"low\"}");
@@ -167,7 +185,7 @@ START_TEST(PENDING_sessions_wait_on_in_their_order)     /* proves L3-10 */
 }
 END_TEST
 
-START_TEST(recovery_goes_beyond_the_limits_and_new_tasks_do_not)        /* proves L3-10 */
+START_TEST(recovery_goes_beyond_the_limits_and_new_tasks_do_not) /* proves L3-10 */
 {
 	for (int i = 0; i < 3; i++) {
 		char id[8];
@@ -194,7 +212,8 @@ END_TEST
 START_TEST(a_capability_that_is_gone_fails_its_sessions)
 {
 	world_start(&w, "m1", "work");
-	world_write_file(w.dir, "hcpd.ini", "[daemon]\ncallee_id = tested\nstate_dir = state\nlog_level = error\n");
+	world_write_file(
+		w.dir, "hcpd.ini", "[daemon]\ncallee_id = tested\nstate_dir = state\nlog_level = error\n");
 	world_crash(&w);
 	world_run(&w);
 	ck_assert_str_eq(world_judge(&w, 1).state, "FAILED");
@@ -202,7 +221,7 @@ START_TEST(a_capability_that_is_gone_fails_its_sessions)
 }
 END_TEST
 
-START_TEST(many_restarts_make_one_unbroken_stream)      /* proves L2-08 L2-04 */
+START_TEST(many_restarts_make_one_unbroken_stream) /* proves L2-08 L2-04 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	struct judge j;
@@ -229,7 +248,7 @@ START_TEST(many_restarts_make_one_unbroken_stream)      /* proves L2-08 L2-04 */
 }
 END_TEST
 
-START_TEST(a_crash_before_the_confirm_publishes_the_same_bytes_again)   /* proves L1-07 L2-04 */
+START_TEST(a_crash_before_the_confirm_publishes_the_same_bytes_again) /* proves L1-07 L2-04 */
 {
 	struct worker *p;
 
@@ -242,7 +261,7 @@ START_TEST(a_crash_before_the_confirm_publishes_the_same_bytes_again)   /* prove
 	world_run(&w);
 	ck_assert_int_eq(world_said(&w, "\"message\":\"once\""), 1);
 	ck_assert_uint_gt(world_sent_count(&w), 5);
-	world_judge(&w, 1);                             /* compares the copies */
+	world_judge(&w, 1); /* compares the copies */
 }
 END_TEST
 
@@ -260,7 +279,7 @@ START_TEST(after_an_orderly_end_nothing_is_published_again)
 }
 END_TEST
 
-START_TEST(summary_and_counts_survive_a_restart)        /* proves L2-01 L4-03 */
+START_TEST(summary_and_counts_survive_a_restart) /* proves L2-01 L4-03 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -276,7 +295,9 @@ START_TEST(summary_and_counts_survive_a_restart)        /* proves L2-01 L4-03 */
 	fake_worker_exit(p, 0);
 	world_run(&w);
 	ck_assert_int_eq(world_said(&w, "\"execution_summary\":{\"duration\":\"PT5S\",\"steps_executed\":2,"
-		"\"checkpoints_created\":0,\"risk_events\":[],\"warnings\":[\"hot, very hot\",\"cold\"]}"), 1);
+					"\"checkpoints_created\":0,\"risk_events\":[],\"warnings\":[\"hot, "
+					"very hot\",\"cold\"]}"),
+		1);
 }
 END_TEST
 
@@ -295,7 +316,7 @@ START_TEST(recovery_from_a_store_that_cannot_be_read_is_refused)
 	snprintf(sql, sizeof sql, "ALTER TABLE %s RENAME TO elsewhere", unreadable[_i]);
 	world_exec(&w, sql);
 	ck_assert_int_eq(core_recover(&w.core), EX_IOERR);
-	w.core.is_held = true;          /* leave it at that */
+	w.core.is_held = true; /* leave it at that */
 }
 END_TEST
 

@@ -24,7 +24,7 @@ static void complete(struct worker *p)
 
 /* ---- stop ---- */
 
-START_TEST(an_idle_daemon_stops_at_once)        /* proves L2-16 */
+START_TEST(an_idle_daemon_stops_at_once) /* proves L2-16 */
 {
 	world_run(&w);
 	core_stop(&w.core);
@@ -34,7 +34,7 @@ START_TEST(an_idle_daemon_stops_at_once)        /* proves L2-16 */
 }
 END_TEST
 
-START_TEST(a_worker_is_asked_and_ended_at_its_next_checkpoint)  /* proves L2-16 */
+START_TEST(a_worker_is_asked_and_ended_at_its_next_checkpoint) /* proves L2-16 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -54,7 +54,7 @@ START_TEST(a_worker_is_asked_and_ended_at_its_next_checkpoint)  /* proves L2-16 
 }
 END_TEST
 
-START_TEST(a_worker_that_does_not_answer_is_ended_at_half_of_stop_timeout)      /* proves L2-16 */
+START_TEST(a_worker_that_does_not_answer_is_ended_at_half_of_stop_timeout) /* proves L2-16 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -68,7 +68,7 @@ START_TEST(a_worker_that_does_not_answer_is_ended_at_half_of_stop_timeout)      
 }
 END_TEST
 
-START_TEST(a_stubborn_tree_is_killed_within_stop_timeout)       /* proves L2-16 */
+START_TEST(a_stubborn_tree_is_killed_within_stop_timeout) /* proves L2-16 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	int64_t began = fake_boot_us;
@@ -85,7 +85,7 @@ START_TEST(a_stubborn_tree_is_killed_within_stop_timeout)       /* proves L2-16 
 }
 END_TEST
 
-START_TEST(a_text_worker_is_ended_at_once)      /* proves L2-16 */
+START_TEST(a_text_worker_is_ended_at_once) /* proves L2-16 */
 {
 	struct worker *p = world_start(&w, "m1", "plain");
 
@@ -125,7 +125,7 @@ START_TEST(completed_during_the_stop_counts)
 }
 END_TEST
 
-START_TEST(submits_during_the_stop_are_answered_and_run_in_the_next_life)       /* proves L2-16 */
+START_TEST(submits_during_the_stop_are_answered_and_run_in_the_next_life) /* proves L2-16 */
 {
 	world_start(&w, "m1", "work");
 	core_stop(&w.core);
@@ -156,8 +156,8 @@ START_TEST(aborts_during_the_stop_are_obeyed_and_final) /* proves L2-18 */
 	p = world_start(&w, "m2", "work");
 	core_stop(&w.core);
 	world_run(&w);
-	world_abort(&w, world_id(&w, 2));               /* waits */
-	world_abort(&w, p->session_id);                 /* runs */
+	world_abort(&w, world_id(&w, 2)); /* waits */
+	world_abort(&w, p->session_id); /* runs */
 	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 2), "ABORTED");
 	ck_assert_str_eq(world_state(&w, 3), "ABORTING");
@@ -167,7 +167,7 @@ START_TEST(aborts_during_the_stop_are_obeyed_and_final) /* proves L2-18 */
 	world_end(&w, false);
 	world_begin(&w);
 	world_run(&w);
-	ck_assert_uint_eq(w.workers.count, 1);          /* the one of narrow */
+	ck_assert_uint_eq(w.workers.count, 1); /* the one of narrow */
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 }
 END_TEST
@@ -176,7 +176,7 @@ START_TEST(a_start_that_was_due_when_the_stop_came_pauses_the_session)
 {
 	fake_disk_refuse(ENOSPC);
 	world_submit(&w, "m1", "work");
-	world_run(&w);                          /* RUNNING, but not committed */
+	world_run(&w); /* RUNNING, but not committed */
 	core_stop(&w.core);
 	fake_disk_mend();
 	world_pass(&w, 2 * SECONDS);
@@ -186,7 +186,7 @@ START_TEST(a_start_that_was_due_when_the_stop_came_pauses_the_session)
 }
 END_TEST
 
-START_TEST(a_stop_waits_for_what_is_in_flight_but_not_beyond_its_time)  /* proves L2-16 */
+START_TEST(a_stop_waits_for_what_is_in_flight_but_not_beyond_its_time) /* proves L2-16 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -203,6 +203,30 @@ START_TEST(a_stop_waits_for_what_is_in_flight_but_not_beyond_its_time)  /* prove
 	}
 	ck_assert(w.core.is_done);
 	ck_assert_int_eq(w.core.exit_code, 0);
+}
+END_TEST
+
+/* The last turn is cut off by the end of stop_timeout: what it began must not be stored in halves. */
+START_TEST(what_happens_after_the_time_is_over_is_stored_whole_or_not_at_all)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	p->is_immortal = true;
+	core_stop(&w.core);
+	world_pass(&w, 29900000);
+	ck_assert(!w.core.is_done);
+	fake_clock_pass(200000);
+	core_on_time(&w.core);
+	ck_assert(w.core.is_done);
+	fake_worker_say(p, "{\"type\":\"paused\"}");
+	fake_workers_run(&w.workers);
+	core_end_turn(&w.core);
+	world_end(&w, false);
+	world_begin(&w);
+	world_check_rows(&w);
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	world_judge(&w, 1);
 }
 END_TEST
 
@@ -224,7 +248,7 @@ START_TEST(a_process_serves_as_many_sessions_as_reuse_says)
 	ck_assert_uint_eq(w.workers.count, 1);
 	ck_assert_str_eq(p->session_id, world_id(&w, 2));
 	complete(p);
-	ck_assert(p->stdin_closed);                     /* twice is what reuse says */
+	ck_assert(p->stdin_closed); /* twice is what reuse says */
 	ck_assert_str_eq(world_judge(&w, 2).state, "COMPLETED");
 	q = world_start(&w, "m3", "reused");
 	ck_assert_ptr_ne(p, q);
@@ -233,7 +257,7 @@ START_TEST(a_process_serves_as_many_sessions_as_reuse_says)
 }
 END_TEST
 
-START_TEST(a_process_that_serves_nobody_is_not_listened_to)     /* proves L2-15 */
+START_TEST(a_process_that_serves_nobody_is_not_listened_to) /* proves L2-15 */
 {
 	struct worker *p = world_start(&w, "m1", "reused");
 	size_t sent;
@@ -272,7 +296,8 @@ START_TEST(anything_but_completed_alone_retires_the_process)
 		p->children = 1;
 		fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
 		break;
-	case BY_EXIT: case RETIRES:
+	case BY_EXIT:
+	case RETIRES:
 		fake_worker_exit(p, 0);
 		break;
 	}
@@ -300,7 +325,7 @@ START_TEST(an_idle_process_that_dies_is_forgotten)
 }
 END_TEST
 
-START_TEST(idle_processes_end_with_the_stop)    /* proves L2-16 */
+START_TEST(idle_processes_end_with_the_stop) /* proves L2-16 */
 {
 	struct worker *p = world_start(&w, "m1", "reused");
 
@@ -320,7 +345,7 @@ START_TEST(a_processs_end_is_not_begun_before_the_commit)
 	world_submit(&w, "m2", "reused");
 	world_run(&w);
 	fake_disk_refuse(ENOSPC);
-	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");  /* its last, as reuse says */
+	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}"); /* its last, as reuse says */
 	world_run(&w);
 	ck_assert(w.core.is_held);
 	ck_assert(!p->stdin_closed && !worker_is_ending(p));
@@ -353,7 +378,7 @@ START_TEST(a_reload_changes_policy_for_new_tasks_only)
 	world_submit(&w, "m3", "work");
 	world_run(&w);
 	ck_assert_int_eq(world_said(&w, "\"reason_code\":\"forbidden\""), 1);
-	ck_assert(idle->stdin_closed);                  /* its command may be another now */
+	ck_assert(idle->stdin_closed); /* its command may be another now */
 	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
 	fake_worker_exit(p, 0);
 	world_run(&w);
@@ -378,6 +403,7 @@ int main(void)
 	tcase_add_test(t, aborts_during_the_stop_are_obeyed_and_final);
 	tcase_add_test(t, a_start_that_was_due_when_the_stop_came_pauses_the_session);
 	tcase_add_loop_test(t, a_stop_waits_for_what_is_in_flight_but_not_beyond_its_time, 0, 2);
+	tcase_add_test(t, what_happens_after_the_time_is_over_is_stored_whole_or_not_at_all);
 	tcase_add_checked_fixture(r, setup, teardown);
 	tcase_add_test(r, a_process_serves_as_many_sessions_as_reuse_says);
 	tcase_add_test(r, a_process_that_serves_nobody_is_not_listened_to);

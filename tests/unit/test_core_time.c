@@ -43,14 +43,15 @@ static const struct {
 	const char *capability, *more;
 	int seconds;
 } durations[] = {
-	{"work", "", 3600}, {"brief", "", 10},
+	{"work", "", 3600},
+	{"brief", "", 10},
 	{"brief", ",\"constraints\":{\"max_duration\":\"PT4S\"}", 4},
 	{"brief", ",\"constraints\":{\"max_duration\":\"PT1H\"}", 10},
 	{"work", ",\"constraints\":{\"max_duration\":\"PT2H\"}", 3600},
 	{"work", ",\"constraints\":{\"max_duration\":\"PT90S\"}", 90},
 };
 
-START_TEST(max_duration_is_the_least_of_task_capability_and_default)    /* proves L2-09 L3-10 */
+START_TEST(max_duration_is_the_least_of_task_capability_and_default) /* proves L2-09 L3-10 */
 {
 	struct worker *p;
 	char deadline[CLOCK_TEXT_SIZE], wanted[64];
@@ -65,14 +66,14 @@ START_TEST(max_duration_is_the_least_of_task_capability_and_default)    /* prove
 	ck_assert(!fake_worker_has_line(p, "\"type\":\"abort\""));
 	world_pass(&w, 1);
 	ck_assert(fake_worker_has_line(p, "{\"type\":\"abort\",\"reason\":\"timeout\""));
-	ck_assert_str_eq(world_state(&w, 1), "RUNNING");        /* until its process is gone */
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING"); /* until its process is gone */
 	world_pass(&w, 30 * SECONDS);
 	ck_assert(p->is_gone);
 	must_fail(1, "timeout", "timeout");
 }
 END_TEST
 
-START_TEST(waiting_for_a_slot_does_not_count)   /* proves L2-09 */
+START_TEST(waiting_for_a_slot_does_not_count) /* proves L2-09 */
 {
 	struct worker *p;
 
@@ -129,16 +130,17 @@ START_TEST(paused_counts_towards_max_duration)
 	fake_worker_exit(p, 0);
 	world_run(&w);
 	must_fail(1, "timeout", "timeout");
-	ck_assert_str_eq(world_path(&w, 1), "PENDING>RUNNING:approved RUNNING>PAUSED:paused_by_worker PAUSED>RUNNING:timeout"
+	ck_assert_str_eq(world_path(&w, 1),
+		"PENDING>RUNNING:approved RUNNING>PAUSED:paused_by_worker PAUSED>RUNNING:timeout"
 		" RUNNING>FAILED:timeout");
 }
 END_TEST
 
-START_TEST(restarts_are_included_by_the_wall_clock)     /* proves L2-09 */
+START_TEST(restarts_are_included_by_the_wall_clock) /* proves L2-09 */
 {
 	world_start(&w, "m1", "brief");
 	world_pass(&w, 6 * SECONDS);
-	fake_wall_us += 2 * SECONDS;            /* down for two seconds, in another boot */
+	fake_wall_us += 2 * SECONDS; /* down for two seconds, in another boot */
 	fake_boot_us = 77 * SECONDS;
 	world_crash(&w);
 	world_run(&w);
@@ -149,7 +151,7 @@ START_TEST(restarts_are_included_by_the_wall_clock)     /* proves L2-09 */
 }
 END_TEST
 
-START_TEST(time_that_ran_out_while_down_ends_the_session_without_a_start)       /* proves L2-09 */
+START_TEST(time_that_ran_out_while_down_ends_the_session_without_a_start) /* proves L2-09 */
 {
 	world_start(&w, "m1", "brief");
 	fake_wall_us += 11 * SECONDS;
@@ -189,7 +191,7 @@ END_TEST
 
 /* ---- idle ---- */
 
-START_TEST(silence_ends_a_session)      /* proves L2-10 */
+START_TEST(silence_ends_a_session) /* proves L2-10 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -214,7 +216,7 @@ START_TEST(a_wall_step_is_no_silence)
 }
 END_TEST
 
-START_TEST(a_paused_session_may_be_silent)      /* proves L2-10 */
+START_TEST(a_paused_session_may_be_silent) /* proves L2-10 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -230,13 +232,14 @@ START_TEST(a_paused_session_may_be_silent)      /* proves L2-10 */
 }
 END_TEST
 
-START_TEST(a_worker_that_is_not_read_may_be_silent)     /* proves L2-10 */
+START_TEST(a_worker_that_is_not_read_may_be_silent) /* proves L2-10 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
 	fake_bus_down(&w.bus, 0);
 	for (int i = 0; i < 100; i++)
-		fake_worker_say(p, "{\"type\":\"log\",\"message\":\"a line of some length that fills the outbox up\"}");
+		fake_worker_say(p,
+			"{\"type\":\"log\",\"message\":\"a line of some length that fills the outbox up\"}");
 	world_pass(&w, 600 * SECONDS);
 	ck_assert(p->is_paused);
 	ck_assert(!fake_worker_has_line(p, "abort"));
@@ -246,13 +249,13 @@ START_TEST(a_worker_that_is_not_read_may_be_silent)     /* proves L2-10 */
 }
 END_TEST
 
-START_TEST(silence_while_the_store_refuses_does_not_count)      /* proves L2-10 */
+START_TEST(silence_while_the_store_refuses_does_not_count) /* proves L2-10 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
 	fake_disk_refuse(ENOSPC);
 	world_submit(&w, "m2", "work");
-	world_pass(&w, 120 * SECONDS);          /* no pipe is read meanwhile */
+	world_pass(&w, 120 * SECONDS); /* no pipe is read meanwhile */
 	fake_disk_mend();
 	world_pass(&w, 5 * SECONDS);
 	ck_assert(!w.core.is_held);
@@ -261,7 +264,7 @@ START_TEST(silence_while_the_store_refuses_does_not_count)      /* proves L2-10 
 }
 END_TEST
 
-START_TEST(a_worker_that_only_writes_to_stderr_is_not_silent)   /* proves L2-10 */
+START_TEST(a_worker_that_only_writes_to_stderr_is_not_silent) /* proves L2-10 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 

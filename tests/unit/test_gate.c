@@ -9,13 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char dir[64], ini[96];
+static char dir[200], ini[256];
 static struct policy *p;
 
 static const struct {
 	const char *name, *version, *safety, *constraints;
 } caps[] = {
-	{"easy", "1.4.2", "\"risk_ceiling\":\"R1\",\"requires_human_approval\":false", "\"max_duration\":\"PT10M\",\"concurrent_limit\":2"},
+	{"easy", "1.4.2", "\"risk_ceiling\":\"R1\",\"requires_human_approval\":false",
+		"\"max_duration\":\"PT10M\",\"concurrent_limit\":2"},
 	{"hard", "2.0.0-rc.1", "\"risk_ceiling\":\"R4\",\"requires_human_approval\":false", ""},
 	{"asked", "1.0.0", "\"risk_ceiling\":\"R3\",\"requires_human_approval\":true", ""},
 	{"mild", "1.0.0", "\"risk_ceiling\":\"R2\",\"requires_human_approval\":true", ""},
@@ -23,7 +24,7 @@ static const struct {
 
 static void write_file(const char *name, const char *text)
 {
-	char path[128];
+	char path[400];
 	FILE *f;
 
 	snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -44,7 +45,7 @@ static void setup(void)
 	const char *tmp = getenv("TMPDIR");
 	struct buf b = {0}, d = {0};
 
-	snprintf(dir, sizeof dir, "%s/hcp-gate-XXXXXX", tmp != NULL && strlen(tmp) < 40 ? tmp : "/tmp");
+	snprintf(dir, sizeof dir, "%s/hcp-gate-XXXXXX", tmp != NULL && strlen(tmp) < 150 ? tmp : "/tmp");
 	ck_assert(mkdtemp(dir) != NULL);
 	snprintf(ini, sizeof ini, "%s/hcpd.ini", dir);
 	buf_add_text(&b, "[daemon]\ncallee_id = c\n[session]\nmax_duration = 1h\n");
@@ -52,16 +53,19 @@ static void setup(void)
 		char file[32];
 
 		buf_clear(&d);
-		buf_addf(&d, "{\"capability\":{\"name\":\"%s\",\"version\":\"%s\",\"description\":\"d\",\"input_schema\":{},\"output_schema\":{},"
-			"\"safety\":{%s,\"involves_physical_resources\":false},\"constraints\":{%s}}}", caps[i].name, caps[i].version,
-			caps[i].safety, caps[i].constraints);
+		buf_addf(&d,
+			"{\"capability\":{\"name\":\"%s\",\"version\":\"%s\",\"description\":\"d\",\"input_"
+			"schema\":{},\"output_schema\":{},"
+			"\"safety\":{%s,\"involves_physical_resources\":false},\"constraints\":{%s}}}",
+			caps[i].name, caps[i].version, caps[i].safety, caps[i].constraints);
 		snprintf(file, sizeof file, "%s.json", caps[i].name);
 		write_file(file, buf_text(&d));
 		buf_addf(&b, "[capability %s]\ndeclaration = %s\ncommand = /bin/true\n", caps[i].name, file);
 	}
-	buf_add_text(&b, "[caller all]\ncapabilities = *\nmax_risk = R5\n[caller some]\ncapabilities = easy, hard\nmax_risk = R3\n"
-		"[caller none]\ncapabilities =\n[caller low]\ncapabilities = *\nmax_risk = R1\n"
-		"[caller named]\ncapabilities = *\nmax_risk = R5\namqp_user = u1\n");
+	buf_add_text(&b, "[caller all]\ncapabilities = *\nmax_risk = R5\n[caller some]\ncapabilities = easy, "
+			 "hard\nmax_risk = R3\n"
+			 "[caller none]\ncapabilities =\n[caller low]\ncapabilities = *\nmax_risk = R1\n"
+			 "[caller named]\ncapabilities = *\nmax_risk = R5\namqp_user = u1\n");
 	write_file("hcpd.ini", buf_text(&b));
 	buf_fini(&b);
 	buf_fini(&d);
@@ -86,12 +90,21 @@ static const struct {
 	const char *caller, *user;
 	bool known;
 } identities[] = {
-	{"all", NULL, true}, {"all", "anybody", true}, {"named", "u1", true}, {"named", NULL, false}, {"named", "", false},
-	{"named", "U1", false}, {"named", "u1x", false}, {"nobody", NULL, false}, {"nobody", "u1", false}, {"", NULL, false},
-	{"*", NULL, false}, {"ALL", NULL, false},
+	{"all", NULL, true},
+	{"all", "anybody", true},
+	{"named", "u1", true},
+	{"named", NULL, false},
+	{"named", "", false},
+	{"named", "U1", false},
+	{"named", "u1x", false},
+	{"nobody", NULL, false},
+	{"nobody", "u1", false},
+	{"", NULL, false},
+	{"*", NULL, false},
+	{"ALL", NULL, false},
 };
 
-START_TEST(a_caller_is_known_by_its_section_and_its_user)       /* proves L3-05 L1-15 */
+START_TEST(a_caller_is_known_by_its_section_and_its_user) /* proves L3-05 L1-15 */
 {
 	struct verdict v;
 	const struct config_caller *c = gate_identify(p, identities[_i].caller, identities[_i].user, &v);
@@ -129,7 +142,7 @@ static const struct {
 	const char *caller, *capability, *range;
 	enum data_class data_class;
 	bool may_start, may_wait, names_checkpoint;
-	const char *code;               /* NULL: approved */
+	const char *code; /* NULL: approved */
 	enum risk risk;
 } verdicts[] = {
 	{"all", "easy", NULL, T1, true, true, false, NULL, R1},
@@ -140,7 +153,8 @@ static const struct {
 	{"all", "easy", "*", T1, true, true, false, NULL, R1},
 	{"all", "easy", "2.x", T1, true, true, false, "unknown_capability", R_NONE},
 	{"all", "easy", ">=1.5.0", T1, true, true, false, "unknown_capability", R_NONE},
-	{"all", "hard", "2.x", T1, true, true, false, "unknown_capability", R_NONE},     /* a pre-release is not in it */
+	{"all", "hard", "2.x", T1, true, true, false, "unknown_capability",
+		R_NONE}, /* a pre-release is not in it */
 	{"all", "hard", ">=2.0.0-rc.0", T1, true, true, false, NULL, R4},
 	{"all", "absent", NULL, T1, true, true, false, "unknown_capability", R_NONE},
 	{"all", "Easy", NULL, T1, true, true, false, "unknown_capability", R_NONE},
@@ -154,7 +168,7 @@ static const struct {
 	{"low", "mild", NULL, T1, true, true, false, "risk_too_high", R2},
 	/* what cannot be kept is refused */
 	{"all", "asked", NULL, T1, true, true, false, "policy_denied", R3},
-	{"all", "mild", NULL, T1, true, true, false, NULL, R2},                          /* approval is asked for from R3 on */
+	{"all", "mild", NULL, T1, true, true, false, NULL, R2}, /* approval is asked for from R3 on */
 	{"all", "easy", NULL, T3, true, true, false, "policy_denied", R1},
 	{"all", "easy", NULL, T4, true, true, false, "policy_denied", R1},
 	/* room */
@@ -169,7 +183,8 @@ static const struct {
 static void decide(int i, struct verdict *v)
 {
 	char name[32], range[32];
-	struct task task = {.capability = name, .data_class = verdicts[i].data_class,
+	struct task task = {.capability = name,
+		.data_class = verdicts[i].data_class,
 		.names_checkpoint = verdicts[i].names_checkpoint};
 	const struct gate_context context = {verdicts[i].may_start, verdicts[i].may_wait};
 	const struct config_caller *caller = gate_identify(p, verdicts[i].caller, NULL, v);
@@ -183,13 +198,14 @@ static void decide(int i, struct verdict *v)
 	gate_decide(p, caller, &task, &context, v);
 }
 
-START_TEST(each_task_has_its_verdict)   /* proves L3-04 L3-10 L1-15 L4-01 */
+START_TEST(each_task_has_its_verdict) /* proves L3-04 L3-10 L1-15 L4-01 */
 {
 	struct verdict v;
 
 	memset(&v, 0xaa, sizeof v);
 	decide(_i, &v);
-	ck_assert_msg(v.approved == (verdicts[_i].code == NULL), "%s: %s", v.approved ? "" : v.code, v.approved ? "" : v.message);
+	ck_assert_msg(v.approved == (verdicts[_i].code == NULL), "%s: %s", v.approved ? "" : v.code,
+		v.approved ? "" : v.message);
 	ck_assert_int_eq(v.risk, verdicts[_i].risk);
 	if (v.approved) {
 		ck_assert_str_eq(v.capability->name, verdicts[_i].capability);
@@ -214,8 +230,8 @@ START_TEST(the_same_question_has_the_same_answer)
 			decide((i * 7 + 3) % (int)(sizeof verdicts / sizeof *verdicts), &b);
 			memset(&b, 0x33, sizeof b);
 			decide(i, &b);
-			ck_assert(a.approved == b.approved && a.risk == b.risk && a.max_duration_us == b.max_duration_us
-				&& a.capability == b.capability);
+			ck_assert(a.approved == b.approved && a.risk == b.risk &&
+				  a.max_duration_us == b.max_duration_us && a.capability == b.capability);
 			ck_assert_str_eq(a.message, b.message);
 			ck_assert_str_eq(a.suggestion, b.suggestion);
 		}
@@ -225,9 +241,10 @@ END_TEST
 static const struct {
 	const char *capability;
 	int64_t task_s, wanted_s;
-} durations[] = {{"easy", 0, 600}, {"easy", 60, 60}, {"easy", 3600, 600}, {"hard", 0, 3600}, {"hard", 7200, 3600}, {"hard", 5, 5}};
+} durations[] = {{"easy", 0, 600}, {"easy", 60, 60}, {"easy", 3600, 600}, {"hard", 0, 3600},
+	{"hard", 7200, 3600}, {"hard", 5, 5}};
 
-START_TEST(max_duration_is_the_least_of_three)  /* proves L2-09 L3-10 */
+START_TEST(max_duration_is_the_least_of_three) /* proves L2-09 L3-10 */
 {
 	char name[16];
 	struct task task = {.capability = name, .max_duration_us = durations[_i].task_s * 1000000};
@@ -262,14 +279,14 @@ static void count_errors(void *ctx, bool is_error, const char *text)
 	*(int *)ctx += is_error;
 }
 
-START_TEST(a_policy_with_a_broken_declaration_is_no_policy)     /* proves L3-01 */
+START_TEST(a_policy_with_a_broken_declaration_is_no_policy) /* proves L3-01 */
 {
 	int errors = 0;
 
 	write_file("hard.json", "{\"capability\":{\"name\":\"hard\"}}");
 	write_file("mild.json", "not JSON");
 	ck_assert(policy_load(ini, count_errors, &errors) == NULL);
-	ck_assert_int_ge(errors, 2);            /* all of them are said */
+	ck_assert_int_ge(errors, 2); /* all of them are said */
 }
 END_TEST
 
@@ -281,7 +298,8 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_loop_test(t, a_caller_is_known_by_its_section_and_its_user, 0, (int)(sizeof identities / sizeof *identities));
+	tcase_add_loop_test(t, a_caller_is_known_by_its_section_and_its_user, 0,
+		(int)(sizeof identities / sizeof *identities));
 	tcase_add_test(t, an_exact_section_wins_over_the_star);
 	tcase_add_loop_test(t, each_task_has_its_verdict, 0, (int)(sizeof verdicts / sizeof *verdicts));
 	tcase_add_test(t, the_same_question_has_the_same_answer);

@@ -24,11 +24,31 @@ static const struct {
 	const char *text;
 	bool good;
 } parses[] = {
-	{"{}", true}, {"[]", true}, {"1", true}, {"\"x\"", true}, {"null", true}, {"  {} ", true},
-	{"123456789012345678901234567890", true}, {"{\"a\":-99999999999999999999}", true}, {"\"\\u0000\"", true},
-	{"", false}, {"{", false}, {"{} {}", false}, {"{}x", false}, {"{\"a\":1,\"a\":2}", false}, {"'x'", false},
-	{"{a:1}", false}, {"[1,]", false}, {"nul", false}, {"\"\\x\"", false}, {"\"\xff\"", false}, {"\"\xc0\xaf\"", false},
-	{"\"\xed\xa0\x80\"", false}, {"NaN", false}, {"[01]", false}, {"{\"a\":1,\"\\u0061\":2}", false},
+	{"{}", true},
+	{"[]", true},
+	{"1", true},
+	{"\"x\"", true},
+	{"null", true},
+	{"  {} ", true},
+	{"123456789012345678901234567890", true},
+	{"{\"a\":-99999999999999999999}", true},
+	{"\"\\u0000\"", true},
+	{"", false},
+	{"{", false},
+	{"{} {}", false},
+	{"{}x", false},
+	{"{\"a\":1,\"a\":2}", false},
+	{"'x'", false},
+	{"{a:1}", false},
+	{"[1,]", false},
+	{"nul", false},
+	{"\"\\x\"", false},
+	{"\"\xff\"", false},
+	{"\"\xc0\xaf\"", false},
+	{"\"\xed\xa0\x80\"", false},
+	{"NaN", false},
+	{"[01]", false},
+	{"{\"a\":1,\"\\u0061\":2}", false},
 };
 
 START_TEST(one_good_value_and_nothing_behind_it)
@@ -45,13 +65,28 @@ END_TEST
 static const struct {
 	const char *object, *name, *value;
 } members[] = {
-	{"{\"a\":1.10}", "a", "1.10"}, {"{\"a\":1,\"b\":2}", "b", "2"}, {" { \"a\" : [ 1 , 2 ] , \"b\":3}", "a", "[ 1 , 2 ]"},
-	{"{\"a\":{\"b\":1},\"b\":2}", "b", "2"}, {"{\"x\":\"\\\"b\\\":9\",\"b\":2}", "b", "2"}, {"{\"a\":\"}\"}", "a", "\"}\""},
-	{"{\"a\":null}", "a", "null"}, {"{\"a\":true ,\"b\":0}", "a", "true"}, {"{\"ab\":1}", "a", NULL}, {"{}", "a", NULL},
-	{"{\"\\u0061\":1}", "a", NULL}, {"[1]", "a", NULL}, {"", "a", NULL}, {"{\"a\":\"x\\\\\"}", "a", "\"x\\\\\""},
-	{"{\"a\":-1e5}", "a", "-1e5"}, {"{\"\":1}", "", "1"},
+	{"{\"a\":1.10}", "a", "1.10"},
+	{"{\"a\":1,\"b\":2}", "b", "2"},
+	{" { \"a\" : [ 1 , 2 ] , \"b\":3}", "a", "[ 1 , 2 ]"},
+	{"{\"a\":{\"b\":1},\"b\":2}", "b", "2"},
+	{"{\"x\":\"\\\"b\\\":9\",\"b\":2}", "b", "2"},
+	{"{\"a\":\"}\"}", "a", "\"}\""},
+	{"{\"a\":null}", "a", "null"},
+	{"{\"a\":true ,\"b\":0}", "a", "true"},
+	{"{\"ab\":1}", "a", NULL},
+	{"{}", "a", NULL},
+	{"{\"\\u0061\":1}", "a", NULL},
+	{"[1]", "a", NULL},
+	{"", "a", NULL},
+	{"{\"a\":\"x\\\\\"}", "a", "\"x\\\\\""},
+	{"{\"a\":-1e5}", "a", "-1e5"},
+	{"{\"\":1}", "", "1"},
 	/* not JSON at all: safe, whatever it says */
-	{"{\"a", "a", NULL}, {"{\"a\":", "b", NULL}, {"{\"a\":}", "b", NULL}, {"{\"a\" \"b\"}", "b", NULL}, {"{\"a\":[", "b", NULL},
+	{"{\"a", "a", NULL},
+	{"{\"a\":", "b", NULL},
+	{"{\"a\":}", "b", NULL},
+	{"{\"a\" \"b\"}", "b", NULL},
+	{"{\"a\":[", "b", NULL},
 };
 
 START_TEST(a_members_raw_value_is_found)
@@ -70,10 +105,11 @@ END_TEST
 
 START_TEST(no_prefix_of_a_text_is_read_beyond)
 {
-	static const char text[] = "{\"a\":{\"b\":[1,\"x\\\"y\",{}]},\"c\":1.5e3,\"d\":\"\\u00e9\",\"e\":null}";
+	static const char text[] =
+		"{\"a\":{\"b\":[1,\"x\\\"y\",{}]},\"c\":1.5e3,\"d\":\"\\u00e9\",\"e\":null}";
 
 	for (size_t n = 0; n < sizeof text; n++) {
-		char *exact = malloc(n + 1);            /* a sanitizer sees one byte too many */
+		char *exact = malloc(n + 1); /* a sanitizer sees one byte too many */
 		struct buf b = {0};
 
 		ck_assert(exact != NULL);
@@ -90,7 +126,8 @@ END_TEST
 
 START_TEST(minifying_takes_white_space_between_tokens_only)
 {
-	static const char text[] = " { \"a b\" : [ 1.10 ,\t\"x  y \\\" z\" ] ,\r\n\"k\":\"\\u00e9 \xc3\xa9\" } ";
+	static const char text[] =
+		" { \"a b\" : [ 1.10 ,\t\"x  y \\\" z\" ] ,\r\n\"k\":\"\\u00e9 \xc3\xa9\" } ";
 	struct buf b = {0};
 
 	jtext_add_minified(&b, text, sizeof text - 1);
@@ -121,7 +158,8 @@ int main(void)
 	int failed;
 
 	tcase_add_test(t, depth_counts_nesting_and_not_what_strings_say);
-	tcase_add_loop_test(t, one_good_value_and_nothing_behind_it, 0, (int)(sizeof parses / sizeof *parses));
+	tcase_add_loop_test(
+		t, one_good_value_and_nothing_behind_it, 0, (int)(sizeof parses / sizeof *parses));
 	tcase_add_loop_test(t, a_members_raw_value_is_found, 0, (int)(sizeof members / sizeof *members));
 	tcase_add_test(t, no_prefix_of_a_text_is_read_beyond);
 	tcase_add_test(t, minifying_takes_white_space_between_tokens_only);

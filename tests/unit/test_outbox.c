@@ -30,7 +30,7 @@ START_TEST(nothing_goes_out_before_the_commit_is_released)
 }
 END_TEST
 
-START_TEST(nothing_goes_out_while_the_connection_is_down)       /* proves L1-10 */
+START_TEST(nothing_goes_out_while_the_connection_is_down) /* proves L1-10 */
 {
 	post_put(&p, "alpha", 3);
 	post_turn(&p);
@@ -40,7 +40,7 @@ START_TEST(nothing_goes_out_while_the_connection_is_down)       /* proves L1-10 
 }
 END_TEST
 
-START_TEST(key_and_properties_mirror_the_body)  /* proves L1-02 L1-04 */
+START_TEST(key_and_properties_mirror_the_body) /* proves L1-02 L1-04 */
 {
 	const struct fake_sent *s = NULL;
 	struct codec_head head;
@@ -62,7 +62,8 @@ START_TEST(key_and_properties_mirror_the_body)  /* proves L1-02 L1-04 */
 }
 END_TEST
 
-START_TEST(without_a_session_the_middle_word_is_a_dash_and_there_is_no_correlation_id)  /* proves L1-04 L1-01 */
+START_TEST(
+	without_a_session_the_middle_word_is_a_dash_and_there_is_no_correlation_id) /* proves L1-04 L1-01 */
 {
 	struct outbox_stats st;
 
@@ -76,7 +77,7 @@ START_TEST(without_a_session_the_middle_word_is_a_dash_and_there_is_no_correlati
 }
 END_TEST
 
-START_TEST(the_window_is_bounded_in_messages_and_the_order_is_kept)     /* proves L1-07 */
+START_TEST(the_window_is_bounded_in_messages_and_the_order_is_kept) /* proves L1-07 */
 {
 	post_up(&p);
 	post_put(&p, "alpha", 100);
@@ -104,7 +105,7 @@ START_TEST(the_window_is_bounded_in_bytes)
 	post_put(&p, "alpha", 40);
 	post_turn(&p);
 	ck_assert_uint_ge(p.bus.flight_count, 10);
-	ck_assert_uint_le(p.bus.flight_count, 11);      /* 1 MiB, and the one that crosses it */
+	ck_assert_uint_le(p.bus.flight_count, 11); /* 1 MiB, and the one that crosses it */
 	post_drain(&p);
 	ck_assert_uint_eq(p.bus.sent_count, 40);
 	post_expect_sent(&p, 0, 0);
@@ -148,7 +149,7 @@ START_TEST(the_watermark_is_lazy_and_rides_on_the_next_batch)
 }
 END_TEST
 
-START_TEST(a_restart_publishes_exactly_what_was_not_confirmed)  /* proves L1-07 L1-10 */
+START_TEST(a_restart_publishes_exactly_what_was_not_confirmed) /* proves L1-07 L1-10 */
 {
 	char *bodies[6];
 
@@ -175,13 +176,13 @@ START_TEST(a_restart_publishes_exactly_what_was_not_confirmed)  /* proves L1-07 
 	ck_assert_int_eq(p.settled_bytes, p.backlog_bytes);
 	ck_assert_uint_eq(p.bus.sent_count, 6);
 	ck_assert(outbox_is_empty(p.ob));
-	post_put(&p, "alpha", 1);                       /* and goes on behind them */
+	post_put(&p, "alpha", 1); /* and goes on behind them */
 	post_turn(&p);
 	post_expect(&p, 1, 10);
 }
 END_TEST
 
-START_TEST(a_crash_before_the_watermark_publishes_the_same_bytes_once_more)     /* proves L1-07 */
+START_TEST(a_crash_before_the_watermark_publishes_the_same_bytes_once_more) /* proves L1-07 */
 {
 	post_up(&p);
 	post_put(&p, "alpha", 3);
@@ -194,7 +195,7 @@ START_TEST(a_crash_before_the_watermark_publishes_the_same_bytes_once_more)     
 }
 END_TEST
 
-START_TEST(what_is_lost_goes_again_in_order)    /* proves L1-07 L1-10 */
+START_TEST(what_is_lost_goes_again_in_order) /* proves L1-07 L1-10 */
 {
 	post_up(&p);
 	post_put(&p, "alpha", 25);
@@ -208,7 +209,7 @@ START_TEST(what_is_lost_goes_again_in_order)    /* proves L1-07 L1-10 */
 	post_up(&p);
 	ck_assert_int_eq(post_flying(&p, 0), 0);
 	ck_assert_int_eq(post_flying(&p, 3), 3);
-	ck_assert_int_eq(post_flying(&p, 4), 5);        /* 4 was confirmed */
+	ck_assert_int_eq(post_flying(&p, 4), 5); /* 4 was confirmed */
 	ck_assert_uint_eq(p.bus.flight_count, 10);
 	post_drain(&p);
 	ck_assert_int_eq(post_number(&p.bus.sent[p.bus.sent_count - 1]), 29);
@@ -216,7 +217,7 @@ START_TEST(what_is_lost_goes_again_in_order)    /* proves L1-07 L1-10 */
 }
 END_TEST
 
-START_TEST(many_losses_lose_nothing)    /* proves L1-10 */
+START_TEST(many_losses_lose_nothing) /* proves L1-10 */
 {
 	bool got[200] = {false};
 	int last = -1;
@@ -244,7 +245,7 @@ START_TEST(many_losses_lose_nothing)    /* proves L1-10 */
 END_TEST
 
 /* 20,000 events of 2 KiB are 40 MiB; the outbox may have about 8 MiB of bodies in memory. */
-START_TEST(a_long_outage_costs_bounded_memory_and_all_come_out_in_order)        /* proves L1-10 */
+START_TEST(a_long_outage_costs_bounded_memory_and_all_come_out_in_order) /* proves L1-10 */
 {
 	size_t before = mallinfo2().uordblks;
 	struct outbox_stats st;
@@ -271,7 +272,7 @@ START_TEST(what_comes_while_a_caller_lags_queues_behind)
 {
 	post_fini(&p);
 	post_init(&p, 100);
-	post_put(&p, "alpha", 6000);                    /* more than a line holds */
+	post_put(&p, "alpha", 6000); /* more than a line holds */
 	post_turn(&p);
 	post_up(&p);
 	for (int i = 0; i < 30; i++) {
@@ -304,7 +305,7 @@ START_TEST(a_restart_while_lagging_goes_on_in_order)
 }
 END_TEST
 
-START_TEST(nobodys_backlog_is_in_anybodys_way)  /* proves L1-21 */
+START_TEST(nobodys_backlog_is_in_anybodys_way) /* proves L1-21 */
 {
 	int rounds = 0;
 	bool out = false;
@@ -315,7 +316,7 @@ START_TEST(nobodys_backlog_is_in_anybodys_way)  /* proves L1-21 */
 	post_put(&p, "beta", 1);
 	post_turn(&p);
 	while (p.bus.flight_count > 0 && !out) {
-		fake_bus_settle_at(&p.bus, 0, BUS_CONFIRMED);   /* one slot after another gets free */
+		fake_bus_settle_at(&p.bus, 0, BUS_CONFIRMED); /* one slot after another gets free */
 		post_turn(&p);
 		rounds++;
 		out = strncmp(p.bus.sent[p.bus.sent_count - 1].key, "beta.", 5) == 0;
@@ -330,7 +331,7 @@ START_TEST(many_callers_are_served_alike)
 	char name[16];
 
 	post_up(&p);
-	for (int i = 0; i < 5000; i++) {                /* more than are remembered while idle */
+	for (int i = 0; i < 5000; i++) { /* more than are remembered while idle */
 		snprintf(name, sizeof name, "caller-%d", i);
 		post_put(&p, name, 1);
 		if (i % 100 == 99) {
@@ -339,14 +340,14 @@ START_TEST(many_callers_are_served_alike)
 		}
 	}
 	ck_assert_uint_eq(p.bus.sent_count, 5000);
-	post_put(&p, "caller-0", 1);                    /* back again, under its old key */
+	post_put(&p, "caller-0", 1); /* back again, under its old key */
 	post_turn(&p);
 	post_expect(&p, 1, 5000);
 	ck_assert_int_eq(post_ask(&p, "SELECT count(*) FROM callers"), 5000);
 }
 END_TEST
 
-START_TEST(a_repeat_is_the_same_bytes)  /* proves L1-06 */
+START_TEST(a_repeat_is_the_same_bytes) /* proves L1-06 */
 {
 	int64_t id;
 
@@ -366,7 +367,7 @@ START_TEST(a_repeat_is_the_same_bytes)  /* proves L1-06 */
 }
 END_TEST
 
-START_TEST(the_oldest_in_flight_has_an_age)     /* proves L1-22 */
+START_TEST(the_oldest_in_flight_has_an_age) /* proves L1-22 */
 {
 	post_up(&p);
 	ck_assert_int_eq(outbox_oldest_us(p.ob, fake_boot_us), -1);

@@ -6,7 +6,7 @@
 static struct world w;
 static struct worker *p;
 
-#define EXIT_STATUS(n) ((n) << 8)       /* as wait(2) has it */
+#define EXIT_STATUS(n) ((n) << 8) /* as wait(2) has it */
 
 static void setup(void)
 {
@@ -42,13 +42,17 @@ static void leave(int status)
 /* The data of the newest event of that type. */
 static const char *data_of(const char *event_type)
 {
-	return world_text(&w, "SELECT substr(body, instr(body, '\"data\":') + 7, length(body) - instr(body, '\"data\":') - 8)"
-		" FROM events WHERE event_type = ? ORDER BY id DESC", event_type);
+	return world_text(&w,
+		"SELECT substr(body, instr(body, '\"data\":') + 7, length(body) - instr(body, '\"data\":') - "
+		"8)"
+		" FROM events WHERE event_type = ? ORDER BY id DESC",
+		event_type);
 }
 
 static const char *payload_of(const char *type)
 {
-	return world_text(&w, "SELECT json_extract(body, '$.payload') FROM events WHERE type = ? ORDER BY id DESC", type);
+	return world_text(&w,
+		"SELECT json_extract(body, '$.payload') FROM events WHERE type = ? ORDER BY id DESC", type);
 }
 
 /* ---- events ---- */
@@ -58,8 +62,8 @@ static const struct {
 } events[] = {
 	{"{\"type\":\"progress\",\"stage\":\"read\",\"percent\":12.50,\"message\":\"m\"}", "progress",
 		"{\"stage\":\"read\",\"percent\":12.50,\"message\":\"m\"}"},
-	{"{\"type\":\"intermediate_result\",\"result_type\":\"t\",\"data\":[1.10],\"is_partial\":false}", "intermediate_result",
-		"{\"result_type\":\"t\",\"data\":[1.10],\"is_partial\":false}"},
+	{"{\"type\":\"intermediate_result\",\"result_type\":\"t\",\"data\":[1.10],\"is_partial\":false}",
+		"intermediate_result", "{\"result_type\":\"t\",\"data\":[1.10],\"is_partial\":false}"},
 	{"{\"type\":\"log\",\"level\":\"error\",\"message\":\"m\",\"details\":{\"a\":1}}", "log",
 		"{\"level\":\"error\",\"message\":\"m\",\"details\":{\"a\":1}}"},
 	{"{\"type\":\"warning\",\"code\":\"c\",\"message\":\"m\",\"details\":1}", "warning",
@@ -68,7 +72,7 @@ static const struct {
 		"{\"code\":\"c\",\"message\":\"m\",\"recoverable\":false}"},
 };
 
-START_TEST(each_event_line_is_one_event)        /* proves L2-06 */
+START_TEST(each_event_line_is_one_event) /* proves L2-06 */
 {
 	say(events[_i].line);
 	ck_assert_str_eq(data_of(events[_i].type), events[_i].data);
@@ -76,21 +80,24 @@ START_TEST(each_event_line_is_one_event)        /* proves L2-06 */
 }
 END_TEST
 
-START_TEST(a_checkpoint_is_stored_announced_and_confirmed_to_the_worker)        /* proves L2-07 L2-06 */
+START_TEST(a_checkpoint_is_stored_announced_and_confirmed_to_the_worker) /* proves L2-07 L2-06 */
 {
 	json_t *d;
 	const char *id;
 	char wanted[128];
 
-	say("{\"type\":\"checkpoint\",\"description\":\"half\",\"state\":{\"n\":1.10},\"step\":3,\"ref\":\"r-7\"}");
+	say("{\"type\":\"checkpoint\",\"description\":\"half\",\"state\":{\"n\":1.10},\"step\":3,\"ref\":\"r-"
+	    "7\"}");
 	d = json_loads(data_of("checkpoint_created"), 0, NULL);
 	id = json_string_value(json_object_get(d, "checkpoint_id"));
 	ck_assert(id_is_uuid4(id));
 	ck_assert_str_eq(json_string_value(json_object_get(d, "description")), "half");
 	ck_assert(json_is_true(json_object_get(d, "resumable")));
 	ck_assert_str_eq(json_string_value(json_object_get(d, "created_at")), "2026-01-31T12:00:00.000Z");
-	ck_assert_str_eq(world_text(&w, "SELECT state || step FROM checkpoints WHERE checkpoint_id = ?", id), "{\"n\":1.10}3");
-	snprintf(wanted, sizeof wanted, "{\"type\":\"checkpoint_saved\",\"checkpoint_id\":\"%s\",\"ref\":\"r-7\"}\n", id);
+	ck_assert_str_eq(world_text(&w, "SELECT state || step FROM checkpoints WHERE checkpoint_id = ?", id),
+		"{\"n\":1.10}3");
+	snprintf(wanted, sizeof wanted,
+		"{\"type\":\"checkpoint_saved\",\"checkpoint_id\":\"%s\",\"ref\":\"r-7\"}\n", id);
 	ck_assert(fake_worker_has_line(p, wanted));
 	json_decref(d);
 }
@@ -114,7 +121,7 @@ START_TEST(pause_and_resume_are_transitions)
 	say("{\"type\":\"paused\",\"reason\":\"waiting for a part\"}");
 	ck_assert_str_eq(world_state(&w, 1), "PAUSED");
 	ck_assert_str_eq(world_text(&w, "SELECT paused_by FROM sessions", NULL), "worker");
-	say("{\"type\":\"paused\"}");                   /* once more is a bad line, no more */
+	say("{\"type\":\"paused\"}"); /* once more is a bad line, no more */
 	ck_assert(strstr(data_of("warning"), "bad_line") != NULL);
 	say("{\"type\":\"resumed\"}");
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
@@ -124,7 +131,7 @@ START_TEST(pause_and_resume_are_transitions)
 }
 END_TEST
 
-START_TEST(steps_usage_and_checkpoints_are_counted)     /* proves L4-03 */
+START_TEST(steps_usage_and_checkpoints_are_counted) /* proves L4-03 */
 {
 	say("{\"type\":\"step\",\"name\":\"one\"}");
 	say("{\"type\":\"step\",\"name\":\"two\"}");
@@ -132,32 +139,52 @@ START_TEST(steps_usage_and_checkpoints_are_counted)     /* proves L4-03 */
 	say("{\"type\":\"usage\",\"tokens_in\":5,\"cost\":0.25}");
 	say("{\"type\":\"usage\",\"tokens_in\":-99,\"tokens_out\":1e300,\"cost\":-1}");
 	say("{\"type\":\"checkpoint\",\"state\":{}}");
-	ck_assert_str_eq(world_text(&w, "SELECT steps||' '||step||' '||tokens_in||' '||tokens_out||' '||cost FROM sessions", NULL),
+	ck_assert_str_eq(
+		world_text(&w,
+			"SELECT steps||' '||step||' '||tokens_in||' '||tokens_out||' '||cost FROM sessions",
+			NULL),
 		"2 two 15 3 0.5");
 	world_pass(&w, 90 * SECONDS);
 	say("{\"type\":\"completed\",\"outputs\":{\"a\":[1.0,{\"b\":null}]}}");
 	leave(0);
-	ck_assert_int_eq(world_said(&w, "\"payload\":{\"outputs\":{\"a\":[1.0,{\"b\":null}]},\"artifacts\":[],\"execution_summary\":"
-		"{\"duration\":\"PT1M30S\",\"steps_executed\":2,\"checkpoints_created\":1,\"risk_events\":[],\"warnings\":[]}}"), 1);
+	ck_assert_int_eq(world_said(&w, "\"payload\":{\"outputs\":{\"a\":[1.0,{\"b\":null}]},\"artifacts\":[]"
+					",\"execution_summary\":"
+					"{\"duration\":\"PT1M30S\",\"steps_executed\":2,\"checkpoints_"
+					"created\":1,\"risk_events\":[],\"warnings\":[]}}"),
+		1);
 }
 END_TEST
 
 /* ---- bad lines ---- */
 
 static const char *const bad_lines[] = {
-	"hello", "{", "[]", "17", "{\"type\":\"dance\"}", "{\"no\":\"type\"}", "{\"type\":7}", "\xff\xfe\xfd",
-	"{\"type\":\"log\"}", "{\"type\":\"log\",\"message\":5}", "{\"type\":\"progress\",\"percent\":\"x\"}",
-	"{\"type\":\"completed\",\"outputs\":[]}", "{\"type\":\"log\",\"message\":\"a\",\"message\":\"b\"}",
+	"hello",
+	"{",
+	"[]",
+	"17",
+	"{\"type\":\"dance\"}",
+	"{\"no\":\"type\"}",
+	"{\"type\":7}",
+	"\xff\xfe\xfd",
+	"{\"type\":\"log\"}",
+	"{\"type\":\"log\",\"message\":5}",
+	"{\"type\":\"progress\",\"percent\":\"x\"}",
+	"{\"type\":\"completed\",\"outputs\":[]}",
+	"{\"type\":\"log\",\"message\":\"a\",\"message\":\"b\"}",
 	"{\"type\":\"state_changed\",\"from_state\":\"RUNNING\",\"to_state\":\"COMPLETED\",\"reason\":\"x\"}",
-	"{\"type\":\"session_closed\",\"final_state\":\"COMPLETED\"}", "{\"type\":\"session_created\"}",
-	"{\"type\":\"checkpoint_created\"}", "{\"type\":\"event\",\"event_type\":\"session_closed\"}",
-	"{\"type\":\"task_completed\",\"outputs\":{}}", "{\"type\":\"resumed\"}",
+	"{\"type\":\"session_closed\",\"final_state\":\"COMPLETED\"}",
+	"{\"type\":\"session_created\"}",
+	"{\"type\":\"checkpoint_created\"}",
+	"{\"type\":\"event\",\"event_type\":\"session_closed\"}",
+	"{\"type\":\"task_completed\",\"outputs\":{}}",
+	"{\"type\":\"resumed\"}",
 };
 
 START_TEST(a_bad_line_is_one_warning_and_never_an_end)
 {
 	say(bad_lines[_i]);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 1);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 1);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE NOT json_valid(body)", NULL), 0);
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 	ck_assert(!worker_is_ending(p));
@@ -173,8 +200,10 @@ START_TEST(a_flood_of_bad_lines_is_a_few_warnings)
 	for (int i = 0; i < 1000; i++)
 		fake_worker_say(p, "rubbish");
 	world_run(&w);
-	ck_assert_int_le(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 20);
-	ck_assert_int_ge(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 1);
+	ck_assert_int_le(
+		world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 20);
+	ck_assert_int_ge(
+		world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 1);
 	world_pass(&w, 120 * SECONDS);
 	say("rubbish again");
 	ck_assert(strstr(data_of("warning"), "rubbish again") != NULL);
@@ -185,7 +214,8 @@ START_TEST(a_line_that_is_too_long_is_a_warning)
 {
 	fake_worker_put(p, FAKE_TOO_LONG, "{\"type\":\"log\",\"mess", 19, 0);
 	world_run(&w);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 1);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 1);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'log'", NULL), 0);
 }
 END_TEST
@@ -216,21 +246,26 @@ START_TEST(completed_closes_stdin_and_gives_exit_grace_before_the_ladder)
 }
 END_TEST
 
-START_TEST(failed_says_what_the_worker_says_and_what_we_know)   /* proves L4-04 */
+START_TEST(failed_says_what_the_worker_says_and_what_we_know) /* proves L4-04 */
 {
 	say("{\"type\":\"step\",\"name\":\"mixing\"}");
 	say("{\"type\":\"checkpoint\",\"state\":{}}");
-	say("{\"type\":\"failed\",\"error_code\":\"input_error\",\"error_message\":\"too hot\",\"error_details\":{\"phase\":\"heat\","
-		"\"t\":99.90},\"partial_outputs\":{\"x\":1.10}}");
+	say("{\"type\":\"failed\",\"error_code\":\"input_error\",\"error_message\":\"too "
+	    "hot\",\"error_details\":{\"phase\":\"heat\","
+	    "\"t\":99.90},\"partial_outputs\":{\"x\":1.10}}");
 	leave(EXIT_STATUS(1));
 	ck_assert_str_eq(world_judge(&w, 1).state, "FAILED");
-	ck_assert(strstr(payload_of("task_failed"), "\"error_code\":\"input_error\",\"error_message\":\"too hot\"") != NULL);
-	ck_assert_int_eq(world_said(&w, "\"error_details\":{\"phase\":\"heat\",\"t\":99.90,\"step\":\"mixing\",\"last_checkpoint\":\""), 1);
-	ck_assert_int_eq(world_said(&w, "\"recoverable\":true},\"partial_outputs\":{\"x\":1.10},\"artifacts\":[]"), 1);
+	ck_assert(strstr(payload_of("task_failed"),
+			  "\"error_code\":\"input_error\",\"error_message\":\"too hot\"") != NULL);
+	ck_assert_int_eq(world_said(&w, "\"error_details\":{\"phase\":\"heat\",\"t\":99.90,\"step\":"
+					"\"mixing\",\"last_checkpoint\":\""),
+		1);
+	ck_assert_int_eq(
+		world_said(&w, "\"recoverable\":true},\"partial_outputs\":{\"x\":1.10},\"artifacts\":[]"), 1);
 }
 END_TEST
 
-START_TEST(an_error_code_that_HCP_does_not_know_is_execution_error)     /* proves L4-04 */
+START_TEST(an_error_code_that_HCP_does_not_know_is_execution_error) /* proves L4-04 */
 {
 	say("{\"type\":\"failed\",\"error_code\":\"bad_hair_day\"}");
 	leave(0);
@@ -241,10 +276,10 @@ END_TEST
 static const struct {
 	int status;
 	const char *wanted;
-} deaths[] = {{EXIT_STATUS(0), "\"exit_status\":0"}, {EXIT_STATUS(3), "\"exit_status\":3"}, {SIGSEGV, "\"signal\":11"},
-	{SIGKILL, "\"signal\":9"}};
+} deaths[] = {{EXIT_STATUS(0), "\"exit_status\":0"}, {EXIT_STATUS(3), "\"exit_status\":3"},
+	{SIGSEGV, "\"signal\":11"}, {SIGKILL, "\"signal\":9"}};
 
-START_TEST(an_end_without_completed_or_failed_is_execution_error)       /* proves L4-04 */
+START_TEST(an_end_without_completed_or_failed_is_execution_error) /* proves L4-04 */
 {
 	fake_worker_put(p, FAKE_ERR, "Traceback: it hurts", 19, 0);
 	leave(deaths[_i].status);
@@ -256,7 +291,7 @@ START_TEST(an_end_without_completed_or_failed_is_execution_error)       /* prove
 }
 END_TEST
 
-START_TEST(a_death_with_children_left_ends_them_first)  /* proves L2-11 */
+START_TEST(a_death_with_children_left_ends_them_first) /* proves L2-11 */
 {
 	p->children = 2;
 	leave(EXIT_STATUS(1));
@@ -281,7 +316,7 @@ START_TEST(outputs_over_the_message_limit_end_FAILED_saying_so)
 }
 END_TEST
 
-START_TEST(no_message_is_ever_over_the_limit)   /* proves L1-21 */
+START_TEST(no_message_is_ever_over_the_limit) /* proves L1-21 */
 {
 	static const struct {
 		const char *head, *tail;
@@ -294,14 +329,20 @@ START_TEST(no_message_is_ever_over_the_limit)   /* proves L1-21 */
 	char *line = xmalloc(2 << 20);
 
 	/* sizes close to the limit, where what is added decides */
-	snprintf(line, 2 << 20, "%s%*s%s", lines[_i % 4].head, 1048576 - 40000 + _i / 4 * 8000, "", lines[_i % 4].tail);
+	snprintf(line, 2 << 20, "%s%*s%s", lines[_i % 4].head, 1048576 - 40000 + _i / 4 * 8000, "",
+		lines[_i % 4].tail);
 	for (int i = 0; i < 60; i++)
-		say("{\"type\":\"warning\",\"message\":\"\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\"}");
+		say("{\"type\":\"warning\",\"message\":"
+		    "\"\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\u0001\\"
+		    "u0001\"}");
 	say(line);
 	free(line);
 	leave(0);
 	ck_assert(world_judge(&w, 1).closed);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE length(CAST(body AS BLOB)) > 1048576", NULL), 0);
+	ck_assert_int_eq(
+		world_count(
+			&w, "SELECT count(*) FROM events WHERE length(CAST(body AS BLOB)) > 1048576", NULL),
+		0);
 }
 END_TEST
 
@@ -310,11 +351,12 @@ START_TEST(a_confidence_below_the_threshold_is_a_warning)
 	world_submit_as(&w, "alpha", NULL, "m2", "work", ",\"constraints\":{\"confidence_threshold\":0.9}");
 	world_run(&w);
 	p = w.workers.list[1];
-	say(_i == 0 ? "{\"type\":\"completed\",\"outputs\":{\"confidence\":0.5}}" :
-		"{\"type\":\"completed\",\"outputs\":{\"confidence\":0.95}}");
+	say(_i == 0 ? "{\"type\":\"completed\",\"outputs\":{\"confidence\":0.5}}"
+		    : "{\"type\":\"completed\",\"outputs\":{\"confidence\":0.95}}");
 	leave(0);
 	ck_assert_str_eq(world_judge(&w, 2).state, "COMPLETED");
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), _i == 0);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), _i == 0);
 }
 END_TEST
 
@@ -324,7 +366,7 @@ START_TEST(a_text_workers_lines_are_log_events_and_exit_0_completes)
 {
 	ck_assert(!p->has_stdin);
 	say("first \"line\"");
-	say("{\"type\":\"completed\",\"outputs\":{}}");         /* is only text here */
+	say("{\"type\":\"completed\",\"outputs\":{}}"); /* is only text here */
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'log'", NULL), 2);
 	ck_assert(strstr(data_of("log"), "\"level\":\"info\"") != NULL);
 	leave(EXIT_STATUS(0));
@@ -353,7 +395,8 @@ START_TEST(a_text_workers_output_is_bounded)
 	}
 	leave(EXIT_STATUS(0));
 	ck_assert_str_eq(world_judge(&w, 1).state, "COMPLETED");
-	ck_assert_int_lt(world_count(&w, "SELECT length(body) FROM events WHERE type = 'task_completed'", NULL), 3000);
+	ck_assert_int_lt(
+		world_count(&w, "SELECT length(body) FROM events WHERE type = 'task_completed'", NULL), 3000);
 	ck_assert(strstr(payload_of("task_completed"), "line 99") != NULL);
 }
 END_TEST
@@ -378,7 +421,8 @@ int main(void)
 	tcase_add_test(t, a_checkpoint_over_its_limit_is_a_warning);
 	tcase_add_test(t, pause_and_resume_are_transitions);
 	tcase_add_test(t, steps_usage_and_checkpoints_are_counted);
-	tcase_add_loop_test(t, a_bad_line_is_one_warning_and_never_an_end, 0, (int)(sizeof bad_lines / sizeof *bad_lines));
+	tcase_add_loop_test(t, a_bad_line_is_one_warning_and_never_an_end, 0,
+		(int)(sizeof bad_lines / sizeof *bad_lines));
 	tcase_add_test(t, a_flood_of_bad_lines_is_a_few_warnings);
 	tcase_add_test(t, a_line_that_is_too_long_is_a_warning);
 	tcase_add_test(t, stderr_lines_become_log_events);

@@ -7,8 +7,9 @@ static struct session *s;
 /* The spec's list, written down once more. */
 static bool spec_allows(enum sstate from, enum sstate to)
 {
-	static const char *const pairs[] = {"PENDING RUNNING", "PENDING REJECTED", "RUNNING PAUSED", "RUNNING ABORTING",
-		"RUNNING COMPLETED", "RUNNING FAILED", "PAUSED RUNNING", "PAUSED ABORTING", "ABORTING ABORTED"};
+	static const char *const pairs[] = {"PENDING RUNNING", "PENDING REJECTED", "RUNNING PAUSED",
+		"RUNNING ABORTING", "RUNNING COMPLETED", "RUNNING FAILED", "PAUSED RUNNING",
+		"PAUSED ABORTING", "ABORTING ABORTED"};
 	char pair[40];
 
 	snprintf(pair, sizeof pair, "%s %s", sstate_names[from], sstate_names[to]);
@@ -38,7 +39,7 @@ static void teardown(void)
 
 /* ---- pairs ---- */
 
-START_TEST(a_pair_is_legal_only_if_the_spec_lists_it)   /* proves L2-02 */
+START_TEST(a_pair_is_legal_only_if_the_spec_lists_it) /* proves L2-02 */
 {
 	enum sstate from = (enum sstate)(_i / S_COUNT), to = (enum sstate)(_i % S_COUNT);
 
@@ -58,34 +59,44 @@ START_TEST(what_is_no_state_is_never_legal)
 }
 END_TEST
 
-START_TEST(a_refused_step_changes_nothing_and_a_legal_one_is_one_row_and_one_event)     /* proves L2-02 L2-03 */
+START_TEST(a_refused_step_changes_nothing_and_a_legal_one_is_one_row_and_one_event) /* proves L2-02 L2-03 */
 {
 	enum sstate from = (enum sstate)(_i / S_COUNT), to = (enum sstate)(_i % S_COUNT);
 	bool legal = spec_allows(from, to);
 	int64_t rows, events, version = s->state_version, sequence = s->sequence, updated = s->updated_us;
 	char text[160];
 
-	w.bus.on_publish = NULL;                /* its state is not what its rows say: that is our doing */
+	w.bus.on_publish = NULL; /* its state is not what its rows say: that is our doing */
 	s->state = from;
 	rows = world_count(&w, "SELECT count(*) FROM transitions", NULL);
 	events = world_count(&w, "SELECT count(*) FROM events", NULL);
 	fake_clock_pass(SECONDS);
 	ck_assert_int_eq(session_go(s, to, "because", "tester"), legal);
 	if (!legal) {
-		ck_assert(s->state == from && s->state_version == version && s->sequence == sequence && s->updated_us == updated);
+		ck_assert(s->state == from && s->state_version == version && s->sequence == sequence &&
+			  s->updated_us == updated);
 		ck_assert(!s->is_dirty && !store_has_batch(w.core.store) && w.core.effects.count == 0);
 	}
 	core_end_turn(&w.core);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM transitions", NULL), rows + legal);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events", NULL), events + legal);
 	if (legal) {
-		snprintf(text, sizeof text, "%s|%s|because|tester|2026-01-31T12:00:01.000Z|%d", sstate_names[from],
-			sstate_names[to], (int)version + 1);
-		ck_assert_str_eq(world_text(&w, "SELECT from_state||'|'||to_state||'|'||reason||'|'||actor||'|'||at||'|'||state_version"
-			" FROM transitions ORDER BY id DESC", NULL), text);
-		snprintf(text, sizeof text, "{\"event_type\":\"state_changed\",\"sequence\":%d,\"data\":{\"from_state\":\"%s\",\"to_state\":"
-			"\"%s\",\"reason\":\"because\"}}", (int)sequence + 1, sstate_names[from], sstate_names[to]);
-		ck_assert(strstr(world_text(&w, "SELECT body FROM events ORDER BY id DESC", NULL), text) != NULL);
+		snprintf(text, sizeof text, "%s|%s|because|tester|2026-01-31T12:00:01.000Z|%d",
+			sstate_names[from], sstate_names[to], (int)version + 1);
+		ck_assert_str_eq(world_text(&w,
+					 "SELECT "
+					 "from_state||'|'||to_state||'|'||reason||'|'||actor||'|'||at||'|'||"
+					 "state_version"
+					 " FROM transitions ORDER BY id DESC",
+					 NULL),
+			text);
+		snprintf(text, sizeof text,
+			"{\"event_type\":\"state_changed\",\"sequence\":%d,\"data\":{\"from_state\":\"%s\","
+			"\"to_state\":"
+			"\"%s\",\"reason\":\"because\"}}",
+			(int)sequence + 1, sstate_names[from], sstate_names[to]);
+		ck_assert(strstr(world_text(&w, "SELECT body FROM events ORDER BY id DESC", NULL), text) !=
+			  NULL);
 		ck_assert_str_eq(world_state(&w, 1), sstate_names[to]);
 	}
 	s->state = S_PENDING;
@@ -106,12 +117,14 @@ static const struct {
 	{FROM_RUNNING, S_COMPLETED, "PENDING>RUNNING:go RUNNING>COMPLETED:end"},
 	{FROM_RUNNING, S_ABORTED, "PENDING>RUNNING:go RUNNING>ABORTING:end ABORTING>ABORTED:end"},
 	{FROM_PAUSED, S_FAILED, "PENDING>RUNNING:go RUNNING>PAUSED:go PAUSED>RUNNING:end RUNNING>FAILED:end"},
-	{FROM_PAUSED, S_COMPLETED, "PENDING>RUNNING:go RUNNING>PAUSED:go PAUSED>RUNNING:end RUNNING>COMPLETED:end"},
-	{FROM_PAUSED, S_ABORTED, "PENDING>RUNNING:go RUNNING>PAUSED:go PAUSED>ABORTING:end ABORTING>ABORTED:end"},
+	{FROM_PAUSED, S_COMPLETED,
+		"PENDING>RUNNING:go RUNNING>PAUSED:go PAUSED>RUNNING:end RUNNING>COMPLETED:end"},
+	{FROM_PAUSED, S_ABORTED,
+		"PENDING>RUNNING:go RUNNING>PAUSED:go PAUSED>ABORTING:end ABORTING>ABORTED:end"},
 	{FROM_ABORTING, S_ABORTED, "PENDING>RUNNING:go RUNNING>ABORTING:go ABORTING>ABORTED:end"},
 };
 
-START_TEST(an_end_goes_over_legal_steps_in_one_transaction)     /* proves L2-02 L2-05 */
+START_TEST(an_end_goes_over_legal_steps_in_one_transaction) /* proves L2-02 L2-05 */
 {
 	unsigned syncs;
 	struct judge j;
@@ -124,9 +137,11 @@ START_TEST(an_end_goes_over_legal_steps_in_one_transaction)     /* proves L2-02 
 		session_go(s, S_ABORTING, "go", "t");
 	world_run(&w);
 	slots_leave(&w.core, s);
-	ck_assert(session_decide(s, ends[_i].end, "end", "t", ends[_i].end == S_ABORTED ? NULL : "{\"outputs\":{}}", 14));
+	ck_assert(session_decide(
+		s, ends[_i].end, "end", "t", ends[_i].end == S_ABORTED ? NULL : "{\"outputs\":{}}", 14));
 	session_finish(s);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'session_closed'", NULL), 0);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'session_closed'", NULL), 0);
 	syncs = fake_disk.wal_syncs;
 	world_turn(&w);
 	ck_assert_uint_eq(fake_disk.wal_syncs - syncs, 1);
@@ -139,7 +154,7 @@ START_TEST(an_end_goes_over_legal_steps_in_one_transaction)     /* proves L2-02 
 }
 END_TEST
 
-START_TEST(the_first_cause_decides_the_end)     /* proves L2-12 */
+START_TEST(the_first_cause_decides_the_end) /* proves L2-12 */
 {
 	ck_assert(!session_has_outcome(s));
 	ck_assert(session_fail(s, "timeout", "timeout", "daemon", NULL, "first"));
@@ -172,9 +187,10 @@ END_TEST
 
 /* ---- what the messages say ---- */
 
-START_TEST(task_accepted_and_session_created_have_all_fields)   /* proves L1-19 L2-05 L2-06 */
+START_TEST(task_accepted_and_session_created_have_all_fields) /* proves L1-19 L2-05 L2-06 */
 {
-	json_t *a = json_loads(world_sent(&w, 0)->body, 0, NULL), *e = json_loads(world_sent(&w, 1)->body, 0, NULL);
+	json_t *a = json_loads(world_sent(&w, 0)->body, 0, NULL),
+	       *e = json_loads(world_sent(&w, 1)->body, 0, NULL);
 	const json_t *pa = json_object_get(a, "payload"), *pe = json_object_get(e, "payload"), *c, *d;
 	const char *token = json_string_value(json_object_get(pa, "session_token"));
 
@@ -200,20 +216,29 @@ START_TEST(task_accepted_and_session_created_have_all_fields)   /* proves L1-19 
 }
 END_TEST
 
-START_TEST(a_session_keeps_what_L2_01_lists)    /* proves L2-01 */
+START_TEST(a_session_keeps_what_L2_01_lists) /* proves L2-01 */
 {
 	w.core.is_draining = false;
-	world_submit_as(&w, "alpha", NULL, "m2", "work", ",\"metadata\":{\"k\":1.10},\"constraints\":{\"priority\":\"high\","
+	world_submit_as(&w, "alpha", NULL, "m2", "work",
+		",\"metadata\":{\"k\":1.10},\"constraints\":{\"priority\":\"high\","
 		"\"data_classification\":\"T2\"}");
 	world_run(&w);
-	ck_assert_str_eq(world_text(&w, "SELECT caller_id||' '||capability||' '||capability_version||' '||state||' '||state_version"
-		"||' '||risk_level||' '||data_classification||' '||priority||' '||metadata||' '||attempt||' '||created_at||' '||deadline"
-		" FROM sessions WHERE id = 2", NULL),
-		"alpha work 1.2.3 RUNNING 1 R2 T2 high {\"k\":1.10} 1 2026-01-31T12:00:00.000Z 2026-01-31T13:00:00.000Z");
-	ck_assert_int_gt(world_count(&w, "SELECT length(session_token) FROM sessions WHERE id = 2", NULL), 20);
+	ck_assert_str_eq(world_text(&w,
+				 "SELECT caller_id||' '||capability||' '||capability_version||' '||state||' "
+				 "'||state_version"
+				 "||' '||risk_level||' '||data_classification||' '||priority||' "
+				 "'||metadata||' '||attempt||' '||created_at||' '||deadline"
+				 " FROM sessions WHERE id = 2",
+				 NULL),
+		"alpha work 1.2.3 RUNNING 1 R2 T2 high {\"k\":1.10} 1 2026-01-31T12:00:00.000Z "
+		"2026-01-31T13:00:00.000Z");
+	ck_assert_int_gt(
+		world_count(&w, "SELECT length(session_token) FROM sessions WHERE id = 2", NULL), 20);
 	ck_assert_str_eq(world_text(&w, "SELECT task FROM tasks WHERE session = 2", NULL),
-		"{\"capability\":\"work\",\"intent\":\"do it\",\"inputs\":{},\"constraints\":{\"priority\":\"high\","
-		"\"data_classification\":\"T2\"},\"expected_output\":{},\"context\":{},\"caller_id\":\"alpha\"}");
+		"{\"capability\":\"work\",\"intent\":\"do "
+		"it\",\"inputs\":{},\"constraints\":{\"priority\":\"high\","
+		"\"data_classification\":\"T2\"},\"expected_output\":{},\"context\":{},\"caller_id\":"
+		"\"alpha\"}");
 }
 END_TEST
 
@@ -230,11 +255,12 @@ START_TEST(an_event_over_the_limit_is_dropped_with_a_warning_and_leaves_no_gap) 
 	world_run(&w);
 	ck_assert_int_eq(world_judge(&w, 1).sequence, 3);
 	ck_assert_int_eq(world_said(&w, "\"event_type\":\"warning\""), 1);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE length(body) > 1048576", NULL), 0);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM events WHERE length(body) > 1048576", NULL), 0);
 }
 END_TEST
 
-START_TEST(warnings_go_into_the_summary_and_are_bounded)        /* proves L4-03 */
+START_TEST(warnings_go_into_the_summary_and_are_bounded) /* proves L4-03 */
 {
 	for (int i = 0; i < 500; i++)
 		session_warn(s, "many", "warning number %d \"quoted\" %300s", i, "");
@@ -244,19 +270,23 @@ START_TEST(warnings_go_into_the_summary_and_are_bounded)        /* proves L4-03 
 	ck_assert_str_eq(world_judge(&w, 1).state, "COMPLETED");
 	ck_assert_int_eq(world_said(&w, "\"event_type\":\"warning\""), 500);
 	ck_assert_int_eq(world_said(&w, "\"warnings\":[\"warning number 0 \\\"quoted\\\""), 1);
-	ck_assert_int_lt(world_count(&w, "SELECT length(body) FROM events WHERE type = 'task_completed'", NULL), 20000);
+	ck_assert_int_lt(
+		world_count(&w, "SELECT length(body) FROM events WHERE type = 'task_completed'", NULL),
+		20000);
 }
 END_TEST
 
-START_TEST(task_failed_has_all_fields)  /* proves L4-04 */
+START_TEST(task_failed_has_all_fields) /* proves L4-04 */
 {
 	json_t *root;
 	const json_t *p, *d;
 
-	session_fail(s, "worker_failed", "resource_unavailable", "daemon", "\"why_else\":[1]", "no %s", "means");
+	session_fail(
+		s, "worker_failed", "resource_unavailable", "daemon", "\"why_else\":[1]", "no %s", "means");
 	session_finish(s);
 	world_run(&w);
-	root = json_loads(world_text(&w, "SELECT body FROM events WHERE type = 'task_failed'", NULL), 0, NULL);
+	root = json_loads(
+		world_text(&w, "SELECT body FROM events WHERE type = 'task_failed'", NULL), 0, NULL);
 	p = json_object_get(root, "payload");
 	d = json_object_get(p, "error_details");
 	ck_assert_str_eq(json_string_value(json_object_get(p, "error_code")), "resource_unavailable");
@@ -268,8 +298,10 @@ START_TEST(task_failed_has_all_fields)  /* proves L4-04 */
 	ck_assert(json_is_object(json_object_get(p, "partial_outputs")));
 	ck_assert(json_is_array(json_object_get(p, "artifacts")));
 	d = json_object_get(p, "execution_summary");
-	ck_assert(json_is_string(json_object_get(d, "duration")) && json_is_integer(json_object_get(d, "steps_executed")));
-	ck_assert(json_is_array(json_object_get(d, "risk_events")) && json_is_array(json_object_get(d, "warnings")));
+	ck_assert(json_is_string(json_object_get(d, "duration")) &&
+		  json_is_integer(json_object_get(d, "steps_executed")));
+	ck_assert(json_is_array(json_object_get(d, "risk_events")) &&
+		  json_is_array(json_object_get(d, "warnings")));
 	json_decref(root);
 }
 END_TEST
@@ -317,8 +349,10 @@ int main(void)
 	tcase_add_loop_test(p, a_pair_is_legal_only_if_the_spec_lists_it, 0, S_COUNT * S_COUNT);
 	tcase_add_test(p, what_is_no_state_is_never_legal);
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_loop_test(t, a_refused_step_changes_nothing_and_a_legal_one_is_one_row_and_one_event, 0, S_COUNT * S_COUNT);
-	tcase_add_loop_test(t, an_end_goes_over_legal_steps_in_one_transaction, 0, (int)(sizeof ends / sizeof *ends));
+	tcase_add_loop_test(t, a_refused_step_changes_nothing_and_a_legal_one_is_one_row_and_one_event, 0,
+		S_COUNT * S_COUNT);
+	tcase_add_loop_test(
+		t, an_end_goes_over_legal_steps_in_one_transaction, 0, (int)(sizeof ends / sizeof *ends));
 	tcase_add_test(t, the_first_cause_decides_the_end);
 	tcase_add_test(t, a_stored_outcome_comes_back_as_it_was);
 	tcase_add_checked_fixture(m, setup, teardown);

@@ -2,7 +2,7 @@
 #include "fake_world.h"
 
 static struct world w;
-static struct core c;                   /* only its policy and its slots are used */
+static struct core c; /* only its policy and its slots are used */
 static struct session made[200];
 
 static void use(const char *more)
@@ -46,14 +46,14 @@ static int64_t next(void)
 	return s->key;
 }
 
-START_TEST(the_highest_priority_goes_first_and_then_the_longest_wait)   /* proves L3-10 */
+START_TEST(the_highest_priority_goes_first_and_then_the_longest_wait) /* proves L3-10 */
 {
 	static const int wanted[] = {4, 9, 3, 8, 2, 7, 1, 6};
 
-	for (int i = 1; i <= 4; i++) {          /* low, normal, high, urgent of one capability ... */
+	for (int i = 1; i <= 4; i++) { /* low, normal, high, urgent of one capability ... */
 		slots_wait(&c, make(i, work, (enum priority)(i - 1)));
 	}
-	for (int i = 6; i <= 9; i++)            /* ... and of another */
+	for (int i = 6; i <= 9; i++) /* ... and of another */
 		slots_wait(&c, make(i, plain, (enum priority)(i - 6)));
 	ck_assert_uint_eq(c.slots.waiting, 8);
 	for (size_t i = 0; i < 8; i++)
@@ -64,7 +64,7 @@ START_TEST(the_highest_priority_goes_first_and_then_the_longest_wait)   /* prove
 }
 END_TEST
 
-START_TEST(max_sessions_is_kept)        /* proves L3-10 */
+START_TEST(max_sessions_is_kept) /* proves L3-10 */
 {
 	use("[daemon]\nmax_sessions = 3\n");
 	for (int i = 1; i <= 5; i++)
@@ -79,7 +79,7 @@ START_TEST(max_sessions_is_kept)        /* proves L3-10 */
 }
 END_TEST
 
-START_TEST(concurrent_limit_is_kept_and_blocks_nobody_else)     /* proves L3-10 */
+START_TEST(concurrent_limit_is_kept_and_blocks_nobody_else) /* proves L3-10 */
 {
 	slots_wait(&c, make(1, narrow, PRIORITY_URGENT));
 	slots_wait(&c, make(2, narrow, PRIORITY_URGENT));
@@ -94,7 +94,7 @@ START_TEST(concurrent_limit_is_kept_and_blocks_nobody_else)     /* proves L3-10 
 }
 END_TEST
 
-START_TEST(recovery_goes_beyond_the_limits_and_is_counted)      /* proves L3-10 */
+START_TEST(recovery_goes_beyond_the_limits_and_is_counted) /* proves L3-10 */
 {
 	use("[daemon]\nmax_sessions = 2\n");
 	for (int i = 1; i <= 4; i++)
@@ -106,9 +106,9 @@ START_TEST(recovery_goes_beyond_the_limits_and_is_counted)      /* proves L3-10 
 		ck_assert_int_eq(next(), 0);
 		slots_leave(&c, &made[i]);
 	}
-	ck_assert_int_eq(next(), 0);            /* two run: that is the limit */
+	ck_assert_int_eq(next(), 0); /* two run: that is the limit */
 	slots_leave(&c, &made[3]);
-	ck_assert_int_eq(next(), 6);            /* one of narrow still runs */
+	ck_assert_int_eq(next(), 6); /* one of narrow still runs */
 	slots_leave(&c, &made[4]);
 	ck_assert_int_eq(next(), 5);
 }
@@ -140,7 +140,7 @@ START_TEST(while_draining_nobody_is_next)
 }
 END_TEST
 
-START_TEST(a_reload_changes_the_limits_of_those_who_wait)       /* proves L3-10 */
+START_TEST(a_reload_changes_the_limits_of_those_who_wait) /* proves L3-10 */
 {
 	for (int i = 1; i <= 3; i++)
 		slots_wait(&c, make(i, narrow, PRIORITY_NORMAL));
@@ -173,7 +173,8 @@ START_TEST(random_use_agrees_with_a_simple_model)
 
 		if (dice < 3) {
 			made_count++;
-			slots_wait(&c, make(made_count, names[fake_random() % 3], (enum priority)(fake_random() % PRIORITY_COUNT)));
+			slots_wait(&c, make(made_count, names[fake_random() % 3],
+					       (enum priority)(fake_random() % PRIORITY_COUNT)));
 		} else if (dice < 6 && made_count > 0) {
 			struct session *s = &made[1 + fake_random() % (uint64_t)made_count];
 
@@ -189,7 +190,7 @@ START_TEST(random_use_agrees_with_a_simple_model)
 				if (!s->is_waiting || (s->capability == narrow && narrow_running >= 1))
 					continue;
 				if (best == NULL || s->priority > best->priority)
-					best = s;       /* keys grow: the first is the oldest */
+					best = s; /* keys grow: the first is the oldest */
 			}
 			ck_assert_ptr_eq(got, best);
 			if (got != NULL) {

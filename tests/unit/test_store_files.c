@@ -21,13 +21,14 @@
 #undef schema_version
 
 #define REAL ((int)(sizeof real_steps / sizeof *real_steps))
-#define GOOD_STEP "ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE extra (x); INSERT INTO extra VALUES (1)"
+#define GOOD_STEP                                                                                            \
+	"ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE extra (x); INSERT INTO extra VALUES (1)"
 #define BAD_STEP "CREATE TABLE extra (x); INSERT INTO nowhere VALUES (1)"
 
 const char *schema_steps[sizeof real_steps / sizeof *real_steps + 1];
 int schema_version = REAL + 1;
 
-static char dir[64], path[96], why[512];
+static char dir[200], path[256], why[512];
 
 static void set_last_step(const char *sql)
 {
@@ -40,7 +41,7 @@ static void setup(void)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	snprintf(dir, sizeof dir, "%s/hcp-files-XXXXXX", tmp != NULL && strlen(tmp) < 40 ? tmp : "/tmp");
+	snprintf(dir, sizeof dir, "%s/hcp-files-XXXXXX", tmp != NULL && strlen(tmp) < 150 ? tmp : "/tmp");
 	ck_assert(mkdtemp(dir) != NULL);
 	snprintf(path, sizeof path, "%s/hcpd.db", dir);
 	set_last_step(GOOD_STEP);
@@ -67,7 +68,8 @@ static int64_t ask(const char *sql)
 	int64_t n;
 
 	ck_assert(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK);
-	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(db));
+	ck_assert_msg(
+		sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(db));
 	n = sqlite3_step(st) == SQLITE_ROW ? sqlite3_column_int64(st, 0) : -1;
 	sqlite3_finalize(st);
 	sqlite3_close(db);
@@ -88,14 +90,20 @@ static void make_old(void)
 {
 	struct buf b = {0};
 
-	buf_add_text(&b, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA application_id = 1751347300;");
+	buf_add_text(&b, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA application_id "
+			 "= 1751347300;");
 	for (int i = 0; i < REAL; i++)
 		buf_add_text(&b, real_steps[i]);
-	buf_addf(&b, "; PRAGMA user_version = %d;"
-		"INSERT INTO sessions (id, session_id, caller_id, capability, capability_version, state, state_version, risk_level,"
-		" data_classification, priority, session_token, created_at, updated_at, max_duration_us, attempt, steps,"
-		" checkpoints, warnings, tokens_in, tokens_out, cost) VALUES (41, 'x', 'alpha', 'work', '1.0.0', 'RUNNING', 1, 'R1',"
-		" 'T1', 'normal', 't', 'now', 'now', 1, 1, 0, 0, '[]', 0, 0, 0.0);", REAL);
+	buf_addf(&b,
+		"; PRAGMA user_version = %d;"
+		"INSERT INTO sessions (id, session_id, caller_id, capability, capability_version, state, "
+		"state_version, risk_level,"
+		" data_classification, priority, session_token, created_at, updated_at, max_duration_us, "
+		"attempt, steps,"
+		" checkpoints, warnings, tokens_in, tokens_out, cost) VALUES (41, 'x', 'alpha', 'work', "
+		"'1.0.0', 'RUNNING', 1, 'R1',"
+		" 'T1', 'normal', 't', 'now', 'now', 1, 1, 0, 0, '[]', 0, 0, 0.0);",
+		REAL);
 	make(buf_text(&b));
 	buf_fini(&b);
 }
@@ -153,18 +161,18 @@ static void must_refuse(int code, int or_code, const char *word)
 
 /* ---- good ones ---- */
 
-START_TEST(a_fresh_directory_gets_a_store_of_the_newest_version)        /* proves CK-07 */
+START_TEST(a_fresh_directory_gets_a_store_of_the_newest_version) /* proves CK-07 */
 {
 	must_open();
 	ck_assert_int_eq(ask("PRAGMA auto_vacuum"), 2);
 	ck_assert_int_ne(ask("PRAGMA application_id"), 0);
-	must_open();                                    /* and is one */
+	must_open(); /* and is one */
 }
 END_TEST
 
-START_TEST(a_database_without_tables_becomes_a_store)   /* proves CK-07 */
+START_TEST(a_database_without_tables_becomes_a_store) /* proves CK-07 */
 {
-	make("PRAGMA application_id = 1751347300");     /* a crash between this and the first step */
+	make("PRAGMA application_id = 1751347300"); /* a crash between this and the first step */
 	ck_assert_int_eq(ask("PRAGMA user_version"), 0);
 	must_open();
 }
@@ -182,7 +190,7 @@ END_TEST
 
 /* ---- from version to version ---- */
 
-START_TEST(an_old_store_is_brought_up_to_date_with_what_it_holds)       /* proves CK-07 */
+START_TEST(an_old_store_is_brought_up_to_date_with_what_it_holds) /* proves CK-07 */
 {
 	make_old();
 	must_open();
@@ -190,7 +198,7 @@ START_TEST(an_old_store_is_brought_up_to_date_with_what_it_holds)       /* prove
 }
 END_TEST
 
-START_TEST(a_step_that_fails_changes_nothing_and_can_be_had_again)      /* proves CK-07 */
+START_TEST(a_step_that_fails_changes_nothing_and_can_be_had_again) /* proves CK-07 */
 {
 	struct store *s = NULL;
 
@@ -208,7 +216,7 @@ END_TEST
 
 /* In the first half of the cases a fresh store is made, in the second an old one is migrated; at the n-th write the
  * process dies. */
-START_TEST(a_crash_anywhere_on_the_way_is_made_good_by_the_next_start)  /* proves CK-07 */
+START_TEST(a_crash_anywhere_on_the_way_is_made_good_by_the_next_start) /* proves CK-07 */
 {
 	struct store *s = NULL;
 	pid_t pid;
@@ -230,7 +238,7 @@ START_TEST(a_crash_anywhere_on_the_way_is_made_good_by_the_next_start)  /* prove
 }
 END_TEST
 
-START_TEST(a_full_disk_on_the_way_is_said_and_made_good)        /* proves CK-07 */
+START_TEST(a_full_disk_on_the_way_is_said_and_made_good) /* proves CK-07 */
 {
 	struct store *s = NULL;
 
@@ -248,7 +256,7 @@ END_TEST
 
 /* ---- bad ones ---- */
 
-START_TEST(a_newer_schema_is_refused)   /* proves CK-07 */
+START_TEST(a_newer_schema_is_refused) /* proves CK-07 */
 {
 	make_old();
 	make("PRAGMA user_version = 99; CREATE TABLE future (x)");
@@ -322,7 +330,7 @@ START_TEST(a_directory_that_is_not_there_cannot_hold_a_store)
 
 	ck_assert_int_eq(store_open("/nonexistent/hcpd", &s, why, sizeof why), EX_CANTCREAT);
 	ck_assert(strstr(why, "/nonexistent/hcpd") != NULL);
-	ck_assert(mkdir(path, 0700) == 0);              /* a directory in the file's place */
+	ck_assert(mkdir(path, 0700) == 0); /* a directory in the file's place */
 	ck_assert_int_ne(store_open(dir, &s, why, sizeof why), EX_OK);
 }
 END_TEST

@@ -10,44 +10,55 @@
 static const struct {
 	const char *line;
 	enum wline_type type;
-	const char *data;               /* NULL: not an event */
+	const char *data; /* NULL: not an event */
 } good[] = {
 	{"{\"type\":\"progress\"}", WL_PROGRESS, "{\"stage\":\"\",\"message\":\"\"}"},
-	{"{\"type\":\"progress\",\"stage\":null,\"percent\":null,\"message\":null}", WL_PROGRESS, "{\"stage\":\"\",\"message\":\"\"}"},
-	{"{\"message\":\"m\",\"percent\":50.0,\"stage\":\"s\",\"type\":\"progress\",\"extra\":1}", WL_PROGRESS,
-		"{\"stage\":\"s\",\"percent\":50.0,\"message\":\"m\"}"},
+	{"{\"type\":\"progress\",\"stage\":null,\"percent\":null,\"message\":null}", WL_PROGRESS,
+		"{\"stage\":\"\",\"message\":\"\"}"},
+	{"{\"message\":\"m\",\"percent\":50.0,\"stage\":\"s\",\"type\":\"progress\",\"extra\":1}",
+		WL_PROGRESS, "{\"stage\":\"s\",\"percent\":50.0,\"message\":\"m\"}"},
 	{"{\"type\":\"intermediate_result\",\"data\":null}", WL_INTERMEDIATE_RESULT,
 		"{\"result_type\":\"result\",\"data\":null,\"is_partial\":true}"},
-	{"{\"type\":\"intermediate_result\",\"result_type\":\"t\",\"data\":{\"z\":1.10,\"a\":[ ]},\"is_partial\":false}", WL_INTERMEDIATE_RESULT,
+	{"{\"type\":\"intermediate_result\",\"result_type\":\"t\",\"data\":{\"z\":1.10,\"a\":[ "
+	 "]},\"is_partial\":false}",
+		WL_INTERMEDIATE_RESULT,
 		"{\"result_type\":\"t\",\"data\":{\"z\":1.10,\"a\":[]},\"is_partial\":false}"},
 	{"{\"type\":\"log\",\"message\":\"m\"}", WL_LOG, "{\"level\":\"info\",\"message\":\"m\"}"},
 	{"{\"type\":\"log\",\"level\":\"warn\",\"message\":\"\\u00e9\",\"details\":[1]}", WL_LOG,
 		"{\"level\":\"warn\",\"message\":\"\\u00e9\",\"details\":[1]}"},
-	{"{\"type\":\"warning\",\"message\":\"m\"}", WL_WARNING, "{\"code\":\"worker_warning\",\"message\":\"m\"}"},
+	{"{\"type\":\"warning\",\"message\":\"m\"}", WL_WARNING,
+		"{\"code\":\"worker_warning\",\"message\":\"m\"}"},
 	{"{\"type\":\"warning\",\"code\":\"c\",\"message\":\"m\",\"details\":\"d\"}", WL_WARNING,
 		"{\"code\":\"c\",\"message\":\"m\",\"details\":\"d\"}"},
-	{"{\"type\":\"error\",\"message\":\"m\"}", WL_ERROR, "{\"code\":\"worker_error\",\"message\":\"m\",\"recoverable\":true}"},
+	{"{\"type\":\"error\",\"message\":\"m\"}", WL_ERROR,
+		"{\"code\":\"worker_error\",\"message\":\"m\",\"recoverable\":true}"},
 	{"{\"type\":\"error\",\"code\":\"c\",\"message\":\"m\",\"recoverable\":false}", WL_ERROR,
 		"{\"code\":\"c\",\"message\":\"m\",\"recoverable\":false}"},
 	{"{\"type\":\"checkpoint\"}", WL_CHECKPOINT, NULL},
-	{"{\"type\":\"checkpoint\",\"description\":\"d\",\"state\":{},\"step\":\"s\",\"resumable\":false,\"ref\":5}", WL_CHECKPOINT, NULL},
+	{"{\"type\":\"checkpoint\",\"description\":\"d\",\"state\":{},\"step\":\"s\",\"resumable\":false,"
+	 "\"ref\":5}",
+		WL_CHECKPOINT, NULL},
 	{"{\"type\":\"step\",\"name\":\"n\"}", WL_STEP, NULL},
 	{"{\"type\":\"usage\",\"tokens_in\":1,\"tokens_out\":2,\"cost\":0.5}", WL_USAGE, NULL},
 	{"{\"type\":\"artifact\",\"name\":\"n\",\"path\":\"p\",\"mime\":\"m\"}", WL_ARTIFACT, NULL},
-	{"{\"type\":\"paused\"}", WL_PAUSED, NULL}, {"{\"type\":\"paused\",\"reason\":\"r\"}", WL_PAUSED, NULL},
+	{"{\"type\":\"paused\"}", WL_PAUSED, NULL},
+	{"{\"type\":\"paused\",\"reason\":\"r\"}", WL_PAUSED, NULL},
 	{"{\"type\":\"resumed\"}", WL_RESUMED, NULL},
 	{"{\"type\":\"completed\",\"outputs\":{\"a\":1}}", WL_COMPLETED, NULL},
-	{"{\"type\":\"failed\",\"error_code\":\"c\",\"error_message\":\"m\",\"error_details\":{},\"partial_outputs\":{}}", WL_FAILED, NULL},
+	{"{\"type\":\"failed\",\"error_code\":\"c\",\"error_message\":\"m\",\"error_details\":{},\"partial_"
+	 "outputs\":{}}",
+		WL_FAILED, NULL},
 	{"  {\"type\":\"resumed\"}\r", WL_RESUMED, NULL},
 };
 
-START_TEST(a_good_line_is_taken_and_its_data_has_the_fields_in_their_order)     /* proves L2-06 */
+START_TEST(a_good_line_is_taken_and_its_data_has_the_fields_in_their_order) /* proves L2-06 */
 {
 	struct wline l;
 	struct buf b = {0};
 	char why[320] = "";
 
-	ck_assert_msg(wline_read(&l, good[_i].line, strlen(good[_i].line), 64, why, sizeof why) == 0, "%s: %s", good[_i].line, why);
+	ck_assert_msg(wline_read(&l, good[_i].line, strlen(good[_i].line), 64, why, sizeof why) == 0,
+		"%s: %s", good[_i].line, why);
 	ck_assert_int_eq(l.type, good[_i].type);
 	ck_assert_int_eq(wline_is_event(&l), good[_i].data != NULL);
 	if (good[_i].data != NULL) {
@@ -64,33 +75,62 @@ END_TEST
 static const struct {
 	const char *line, *why;
 } bad[] = {
-	{"", ""}, {"hello", "JSON"}, {"{", "JSON"}, {"[]", "object"}, {"\"progress\"", "object"}, {"{}", "type"}, {"{\"type\":7}", "type"},
-	{"{\"type\":null}", "type"}, {"{\"type\":\"dance\"}", "dance"}, {"{\"type\":\"Progress\"}", "Progress"},
-	{"{\"type\":\"log\",\"message\":\"a\"} {}", "JSON"}, {"{\"type\":\"log\",\"type\":\"log\",\"message\":\"a\"}", "JSON"},
+	{"", ""},
+	{"hello", "JSON"},
+	{"{", "JSON"},
+	{"[]", "object"},
+	{"\"progress\"", "object"},
+	{"{}", "type"},
+	{"{\"type\":7}", "type"},
+	{"{\"type\":null}", "type"},
+	{"{\"type\":\"dance\"}", "dance"},
+	{"{\"type\":\"Progress\"}", "Progress"},
+	{"{\"type\":\"log\",\"message\":\"a\"} {}", "JSON"},
+	{"{\"type\":\"log\",\"type\":\"log\",\"message\":\"a\"}", "JSON"},
 	{"{\"type\":\"log\",\"message\":\"\xff\"}", "JSON"},
-	{"{\"type\":\"progress\",\"stage\":1}", "stage"}, {"{\"type\":\"progress\",\"percent\":\"50\"}", "percent"},
+	{"{\"type\":\"progress\",\"stage\":1}", "stage"},
+	{"{\"type\":\"progress\",\"percent\":\"50\"}", "percent"},
 	{"{\"type\":\"progress\",\"message\":[]}", "message"},
-	{"{\"type\":\"intermediate_result\"}", "data"}, {"{\"type\":\"intermediate_result\",\"data\":1,\"result_type\":1}", "result_type"},
+	{"{\"type\":\"intermediate_result\"}", "data"},
+	{"{\"type\":\"intermediate_result\",\"data\":1,\"result_type\":1}", "result_type"},
 	{"{\"type\":\"intermediate_result\",\"data\":1,\"is_partial\":\"yes\"}", "is_partial"},
-	{"{\"type\":\"log\"}", "message"}, {"{\"type\":\"log\",\"message\":null}", "message"}, {"{\"type\":\"log\",\"message\":1}", "message"},
-	{"{\"type\":\"log\",\"message\":\"m\",\"level\":\"loud\"}", "level"}, {"{\"type\":\"log\",\"message\":\"m\",\"level\":2}", "level"},
-	{"{\"type\":\"warning\"}", "message"}, {"{\"type\":\"warning\",\"message\":\"m\",\"code\":1}", "code"},
-	{"{\"type\":\"error\"}", "message"}, {"{\"type\":\"error\",\"message\":\"m\",\"recoverable\":0}", "recoverable"},
-	{"{\"type\":\"checkpoint\",\"state\":[]}", "state"}, {"{\"type\":\"checkpoint\",\"description\":1}", "description"},
-	{"{\"type\":\"checkpoint\",\"resumable\":1}", "resumable"}, {"{\"type\":\"checkpoint\",\"ref\":{}}", "ref"},
-	{"{\"type\":\"step\",\"name\":1}", "name"}, {"{\"type\":\"usage\",\"tokens_in\":\"1\"}", "tokens_in"},
-	{"{\"type\":\"usage\",\"cost\":true}", "cost"}, {"{\"type\":\"artifact\",\"name\":\"n\"}", "path"},
-	{"{\"type\":\"artifact\",\"path\":\"p\"}", "name"}, {"{\"type\":\"paused\",\"reason\":1}", "reason"},
-	{"{\"type\":\"completed\",\"outputs\":[1]}", "outputs"}, {"{\"type\":\"completed\",\"outputs\":\"x\"}", "outputs"},
-	{"{\"type\":\"failed\",\"error_code\":1}", "error_code"}, {"{\"type\":\"failed\",\"error_details\":[]}", "error_details"},
-	{"{\"type\":\"failed\",\"partial_outputs\":1}", "partial_outputs"}, {"{\"type\":\"failed\",\"error_message\":{}}", "error_message"},
+	{"{\"type\":\"log\"}", "message"},
+	{"{\"type\":\"log\",\"message\":null}", "message"},
+	{"{\"type\":\"log\",\"message\":1}", "message"},
+	{"{\"type\":\"log\",\"message\":\"m\",\"level\":\"loud\"}", "level"},
+	{"{\"type\":\"log\",\"message\":\"m\",\"level\":2}", "level"},
+	{"{\"type\":\"warning\"}", "message"},
+	{"{\"type\":\"warning\",\"message\":\"m\",\"code\":1}", "code"},
+	{"{\"type\":\"error\"}", "message"},
+	{"{\"type\":\"error\",\"message\":\"m\",\"recoverable\":0}", "recoverable"},
+	{"{\"type\":\"checkpoint\",\"state\":[]}", "state"},
+	{"{\"type\":\"checkpoint\",\"description\":1}", "description"},
+	{"{\"type\":\"checkpoint\",\"resumable\":1}", "resumable"},
+	{"{\"type\":\"checkpoint\",\"ref\":{}}", "ref"},
+	{"{\"type\":\"step\",\"name\":1}", "name"},
+	{"{\"type\":\"usage\",\"tokens_in\":\"1\"}", "tokens_in"},
+	{"{\"type\":\"usage\",\"cost\":true}", "cost"},
+	{"{\"type\":\"artifact\",\"name\":\"n\"}", "path"},
+	{"{\"type\":\"artifact\",\"path\":\"p\"}", "name"},
+	{"{\"type\":\"paused\",\"reason\":1}", "reason"},
+	{"{\"type\":\"completed\",\"outputs\":[1]}", "outputs"},
+	{"{\"type\":\"completed\",\"outputs\":\"x\"}", "outputs"},
+	{"{\"type\":\"failed\",\"error_code\":1}", "error_code"},
+	{"{\"type\":\"failed\",\"error_details\":[]}", "error_details"},
+	{"{\"type\":\"failed\",\"partial_outputs\":1}", "partial_outputs"},
+	{"{\"type\":\"failed\",\"error_message\":{}}", "error_message"},
 	/* what only the daemon says */
-	{"{\"type\":\"state_changed\",\"from_state\":\"RUNNING\",\"to_state\":\"COMPLETED\",\"reason\":\"r\"}", "state_changed"},
+	{"{\"type\":\"state_changed\",\"from_state\":\"RUNNING\",\"to_state\":\"COMPLETED\",\"reason\":"
+	 "\"r\"}",
+		"state_changed"},
 	{"{\"type\":\"session_created\",\"state\":\"PENDING\"}", "session_created"},
 	{"{\"type\":\"session_closed\",\"final_state\":\"COMPLETED\",\"reason\":\"r\"}", "session_closed"},
 	{"{\"type\":\"checkpoint_created\",\"checkpoint_id\":\"x\"}", "checkpoint_created"},
-	{"{\"type\":\"task_completed\",\"outputs\":{}}", "task_completed"}, {"{\"type\":\"event\",\"data\":{}}", "event"},
-	{"{\"type\":\"start\"}", "start"}, {"{\"type\":\"abort\"}", "abort"}, {"{\"type\":\"checkpoint_saved\"}", "checkpoint_saved"},
+	{"{\"type\":\"task_completed\",\"outputs\":{}}", "task_completed"},
+	{"{\"type\":\"event\",\"data\":{}}", "event"},
+	{"{\"type\":\"start\"}", "start"},
+	{"{\"type\":\"abort\"}", "abort"},
+	{"{\"type\":\"checkpoint_saved\"}", "checkpoint_saved"},
 };
 
 START_TEST(a_bad_line_is_refused_with_a_reason)
@@ -98,7 +138,8 @@ START_TEST(a_bad_line_is_refused_with_a_reason)
 	struct wline l;
 	char why[320] = "";
 
-	ck_assert_msg(wline_read(&l, bad[_i].line, strlen(bad[_i].line), 64, why, sizeof why) < 0, "%s", bad[_i].line);
+	ck_assert_msg(wline_read(&l, bad[_i].line, strlen(bad[_i].line), 64, why, sizeof why) < 0, "%s",
+		bad[_i].line);
 	ck_assert_msg(strlen(why) > 0 && strstr(why, bad[_i].why) != NULL, "%s: %s", bad[_i].line, why);
 }
 END_TEST
@@ -131,13 +172,15 @@ END_TEST
 
 START_TEST(members_are_got_raw_and_as_text)
 {
-	static const char line[] = "{\"type\":\"checkpoint\",\"state\":{\"n\": 1.10},\"step\":7,\"description\":\"d\",\"ref\":null}";
+	static const char line[] = "{\"type\":\"checkpoint\",\"state\":{\"n\": "
+				   "1.10},\"step\":7,\"description\":\"d\",\"ref\":null}";
 	struct wline l;
 	struct buf b = {0};
 	char why[320];
 
 	ck_assert_int_eq(wline_read(&l, line, sizeof line - 1, 64, why, sizeof why), 0);
-	ck_assert(wline_get(&l, "state") != NULL && wline_get(&l, "ref") == NULL && wline_get(&l, "nothing") == NULL);
+	ck_assert(wline_get(&l, "state") != NULL && wline_get(&l, "ref") == NULL &&
+		  wline_get(&l, "nothing") == NULL);
 	wline_add_raw(&l, &b, "state", "{}");
 	wline_add_raw(&l, &b, "step", "null");
 	wline_add_raw(&l, &b, "ref", "null");
@@ -167,7 +210,8 @@ int main(void)
 	SRunner *r = srunner_create(s);
 	int failed;
 
-	tcase_add_loop_test(t, a_good_line_is_taken_and_its_data_has_the_fields_in_their_order, 0, (int)(sizeof good / sizeof *good));
+	tcase_add_loop_test(t, a_good_line_is_taken_and_its_data_has_the_fields_in_their_order, 0,
+		(int)(sizeof good / sizeof *good));
 	tcase_add_loop_test(t, a_bad_line_is_refused_with_a_reason, 0, (int)(sizeof bad / sizeof *bad));
 	tcase_add_test(t, depth_is_bounded);
 	tcase_add_test(t, a_very_deep_line_does_no_harm);

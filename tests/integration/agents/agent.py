@@ -18,14 +18,18 @@ inbox = queue.Queue()
 
 
 def listen():
-    for line in sys.stdin.buffer:
-        inbox.put(json.loads(line))
+    """Bare descriptors on both sides: a buffered reader's lock makes Python abort when it ends meanwhile."""
+    rest = b""
+    while chunk := os.read(0, 1 << 16):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            inbox.put(json.loads(line))
     inbox.put(None)
 
 
 def write(data):
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    while data:
+        data = data[os.write(1, data):]
 
 
 def say(**message):
@@ -59,7 +63,7 @@ class Task:
             say(type="completed", outputs={"late": True})
         elif kind == "abort" and action != "ignore":
             sys.exit(0)
-        elif kind == "checkpoint_request" and action != "ignore":
+        elif kind == "checkpoint_request" and action != "ignore" and self.state:
             self.do_checkpoint(self.state)
         elif kind == "eof" and action != "ignore":
             sys.exit(0)
@@ -202,6 +206,7 @@ class Task:
         """Counts to goal, from the checkpoint on where there is one, with a checkpoint at every `every`."""
         saved = self.start.get("checkpoint")
         first = saved["state"]["n"] + 1 if saved else 1
+        self.state = saved["state"] if saved else {}
         for n in range(first, goal + 1):
             write(progress(n, "n=%d" % n, 100.0 * n / goal))
             self.state = {"n": n}
