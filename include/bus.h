@@ -44,10 +44,14 @@ enum bus_in_kind {
 	                                 * later one earlier, in a list before */
 	BUS_PUB_UP,                     /* publishing may begin */
 	BUS_PUB_DOWN,                   /* code and text say why; outs: what was under way, as BUS_LOST. Once a loss,
-	                                 * and once where the first attempt fails; not for each attempt */
+	                                 * and once where the first attempt fails; not for each attempt, and not for
+	                                 * a connection that came and went before its BUS_PUB_UP was taken. What is
+	                                 * published later, before the next BUS_PUB_UP was taken, comes back behind
+	                                 * this in a BUS_SETTLED, as BUS_LOST; maybe behind that BUS_PUB_UP, too */
 	BUS_PUB_BLOCKED, BUS_PUB_UNBLOCKED,     /* the broker's alarm; nothing is lost */
 	BUS_SUB_UP,                     /* consuming */
-	BUS_SUB_DOWN,                   /* earlier deliveries come again: their tags are void */
+	BUS_SUB_DOWN,                   /* earlier deliveries come again: their tags are void; those that were not taken
+	                                 * are withdrawn. Told as often as BUS_PUB_DOWN */
 	BUS_MISCONFIGURED               /* an entity exists with other arguments; text names it and says what to do */
 };
 struct bus_in {
@@ -56,7 +60,6 @@ struct bus_in {
 	/* BUS_DELIVERY */
 	uint32_t life;                  /* which connection; a tag is void in another */
 	uint64_t tag;
-	bool redelivered;
 	bool has_user;
 	char user[BUS_USER_SIZE];       /* the broker-validated user-id */
 	char *body;                     /* NULL where size is over max_message: the rest was thrown away */
@@ -83,7 +86,7 @@ struct bus *bus_new(const struct config *config, void (*wake)(void *ctx), void *
 int bus_start(struct bus *b) __attribute__((warn_unused_result));
 /* Everything that came in, oldest first; the caller owns the list. What is published from here on is taken
  * to know all of it: messages meant for a connection that is gone come back as BUS_LOST, so that they
- * cannot overtake what was lost with it. */
+ * cannot overtake what was lost with it. Between bus_publish and this there must be a bus_flush. */
 struct bus_in *bus_take(struct bus *b);
 void bus_in_free(struct bus_in *in);            /* one element */
 /* Hands over a list, in order. Nothing is sent before bus_flush. */

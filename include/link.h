@@ -29,8 +29,8 @@ struct link_spec {
 	const struct config_amqp *amqp; /* only read inside link_open */
 	const char *name;               /* shown by the broker's tools */
 	size_t max_body;                /* see frames.h */
-	/* Called once the socket is there, before the log-in; may be NULL. */
-	void (*on_socket)(void *ctx, int fd);
+	/* Called once the socket is there, before the log-in; may be NULL. -1 and errno: link_open fails. */
+	int (*on_socket)(void *ctx, int fd);
 	void *ctx;
 };
 

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PROC_HIDDEN UINT64_MAX          /* the start of a child of ours that /proc does not show */
+
 struct proc {
 	int pid, ppid, pgid, sid;
 	uint64_t start;                 /* clock ticks since boot: with the pid it names one process for ever */
@@ -24,6 +26,7 @@ struct proctree {
 	DIR *dir;                       /* /proc */
 	int self;                       /* our pid */
 	int children_fd[2];             /* our threads' lists of children; -1: none */
+	int loadavg_fd;                 /* -1: none */
 	int spare_fd;                   /* given up for a moment where descriptors ran out: killing must go on */
 	char *text;                     /* an environment, while it is looked at */
 	size_t text_room;
@@ -32,7 +35,8 @@ struct proctree {
 /* For the thread that starts the processes. -1 with errno: no /proc. */
 int proctree_init(struct proctree *t) __attribute__((warn_unused_result));
 void proctree_fini(struct proctree *t);
-/* A fresh snapshot. Costs some microseconds a process. -1: /proc could not be read. */
+/* A fresh snapshot. Costs some microseconds a process. Our own children are all in it, also those that /proc
+ * hides from us (hidepid, ProtectProc=). -1: /proc could not be read. */
 int proctree_walk(struct proctree *t) __attribute__((warn_unused_result));
 struct proc *proctree_find(struct proctree *t, int pid);
 /* The snapshot's parent of p; NULL: it has none that is known. Looks again where p was given a new one
@@ -44,14 +48,24 @@ bool proctree_look(struct proctree *t, int pid, struct proc *out);
 /* Our own children, zombies and adopted orphans too: a few microseconds, no walk. -1: this kernel does not
  * tell. Stops where on_child says so. Exact as long as nobody reaps meanwhile. */
 int proctree_children(struct proctree *t, bool (*on_child)(void *ctx, int pid), void *ctx);
+/* A child of ours, adopted or not: 1 it lives, 0 it is a zombie, -1 it is none. */
+int proctree_child_lives(int pid);
+/* The pid that was given out last, to whatever process or thread of the machine; -1: not known. */
+int proctree_last_pid(struct proctree *t);
 /* Has process pid children of its own? 1, 0, or -1: not known. */
 int proctree_has_children(struct proctree *t, int pid);
 /* Every variable of a process, NAME=value, until on_var says false. False: it could not be read. */
 bool proctree_environ(struct proctree *t, int pid, bool (*on_var)(void *ctx, const char *var), void *ctx);
-/* To exactly that process. 0, or -1 with errno (ESRCH: it is gone). */
+/* The process's soft RLIMIT_LOCKS: a limit that the kernel keeps, hands down to every child and shows, and has
+ * not enforced since 2.4. Survives exec, setsid and the loss of parent and environment. 0: not known. */
+uint64_t proctree_tag(struct proctree *t, int pid);
+/* To exactly that process; a hidden one must be our child. 0, or -1 with errno (ESRCH: it is gone). */
 int proctree_signal(struct proctree *t, int pid, uint64_t start, int sig);
 /* A descriptor that becomes readable when exactly that process ends; -1 with errno. */
 int proctree_open(struct proctree *t, int pid, uint64_t start);
+/* openat(2), and close(2), with the spare descriptor where there is no other; one at a time. */
+int proctree_open_spare(struct proctree *t, int dir, const char *path, int flags);
+void proctree_close_spare(struct proctree *t, int fd);
 /* Now, in the unit of `start`; not later than the start of a process forked after this call. */
 uint64_t proctree_now(void);
 

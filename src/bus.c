@@ -3,6 +3,7 @@
  * Never says what a message means (codec.c); connections are bus_lane.c's. */
 #include "bus_private.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,22 +64,45 @@ void bus_in_free(struct bus_in *in)
 	free(in);
 }
 
-void bus_put_in(struct bus *b, struct bus_in *list)
+void bus_put_in_locked(struct bus *b, struct bus_in *list)
 {
-	bool tell;
+	bool tell = !b->told && !b->stopping;
 
-	if (!list)
-		return;
-	pthread_mutex_lock(&b->lock);
 	*b->in_end = list;
 	while (*b->in_end)
 		b->in_end = &(*b->in_end)->next;
-	tell = !b->told && !b->stopping;
 	b->told = true;
 	/* Below the lock, so that bus_stop knows that no wake() comes after it. */
 	if (tell)
 		b->wake(b->ctx);
+}
+
+void bus_put_in(struct bus *b, struct bus_in *list)
+{
+	if (!list)
+		return;
+	pthread_mutex_lock(&b->lock);
+	bus_put_in_locked(b, list);
 	pthread_mutex_unlock(&b->lock);
+}
+
+/* Without this a core that is held would find, or not live to find, everything once for each reconnect. */
+bool bus_take_back_locked(struct bus *b, enum bus_in_kind up)
+{
+	struct bus_in *in, **at = &b->in;
+	bool was_up = false;
+
+	while ((in = *at)) {
+		if (in->kind != up && (in->kind != BUS_DELIVERY || up != BUS_SUB_UP)) {
+			at = &in->next;
+			continue;
+		}
+		was_up |= in->kind == up;
+		*at = in->next;
+		bus_in_free(in);
+	}
+	b->in_end = at;
+	return was_up;
 }
 
 /* Below the lock. */
@@ -311,20 +335,17 @@ static struct bus_in *settle_lost(struct out_list *list)
 
 struct bus_in *bus_take(struct bus *b)
 {
-	uint32_t before = b->seen_pub_life;
-	struct bus_in *list, **end = &list;
+	struct bus_in *list;
 
+	assert(!b->staged.first);       /* it would go to a connection that it was not meant for */
 	pthread_mutex_lock(&b->lock);
 	list = b->in;
 	b->in = NULL;
 	b->in_end = &b->in;
 	b->told = b->stopping;
 	pthread_mutex_unlock(&b->lock);
-	for (; *end; end = &(*end)->next)
-		note_pub_life(b, *end);
-	/* Staged for a connection that is gone: it must not overtake what that one lost. */
-	if (b->seen_pub_life != before && b->staged.first)
-		*end = settle_lost(&b->staged);
+	for (struct bus_in *in = list; in; in = in->next)
+		note_pub_life(b, in);
 	return list;
 }
 

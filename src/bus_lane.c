@@ -90,17 +90,20 @@ bool lane_is_lost_by(const struct frames_event *ev, enum loss *how, struct link_
 /* --- connecting --- */
 
 /* From link_open, as soon as there is a socket. */
-static void on_socket(void *ctx, int fd)
+static int on_socket(void *ctx, int fd)
 {
 	struct lane *l = ctx;
 	struct bus *b = l->bus;
+	int guard = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
+	if (guard < 0)
+		return -1;              /* nobody could call this thread back from a call that hangs */
 	pthread_mutex_lock(&b->lock);
-	l->drop_why[0] = '\0';
-	l->guard_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (b->stopping && l->guard_fd >= 0)
-		shutdown(l->guard_fd, SHUT_RDWR);
+	l->guard_fd = guard;
+	if (b->stopping)
+		shutdown(guard, SHUT_RDWR);
 	pthread_mutex_unlock(&b->lock);
+	return 0;
 }
 
 static void close_guard(struct lane *l)
@@ -109,7 +112,37 @@ static void close_guard(struct lane *l)
 	if (l->guard_fd >= 0)
 		close(l->guard_fd);
 	l->guard_fd = -1;
+	l->drop_why[0] = '\0';          /* told by now */
 	pthread_mutex_unlock(&l->bus->lock);
+}
+
+/* Which one, which argument (the broker names it), and what to do. */
+static int explain_mismatch(struct lane *l, struct link_error *e, const char *what, const char *name)
+{
+	const char *remedy = "set such arguments by a policy instead, or delete it (with the messages in it)";
+	char said[FRAMES_TEXT_SIZE];
+
+	if (e->code != 406)
+		return -1;
+	snprintf(said, sizeof said, "%.300s", e->text);
+	if (strstr(said, "x-queue-type"))
+		remedy = l->bus->amqp.queue_type == QUEUE_QUORUM ?
+			"set queue_type = classic in [amqp], or delete it (with the messages in it)" :
+			"set queue_type = quorum in [amqp], or delete it (with the messages in it)";
+	else if (strcmp(what, "exchange") == 0)
+		remedy = "delete it, or use another virtual host";
+	snprintf(e->text, sizeof e->text, "%s %s exists with other arguments (%s); %s", what, name, said, remedy);
+	return -1;
+}
+
+int lane_declare_exchange(struct lane *l, const char *name, const char *type, struct link_error *e)
+{
+	return link_declare_exchange(l->link, name, type, e) == 0 ? 0 : explain_mismatch(l, e, "exchange", name);
+}
+
+int lane_declare_queue(struct lane *l, const struct link_queue *q, struct link_error *e)
+{
+	return link_declare_queue(l->link, q, e) == 0 ? 0 : explain_mismatch(l, e, "queue", q->name);
 }
 
 static int lane_connect(struct lane *l, struct link_error *e)
@@ -123,7 +156,6 @@ static int lane_connect(struct lane *l, struct link_error *e)
 	l->link = link_open(&spec, e);
 	if (!l->link)
 		return -1;
-	lane_saw_frame(l);
 	return l->ops->set_up(l, e);
 }
 
@@ -155,6 +187,8 @@ static void lane_go_up(struct lane *l)
 	if (l->was_up)
 		atomic_fetch_add(&l->bus->reconnects, 1);
 	l->was_up = true;
+	/* Connecting may take long, and once it is up the core judges it by these. */
+	l->round_at_us = l->frame_at_us = clock_boot_us();
 	l->is_up = true;
 	l->told_down = false;
 	l->ops->on_up(l);
@@ -171,6 +205,16 @@ static void explain_drop(struct lane *l, struct link_error *e)
 		snprintf(e->text, sizeof e->text, "dropped: %s", l->drop_why);
 	}
 	pthread_mutex_unlock(&l->bus->lock);
+}
+
+struct bus_in *lane_make_news(struct lane *l, enum bus_in_kind kind, const struct link_error *e)
+{
+	struct bus_in *in = bus_in_new(kind);
+
+	in->code = e->code;
+	in->first = !l->was_up;
+	snprintf(in->text, sizeof in->text, "%s", e->text);
+	return in;
 }
 
 static int64_t next_delay_us(struct lane *l, enum loss how)
@@ -206,15 +250,8 @@ static void log_loss(struct lane *l, enum loss how, const struct link_error *e, 
 
 static void tell_misconfigured(struct lane *l, const struct link_error *e)
 {
-	struct bus_in *in;
-
-	if (strcmp(l->last_text, e->text) == 0)
-		return;
-	in = bus_in_new(BUS_MISCONFIGURED);
-	in->code = e->code;
-	in->first = !l->was_up;
-	snprintf(in->text, sizeof in->text, "%s", e->text);
-	bus_put_in(l->bus, in);
+	if (strcmp(l->last_text, e->text) != 0)
+		bus_put_in(l->bus, lane_make_news(l, BUS_MISCONFIGURED, e));
 }
 
 /* Not up: waits for its turn to try, or for the end. */

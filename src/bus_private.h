@@ -45,7 +45,7 @@ struct lane {
 	bool signalled;                 /* wake_fd is written and not yet read */
 	int guard_fd;                   /* a copy of the socket, -1: none. A copy, because librabbitmq may close
 	                                 * its own at any time, and the number may be somebody else's then */
-	char drop_why[160];             /* not empty: dropped by the core */
+	char drop_why[160];             /* not empty: dropped by the core; belongs to guard_fd */
 	/* read by the core */
 	_Atomic bool is_up;
 	_Atomic int64_t frame_at_us, round_at_us;
@@ -111,6 +111,10 @@ void out_list_join(struct out_list *to, struct out_list *from);
 struct bus_in *bus_in_new(enum bus_in_kind kind);
 /* Hands a list (in order) to the core; one wake-up at most. */
 void bus_put_in(struct bus *b, struct bus_in *list);
+void bus_put_in_locked(struct bus *b, struct bus_in *list);     /* below the lock */
+/* A lane went down: takes back what the core did not take of its last connection: the deliveries, whose tags
+ * are void, and that it was up (by BUS_PUB_UP or BUS_SUB_UP). True in the latter case: its end is no news then. */
+bool bus_take_back_locked(struct bus *b, enum bus_in_kind up);
 
 /* The last to let go frees. */
 void bus_unref(struct bus *b);
@@ -123,6 +127,11 @@ bool lane_come_round(struct lane *l);
 void lane_saw_frame(struct lane *l);
 /* Sleeps until there is something to read, something handed over, or something due. */
 void lane_sleep(struct lane *l);
+/* RPCs: with a 406 in words for the operator. */
+int lane_declare_exchange(struct lane *l, const char *name, const char *type, struct link_error *e);
+int lane_declare_queue(struct lane *l, const struct link_queue *q, struct link_error *e);
+/* What the core is told of a failure. */
+struct bus_in *lane_make_news(struct lane *l, enum bus_in_kind kind, const struct link_error *e);
 /* A frame that every lane treats the same: true where it ends the connection, how and why filled in. */
 bool lane_is_lost_by(const struct frames_event *ev, enum loss *how, struct link_error *e);
 

@@ -1,6 +1,6 @@
-/* bus_pub.c: the publishing lane: messages in the order given, confirms back, a window in between.
+/* bus_pub.c: the publishing lane: messages in the order given, confirms back.
  * Owns every bus_out from bus_flush to its BUS_SETTLED or BUS_PUB_DOWN.
- * Never publishes again by itself: what was lost or refused is the outbox's to decide. */
+ * Never publishes again by itself, and has no window: what goes out when is the outbox's to decide. */
 #include "bus_private.h"
 
 #include <stdio.h>
@@ -17,6 +17,7 @@
 /* Confirms may come out of order, so one straggler keeps its slot while tags run on; it must not stop
  * everybody else. Only at this many does it. */
 #define SLOTS_MAX ((uint64_t)1 << 20)
+#define SLOTS_MIN ((uint64_t)1 << 8)
 
 /* What is in flight, by delivery tag: slot tag & mask. A slot is empty once settled and reported. */
 struct slot {
@@ -30,20 +31,16 @@ struct pub_state {
 	uint64_t oldest, next;          /* tags: oldest in flight, next to be given */
 	uint64_t settled_from, settled_end;     /* where to look for what to report; the end is 0: nowhere */
 	uint64_t return_cursor;         /* returns come in publishing order: the search goes on from here */
-	size_t count, bytes;            /* in flight */
-	struct out_list waiting;        /* for room in the window */
+	struct out_list waiting;        /* for their burst, or for the end of the broker's alarm */
 	_Atomic bool blocked;
 };
 
 void pub_state_init(struct bus *b)
 {
 	struct pub_state *p = xcalloc(1, sizeof *p);
-	uint64_t room = 1;
 
-	while (room < (uint64_t)b->amqp.window_messages)
-		room *= 2;
-	p->slots = xcalloc(room, sizeof *p->slots);
-	p->mask = room - 1;
+	p->slots = xcalloc(SLOTS_MIN, sizeof *p->slots);
+	p->mask = SLOTS_MIN - 1;
 	out_list_init(&p->waiting);
 	b->pub_state = p;
 }
@@ -69,17 +66,7 @@ static struct slot *slot_of(struct pub_state *p, uint64_t tag)
 
 static int pub_set_up(struct lane *l, struct link_error *e)
 {
-	if (link_declare_exchange(l->link, EXCHANGE_EVENTS, "topic", e) < 0) {
-		if (e->code == 406) {
-			char said[FRAMES_TEXT_SIZE];
-
-			snprintf(said, sizeof said, "%.300s", e->text);
-			snprintf(e->text, sizeof e->text, "exchange %s exists with other properties (%s); delete it, or use "
-				"another virtual host", EXCHANGE_EVENTS, said);
-		}
-		return -1;
-	}
-	return link_confirm(l->link, e);
+	return lane_declare_exchange(l, EXCHANGE_EVENTS, "topic", e) < 0 ? -1 : link_confirm(l->link, e);
 }
 
 static void pub_on_up(struct lane *l)
@@ -90,7 +77,6 @@ static void pub_on_up(struct lane *l)
 
 	p->oldest = p->next = p->return_cursor = 1;
 	p->settled_end = 0;
-	p->count = p->bytes = 0;
 	p->blocked = false;
 	in->life = ++l->life;
 	pthread_mutex_lock(&b->lock);
@@ -106,7 +92,7 @@ static void pub_on_down(struct lane *l, const struct link_error *e)
 {
 	struct bus *b = l->bus;
 	struct pub_state *p = b->pub_state;
-	struct bus_in *in = bus_in_new(BUS_PUB_DOWN);
+	struct bus_in *in = lane_make_news(l, BUS_PUB_DOWN, e);
 	struct out_list lost;
 
 	pub_report(l);
@@ -119,20 +105,21 @@ static void pub_on_down(struct lane *l, const struct link_error *e)
 		s->out = NULL;
 	}
 	p->oldest = p->next;
-	p->count = p->bytes = 0;
 	p->blocked = false;
 	out_list_join(&lost, &p->waiting);
 	pthread_mutex_lock(&b->lock);
 	b->pub_life = 0;
 	out_list_join(&lost, &b->outs);
-	pthread_mutex_unlock(&b->lock);
 	for (struct bus_out *o = lost.first; o; o = o->next)
 		o->status = BUS_LOST;
 	in->outs = lost.first;
-	in->code = e->code;
-	in->first = !l->was_up;
-	snprintf(in->text, sizeof in->text, "%s", e->text);
-	bus_put_in(b, in);
+	/* In one with the above: what bus_flush finds lost from here on comes behind this. And nothing can have been
+	 * published to a connection that the core never heard of. */
+	if (bus_take_back_locked(b, BUS_PUB_UP))
+		bus_in_free(in);
+	else
+		bus_put_in_locked(b, in);
+	pthread_mutex_unlock(&b->lock);
 }
 
 /* --- in --- */
@@ -146,8 +133,6 @@ static void settle_one(struct pub_state *p, uint64_t tag, bool nacked)
 	s->is_settled = true;
 	if (nacked)
 		s->out->status = BUS_NACKED;
-	p->count--;
-	p->bytes -= s->out->size;
 	if (!p->settled_end || tag < p->settled_from)
 		p->settled_from = tag;
 	if (tag >= p->settled_end)
@@ -263,14 +248,9 @@ static void take_handed_over(struct bus *b)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* A message larger than the whole window goes alone. */
-static bool may_send(const struct bus *b)
+static bool may_send(const struct pub_state *p)
 {
-	const struct pub_state *p = b->pub_state;
-
-	return p->waiting.first && !p->blocked && p->next - p->oldest < SLOTS_MAX &&
-		p->count < (size_t)b->amqp.window_messages &&
-		(p->count == 0 || p->bytes + p->waiting.first->size <= (size_t)b->amqp.window_bytes);
+	return p->waiting.first && !p->blocked && p->next - p->oldest < SLOTS_MAX;
 }
 
 static void grow_slots(struct pub_state *p)
@@ -297,22 +277,20 @@ static int send_one(struct lane *l, struct bus_out *o, struct link_error *e)
 	/* In flight from the first byte on: a loss in the middle gives it back. */
 	o->status = BUS_CONFIRMED;
 	*slot_of(p, p->next++) = (struct slot){ .out = o };
-	p->count++;
-	p->bytes += o->size;
 	return link_publish(l->link, &m, e);
 }
 
-/* 1: something was sent; 0: nothing to send, or no room; -1: lost. */
+/* One burst. */
 static int pub_send(struct lane *l, struct link_error *e)
 {
 	struct pub_state *p = l->bus->pub_state;
 	size_t messages = 0, bytes = 0;
 	int rc = 0;
 
-	if (!may_send(l->bus))
+	if (!may_send(p))
 		return 0;
 	link_cork(l->link, true);
-	while (rc == 0 && messages < BURST_MESSAGES && bytes < BURST_BYTES && may_send(l->bus)) {
+	while (rc == 0 && messages < BURST_MESSAGES && bytes < BURST_BYTES && may_send(p)) {
 		struct bus_out *o = p->waiting.first;
 
 		p->waiting.first = o->next;
@@ -323,20 +301,20 @@ static int pub_send(struct lane *l, struct link_error *e)
 		rc = send_one(l, o, e);
 	}
 	link_cork(l->link, false);
-	return rc < 0 ? -1 : 1;
+	return rc;
 }
 
 static enum loss pub_run(struct lane *l, struct link_error *e)
 {
 	enum loss how = LOSS_NETWORK;
-	int more, sent;
+	int more;
 
 	while (lane_come_round(l)) {
 		take_handed_over(l->bus);
-		if ((more = pub_pump(l, &how, e)) < 0 || (sent = pub_send(l, e)) < 0)
+		/* First out, then in: sending may read frames into the library, and its descriptor is silent then. */
+		if (pub_send(l, e) < 0 || (more = pub_pump(l, &how, e)) < 0)
 			return how;
-		/* Sending may have read frames into the library: after it, drain once more before sleeping. */
-		if (!more && !sent)
+		if (!more && !may_send(l->bus->pub_state))
 			lane_sleep(l);
 	}
 	snprintf(e->text, sizeof e->text, "stopping");

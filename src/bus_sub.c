@@ -47,36 +47,6 @@ void sub_state_free(struct bus *b)
 
 /* --- up and down --- */
 
-/* A 406 in words for the operator: which queue, which argument (the broker names it), and what to do. */
-static void explain_mismatch(struct bus *b, struct link_error *e, const char *what, const char *name)
-{
-	const char *remedy = "set such arguments by a policy instead, or delete it (with the messages in it)";
-	char said[FRAMES_TEXT_SIZE];
-
-	snprintf(said, sizeof said, "%.300s", e->text);
-	if (strstr(said, "x-queue-type"))
-		remedy = b->amqp.queue_type == QUEUE_QUORUM ?
-			"set queue_type = classic in [amqp], or delete it (with the messages in it)" :
-			"set queue_type = quorum in [amqp], or delete it (with the messages in it)";
-	else if (strcmp(what, "exchange") == 0)
-		remedy = "delete it, or use another virtual host";
-	snprintf(e->text, sizeof e->text, "%s %s exists with other arguments (%s); %s", what, name, said, remedy);
-}
-
-static int declare_exchanges(struct lane *l, struct link_error *e)
-{
-	static const char *const exchanges[][2] = { { EXCHANGE_COMMANDS, "direct" }, { EXCHANGE_EVENTS, "topic" } };
-
-	for (size_t i = 0; i < 2; i++) {
-		if (link_declare_exchange(l->link, exchanges[i][0], exchanges[i][1], e) == 0)
-			continue;
-		if (e->code == 406)
-			explain_mismatch(l->bus, e, "exchange", exchanges[i][0]);
-		return -1;
-	}
-	return 0;
-}
-
 static int consume(struct lane *l, struct link_error *e)
 {
 	struct bus *b = l->bus;
@@ -100,14 +70,9 @@ static int sub_set_up(struct lane *l, struct link_error *e)
 
 	/* The consumer may deliver before we are up: tags count from here. */
 	b->sub_state->oldest = b->sub_state->next = 1;
-	if (declare_exchanges(l, e) < 0)
-		return -1;
-	if (link_declare_queue(l->link, &q, e) < 0) {
-		if (e->code == 406)
-			explain_mismatch(b, e, "queue", q.name);
-		return -1;
-	}
-	if (link_bind_queue(l->link, q.name, EXCHANGE_COMMANDS, b->callee_id, e) < 0)
+	if (lane_declare_exchange(l, EXCHANGE_COMMANDS, "direct", e) < 0 ||
+			lane_declare_exchange(l, EXCHANGE_EVENTS, "topic", e) < 0 || lane_declare_queue(l, &q, e) < 0 ||
+			link_bind_queue(l->link, q.name, EXCHANGE_COMMANDS, b->callee_id, e) < 0)
 		return -1;
 	return consume(l, e);
 }
@@ -122,12 +87,15 @@ static void sub_on_up(struct lane *l)
 
 static void sub_on_down(struct lane *l, const struct link_error *e)
 {
-	struct bus_in *in = bus_in_new(BUS_SUB_DOWN);
+	struct bus *b = l->bus;
+	struct bus_in *in = lane_make_news(l, BUS_SUB_DOWN, e);
 
-	in->code = e->code;
-	in->first = !l->was_up;
-	snprintf(in->text, sizeof in->text, "%s", e->text);
-	bus_put_in(l->bus, in);
+	pthread_mutex_lock(&b->lock);
+	if (bus_take_back_locked(b, BUS_SUB_UP))
+		bus_in_free(in);
+	else
+		bus_put_in_locked(b, in);
+	pthread_mutex_unlock(&b->lock);
 }
 
 /* --- in --- */
@@ -138,7 +106,6 @@ static struct bus_in *make_delivery(struct lane *l, struct frames_event *ev)
 
 	in->life = l->life;
 	in->tag = ev->tag;
-	in->redelivered = ev->redelivered;
 	in->has_user = ev->has_user;
 	memcpy(in->user, ev->user, sizeof in->user);
 	in->body = ev->body;
@@ -277,33 +244,31 @@ static int note_answer(struct lane *l, const struct sub_answer *a, struct link_e
 	return a->reject ? link_reject(l->link, a->tag, false, e) : 0;
 }
 
-/* 1: something was sent; 0: nothing to send; -1: lost. */
 static int sub_answer_all(struct lane *l, struct link_error *e)
 {
 	struct sub_state *s = l->bus->sub_state;
 
 	take_answers(l->bus);
-	if (!s->taken.count)
-		return 0;
 	for (size_t i = 0; i < s->taken.count; i++)
 		if (note_answer(l, &s->taken.list[i], e) < 0)
 			return -1;
-	return send_run(l, e) < 0 || send_stragglers(l, e) < 0 ? -1 : 1;
+	return send_run(l, e) < 0 || send_stragglers(l, e) < 0 ? -1 : 0;
 }
 
 static enum loss sub_run(struct lane *l, struct link_error *e)
 {
 	enum loss how = LOSS_NETWORK;
-	int more, sent;
+	int more;
 
 	while (lane_come_round(l)) {
+		/* First out, then in: sending may read frames into the library, and its descriptor is silent then. */
+		if (sub_answer_all(l, e) < 0)
+			return how;
 		if ((more = sub_pump(l, &how, e)) < 0) {
 			reject_headless(l, e);
 			return how;
 		}
-		if ((sent = sub_answer_all(l, e)) < 0)
-			return how;
-		if (!more && !sent)
+		if (!more)
 			lane_sleep(l);
 	}
 	(void)!sub_answer_all(l, e);    /* what was committed before the stop */

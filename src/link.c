@@ -116,7 +116,7 @@ static amqp_socket_t *make_tls_socket(struct link *l, const struct config_amqp *
 	amqp_ssl_socket_set_verify_hostname(s, a->verify);
 	amqp_ssl_socket_set_ssl_versions(s, AMQP_TLSv1_2, AMQP_TLSvLATEST);
 	if (a->verify && !ca) {
-		fail(e, 0, "no certificate authorities found to check %s with; set ca_file in [amqp]", l->where);
+		fail(e, 0, "no certificate authorities found to check %s with; set ca_file", l->where);
 		return NULL;
 	}
 	if (ca && amqp_ssl_socket_set_cacert(s, ca) != AMQP_STATUS_OK) {
@@ -139,7 +139,7 @@ static int fail_connect(struct link *l, const struct config_amqp *a, struct link
 
 	switch (status) {
 	case AMQP_STATUS_HOSTNAME_RESOLUTION_FAILED:
-		return fail(e, 0, "cannot find the address of %s; check [amqp] url and the resolver", l->where);
+		return fail(e, 0, "cannot find the address of %s; check the url and the resolver", l->where);
 	case AMQP_STATUS_TIMEOUT:
 		return fail(e, 0, "no answer from %s within %d s; is the host up, is a firewall in between?",
 			l->where, LINK_TIMEOUT_MS / 1000);
@@ -155,7 +155,7 @@ static int fail_connect(struct link *l, const struct config_amqp *a, struct link
 		return fail(e, 0, "no TLS with %s: untrusted certificate, a client certificate refused, or no TLS on "
 			"that port; check ca_file, cert_file and the port", l->where);
 	default:
-		return fail(e, 0, "cannot connect to %s: %s; is the broker running, is [amqp] url right?%s", l->where,
+		return fail(e, 0, "cannot connect to %s: %s; is the broker running, is the url right?%s", l->where,
 			why, a->tls ? " (amqps is usually on port 5671)" : "");
 	}
 }
@@ -177,8 +177,8 @@ static int open_socket(struct link *l, const struct link_spec *spec, struct link
 	status = amqp_socket_open_noblock(s, a->host, a->port, &timeout);
 	if (status != AMQP_STATUS_OK)
 		return fail_connect(l, a, e, status, errno);
-	if (spec->on_socket)
-		spec->on_socket(spec->ctx, amqp_get_sockfd(l->conn));
+	if (spec->on_socket && spec->on_socket(spec->ctx, amqp_get_sockfd(l->conn)) < 0)
+		return fail(e, 0, "cannot keep the connection to %s: %s", l->where, strerror(errno));
 	return 0;
 }
 
@@ -241,9 +241,9 @@ static int fail_login(struct link *l, const struct config_amqp *a, struct link_e
 			r.library_error == AMQP_STATUS_BROKER_UNSUPPORTED_SASL_METHOD)
 		return fail(e, 0, "%s does not offer SASL %s; %s", l->where,
 			a->sasl == SASL_EXTERNAL ? "EXTERNAL" : "PLAIN", a->sasl == SASL_EXTERNAL ?
-			"enable its plugin rabbitmq_auth_mechanism_ssl" : "set sasl in [amqp]");
+			"enable its plugin rabbitmq_auth_mechanism_ssl" : "set sasl");
 	if (e->code == 403)
-		return fail(e, 403, "%s refuses the log-in of %s (%s); check user, password and sasl in [amqp]",
+		return fail(e, 403, "%s refuses the log-in of %s (%s); check user, password and sasl",
 			l->where, a->user && a->sasl == SASL_PLAIN ? a->user : "the client certificate", text);
 	if (e->code)
 		return fail(e, e->code, "%s refuses virtual host %s (%s); does it exist, may the user enter it?",

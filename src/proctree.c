@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "buf.h"
@@ -31,21 +33,32 @@ static void spare_take(struct proctree *t)
 		t->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static int proc_open(struct proctree *t, const char *path, int flags)
+int proctree_open_spare(struct proctree *t, int dir, const char *path, int flags)
 {
-	int fd = openat(dirfd(t->dir), path, flags | O_CLOEXEC);
+	int fd = openat(dir, path, flags | O_CLOEXEC);
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE) && t->spare_fd >= 0) {
 		spare_give(t);
-		fd = openat(dirfd(t->dir), path, flags | O_CLOEXEC);
+		fd = openat(dir, path, flags | O_CLOEXEC);
+		if (fd < 0) {
+			int error = errno;
+
+			spare_take(t);
+			errno = error;
+		}
 	}
 	return fd;
 }
 
-static void proc_close(struct proctree *t, int fd)
+void proctree_close_spare(struct proctree *t, int fd)
 {
 	close(fd);
 	spare_take(t);
+}
+
+static int proc_open(struct proctree *t, const char *path, int flags)
+{
+	return proctree_open_spare(t, dirfd(t->dir), path, flags);
 }
 
 int proctree_init(struct proctree *t)
@@ -55,7 +68,7 @@ int proctree_init(struct proctree *t)
 
 	memset(t, 0, sizeof *t);
 	t->self = getpid();
-	t->children_fd[0] = t->children_fd[1] = t->spare_fd = -1;
+	t->children_fd[0] = t->children_fd[1] = t->loadavg_fd = t->spare_fd = -1;
 	t->dir = opendir("/proc");
 	if (!t->dir)
 		return -1;
@@ -70,6 +83,7 @@ int proctree_init(struct proctree *t)
 			t->children_fd[0] = -1;
 		}
 	}
+	t->loadavg_fd = proc_open(t, "loadavg", O_RDONLY);
 	spare_take(t);
 	return 0;
 }
@@ -81,6 +95,8 @@ void proctree_fini(struct proctree *t)
 	for (i = 0; i < 2; i++)
 		if (t->children_fd[i] >= 0)
 			close(t->children_fd[i]);
+	if (t->loadavg_fd >= 0)
+		close(t->loadavg_fd);
 	spare_give(t);
 	if (t->dir)
 		closedir(t->dir);
@@ -139,7 +155,7 @@ bool proctree_look(struct proctree *t, int pid, struct proc *out)
 	if (fd < 0)
 		return false;
 	n = read(fd, text, sizeof text - 1);
-	proc_close(t, fd);
+	proctree_close_spare(t, fd);
 	if (n > 0) {
 		text[n] = '\0';
 		if (parse_stat(text, out))
@@ -156,33 +172,87 @@ static int by_pid(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
+static struct proc *proc_room(struct proctree *t)
+{
+	if (t->count == t->room) {
+		t->room = t->room ? 2 * t->room : 256;
+		t->procs = xrealloc(t->procs, t->room * sizeof *t->procs);
+	}
+	return &t->procs[t->count];
+}
+
+int proctree_child_lives(int pid)
+{
+	siginfo_t si = {.si_pid = 0};
+
+	if (waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) < 0)
+		return -1;
+	return si.si_pid == 0;
+}
+
+struct child_adder {
+	struct proctree *tree;
+	size_t listed;                  /* how many the directory showed; those are sorted */
+};
+
+/* A child that the directory did not show: it came meanwhile, or it is hidden. Even then its group is no secret. */
+static bool add_child(void *ctx, int pid)
+{
+	struct child_adder *a = ctx;
+	struct proc *p, key = {.pid = pid};
+	int lives;
+
+	if (a->listed && bsearch(&key, a->tree->procs, a->listed, sizeof key, by_pid))
+		return true;
+	p = proc_room(a->tree);
+	if (!proctree_look(a->tree, pid, p)) {
+		lives = proctree_child_lives(pid);
+		if (lives < 0)
+			return true;
+		memset(p, 0, sizeof *p);
+		p->pid = pid;
+		p->ppid = a->tree->self;
+		p->pgid = getpgid(pid);
+		p->sid = getsid(pid);
+		p->start = PROC_HIDDEN;
+		p->dead = !lives;
+	}
+	a->tree->count++;
+	return true;
+}
+
+static void sort(struct proctree *t)
+{
+	size_t i;
+
+	for (i = 1; i < t->count; i++)
+		if (t->procs[i - 1].pid >= t->procs[i].pid) {
+			qsort(t->procs, t->count, sizeof *t->procs, by_pid);
+			return;
+		}
+}
+
 int proctree_walk(struct proctree *t)
 {
+	struct child_adder a = {t, 0};
 	struct dirent *e;
-	bool sorted = true;
 
 	t->count = 0;
 	rewinddir(t->dir);
 	for (errno = 0; (e = readdir(t->dir)) != NULL; errno = 0) {
 		if (e->d_name[0] < '1' || e->d_name[0] > '9')
 			continue;
-		if (t->count == t->room) {
-			t->room = t->room ? 2 * t->room : 256;
-			t->procs = xrealloc(t->procs, t->room * sizeof *t->procs);
-		}
-		if (!proctree_look(t, (int)strtol(e->d_name, NULL, 10), &t->procs[t->count])) {
-			if (errno == ENOENT || errno == ESRCH || errno == EACCES || errno == EPERM)
-				continue;       /* ended since, or hidden from us */
+		if (proctree_look(t, (int)strtol(e->d_name, NULL, 10), proc_room(t)))
+			t->count++;
+		else if (errno != ENOENT && errno != ESRCH && errno != EACCES && errno != EPERM)
 			return -1;      /* a snapshot with a hole would say that somebody is gone */
-		}
-		if (t->count && t->procs[t->count - 1].pid >= t->procs[t->count].pid)
-			sorted = false;
-		t->count++;
 	}
 	if (errno)
 		return -1;
-	if (!sorted)
-		qsort(t->procs, t->count, sizeof *t->procs, by_pid);
+	sort(t);
+	a.listed = t->count;
+	(void)proctree_children(t, add_child, &a);
+	sort(t);
 	return 0;
 }
 
@@ -245,6 +315,19 @@ int proctree_children(struct proctree *t, bool (*on_child)(void *ctx, int pid), 
 	return 0;
 }
 
+/* "0.20 0.18 0.12 1/80 11206" */
+int proctree_last_pid(struct proctree *t)
+{
+	char text[128], *at;
+	ssize_t n = t->loadavg_fd >= 0 ? pread(t->loadavg_fd, text, sizeof text - 1, 0) : -1;
+
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	at = strrchr(text, ' ');
+	return at ? (int)strtol(at, NULL, 10) : -1;
+}
+
 static bool note_child(void *ctx, int pid)
 {
 	(void)pid;
@@ -263,7 +346,7 @@ static int thread_has_children(struct proctree *t, int pid, const char *tid)
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -1;
 	r = read_children(fd, note_child, &any);
-	proc_close(t, fd);
+	proctree_close_spare(t, fd);
 	return r < 0 ? -1 : any;
 }
 
@@ -290,7 +373,7 @@ int proctree_has_children(struct proctree *t, int pid)
 	dir = fd >= 0 ? fdopendir(fd) : NULL;
 	if (!dir) {
 		if (fd >= 0)
-			proc_close(t, fd);
+			proctree_close_spare(t, fd);
 		return -1;
 	}
 	while (r == 0 && (e = readdir(dir)) != NULL)
@@ -331,11 +414,40 @@ bool proctree_environ(struct proctree *t, int pid, bool (*on_var)(void *ctx, con
 	if (fd < 0)
 		return false;
 	size = read_environ(t, fd);
-	proc_close(t, fd);
+	proctree_close_spare(t, fd);
 	for (at = t->text; size > 0 && at < t->text + size; at += strlen(at) + 1)
 		if (*at && !on_var(ctx, at))
 			break;
 	return size >= 0;
+}
+
+/* "Max file locks            SOFT     HARD     locks" */
+static uint64_t read_tag(struct proctree *t, int pid)
+{
+	static const char name[] = "\nMax file locks";
+	char path[32], text[4096], *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof path, "%d/limits", pid);
+	fd = proc_open(t, path, O_RDONLY);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof text - 1);
+	proctree_close_spare(t, fd);
+	text[n > 0 ? n : 0] = '\0';
+	at = strstr(text, name);
+	return at ? strtoull(at + sizeof name - 1, NULL, 10) : 0;
+}
+
+uint64_t proctree_tag(struct proctree *t, int pid)
+{
+	struct rlimit lim;
+
+	if (prlimit(pid, RLIMIT_LOCKS, NULL, &lim) == 0)
+		return lim.rlim_cur;
+	/* Refused where it executed a set-group-ID program, such as ssh-agent; the file may be read by all. */
+	return errno == EPERM ? read_tag(t, pid) : 0;
 }
 
 int proctree_open(struct proctree *t, int pid, uint64_t start)
@@ -374,11 +486,17 @@ int proctree_signal(struct proctree *t, int pid, uint64_t start, int sig)
 		errno = EINVAL;
 		return -1;
 	}
+	if (start == PROC_HIDDEN) {     /* nobody else gets the pid of a child before we reap it */
+		if (proctree_child_lives(pid) == 1)
+			return kill(pid, sig);
+		errno = ESRCH;
+		return -1;
+	}
 	fd = proctree_open(t, pid, start);
 	if (fd >= 0) {
 		r = (int)syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
 		error = errno;
-		proc_close(t, fd);
+		proctree_close_spare(t, fd);
 		errno = error;
 		return r;
 	}

@@ -160,7 +160,8 @@ json_t *json_at(json_t *root, const char *path)
 	while (root && *path) {
 		size_t n = strcspn(path, ".");
 		snprintf(name, sizeof name, "%.*s", (int)n, path);
-		root = json_is_array(root) ? json_array_get(root, (size_t)atoi(name)) : json_object_get(root, name);
+		root = json_is_array(root) ? json_array_get(root, (size_t)atoi(name))
+					   : json_object_get(root, name);
 		path += n + (path[n] == '.');
 	}
 	return root;

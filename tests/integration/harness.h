@@ -15,7 +15,11 @@
 void harness_fail(const char *file, int line, const char *what, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5), noreturn));
 #define give_up(...) harness_fail(__FILE__, __LINE__, "", __VA_ARGS__)
-#define must(cond, ...) do { if (!(cond)) harness_fail(__FILE__, __LINE__, "not so: " #cond ": ", __VA_ARGS__); } while (0)
+#define must(cond, ...)                                                                                      \
+	do {                                                                                                 \
+		if (!(cond))                                                                                 \
+			harness_fail(__FILE__, __LINE__, "not so: " #cond ": ", __VA_ARGS__);                \
+	} while (0)
 #define must_str(got, want) harness_must_str(__FILE__, __LINE__, #got, (got), (want))
 void harness_must_str(const char *file, int line, const char *what, const char *got, const char *want);
 

@@ -15,23 +15,33 @@ static const char *const legal[][2] = {
 };
 
 /* The data fields of each event that hcpd itself must give; those of a worker are the worker's. */
-static const struct { const char *event, *field; int kind; } fields[] = {
-	{ "session_created", "state", JSON_STRING }, { "session_created", "risk_level", JSON_STRING },
-	{ "session_created", "session_token", JSON_STRING },
-	{ "state_changed", "from_state", JSON_STRING }, { "state_changed", "to_state", JSON_STRING },
-	{ "state_changed", "reason", JSON_STRING },
-	{ "log", "level", JSON_STRING }, { "log", "message", JSON_STRING },
-	{ "warning", "code", JSON_STRING }, { "warning", "message", JSON_STRING },
-	{ "checkpoint_created", "checkpoint_id", JSON_STRING }, { "checkpoint_created", "created_at", JSON_STRING },
-	{ "checkpoint_created", "description", JSON_STRING },
-	{ "session_closed", "final_state", JSON_STRING }, { "session_closed", "reason", JSON_STRING },
+static const struct {
+	const char *event, *field;
+	int kind;
+} fields[] = {
+	{"session_created", "state", JSON_STRING},
+	{"session_created", "risk_level", JSON_STRING},
+	{"session_created", "session_token", JSON_STRING},
+	{"state_changed", "from_state", JSON_STRING},
+	{"state_changed", "to_state", JSON_STRING},
+	{"state_changed", "reason", JSON_STRING},
+	{"log", "level", JSON_STRING},
+	{"log", "message", JSON_STRING},
+	{"warning", "code", JSON_STRING},
+	{"warning", "message", JSON_STRING},
+	{"checkpoint_created", "checkpoint_id", JSON_STRING},
+	{"checkpoint_created", "created_at", JSON_STRING},
+	{"checkpoint_created", "description", JSON_STRING},
+	{"session_closed", "final_state", JSON_STRING},
+	{"session_closed", "reason", JSON_STRING},
 };
-static const char *const events[] = { "session_created", "state_changed", "progress", "intermediate_result", "log",
-	"warning", "error", "checkpoint_created", "session_closed" };
+static const char *const events[] = {"session_created", "state_changed", "progress", "intermediate_result",
+	"log", "warning", "error", "checkpoint_created", "session_closed"};
 
 bool state_is_final(const char *s)
 {
-	return strcmp(s, "REJECTED") == 0 || strcmp(s, "ABORTED") == 0 || strcmp(s, "COMPLETED") == 0 || strcmp(s, "FAILED") == 0;
+	return strcmp(s, "REJECTED") == 0 || strcmp(s, "ABORTED") == 0 || strcmp(s, "COMPLETED") == 0 ||
+	       strcmp(s, "FAILED") == 0;
 }
 
 static bool is_legal(const char *from, const char *to)
@@ -75,7 +85,8 @@ static void judge_properties(struct note *n)
 	must_str(note_text(n, "hcp_version"), "1.0");
 	must(mid && is_uuid4(mid), "message_id is no UUID v4: %s", n->body);
 	must(n->has_message_id && strcmp(n->message_id, mid) == 0, "property message_id: %s", n->body);
-	must(n->has_timestamp && is_stamp(note_text(n, "timestamp") ? note_text(n, "timestamp") : "", n->timestamp),
+	must(n->has_timestamp &&
+			is_stamp(note_text(n, "timestamp") ? note_text(n, "timestamp") : "", n->timestamp),
 		"timestamp, in seconds %llu: %s", (unsigned long long)n->timestamp, n->body);
 	must_str(n->type, n->kind);
 	must_str(n->content_type, "application/json");
@@ -95,8 +106,10 @@ static void judge_event_data(struct note *n)
 	must(known, "an event type of none of the nine: %s", n->body);
 	for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
 		if (strcmp(fields[i].event, n->event) == 0)
-			must((int)json_typeof(json_object_get(data, fields[i].field) ? json_object_get(data, fields[i].field)
-				: json_null()) == fields[i].kind, "%s of %s", fields[i].field, n->body);
+			must((int)json_typeof(json_object_get(data, fields[i].field)
+						      ? json_object_get(data, fields[i].field)
+						      : json_null()) == fields[i].kind,
+				"%s of %s", fields[i].field, n->body);
 }
 
 static void judge_message(struct peer *p, struct note *n)
@@ -109,12 +122,15 @@ static void judge_message(struct peer *p, struct note *n)
 	judge_properties(n);
 	must(json_is_object(note_at(n, "payload")), "payload: %s", n->body);
 	if (rejected) {
-		must(json_is_null(session) && !n->has_correlation_id, "a rejection has no session: %s", n->body);
-		must(note_text(n, "payload.reason_code") && note_text(n, "payload.reason_message"), "%s", n->body);
+		must(json_is_null(session) && !n->has_correlation_id, "a rejection has no session: %s",
+			n->body);
+		must(note_text(n, "payload.reason_code") && note_text(n, "payload.reason_message"), "%s",
+			n->body);
 		must(json_object_get(note_at(n, "payload"), "in_reply_to"), "in_reply_to: %s", n->body);
 	} else {
 		must(is_uuid4(n->session), "session_id: %s", n->body);
-		must(n->has_correlation_id && strcmp(n->correlation_id, n->session) == 0, "correlation_id: %s", n->body);
+		must(n->has_correlation_id && strcmp(n->correlation_id, n->session) == 0,
+			"correlation_id: %s", n->body);
 	}
 	snprintf(key, sizeof key, "%s.%s.%s", p->id, rejected ? "-" : n->session, n->kind);
 	must_str(n->key, key);
@@ -138,9 +154,11 @@ static void walk_event(struct peer *p, struct walk *w, struct note *n)
 {
 	must(w->closed == false, "something after session_closed: %s", n->body);
 	if (!p->lossy)
-		must(n->sequence == w->sequence + 1, "sequence %lld after %lld of %s", n->sequence, w->sequence, w->session);
+		must(n->sequence == w->sequence + 1, "sequence %lld after %lld of %s", n->sequence,
+			w->sequence, w->session);
 	else
-		must(n->sequence > w->sequence, "sequence %lld after %lld of %s", n->sequence, w->sequence, w->session);
+		must(n->sequence > w->sequence, "sequence %lld after %lld of %s", n->sequence, w->sequence,
+			w->session);
 	w->sequence = n->sequence;
 	if (strcmp(n->event, "session_created") == 0) {
 		must(n->sequence == 1, "session_created is not first: %s", n->body);
@@ -153,7 +171,8 @@ static void walk_event(struct peer *p, struct walk *w, struct note *n)
 	if (!p->lossy)
 		must(n->sequence > 1, "sequence 1 is not session_created: %s", n->body);
 	if (strcmp(n->event, "state_changed") == 0) {
-		const char *from = note_text(n, "payload.data.from_state"), *to = note_text(n, "payload.data.to_state");
+		const char *from = note_text(n, "payload.data.from_state"),
+			   *to = note_text(n, "payload.data.to_state");
 		if (!p->lossy)
 			must_str(from, w->state);
 		must(is_legal(from, to), "%s to %s of %s", from, to, w->session);
@@ -199,7 +218,8 @@ static void judge_session(struct peer *p, struct walk *w)
 			if (!p->any_order && !p->lossy)
 				must(i == 0, "task_accepted of %s is not first", w->session);
 			must(!w->accepted, "a second task_accepted: %s", n->body);
-			must(note_text(n, "payload.in_reply_to") && note_text(n, "payload.risk_level"), "%s", n->body);
+			must(note_text(n, "payload.in_reply_to") && note_text(n, "payload.risk_level"), "%s",
+				n->body);
 			w->accepted = true;
 			w->token = note_text(n, "payload.session_token");
 			must(w->token && w->token[0], "no token: %s", n->body);
@@ -214,7 +234,8 @@ static void judge_session(struct peer *p, struct walk *w)
 	must(w->accepted, "no task_accepted for %s", w->session);
 	must(w->closed || p->may_be_open, "%s never was closed; it is %s", w->session, w->state);
 	if (w->closed && !p->any_order)
-		must(w->result == (strcmp(w->state, "ABORTED") != 0), "a result, or none, for %s in %s", w->session, w->state);
+		must(w->result == (strcmp(w->state, "ABORTED") != 0), "a result, or none, for %s in %s",
+			w->session, w->state);
 }
 
 /* Repetitions are the same bytes under the same key; the rest goes to its session. */
@@ -230,7 +251,8 @@ void judge_peer(struct peer *p)
 		json_t *before = json_object_get(seen, n->message_id);
 		if (before) {
 			struct note *first = p->notes[json_integer_value(before)];
-			must(first->size == n->size && memcmp(first->body, n->body, n->size) == 0 && strcmp(first->key, n->key) == 0,
+			must(first->size == n->size && memcmp(first->body, n->body, n->size) == 0 &&
+					strcmp(first->key, n->key) == 0,
 				"two versions of one message: %s and %s", first->body, n->body);
 			continue;
 		}
@@ -283,9 +305,10 @@ static const char *text_of(sqlite3_stmt *st, int column)
 
 static void judge_transitions(sqlite3 *db)
 {
-	sqlite3_stmt *st = query(db, "SELECT t.session_id, t.from_state, t.to_state, t.state_version, t.reason, t.actor,"
-		" t.at IS NULL, s.state FROM transitions t JOIN sessions s USING (session_id)"
-		" ORDER BY t.session_id, t.state_version");
+	sqlite3_stmt *st =
+		query(db, "SELECT t.session_id, t.from_state, t.to_state, t.state_version, t.reason, t.actor,"
+			  " t.at IS NULL, s.state FROM transitions t JOIN sessions s USING (session_id)"
+			  " ORDER BY t.session_id, t.state_version");
 	char session[64] = "", state[16] = "", last[16] = "";
 	long long version = 0;
 
@@ -301,7 +324,8 @@ static void judge_transitions(sqlite3 *db)
 		snprintf(state, sizeof state, "%s", text_of(st, 2));
 		snprintf(last, sizeof last, "%s", text_of(st, 7));
 		version = sqlite3_column_int64(st, 3);
-		must(is_legal(text_of(st, 1), state) || !text_of(st, 1)[0], "%s to %s in the store", text_of(st, 1), state);
+		must(is_legal(text_of(st, 1), state) || !text_of(st, 1)[0], "%s to %s in the store",
+			text_of(st, 1), state);
 		must(text_of(st, 4)[0] && text_of(st, 5)[0] && sqlite3_column_int(st, 6) == 0,
 			"reason, actor and time of %s to %s", text_of(st, 1), state);
 	}
@@ -319,11 +343,14 @@ void judge_store(struct rig *r)
 	must_str(text_of(st, 0), "ok");
 	sqlite3_finalize(st);
 	judge_transitions(db);
-	st = query(db, "SELECT session_id, count(*), min(sequence), max(sequence), count(DISTINCT sequence) FROM events"
-		" WHERE sequence > 0 GROUP BY session_id");
+	st = query(db, "SELECT session_id, count(*), min(sequence), max(sequence), count(DISTINCT sequence) "
+		       "FROM events"
+		       " WHERE sequence > 0 GROUP BY session_id");
 	while (sqlite3_step(st) == SQLITE_ROW)
-		must(sqlite3_column_int64(st, 2) == 1 && sqlite3_column_int64(st, 3) == sqlite3_column_int64(st, 1)
-			&& sqlite3_column_int64(st, 4) == sqlite3_column_int64(st, 1), "sequences of %s", text_of(st, 0));
+		must(sqlite3_column_int64(st, 2) == 1 &&
+				sqlite3_column_int64(st, 3) == sqlite3_column_int64(st, 1) &&
+				sqlite3_column_int64(st, 4) == sqlite3_column_int64(st, 1),
+			"sequences of %s", text_of(st, 0));
 	sqlite3_finalize(st);
 	sqlite3_close(db);
 }
@@ -347,11 +374,14 @@ void judge_history(struct rig *r, struct peer *p)
 		if (!at)
 			continue;
 		struct note *n = p->notes[json_integer_value(at)];
-		must((size_t)sqlite3_column_bytes(st, 2) == n->size && memcmp(sqlite3_column_blob(st, 2), n->body, n->size) == 0,
-			"the store holds other bytes than were sent: %.*s", sqlite3_column_bytes(st, 2), text_of(st, 2));
+		must((size_t)sqlite3_column_bytes(st, 2) == n->size &&
+				memcmp(sqlite3_column_blob(st, 2), n->body, n->size) == 0,
+			"the store holds other bytes than were sent: %.*s", sqlite3_column_bytes(st, 2),
+			text_of(st, 2));
 		json_object_del(expected, key);
 	}
-	must(json_object_size(expected) == 0, "%zu events were sent that the store does not know", json_object_size(expected));
+	must(json_object_size(expected) == 0, "%zu events were sent that the store does not know",
+		json_object_size(expected));
 	json_decref(expected);
 	sqlite3_finalize(st);
 	sqlite3_close(db);

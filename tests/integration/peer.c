@@ -149,14 +149,17 @@ char *uuid_text(struct peer *p)
 		abort();
 	b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
 	b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-	snprintf(text, sizeof text, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
-		b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	snprintf(text, sizeof text, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+		b[15]);
 	return keep_id(p, text);
 }
 
-static void publish(struct peer *p, const char *exchange, const char *key, const void *body, size_t size, const char *message_id)
+static void publish(struct peer *p, const char *exchange, const char *key, const void *body, size_t size,
+	const char *message_id)
 {
-	amqp_basic_properties_t props = { ._flags = AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG };
+	amqp_basic_properties_t props = {
+		._flags = AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG};
 	double end = harness_now() + WAIT_S * harness_scale();
 
 	props.content_type = amqp_cstring_bytes("application/json");
@@ -197,7 +200,8 @@ void peer_publish(struct peer *p, const void *body, size_t size, const char *mes
 	publish(p, "hcp.commands", p->rig->callee, body, size, message_id);
 }
 
-const char *peer_send_as(struct peer *p, const char *message_id, const char *type, const char *session, json_t *payload)
+const char *peer_send_as(
+	struct peer *p, const char *message_id, const char *type, const char *session, json_t *payload)
 {
 	char stamp[40], whole[80];
 	struct timespec ts;
@@ -334,8 +338,9 @@ static bool pump(struct peer *p)
 		}
 		if (r.library_error == AMQP_STATUS_TIMEOUT)
 			break;
-		if (r.library_error == AMQP_STATUS_UNEXPECTED_STATE
-			&& amqp_simple_wait_frame_noblock(c, &f, &none) == AMQP_STATUS_OK && f.frame_type != AMQP_FRAME_METHOD)
+		if (r.library_error == AMQP_STATUS_UNEXPECTED_STATE &&
+			amqp_simple_wait_frame_noblock(c, &f, &none) == AMQP_STATUS_OK &&
+			f.frame_type != AMQP_FRAME_METHOD)
 			continue;
 		peer_close(p);          /* closed, cancelled or lost */
 		p->durable_gone = true;
@@ -391,8 +396,8 @@ void peers_end(void)
 
 static bool fits(const struct note *n, const char *session, const char *kind, const char *event)
 {
-	return !n->repeated && (!session || strcmp(n->session, session) == 0) && (!kind || strcmp(n->kind, kind) == 0)
-		&& (!event || strcmp(n->event, event) == 0);
+	return !n->repeated && (!session || strcmp(n->session, session) == 0) &&
+	       (!kind || strcmp(n->kind, kind) == 0) && (!event || strcmp(n->event, event) == 0);
 }
 
 struct note *peer_find_nth(struct peer *p, const char *session, const char *kind, const char *event, int nth)
@@ -438,10 +443,12 @@ int peer_count_replies(struct peer *p, const char *message_id)
 	return n;
 }
 
-struct note *peer_find_text(struct peer *p, const char *session, const char *event, const char *path, const char *text)
+struct note *peer_find_text(
+	struct peer *p, const char *session, const char *event, const char *path, const char *text)
 {
 	for (size_t i = 0; i < p->note_count; i++) {
-		const char *got = fits(p->notes[i], session, "event", event) ? note_text(p->notes[i], path) : NULL;
+		const char *got =
+			fits(p->notes[i], session, "event", event) ? note_text(p->notes[i], path) : NULL;
 		if (got && strstr(got, text))
 			return p->notes[i];
 	}
@@ -487,7 +494,8 @@ struct note *peer_rejected(struct peer *p, const char *message_id, const char *c
 
 struct note *peer_wait(struct peer *p, const char *session, const char *kind, const char *event)
 {
-	wait_until(peer_find(p, session, kind, event), WAIT_S, "%s %s of %s", kind, event ? event : "", session ? session : "");
+	wait_until(peer_find(p, session, kind, event), WAIT_S, "%s %s of %s", kind, event ? event : "",
+		session ? session : "");
 	return peer_find(p, session, kind, event);
 }
 

@@ -65,7 +65,8 @@ void peer_publish(struct peer *p, const void *body, size_t size, const char *mes
 void peer_publish_to(struct peer *p, const char *exchange, const char *key, const void *body, size_t size);
 /* An envelope around payload (taken). Returns the message_id, which lives as long as the peer. */
 const char *peer_send(struct peer *p, const char *type, const char *session, json_t *payload);
-const char *peer_send_as(struct peer *p, const char *message_id, const char *type, const char *session, json_t *payload);
+const char *peer_send_as(
+	struct peer *p, const char *message_id, const char *type, const char *session, json_t *payload);
 /* task_submit with caller, capability, intent and inputs (taken); more is merged into the payload. */
 const char *peer_submit(struct peer *p, const char *capability, json_t *inputs);
 const char *peer_submit_more(struct peer *p, const char *capability, json_t *inputs, json_t *more);
@@ -85,7 +86,8 @@ int peer_count(struct peer *p, const char *session, const char *kind, const char
 struct note *peer_find_reply(struct peer *p, const char *message_id);
 int peer_count_replies(struct peer *p, const char *message_id);
 struct note *peer_find_state(struct peer *p, const char *session, const char *to_state, int nth);
-struct note *peer_find_text(struct peer *p, const char *session, const char *event, const char *path, const char *text);
+struct note *peer_find_text(
+	struct peer *p, const char *session, const char *event, const char *path, const char *text);
 
 /* --- waiting for it --- */
 
@@ -97,7 +99,7 @@ struct note *peer_event(struct peer *p, const char *session, const char *event);
 struct note *peer_state(struct peer *p, const char *session, const char *to_state);
 /* Waits for session_closed; it must say final_state and (unless NULL) reason. Returns it. */
 struct note *peer_closed(struct peer *p, const char *session, const char *final_state, const char *reason);
-struct note *peer_completed(struct peer *p, const char *session);       /* closed COMPLETED; gives task_completed */
+struct note *peer_completed(struct peer *p, const char *session); /* closed COMPLETED; gives task_completed */
 struct note *peer_failed(struct peer *p, const char *session, const char *reason, const char *code);
 const char *peer_token(struct peer *p, const char *session);
 

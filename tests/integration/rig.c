@@ -109,9 +109,12 @@ void rig_capability(struct rig *r, const char *name, const char *command, json_t
 {
 	char section[128];
 	const char *file = rig_path(r, "%s.json", name);
-	json_t *cap = J("{'name':'%s','version':'1.2.3','description':'for tests','input_schema':{'type':'object'},"
-		"'output_schema':{'type':'object'},'safety':{'risk_ceiling':'R2','requires_human_approval':false,"
-		"'involves_physical_resources':false}}", name);
+	json_t *cap =
+		J("{'name':'%s','version':'1.2.3','description':'for tests','input_schema':{'type':'object'},"
+		  "'output_schema':{'type':'object'},'safety':{'risk_ceiling':'R2','requires_human_approval':"
+		  "false,"
+		  "'involves_physical_resources':false}}",
+			name);
 
 	if (more) {
 		json_object_update_recursive(cap, more);

@@ -47,7 +47,8 @@ START_TEST(an_abort_ends_a_worker_that_listens)         /* proves L2-11 */
 	must(rig_processes(r, NULL, 0) == 0, "a terminal state means that every process is gone");
 	must(n->at - t < 1.5 * harness_scale(), "it took %.2f s although it obeyed at once", n->at - t);
 	must_str(note_text(peer_state(p, s, "ABORTING"), "payload.data.reason"), "aborted_by_caller");
-	must(!peer_find(p, s, "task_completed", NULL) && !peer_find(p, s, "task_failed", NULL), "a result for an aborted task");
+	must(!peer_find(p, s, "task_completed", NULL) && !peer_find(p, s, "task_failed", NULL),
+		"a result for an aborted task");
 	end();
 }
 END_TEST
@@ -55,8 +56,10 @@ END_TEST
 START_TEST(an_abort_ends_the_deaf_with_their_runaway_grandchildren)     /* proves L2-11 */
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['grandchild','%s',true],"
-		"['progress',1],['stuck']]}", rig_path(r, "grandchild")));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['grandchild','%s',true],"
+		  "['progress',1],['stuck']]}",
+			rig_path(r, "grandchild")));
 	peer_event(p, s, "progress");
 	must(rig_processes(r, NULL, 0) >= 2, "the grandchild");
 	double t = harness_now();
@@ -74,8 +77,11 @@ END_TEST
 START_TEST(an_abort_ends_a_grandchild_that_shed_its_environment)        /* proves L2-11 */
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['grandchild','%s',false,true],['progress',1],"
-		"['stuck']]}", rig_path(r, "grandchild")));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['grandchild','%s',false,true],['"
+		  "progress',1],"
+		  "['stuck']]}",
+			rig_path(r, "grandchild")));
 	peer_event(p, s, "progress");
 	char *text = file_read(rig_path(r, "grandchild"), NULL);
 	pid_t pid = atoi(text);
@@ -91,7 +97,8 @@ END_TEST
 START_TEST(an_abort_ends_those_that_grow_again)         /* proves L2-11 */
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['hydra','%s'],['progress',1],['forever']]}", rig_path(r, "hydra")));
+	const char *s = peer_run(
+		p, "agent", J("{'do':[['hydra','%s'],['progress',1],['forever']]}", rig_path(r, "hydra")));
 	peer_event(p, s, "progress");
 	must(rig_processes(r, NULL, 0) >= 3, "worker and two heads");
 	peer_abort(p, s);
@@ -109,17 +116,21 @@ START_TEST(the_ladder_has_its_rungs_at_none_half_and_three_quarters)    /* prove
 	rig_start(r);
 	p = peer_new(r);
 	const char *lines = rig_path(r, "lines"), *terms = rig_path(r, "terms");
-	const char *s = peer_run(p, "agent", J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['note_lines','%s'],['note_term','%s'],"
-		"['progress',1],['forever']]}", lines, terms));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['note_lines','%s'],['note_term','%s'],"
+		  "['progress',1],['forever']]}",
+			lines, terms));
 	peer_event(p, s, "progress");
 	double t = harness_now();
-	peer_abort_with(p, s, json_pack("{s:s,s:s}", "session_token", peer_token(p, s), "reason", "changed my mind"));
+	peer_abort_with(
+		p, s, json_pack("{s:s,s:s}", "session_token", peer_token(p, s), "reason", "changed my mind"));
 	struct note *n = peer_closed(p, s, "ABORTED", NULL);
 	double said = moment_in(lines, "abort ") - t, termed = moment_in(terms, "") - t, killed = n->at - t;
 	double slack = 0.7 * harness_scale();
 	must(said >= 0 && said < slack, "the line came after %.2f s", said);
 	must(termed > 1.8 && termed < 2 + slack, "SIGTERM came after %.2f s, half of 4 would be 2", termed);
-	must(killed > 2.8 && killed < 3 + slack, "it was gone after %.2f s, three quarters of 4 would be 3", killed);
+	must(killed > 2.8 && killed < 3 + slack, "it was gone after %.2f s, three quarters of 4 would be 3",
+		killed);
 	end();
 }
 END_TEST
@@ -136,7 +147,8 @@ START_TEST(a_text_worker_gets_sigterm_at_once)          /* proves L2-11 */
 	peer_abort(p, s);
 	struct note *n = peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	must(n->at - t < 1.5 * harness_scale(), "%.2f s", n->at - t);
-	must(peer_find_text(p, s, "log", "payload.data.message", "got term"), "output is published until the pipe is drained");
+	must(peer_find_text(p, s, "log", "payload.data.message", "got term"),
+		"output is published until the pipe is drained");
 	end();
 }
 END_TEST
@@ -158,7 +170,7 @@ START_TEST(only_the_right_token_aborts)                 /* proves L2-13 */
 	peer_closed(p, other, "ABORTED", "aborted_by_caller");          /* FIFO: the others were seen before */
 	harness_pass(0.2);
 	must(!peer_find_state(p, s, "ABORTING", 1), "a wrong token was obeyed");
-	peer_abort_with(p, s, J("{}"));         /* [caller *] has no amqp_user: identity is not checked for it */
+	peer_abort_with(p, s, J("{}")); /* [caller *] has no amqp_user: identity is not checked for it */
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	free(token);
 	end();
@@ -173,7 +185,8 @@ START_TEST(a_user_id_of_the_sessions_caller_aborts_without_a_token)     /* prove
 	rig_start(r);
 	p = peer_named(r, "mine");
 	snprintf(p->user_id, sizeof p->user_id, "guest");
-	const char *a = peer_run(p, "agent", J("{'do':[['forever']]}")), *b = peer_run(p, "agent", J("{'do':[['forever']]}"));
+	const char *a = peer_run(p, "agent", J("{'do':[['forever']]}")),
+		   *b = peer_run(p, "agent", J("{'do':[['forever']]}"));
 	p->user_id[0] = 0;
 	peer_abort_with(p, a, J("{}"));                         /* nobody said who it was */
 	peer_abort(p, b);                                       /* a valid token needs no user-id */
@@ -201,7 +214,8 @@ START_TEST(an_abort_for_nothing_has_no_effect)          /* proves L2-13 */
 	peer_abort(p, s);                                       /* ended */
 	peer_abort_with(p, uuid_text(p), J("{}"));              /* unknown */
 	peer_abort_with(p, uuid_text(p), json_pack("{s:s}", "session_token", peer_token(p, s)));
-	wait_until(queue_look(r->broker, r->queue, &messages, &consumers) && messages == 0, WAIT_S, "they are taken");
+	wait_until(queue_look(r->broker, r->queue, &messages, &consumers) && messages == 0, WAIT_S,
+		"they are taken");
 	harness_pass(0.3);
 	must(p->note_count == count, "something was said about it: %s", p->notes[p->note_count - 1]->body);
 	peer_completed(p, peer_run(p, "agent", NULL));
@@ -212,7 +226,8 @@ END_TEST
 START_TEST(two_aborts_are_one)                          /* proves L2-12 */
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['progress',1],['forever']]}"));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['progress',1],['forever']]}"));
 	peer_event(p, s, "progress");
 	for (int i = 0; i < 5; i++)
 		peer_abort(p, s);
@@ -229,7 +244,8 @@ START_TEST(an_abort_while_queued_starts_no_worker)      /* proves L2-12, L2-02 *
 	rig_set(r, "daemon", "max_sessions", "1");
 	rig_start(r);
 	p = peer_new(r);
-	const char *first = peer_run(p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
+	const char *first = peer_run(
+		p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
 	peer_event(p, first, "progress");
 	const char *s = peer_run(p, "agent", J("{'do':[['write','%s'],['complete']]}", rig_path(r, "started")));
 	peer_event(p, s, "session_created");
@@ -247,7 +263,8 @@ END_TEST
 START_TEST(an_abort_while_paused_ends_it)               /* proves L2-12 */
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['emit',{'type':'paused','reason':'tea'}],['forever']]}"));
+	const char *s =
+		peer_run(p, "agent", J("{'do':[['emit',{'type':'paused','reason':'tea'}],['forever']]}"));
 	struct note *n = peer_state(p, s, "PAUSED");
 	must_str(note_text(n, "payload.data.from_state"), "RUNNING");
 	peer_abort(p, s);
@@ -260,8 +277,11 @@ END_TEST
 START_TEST(a_worker_may_pause_and_go_on)
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['emit',{'type':'paused','reason':'tea'}],['hold','%s'],['emit',{'type':'resumed'}],"
-		"['progress',1],['complete']]}", rig_path(r, "go")));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['emit',{'type':'paused','reason':'tea'}],['hold','%s'],['emit',{'type':'resumed'}]"
+		  ","
+		  "['progress',1],['complete']]}",
+			rig_path(r, "go")));
 	peer_state(p, s, "PAUSED");
 	rig_touch(r, "go");
 	peer_completed(p, s);
@@ -273,7 +293,8 @@ END_TEST
 START_TEST(an_answer_to_an_abort_comes_too_late)        /* proves L2-12 */
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'on':{'abort':'complete'},'do':[['progress',1],['forever']]}"));
+	const char *s =
+		peer_run(p, "agent", J("{'on':{'abort':'complete'},'do':[['progress',1],['forever']]}"));
 	peer_event(p, s, "progress");
 	peer_abort(p, s);
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");      /* the first committed cause decides */
@@ -293,8 +314,9 @@ START_TEST(an_abort_racing_with_completion_has_one_end) /* proves L2-12 */
 	printf("seed %u\n", seed);
 	for (int i = 0; i < RACES; i += 4) {
 		for (int k = i; k < i + 4; k++)
-			ids[k] = peer_submit(p, "agent", J("{'do':[['progress',1],['sleep',%.3f],['complete']]}",
-				(double)(rand_r(&seed) % 30) / 1000));
+			ids[k] = peer_submit(p, "agent",
+				J("{'do':[['progress',1],['sleep',%.3f],['complete']]}",
+					(double)(rand_r(&seed) % 30) / 1000));
 		for (int k = i; k < i + 4; k++)
 			s[k] = peer_accepted(p, ids[k]);
 		for (int k = i; k < i + 4; k++) {
@@ -305,7 +327,8 @@ START_TEST(an_abort_racing_with_completion_has_one_end) /* proves L2-12 */
 		}
 	}
 	for (int i = 0; i < RACES; i++) {
-		const char *end_state = note_text(peer_event(p, s[i], "session_closed"), "payload.data.final_state");
+		const char *end_state =
+			note_text(peer_event(p, s[i], "session_closed"), "payload.data.final_state");
 		must(strcmp(end_state, "ABORTED") == 0 || strcmp(end_state, "COMPLETED") == 0, "%s", end_state);
 		completed += strcmp(end_state, "COMPLETED") == 0;
 	}

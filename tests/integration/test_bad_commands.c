@@ -31,8 +31,11 @@ static void still_works(void)
 /* An envelope with every part there, to be spoiled. */
 static json_t *whole(const char *mid)
 {
-	return J("{'hcp_version':'1.0','message_id':'%s','timestamp':'2024-05-06T07:08:09.123Z','session_id':null,"
-		"'type':'task_submit','payload':{'capability':'agent','caller_id':'%s','intent':'i','inputs':{}}}", mid, p->id);
+	return J("{'hcp_version':'1.0','message_id':'%s','timestamp':'2024-05-06T07:08:09.123Z','session_id':"
+		 "null,"
+		 "'type':'task_submit','payload':{'capability':'agent','caller_id':'%s','intent':'i','inputs'"
+		 ":{}}}",
+		mid, p->id);
 }
 
 static void publish_json(json_t *j)
@@ -99,7 +102,8 @@ START_TEST(a_known_caller_hears_what_was_wrong)         /* proves L1-15, L1-12 *
 		publish_json(j);
 		struct note *n = peer_reply(p, id);
 		const char *code = note_text(n, "payload.reason_code");
-		must(code && strcmp(code, rows[i].code) == 0, "%s = %s gave %s", rows[i].path, rows[i].value ? rows[i].value : "-", n->body);
+		must(code && strcmp(code, rows[i].code) == 0, "%s = %s gave %s", rows[i].path,
+			rows[i].value ? rows[i].value : "-", n->body);
 	}
 	still_works();
 	end();
@@ -116,7 +120,8 @@ START_TEST(without_a_usable_message_id_in_reply_to_is_null)     /* proves L1-15 
 		json_t *j = whole("x");
 		spoil(j, "message_id", ids[i]);
 		publish_json(j);
-		wait_until(peer_count(p, NULL, "task_rejected", NULL) == (int)i + 1, WAIT_S, "an answer to message_id %s", ids[i]);
+		wait_until(peer_count(p, NULL, "task_rejected", NULL) == (int)i + 1, WAIT_S,
+			"an answer to message_id %s", ids[i]);
 		struct note *n = peer_find_nth(p, NULL, "task_rejected", NULL, (int)i + 1);
 		must(json_is_null(note_at(n, "payload.in_reply_to")), "%s", n->body);
 		must_str(note_text(n, "payload.reason_code"), "invalid_input");
@@ -134,11 +139,19 @@ END_TEST
 
 START_TEST(what_others_write_a_little_differently_is_taken)     /* proves L1-20, L1-01 */
 {
-	static const struct { const char *path, *value; } rows[] = {
-		{ "hcp_version", "'1.7'" }, { "timestamp", "'2024-05-06T07:08:09Z'" }, { "timestamp", "'2024-05-06T07:08:09.123456Z'" },
-		{ "timestamp", "'2024-05-06T07:08:09+00:00'" }, { "payload.context", "[1,2,3]" }, { "payload.constraints", "{}" },
-		{ "payload.unknown", "{'x':1}" }, { "unknown", "1" }, { "payload.constraints", "{'max_duration':'P1DT30M'}" },
-		{ "payload.constraints", "{'max_duration':'PT2H15M0.25S'}" }, { "payload.constraints", "{'max_duration':'PT72H'}" },
+	static const struct { const char *path, *value;
+	} rows[] = {
+		{"hcp_version", "'1.7'"},
+		{"timestamp", "'2024-05-06T07:08:09Z'"},
+		{"timestamp", "'2024-05-06T07:08:09.123456Z'"},
+		{"timestamp", "'2024-05-06T07:08:09+00:00'"},
+		{"payload.context", "[1,2,3]"},
+		{"payload.constraints", "{}"},
+		{"payload.unknown", "{'x':1}"},
+		{"unknown", "1"},
+		{"payload.constraints", "{'max_duration':'P1DT30M'}"},
+		{"payload.constraints", "{'max_duration':'PT2H15M0.25S'}"},
+		{"payload.constraints", "{'max_duration':'PT72H'}"},
 	};
 	const char *ids[20];
 
@@ -148,7 +161,8 @@ START_TEST(what_others_write_a_little_differently_is_taken)     /* proves L1-20,
 		spoil(j, rows[i].path, rows[i].value);
 		publish_json(j);
 		struct note *n = peer_reply(p, ids[i]);
-		must(strcmp(n->kind, "task_accepted") == 0, "%s = %s gave %s", rows[i].path, rows[i].value, n->body);
+		must(strcmp(n->kind, "task_accepted") == 0, "%s = %s gave %s", rows[i].path, rows[i].value,
+			n->body);
 		peer_completed(p, n->session);
 	}
 	json_t *j = whole("any-printable id: ~!");
@@ -165,8 +179,10 @@ static void make_dead_letters(char *name, size_t room)
 
 	snprintf(name, room, "%s.dead", r->callee);
 	wire_make_queue(r->broker, name, "", NULL, NULL);
-	snprintf(expression, sizeof expression, "rabbit_policy:set(<<\"/\">>, <<\"%s\">>, <<\"^hcp[.]cmd[.]%s$\">>, "
-		"[{<<\"dead-letter-exchange\">>, <<>>}, {<<\"dead-letter-routing-key\">>, <<\"%s\">>}], 0, <<\"queues\">>, <<\"tests\">>).",
+	snprintf(expression, sizeof expression,
+		"rabbit_policy:set(<<\"/\">>, <<\"%s\">>, <<\"^hcp[.]cmd[.]%s$\">>, "
+		"[{<<\"dead-letter-exchange\">>, <<>>}, {<<\"dead-letter-routing-key\">>, <<\"%s\">>}], 0, "
+		"<<\"queues\">>, <<\"tests\">>).",
 		r->callee, r->callee, name);
 	must(broker_eval(r->broker, expression) == 0, "no policy could be set");
 }
@@ -175,14 +191,16 @@ static void drop_dead_letters(const char *name)
 {
 	char expression[300];
 
-	snprintf(expression, sizeof expression, "rabbit_policy:delete(<<\"/\">>, <<\"%s\">>, <<\"tests\">>).", r->callee);
+	snprintf(expression, sizeof expression, "rabbit_policy:delete(<<\"/\">>, <<\"%s\">>, <<\"tests\">>).",
+		r->callee);
 	broker_eval(r->broker, expression);
 	wire_delete_queue(r->broker, name);
 }
 
 START_TEST(what_has_no_known_caller_is_dead_lettered)   /* proves L1-15, L1-20 */
 {
-	static const char *const callers[] = { "a.b", "#", "*", "", "\\u00fc", "sp ace", "a/b", "caller\\u0000x" };
+	static const char *const callers[] = {
+		"a.b", "#", "*", "", "\\u00fc", "sp ace", "a/b", "caller\\u0000x"};
 	char dead[120], longest[140], *body;
 	int messages, consumers, sent = 0;
 	size_t size;
@@ -193,9 +211,13 @@ START_TEST(what_has_no_known_caller_is_dead_lettered)   /* proves L1-15, L1-20 *
 	p = peer_new(r);
 	for (size_t i = 0; i < sizeof callers / sizeof callers[0]; i++, sent++) {
 		char text[500];
-		snprintf(text, sizeof text, "{\"hcp_version\":\"1.0\",\"message_id\":\"m%zu\",\"timestamp\":\"2024-05-06T07:08:09.123Z\","
-			"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"agent\",\"caller_id\":\"%s\",\"intent\":\"i\","
-			"\"inputs\":{}}}", i, callers[i]);
+		snprintf(text, sizeof text,
+			"{\"hcp_version\":\"1.0\",\"message_id\":\"m%zu\",\"timestamp\":\"2024-05-06T07:08:"
+			"09.123Z\","
+			"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"agent\","
+			"\"caller_id\":\"%s\",\"intent\":\"i\","
+			"\"inputs\":{}}}",
+			i, callers[i]);
 		peer_publish(p, text, strlen(text), NULL);
 	}
 	memset(longest, 'c', 129);
@@ -214,17 +236,21 @@ START_TEST(what_has_no_known_caller_is_dead_lettered)   /* proves L1-15, L1-20 *
 	peer_publish(p, "[1,2]", 5, NULL), sent++;
 	peer_publish(p, "{\"a\":", 5, NULL), sent++;
 	peer_publish(p, "\xff\xfe{}", 4, NULL), sent++;
-	publish_json(J("{'hcp_version':'1.0','message_id':'m','timestamp':'2024-05-06T07:08:09.123Z','session_id':'no-uuid',"
-		"'type':'abort','payload':{}}")), sent++;
-	publish_json(J("{'hcp_version':'1.0','message_id':'m','timestamp':'2024-05-06T07:08:09.123Z','session_id':null,"
-		"'type':'abort','payload':{}}")), sent++;
+	publish_json(J("{'hcp_version':'1.0','message_id':'m','timestamp':'2024-05-06T07:08:09.123Z','"
+		       "session_id':'no-uuid',"
+		       "'type':'abort','payload':{}}")),
+		sent++;
+	publish_json(J("{'hcp_version':'1.0','message_id':'m','timestamp':'2024-05-06T07:08:09.123Z','"
+		       "session_id':null,"
+		       "'type':'abort','payload':{}}")),
+		sent++;
 	body = calloc(1, size = 1100000);
 	memset(body, ' ', size);
 	peer_publish(p, body, size, NULL), sent++;
 	free(body);
 	still_works();
-	wait_until(queue_look(r->broker, dead, &messages, &consumers) && messages == sent, WAIT_S, "%d dead letters, there are %d",
-		sent, messages);
+	wait_until(queue_look(r->broker, dead, &messages, &consumers) && messages == sent, WAIT_S,
+		"%d dead letters, there are %d", sent, messages);
 	must(peer_count(p, NULL, "task_rejected", NULL) == 0, "somebody was answered");
 	drop_dead_letters(dead);
 	end();
@@ -237,18 +263,25 @@ START_TEST(a_command_that_is_too_deep_or_not_utf8_runs_nothing) /* proves L1-15 
 
 	begin();
 	for (int levels = 70; levels <= 3000; levels *= 5) {
-		snprintf(deep, sizeof deep, "{\"hcp_version\":\"1.0\",\"message_id\":\"deep%d\",\"timestamp\":\"2024-05-06T07:08:09.123Z\","
-			"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"agent\",\"caller_id\":\"%s\",\"intent\":\"i\","
-			"\"inputs\":{\"a\":", levels, p->id);
+		snprintf(deep, sizeof deep,
+			"{\"hcp_version\":\"1.0\",\"message_id\":\"deep%d\",\"timestamp\":\"2024-05-06T07:08:"
+			"09.123Z\","
+			"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"agent\","
+			"\"caller_id\":\"%s\",\"intent\":\"i\","
+			"\"inputs\":{\"a\":",
+			levels, p->id);
 		size_t n = strlen(deep);
 		memset(deep + n, '[', (size_t)levels);
 		memset(deep + n + levels, ']', (size_t)levels);
 		strcpy(deep + n + 2 * levels, "}}}");
 		peer_publish(p, deep, strlen(deep), NULL);
 	}
-	snprintf(bad, sizeof bad, "{\"hcp_version\":\"1.0\",\"message_id\":\"utf\",\"timestamp\":\"2024-05-06T07:08:09.123Z\","
-		"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"agent\",\"caller_id\":\"%s\",\"intent\":\"\xc3\x28\","
-		"\"inputs\":{}}}", p->id);
+	snprintf(bad, sizeof bad,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"utf\",\"timestamp\":\"2024-05-06T07:08:09.123Z\","
+		"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"agent\",\"caller_"
+		"id\":\"%s\",\"intent\":\"\xc3\x28\","
+		"\"inputs\":{}}}",
+		p->id);
 	peer_publish(p, bad, strlen(bad), NULL);
 	still_works();
 	must(peer_count(p, NULL, "task_accepted", NULL) == 1, "a bad one was accepted");
@@ -284,7 +317,8 @@ START_TEST(three_hundred_malformed_commands_change_nothing)     /* proves L1-15 
 		json_decref(j);
 	}
 	still_works();
-	wait_until(queue_look(r->broker, r->queue, &messages, &consumers) && messages == 0 && consumers == 1, WAIT_S, "an empty queue");
+	wait_until(queue_look(r->broker, r->queue, &messages, &consumers) && messages == 0 && consumers == 1,
+		WAIT_S, "an empty queue");
 	must(r->pid == pid && !r->exited, "the daemon ended");
 	for (size_t i = 0; i < p->note_count; i++)      /* a spoilt byte may spoil nothing that matters */
 		if (strcmp(p->notes[i]->kind, "task_accepted") == 0)
@@ -304,9 +338,11 @@ START_TEST(a_command_of_nearly_a_mebibyte_is_taken_and_one_over_it_is_not)
 	memset(big, 'x', 1048576);
 	big[1000000] = 0;
 	peer_completed(p, peer_run(p, "agent", json_pack("{s:s}", "big", big)));
-	const char *id = peer_submit(p, "agent", (big[1000000] = 'x', big[1048576] = 0, json_pack("{s:s}", "big", big)));
+	const char *id = peer_submit(
+		p, "agent", (big[1000000] = 'x', big[1048576] = 0, json_pack("{s:s}", "big", big)));
 	still_works();
-	must(!peer_find_reply(p, id) || strcmp(peer_find_reply(p, id)->kind, "task_rejected") == 0, "it was accepted");
+	must(!peer_find_reply(p, id) || strcmp(peer_find_reply(p, id)->kind, "task_rejected") == 0,
+		"it was accepted");
 	free(big);
 	end();
 }
@@ -317,7 +353,8 @@ END_TEST
 START_TEST(callers_have_their_capabilities_and_their_risk)      /* proves L3-04 */
 {
 	r = rig_new();
-	rig_capability(r, "risky", source_path("tests/integration/agents/agent.py"), J("{'safety':{'risk_ceiling':'R4'}}"));
+	rig_capability(r, "risky", source_path("tests/integration/agents/agent.py"),
+		J("{'safety':{'risk_ceiling':'R4'}}"));
 	rig_set(r, "caller *", "capabilities", NULL);
 	rig_set(r, "caller *", "max_risk", NULL);
 	rig_set(r, "caller known", "capabilities", "agent, risky");
@@ -385,7 +422,8 @@ START_TEST(a_rejected_stranger_takes_no_dedup_entry_of_the_rightful_caller)     
 	peer_rejected(p, id, "unauthorized");
 	snprintf(p->user_id, sizeof p->user_id, "guest");
 	peer_send_as(p, id, "task_submit", NULL, peer_payload(p, "agent", NULL, NULL));
-	wait_until(peer_count(p, NULL, "task_accepted", NULL) == 1, WAIT_S, "the identity is looked at before the memory");
+	wait_until(peer_count(p, NULL, "task_accepted", NULL) == 1, WAIT_S,
+		"the identity is looked at before the memory");
 	peer_completed(p, peer_find(p, NULL, "task_accepted", NULL)->session);
 	end();
 }

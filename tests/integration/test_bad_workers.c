@@ -28,11 +28,14 @@ static void end(void)
 START_TEST(a_line_that_is_not_valid_costs_a_warning_and_never_the_session)
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['raw','this is no JSON'],['raw','[1,2]'],['raw','\\\\{'],['raw',''],"
-		"['raw','{\\\"type\\\":\\\"dance\\\"}'],['raw','{\\\"type\\\":7}'],['raw','{\\\"notype\\\":1}'],"
-		"['raw','{\\\"type\\\":\\\"progress\\\",\\\"percent\\\":\\\"much\\\"}'],['hex','ff00fe7b'],['hex','00'],"
-		"['raw','{\\\"type\\\":\\\"completed\\\",\\\"outputs\\\":[1]}'],"
-		"['progress',2],['complete',{'fine':true}]]}"));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['raw','this is no JSON'],['raw','[1,2]'],['raw','\\\\{'],['raw',''],"
+		  "['raw','{\\\"type\\\":\\\"dance\\\"}'],['raw','{\\\"type\\\":7}'],['raw','{\\\"notype\\\":"
+		  "1}'],"
+		  "['raw','{\\\"type\\\":\\\"progress\\\",\\\"percent\\\":\\\"much\\\"}'],['hex','ff00fe7b'],"
+		  "['hex','00'],"
+		  "['raw','{\\\"type\\\":\\\"completed\\\",\\\"outputs\\\":[1]}'],"
+		  "['progress',2],['complete',{'fine':true}]]}"));
 	struct note *n = peer_completed(p, s);
 	must(json_is_true(note_at(n, "payload.outputs.fine")), "%s", n->body);
 	must(peer_count(p, s, "event", "progress") == 2, "the good lines are kept");
@@ -60,19 +63,25 @@ END_TEST
 
 START_TEST(a_worker_cannot_speak_for_the_protocol)
 {
-	static const char *const types[] = { "state_changed", "session_closed", "session_created", "checkpoint_created",
-		"task_completed", "task_failed", "task_accepted", "event" };
+	static const char *const types[] = {"state_changed", "session_closed", "session_created",
+		"checkpoint_created", "task_completed", "task_failed", "task_accepted", "event"};
 
 	begin();
 	json_t *inputs = J("{'do':[]}");
 	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-		json_array_append_new(json_object_get(inputs, "do"), J("['emit',{'type':'%s','from_state':'RUNNING','to_state':'FAILED',"
-			"'final_state':'FAILED','reason':'forged','event_type':'session_closed','sequence':3,'data':{}}]", types[i]));
+		json_array_append_new(json_object_get(inputs, "do"),
+			J("['emit',{'type':'%s','from_state':'RUNNING','to_state':'FAILED',"
+			  "'final_state':'FAILED','reason':'forged','event_type':'session_closed','sequence':"
+			  "3,'data':{}}]",
+				types[i]));
 	json_array_append_new(json_object_get(inputs, "do"), J("['complete']"));
 	const char *s = peer_run(p, "agent", inputs);
 	peer_completed(p, s);
-	must(peer_count(p, s, "event", "state_changed") == 2 && peer_count(p, s, "event", "session_closed") == 1
-		&& peer_count(p, s, "event", "session_created") == 1 && peer_count(p, s, "event", "checkpoint_created") == 0, "forged");
+	must(peer_count(p, s, "event", "state_changed") == 2 &&
+			peer_count(p, s, "event", "session_closed") == 1 &&
+			peer_count(p, s, "event", "session_created") == 1 &&
+			peer_count(p, s, "event", "checkpoint_created") == 0,
+		"forged");
 	for (size_t i = 0; i < p->note_count; i++) {
 		const char *reason = note_text(p->notes[i], "payload.data.reason");
 		must(!reason || strcmp(reason, "forged") != 0, "forged: %s", p->notes[i]->body);
@@ -84,8 +93,9 @@ END_TEST
 START_TEST(a_worker_cannot_put_fields_of_its_own_into_an_event)
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['emit',{'type':'progress','stage':'s','message':'m','sequence':99,"
-		"'event_type':'session_closed','session_id':'x'}],['complete']]}"));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['emit',{'type':'progress','stage':'s','message':'m','sequence':99,"
+		  "'event_type':'session_closed','session_id':'x'}],['complete']]}"));
 	peer_completed(p, s);
 	must(peer_event(p, s, "progress")->sequence == 3, "%s", peer_event(p, s, "progress")->body);
 	end();
@@ -95,10 +105,12 @@ END_TEST
 START_TEST(a_line_over_its_limit_is_dropped_with_a_warning)
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['long',3000000],['progress',1],['long',5000000],['long',4194304],"
-		"['progress',1],['progress',1,1500000],['complete',{'ok':1}]]}"));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['long',3000000],['progress',1],['long',5000000],['long',4194304],"
+		  "['progress',1],['progress',1,1500000],['complete',{'ok':1}]]}"));
 	peer_completed(p, s);
-	must(peer_count(p, s, "event", "progress") == 2, "%d: what is over the message limit never enters the outbox",
+	must(peer_count(p, s, "event", "progress") == 2,
+		"%d: what is over the message limit never enters the outbox",
 		peer_count(p, s, "event", "progress"));
 	must(peer_find(p, s, "event", "warning"), "no warning");
 	end();
@@ -111,15 +123,18 @@ START_TEST(outputs_over_the_message_limit_end_failed_and_say_so)
 
 	r = rig_new();
 	snprintf(command, sizeof command, "/bin/sh %s", rig_path(r, "bigout.sh"));
-	file_write(rig_path(r, "bigout.sh"), "read line; printf '{\"type\":\"completed\",\"outputs\":{\"a\":\"'; "
+	file_write(rig_path(r, "bigout.sh"),
+		"read line; printf '{\"type\":\"completed\",\"outputs\":{\"a\":\"'; "
 		"head -c 1300000 /dev/zero | tr '\\0' y; printf '\"}}\\n'; cat >/dev/null");
 	rig_capability(r, "bigout", command, NULL);
 	rig_start(r);
 	p = peer_new(r);
 	const char *s = peer_run(p, "bigout", NULL);
 	struct note *n = peer_failed(p, s, NULL, "execution_error");
-	must(strstr(note_text(n, "payload.error_message"), "large") || strstr(note_text(n, "payload.error_message"), "limit")
-		|| strstr(note_text(n, "payload.error_message"), "big"), "%s", n->body);
+	must(strstr(note_text(n, "payload.error_message"), "large") ||
+			strstr(note_text(n, "payload.error_message"), "limit") ||
+			strstr(note_text(n, "payload.error_message"), "big"),
+		"%s", n->body);
 	end();
 }
 END_TEST
@@ -149,9 +164,12 @@ END_TEST
 START_TEST(a_worker_that_closes_stdout_early_has_failed)
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'on':{'eof':'ignore'},'do':[['progress',1],['close_stdout'],['stderr','on and on'],"
-		"['hold','%s'],['exit',0]]}", rig_path(r, "go")));
-	wait_until(peer_find_text(p, s, "log", "payload.data.message", "on and on"), WAIT_S, "stderr is still read");
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'eof':'ignore'},'do':[['progress',1],['close_stdout'],['stderr','on and on'],"
+		  "['hold','%s'],['exit',0]]}",
+			rig_path(r, "go")));
+	wait_until(peer_find_text(p, s, "log", "payload.data.message", "on and on"), WAIT_S,
+		"stderr is still read");
 	peer_completed(p, peer_run(p, "agent", J("{'do':[['complete']]}")));
 	rig_touch(r, "go");
 	peer_failed(p, s, "worker_failed", "execution_error");
@@ -164,7 +182,9 @@ START_TEST(a_worker_that_never_reads_stdin_stops_nobody)
 	char *big = malloc(900001), script[700];
 
 	r = rig_new();
-	file_write(rig_path(r, "deaf.sh"), "echo '{\"type\":\"progress\",\"stage\":\"s\",\"message\":\"deaf\"}'; while [ ! -e $GO ]; do sleep 0.05; done;"
+	file_write(rig_path(r, "deaf.sh"),
+		"echo '{\"type\":\"progress\",\"stage\":\"s\",\"message\":\"deaf\"}'; while [ ! -e $GO ]; do "
+		"sleep 0.05; done;"
 		" echo '{\"type\":\"completed\",\"outputs\":{}}'");
 	snprintf(script, sizeof script, "/bin/sh %s", rig_path(r, "deaf.sh"));
 	rig_capability(r, "deaf", script, NULL);
@@ -173,7 +193,8 @@ START_TEST(a_worker_that_never_reads_stdin_stops_nobody)
 	p = peer_new(r);
 	memset(big, 'z', 900000);
 	big[900000] = 0;
-	const char *deaf = peer_run(p, "deaf", json_pack("{s:s}", "big", big));         /* far more than a pipe holds */
+	const char *deaf =
+		peer_run(p, "deaf", json_pack("{s:s}", "big", big)); /* far more than a pipe holds */
 	free(big);
 	peer_event(p, deaf, "progress");
 	peer_completed(p, peer_run(p, "agent", J("{'do':[['complete']]}")));
@@ -203,7 +224,9 @@ END_TEST
 START_TEST(a_last_line_without_a_newline_counts)
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['part','{\\\"type\\\":\\\"completed\\\",\\\"outputs\\\":{\\\"n\\\":1}}'],['exit',0]]}"));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['part','{\\\"type\\\":\\\"completed\\\",\\\"outputs\\\":{\\\"n\\\":1}}'],['exit',"
+		  "0]]}"));
 	peer_completed(p, s);
 	end();
 }
@@ -219,7 +242,8 @@ START_TEST(a_flooding_worker_does_not_starve_another)
 	peer_completed(q, peer_run(q, "agent", J("{'do':[['complete']]}")));
 	must(harness_now() - t < 5 * harness_scale(), "it took %.1f s", harness_now() - t);
 	peer_completed(p, flood);
-	must(peer_count(p, flood, "event", "progress") == 15000, "%d", peer_count(p, flood, "event", "progress"));
+	must(peer_count(p, flood, "event", "progress") == 15000, "%d",
+		peer_count(p, flood, "event", "progress"));
 	peer_finish(q);
 	end();
 }
@@ -228,8 +252,10 @@ END_TEST
 START_TEST(an_agent_that_lies_about_its_artifact_does_not_end_its_session)
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['emit',{'type':'artifact','name':'../../x','path':'/etc/passwd','mime':'a/b'}],"
-		"['emit',{'type':'artifact','name':'none','path':'not-there','mime':'a/b'}],['complete']]}"));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['emit',{'type':'artifact','name':'../../x','path':'/etc/passwd','mime':'a/b'}],"
+		  "['emit',{'type':'artifact','name':'none','path':'not-there','mime':'a/"
+		  "b'}],['complete']]}"));
 	struct note *n = peer_completed(p, s);
 	must(json_array_size(note_at(n, "payload.artifacts")) == 0, "%s", n->body);
 	must(peer_find(p, s, "event", "warning"), "no warning");

@@ -31,14 +31,16 @@ START_TEST(a_killed_broker_costs_nothing_once_it_is_back)       /* proves L1-10,
 	p = peer_new(r);
 	peer_completed(p, peer_run(p, "agent", NULL));
 	const char *s = peer_run(p, "agent", J("{'do':[['count',2000,500,0.002]]}"));
-	const char *done = peer_run(p, "agent", J("{'do':[['progress',3],['hold','%s'],['progress',500],['complete']]}", rig_path(r, "go")));
+	const char *done = peer_run(p, "agent",
+		J("{'do':[['progress',3],['hold','%s'],['progress',500],['complete']]}", rig_path(r, "go")));
 	peer_event(p, s, "progress");
 	peer_event(p, done, "progress");
 	kill(broker->pid, SIGKILL);
 	int fed = r->watchdog;
 	rig_touch(r, "go");
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'COMPLETED'", done) == 1, WAIT_S,
-		"sessions go on without a broker");
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'COMPLETED'",
+			   done) == 1,
+		WAIT_S, "sessions go on without a broker");
 	wait_until(r->watchdog > fed + 1, WAIT_S, "the watchdog is fed");
 	broker_start(broker, broker->dir);
 	rig_wait_consuming(r);
@@ -63,8 +65,10 @@ START_TEST(a_broker_that_hangs_is_noticed_and_the_daemon_lives) /* proves L1-22,
 	peer_close(p);
 	int fed = r->watchdog;
 	double t = harness_now();
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S, "the session goes on");
-	wait_until(strstr(r->status, "publishing no") && strstr(r->status, "consuming no"), 6, "both are given up; it says: %s", r->status);
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S,
+		"the session goes on");
+	wait_until(strstr(r->status, "publishing no") && strstr(r->status, "consuming no"), 6,
+		"both are given up; it says: %s", r->status);
 	while (harness_now() < t + 5)                           /* several heartbeats */
 		harness_tick();
 	must(r->watchdog - fed >= 6, "the watchdog was fed %d times in 5 s", r->watchdog - fed);
@@ -74,7 +78,8 @@ START_TEST(a_broker_that_hangs_is_noticed_and_the_daemon_lives) /* proves L1-22,
 	peer_open(p, "");
 	peer_completed(p, s);
 	peer_completed(p, peer_run(p, "agent", NULL));
-	wait_until(strstr(r->status, "publishing yes") && strstr(r->status, "consuming yes"), WAIT_S, "and are back; it says: %s", r->status);
+	wait_until(strstr(r->status, "publishing yes") && strstr(r->status, "consuming yes"), WAIT_S,
+		"and are back; it says: %s", r->status);
 	end();
 }
 END_TEST
@@ -105,11 +110,13 @@ START_TEST(what_happened_without_a_broker_is_told_by_the_next_life_too)         
 	begin();
 	rig_start(r);
 	p = peer_new(r);
-	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['hold','%s'],['progress',200],['complete']]}", rig_path(r, "go")));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['progress',1],['hold','%s'],['progress',200],['complete']]}", rig_path(r, "go")));
 	peer_event(p, s, "progress");
 	kill(broker->pid, SIGKILL);
 	rig_touch(r, "go");
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S, "completed unseen");
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S,
+		"completed unseen");
 	rig_kill(r);
 	rig_spawn(r);
 	rig_wait_ready(r);                                      /* without a broker */

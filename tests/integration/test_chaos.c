@@ -20,7 +20,8 @@ static double some(double most)
 
 static void submit_to(struct peer *p, const char **ids, int *n)
 {
-	ids[(*n)++] = peer_submit(p, "agent", J("{'do':[['progress',15],['count',%d,4,0.01]]}", 10 + rand_r(&seed) % 40));
+	ids[(*n)++] = peer_submit(
+		p, "agent", J("{'do':[['progress',15],['count',%d,4,0.01]]}", 10 + rand_r(&seed) % 40));
 }
 
 /* One piece of bad luck; the daemon runs afterwards, or is about to. */
@@ -33,7 +34,8 @@ static void strike(int which)
 		rig_spawn(r);
 		break;
 	case 1:
-		must(broker_eval(r->broker, "[rabbit_networking:close_connection(P, \"for a test\") || P <- rabbit_networking:connections()].") == 0,
+		must(broker_eval(r->broker, "[rabbit_networking:close_connection(P, \"for a test\") || P <- "
+					    "rabbit_networking:connections()].") == 0,
 			"eval");
 		break;
 	case 2:

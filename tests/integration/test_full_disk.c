@@ -37,11 +37,13 @@ static void fill_disk(bool full)
 START_TEST(what_cannot_be_committed_is_not_said_and_is_not_lost)        /* proves L1-05 */
 {
 	begin();
-	const char *running = peer_run(p, "agent", J("{'do':[['progress',1],['hold','%s'],['progress',50],['complete']]}", rig_path(r, "go")));
+	const char *running = peer_run(p, "agent",
+		J("{'do':[['progress',1],['hold','%s'],['progress',50],['complete']]}", rig_path(r, "go")));
 	peer_event(p, running, "progress");
 	fill_disk(true);
 	size_t count = p->note_count;
-	const char *id = peer_submit(p, "agent", J("{'do':[['write','%s'],['progress',3],['complete']]}", rig_path(r, "starts")));
+	const char *id = peer_submit(
+		p, "agent", J("{'do':[['write','%s'],['progress',3],['complete']]}", rig_path(r, "starts")));
 	rig_touch(r, "go");
 	int fed = r->watchdog;
 	harness_pass(3);
@@ -49,11 +51,13 @@ START_TEST(what_cannot_be_committed_is_not_said_and_is_not_lost)        /* prove
 	must(!file_exists(rig_path(r, "starts")), "a process without its commit");
 	must(r->watchdog - fed >= 3, "the watchdog was fed %d times", r->watchdog - fed);
 	must(!r->exited, "the daemon ended");
-	must(strstr(r->status, "store") || strstr(r->status, "disk") || strstr(r->status, "commit"), "STATUS= says nothing: %s", r->status);
+	must(strstr(r->status, "store") || strstr(r->status, "disk") || strstr(r->status, "commit"),
+		"STATUS= says nothing: %s", r->status);
 	fill_disk(false);
 	peer_completed(p, peer_accepted(p, id));
 	peer_completed(p, running);
-	must(peer_count(p, running, "event", "progress") == 51, "%d", peer_count(p, running, "event", "progress"));
+	must(peer_count(p, running, "event", "progress") == 51, "%d",
+		peer_count(p, running, "event", "progress"));
 	must(rig_sql(r, "SELECT count(*) FROM sessions") == 3, "doubled or lost");
 	end();
 }

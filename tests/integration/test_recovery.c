@@ -9,8 +9,9 @@
 #include "wire.h"
 
 #define AGENT source_path("tests/integration/agents/agent.py")
-#define CHECKPOINT_AND_HOLD \
-	"{'do':[['write','%s'],['checkpoint',{'n':3}],['await','checkpoint_saved'],['progress',1],['hold','%s'],['dump']]}"
+#define CHECKPOINT_AND_HOLD                                                                                  \
+	"{'do':[['write','%s'],['checkpoint',{'n':3}],['await','checkpoint_saved'],['progress',1],['hold','" \
+	"%s'],['dump']]}"
 
 static struct rig *r;
 static struct peer *p;
@@ -41,7 +42,8 @@ static int lines_in(const char *path)
 
 static void must_have_recovered(const char *s, int nth, const char *reason)
 {
-	struct note *paused = peer_find_state(p, s, "PAUSED", nth), *again = peer_find_state(p, s, "RUNNING", nth + 1);
+	struct note *paused = peer_find_state(p, s, "PAUSED", nth),
+		    *again = peer_find_state(p, s, "RUNNING", nth + 1);
 
 	must(paused && again, "no recovery number %d", nth);
 	must_str(note_text(paused, "payload.data.reason"), "callee_restarted");
@@ -58,7 +60,8 @@ START_TEST(a_killed_daemon_goes_on_from_the_last_checkpoint)    /* proves L2-08,
 	rig_start(r);
 	struct note *n = peer_completed(p, s);
 	must_have_recovered(s, 1, "recovered_from_checkpoint");
-	must(json_integer_value(note_at(n, "payload.outputs.first")) >= 21, "it did not use the latest: %s", n->body);
+	must(json_integer_value(note_at(n, "payload.outputs.first")) >= 21, "it did not use the latest: %s",
+		n->body);
 	must(json_integer_value(note_at(n, "payload.outputs.first")) % 10 == 1, "%s", n->body);
 	must(json_integer_value(note_at(n, "payload.outputs.attempt")) == 2, "%s", n->body);
 	end();
@@ -102,7 +105,8 @@ START_TEST(recovery_may_be_restart_or_fail)             /* proves L2-08 */
 	rig_touch(r, "go");
 	struct note *n = peer_completed(p, again);
 	must_have_recovered(again, 1, "restarted");
-	must(json_is_null(note_at(n, "payload.outputs.start.checkpoint")), "it got its checkpoint: %s", n->body);
+	must(json_is_null(note_at(n, "payload.outputs.start.checkpoint")), "it got its checkpoint: %s",
+		n->body);
 	peer_failed(p, never, "no_checkpoint", "internal_error");
 	must(lines_in(rig_path(r, "n")) == 1, "it was started again");
 	must_str(note_text(peer_state(p, never, "FAILED"), "payload.data.reason"), "no_checkpoint");
@@ -113,7 +117,9 @@ END_TEST
 START_TEST(a_text_worker_is_started_again)              /* proves L2-08 */
 {
 	r = rig_new();
-	rig_text(r, "twice", "echo run >>$HCP_WORKDIR/runs; cat $HCP_WORKDIR/runs; while [ ! -e $GO ]; do sleep 0.05; done");
+	rig_text(r, "twice",
+		"echo run >>$HCP_WORKDIR/runs; cat $HCP_WORKDIR/runs; while [ ! -e $GO ]; do sleep 0.05; "
+		"done");
 	rig_set(r, "capability twice", "env", "RIG_MARK=%s GO=%s", r->dir, rig_path(r, "go"));
 	rig_start(r);
 	p = peer_new(r);
@@ -124,7 +130,8 @@ START_TEST(a_text_worker_is_started_again)              /* proves L2-08 */
 	rig_touch(r, "go");
 	struct note *n = peer_completed(p, s);
 	must_have_recovered(s, 1, "restarted");
-	must_str(note_text(n, "payload.outputs.stdout"), "run\nrun\n");        /* the same directory for all attempts */
+	must_str(note_text(n, "payload.outputs.stdout"),
+		"run\nrun\n"); /* the same directory for all attempts */
 	end();
 }
 END_TEST
@@ -134,8 +141,10 @@ START_TEST(what_a_killed_daemon_left_running_is_ended_before_recovery)  /* prove
 	pid_t old[16], now[16];
 
 	begin();
-	const char *s = peer_run(p, "agent", J("{'on':{'eof':'ignore','abort':'ignore'},'do':[['deaf'],['grandchild','%s'],['progress',1],"
-		"['hold','%s'],['complete']]}", rig_path(r, "grandchild"), rig_path(r, "go")));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'eof':'ignore','abort':'ignore'},'do':[['deaf'],['grandchild','%s'],['progress',1],"
+		  "['hold','%s'],['complete']]}",
+			rig_path(r, "grandchild"), rig_path(r, "go")));
 	peer_event(p, s, "progress");
 	int n_old = rig_processes(r, old, 16);
 	must(n_old >= 2, "worker and grandchild");
@@ -158,10 +167,14 @@ START_TEST(a_session_with_an_outcome_is_never_started_again)
 	rig_set(r, "session", "exit_grace", "30s");
 	rig_start(r);
 	p = peer_new(r);
-	const char *done = peer_run(p, "agent", J("{'on':{'eof':'ignore'},'do':[['write','%s'],['deaf'],['complete',{'a':7}],['progress',1],['stuck']]}",
-		rig_path(r, "starts")));
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'RUNNING'", done) == 1
-		&& lines_in(rig_path(r, "starts")) == 1, WAIT_S, "it runs");
+	const char *done = peer_run(p, "agent",
+		J("{'on':{'eof':'ignore'},'do':[['write','%s'],['deaf'],['complete',{'a':7}],['progress',1],["
+		  "'stuck']]}",
+			rig_path(r, "starts")));
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'RUNNING'",
+			   done) == 1 &&
+			   lines_in(rig_path(r, "starts")) == 1,
+		WAIT_S, "it runs");
 	harness_pass(0.5);                      /* its word is committed */
 	rig_kill(r);
 	rig_start(r);
@@ -178,8 +191,10 @@ START_TEST(a_crash_while_aborting_ends_aborted)         /* proves L2-12 */
 	rig_set(r, "session", "abort_timeout", "20s");
 	rig_start(r);
 	p = peer_new(r);
-	const char *s = peer_run(p, "agent", J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['write','%s'],['deaf'],['progress',1],['stuck']]}",
-		rig_path(r, "starts")));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['write','%s'],['deaf'],['progress',1],['"
+		  "stuck']]}",
+			rig_path(r, "starts")));
 	peer_event(p, s, "progress");
 	peer_abort(p, s);
 	peer_state(p, s, "ABORTING");
@@ -212,15 +227,19 @@ START_TEST(recovery_is_committed_before_the_daemon_is_ready)
 
 	begin();
 	for (int i = 0; i < 5; i++)
-		s[i] = peer_run(p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
+		s[i] = peer_run(p, "agent",
+			J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
 	for (int i = 0; i < 5; i++)
 		peer_event(p, s[i], "progress");
 	rig_kill(r);
 	rig_spawn(r);
 	rig_wait_ready(r);
-	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE from_state = 'RUNNING' AND to_state = 'PAUSED' AND reason = 'callee_restarted'") == 5,
+	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE from_state = 'RUNNING' AND to_state = "
+			"'PAUSED' AND reason = 'callee_restarted'") == 5,
 		"to PAUSED");
-	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE from_state = 'PAUSED' AND to_state = 'RUNNING'") == 5, "to RUNNING");
+	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE from_state = 'PAUSED' AND to_state = "
+			"'RUNNING'") == 5,
+		"to RUNNING");
 	rig_touch(r, "go");
 	for (int i = 0; i < 5; i++)
 		peer_completed(p, s[i]);
@@ -231,14 +250,18 @@ END_TEST
 START_TEST(a_session_paused_by_its_worker_is_recovered_too)
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['emit',{'type':'paused','reason':'tea'}],['hold','%s'],['emit',{'type':'resumed'}],['complete']]}",
-		rig_path(r, "go")));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['emit',{'type':'paused','reason':'tea'}],['hold','%s'],['emit',{'type':'resumed'}]"
+		  ",['complete']]}",
+			rig_path(r, "go")));
 	peer_state(p, s, "PAUSED");
 	rig_kill(r);
 	rig_touch(r, "go");
 	rig_start(r);
 	peer_completed(p, s);
-	must(!peer_find_state(p, s, "PAUSED", 1) || strcmp(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.from_state"), "PAUSED") == 0,
+	must(!peer_find_state(p, s, "PAUSED", 1) ||
+			strcmp(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.from_state"),
+				"PAUSED") == 0,
 		"from PAUSED to RUNNING");
 	end();
 }
@@ -247,13 +270,19 @@ END_TEST
 START_TEST(a_checkpoint_is_stored_before_it_is_announced)       /* proves L2-07 */
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1,'deep':{'x':[1,2]}},'d'],['await','checkpoint_saved'],['dump']]}"));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['checkpoint',{'n':1,'deep':{'x':[1,2]}},'d'],['await','checkpoint_saved'],['dump']"
+		  "]}"));
 	struct note *n = peer_event(p, s, "checkpoint_created");
-	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE checkpoint_id = '%s' AND session_id = '%s' AND state LIKE '%%deep%%'",
-		note_text(n, "payload.data.checkpoint_id"), s) == 1, "announced, not stored");
+	must(rig_sql(r,
+		     "SELECT count(*) FROM checkpoints WHERE checkpoint_id = '%s' AND session_id = '%s' AND "
+		     "state LIKE '%%deep%%'",
+		     note_text(n, "payload.data.checkpoint_id"), s) == 1,
+		"announced, not stored");
 	struct note *done = peer_completed(p, s);
 	must_str(note_text(done, "payload.outputs.heard.0.type"), "checkpoint_saved");
-	must_str(note_text(done, "payload.outputs.heard.0.checkpoint_id"), note_text(n, "payload.data.checkpoint_id"));
+	must_str(note_text(done, "payload.outputs.heard.0.checkpoint_id"),
+		note_text(n, "payload.data.checkpoint_id"));
 	end();
 }
 END_TEST
@@ -267,9 +296,11 @@ START_TEST(a_checkpoint_over_its_limit_is_dropped_with_a_warning)
 	char text[3001];
 	memset(text, 's', 3000);
 	text[3000] = 0;
-	const char *s = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1}],['checkpoint',{'n':'%s'}],['complete']]}", text));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['checkpoint',{'n':1}],['checkpoint',{'n':'%s'}],['complete']]}", text));
 	peer_completed(p, s);
-	must(peer_count(p, s, "event", "checkpoint_created") == 1 && peer_find(p, s, "event", "warning"), "one is too large");
+	must(peer_count(p, s, "event", "checkpoint_created") == 1 && peer_find(p, s, "event", "warning"),
+		"one is too large");
 	end();
 }
 END_TEST
@@ -280,7 +311,8 @@ START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts)     
 {
 	begin();
 	rig_capability(r, "risky", AGENT, J("{'safety':{'risk_ceiling':'R4'}}"));
-	json_t *good = peer_payload(p, "agent", J("{'do':[['write','%s'],['complete']]}", rig_path(r, "starts")), NULL);
+	json_t *good = peer_payload(
+		p, "agent", J("{'do':[['write','%s'],['complete']]}", rig_path(r, "starts")), NULL);
 	json_t *bad = peer_payload(p, "no-such", NULL, NULL);
 	const char *yes = peer_send(p, "task_submit", NULL, json_incref(good));
 	const char *no = peer_send(p, "task_submit", NULL, json_incref(bad));
@@ -290,7 +322,7 @@ START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts)     
 	for (int round = 2; round <= 4; round++) {
 		int yeses = peer_count_replies(p, yes), noes = peer_count_replies(p, no);
 		if (round == 3) {
-			rig_kill(r);            /* before an ack perhaps: then a submit of before comes once more */
+			rig_kill(r); /* before an ack perhaps: then a submit of before comes once more */
 			rig_start(r);
 		} else if (round == 4) {
 			rig_stop(r);
@@ -298,12 +330,14 @@ START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts)     
 		}
 		peer_send_as(p, yes, "task_submit", NULL, json_incref(good));
 		peer_send_as(p, no, "task_submit", NULL, json_incref(bad));
-		wait_until(peer_count_replies(p, yes) > yeses && peer_count_replies(p, no) > noes, WAIT_S, "answers in round %d", round);
+		wait_until(peer_count_replies(p, yes) > yeses && peer_count_replies(p, no) > noes, WAIT_S,
+			"answers in round %d", round);
 	}
 	struct note *first = peer_find_reply(p, yes);
 	int same = 0;
 	for (size_t i = 0; i < p->note_count; i++)
-		same += p->notes[i]->size == first->size && memcmp(p->notes[i]->body, first->body, first->size) == 0;
+		same += p->notes[i]->size == first->size &&
+			memcmp(p->notes[i]->body, first->body, first->size) == 0;
 	must(same == peer_count_replies(p, yes) && same >= 4, "%d answers with the same bytes", same);
 	must(lines_in(rig_path(r, "starts")) == 1, "a second session was made");
 	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "a second session was made");
@@ -319,7 +353,8 @@ END_TEST
 START_TEST(a_submit_repeated_while_it_runs_is_still_one_session)        /* proves L1-06 */
 {
 	begin();
-	json_t *payload = peer_payload(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go")), NULL);
+	json_t *payload =
+		peer_payload(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go")), NULL);
 	const char *id = uuid_text(p);
 	for (int i = 0; i < 5; i++)
 		peer_send_as(p, id, "task_submit", NULL, json_incref(payload));
@@ -340,7 +375,8 @@ START_TEST(a_submit_is_remembered_for_its_window_and_as_long_as_its_session)    
 	rig_set(r, "daemon", "dedup_window", "1s");
 	rig_start(r);
 	p = peer_new(r);
-	json_t *payload = peer_payload(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go")), NULL);
+	json_t *payload =
+		peer_payload(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go")), NULL);
 	const char *id = peer_send(p, "task_submit", NULL, json_incref(payload));
 	const char *s = peer_accepted(p, id);
 	harness_pass(2.5);                      /* the window is over, the session is not */
@@ -358,9 +394,13 @@ START_TEST(a_large_checkpoint_comes_back_whole)         /* proves L2-08 */
 	char command[700];
 
 	r = rig_new();
-	file_write(rig_path(r, "large.py"), "import json, sys, time\nstart = json.loads(sys.stdin.readline())\nstate = {'text': 'a\\u00fcb' * 300000, 'real': 0.1}\n"
-		"saved = start['checkpoint']\nif saved:\n    print(json.dumps({'type': 'completed', 'outputs': {'same': saved['state'] == state}}), flush=True)\n"
-		"else:\n    print(json.dumps({'type': 'checkpoint', 'description': 'large', 'state': state, 'resumable': True}), flush=True)\n    time.sleep(60)\n");
+	file_write(rig_path(r, "large.py"),
+		"import json, sys, time\nstart = json.loads(sys.stdin.readline())\nstate = {'text': "
+		"'a\\u00fcb' * 300000, 'real': 0.1}\n"
+		"saved = start['checkpoint']\nif saved:\n    print(json.dumps({'type': 'completed', "
+		"'outputs': {'same': saved['state'] == state}}), flush=True)\n"
+		"else:\n    print(json.dumps({'type': 'checkpoint', 'description': 'large', 'state': state, "
+		"'resumable': True}), flush=True)\n    time.sleep(60)\n");
 	snprintf(command, sizeof command, "/usr/bin/python3 %s", rig_path(r, "large.py"));
 	rig_capability(r, "large", command, NULL);
 	rig_start(r);
@@ -378,10 +418,14 @@ END_TEST
 START_TEST(a_checkpoint_that_is_not_resumable_is_not_resumed_from)      /* proves L2-08 */
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['emit',{'type':'checkpoint','description':'d','state':{'n':1},'resumable':false}],['progress',1],"
-		"['hold','%s'],['dump']]}", rig_path(r, "go")));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['emit',{'type':'checkpoint','description':'d','state':{'n':1},'resumable':false}],"
+		  "['progress',1],"
+		  "['hold','%s'],['dump']]}",
+			rig_path(r, "go")));
 	peer_event(p, s, "progress");
-	must(json_is_false(note_at(peer_event(p, s, "checkpoint_created"), "payload.data.resumable")), "resumable");
+	must(json_is_false(note_at(peer_event(p, s, "checkpoint_created"), "payload.data.resumable")),
+		"resumable");
 	rig_kill(r);
 	rig_touch(r, "go");
 	rig_start(r);
@@ -439,7 +483,9 @@ START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence)     
 	rig_wait_ready(r);
 	for (int i = 0; i < n; i++) {
 		struct note *done = peer_completed(p, peer_accepted(p, ids[i]));
-		must(json_integer_value(note_at(done, "payload.outputs.n")) == (i < SESSIONS ? 120 + 20 * i : 5), "%s", done->body);
+		must(json_integer_value(note_at(done, "payload.outputs.n")) ==
+				(i < SESSIONS ? 120 + 20 * i : 5),
+			"%s", done->body);
 	}
 	end();                                  /* the judge looks at each stream, and at the store */
 }

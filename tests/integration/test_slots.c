@@ -20,7 +20,8 @@ static int running(const char *const *s, int n)
 	int count = 0;
 
 	for (int i = 0; i < n; i++)
-		count += peer_find_state(p, s[i], "RUNNING", 1) && !peer_find(p, s[i], "event", "session_closed");
+		count += peer_find_state(p, s[i], "RUNNING", 1) &&
+			 !peer_find(p, s[i], "event", "session_closed");
 	return count;
 }
 
@@ -40,7 +41,8 @@ START_TEST(no_more_than_max_sessions_run_and_the_rest_wait_pending)     /* prove
 	harness_pass(0.3);
 	must(running(s, 5) == 2, "%d run", running(s, 5));
 	must(rig_processes(r, NULL, 0) == 2, "%d processes", rig_processes(r, NULL, 0));
-	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING'") == 3, "waiting ones are PENDING in the store");
+	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING'") == 3,
+		"waiting ones are PENDING in the store");
 	for (int i = 0; i < 5; i++) {                           /* first come, first served */
 		peer_state(p, s[i], "RUNNING");
 		must(i > 2 || !peer_find_state(p, s[i + 2], "RUNNING", 1), "%d overtook", i + 2);
@@ -57,7 +59,8 @@ START_TEST(a_capability_has_its_own_limit)              /* proves L3-10 */
 	const char *s[3];
 
 	r = rig_new();
-	rig_capability(r, "single", source_path("tests/integration/agents/agent.py"), J("{'constraints':{'concurrent_limit':1}}"));
+	rig_capability(r, "single", source_path("tests/integration/agents/agent.py"),
+		J("{'constraints':{'concurrent_limit':1}}"));
 	rig_start(r);
 	p = peer_new(r);
 	for (int i = 0; i < 3; i++)
@@ -83,17 +86,21 @@ START_TEST(priority_orders_the_waiting)                 /* proves L3-10 */
 	rig_set(r, "daemon", "max_sessions", "1");
 	rig_start(r);
 	p = peer_new(r);
-	const char *first = peer_run(p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
+	const char *first = peer_run(
+		p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
 	peer_event(p, first, "progress");
 	for (int i = 0; i < 6; i++)
 		s[i] = peer_run_more(p, "agent", J("{'do':[['complete']]}"),
-			given[i] ? J("{'constraints':{'priority':'%s'}}", given[i]) : NULL);    /* absent is normal */
+			given[i] ? J("{'constraints':{'priority':'%s'}}", given[i])
+				 : NULL); /* absent is normal */
 	rig_touch(r, "go");
 	for (int i = 0; i < 6; i++)
 		peer_completed(p, s[i]);
 	for (int i = 0; i + 1 < 6; i++)
-		must(peer_state(p, s[order[i]], "RUNNING")->at <= peer_state(p, s[order[i + 1]], "RUNNING")->at,
-			"%s ran after %s", given[order[i]] ? given[order[i]] : "absent", given[order[i + 1]] ? given[order[i + 1]] : "absent");
+		must(peer_state(p, s[order[i]], "RUNNING")->at <=
+				peer_state(p, s[order[i + 1]], "RUNNING")->at,
+			"%s ran after %s", given[order[i]] ? given[order[i]] : "absent",
+			given[order[i + 1]] ? given[order[i + 1]] : "absent");
 	end();
 }
 END_TEST
@@ -137,7 +144,8 @@ START_TEST(the_waiting_survive_a_crash_in_their_order)  /* proves L3-10, L2-08 *
 	rig_kill(r);
 	rig_start(r);
 	wait_until(peer_find_state(p, s[0], "RUNNING", 2), WAIT_S, "the first runs again");
-	must(!peer_find_state(p, s[1], "RUNNING", 1) && !peer_find_state(p, s[3], "RUNNING", 1), "more than one run");
+	must(!peer_find_state(p, s[1], "RUNNING", 1) && !peer_find_state(p, s[3], "RUNNING", 1),
+		"more than one run");
 	rig_touch(r, "go");
 	for (int i = 0; i < 4; i++)
 		peer_completed(p, s[i]);

@@ -42,10 +42,13 @@ START_TEST(every_error_of_a_configuration_is_named_with_file_and_line)
 {
 	r = rig_new();
 	refuses("[daemon]\ncallee_id = a b\nmax_sessions = many\nstop_timeout = soon\nunknown_key = 1\n"
-		"[amqp]\nheartbeat = -1\nqueue_type = rapid\n[nonsense]\nx = 1\n", 7, (int[]){ 2, 3, 4, 5, 7, 8, 9 });
+		"[amqp]\nheartbeat = -1\nqueue_type = rapid\n[nonsense]\nx = 1\n",
+		7, (int[]){2, 3, 4, 5, 7, 8, 9});
 	refuses("[daemon]\nstate_dir = /tmp\n[capability x]\ncommand = /bin/true\n", 1, (int[]){ 3 });
 	refuses("[daemon]\ncallee_id = a\nthis is no line\n", 1, (int[]){ 3 });
-	refuses("[daemon]\ncallee_id = a\n[capability x]\ndeclaration = x.json\ncommand = /bin/sh 'unfinished\n", 1, (int[]){ 5 });
+	refuses("[daemon]\ncallee_id = a\n[capability x]\ndeclaration = x.json\ncommand = /bin/sh "
+		"'unfinished\n",
+		1, (int[]){5});
 	refuses("[daemon]\ncallee_id = a\n[caller a.b]\ncapabilities = *\n", 1, (int[]){ 3 });
 	refuses("[daemon]\ncallee_id = a\n[caller a]\nmax_risk = R9\n", 1, (int[]){ 4 });
 	refuses("[daemon]\ncallee_id = a\n[amqp]\nurl = http://x/\n", 1, (int[]){ 4 });
@@ -140,11 +143,13 @@ START_TEST(sections_may_repeat_and_later_keys_win)
 	r = rig_new();
 	rig_write_ini(r);
 	char *good = file_read(r->ini, NULL);
-	snprintf(text, sizeof text, "%s[store]\n[session]\nabort_timeout = 9s\n[session]\nabort_timeout = PT7S\n", good);
+	snprintf(text, sizeof text,
+		"%s[store]\n[session]\nabort_timeout = 9s\n[session]\nabort_timeout = PT7S\n", good);
 	free(good);
 	file_write(r->ini, text);
 	must(check_config() == 0, "empty and repeated sections are fine");
-	rig_set(r, "caller *", "max_risk", "R5\n[store]\n[session]\nabort_timeout = 9s\n[session]\nabort_timeout = PT7S");
+	rig_set(r, "caller *", "max_risk",
+		"R5\n[store]\n[session]\nabort_timeout = 9s\n[session]\nabort_timeout = PT7S");
 	rig_start(r);
 	p = peer_new(r);
 	struct note *n = peer_reply(p, peer_submit(p, "agent", NULL));
@@ -244,7 +249,8 @@ START_TEST(a_damaged_store_is_refused_with_a_sentence)
 	rig_stop(r);
 	unlink(rig_path(r, "state/hcpd.db-wal"));
 	unlink(rig_path(r, "state/hcpd.db-shm"));
-	file_write(r->db, "this is no database at all, but it is long enough to look like a file that holds something");
+	file_write(r->db,
+		"this is no database at all, but it is long enough to look like a file that holds something");
 	rig_spawn(r);
 	int status = rig_wait_exit(r, WAIT_S);
 	must(status >= 64 && status <= 78, "status %d", status);
@@ -299,7 +305,9 @@ START_TEST(a_hangup_reloads_capabilities_callers_and_level)
 	rig_write_ini(r);
 	rig_signal(r, SIGHUP);
 	const char *id = NULL;
-	wait_until((id = peer_submit(p, "second", NULL)) && strcmp(peer_reply(p, id)->kind, "task_accepted") == 0, WAIT_S, "the new one");
+	wait_until((id = peer_submit(p, "second", NULL)) &&
+			   strcmp(peer_reply(p, id)->kind, "task_accepted") == 0,
+		WAIT_S, "the new one");
 	peer_completed(p, peer_accepted(p, id));
 	peer_rejected(q, peer_submit(q, "agent", NULL), "forbidden");
 	file_write(r->ini, "[nonsense]\n");                     /* a bad file changes nothing */
@@ -322,7 +330,8 @@ START_TEST(a_reload_may_take_a_capability_away_under_a_running_session)
 	rig_capability(r, "second", source_path("tests/integration/agents/agent.py"), NULL);
 	rig_start(r);
 	p = peer_new(r);
-	const char *held = peer_run(p, "second", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
+	const char *held = peer_run(
+		p, "second", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
 	peer_event(p, held, "progress");
 	rig_set(r, "capability second", "declaration", NULL);
 	rig_set(r, "capability second", "command", NULL);
@@ -330,7 +339,8 @@ START_TEST(a_reload_may_take_a_capability_away_under_a_running_session)
 	rig_write_ini(r);
 	rig_signal(r, SIGHUP);
 	const char *id = NULL;
-	wait_until((id = peer_submit(p, "second", J("{'do':[['complete']]}"))) && strcmp(peer_reply(p, id)->kind, "task_rejected") == 0,
+	wait_until((id = peer_submit(p, "second", J("{'do':[['complete']]}"))) &&
+			   strcmp(peer_reply(p, id)->kind, "task_rejected") == 0,
 		WAIT_S, "it is gone");
 	peer_rejected(p, id, "unknown_capability");
 	rig_touch(r, "go");
@@ -352,7 +362,8 @@ START_TEST(a_log_line_is_one_line_of_keys_and_values)
 	peer_completed(p, peer_run(p, "agent", J("{'do':[['raw','\\u001b[31m\\rforged'],['complete']]}")));
 	rig_stop(r);
 	char *log = file_read(r->log, NULL);
-	must(!strstr(log, "\nERROR forged") && !strchr(log, 27) && !strchr(log, '\r'), "control characters reach the log");
+	must(!strstr(log, "\nERROR forged") && !strchr(log, 27) && !strchr(log, '\r'),
+		"control characters reach the log");
 	must(strchr(log, '='), "no key=value");
 	free(log);
 	peer_finish(p);

@@ -27,7 +27,8 @@ static void end(void)
 START_TEST(a_stop_asks_for_a_checkpoint_pauses_and_comes_back)  /* proves L2-16 */
 {
 	begin("10s");
-	const char *s = peer_run(p, "agent", J("{'do':[['note_lines','%s'],['count',300,0,0.02]]}", rig_path(r, "lines")));
+	const char *s = peer_run(
+		p, "agent", J("{'do':[['note_lines','%s'],['count',300,0,0.02]]}", rig_path(r, "lines")));
 	wait_until(peer_count(p, s, "event", "progress") > 5, WAIT_S, "it works");
 	double t = harness_now();
 	rig_stop(r);
@@ -41,7 +42,8 @@ START_TEST(a_stop_asks_for_a_checkpoint_pauses_and_comes_back)  /* proves L2-16 
 	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PAUSED'") == 1, "PAUSED in the store");
 	rig_start(r);
 	struct note *n = peer_completed(p, s);
-	must_str(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.reason"), "recovered_from_checkpoint");
+	must_str(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.reason"),
+		"recovered_from_checkpoint");
 	must(json_integer_value(note_at(n, "payload.outputs.first")) > 5, "%s", n->body);
 	end();
 }
@@ -50,8 +52,10 @@ END_TEST
 START_TEST(who_does_not_answer_is_ended_at_half_and_paused_all_the_same)        /* proves L2-16 */
 {
 	begin("4s");
-	const char *s = peer_run(p, "agent", J("{'on':{'checkpoint_request':'ignore','abort':'ignore','eof':'ignore'},'do':[['deaf'],"
-		"['grandchild','%s'],['progress',1],['stuck']]}", rig_path(r, "grandchild")));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'checkpoint_request':'ignore','abort':'ignore','eof':'ignore'},'do':[['deaf'],"
+		  "['grandchild','%s'],['progress',1],['stuck']]}",
+			rig_path(r, "grandchild")));
 	peer_event(p, s, "progress");
 	double t = harness_now();
 	rig_stop(r);
@@ -101,8 +105,11 @@ END_TEST
 /* A worker that keeps the stop going until half of its time. */
 static const char *start_anchor(void)
 {
-	const char *s = peer_run(p, "agent", J("{'on':{'checkpoint_request':'ignore','abort':'ignore','eof':'ignore'},'do':[['deaf'],['note_lines','%s'],"
-		"['progress',1],['forever']]}", rig_path(r, "lines")));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'checkpoint_request':'ignore','abort':'ignore','eof':'ignore'},'do':[['deaf'],['"
+		  "note_lines','%s'],"
+		  "['progress',1],['forever']]}",
+			rig_path(r, "lines")));
 
 	peer_event(p, s, "progress");
 	return s;
@@ -129,7 +136,9 @@ START_TEST(while_stopping_submits_are_answered_and_stored_and_nothing_starts)   
 	must(!r->exited, "the answers came after the stop");
 	must(rig_wait_exit(r, WAIT_S) == 0, "exit");
 	must(!file_exists(rig_path(r, "started")), "a worker was started while stopping");
-	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'PENDING'", s) == 1, "PENDING");
+	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'PENDING'", s) ==
+			1,
+		"PENDING");
 	rig_start(r);
 	peer_completed(p, s);
 	peer_abort(p, anchor);
@@ -142,7 +151,9 @@ START_TEST(while_stopping_aborts_are_obeyed_and_an_aborted_session_never_resumes
 {
 	begin("6s");
 	const char *anchor = start_anchor();
-	const char *s = peer_run(p, "agent", J("{'on':{'checkpoint_request':'ignore'},'do':[['write','%s'],['progress',1],['forever']]}", rig_path(r, "starts")));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'checkpoint_request':'ignore'},'do':[['write','%s'],['progress',1],['forever']]}",
+			rig_path(r, "starts")));
 	peer_event(p, s, "progress");
 	rig_signal(r, SIGTERM);
 	wait_until(was_asked(), WAIT_S, "the stop has begun");
@@ -152,7 +163,8 @@ START_TEST(while_stopping_aborts_are_obeyed_and_an_aborted_session_never_resumes
 	rig_start(r);
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	peer_closed(p, anchor, "ABORTED", "aborted_by_caller");
-	must(!peer_find_state(p, s, "RUNNING", 2) && !peer_find_state(p, anchor, "RUNNING", 2), "an aborted session resumed");
+	must(!peer_find_state(p, s, "RUNNING", 2) && !peer_find_state(p, anchor, "RUNNING", 2),
+		"an aborted session resumed");
 	must(peer_find_state(p, s, "ABORTING", 1), "ABORTING");
 	end();
 }
@@ -162,7 +174,9 @@ START_TEST(a_result_during_the_stop_is_a_result)        /* proves L2-16 */
 {
 	begin("8s");
 	const char *anchor = start_anchor();
-	const char *s = peer_run(p, "agent", J("{'on':{'checkpoint_request':'ignore'},'do':[['progress',1],['await','checkpoint_request'],['complete']]}"));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'checkpoint_request':'ignore'},'do':[['progress',1],['await','checkpoint_request'],"
+		  "['complete']]}"));
 	peer_event(p, s, "progress");
 	rig_signal(r, SIGTERM);
 	must(rig_wait_exit(r, WAIT_S) == 0, "exit");
@@ -181,8 +195,10 @@ START_TEST(twenty_workers_stop_within_the_bound)        /* proves L2-16 */
 
 	begin("5s");
 	for (int i = 0; i < 20; i++)
-		s[i] = peer_run(p, "agent", J("{'on':{'checkpoint_request':'%s','eof':'ignore'},'do':[%s['count',100000,0,0.05]]}",
-			i % 2 ? "ignore" : "checkpoint", i % 3 ? "" : "['deaf'],"));
+		s[i] = peer_run(p, "agent",
+			J("{'on':{'checkpoint_request':'%s','eof':'ignore'},'do':[%s['count',100000,0,0.05]]"
+			  "}",
+				i % 2 ? "ignore" : "checkpoint", i % 3 ? "" : "['deaf'],"));
 	for (int i = 0; i < 20; i++)
 		peer_event(p, s[i], "progress");
 	double t = harness_now();

@@ -41,7 +41,9 @@ START_TEST(twenty_thousand_events_come_in_order)        /* proves L2-04, L1-07 *
 	for (size_t i = 0; i < p->note_count; i++)
 		if (strcmp(p->notes[i]->event, "progress") == 0) {
 			snprintf(expected, sizeof expected, "event %d ", next++);
-			must(strncmp(note_text(p->notes[i], "payload.data.message"), expected, strlen(expected)) == 0, "%.200s", p->notes[i]->body);
+			must(strncmp(note_text(p->notes[i], "payload.data.message"), expected,
+				     strlen(expected)) == 0,
+				"%.200s", p->notes[i]->body);
 		}
 	must(next == 20001, "%d events", next - 1);
 	must(harness_scale() > 1 || resident_kib() < 65536, "%zu KiB", resident_kib());
@@ -59,7 +61,8 @@ START_TEST(a_worker_waits_when_its_outbox_is_full_and_nobody_else_does)
 	peer_declare(p, "x-max-length=5,x-overflow=reject-publish");
 	p->any_order = true;
 	/* 3 MB: far more than the outbox and all the pipe hold */
-	const char *id = peer_submit(p, "agent", J("{'do':[['progress',10000,200],['write','%s'],['complete']]}", rig_path(r, "written")));
+	const char *id = peer_submit(p, "agent",
+		J("{'do':[['progress',10000,200],['write','%s'],['complete']]}", rig_path(r, "written")));
 	wait_until(rig_sql(r, "SELECT sum(length(body)) FROM events") > 65536, WAIT_S, "it fills");
 	harness_pass(0.7);
 	long long stored = rig_sql(r, "SELECT sum(length(body)) FROM events");
@@ -68,7 +71,7 @@ START_TEST(a_worker_waits_when_its_outbox_is_full_and_nobody_else_does)
 	struct peer *q = peer_new(r);
 	peer_completed(q, peer_run(q, "agent", J("{'do':[['progress',100],['complete']]}")));
 	peer_finish(q);
-	peer_drop(p);                                           /* emptied by force: the first ones are lost with it */
+	peer_drop(p); /* emptied by force: the first ones are lost with it */
 	peer_open(p, "");
 	p->lossy = true;
 	wait_until(peer_find(p, NULL, "event", "session_closed"), 60, "it goes on");
@@ -109,7 +112,8 @@ START_TEST(the_watchdog_is_fed_through_the_flood)       /* proves L1-22 */
 	double last = harness_now(), worst = 0;
 	int fed = r->watchdog;
 	const char *id = peer_submit(p, "agent", J("{'do':[['progress',20000,300],['complete']]}"));
-	while (!peer_find(p, NULL, "event", "session_closed") && harness_now() < last + WAIT_S * harness_scale()) {
+	while (!peer_find(p, NULL, "event", "session_closed") &&
+		harness_now() < last + WAIT_S * harness_scale()) {
 		harness_tick();
 		if (r->watchdog != fed) {
 			fed = r->watchdog;
@@ -131,7 +135,8 @@ START_TEST(unroutable_messages_do_not_fill_the_outbox)
 	p = peer_absent(r, "gone-one");
 	peer_drop(p);
 	peer_submit(p, "agent", J("{'do':[['progress',2000,200],['complete']]}"));
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S, "an absent caller stops nobody");
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S,
+		"an absent caller stops nobody");
 	p->unjudged = true;
 	end();
 }

@@ -61,11 +61,12 @@ START_TEST(a_worker_has_a_directory_and_an_environment_of_its_own)      /* prove
 	must_str(env_of(n, "RIG_PASSED"), "handed over");
 	must_str(env_of(n, "FROM_FILE"), "in a file");
 	must_str(note_text(n, "payload.outputs.task_file.intent"), "a test's wish");
-	static const char *const foreign[] = { "RIG_SECRET", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "CREDENTIALS_DIRECTORY",
-		"HCP_FORGED", "HCP_TEST_BROKER_URL", "LISTEN_FDS" };
+	static const char *const foreign[] = {"RIG_SECRET", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+		"CREDENTIALS_DIRECTORY", "HCP_FORGED", "HCP_TEST_BROKER_URL", "LISTEN_FDS"};
 	for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
 		must(!env_of(n, foreign[i]), "%s reached the worker", foreign[i]);
-	must(!strstr(json_dumps(note_at(n, "payload.outputs.env"), 0), "guest:guest"), "the broker's password reached the worker");
+	must(!strstr(json_dumps(note_at(n, "payload.outputs.env"), 0), "guest:guest"),
+		"the broker's password reached the worker");
 	end();
 }
 END_TEST
@@ -78,14 +79,16 @@ START_TEST(a_worker_inherits_no_descriptors_and_no_signal_masks)        /* prove
 	r = rig_new();
 	rig_start(r);
 	p = peer_new(r);
-	const char *other = peer_run(p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
+	const char *other = peer_run(
+		p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
 	peer_event(p, other, "progress");
 	const char *s = peer_run(p, "agent", J("{'do':[['dump']]}"));
 	struct note *n = peer_completed(p, s);
 	json_object_foreach(note_at(n, "payload.outputs.fds"), fd, to)
 		must(atoi(fd) <= 2, "descriptor %s is %s", fd, json_string_value(to));
 	must_str(note_text(n, "payload.outputs.masks.SigBlk"), "0000000000000000");
-	must(json_integer_value(note_at(n, "payload.outputs.pid")) == json_integer_value(note_at(n, "payload.outputs.pgid")),
+	must(json_integer_value(note_at(n, "payload.outputs.pid")) ==
+			json_integer_value(note_at(n, "payload.outputs.pgid")),
 		"no process group of its own");
 	rig_touch(r, "go");
 	peer_completed(p, other);
@@ -98,13 +101,15 @@ START_TEST(a_session_cannot_look_into_anothers_directory)       /* proves SA-03 
 	r = rig_new();
 	rig_start(r);
 	p = peer_new(r);
-	const char *a = peer_run(p, "agent", J("{'do':[['write','mine.txt'],['progress',1],['hold','%s'],['dump']]}", rig_path(r, "go")));
+	const char *a = peer_run(p, "agent",
+		J("{'do':[['write','mine.txt'],['progress',1],['hold','%s'],['dump']]}", rig_path(r, "go")));
 	peer_event(p, a, "progress");
 	const char *b = peer_run(p, "agent", J("{'do':[['dump']]}"));
 	struct note *n = peer_completed(p, b);
 	json_t *files = note_at(n, "payload.outputs.files");
 	for (size_t i = 0; i < json_array_size(files); i++)
-		must(strcmp(json_string_value(json_array_get(files, i)), "mine.txt") != 0, "one directory for two sessions");
+		must(strcmp(json_string_value(json_array_get(files, i)), "mine.txt") != 0,
+			"one directory for two sessions");
 	rig_touch(r, "go");
 	peer_completed(p, a);
 	end();
@@ -113,8 +118,9 @@ END_TEST
 
 START_TEST(a_working_directory_is_kept_as_configured)
 {
-	static const struct { const char *name, *keep; bool after_success, after_failure; } rows[] = {
-		{ "never", "never", false, false }, { "failed", "failed", false, true }, { "always", "always", true, true } };
+	static const struct { const char *name, *keep; bool after_success, after_failure;
+	} rows[] = {{"never", "never", false, false}, {"failed", "failed", false, true},
+		{"always", "always", true, true}};
 	char section[64];
 
 	r = rig_new();
@@ -130,8 +136,10 @@ START_TEST(a_working_directory_is_kept_as_configured)
 		const char *bad = peer_run(p, rows[i].name, J("{'do':[['write','f'],['failing',{}]]}"));
 		peer_completed(p, good);
 		peer_failed(p, bad, "worker_failed", "execution_error");
-		wait_until(file_exists(rig_path(r, "state/work/%s", good)) == rows[i].after_success, WAIT_S, "%s after success", rows[i].keep);
-		wait_until(file_exists(rig_path(r, "state/work/%s", bad)) == rows[i].after_failure, WAIT_S, "%s after failure", rows[i].keep);
+		wait_until(file_exists(rig_path(r, "state/work/%s", good)) == rows[i].after_success, WAIT_S,
+			"%s after success", rows[i].keep);
+		wait_until(file_exists(rig_path(r, "state/work/%s", bad)) == rows[i].after_failure, WAIT_S,
+			"%s after failure", rows[i].keep);
 	}
 	end();
 }
@@ -148,7 +156,8 @@ START_TEST(an_intent_in_the_environment_is_cut_and_the_task_is_not)
 	intent[60000] = 0;
 	const char *s = peer_run_more(p, "agent", J("{'do':[['dump']]}"), json_pack("{s:s}", "intent", intent));
 	struct note *n = peer_completed(p, s);
-	must(strlen(env_of(n, "HCP_INTENT")) <= 32768 && strlen(env_of(n, "HCP_INTENT")) > 32000, "%zu", strlen(env_of(n, "HCP_INTENT")));
+	must(strlen(env_of(n, "HCP_INTENT")) <= 32768 && strlen(env_of(n, "HCP_INTENT")) > 32000, "%zu",
+		strlen(env_of(n, "HCP_INTENT")));
 	must_str(note_text(n, "payload.outputs.start.task.intent"), intent);
 	must_str(note_text(n, "payload.outputs.task_file.intent"), intent);
 	free(intent);
@@ -164,13 +173,15 @@ START_TEST(the_command_is_split_into_words_without_a_shell)
 	char command[700];
 
 	r = rig_new();
-	snprintf(command, sizeof command, "%s --plain 'two words' \"with \\\"quotes\\\"\" $HOME `id` a\\ b ''", AGENT);
+	snprintf(command, sizeof command,
+		"%s --plain 'two words' \"with \\\"quotes\\\"\" $HOME `id` a\\ b ''", AGENT);
 	rig_capability(r, "words", command, NULL);
 	rig_start(r);
 	p = peer_new(r);
 	struct note *n = peer_completed(p, peer_run(p, "words", J("{'do':[['dump']]}")));
-	must(json_equal(note_at(n, "payload.outputs.argv"), J("['--plain','two words','with \\\"quotes\\\"','$HOME','`id`','a b','']")), "%s",
-		json_dumps(note_at(n, "payload.outputs.argv"), 0));
+	must(json_equal(note_at(n, "payload.outputs.argv"),
+		     J("['--plain','two words','with \\\"quotes\\\"','$HOME','`id`','a b','']")),
+		"%s", json_dumps(note_at(n, "payload.outputs.argv"), 0));
 	end();
 }
 END_TEST
@@ -210,7 +221,8 @@ END_TEST
 START_TEST(a_reused_process_knows_its_session_only_from_the_start_line)         /* proves SA-03 */
 {
 	begin_reuse("10");
-	static const char *const absent[] = { "HCP_SESSION_ID", "HCP_INTENT", "HCP_ATTEMPT", "HCP_WORKDIR", "HCP_TASK" };
+	static const char *const absent[] = {
+		"HCP_SESSION_ID", "HCP_INTENT", "HCP_ATTEMPT", "HCP_WORKDIR", "HCP_TASK"};
 	const char *first = NULL;
 	for (int i = 0; i < 2; i++) {
 		const char *s = peer_run(p, "again", J("{'do':[['dump']]}"));
@@ -222,7 +234,8 @@ START_TEST(a_reused_process_knows_its_session_only_from_the_start_line)         
 		must(env_of(n, "HCP_INSTANCE"), "the mark");
 		for (size_t k = 0; k < sizeof absent / sizeof absent[0]; k++)
 			must(!env_of(n, absent[k]), "%s is there", absent[k]);
-		must(!first || strcmp(first, note_text(n, "payload.outputs.start.workdir")) != 0, "one directory for two");
+		must(!first || strcmp(first, note_text(n, "payload.outputs.start.workdir")) != 0,
+			"one directory for two");
 		first = note_text(n, "payload.outputs.start.workdir");
 	}
 	end();
@@ -244,7 +257,8 @@ START_TEST(only_a_clean_completion_lets_a_process_be_used_again)
 	must(third != second, "used again after an abort");
 	s = peer_run(p, "again", J("{'do':[['grandchild','%s'],['pid']]}", rig_path(r, "grandchild")));
 	must(pid_of(s) == third, "the third serves on");
-	must(rig_processes(r, NULL, 0) == 0, "a session with something left in its tree retires the process with it");
+	must(rig_processes(r, NULL, 0) == 0,
+		"a session with something left in its tree retires the process with it");
 	must(pid_of(peer_run(p, "again", J("{'do':[['pid']]}"))) != third, "used again beside a grandchild");
 	end();
 }
@@ -258,8 +272,10 @@ START_TEST(what_is_written_between_two_sessions_belongs_to_neither)     /* prove
 	harness_pass(0.6);
 	const char *b = peer_run(p, "again", J("{'do':[['progress',1],['pid']]}"));
 	must(pid_of(b) == pid, "the same process");
-	must(peer_count(p, a, "event", "progress") == 0, "%d events after completed", peer_count(p, a, "event", "progress"));
-	must(peer_count(p, b, "event", "progress") == 1, "%d events, one is its own", peer_count(p, b, "event", "progress"));
+	must(peer_count(p, a, "event", "progress") == 0, "%d events after completed",
+		peer_count(p, a, "event", "progress"));
+	must(peer_count(p, b, "event", "progress") == 1, "%d events, one is its own",
+		peer_count(p, b, "event", "progress"));
 	end();
 }
 END_TEST
@@ -284,7 +300,8 @@ START_TEST(a_reused_process_is_recovered_like_any_other)
 	rig_kill(r);
 	rig_start(r);
 	peer_completed(p, s);
-	must_str(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.reason"), "recovered_from_checkpoint");
+	must_str(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.reason"),
+		"recovered_from_checkpoint");
 	end();
 }
 END_TEST

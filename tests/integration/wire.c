@@ -79,8 +79,8 @@ bool wire_bind(amqp_connection_state_t c, const char *queue, const char *exchang
 }
 
 /* Reads frames until the broker says ack or nack; a return (mandatory) comes before its ack. */
-int wire_publish(amqp_connection_state_t c, const char *exchange, const char *key, const amqp_basic_properties_t *props,
-	const void *body, size_t size)
+int wire_publish(amqp_connection_state_t c, const char *exchange, const char *key,
+	const amqp_basic_properties_t *props, const void *body, size_t size)
 {
 	amqp_bytes_t b = { .len = size, .bytes = (void *)(uintptr_t)body };
 	struct timeval tv = { .tv_sec = 15 };
@@ -101,7 +101,8 @@ int wire_publish(amqp_connection_state_t c, const char *exchange, const char *ke
 			return 0;
 		if (f.payload.method.id == AMQP_BASIC_RETURN_METHOD)
 			returned = true;
-		else if (f.payload.method.id == AMQP_CHANNEL_CLOSE_METHOD || f.payload.method.id == AMQP_CONNECTION_CLOSE_METHOD)
+		else if (f.payload.method.id == AMQP_CHANNEL_CLOSE_METHOD ||
+			 f.payload.method.id == AMQP_CONNECTION_CLOSE_METHOD)
 			return -1;
 	}
 }
@@ -126,7 +127,8 @@ void wire_delete_exchange(const struct broker *b, const char *exchange)
 	wire_disconnect(&c);
 }
 
-void wire_make_queue(const struct broker *b, const char *queue, const char *args, const char *exchange, const char *key)
+void wire_make_queue(
+	const struct broker *b, const char *queue, const char *args, const char *exchange, const char *key)
 {
 	amqp_table_entry_t entries[8];
 	amqp_table_t table = { 0, entries };

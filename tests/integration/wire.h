@@ -19,13 +19,14 @@ bool wire_declare_exchanges(amqp_connection_state_t c);
 bool wire_declare_queue(amqp_connection_state_t c, const char *name, amqp_table_t args);
 bool wire_bind(amqp_connection_state_t c, const char *queue, const char *exchange, const char *key);
 /* Publishes and waits for the broker's word on it: 1 ack, 0 nack, -1 connection lost, -2 no queue. */
-int wire_publish(amqp_connection_state_t c, const char *exchange, const char *key, const amqp_basic_properties_t *props,
-	const void *body, size_t size);
+int wire_publish(amqp_connection_state_t c, const char *exchange, const char *key,
+	const amqp_basic_properties_t *props, const void *body, size_t size);
 /* On a connection of its own. */
 void wire_delete_queue(const struct broker *b, const char *queue);
 void wire_delete_exchange(const struct broker *b, const char *exchange);
 /* A queue with string or number arguments ("x-queue-type=quorum,x-max-length=5"), bound where key is given. */
-void wire_make_queue(const struct broker *b, const char *queue, const char *args, const char *exchange, const char *key);
+void wire_make_queue(
+	const struct broker *b, const char *queue, const char *args, const char *exchange, const char *key);
 /* Takes one message out of a queue: its body (the caller frees), NULL where it is empty. */
 char *wire_get(const struct broker *b, const char *queue, size_t *size);
 

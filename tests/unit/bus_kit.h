@@ -106,8 +106,6 @@ KIT struct config *kit_make_config(const char *callee)
 	c->amqp.heartbeat_s = 30;
 	c->amqp.reconnect_max_us = 200000;      /* short, so that tests are; the back-off has a test of its own */
 	c->amqp.prefetch = 100;
-	c->amqp.window_messages = 1000;
-	c->amqp.window_bytes = 4 << 20;
 	return c;
 }
 
@@ -321,7 +319,8 @@ struct proxy_pair {
 };
 
 struct proxy {
-	int listener, port;
+	_Atomic int listener;
+	int port;
 	pthread_t thread;
 	_Atomic bool end, refuse;
 	_Atomic bool closed;            /* nobody listens any more; there is no way back */

@@ -33,11 +33,9 @@ START_TEST(a_publish_that_stalls_is_broken_while_commands_and_acks_go_on)      /
 	struct proxy *x = proxy_start(config);
 	size_t size = 100000;
 	char *body = calloc(1, size);
-	struct bus_out *o = outs_new(400, "a", body, size);
-	struct core *c;
+	struct bus_out *o = outs_new(400, "a", body, size);    /* more than any socket buffers */
+	struct core *c = core_start(config);
 
-	config->amqp.window_bytes = 100 << 20;          /* more than any socket buffers */
-	c = core_start(config);
 	core_wait_up(c);
 	c->auto_ack = true;
 	x->deaf[ROLE_PUB] = true;
@@ -226,13 +224,12 @@ static void wait_reconnects(struct core *c, uint64_t count)
 	}
 }
 
-START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnects)     /* proves L1-22 */
+START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnects)
 {
 	amqp_connection_state_t k = peer_open();
 	struct proxy *x = proxy_start(config);
 	struct core *c = core_start(config);
 	struct bus_in *first;
-	int extra;
 
 	core_wait_up(c);
 	peer_command(k, "one", 3);
@@ -241,6 +238,8 @@ START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnect
 	peer_command(k, "two", 3);
 	/* The core is held from here on. Each time the broker delivers both again. */
 	for (uint64_t i = 0; i < 4; i++) {
+		while (peer_ready(k, kit_queue()) > 0)
+			core_doze(c, 10);
 		x->cut[ROLE_PUB] = x->cut[ROLE_SUB] = true;
 		wait_reconnects(c, 2 * (i + 1));
 	}
@@ -248,7 +247,7 @@ START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnect
 	for (int i = 1; i < 3; i++) {
 		struct bus_in *in = core_find(c, BUS_DELIVERY, i);
 
-		ck_assert_mem_eq(in->body, i == 1 ? "one" : "two", 3);
+		ck_assert_mem_eq(in->body, (i == 1 ? "one" : "two"), 3);
 		ck_assert_uint_eq(in->life, first->life + 4);
 	}
 	/* A connection that came and went unseen is not mentioned. */
@@ -258,8 +257,7 @@ START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnect
 	ck_assert_int_eq(c->count[BUS_PUB_UP], 2);
 	peer_command(k, "three", 5);
 	core_wait(c, core_find(c, BUS_DELIVERY, c->count[BUS_DELIVERY] - 1)->size == 5, 10);
-	extra = c->count[BUS_DELIVERY] - 4;
-	ck_assert_int_eq(extra, 0);
+	ck_assert_int_eq(c->count[BUS_DELIVERY], 4);
 	for (int i = 1; i < 4; i++)
 		bus_ack(c->bus, first->life + 4, core_find(c, BUS_DELIVERY, i)->tag);
 	core_stop(c);
@@ -454,7 +452,6 @@ START_TEST(stopping_is_bounded_when_the_broker_stands_still)
 		printf("skipped: HCP_TEST_BROKER_PID is not set\n");
 		return;
 	}
-	config->amqp.window_bytes = 100 << 20;
 	c = core_start(config);
 	core_wait_up(c);
 	ck_assert_int_eq(kill(atoi(pid), SIGSTOP), 0);
@@ -702,7 +699,6 @@ START_TEST(one_unconfirmed_message_does_not_stop_the_others)    /* proves L1-21 
 	struct bus_out *o = outs_new(2000, "a", "{}", 2);
 	struct core *c;
 
-	config->amqp.window_messages = 8;
 	c = core_start(config);
 	core_wait_up(c);
 	bus_publish(c->bus, o);
@@ -745,7 +741,7 @@ static void look_at_health(void *ctx)
 	}
 }
 
-START_TEST(a_connection_that_took_long_to_make_is_young_all_the_same)   /* proves L1-22 */
+START_TEST(a_connection_that_took_long_to_make_is_young_all_the_same)
 {
 	struct fake *k = fake_start(config, confirm_select_slowly);
 	int64_t end_us = clock_boot_us() + 10 * SECOND;

@@ -315,7 +315,7 @@ START_TEST(only_the_owner_or_its_token_aborts) /* proves L2-13 L3-05 */
 }
 END_TEST
 
-START_TEST(an_expired_token_still_aborts) /* proves L3-08 */
+START_TEST(an_expired_token_still_aborts) /* towards L3-08 */
 {
 	world_end(&w, false);
 	world_configure(&w, "[session]\nmax_duration = 1s\nabort_timeout = 1d\n");

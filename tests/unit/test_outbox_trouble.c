@@ -115,7 +115,7 @@ START_TEST(an_unroutable_message_is_settled_counted_and_kept) /* proves L1-08 */
 }
 END_TEST
 
-START_TEST(the_oldest_is_probed_after_1_2_4_to_60_seconds) /* proves L2-17 */
+START_TEST(the_oldest_is_probed_after_1_2_4_to_60_seconds) /* towards L2-17 */
 {
 	static const int pauses[] = {1, 2, 4, 8, 16, 32, 60, 60};
 
@@ -133,7 +133,7 @@ START_TEST(the_oldest_is_probed_after_1_2_4_to_60_seconds) /* proves L2-17 */
 }
 END_TEST
 
-START_TEST(once_routed_the_others_follow_in_order_and_as_they_were) /* proves L2-17 */
+START_TEST(once_routed_the_others_follow_in_order_and_as_they_were) /* towards L2-17 */
 {
 	size_t before;
 
@@ -160,7 +160,7 @@ START_TEST(once_routed_the_others_follow_in_order_and_as_they_were) /* proves L2
 }
 END_TEST
 
-START_TEST(a_caller_that_goes_again_is_probed_again) /* proves L2-17 */
+START_TEST(a_caller_that_goes_again_is_probed_again) /* towards L2-17 */
 {
 	post_put(&p, "alpha", 9);
 	post_turn(&p);
@@ -192,7 +192,7 @@ START_TEST(live_messages_do_not_wait_for_probes) /* proves L1-08 */
 }
 END_TEST
 
-START_TEST(unroutable_messages_are_probed_after_a_restart_too) /* proves L2-17 */
+START_TEST(unroutable_messages_are_probed_after_a_restart_too) /* towards L2-17 */
 {
 	post_put(&p, "alpha", 3);
 	post_turn(&p);

@@ -45,7 +45,7 @@ static void teardown(void)
 	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-START_TEST(a_token_fits_its_session_and_no_other) /* proves L3-08 */
+START_TEST(a_token_fits_its_session_and_no_other) /* towards L3-08 */
 {
 	ck_assert(token_fits(&key, token, SESSION));
 	ck_assert(!token_fits(&key, token, OTHER));
@@ -54,7 +54,7 @@ START_TEST(a_token_fits_its_session_and_no_other) /* proves L3-08 */
 }
 END_TEST
 
-START_TEST(any_changed_character_makes_it_void) /* proves L3-08 */
+START_TEST(any_changed_character_makes_it_void) /* towards L3-08 */
 {
 	char changed[TOKEN_SIZE];
 	size_t n = strlen(token);
@@ -67,7 +67,7 @@ START_TEST(any_changed_character_makes_it_void) /* proves L3-08 */
 }
 END_TEST
 
-START_TEST(no_part_of_it_and_nothing_added_fits) /* proves L3-08 */
+START_TEST(no_part_of_it_and_nothing_added_fits) /* towards L3-08 */
 {
 	char changed[TOKEN_SIZE + 8];
 	size_t n = strlen(token);
@@ -105,7 +105,7 @@ START_TEST(nonsense_does_not_fit)
 }
 END_TEST
 
-START_TEST(another_key_makes_another_token) /* proves L3-08 */
+START_TEST(another_key_makes_another_token) /* towards L3-08 */
 {
 	struct token_key other = key;
 
@@ -114,7 +114,7 @@ START_TEST(another_key_makes_another_token) /* proves L3-08 */
 }
 END_TEST
 
-START_TEST(expiry_is_in_it_but_does_not_refuse) /* proves L3-08 */
+START_TEST(expiry_is_in_it_but_does_not_refuse) /* towards L3-08 */
 {
 	make(SESSION, "alpha", 1000001);
 	ck_assert(token_fits(&key, token, SESSION));
