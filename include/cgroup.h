@@ -8,10 +8,11 @@
 #include <stdbool.h>
 
 struct cgroups;
+struct proctree;                        /* lends its spare descriptor: no group looks populated for want of one */
 
 /* setting: "off"; "auto": our own cgroup, if systemd delegated it to us; else a directory below which groups
  * are made. NULL where there is none to use; a directory that was asked for and cannot be used is logged. */
-struct cgroups *cgroups_new(const char *setting, const char *instance);
+struct cgroups *cgroups_new(const char *setting, const char *instance, struct proctree *tree);
 void cgroups_free(struct cgroups *cs);
 /* A new group; *procs_fd is its cgroup.procs, for a process to join. 0 with errno where it cannot be made. */
 unsigned cgroup_make(struct cgroups *cs, int *procs_fd);
@@ -20,9 +21,9 @@ unsigned cgroup_make(struct cgroups *cs, int *procs_fd);
 bool cgroup_kill(struct cgroups *cs, unsigned group);
 /* Is a process left in it? An unreadable one counts as left. */
 bool cgroup_is_populated(struct cgroups *cs, unsigned group);
-/* Every pid in it and below it. */
+/* Every pid in it and below it. Changes nothing: groups that a worker made inside its own stay. */
 void cgroup_each_pid(struct cgroups *cs, unsigned group, void (*on_pid)(void *ctx, int pid), void *ctx);
-/* Must be empty. */
+/* Must be empty; with the groups below it. */
 void cgroup_remove(struct cgroups *cs, unsigned group);
 /* Groups that an earlier life left: removes the empty ones, kills what is in the others, tells their pids.
  * How many are still there: call it again till it says 0. */

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct launch {
 	char *const *argv;              /* argv[0] is searched in env's PATH where it has no slash */
@@ -11,6 +12,7 @@ struct launch {
 	const char *workdir;
 	int fds[3];                     /* become 0, 1 and 2; each above 2; they stay the caller's */
 	int cgroup_fd;                  /* a cgroup.procs open for writing, or -1 */
+	uint64_t tag;                   /* becomes its soft RLIMIT_LOCKS (proctree_tag); 0: none */
 	bool cgroup_failed;             /* out: it was the joining of the cgroup that failed */
 };
 

@@ -1,7 +1,8 @@
-/* lines.h: a pipe's bytes as lines, in bounded memory. Knows nothing of processes.
+/* lines.h: a pipe's bytes as lines, in bounded memory and bounded portions. Knows nothing of processes.
  *
  * Complete lines are handed out where they were read; only the unfinished end of what was read is kept,
- * on the heap, and freed with its line. So a pipe between two lines costs sizeof(struct lines). */
+ * on the heap, and freed with its line. So a pipe between two lines costs sizeof(struct lines). Where so many
+ * short lines were read that they are too much for one portion, what is left of them is kept, too. */
 #ifndef HCPD_LINES_H
 #define HCPD_LINES_H
 
@@ -12,11 +13,16 @@
 #define LINES_READ_MAX 65536            /* at most this in one lines_read */
 #define LINES_SMALL 4096                /* an unfinished line up to this long never has to wait for memory */
 #define LINES_HEAD 1024                 /* of a line that is too long, this much is shown */
+#define LINES_CHARGE 256                /* a line uses up its size of a portion, and at least this */
+#define LINES_SILENT_US 5000000         /* no byte for so long: the line may be given up for others that wait */
 
 struct lines {
 	char *rest;                     /* the unfinished line; NULL: none */
 	uint32_t size, room;
 	bool skipping;                  /* it was too long: up to its newline all is thrown away */
+	char *more;                     /* was read, and is to be looked at before anything else is; NULL: none */
+	uint32_t more_at, more_size;
+	int64_t fed_at_us;              /* when the unfinished line last got a byte */
 };
 
 struct lines_pool {                     /* what all of them may hold together */
@@ -34,17 +40,21 @@ typedef void lines_fn(void *ctx, const char *line, size_t size, enum line_kind k
 
 enum lines_result {
 	LINES_OK,                       /* something or nothing was there; more may come */
+	LINES_MORE,                     /* the portion is used up: call again in the next turn, readable or not */
 	LINES_END,                      /* end of file, or an error; the last line was handed out */
 	LINES_WAIT                      /* not read: it needs memory that others hold; again when `freed` */
 };
 
 void lines_pool_init(struct lines_pool *p, int64_t max_line, int64_t max_total);
-/* One read(2) of at most max bytes, and its lines. *got: how many bytes that was. */
-enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size_t max, size_t *got,
+/* One portion: what is left of an earlier read, else one read(2) of at most `share` bytes. *got: what was read;
+ * *used: how much of the share that took. */
+enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size_t share, size_t *got, size_t *used,
 	lines_fn *on_line, void *ctx);
-/* What lines_read does with the bytes. */
-void lines_feed(struct lines_pool *p, struct lines *l, const char *data, size_t size, lines_fn *on_line, void *ctx);
-/* A last line without a newline counts. */
+/* Memory that it holds though its line got no byte for LINES_SILENT_US; 0: none worth the trouble. */
+size_t lines_idle_bytes(const struct lines *l, int64_t now_us);
+/* Its unfinished line is too long, whatever its length: others wait for the memory. */
+void lines_give_up(struct lines_pool *p, struct lines *l, lines_fn *on_line, void *ctx);
+/* What is left, all of it; a last line without a newline counts. */
 void lines_end(struct lines_pool *p, struct lines *l, lines_fn *on_line, void *ctx);
 void lines_fini(struct lines_pool *p, struct lines *l);
 

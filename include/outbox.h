@@ -42,6 +42,8 @@ int outbox_load(struct outbox *ob) __attribute__((warn_unused_result));
 /* Who gets it; made where it is new. NULL: the store cannot be read. The pointer is good for this turn, and for
  * as long as it is pinned: a live session pins its own. */
 struct addressee *outbox_addressee(struct outbox *ob, const char *caller_id);
+/* So many callers have something unsettled that made-up names must not add to them. */
+bool outbox_is_crowded(const struct outbox *ob);
 void addressee_pin(struct addressee *a);
 void addressee_unpin(struct addressee *a);
 int64_t addressee_key(const struct addressee *a);

@@ -134,6 +134,8 @@ int store_load_events(struct store *s, int64_t caller, int64_t after, int limit,
 int store_load_unroutable(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
 	__attribute__((warn_unused_result));
 int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx) __attribute__((warn_unused_result));
+/* Was the last read refused because the file is damaged? Then trying again does not help. */
+bool store_is_damaged(const struct store *s);
 /* Can the tables that a turn looks into be read? */
 bool store_is_readable(struct store *s);
 int64_t store_last_submit(struct store *s);

@@ -16,10 +16,12 @@
 
 #include "buf.h"
 #include "log.h"
+#include "proctree.h"
 
 #define DEPTH_MAX 32                    /* of groups that a worker made inside its own */
 
 struct cgroups {
+	struct proctree *tree;
 	int dir;
 	unsigned last;
 	char prefix[16];                /* "hcpd-INSTANCE8-" */
@@ -113,7 +115,7 @@ static int open_auto(void)
 	return fd;
 }
 
-struct cgroups *cgroups_new(const char *setting, const char *instance)
+struct cgroups *cgroups_new(const char *setting, const char *instance, struct proctree *tree)
 {
 	struct cgroups *cs;
 	const char *why;
@@ -133,6 +135,7 @@ struct cgroups *cgroups_new(const char *setting, const char *instance)
 		}
 	}
 	cs = xcalloc(1, sizeof *cs);
+	cs->tree = tree;
 	cs->dir = fd;
 	snprintf(cs->prefix, sizeof cs->prefix, "hcpd-%.8s-", instance);
 	return cs;
@@ -146,12 +149,13 @@ void cgroups_free(struct cgroups *cs)
 	free(cs);
 }
 
-static int group_open(struct cgroups *cs, unsigned group)
+/* A file of it, if need be with the spare descriptor. */
+static int group_open(struct cgroups *cs, unsigned group, const char *file, int flags)
 {
-	char name[40];
+	char path[64];
 
-	snprintf(name, sizeof name, "%s%u", cs->prefix, group);
-	return openat(cs->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	snprintf(path, sizeof path, "%s%u/%s", cs->prefix, group, file);
+	return proctree_open_spare(cs->tree, cs->dir, path, flags);
 }
 
 unsigned cgroup_make(struct cgroups *cs, int *procs_fd)
@@ -175,57 +179,36 @@ unsigned cgroup_make(struct cgroups *cs, int *procs_fd)
 	return 0;
 }
 
-static bool dir_kill(int dir)
-{
-	int fd = openat(dir, "cgroup.kill", O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, "1", 1) == 1;
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 bool cgroup_kill(struct cgroups *cs, unsigned group)
 {
-	int dir = cs && group ? group_open(cs, group) : -1;
+	int fd = cs && group ? group_open(cs, group, "cgroup.kill", O_WRONLY) : -1;
 	bool ok;
 
-	if (dir < 0)
-		return false;
-	ok = dir_kill(dir);
-	close(dir);
-	return ok;
-}
-
-static bool dir_is_populated(int dir)
-{
-	int fd = openat(dir, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	char text[256];
-	ssize_t n;
-
 	if (fd < 0)
-		return errno != ENOENT;
-	n = read(fd, text, sizeof text - 1);
-	close(fd);
-	if (n <= 0)
-		return n < 0 && errno != ENODEV;
-	text[n] = '\0';
-	return strstr(text, "populated 0") == NULL;
+		return false;
+	ok = write(fd, "1", 1) == 1;
+	proctree_close_spare(cs->tree, fd);
+	return ok;
 }
 
 bool cgroup_is_populated(struct cgroups *cs, unsigned group)
 {
-	bool is;
-	int dir;
+	char text[256];
+	ssize_t n;
+	int fd, error;
 
 	if (!cs || !group)
 		return false;
-	dir = group_open(cs, group);
-	if (dir < 0)
+	fd = group_open(cs, group, "cgroup.events", O_RDONLY);
+	if (fd < 0)
 		return errno != ENOENT;
-	is = dir_is_populated(dir);
-	close(dir);
-	return is;
+	n = read(fd, text, sizeof text - 1);
+	error = errno;
+	proctree_close_spare(cs->tree, fd);
+	if (n <= 0)
+		return n < 0 && error != ENODEV;
+	text[n] = '\0';
+	return strstr(text, "populated 0") == NULL;
 }
 
 /* Calls on_group for dir and every group below it, the lower ones first, then closes dir. */
@@ -242,7 +225,8 @@ static void each_group(int dir, int depth, void (*on_group)(void *ctx, int dir),
 		if (sub < 0)
 			continue;
 		each_group(sub, depth + 1, on_group, ctx);
-		unlinkat(dir, e->d_name, AT_REMOVEDIR);         /* refused while somebody is in it */
+		if (!on_group)          /* only to be removed; refused while somebody is in it */
+			unlinkat(dir, e->d_name, AT_REMOVEDIR);
 	}
 	if (d)
 		closedir(d);
@@ -276,8 +260,13 @@ static void read_pids(void *ctx, int dir)
 void cgroup_each_pid(struct cgroups *cs, unsigned group, void (*on_pid)(void *ctx, int pid), void *ctx)
 {
 	struct pid_reader r = {on_pid, ctx};
-	int dir = cs && group ? group_open(cs, group) : -1;
+	char name[40];
+	int dir;
 
+	if (!cs || !group)
+		return;
+	snprintf(name, sizeof name, "%s%u", cs->prefix, group);
+	dir = openat(cs->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir >= 0)
 		each_group(dir, 0, read_pids, &r);
 }

@@ -220,7 +220,7 @@ static void read_password(struct config_reader *r, const struct config_value *v,
 	if (config_read_file(path, PASSWORD_FILE_MAX, &text, &st) < 0) {
 		/* Not by name: whoever wrote the password itself there would find it in the log. */
 		config_complain(r, v->line,
-			"password_file cannot be read: %s; write the path of a file that hcpd's user may "
+			"password_file cannot be read: %s; write the path of a file that this user may "
 			"read",
 			errno == EFBIG ? "it is over 4096 bytes" : strerror(errno));
 	} else {
@@ -246,7 +246,7 @@ static void check_file(
 {
 	if (path && access(path, R_OK) < 0)
 		config_complain(r, config_get(s, key)->line,
-			"%s %s cannot be read: %s; name a PEM file that hcpd's user may read", key, path,
+			"%s %s cannot be read: %s; name a PEM file that this user may read", key, path,
 			strerror(errno));
 }
 

@@ -118,7 +118,8 @@ static void check_links(struct core *c)
 
 	bus_get_health(c->bus, &h);
 	why = find_fault(h.pub_up, h.pub_progress_age_us, h.pub_frame_age_us, beat);
-	if (why == NULL && !h.blocked && outbox_quiet_us(c->outbox, clock_boot_us()) > 2 * beat + 5 * SECOND)
+	/* While we hold, nobody takes what was confirmed. */
+	if (why == NULL && !h.blocked && !c->is_held && outbox_quiet_us(c->outbox, clock_boot_us()) > 2 * beat + 5 * SECOND)
 		why = "nothing is confirmed any more";
 	if (why != NULL)
 		bus_drop_pub(c->bus, why);
@@ -261,16 +262,14 @@ bool core_end_turn(struct core *c)
 		return false;
 	}
 	intake_end_turn(c);             /* the store knows this turn's submits now */
-	outbox_release(c->outbox);
-	outbox_pump(c->outbox);
-	bus_flush(c->bus);              /* the publishing thread works while we start processes */
-	over = c->closed;               /* a start that fails closes others: those wait for their own commit */
+	outbox_release(c->outbox);      /* what a failing start says below waits for its own commit, */
+	over = c->closed;               /* and so do sessions that it closes */
 	c->closed = NULL;
-	effects_release(c);             /* acks, lines, starts, ends */
+	effects_release(c);             /* acks, lines, starts, ends; workers are at it while we publish */
 	sessions_sweep(over);           /* no effect points to them any more */
 	run_sweep(c);
-	outbox_pump(c->outbox);         /* repeated answers were among the effects */
-	bus_flush(c->bus);
+	outbox_pump(c->outbox);
+	bus_flush(c->bus);              /* once: each costs a wake-up */
 	workers_new_turn(c->workers);
 	check_total(c);
 	if (c->has_trash)

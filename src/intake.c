@@ -15,6 +15,8 @@ struct submit_seen {
 	char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE];
 };
 
+enum taken { TAKEN, DROPPED, UNREADABLE };
+
 static void make_key(char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE], const struct command *cmd)
 {
 	memset(key, 0, CALLER_ID_SIZE + MESSAGE_ID_SIZE);
@@ -123,33 +125,35 @@ static void submit(struct core *c, const struct command *cmd, const struct confi
 }
 
 /* A submit, or something that its sender meant to be one. */
-static bool take_submit(struct core *c, const struct command *cmd, const char *user, enum codec_verdict verdict)
+static enum taken take_submit(struct core *c, const struct command *cmd, const char *user, enum codec_verdict verdict)
 {
 	struct verdict v;
 	const struct config_caller *caller = gate_identify(c->policy, cmd->caller_id, user, &v);
-	struct addressee *to = outbox_addressee(c->outbox, cmd->caller_id);
 	bool has_id = cmd->message_id[0] != '\0';
 	int64_t answer = STORE_UNSEEN;
+	struct addressee *to;
 
-	if (to == NULL)
-		return false;
+	if (caller == NULL && outbox_is_crowded(c->outbox))
+		return DROPPED;         /* anybody can make up names: they must not fill our memory */
+	if ((to = outbox_addressee(c->outbox, cmd->caller_id)) == NULL)
+		return UNREADABLE;
 	c->stats.submits++;
 	if (caller == NULL) {
 		/* Not remembered: a stranger must not use up another's message_id. */
 		reject(c, cmd, to, v.code, v.message, "", R_NONE, false);
-		return true;
+		return TAKEN;
 	}
 	if (has_id)
 		answer = find_answer(c, cmd, to);
 	if (answer == STORE_UNREADABLE)
-		return false;
+		return UNREADABLE;
 	if (answer != STORE_UNSEEN)
 		answer_again(c, cmd, answer);
 	else if (verdict == CODEC_REJECT)
 		reject(c, cmd, to, cmd->code, cmd->message, "", R_NONE, has_id);
 	else
 		submit(c, cmd, caller, to);
-	return true;
+	return TAKEN;
 }
 
 /* ---- aborts ---- */
@@ -202,25 +206,26 @@ static void drop(struct core *c, const struct bus_in *in, const char *why)
 
 bool intake_take(struct core *c, const struct bus_in *in)
 {
-	const struct config *config = c->policy->config;
 	const char *user = in->has_user ? in->user : NULL;
-	struct command cmd;
+	enum taken taken = TAKEN;
 	enum codec_verdict verdict;
-	bool taken = true;
+	struct command cmd;
 
 	if (in->body == NULL) {
 		drop(c, in, "larger than the message limit");
 		return true;
 	}
-	verdict = codec_read(in->body, in->size, config->max_depth, &cmd);
+	verdict = codec_read(in->body, in->size, c->policy->config->max_depth, &cmd);
 	if (verdict == CODEC_DROP)
-		drop(c, in, cmd.message);
+		taken = DROPPED;
 	else if (verdict == CODEC_OK && cmd.kind == COMMAND_ABORT)
 		take_abort(c, &cmd, user);
 	else
 		taken = take_submit(c, &cmd, user, verdict);
-	if (taken && verdict != CODEC_DROP)
+	if (taken == TAKEN)
 		effect_ack(c, in->life, in->tag);
+	else if (taken == DROPPED)
+		drop(c, in, verdict == CODEC_DROP ? cmd.message : "an unknown caller, and too many have answers waiting");
 	command_fini(&cmd);
-	return taken;
+	return taken != UNREADABLE;
 }

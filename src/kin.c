@@ -1,37 +1,60 @@
 /* kin.c: attributes processes to kins, over a snapshot of /proc.
- * Owns the tables of main processes, marks and processes seen before.
+ * Owns the tables of main processes, tags, marks and processes seen before.
  * Never talks to a worker: no pipe, no deadline, no callback. */
 #include "kin.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
 #include <utlist.h>
 
 #include "buf.h"
 #include "log.h"
 
 #define STOP_ROUNDS 6                   /* walks to get hold of a tree that forks while it is being stopped */
+#define TAG_SERIALS (1u << 24)          /* low bits of a tag; above them 38 bits that name the instance */
+#define NOBODY_ELSE UINT64_MAX          /* since: no foreigner is looked for */
+/* Foreigners of a short life are looked for one by one, among the pids that were given out meanwhile. That is
+ * some microseconds, a walk hundreds. Beyond these the pids may have gone round, or a walk is cheaper. */
+#define SCAN_PIDS 256
+#define SCAN_AGE 200                    /* in the unit of `start`: 2 s */
 
 struct member {
 	int pid;
 	bool foreign;                   /* no descendant of ours: only its mark gave it away */
 	unsigned stopped;
 	uint64_t start;
-	struct kin *kin;
+	struct kin *kin;                /* NULL: nobody's */
 	UT_hash_handle hh;
 };
 
+/* FNV-1a: the same in every life of the instance, so that leftovers of the last one are known by their tags. */
+static uint64_t make_tag_base(const char *instance)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (; *instance; instance++)
+		h = (h ^ (unsigned char)*instance) * 0x100000001b3u;
+	return (h >> 26 | 1) * TAG_SERIALS;
+}
+
 int kins_init(struct kins *ks, const char *cgroup_setting, const char *instance)
 {
+	struct rlimit lim;
+
 	memset(ks, 0, sizeof *ks);
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || proctree_init(&ks->tree) < 0)
 		return -1;
-	ks->cgroups = cgroups_new(cgroup_setting, instance);
+	if (getrlimit(RLIMIT_LOCKS, &lim) == 0 && lim.rlim_max == RLIM_INFINITY)
+		ks->tag_base = make_tag_base(instance);
+	else
+		log_warn("a limit on file locks (LimitLOCKS=, ulimit -x) is set: daemons of workers may go unnoticed");
+	ks->cgroups = cgroups_new(cgroup_setting, instance, &ks->tree);
 	return 0;
 }
 
@@ -66,10 +89,34 @@ void kins_fini(struct kins *ks)
 		member_drop(ks, m);
 	cgroups_free(ks->cgroups);
 	proctree_fini(&ks->tree);
-	free(ks->strangers);
 }
 
-void kins_add(struct kins *ks, struct kin *k, int pid, uint64_t start, const char *mark, unsigned cgroup)
+bool kins_may_be_tag(const struct kins *ks, uint64_t tag)
+{
+	return ks->tag_base && tag / TAG_SERIALS == ks->tag_base / TAG_SERIALS;
+}
+
+static struct kin *tag_find(struct kins *ks, uint64_t tag)
+{
+	struct kin *k = NULL;
+
+	if (kins_may_be_tag(ks, tag))
+		HASH_FIND(by_tag, ks->by_tag, &tag, sizeof tag, k);
+	return k;
+}
+
+uint64_t kins_next_tag(struct kins *ks)
+{
+	if (!ks->tag_base)
+		return 0;
+	do {    /* after sixteen million processes they come round */
+		ks->last_tag = ks->tag_base | ((ks->last_tag + 1) & (TAG_SERIALS - 1));
+	} while (tag_find(ks, ks->last_tag));
+	return ks->last_tag;
+}
+
+void kins_add(struct kins *ks, struct kin *k, int pid, uint64_t start, uint64_t tag, const char *mark,
+	unsigned cgroup)
 {
 	struct kin *old = main_find(ks, pid);
 	struct member *m = member_find(ks, pid);
@@ -77,6 +124,7 @@ void kins_add(struct kins *ks, struct kin *k, int pid, uint64_t start, const cha
 	memset(k, 0, sizeof *k);
 	k->pid = pid;
 	k->start = start;
+	k->tag = tag;
 	k->cgroup = cgroup;
 	ks->fresh = false;              /* the snapshot does not have it */
 	DL_APPEND(ks->all, k);
@@ -88,6 +136,8 @@ void kins_add(struct kins *ks, struct kin *k, int pid, uint64_t start, const cha
 		member_drop(ks, m);
 	HASH_ADD(by_pid, ks->by_pid, pid, sizeof k->pid, k);
 	k->has_pid = true;
+	if (tag)
+		HASH_ADD(by_tag, ks->by_tag, tag, sizeof k->tag, k);
 	if (!mark)
 		return;
 	k->mark = xstrdup(mark);
@@ -110,6 +160,10 @@ void kins_remove(struct kins *ks, struct kin *k)
 		HASH_DELETE(by_pid, ks->by_pid, k);
 	if (k->has_mark)
 		HASH_DELETE(by_mark, ks->by_mark, k);
+	if (k->tag)
+		HASH_DELETE(by_tag, ks->by_tag, k);
+	if (k->reaped)
+		DL_DELETE2(ks->ended, k, prev_ended, next_ended);
 	HASH_ITER(hh, ks->members, m, next)
 		if (m->kin == k)
 			member_drop(ks, m);
@@ -137,6 +191,7 @@ struct kin *kins_on_reaped(struct kins *ks, int pid)
 	if (!k || k->reaped)
 		return NULL;
 	k->reaped = true;
+	DL_APPEND2(ks->ended, k, prev_ended, next_ended);
 	return k;
 }
 
@@ -164,34 +219,17 @@ static struct kin *find_by_mark(struct kins *ks, const struct proc *p)
 	return l.found;
 }
 
-/* The one kin that can have started it, if there is but one left: whoever else might have is gone, and
- * nothing may outlive its session. */
-static struct kin *find_by_exclusion(struct kins *ks, const struct proc *p)
-{
-	struct kin *k, *only = NULL;
-
-	DL_FOREACH(ks->all, k) {
-		if (k->start > p->start)
-			continue;
-		if (only)
-			return NULL;
-		only = k;
-	}
-	return only;
-}
-
 static struct kin *find_by_evidence(struct kins *ks, const struct proc *p)
 {
-	struct kin *k = main_find(ks, p->pgid);
+	struct kin *k = tag_find(ks, proctree_tag(&ks->tree, p->pid));
 
+	if (!k || k->start > p->start)  /* an earlier life's that would not die */
+		k = main_find(ks, p->pgid);
 	if (!k || k->start > p->start)
 		k = main_find(ks, p->sid);
 	if (k && k->start <= p->start)
 		return k;
-	k = find_by_mark(ks, p);
-	if (!k && p->ppid == ks->tree.self)
-		k = find_by_exclusion(ks, p);
-	return k;
+	return find_by_mark(ks, p);
 }
 
 /* p's parent is settled, or NULL. */
@@ -205,7 +243,8 @@ static void settle_one(struct kins *ks, struct proc *p, const struct proc *paren
 		p->ours = true;
 		return;
 	}
-	p->ours = parent && parent->ours;
+	/* A parent that is not to be seen may be a hidden one of ours. */
+	p->ours = parent ? parent->ours : p->ppid > 0 && tag_find(ks, proctree_tag(&ks->tree, p->pid));
 	if (k && !k->reaped)
 		p->owner = k;
 	else if (m && m->start == p->start)
@@ -234,7 +273,7 @@ static void member_record(struct kins *ks, const struct proc *p)
 	struct kin *k = p->owner;
 	struct member *m;
 
-	if (!k || p->dead || (p->pid == k->pid && !k->reaped))
+	if (p->dead || (k ? p->pid == k->pid && !k->reaped : !p->ours || p->pid == ks->tree.self))
 		return;
 	m = member_find(ks, p->pid);
 	if (!m) {
@@ -249,32 +288,29 @@ static void member_record(struct kins *ks, const struct proc *p)
 	m->foreign = !p->ours;
 }
 
-/* Those who carry a mark though they do not descend from us: somebody else started them for a worker. */
+/* Those who carry a mark though nobody of ours started them: somebody else did, for a worker. */
 static void find_foreign(struct kins *ks)
 {
-	uint64_t since = UINT64_MAX;
-	struct kin *k;
 	size_t i;
 
-	DL_FOREACH(ks->all, k)
-		if (k->start < since)
-			since = k->start;
 	for (i = 0; i < ks->tree.count; i++) {
 		struct proc *p = &ks->tree.procs[i], *parent;
 
-		if (p->ours || p->owner || p->dead || p->start < since)
+		if (p->owner || p->dead || p->start < ks->since || p->pid == ks->tree.self)
 			continue;
 		parent = proctree_parent(&ks->tree, p);
 		p->owner = parent && parent->owner ? parent->owner : find_by_mark(ks, p);
 	}
 }
 
-static bool walk(struct kins *ks, bool foreign_too)
+/* Foreigners are looked for among those that started since then. */
+static bool walk(struct kins *ks, uint64_t since)
 {
 	static struct log_limit limit;
 	struct member *m, *next;
 	size_t i;
 
+	ks->since = since;
 	ks->fresh = proctree_walk(&ks->tree) == 0;
 	if (!ks->fresh) {
 		if (log_may(&limit, 3))
@@ -284,7 +320,7 @@ static bool walk(struct kins *ks, bool foreign_too)
 	}
 	for (i = 0; i < ks->tree.count; i++)
 		settle(ks, &ks->tree.procs[i]);
-	if (foreign_too)
+	if (since != NOBODY_ELSE)
 		find_foreign(ks);
 	HASH_ITER(hh, ks->members, m, next) {
 		struct proc *p = proctree_find(&ks->tree, m->pid);
@@ -295,6 +331,12 @@ static bool walk(struct kins *ks, bool foreign_too)
 	for (i = 0; i < ks->tree.count; i++)
 		member_record(ks, &ks->tree.procs[i]);
 	return true;
+}
+
+/* A walk, unless there was one in this turn. */
+static bool look(struct kins *ks, uint64_t since)
+{
+	return (ks->fresh && ks->since <= since) || walk(ks, since);
 }
 
 struct cgroup_look {
@@ -322,73 +364,114 @@ static void claim_cgroup(struct kins *ks, struct kin *k)
 
 /* --- questions --- */
 
-static bool note_stranger(void *ctx, int pid)
+static bool member_lives(struct kins *ks, const struct member *m)
+{
+	struct proc now;
+
+	if (m->start == PROC_HIDDEN)
+		return proctree_child_lives(m->pid) == 1;
+	return proctree_look(&ks->tree, m->pid, &now) && now.start == m->start && !now.dead;
+}
+
+/* A zombie counts: we are about to be told of it, and whoever it left behind is our child by then. */
+static bool look_at_child(void *ctx, int pid)
 {
 	struct kins *ks = ctx;
 	struct kin *k = main_find(ks, pid);
 	struct member *m;
-	struct proc now;
 
 	if (k && !k->reaped)
 		return true;
-	if (ks->stranger_count == ks->stranger_room) {
-		ks->stranger_room = ks->stranger_room ? 2 * ks->stranger_room : 64;
-		ks->strangers = xrealloc(ks->strangers, ks->stranger_room * sizeof *ks->strangers);
-	}
-	ks->strangers[ks->stranger_count++] = pid;
-	m = member_find(ks, pid);
-	if (m && proctree_look(&ks->tree, pid, &now) && now.start == m->start && !now.dead)
-		m->kin->seen = ks->check;
-	else
+	k = tag_find(ks, proctree_tag(&ks->tree, pid));
+	m = k ? NULL : member_find(ks, pid);
+	if (m && member_lives(ks, m))
+		k = m->kin;
+	else if (!k)
 		ks->unknown = true;
+	if (k)
+		k->seen = ks->check;
 	return true;
 }
 
-/* A stranger that died or came while we walked may have left children that the walk had passed by. */
-static bool strangers_moved(struct kins *ks)
+/* Looks at our children and at nobody else, one small read. False: there is one that only a walk can tell. */
+static bool look_at_children(struct kins *ks)
+{
+	ks->check++;
+	ks->unknown = false;
+	return proctree_children(&ks->tree, look_at_child, ks) == 0 && !ks->unknown;
+}
+
+/* May somebody who does not descend from us carry a mark of those who have just ended? *since: the start of the
+ * oldest of those. */
+static bool may_have_foreigners(struct kins *ks, uint64_t *since)
+{
+	int first = INT_MAX, last, pid;
+	struct kin *k;
+
+	*since = NOBODY_ELSE;
+	DL_FOREACH2(ks->ended, k, next_ended)
+		if (!k->searched) {
+			*since = k->start < *since ? k->start : *since;
+			first = k->pid < first ? k->pid : first;
+		}
+	if (*since == NOBODY_ELSE)
+		return false;
+	last = proctree_last_pid(&ks->tree);
+	if (last < first || last - first > SCAN_PIDS || proctree_now() - *since > SCAN_AGE)
+		return true;
+	for (pid = first; pid <= last; pid++) {
+		struct proc p = {.pid = pid};
+
+		k = main_find(ks, pid);
+		if ((k && !k->reaped) || (kill(pid, 0) < 0 && errno == ESRCH))
+			continue;
+		k = find_by_mark(ks, &p);
+		if (k && k->reaped && !k->searched)
+			return true;
+	}
+	*since = NOBODY_ELSE;
+	return false;
+}
+
+static void check_members(struct kins *ks)
+{
+	struct member *m, *next;
+
+	HASH_ITER(hh, ks->members, m, next)
+		if (m->foreign && m->kin && m->kin->seen != ks->check && member_lives(ks, m))
+			m->kin->seen = ks->check;
+}
+
+static void check_snapshot(struct kins *ks)
 {
 	size_t i;
 
-	for (i = 0; i < ks->stranger_count; i++) {
-		struct proc *p = proctree_find(&ks->tree, ks->strangers[i]);
+	for (i = 0; i < ks->tree.count; i++) {
+		struct proc *p = &ks->tree.procs[i];
+		bool is_child = p->ppid == ks->tree.self;
 
-		if (!p || (p->dead && !p->owner))
-			return true;
-		if (p->dead)
+		if (p->owner && (!p->dead || is_child))
 			((struct kin *)p->owner)->seen = ks->check;
+		else if (!p->owner && p->dead && is_child && !ks->tag_base)
+			ks->unsure = true;      /* whose it was, and whom it left behind, shows when it is reaped */
 	}
-	return false;
 }
 
 void kins_check(struct kins *ks)
 {
-	struct member *m, *next;
-	struct proc now;
-	size_t i;
+	bool known = look_at_children(ks);
+	uint64_t since;
+	struct kin *k;
 
-	ks->check++;
-	ks->stranger_count = 0;
-	ks->unsure = ks->unknown = false;
-	if (proctree_children(&ks->tree, note_stranger, ks) < 0)
-		ks->unknown = true;
-	if (!ks->unknown) {
-		HASH_ITER(hh, ks->members, m, next)
-			if (m->foreign && m->kin->seen != ks->check && proctree_look(&ks->tree, m->pid, &now) &&
-				now.start == m->start && !now.dead)
-				m->kin->seen = ks->check;
-		return;
-	}
-	if (!ks->fresh && !walk(ks, false)) {
+	ks->unsure = false;
+	if (!may_have_foreigners(ks, &since) && known)
+		check_members(ks);
+	else if (look(ks, since))
+		check_snapshot(ks);
+	else
 		ks->unsure = true;
-		return;
-	}
-	ks->unsure = strangers_moved(ks);
-	for (i = 0; i < ks->tree.count; i++) {
-		struct proc *p = &ks->tree.procs[i];
-
-		if (p->owner && !p->dead)
-			((struct kin *)p->owner)->seen = ks->check;
-	}
+	DL_FOREACH2(ks->ended, k, next_ended)
+		k->searched = k->searched || !ks->unsure;
 }
 
 bool kin_is_empty(struct kins *ks, const struct kin *k)
@@ -413,30 +496,21 @@ int kin_find_live(struct kins *ks, const struct kin *k)
 {
 	int pid = 0;
 
-	if (!ks->fresh)
-		(void)walk(ks, true);
+	(void)look(ks, k->start);
 	count_live(ks, k, &pid);
 	return pid;
 }
 
 bool kin_is_alone(struct kins *ks, struct kin *k)
 {
-	siginfo_t si;
 	int pid;
 
-	if (k->reaped)
+	/* It may be a zombie whose SIGCHLD we have not come to yet. */
+	if (k->reaped || proctree_child_lives(k->pid) != 1)
 		return false;
-	si.si_pid = 0;
-	if (waitid(P_PID, (id_t)k->pid, &si, WEXITED | WNOHANG | WNOWAIT) < 0 || si.si_pid != 0)
-		return false;           /* ended: we were not told yet */
-	if (proctree_has_children(&ks->tree, k->pid) == 0) {
-		ks->check++;
-		ks->stranger_count = 0;
-		ks->unknown = false;
-		if (proctree_children(&ks->tree, note_stranger, ks) == 0 && !ks->unknown && !k->cgroup)
-			return k->seen != ks->check;
-	}
-	if (!walk(ks, false))
+	if (proctree_has_children(&ks->tree, k->pid) == 0 && look_at_children(ks) && !k->cgroup)
+		return k->seen != ks->check;
+	if (!walk(ks, NOBODY_ELSE))
 		return false;           /* not known: then not */
 	claim_cgroup(ks, k);
 	return count_live(ks, k, &pid) == 1;
@@ -449,9 +523,8 @@ int kin_signal(struct kins *ks, struct kin *k, int sig)
 	int n = 0;
 	size_t i;
 
-	if (!ks->fresh && !walk(ks, true)) {    /* better the group than nobody; not reaped, so it is ours */
+	if (!look(ks, k->start))        /* better the group than nobody; not reaped, so it is ours */
 		return !k->reaped && kill(-k->pid, sig) == 0;
-	}
 	claim_cgroup(ks, k);
 	for (i = 0; i < ks->tree.count; i++) {
 		struct proc *p = &ks->tree.procs[i];
@@ -484,11 +557,15 @@ static bool is_doomed(const struct proc *p)
  * for what it is. True: nobody new was found. */
 static bool stop_all(struct kins *ks)
 {
+	uint64_t since = NOBODY_ELSE;
 	bool anew = false;
 	struct kin *k;
 	size_t i;
 
-	if (!walk(ks, true))
+	DL_FOREACH(ks->all, k)
+		if (k->doomed && k->start < since)
+			since = k->start;
+	if (!walk(ks, since))
 		return true;
 	DL_FOREACH(ks->all, k)
 		if (k->doomed)

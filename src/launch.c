@@ -86,6 +86,10 @@ static IN_CHILD int child_prepare(struct child *c)
 		if (setrlimit(RLIMIT_NOFILE, &lim) < 0)
 			return -1;
 	}
+	if (s->tag && getrlimit(RLIMIT_LOCKS, &lim) == 0) {
+		lim.rlim_cur = s->tag;
+		(void)setrlimit(RLIMIT_LOCKS, &lim);    /* refused: its processes are known by the rest */
+	}
 	return 0;
 }
 

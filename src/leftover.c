@@ -1,5 +1,5 @@
 /* leftover.c: what a previous life of the daemon left running is killed before this one begins.
- * Owns the search by HCP_INSTANCE. The only place here that waits: nothing else goes on yet. */
+ * Owns the search by HCP_INSTANCE and by tag. The only place here that waits: nothing else goes on yet. */
 #include "kin.h"
 
 #include <errno.h>
@@ -17,6 +17,7 @@
 #define PAUSE_MS 20
 
 struct leftovers {
+	struct kins *kins;
 	struct proctree *tree;
 	char *mark;
 	struct proc *seen;              /* each is counted once, however often it is killed */
@@ -37,7 +38,9 @@ static bool look_at_var(void *ctx, const char *var)
 
 static bool has_mark(struct leftovers *l, int pid)
 {
-	l->has_mark = false;
+	l->has_mark = kins_may_be_tag(l->kins, proctree_tag(l->tree, pid));
+	if (l->has_mark)
+		return true;
 	proctree_environ(l->tree, pid, look_at_var, l);
 	return l->has_mark;
 }
@@ -113,7 +116,7 @@ static void complain(const struct leftovers *l, int groups)
 int leftovers_kill(struct kins *ks, const char *instance)
 {
 	static const char name[] = "HCP_INSTANCE=";
-	struct leftovers l = {.tree = &ks->tree};
+	struct leftovers l = {.kins = ks, .tree = &ks->tree};
 	int64_t until = clock_boot_us() + BOUND_US;
 	int count, groups = 0;
 

@@ -19,6 +19,7 @@
 #define LINE_MAX 4096                   /* entries of one caller in memory ... */
 #define MEMORY_MAX (8 << 20)            /* ... and bodies of all, but one row of each caller is always allowed */
 #define ADDRESSEES_MAX 4096             /* idle ones above that are forgotten; the store knows them */
+#define CROWD (4 * ADDRESSEES_MAX)      /* strangers get no answer any more */
 #define REPEATS_MAX 64                  /* answers asked for again and not yet gone, for one caller */
 #define TURN_SHARE 64                   /* entries in a row for one caller before the next has its turn */
 
@@ -237,8 +238,15 @@ void outbox_release(struct outbox *ob)
 		outbox_ring_add(n->to);
 	}
 	ob->held = NULL;
-	if (HASH_COUNT(ob->all) > ADDRESSEES_MAX)
-		forget_idle(ob);
+	if (HASH_COUNT(ob->all) > ob->forget_at) {
+		forget_idle(ob);        /* who cannot be forgotten is not looked at in every turn */
+		ob->forget_at = 2 * HASH_COUNT(ob->all) > ADDRESSEES_MAX ? 2 * HASH_COUNT(ob->all) : ADDRESSEES_MAX;
+	}
+}
+
+bool outbox_is_crowded(const struct outbox *ob)
+{
+	return HASH_COUNT(ob->all) > CROWD;
 }
 
 /* False once memory is full: a few rows may be large. */
@@ -317,6 +325,7 @@ static void send(struct outbox *ob, struct entry *n, struct bus_out ***tail)
 	n->nacks_before = n->to->nacks;
 	n->out.next = NULL;
 	n->to->sent++;
+	n->to->sent_bytes += (int64_t)n->out.size;
 	ob->in_flight++;
 	ob->in_flight_bytes += (int64_t)n->out.size;
 	**tail = &n->out;
@@ -331,7 +340,7 @@ static bool send_share(struct outbox *ob, struct addressee *a, struct bus_out **
 
 		if (!has_window(ob))
 			return true;
-		if (a->sent >= a->limit || timer_is_set(&a->retry) || (n = next_waiting(a)) == NULL)
+		if (a->sent >= a->limit || a->sent_bytes >= ob->share_bytes || timer_is_set(&a->retry) || (n = next_waiting(a)) == NULL)
 			return false;   /* a confirm, the clock or a new message brings it back */
 		send(ob, n, tail);
 	}
@@ -384,6 +393,8 @@ struct outbox *outbox_new(struct store *store, struct bus *bus, struct timers *t
 	ob->window = (unsigned)config->amqp.window_messages;
 	ob->share = ob->window - ob->window / 64 * 8;
 	ob->window_bytes = config->amqp.window_bytes;
+	ob->share_bytes = ob->window_bytes - ob->window_bytes / 8;
+	ob->forget_at = ADDRESSEES_MAX;
 	ob->last_event = store_last_event(store);
 	ob->last_caller = store_last_caller(store);
 	ob->fresh_end = &ob->fresh;

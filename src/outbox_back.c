@@ -189,6 +189,7 @@ static void settle(struct outbox *ob, struct entry *n)
 {
 	assert(n->state == SENT);
 	n->to->sent--;
+	n->to->sent_bytes -= (int64_t)n->out.size;
 	ob->in_flight--;
 	ob->in_flight_bytes -= (int64_t)n->out.size;
 	outbox_ring_add(n->to);

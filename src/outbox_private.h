@@ -45,6 +45,7 @@ struct addressee {
 	int64_t confirmed;
 	bool unsaved;                   /* the store has an older watermark; in ob->unsaved */
 	struct addressee *unsaved_next;
+	int64_t sent_bytes;
 	unsigned sent, limit;           /* in flight, and how many may be; 1 after a nack, then doubling */
 	unsigned nacks;                 /* how often it was backed off */
 	int64_t backoff_us;
@@ -69,7 +70,8 @@ struct outbox {
 	int64_t confirmed_at_us;        /* anything, last */
 	unsigned window;
 	unsigned share;                 /* of it that one caller may take: a stuck queue leaves the others some */
-	int64_t window_bytes;
+	int64_t window_bytes, share_bytes;
+	unsigned forget_at;             /* so many addressees: look who can be forgotten */
 	bool up;
 	unsigned in_flight, suspects;
 	int64_t in_flight_bytes, memory_bytes, waiting_bytes;

@@ -304,8 +304,9 @@ static bool prepare(struct session *s, struct buf *task, struct buf *line, char 
 	char why[512];
 	int found = store_load_task(c->store, s->key, task);
 
-	if (found == 0) {
-		session_fail(s, "worker_failed", "internal_error", "daemon", NULL, "the task is not in the store");
+	if (found == 0 || (found < 0 && store_is_damaged(c->store))) {
+		session_fail(s, "worker_failed", "internal_error", "daemon", NULL, "the task %s",
+			found == 0 ? "is not in the store" : "cannot be read: the store is damaged");
 		run_conclude(s);
 		return false;
 	}

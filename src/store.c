@@ -141,6 +141,7 @@ struct store {
 	char instance[ID_SIZE];
 	int64_t last_session, last_event, last_caller;
 	char error[256];
+	bool is_damaged;                /* the last error was */
 };
 
 /* ---- the batch ---- */
@@ -382,6 +383,7 @@ static int finish(struct store *s, sqlite3_stmt *st, int rc)
 	sqlite3_reset(st);
 	if (rc == SQLITE_DONE || rc == SQLITE_ROW)
 		return 0;
+	s->is_damaged = (rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB;
 	snprintf(s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db), sqlite3_extended_errcode(s->db));
 	return -1;
 }
@@ -576,6 +578,11 @@ bool store_has_old_submits(struct store *s, int64_t after, int64_t upto, const c
 	found = sqlite3_step(st) == SQLITE_ROW;
 	sqlite3_reset(st);
 	return found;
+}
+
+bool store_is_damaged(const struct store *s)
+{
+	return s->is_damaged;
 }
 
 bool store_is_readable(struct store *s)

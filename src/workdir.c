@@ -19,6 +19,14 @@
 #define TASK_NEW ".task.json.new"
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
+/* Sweeping goes through the trash again and again, a slice at a time, until a whole pass changed nothing: what is
+ * still there then cannot be deleted. */
+static struct {
+	long at;                        /* where the next slice begins; 0: at the beginning */
+	bool changed;                   /* something was deleted or came in during this pass */
+	int left, error;                /* how many were not deleted in this pass, and why the last was not */
+} sweeping;
+
 static int close_keep(int fd)
 {
 	int error = errno;
@@ -174,12 +182,15 @@ static int trash_put(int at, const char *name, int trash)
 	char id[ID_SIZE];
 
 	id_make(id);
-	if (renameat(at, name, trash, id) == 0)
-		return 0;
-	if (errno != EACCES)
-		return -1;
-	dir_permit(at, name);           /* a directory's new parent is written into the directory */
-	return renameat(at, name, trash, id);
+	if (renameat(at, name, trash, id) < 0) {
+		if (errno != EACCES)
+			return -1;
+		dir_permit(at, name);   /* a directory's new parent is written into the directory */
+		if (renameat(at, name, trash, id) < 0)
+			return -1;
+	}
+	sweeping.changed = true;
+	return 0;
 }
 
 /* The usual one is empty but for the task. */
@@ -222,73 +233,114 @@ static bool is_dots(const char *name)
 	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-struct sweep {
-	int trash;
-	int entries;                    /* counts down */
-	bool moved;                     /* something came into the trash that this pass may not have seen */
-};
+int workdir_collect(const char *state_dir, bool (*is_known)(void *ctx, const char *name), void *ctx)
+{
+	int work = work_open(state_dir, false), trash = work >= 0 ? dir_make(work, TRASH) : -1, count = 0;
+	DIR *d = trash >= 0 ? fdopendir(work) : NULL;
+	struct dirent *e;
+
+	while (d && (e = readdir(d)) != NULL) {
+		if (!id_is_uuid4(e->d_name) || is_known(ctx, e->d_name))
+			continue;
+		if (trash_put(work, e->d_name, trash) == 0)
+			count++;
+		else
+			log_warn("cannot remove a working directory, leaving it session=%.8s error=%s", e->d_name, strerror(errno));
+	}
+	if (d)
+		closedir(d);
+	else if (work >= 0)
+		close(work);
+	if (trash >= 0)
+		close(trash);
+	return count;
+}
+
+/* Deletes it, unless it is a directory with something in it. */
+static bool delete_at(int at, const char *name)
+{
+	if (unlinkat(at, name, 0) < 0 && unlinkat(at, name, AT_REMOVEDIR) < 0)
+		return false;
+	sweeping.changed = true;
+	return true;
+}
 
 /* Empties a directory of the trash. Directories in it are moved up into the trash, so that depth costs neither
  * stack nor descriptors. */
-static void trash_empty(struct sweep *s, const char *name)
+static void trash_empty(int trash, const char *name, int *entries)
 {
 	struct dirent *e;
 	DIR *d;
 	int fd;
 
-	dir_permit(s->trash, name);
-	fd = openat(s->trash, name, OPEN_DIR);
+	dir_permit(trash, name);
+	fd = openat(trash, name, OPEN_DIR);
 	d = fd >= 0 ? fdopendir(fd) : NULL;
 	if (!d) {
 		if (fd >= 0)
 			close_keep(fd);
 		return;
 	}
-	while (s->entries > 0 && (e = readdir(d)) != NULL) {
+	while (*entries > 0 && (e = readdir(d)) != NULL) {
 		if (is_dots(e->d_name))
 			continue;
-		if (unlinkat(fd, e->d_name, 0) < 0 && unlinkat(fd, e->d_name, AT_REMOVEDIR) < 0 &&
-			trash_put(fd, e->d_name, s->trash) == 0)
-			s->moved = true;
-		s->entries--;
+		if (!delete_at(fd, e->d_name))
+			(void)trash_put(fd, e->d_name, trash);
+		--*entries;
 	}
 	closedir(d);
 }
 
-static bool trash_delete(struct sweep *s, const char *name)
+static bool trash_delete(int trash, const char *name, int *entries)
 {
-	if (unlinkat(s->trash, name, 0) == 0 || unlinkat(s->trash, name, AT_REMOVEDIR) == 0)
+	if (delete_at(trash, name))
 		return true;
-	trash_empty(s, name);
-	return unlinkat(s->trash, name, AT_REMOVEDIR) == 0;
+	trash_empty(trash, name, entries);
+	return delete_at(trash, name);
+}
+
+/* One slice. True: the end was reached. */
+static bool trash_sweep(DIR *d, int entries)
+{
+	struct dirent *e;
+
+	if (sweeping.at)
+		seekdir(d, sweeping.at);
+	for (; (e = readdir(d)) != NULL; entries--) {
+		if (entries <= 0)
+			return false;
+		if (!is_dots(e->d_name) && !trash_delete(dirfd(d), e->d_name, &entries)) {
+			sweeping.left++;        /* the next pass comes to it again, if there is one */
+			sweeping.error = errno;
+		}
+		sweeping.at = telldir(d);
+	}
+	return true;
 }
 
 bool workdir_sweep(const char *state_dir, int entries)
 {
-	static struct log_limit limit;
-	struct sweep s = {.entries = entries};
-	int work = work_open(state_dir, false);
-	struct dirent *e;
+	int work = work_open(state_dir, false), trash;
+	bool more = true;
 	DIR *d;
 
 	if (work < 0)
 		return false;
-	s.trash = openat(work, TRASH, OPEN_DIR);
+	trash = openat(work, TRASH, OPEN_DIR);
 	close(work);
-	d = s.trash >= 0 ? fdopendir(s.trash) : NULL;
+	d = trash >= 0 ? fdopendir(trash) : NULL;
 	if (!d) {
-		if (s.trash >= 0)
-			close(s.trash);
+		if (trash >= 0)
+			close(trash);
 		return false;
 	}
-	while (s.entries > 0 && (e = readdir(d)) != NULL) {
-		if (is_dots(e->d_name))
-			continue;
-		if (!trash_delete(&s, e->d_name) && s.entries > 0 && !s.moved && log_may(&limit, 3))
-			log_warn("cannot delete all of an old working directory, leaving it name=%s error=%s", e->d_name,
-				strerror(errno));
-		s.entries--;
+	if (trash_sweep(d, entries)) {
+		more = sweeping.changed;
+		if (!more && sweeping.left)
+			log_warn("cannot delete old working directories, leaving them in work/" TRASH " count=%d error=%s",
+				sweeping.left, strerror(sweeping.error));
+		memset(&sweeping, 0, sizeof sweeping);
 	}
 	closedir(d);
-	return s.entries <= 0 || s.moved;       /* else what is still there cannot be deleted */
+	return more;
 }

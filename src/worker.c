@@ -22,13 +22,18 @@
 #include "log.h"
 #include "launch.h"
 
-#define TURN_BYTES (4u << 20)           /* read in one turn, so that its transaction stays bounded */
+/* What a turn may take, so that its transaction stays bounded: in bytes, a line at LINES_CHARGE at least. So that
+ * is 16,384 lines in all, and 1024 of one pipe. */
+#define TURN_BYTES (4u << 20)
+#define PIPE_BYTES (256u << 10)
 #define STARVED_BYTES 4096              /* what a pipe still gets after that: nobody waits for the loud ones */
+#define REAP_MAX 1000                   /* at once; an orphan or an end is as good as a line */
 #define TICK_MIN_US 50000               /* where something is known to be left: look again after this, ... */
 #define TICK_MAX_US 500000              /* ... doubling up to this */
 #define DRAIN_US 1000000                /* a pipe that only a stranger holds open is given up after this */
 #define DRAIN_BYTES (2u << 20)          /* no pipe can hold more than 1 MiB: beyond, a stranger is writing */
 #define STUCK_US 10000000
+#define HOG_US 1000000                  /* while somebody waits for memory: look for silent lines this often */
 #define WORKER_MAGIC 0x776f726bu        /* a stale pointer stops at the first touch */
 #define NEVER INT64_MAX
 
@@ -36,9 +41,9 @@ struct pipe_end {
 	struct ev_io io;                /* fd -1: closed */
 	struct worker *worker;
 	struct lines lines;
-	struct pipe_end *prev, *next;   /* of those that wait for memory */
+	struct pipe_end *prev, *next;   /* in `list` */
+	struct pipe_end **list;         /* of those that wait for memory, or have lines left; NULL: neither */
 	enum worker_stream stream;
-	bool waits;
 };
 
 struct worker {
@@ -70,7 +75,10 @@ struct workers {
 	struct lines_pool pool;
 	struct worker *list;
 	struct worker *ended;           /* reaped and not yet gone */
-	struct pipe_end *waiting;
+	struct pipe_end *waiting;       /* for memory */
+	struct pipe_end *unfinished;    /* read and not yet handed out */
+	struct ev_timer more;           /* for those; a turn later */
+	struct timer hog;
 	struct timer tick;              /* for all whose tree must be looked at again */
 	int64_t tick_us;
 	size_t budget;
@@ -78,6 +86,8 @@ struct workers {
 };
 
 static void on_tick(struct timer *t);
+static void on_hog(struct timer *t);
+static void on_more(struct ev_loop *loop, struct ev_timer *t, int events);
 static void on_timer(struct timer *t);
 static void on_readable(struct ev_loop *loop, struct ev_io *io, int events);
 static void on_writable(struct ev_loop *loop, struct ev_io *io, int events);
@@ -107,11 +117,22 @@ struct workers *workers_new(struct ev_loop *loop, struct timers *timers, const s
 	ws->instance = xstrdup(instance);
 	ws->budget = TURN_BYTES;
 	ws->tick.on_due = on_tick;
+	ws->hog.on_due = on_hog;
+	ev_timer_init(&ws->more, on_more, 0., 0.);
 	lines_pool_init(&ws->pool, config->max_line, config->max_lines_total);
 	return ws;
 }
 
 static void wake_waiting(struct workers *ws);
+
+static void pipe_put(struct pipe_end *p, struct pipe_end **list)
+{
+	if (p->list)
+		DL_DELETE(*p->list, p);
+	p->list = list;
+	if (list)
+		DL_APPEND(*list, p);
+}
 
 static void pipe_close(struct workers *ws, struct pipe_end *p)
 {
@@ -120,9 +141,7 @@ static void pipe_close(struct workers *ws, struct pipe_end *p)
 	ev_io_stop(ws->loop, &p->io);
 	close(p->io.fd);
 	p->io.fd = -1;
-	if (p->waits)
-		DL_DELETE(ws->waiting, p);
-	p->waits = false;
+	pipe_put(p, NULL);
 	lines_fini(&ws->pool, &p->lines);
 	if (ws->pool.freed)
 		wake_waiting(ws);
@@ -169,6 +188,8 @@ void workers_free(struct workers *ws)
 		worker_free(w);
 	}
 	timer_cancel(ws->timers, &ws->tick);
+	timer_cancel(ws->timers, &ws->hog);
+	ev_timer_stop(ws->loop, &ws->more);
 	kins_fini(&ws->kins);
 	free(ws->instance);
 	free(ws);
@@ -196,16 +217,27 @@ static void tick_soon(struct workers *ws, int64_t in_us)
 
 /* --- reading --- */
 
+/* Once nobody of the tree is left, what its pipes hold is little, and the worker cannot be gone before it is
+ * read: then a pause counts no more. */
+static bool pipe_may_read(const struct pipe_end *p)
+{
+	return p->io.fd >= 0 && !p->worker->all->held && (!p->worker->paused || p->worker->empty);
+}
+
 static void pipe_watch(struct pipe_end *p)
 {
 	struct workers *ws = p->worker->all;
 
 	if (p->io.fd < 0)
 		return;
-	if (ws->held || p->worker->paused || p->waits)
-		ev_io_stop(ws->loop, &p->io);
-	else
+	if (pipe_may_read(p) && !p->list)
 		ev_io_start(ws->loop, &p->io);
+	else
+		ev_io_stop(ws->loop, &p->io);
+	if (pipe_may_read(p) && p->list == &ws->unfinished && !ev_is_active(&ws->more)) {
+		ev_timer_set(&ws->more, 0., 0.);
+		ev_timer_start(ws->loop, &ws->more);
+	}
 }
 
 void workers_hold(struct workers *ws, bool hold)
@@ -244,8 +276,7 @@ static void wake_waiting(struct workers *ws)
 
 	ws->pool.freed = false;
 	DL_FOREACH_SAFE(ws->waiting, p, next) {
-		DL_DELETE(ws->waiting, p);
-		p->waits = false;
+		pipe_put(p, NULL);
 		pipe_watch(p);
 	}
 }
@@ -261,29 +292,78 @@ static void pipe_end_now(struct pipe_end *p)
 	worker_settle(w);
 }
 
+/* One portion a turn: what is more waits for the next, behind everybody else. */
+static void pipe_read(struct pipe_end *p)
+{
+	struct workers *ws = p->worker->all;
+	size_t share = ws->budget < PIPE_BYTES ? ws->budget : PIPE_BYTES, got, used;
+	enum lines_result r;
+
+	if (share < STARVED_BYTES)
+		share = STARVED_BYTES;
+	r = lines_read(&ws->pool, &p->lines, p->io.fd, share, &got, &used, say_line, p);
+	ws->budget -= used < ws->budget ? used : ws->budget;
+	if (p->worker->empty)
+		p->worker->drained += got;
+	if (r == LINES_END) {
+		pipe_end_now(p);
+	} else {
+		pipe_put(p, r == LINES_WAIT ? &ws->waiting : r == LINES_MORE ? &ws->unfinished : NULL);
+		pipe_watch(p);
+	}
+	if (r == LINES_WAIT && !timer_is_set(&ws->hog))
+		timer_set(ws->timers, &ws->hog, clock_boot_us() + HOG_US);
+	if (ws->pool.freed)
+		wake_waiting(ws);
+}
+
 static void on_readable(struct ev_loop *loop, struct ev_io *io, int events)
 {
-	struct pipe_end *p = container_of(io, struct pipe_end, io);
-	struct workers *ws = p->worker->all;
-	size_t want = ws->budget > STARVED_BYTES ? ws->budget : STARVED_BYTES, got;
-	enum lines_result r;
+	(void)loop;
+	(void)events;
+	pipe_read(container_of(io, struct pipe_end, io));
+}
+
+static void on_more(struct ev_loop *loop, struct ev_timer *t, int events)
+{
+	struct workers *ws = container_of(t, struct workers, more);
+	struct pipe_end *last = ws->unfinished ? ws->unfinished->prev : NULL, *p, *next;
 
 	(void)loop;
 	(void)events;
-	/* One read a turn: what is more waits for the next, behind everybody else. */
-	r = lines_read(&ws->pool, &p->lines, io->fd, want < LINES_READ_MAX ? want : LINES_READ_MAX, &got, say_line, p);
-	ws->budget -= got < ws->budget ? got : ws->budget;
-	if (p->worker->empty)
-		p->worker->drained += got;
-	if (r == LINES_WAIT) {
-		p->waits = true;
-		DL_APPEND(ws->waiting, p);
-		pipe_watch(p);
-	} else if (r == LINES_END) {
-		pipe_end_now(p);
+	for (p = ws->unfinished; p; p = p == last ? NULL : next) {      /* those that are put behind wait a turn */
+		next = p->next;
+		if (pipe_may_read(p))
+			pipe_read(p);
 	}
+}
+
+/* Somebody waits for memory. Whoever holds the most of it for a line that does not go on gives it up; one that we
+ * do not read ourselves cannot go on. */
+static void on_hog(struct timer *t)
+{
+	struct workers *ws = container_of(t, struct workers, hog);
+	int64_t now = clock_boot_us();
+	struct pipe_end *hog = NULL;
+	size_t most = 0, n;
+	struct worker *w;
+	int i;
+
+	if (!ws->waiting)
+		return;
+	DL_FOREACH(ws->list, w)
+		for (i = 0; i < 2; i++) {
+			n = pipe_may_read(&w->out[i]) && !w->out[i].list ? lines_idle_bytes(&w->out[i].lines, now) : 0;
+			if (n > most) {
+				most = n;
+				hog = &w->out[i];
+			}
+		}
+	if (hog)
+		lines_give_up(&ws->pool, &hog->lines, say_line, hog);
 	if (ws->pool.freed)
 		wake_waiting(ws);
+	timer_set(ws->timers, t, now + HOG_US);
 }
 
 /* --- writing --- */
@@ -390,13 +470,14 @@ static void worker_settle(struct worker *w)
 /* Nobody of ours holds the pipes. Is there something in them, or their end, that we did not come round to read? */
 static void worker_drain(struct worker *w)
 {
-	bool busy = w->paused || w->out[0].waits || w->out[1].waits;
+	bool busy = false;
 	int i;
 
 	for (i = 0; i < 2 && !busy; i++) {
-		struct pollfd pfd = {.fd = w->out[i].io.fd, .events = POLLIN};
+		struct pipe_end *p = &w->out[i];
+		struct pollfd pfd = {.fd = p->io.fd, .events = POLLIN};
 
-		busy = poll(&pfd, 1, 0) > 0 && w->drained < DRAIN_BYTES;
+		busy = p->list == &w->all->waiting || (w->drained < DRAIN_BYTES && (p->list || poll(&pfd, 1, 0) > 0));
 	}
 	if (busy) {
 		timer_set(w->all->timers, &w->timer, clock_boot_us() + DRAIN_US);
@@ -483,6 +564,8 @@ static void check_trees(struct workers *ws)
 		if (!w->empty && kin_is_empty(&ws->kins, &w->kin)) {
 			w->empty = true;
 			timer_cancel(ws->timers, &w->timer);
+			pipe_watch(&w->out[0]);
+			pipe_watch(&w->out[1]);
 		}
 	DL_FOREACH_SAFE2(ws->ended, w, next, next_ended)
 		worker_settle(w);
@@ -491,12 +574,12 @@ static void check_trees(struct workers *ws)
 void workers_reap(struct workers *ws)
 {
 	struct worker *w;
-	int status, pid;
+	int status, pid, n = 0;
 	bool left = false;
 
 	if (ws->held)
 		return;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+	while (n++ < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		struct kin *k = kins_on_reaped(&ws->kins, pid);
 
 		if (!k)                 /* an orphan: its status is nobody's */
@@ -516,7 +599,9 @@ void workers_reap(struct workers *ws)
 		left = left || (w->fresh && !w->empty);
 		w->fresh = false;
 	}
-	if (left)
+	if (n > REAP_MAX)
+		tick_soon(ws, 0);       /* the rest; their SIGCHLD is spent */
+	else if (left)
 		tick_soon(ws, TICK_MIN_US);
 }
 
@@ -587,6 +672,7 @@ static struct worker *worker_adopt(struct workers *ws, const struct worker_spec 
 /* With its cgroup, if there can be one; without, where joining it is refused: the other kill path works. */
 static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup, char *why, size_t why_size)
 {
+	static struct log_limit limit;
 	int pid, error;
 
 	*cgroup = cgroup_make(ws->kins.cgroups, &s->cgroup_fd);
@@ -601,9 +687,8 @@ static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup,
 	if (pid < 0 && *cgroup)
 		cgroup_remove(ws->kins.cgroups, *cgroup);
 	if (pid < 0 && s->cgroup_failed) {
-		log_warn("a worker may not join its cgroup, going on without cgroups error=%s", strerror(error));
-		cgroups_free(ws->kins.cgroups);
-		ws->kins.cgroups = NULL;
+		if (log_may(&limit, 3))
+			log_warn("a worker may not join its cgroup, starting it without one error=%s", strerror(error));
 		*cgroup = 0;
 		s->cgroup_fd = -1;
 		return launch_process(s, why, why_size);
@@ -614,7 +699,8 @@ static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup,
 
 int worker_start(struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why, size_t why_size)
 {
-	struct launch s = {.argv = spec->argv, .env = spec->env, .workdir = spec->workdir, .cgroup_fd = -1};
+	struct launch s = {.argv = spec->argv, .env = spec->env, .workdir = spec->workdir, .cgroup_fd = -1,
+		.tag = kins_next_tag(&ws->kins)};
 	uint64_t start = proctree_now();
 	unsigned cgroup;
 	struct launch_pipes pipes;
@@ -632,7 +718,7 @@ int worker_start(struct workers *ws, const struct worker_spec *spec, struct work
 		return -1;
 	}
 	*out = worker_adopt(ws, spec, &pipes);
-	kins_add(&ws->kins, &(*out)->kin, pid, start, spec->mark, cgroup);
+	kins_add(&ws->kins, &(*out)->kin, pid, start, s.tag, spec->mark, cgroup);
 	return 0;
 }
 
@@ -664,15 +750,8 @@ bool worker_has_exited(const struct worker *w)
 
 bool worker_is_alone(struct worker *w)
 {
-	siginfo_t dead = {.si_pid = 0};
-
 	worker_check(w);
-	if (w->gone || worker_has_exited(w))
-		return false;
-	/* It may be a zombie whose SIGCHLD we have not come to yet. */
-	if (waitid(P_PID, (id_t)worker_pid(w), &dead, WEXITED | WNOHANG | WNOWAIT) == 0 && dead.si_pid != 0)
-		return false;
-	return kin_is_alone(&w->all->kins, &w->kin);
+	return !w->gone && kin_is_alone(&w->all->kins, &w->kin);
 }
 
 void worker_free(struct worker *w)

@@ -139,7 +139,8 @@ END_TEST
 
 START_TEST(what_others_write_a_little_differently_is_taken)     /* proves L1-20, L1-01 */
 {
-	static const struct { const char *path, *value;
+	static const struct {
+		const char *path, *value;
 	} rows[] = {
 		{"hcp_version", "'1.7'"},
 		{"timestamp", "'2024-05-06T07:08:09Z'"},

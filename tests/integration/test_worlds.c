@@ -118,7 +118,9 @@ END_TEST
 
 START_TEST(a_working_directory_is_kept_as_configured)
 {
-	static const struct { const char *name, *keep; bool after_success, after_failure;
+	static const struct {
+		const char *name, *keep;
+		bool after_success, after_failure;
 	} rows[] = {{"never", "never", false, false}, {"failed", "failed", false, true},
 		{"always", "always", true, true}};
 	char section[64];

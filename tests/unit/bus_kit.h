@@ -439,7 +439,8 @@ static void *proxy_main(void *arg)
 
 		if (x->closed && x->listener >= 0) {
 			close(x->listener);
-			fds[0].fd = x->listener = -1;
+			x->listener = -1;
+			fds[0].fd = -1;
 		}
 		for (int i = 0; i < 16; i++) {
 			struct proxy_pair *p = &x->pairs[i];

@@ -1,6 +1,7 @@
 /* fake_bus.h: bus.h without threads and without a broker: the test is the broker.
  * Include it in one file of a program: it replaces bus.c. Keeps a copy of everything that was ever published, with
- * its fate, and tells a watcher of each publish and ack before it happens. Never settles anything by itself. */
+ * its fate, and tells a watcher of each publish and ack before it happens. Never settles anything by itself, but as the
+ * real one does: what is published to a connection that went meanwhile comes back behind that loss. */
 #ifndef HCPD_FAKE_BUS_H
 #define HCPD_FAKE_BUS_H
 
@@ -18,7 +19,7 @@ struct fake_sent { /* one publish */
 	char key[BUS_KEY_SIZE], message_id[ID_SIZE], correlation_id[ID_SIZE];
 	const char *type;
 	int64_t timestamp_s;
-	char *body; /* NUL-terminated copy */
+	char *body; /* NUL-terminated copy, perhaps only of its beginning */
 	size_t size;
 	int status; /* enum bus_status, or FAKE_UNSETTLED */
 };
@@ -38,6 +39,9 @@ struct bus {
 	uint64_t next_tag, acked, rejected; /* how many */
 	uint64_t last_acked;
 	uint32_t life;
+	uint32_t pub_lives, pub_life,
+		seen_pub_life; /* connections so far, the present one, the core's; 0: none */
+	size_t most_copied; /* bytes of a body that are kept; 0: all */
 	bool pub_up;
 	struct bus_health health;
 	unsigned pub_drops, sub_drops, takes;
@@ -83,7 +87,7 @@ static inline uint64_t fake_bus_deliver(struct bus *b, const char *body, size_t 
 
 static inline void fake_bus_up(struct bus *b)
 {
-	fake_bus_add(b, BUS_PUB_UP);
+	fake_bus_add(b, BUS_PUB_UP)->life = b->pub_life = ++b->pub_lives;
 	b->pub_up = b->health.pub_up = true;
 }
 
@@ -131,11 +135,12 @@ static inline void fake_bus_settle_all(struct bus *b, enum bus_status status)
 		fake_bus_add(b, BUS_SETTLED)->outs = list;
 }
 
-/* The connection or channel goes; what was under way is lost. */
+/* The connection or channel goes; what was under way is lost. In the middle of a turn: what the turn then publishes
+ * comes back, too, but behind this. */
 static inline void fake_bus_down(struct bus *b, int code)
 {
 	struct bus_out *list = NULL, **tail = &list;
-	size_t count = b->flight_count;
+	size_t count = b->flushed;
 	struct bus_in *in;
 
 	for (size_t i = 0; i < count; i++)
@@ -146,6 +151,7 @@ static inline void fake_bus_down(struct bus *b, int code)
 	in->code = code;
 	snprintf(in->text, sizeof in->text, "the test closed it with %d", code);
 	b->pub_up = b->health.pub_up = false;
+	b->pub_life = 0;
 }
 
 static inline void fake_bus_fini(struct bus *b)
@@ -186,6 +192,12 @@ struct bus_in *bus_take(struct bus *b)
 	b->takes++;
 	b->in = NULL;
 	b->in_end = &b->in;
+	for (const struct bus_in *i = in; i != NULL; i = i->next) {
+		if (i->kind == BUS_PUB_UP)
+			b->seen_pub_life = i->life;
+		else if (i->kind == BUS_PUB_DOWN)
+			b->seen_pub_life = 0;
+	}
 	return in;
 }
 
@@ -223,7 +235,8 @@ void bus_publish(struct bus *b, struct bus_out *list)
 		memcpy(s->correlation_id, list->correlation_id, sizeof s->correlation_id);
 		s->type = list->type;
 		s->timestamp_s = list->timestamp_s;
-		s->body = xstrndup(list->body, list->size);
+		s->body = xstrndup(list->body,
+			b->most_copied > 0 && list->size > b->most_copied ? b->most_copied : list->size);
 		s->size = list->size;
 		s->status = FAKE_UNSETTLED;
 		b->flight[b->flight_count++] = (struct fake_flight){list, b->sent_count++};
@@ -255,7 +268,17 @@ void bus_reject(struct bus *b, uint32_t life, uint64_t tag)
 
 void bus_flush(struct bus *b)
 {
-	b->flushed = b->flight_count;
+	struct bus_out *list = NULL, **tail = &list;
+
+	if (b->seen_pub_life != 0 && b->seen_pub_life == b->pub_life) {
+		b->flushed = b->flight_count;
+		return;
+	}
+	for (size_t i = b->flushed; i < b->flight_count; i++)
+		fake_bus_give_back(b, i, BUS_LOST, &tail);
+	b->flight_count = b->flushed;
+	if (list != NULL)
+		fake_bus_add(b, BUS_SETTLED)->outs = list;
 }
 
 void bus_drop_pub(struct bus *b, const char *why)

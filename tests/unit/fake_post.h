@@ -33,6 +33,7 @@ struct post {
 	int64_t settled_bytes, backlog_bytes;
 	int unroutables;
 	size_t padding; /* bytes in each body */
+	bool is_fleeting; /* what is put: not to be kept where nobody listens */
 };
 
 static inline void post_on_settled(void *ctx, int64_t session, size_t bytes)
@@ -114,8 +115,10 @@ static inline int64_t post_put_type(
 	struct post *p, const char *caller, const char *session_id, const char *type)
 {
 	struct buf b = {0};
-	struct store_event e = {
-		.session = session_id != NULL ? 7 : 0, .session_id = session_id, .type = type};
+	struct store_event e = {.session = session_id != NULL ? 7 : 0,
+		.session_id = session_id,
+		.type = type,
+		.is_fleeting = p->is_fleeting};
 	int64_t id;
 
 	codec_begin(&b, session_id, type);
@@ -161,9 +164,8 @@ static inline void post_hand_in(struct post *p)
 }
 
 /* As core_end_turn has it. */
-static inline void post_turn(struct post *p)
+static inline void post_end_turn(struct post *p)
 {
-	post_hand_in(p);
 	timers_run(&p->timers, fake_boot_us);
 	if (store_has_batch(p->store))
 		outbox_save(p->ob);
@@ -171,6 +173,21 @@ static inline void post_turn(struct post *p)
 	outbox_release(p->ob);
 	outbox_pump(p->ob);
 	bus_flush(&p->bus);
+}
+
+static inline void post_turn(struct post *p)
+{
+	post_hand_in(p);
+	post_end_turn(p);
+}
+
+/* A turn in the middle of which the connection goes: what it publishes comes back behind the loss. */
+static inline void post_turn_into_a_loss(struct post *p, int code)
+{
+	post_hand_in(p);
+	fake_bus_down(&p->bus, code);
+	post_end_turn(p);
+	post_turn(p);
 }
 
 static inline void post_up(struct post *p)

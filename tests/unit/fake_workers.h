@@ -49,6 +49,7 @@ struct worker {
 	bool is_dying; /* its exit is in the pipe */
 	bool ignores_term; /* a test's wish: only SIGKILL ends it ... */
 	bool is_immortal; /* ... or not even that */
+	bool is_deaf; /* never reads its stdin: all that it was sent waits */
 	int children; /* other processes of its tree; SIGTERM or SIGKILL end them too */
 	int64_t term_at_us, kill_at_us;
 	bool was_termed, was_killed;
@@ -172,9 +173,16 @@ static inline void fake_worker_hand_over(struct worker *w, const struct fake_wor
 	}
 }
 
-static inline bool fake_worker_may_speak(const struct worker *w)
+/* The next word that the loop would see, NULL: none. A worker's pipes may be left unread, but its exit is seen, and
+ * once no process of it is left so is what the pipes hold. */
+static inline struct fake_word **fake_worker_next(struct worker *w)
 {
-	return w->said != NULL && (!w->is_paused || w->said->kind == FAKE_EXIT);
+	struct fake_word **at = &w->said;
+
+	if (w->is_paused && (!w->has_exited || w->children > 0))
+		while (*at != NULL && (*at)->kind != FAKE_EXIT)
+			at = &(*at)->next;
+	return *at != NULL ? at : NULL;
 }
 
 /* One round of the loop: hands over what there is, one word a worker so that they interleave. True: there was. */
@@ -184,15 +192,16 @@ static inline bool fake_workers_run(struct workers *ws)
 
 	for (size_t i = 0; i < ws->count && !ws->is_held; i++) {
 		struct worker *w = ws->list[i];
+		struct fake_word **at;
 
 		if (w->is_gone)
 			continue;
 		fake_worker_climb(w);
-		if (fake_worker_may_speak(w)) {
-			struct fake_word *f = w->said;
+		if ((at = fake_worker_next(w)) != NULL) {
+			struct fake_word *f = *at;
 
-			if ((w->said = f->next) == NULL)
-				w->said_end = &w->said;
+			if ((*at = f->next) == NULL)
+				w->said_end = at;
 			fake_worker_hand_over(w, f);
 			free(f);
 			did = true;
@@ -386,8 +395,7 @@ void worker_write(struct worker *w, const void *data, size_t size)
 
 size_t worker_unwritten(const struct worker *w)
 {
-	(void)w;
-	return 0;
+	return w->is_deaf ? w->in.size : 0;
 }
 
 void worker_close_stdin(struct worker *w)

@@ -35,6 +35,8 @@ struct world {
 	sqlite3 *eye;
 	bool is_alive; /* between begin and end of a life */
 	bool broker_is_slow; /* the test settles by itself */
+	void (*mid_turn)(
+		void); /* happens when the bus was taken from and the turn is not committed; NULL: nothing */
 	size_t earlier_sent; /* what former lives published */
 	struct fake_sent *earlier;
 };
@@ -363,6 +365,8 @@ static inline bool world_turn(struct world *w)
 		did = true;
 	}
 	did |= fake_workers_run(&w->workers);
+	if (w->mid_turn != NULL)
+		w->mid_turn();
 	did |= core_end_turn(c);
 	did |= !c->is_held && fake_workers_next_us(&w->workers) <= fake_boot_us;
 	if (!w->broker_is_slow && w->bus.pub_up && w->bus.flushed > 0) {

@@ -238,8 +238,8 @@ START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnect
 	peer_command(k, "two", 3);
 	/* The core is held from here on. Each time the broker delivers both again. */
 	for (uint64_t i = 0; i < 4; i++) {
-		while (peer_ready(k, kit_queue()) > 0)
-			core_doze(c, 10);
+		for (int64_t end_us = clock_boot_us() + 10 * SECOND; peer_ready(k, kit_queue()) > 0; core_doze(c, 10))
+			ck_assert(clock_boot_us() < end_us);
 		x->cut[ROLE_PUB] = x->cut[ROLE_SUB] = true;
 		wait_reconnects(c, 2 * (i + 1));
 	}

@@ -9,12 +9,15 @@
 static struct world w;
 static int submits;
 
+static void in_mid_turn(void);
+
 static void setup(void)
 {
 	world_init(&w, "[daemon]\nmax_sessions = 4\n[session]\nidle_timeout = 5m\nmax_outbox = "
 		       "16KiB\n[amqp]\nwindow_messages = 7\n");
 	world_begin(&w);
 	w.broker_is_slow = true;
+	w.mid_turn = in_mid_turn;
 	submits = 0;
 }
 
@@ -114,6 +117,13 @@ static void do_connection(void)
 		fake_bus_down(&w.bus, codes[dice(5)]);
 	else
 		fake_bus_up(&w.bus);
+}
+
+/* A connection goes at any time, also between taking from the bus and publishing. */
+static void in_mid_turn(void)
+{
+	if (dice(60) == 0)
+		do_connection();
 }
 
 static void do_disk(void)
@@ -234,6 +244,7 @@ static void come_to_rest(void)
 	make_readable();
 	w.workers.fail_errno = 0;
 	w.broker_is_slow = false;
+	w.mid_turn = NULL;
 	if (!w.bus.pub_up)
 		fake_bus_up(&w.bus);
 	for (int round = 0; round < 100 && HASH_CNT(by_key, w.core.by_key) > 0; round++) {

@@ -301,6 +301,39 @@ START_TEST(summary_and_counts_survive_a_restart) /* proves L2-01 L4-03 */
 }
 END_TEST
 
+/* Somebody edited the store, or a byte of it went wrong. */
+static const char *const odd_outcomes[] = {
+	"{\"state\":\"RUNNING\",\"reason\":\"completed\",\"actor\":\"worker\",\"payload\":{\"outputs\":{}}}",
+	"{\"state\":\"PAUSED\",\"reason\":\"completed\",\"actor\":\"worker\",\"payload\":{\"outputs\":{}}}",
+	"{\"state\":\"PENDING\",\"reason\":\"completed\",\"actor\":\"worker\",\"payload\":{\"outputs\":{}}}",
+	"{\"state\":\"ABORTING\",\"reason\":\"completed\",\"actor\":\"worker\",\"payload\":{\"outputs\":{}}}",
+	"{\"state\":\"REJECTED\",\"reason\":\"completed\",\"actor\":\"worker\",\"payload\":{\"outputs\":{}}}",
+	"{\"state\":\"DANCING\",\"reason\":\"completed\",\"actor\":\"worker\",\"payload\":{\"outputs\":{}}}",
+	"{\"state\":\"COMPLETED\",\"actor\":\"worker\",\"payload\":{\"outputs\":{}}}",
+	"{\"state\":\"COMPLETED\",\"reason\":\"completed\"}",
+	"{\"state\":\"COMPLETED\",\"rea",
+	"",
+};
+
+START_TEST(an_outcome_that_is_none_ends_the_session_FAILED)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+	char sql[200];
+
+	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
+	world_run(&w);
+	snprintf(sql, sizeof sql, "UPDATE outcomes SET outcome = '%s'", odd_outcomes[_i]);
+	world_exec(&w, sql);
+	world_crash(&w);
+	world_run(&w);
+	ck_assert_str_eq(world_judge(&w, 1).state, "FAILED");
+	ck_assert(world_judge(&w, 1).closed);
+	ck_assert_int_eq(world_said(&w, "\"error_code\":\"internal_error\""), 1);
+	ck_assert_uint_eq(w.workers.count, 0); /* and is not started again */
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM outcomes", NULL), 0);
+}
+END_TEST
+
 /* Tables that cannot be read stand for a disk that gives errors. */
 static const char *const unreadable[] = {"sessions", "outcomes", "events", "callers"};
 
@@ -336,6 +369,8 @@ int main(void)
 	tcase_add_test(r, a_crash_before_the_confirm_publishes_the_same_bytes_again);
 	tcase_add_test(r, after_an_orderly_end_nothing_is_published_again);
 	tcase_add_test(r, summary_and_counts_survive_a_restart);
+	tcase_add_loop_test(r, an_outcome_that_is_none_ends_the_session_FAILED, 0,
+		(int)(sizeof odd_outcomes / sizeof *odd_outcomes));
 	tcase_add_loop_test(r, recovery_from_a_store_that_cannot_be_read_is_refused, 0, 4);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, r);

@@ -230,6 +230,44 @@ START_TEST(what_happens_after_the_time_is_over_is_stored_whole_or_not_at_all)
 }
 END_TEST
 
+/* The same with what comes in the very turn in which the time is over: an abort, and a slot that it frees. */
+START_TEST(what_comes_in_the_turn_of_the_end_is_stored_whole_or_not_at_all)
+{
+	bool was_stored;
+
+	world_end(&w, false);
+	world_configure(&w, "[daemon]\nmax_sessions = 1\n");
+	world_begin(&w);
+	world_start(&w, "m1", "work")->is_immortal = true;
+	world_submit(&w, "m2", "work");
+	world_submit(&w, "m3", "work");
+	world_run(&w);
+	core_stop(&w.core);
+	world_pass(&w, 29900000);
+	ck_assert(!w.core.is_done);
+	fake_clock_pass(200000);
+	world_abort(&w, world_id(&w, 2));
+	world_submit(&w, "m4", "nothing-here");
+	core_on_bus(&w.core);
+	core_on_time(&w.core);
+	core_end_turn(&w.core);
+	ck_assert(w.core.is_done);
+	world_end(&w, false);
+	world_begin(&w);
+	world_check_rows(&w);
+	was_stored = strcmp(world_state(&w, 2), "ABORTED") == 0;
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM submits WHERE message_id = 'm4'", NULL), was_stored);
+	world_abort(&w, world_id(&w, 2)); /* the broker has both still */
+	world_submit(&w, "m4", "nothing-here");
+	world_run(&w);
+	ck_assert_str_eq(world_judge(&w, 2).state, "ABORTED");
+	ck_assert_int_eq(world_said(&w, "\"in_reply_to\":\"m4\""), 1);
+	ck_assert_str_eq(world_state(&w, 3), "PENDING");
+	world_judge(&w, 1);
+}
+END_TEST
+
 /* ---- reuse ---- */
 
 START_TEST(a_process_serves_as_many_sessions_as_reuse_says)
@@ -337,6 +375,40 @@ START_TEST(idle_processes_end_with_the_stop) /* proves L2-16 */
 }
 END_TEST
 
+/* It was given minutes to go by itself; a stop has less. */
+START_TEST(a_process_that_was_retired_before_the_stop_is_hurried_by_it) /* proves L2-16 */
+{
+	struct worker *p;
+	int64_t began;
+
+	world_end(&w, false);
+	world_configure(&w, "[session]\nexit_grace = 10m\n");
+	world_begin(&w);
+	p = world_start(&w, "m1", "reused");
+	complete(p);
+	world_submit(&w, "m2", "reused");
+	world_run(&w);
+	complete(p); /* its last */
+	ck_assert(p->stdin_closed);
+	world_pass(&w, 1 * SECONDS);
+	p->ignores_term = true;
+	began = fake_boot_us;
+	ck_assert(!p->was_termed);
+	core_stop(&w.core);
+	world_run(&w);
+	ck_assert(p->was_termed && !p->was_killed);
+	if (_i == 1) {
+		core_stop(&w.core); /* now */
+		world_run(&w);
+	} else {
+		world_pass(&w, 30 * SECONDS);
+	}
+	ck_assert(p->is_gone && w.core.is_done);
+	ck_assert_int_le(p->kill_at_us - began, _i == 1 ? 0 : 22500000);
+	ck_assert_int_eq(w.core.exit_code, 0);
+}
+END_TEST
+
 START_TEST(a_processs_end_is_not_begun_before_the_commit)
 {
 	struct worker *p = world_start(&w, "m1", "reused");
@@ -404,12 +476,14 @@ int main(void)
 	tcase_add_test(t, a_start_that_was_due_when_the_stop_came_pauses_the_session);
 	tcase_add_loop_test(t, a_stop_waits_for_what_is_in_flight_but_not_beyond_its_time, 0, 2);
 	tcase_add_test(t, what_happens_after_the_time_is_over_is_stored_whole_or_not_at_all);
+	tcase_add_test(t, what_comes_in_the_turn_of_the_end_is_stored_whole_or_not_at_all);
 	tcase_add_checked_fixture(r, setup, teardown);
 	tcase_add_test(r, a_process_serves_as_many_sessions_as_reuse_says);
 	tcase_add_test(r, a_process_that_serves_nobody_is_not_listened_to);
 	tcase_add_loop_test(r, anything_but_completed_alone_retires_the_process, 0, RETIRES);
 	tcase_add_test(r, an_idle_process_that_dies_is_forgotten);
 	tcase_add_test(r, idle_processes_end_with_the_stop);
+	tcase_add_loop_test(r, a_process_that_was_retired_before_the_stop_is_hurried_by_it, 0, 2);
 	tcase_add_test(r, a_processs_end_is_not_begun_before_the_commit);
 	tcase_add_checked_fixture(l, setup, teardown);
 	tcase_add_test(l, a_broken_configuration_is_refused_whole);

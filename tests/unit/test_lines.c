@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "clock.h"
 #include "lines.h"
 
 static struct buf said;                 /* lines, "|" after each; "!" before one that was too long */
@@ -30,9 +31,22 @@ static void begin(void)
 	count = largest = 0;
 }
 
+static void feed_bytes(struct lines_pool *p, struct lines *l, const char *text, size_t size)
+{
+	size_t got, used;
+	int fd[2];
+
+	ck_assert_int_eq(pipe(fd), 0);
+	ck_assert_int_eq(write(fd[1], text, size), (ssize_t)size);
+	ck_assert_int_eq(lines_read(p, l, fd[0], LINES_READ_MAX, &got, &used, on_line, NULL), LINES_OK);
+	ck_assert_uint_eq(got, size);
+	close(fd[0]);
+	close(fd[1]);
+}
+
 static void feed(struct lines_pool *p, struct lines *l, const char *text)
 {
-	lines_feed(p, l, text, strlen(text), on_line, NULL);
+	feed_bytes(p, l, text, strlen(text));
 }
 
 START_TEST(a_line_is_the_same_however_it_is_cut)
@@ -45,7 +59,7 @@ START_TEST(a_line_is_the_same_however_it_is_cut)
 	begin();
 	lines_pool_init(&p, 100, 1000);
 	for (at = 0; at < n; at += step)
-		lines_feed(&p, &l, text + at, step < n - at ? step : n - at, on_line, NULL);
+		feed_bytes(&p, &l, text + at, step < n - at ? step : n - at);
 	ck_assert_uint_eq(count, 5);
 	lines_end(&p, &l, on_line, NULL);
 	ck_assert_uint_eq(count, 6);
@@ -105,7 +119,7 @@ START_TEST(a_long_line_is_whole_and_its_memory_comes_back)
 	lines_pool_init(&p, (int64_t)size, 64 << 20);
 	for (at = 0; at < size; at += n) {
 		n = size - at < 61234 ? size - at : 61234;
-		lines_feed(&p, &l, big + at, n, on_line, NULL);
+		feed_bytes(&p, &l, big + at, n);
 	}
 	ck_assert_uint_le(p.used, 2 * size);
 	feed(&p, &l, "\nx\n");
@@ -138,9 +152,9 @@ static void tube_put(struct tube *t, size_t size, char what)
 
 static enum lines_result tube_read(struct lines_pool *p, struct tube *t)
 {
-	size_t got;
+	size_t got, used;
 
-	return lines_read(p, &t->l, t->fd[0], LINES_READ_MAX, &got, on_line, NULL);
+	return lines_read(p, &t->l, t->fd[0], LINES_READ_MAX, &got, &used, on_line, NULL);
 }
 
 START_TEST(who_needs_more_than_there_is_waits_and_one_goes_on)
@@ -183,6 +197,87 @@ START_TEST(who_needs_more_than_there_is_waits_and_one_goes_on)
 }
 END_TEST
 
+/* A portion of 256 bytes a line: of 60,000 empty ones it takes 235 calls. */
+START_TEST(many_short_lines_come_in_portions_and_none_is_lost)
+{
+	size_t got, used, calls = 0, before, all = 0;
+	enum lines_result r;
+	struct lines_pool p;
+	struct tube a;
+
+	begin();
+	lines_pool_init(&p, 1 << 20, 100000);
+	tube_open(&a);
+	tube_put(&a, 60000, '\n');
+	ck_assert_int_eq(write(a.fd[1], "rest", 4), 4);
+	do {
+		before = count;
+		r = lines_read(&p, &a.l, a.fd[0], LINES_READ_MAX, &got, &used, on_line, NULL);
+		all += got;
+		ck_assert_uint_le(count - before, LINES_READ_MAX / LINES_CHARGE);
+		ck_assert_uint_le(used, LINES_READ_MAX);
+		ck_assert_uint_ge(used, count - before);
+		calls++;
+	} while (r == LINES_MORE);
+	ck_assert_int_eq(r, LINES_OK);
+	ck_assert_uint_eq(count, 60000);
+	ck_assert_uint_eq(all, 60004);
+	ck_assert_uint_eq(calls, 60000 / 256 + 1);
+	close(a.fd[1]);
+	ck_assert_int_eq(tube_read(&p, &a), LINES_END);
+	ck_assert_uint_eq(count, 60001);
+	ck_assert_uint_eq(p.used, 0);
+}
+END_TEST
+
+START_TEST(lines_that_are_left_are_all_handed_out_at_the_end)
+{
+	struct lines_pool p;
+	struct tube a;
+
+	begin();
+	lines_pool_init(&p, 1 << 20, 100000);
+	tube_open(&a);
+	tube_put(&a, 1000, '\n');
+	ck_assert_int_eq(write(a.fd[1], "rest", 4), 4);
+	ck_assert_int_eq(tube_read(&p, &a), LINES_MORE);
+	ck_assert_uint_gt(p.used, 0);
+	lines_end(&p, &a.l, on_line, NULL);
+	ck_assert_uint_eq(count, 1001);
+	ck_assert_uint_eq(p.used, 0);
+}
+END_TEST
+
+START_TEST(a_silent_unfinished_line_can_be_given_up_and_the_next_is_fine)
+{
+	struct lines_pool p;
+	struct tube a;
+	int64_t now;
+
+	begin();
+	lines_pool_init(&p, 1 << 20, 100000);
+	tube_open(&a);
+	tube_put(&a, LINES_SMALL, 'a');         /* short ones are in nobody's way */
+	ck_assert_int_eq(tube_read(&p, &a), LINES_OK);
+	ck_assert_uint_eq(lines_idle_bytes(&a.l, INT64_MAX), 0);
+	tube_put(&a, 10000, 'a');
+	ck_assert_int_eq(tube_read(&p, &a), LINES_OK);
+	now = clock_boot_us();
+	ck_assert_uint_eq(lines_idle_bytes(&a.l, now), 0);
+	ck_assert_uint_ge(lines_idle_bytes(&a.l, now + LINES_SILENT_US), 10000 + LINES_SMALL);
+	lines_give_up(&p, &a.l, on_line, NULL);
+	ck_assert_uint_eq(count, 1);
+	ck_assert_int_eq(said.data[0], '!');
+	ck_assert_uint_eq(p.used, 0);
+	ck_assert(p.freed);
+	tube_put(&a, 10000, 'a');
+	ck_assert_int_eq(write(a.fd[1], "\nnext\n", 6), 6);
+	ck_assert_int_eq(tube_read(&p, &a), LINES_OK);
+	ck_assert_uint_eq(count, 2);
+	ck_assert_ptr_nonnull(strstr(buf_text(&said), "|next|"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("lines");
@@ -196,6 +291,9 @@ int main(void)
 	tcase_add_test(t, a_line_over_the_limit_is_said_once_and_skipped_to_its_end);
 	tcase_add_test(t, a_long_line_is_whole_and_its_memory_comes_back);
 	tcase_add_test(t, who_needs_more_than_there_is_waits_and_one_goes_on);
+	tcase_add_test(t, many_short_lines_come_in_portions_and_none_is_lost);
+	tcase_add_test(t, lines_that_are_left_are_all_handed_out_at_the_end);
+	tcase_add_test(t, a_silent_unfinished_line_can_be_given_up_and_the_next_is_fine);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
 	srunner_free(r);

@@ -3,6 +3,8 @@
 
 #include <malloc.h>
 
+#include "../../src/outbox_private.h" /* how much it has in memory is nobody else's business */
+
 static struct post p;
 
 static void setup(void)
@@ -268,6 +270,71 @@ START_TEST(a_long_outage_costs_bounded_memory_and_all_come_out_in_order) /* prov
 }
 END_TEST
 
+/* What the outbox says it may hold: 8 MiB, and one row of each caller. */
+#define MEMORY_BOUND(rows) ((8 << 20) + (rows)*INT64_C(1001000))
+enum { LARGE_ROWS = 60 };
+
+static void put_large_rows(void)
+{
+	post_fini(&p);
+	post_init(&p, 100);
+	p.padding = 1000000;
+	p.bus.most_copied = 512;
+	for (int i = 0; i < LARGE_ROWS; i++) {
+		post_put(&p, "alpha", 1);
+		post_put(&p, "beta", 1);
+		post_turn(&p);
+	}
+}
+
+/* The broker does the same with everything, and the outbox keeps within its bound all the while. */
+static void settle_all_bounded(enum bus_status status)
+{
+	while (p.bus.flight_count > 0) {
+		ck_assert_int_le(p.ob->memory_bytes, MEMORY_BOUND(3)); /* two, and the one that crosses it */
+		post_settle(&p, status);
+	}
+}
+
+/* LOAD_ROWS is a number of rows; a row may have a megabyte. */
+START_TEST(large_rows_are_loaded_few_at_a_time_and_in_order)
+{
+	int next[2] = {0, 1};
+
+	put_large_rows();
+	post_close(&p);
+	post_open(&p);
+	p.bus.most_copied = 512;
+	post_up(&p);
+	settle_all_bounded(BUS_CONFIRMED);
+	ck_assert(outbox_is_empty(p.ob));
+	ck_assert_int_eq(p.ob->memory_bytes, 0);
+	ck_assert_uint_eq(p.bus.sent_count, 2 * LARGE_ROWS);
+	for (size_t i = 0; i < p.bus.sent_count; i++) {
+		int n = post_number(&p.bus.sent[i]);
+
+		ck_assert_int_eq(n, next[n % 2]);
+		next[n % 2] += 2;
+	}
+}
+END_TEST
+
+START_TEST(large_rows_that_nobody_took_are_loaded_few_at_a_time)
+{
+	put_large_rows();
+	post_up(&p);
+	settle_all_bounded(BUS_UNROUTABLE);
+	ck_assert_int_eq(p.ob->memory_bytes, 0);
+	for (int i = 0; i < 100; i++) {
+		post_pass(&p, 1 * SECONDS);
+		settle_all_bounded(BUS_CONFIRMED);
+	}
+	post_turn(&p);
+	ck_assert_int_eq(post_ask(&p, "SELECT count(*) FROM unroutable"), 0);
+	ck_assert_int_eq(p.ob->memory_bytes, 0);
+}
+END_TEST
+
 START_TEST(what_comes_while_a_caller_lags_queues_behind)
 {
 	post_fini(&p);
@@ -323,6 +390,34 @@ START_TEST(nobodys_backlog_is_in_anybodys_way) /* proves L1-21 */
 	}
 	ck_assert(out);
 	ck_assert_int_lt(rounds, 200);
+}
+END_TEST
+
+/* A queue that confirms nothing must leave the others a part of the window. */
+START_TEST(one_caller_cannot_take_the_whole_window) /* proves L1-21 */
+{
+	post_fini(&p);
+	post_init(&p, 1000);
+	post_up(&p);
+	post_put(&p, "alpha", 3000);
+	post_turn(&p);
+	ck_assert_uint_ge(p.bus.flight_count, 800);
+	ck_assert_uint_le(p.bus.flight_count, 880); /* about 7/8 */
+	post_put(&p, "beta", 50);
+	post_turn(&p);
+	ck_assert_uint_ge(p.bus.flight_count, 850);
+	for (size_t i = 0; i < 50; i++)
+		ck_assert(strncmp(p.bus.sent[p.bus.sent_count - 1 - i].key, "beta.", 5) == 0);
+	post_drain(&p);
+	post_put(&p, "alpha", 3000); /* after a nack it grows again, but not beyond */
+	post_turn(&p);
+	post_settle(&p, BUS_NACKED);
+	p.bus.most_in_flight = 0;
+	post_pass(&p, 1 * SECONDS);
+	post_drain(&p);
+	ck_assert_uint_ge(p.bus.most_in_flight, 800);
+	ck_assert_uint_le(p.bus.most_in_flight, 880);
+	ck_assert(outbox_is_empty(p.ob));
 }
 END_TEST
 
@@ -406,9 +501,12 @@ int main(void)
 	tcase_add_test(t, what_is_lost_goes_again_in_order);
 	tcase_add_test(t, many_losses_lose_nothing);
 	tcase_add_test(t, a_long_outage_costs_bounded_memory_and_all_come_out_in_order);
+	tcase_add_test(t, large_rows_are_loaded_few_at_a_time_and_in_order);
+	tcase_add_test(t, large_rows_that_nobody_took_are_loaded_few_at_a_time);
 	tcase_add_test(t, what_comes_while_a_caller_lags_queues_behind);
 	tcase_add_test(t, a_restart_while_lagging_goes_on_in_order);
 	tcase_add_test(t, nobodys_backlog_is_in_anybodys_way);
+	tcase_add_test(t, one_caller_cannot_take_the_whole_window);
 	tcase_add_test(t, many_callers_are_served_alike);
 	tcase_add_test(t, a_repeat_is_the_same_bytes);
 	tcase_add_test(t, the_oldest_in_flight_has_an_age);

@@ -103,6 +103,32 @@ START_TEST(a_checkpoint_is_stored_announced_and_confirmed_to_the_worker) /* prov
 }
 END_TEST
 
+/* Three bytes a character, so that the limit of 1024 is in the middle of one; and what just fits. */
+START_TEST(a_checkpoints_description_is_cut_at_1_KiB_between_characters)
+{
+	static const char *const letters[] = {"x", "\xc3\xa9", "\xe6\xbc\xa2", "\xf0\x9f\x98\x80"};
+	static const size_t wanted[] = {1024, 1024, 1023, 1024};
+	struct buf line = {0};
+	json_t *d;
+	const char *text;
+
+	buf_add_text(&line, "{\"type\":\"checkpoint\",\"state\":{},\"description\":\"");
+	while (line.size < 1200 * (size_t)(_i / 4 + 1))
+		buf_add_text(&line, letters[_i % 4]);
+	buf_add_text(&line, "\"}");
+	say(buf_text(&line));
+	buf_fini(&line);
+	d = json_loads(data_of("checkpoint_created"), 0, NULL);
+	text = json_string_value(json_object_get(d, "description"));
+	ck_assert(text != NULL);
+	ck_assert_uint_eq(strlen(text), wanted[_i % 4]);
+	ck_assert_str_eq(world_text(&w, "SELECT description FROM checkpoints", NULL), text);
+	ck_assert_int_eq(world_count(&w, "SELECT length(CAST(description AS BLOB)) FROM checkpoints", NULL),
+		(int64_t)wanted[_i % 4]);
+	json_decref(d);
+}
+END_TEST
+
 START_TEST(a_checkpoint_over_its_limit_is_a_warning)
 {
 	char *big = xmalloc(4 << 20);
@@ -346,6 +372,38 @@ START_TEST(no_message_is_ever_over_the_limit) /* proves L1-21 */
 }
 END_TEST
 
+/* Its size was decided on when the worker said it: what comes later must not make it larger. */
+START_TEST(warnings_after_completed_do_not_make_its_message_larger) /* proves L1-21 */
+{
+	char *line = xmalloc(2 << 20), *end;
+
+	snprintf(line, 2 << 20, "{\"type\":\"completed\",\"outputs\":{\"x\":\"%*s\"}}", 1048576 - 16384 - 200,
+		"");
+	say(line);
+	for (int i = 0; i < 50; i++) {
+		end = line + sprintf(line, "{\"type\":\"warning\",\"message\":\"");
+		for (int k = 0; k < 200; k++)
+			end += sprintf(end, "\\u0001");
+		sprintf(end, "\"}");
+		fake_worker_say(p, line);
+		fake_worker_say(p, "rubbish");
+	}
+	free(line);
+	leave(0);
+	ck_assert_str_eq(world_judge(&w, 1).state, "COMPLETED");
+	ck_assert_int_ge(
+		world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 51);
+	ck_assert_int_eq(
+		world_count(
+			&w, "SELECT count(*) FROM events WHERE length(CAST(body AS BLOB)) > 1048576", NULL),
+		0);
+	ck_assert_int_gt(
+		world_count(&w, "SELECT length(CAST(body AS BLOB)) FROM events WHERE type = 'task_completed'",
+			NULL),
+		1030000); /* else it would not have been in danger */
+}
+END_TEST
+
 START_TEST(a_confidence_below_the_threshold_is_a_warning)
 {
 	world_submit_as(&w, "alpha", NULL, "m2", "work", ",\"constraints\":{\"confidence_threshold\":0.9}");
@@ -418,6 +476,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, each_event_line_is_one_event, 0, 5);
 	tcase_add_test(t, a_checkpoint_is_stored_announced_and_confirmed_to_the_worker);
+	tcase_add_loop_test(t, a_checkpoints_description_is_cut_at_1_KiB_between_characters, 0, 8);
 	tcase_add_test(t, a_checkpoint_over_its_limit_is_a_warning);
 	tcase_add_test(t, pause_and_resume_are_transitions);
 	tcase_add_test(t, steps_usage_and_checkpoints_are_counted);
@@ -434,6 +493,7 @@ int main(void)
 	tcase_add_test(e, a_death_with_children_left_ends_them_first);
 	tcase_add_test(e, outputs_over_the_message_limit_end_FAILED_saying_so);
 	tcase_add_loop_test(e, no_message_is_ever_over_the_limit, 0, 24);
+	tcase_add_test(e, warnings_after_completed_do_not_make_its_message_larger);
 	tcase_add_loop_test(e, a_confidence_below_the_threshold_is_a_warning, 0, 2);
 	tcase_add_checked_fixture(x, setup_text, teardown);
 	tcase_add_test(x, a_text_workers_lines_are_log_events_and_exit_0_completes);

@@ -458,6 +458,81 @@ START_TEST(a_callers_events_come_in_order_without_the_unroutable_and_with_substi
 }
 END_TEST
 
+static bool note_two(void *ctx, const struct store_event *e)
+{
+	struct seen *n = ctx;
+
+	note_event(ctx, e);
+	return n->count < 2;
+}
+
+START_TEST(who_has_enough_events_is_given_no_more)
+{
+	struct seen n = {.count = 0};
+
+	for (int64_t i = 1; i <= 6; i++)
+		put_event(i, 0, 1, "body");
+	store_put_unroutable(s, 5, 2);
+	store_put_unroutable(s, 6, 2);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(store_load_events(s, 1, 1, 10, note_two, &n), 0);
+	ck_assert(n.count == 2 && n.ids[0] == 2 && n.ids[1] == 3);
+	put_event(7, 0, 1, "body"); /* nothing is left open that would be in the way */
+	ck_assert_int_eq(store_run(s), 0);
+	n.count = 1;
+	ck_assert_int_eq(store_load_unroutable(s, 2, 0, 10, note_two, &n), 0);
+	ck_assert(n.count == 2 && n.ids[1] == 5);
+	ck_assert_int_eq(ask("PRAGMA wal_checkpoint(TRUNCATE)"), 0); /* not even a reader */
+}
+END_TEST
+
+struct backlog {
+	int64_t session, bytes;
+};
+
+static void note_backlog(void *ctx, int64_t session, int64_t bytes)
+{
+	*(struct backlog *)ctx = (struct backlog){session, bytes};
+}
+
+START_TEST(a_backlog_is_counted_in_bytes_of_what_goes_out)
+{
+	struct backlog b = {0, 0};
+
+	put_session(7, "RUNNING");
+	put_event(1, 7, 1, "confirmed");
+	put_event(2, 7, 1, "\xe6\xbc\xa2\xe5\xad\x97"); /* two characters, six bytes */
+	put_event(3, 7, 1, "a long body that is set aside");
+	put_event(4, 7, 1, "nobody took this");
+	store_put_substitute(s, 3, "short\xc3\xa9", 7);
+	store_put_unroutable(s, 4, 1);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(store_load_backlog(s, 1, 1, note_backlog, &b), 0);
+	ck_assert_int_eq(b.session, 7);
+	ck_assert_int_eq(b.bytes, 6 + 7);
+}
+END_TEST
+
+/* Renamed tables stand for a disk that gives errors. */
+static const char *const looked_into[] = {"sessions", "events", "submits", "callers", "tasks", "checkpoints"};
+
+START_TEST(a_table_that_cannot_be_read_is_noticed_and_so_is_its_return)
+{
+	char sql[80];
+
+	ck_assert(store_is_readable(s)); /* while it is empty, too */
+	put_all(1, 5);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert(store_is_readable(s));
+	snprintf(sql, sizeof sql, "ALTER TABLE %s RENAME TO elsewhere", looked_into[_i]);
+	ck_assert(sqlite3_exec(eye, sql, NULL, NULL, NULL) == SQLITE_OK);
+	ck_assert(!store_is_readable(s));
+	snprintf(sql, sizeof sql, "ALTER TABLE elsewhere RENAME TO %s", looked_into[_i]);
+	ck_assert(sqlite3_exec(eye, sql, NULL, NULL, NULL) == SQLITE_OK);
+	ck_assert(store_is_readable(s));
+}
+END_TEST
+
 START_TEST(an_outcome_is_there_until_it_is_dropped)
 {
 	struct buf out = {0};
@@ -499,6 +574,10 @@ int main(void)
 	tcase_add_test(t, submits_are_dropped_only_when_old_and_their_session_has_ended);
 	tcase_add_test(t, a_submit_that_cannot_be_read_is_not_taken_for_unseen);
 	tcase_add_test(t, a_callers_events_come_in_order_without_the_unroutable_and_with_substitutes);
+	tcase_add_test(t, who_has_enough_events_is_given_no_more);
+	tcase_add_test(t, a_backlog_is_counted_in_bytes_of_what_goes_out);
+	tcase_add_loop_test(t, a_table_that_cannot_be_read_is_noticed_and_so_is_its_return, 0,
+		(int)(sizeof looked_into / sizeof *looked_into));
 	tcase_add_test(t, an_outcome_is_there_until_it_is_dropped);
 	suite_add_tcase(suite, t);
 	srunner_run_all(r, CK_ENV);

@@ -91,7 +91,7 @@ START_TEST(a_turn_reads_a_bounded_amount_and_everybody_gets_some)
 
 	rig_begin("off");
 	for (i = 0; i < MANY; i++) {
-		rig_start(&r[i], "exec yes xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+		rig_start(&r[i], "exec yes $(head -c 500 /dev/zero | tr '\\0' x)");
 		r[i].quiet = true;
 		worker_pause_reading(r[i].w, true);
 	}
@@ -113,6 +113,91 @@ START_TEST(a_turn_reads_a_bounded_amount_and_everybody_gets_some)
 		rig_until(r[i].gone);
 		rec_free(&r[i]);
 	}
+	rig_end();
+}
+END_TEST
+
+START_TEST(a_turn_has_a_bounded_number_of_lines_however_short)
+{
+	static struct rec r[40];
+	size_t all = 0;
+	int i;
+
+	rig_begin("off");
+	for (i = 0; i < 40; i++) {
+		rig_start(&r[i], "yes '' | head -n 30000; printf end");
+		r[i].quiet = true;
+	}
+	for (i = 0; i < 40; i++) {
+		rig_until(r[i].gone);
+		ck_assert_uint_eq(r[i].lines[0], 30001);       /* none is lost, the last is not forgotten */
+		all += r[i].lines[0];
+		rec_free(&r[i]);
+	}
+	ck_assert_uint_gt(all, 1000000);
+	/* 16,384, and 16 for everyone who comes after those are used up */
+	ck_assert_uint_le(rig.turn_lines_max, 16384 + 40 * 16 + 40);
+	ck_assert_uint_gt(rig.turn_lines_max, 4000);
+	rig_end();
+}
+END_TEST
+
+START_TEST(lines_that_were_read_wait_for_the_release_and_for_the_end_of_a_pause)
+{
+	struct rec r;
+	size_t n;
+
+	rig_begin("off");
+	rig_start(&r, "yes '' | head -n 30000; echo said >&2; read x; echo end");      /* all of it fits into the pipe */
+	r.quiet = true;
+	worker_pause_reading(r.w, true);
+	rig_for_ms(500);
+	worker_pause_reading(r.w, false);
+	while (!r.lines[0])
+		ev_run(rig.loop, EVRUN_NOWAIT);
+	ck_assert_uint_lt(r.lines[0], 5000);
+	workers_hold(rig.ws, true);
+	rig.held = true;
+	n = r.lines[0];
+	rig_for_ms(100);                /* the callbacks assert that they are not called */
+	worker_pause_reading(r.w, true);
+	rig.held = false;
+	workers_hold(rig.ws, false);
+	rig_for_ms(100);
+	ck_assert_uint_eq(r.lines[0], n);
+	worker_pause_reading(r.w, false);
+	rig_until(r.lines[0] == 30000);
+	worker_write(r.w, "\n", 1);
+	rig_until(r.gone);
+	ck_assert_uint_eq(r.lines[0], 30001);
+	rec_free(&r);
+	rig_end();
+}
+END_TEST
+
+START_TEST(an_unfinished_line_that_does_not_go_on_starves_nobody)
+{
+	struct rec hog, calm;
+
+	rig_begin("off");
+	workers_free(rig.ws);
+	rig.config.max_lines_total = 1 << 20;
+	rig.ws = workers_new(rig.loop, &rig.timers, &rig.config, RIG_INSTANCE, &rig_ops);
+	rig_start(&hog, "head -c 2000000 /dev/zero | tr '\\0' x; read x; echo; echo back");
+	hog.quiet = true;
+	rig_for_ms(500);
+	rig_start(&calm, "head -c 100000 /dev/zero | tr '\\0' y; echo; echo end");
+	calm.quiet = true;
+	rig_until(calm.gone);
+	ck_assert_uint_eq(calm.lines[0], 2);
+	ck_assert_uint_eq(calm.bytes[0], 100001 + 4);
+	ck_assert_uint_eq(hog.too_long, 1);
+	ck_assert_uint_eq(hog.lines[0], 1);
+	worker_write(hog.w, "\n", 1);
+	rig_until(hog.gone);
+	ck_assert_uint_eq(hog.lines[0], 2);     /* and the next line is fine */
+	rec_free(&hog);
+	rec_free(&calm);
 	rig_end();
 }
 END_TEST
@@ -157,20 +242,37 @@ START_TEST(a_closed_stdout_is_an_end_of_file_and_no_end)
 }
 END_TEST
 
-START_TEST(a_paused_worker_is_not_gone_before_its_output_was_read)
+START_TEST(a_paused_worker_is_read_out_once_nobody_of_its_is_left)
 {
 	struct rec r;
 
 	rig_begin("off");
-	rig_start(&r, "echo one; echo two");
+	rig_start(&r, "echo one; echo two >&2; exec 2>&-; sleep 50 & yes '' | head -n 30000; exit");
 	worker_pause_reading(r.w, true);
 	rig_until(r.exits);
-	rig_for_ms(1300);               /* longer than the bound for strangers' pipes */
-	ck_assert_int_eq(r.gone, 0);
+	rig_for_ms(300);
+	ck_assert_int_eq(r.gone, 0);            /* somebody lives: the pause holds */
+	ck_assert_uint_eq(r.lines[0] + r.lines[1], 0);
+	rec_kill(&r);                           /* and nobody unpauses it */
+	ck_assert_uint_eq(r.lines[0], 30001);
+	ck_assert_str_eq(rec_text(&r, WORKER_STDERR), "two\n");
+	rec_free(&r);
+	rig_end();
+}
+END_TEST
+
+START_TEST(a_flooded_and_paused_worker_is_gone_after_its_kill)
+{
+	struct rec r;
+
+	rig_begin("off");
+	rig_start(&r, "exec yes 'much ado about nothing'");
+	r.quiet = true;
+	worker_pause_reading(r.w, true);
+	rig_for_ms(200);
 	ck_assert_uint_eq(r.lines[0], 0);
-	worker_pause_reading(r.w, false);
-	rig_until(r.gone);
-	ck_assert_str_eq(rec_text(&r, WORKER_STDOUT), "one\ntwo\n");
+	rec_kill(&r);
+	ck_assert_uint_gt(r.lines[0], 1000);
 	rec_free(&r);
 	rig_end();
 }
@@ -590,7 +692,11 @@ static Suite *make_suite(void)
 	tcase_add_test(t, a_turn_reads_a_bounded_amount_and_everybody_gets_some);
 	tcase_add_test(t, long_lines_over_the_common_limit_all_come_one_after_the_other);
 	tcase_add_test(t, a_closed_stdout_is_an_end_of_file_and_no_end);
-	tcase_add_test(t, a_paused_worker_is_not_gone_before_its_output_was_read);
+	tcase_add_test(t, a_turn_has_a_bounded_number_of_lines_however_short);
+	tcase_add_test(t, lines_that_were_read_wait_for_the_release_and_for_the_end_of_a_pause);
+	tcase_add_test(t, an_unfinished_line_that_does_not_go_on_starves_nobody);
+	tcase_add_test(t, a_paused_worker_is_read_out_once_nobody_of_its_is_left);
+	tcase_add_test(t, a_flooded_and_paused_worker_is_gone_after_its_kill);
 	tcase_add_test(t, a_pipe_that_a_stranger_holds_is_given_up);
 	tcase_add_test(t, a_large_line_goes_through_a_worker_and_back);
 	tcase_add_test(t, a_stdin_that_nobody_reads_blocks_nobody);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -51,6 +52,7 @@ struct rig {
 	struct config config;
 	struct workers *ws;
 	size_t turn_bytes, turn_bytes_max, turns;
+	size_t turn_lines, turn_lines_max;
 	bool held;
 };
 
@@ -67,6 +69,7 @@ static void rig_on_line(struct worker *w, enum worker_stream s, const char *line
 	r->lines[s]++;
 	r->bytes[s] += size + 1;
 	rig.turn_bytes += size + 1;
+	rig.turn_lines++;
 	r->too_long += kind == LINE_TOO_LONG;
 	if (r->on_line)
 		r->on_line(r, line, size);
@@ -131,7 +134,7 @@ static void rig_on_check(struct ev_loop *l, struct ev_check *c, int ev)
 {
 	(void)l, (void)c, (void)ev;
 	rig.turns++;
-	rig.turn_bytes = 0;
+	rig.turn_bytes = rig.turn_lines = 0;
 	workers_new_turn(rig.ws);
 }
 
@@ -143,6 +146,8 @@ static void rig_on_prepare(struct ev_loop *l, struct ev_prepare *p, int ev)
 	(void)p, (void)ev;
 	if (rig.turn_bytes > rig.turn_bytes_max)
 		rig.turn_bytes_max = rig.turn_bytes;
+	if (rig.turn_lines > rig.turn_lines_max)
+		rig.turn_lines_max = rig.turn_lines;
 	if (!rig.held)
 		timers_run(&rig.timers, clock_boot_us());
 	next = timers_next_us(&rig.timers);
@@ -320,6 +325,18 @@ static inline char *rig_make_cgroup(void)
 	}
 	fprintf(stderr, "SKIPPED: no cgroup2 directory that we may write to\n");
 	return NULL;
+}
+
+/* Nothing is forbidden to root: where it matters a test goes on as another user. False, and a line that says so,
+ * where that one could not run this program. */
+static inline bool rig_drop_root(void)
+{
+	if (getuid() == 0)
+		ck_assert_int_eq(setgid(65534) | setuid(65534) | prctl(PR_SET_DUMPABLE, 1), 0);
+	if (access(rig_self, X_OK) == 0)
+		return true;
+	fprintf(stderr, "SKIPPED: this program is in a directory that only root may enter\n");
+	return false;
 }
 
 static inline int rig_main(int argc, char **argv, const struct rig_helper *helpers, Suite *(*make)(void))
