@@ -1,6 +1,7 @@
 /* recover.c: what becomes of the sessions of an earlier life.
  * Owns the decision between resume, restart and fail. Everything that it decides is committed before the
  * daemon consumes a command. */
+#include <string.h>
 #include <sysexits.h>
 
 #include "clock.h"
@@ -90,6 +91,23 @@ static int recover(struct session *s)
 	return go_on(s);
 }
 
+/* Is this directory somebody's? A crash may have left one of a reused process, or of a session that had ended. */
+static bool is_wanted(void *ctx, const char *name)
+{
+	struct core *c = ctx;
+	char state[16];
+	int found;
+
+	if (session_find(c, name) != NULL || (found = store_find_session(c->store, name, state)) < 0)
+		return true;
+	if (found == 0)
+		return false;
+	for (size_t i = 0; i < c->policy->config->capability_count; i++)
+		if (c->policy->config->capabilities[i].keep_workdir == KEEP_ALWAYS)
+			return true;
+	return strcmp(state, sstate_names[S_FAILED]) == 0;
+}
+
 int core_recover(struct core *c)
 {
 	struct session *s, *tmp;
@@ -102,6 +120,7 @@ int core_recover(struct core *c)
 	HASH_ITER (by_key, c->by_key, s, tmp)
 		if (recover(s) < 0)
 			goto unreadable;
+	c->has_trash |= workdir_collect(c->state_dir, is_wanted, c) > 0;
 	if (count > 0)
 		log_info("sessions of an earlier life were brought back: count=%u", count);
 	return EX_OK;

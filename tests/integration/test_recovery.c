@@ -1,4 +1,5 @@
 /* test_recovery.c: the daemon is killed, and what its sessions and callers see of that. */
+#include <sys/stat.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -491,6 +492,26 @@ START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence)     
 }
 END_TEST
 
+START_TEST(a_working_directory_that_is_nobodys_is_deleted_at_start)
+{
+	static const char orphan[] = "7a1f4c0e-52c4-4f0b-9d6b-2f6a0c1d3e4f";
+	char path[600];
+
+	r = rig_new();
+	rig_start(r);
+	rig_stop(r);
+	snprintf(path, sizeof path, "%s/state/work", r->dir);
+	mkdir(path, 0700);
+	snprintf(path, sizeof path, "%s/state/work/%s", r->dir, orphan);
+	must(mkdir(path, 0700) == 0, "%s", path);
+	rig_start(r);
+	wait_until(!file_exists(path), WAIT_S, "what a crash left behind goes");
+	p = peer_new(r);
+	peer_completed(p, peer_run(p, "agent", NULL));
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("recovery");
@@ -513,6 +534,7 @@ int main(void)
 	suite_test(s, a_large_checkpoint_comes_back_whole, 40);
 	suite_test(s, a_checkpoint_that_is_not_resumable_is_not_resumed_from, 40);
 	suite_test(s, tokens_of_before_are_good_after_a_restart, 40);
+	suite_test(s, a_working_directory_that_is_nobodys_is_deleted_at_start, 40);
 	suite_test(s, however_often_it_is_killed_each_stream_is_one_unbroken_sequence, 120);
 	return harness_run(s, false);
 }

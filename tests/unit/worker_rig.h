@@ -202,13 +202,15 @@ static void rig_end(void)
 		;
 }
 
-static char *rig_env[] = {(char[]){"PATH=/usr/local/bin:/usr/bin:/bin"}, (char[]){"HCP_INSTANCE=" RIG_INSTANCE},
-	(char[]){"HCP_SESSION_ID=mark-of-this-one"}, NULL};
+/* rig_main makes it another for every run, so that nobody is taken for another run's. */
+static char rig_mark[64] = "HCP_SESSION_ID=mark-of-this-one";
+static char *rig_env[] = {(char[]){"PATH=/usr/local/bin:/usr/bin:/bin"}, (char[]){"HCP_INSTANCE=" RIG_INSTANCE}, rig_mark,
+	NULL};
 
 static int rig_try_argv(struct rec *r, char *const *argv, char *why, size_t why_size)
 {
 	struct worker_spec spec = {.argv = argv, .env = rig_env, .workdir = "/tmp", .has_stdin = true,
-		.mark = "HCP_SESSION_ID=mark-of-this-one", .owner = r};
+		.mark = rig_mark, .owner = r};
 
 	memset(r, 0, sizeof *r);
 	return worker_start(rig.ws, &spec, &r->w, why, why_size);
@@ -350,6 +352,7 @@ static inline int rig_main(int argc, char **argv, const struct rig_helper *helpe
 	for (; argc > 1 && helpers->name; helpers++)
 		if (strcmp(argv[1], helpers->name) == 0)
 			return helpers->run(argc, argv);
+	snprintf(rig_mark, sizeof rig_mark, "HCP_SESSION_ID=mark-of-%d", (int)getpid());
 	runner = srunner_create(make());
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);
