@@ -764,14 +764,16 @@ static int start_bare(const char *var)
 
 START_TEST(leftovers_are_killed_by_exactly_their_instance)
 {
+	static const char *const before[] = {"", "X", "OTHER="}, *const after[] = {"x", "", ""};
 	int ours[3], not_ours[3], i;
+	char var[128];
 
 	rig_begin("off");
-	for (i = 0; i < 3; i++)
-		ours[i] = start_bare("HCP_INSTANCE=" RIG_INSTANCE);
-	not_ours[0] = start_bare("HCP_INSTANCE=" RIG_INSTANCE "x");
-	not_ours[1] = start_bare("XHCP_INSTANCE=" RIG_INSTANCE);
-	not_ours[2] = start_bare("OTHER=HCP_INSTANCE=" RIG_INSTANCE);
+	for (i = 0; i < 3; i++) {
+		ours[i] = start_bare(rig_instance_var);
+		snprintf(var, sizeof var, "%s%s%s", before[i], rig_instance_var, after[i]);
+		not_ours[i] = start_bare(var);
+	}
 	for (i = 0; i < 3; i++)
 		rig_until(has_executed(ours[i]) && has_executed(not_ours[i]));
 	setenv("HCP_INSTANCE", RIG_INSTANCE, 1);        /* never ourselves */

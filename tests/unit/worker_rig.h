@@ -23,8 +23,12 @@
 #include "timer.h"
 #include "worker.h"
 
-#define RIG_INSTANCE "5eed5eed-0000-4000-8000-00000000cafe"
 #define SECOND 1000000LL
+
+/* rig_main makes both others for every run, so that nobody is taken for another run's. */
+static char rig_instance_var[64] = "HCP_INSTANCE=5eed5eed-0000-4000-8000-00000000cafe";
+static char rig_mark[64] = "HCP_SESSION_ID=mark-of-this-one";
+#define RIG_INSTANCE (rig_instance_var + sizeof "HCP_INSTANCE")
 
 /* Where this is no test but a worker of one: prog NAME ARGS. */
 struct rig_helper {
@@ -202,10 +206,7 @@ static void rig_end(void)
 		;
 }
 
-/* rig_main makes it another for every run, so that nobody is taken for another run's. */
-static char rig_mark[64] = "HCP_SESSION_ID=mark-of-this-one";
-static char *rig_env[] = {(char[]){"PATH=/usr/local/bin:/usr/bin:/bin"}, (char[]){"HCP_INSTANCE=" RIG_INSTANCE}, rig_mark,
-	NULL};
+static char *rig_env[] = {(char[]){"PATH=/usr/local/bin:/usr/bin:/bin"}, rig_instance_var, rig_mark, NULL};
 
 static int rig_try_argv(struct rec *r, char *const *argv, char *why, size_t why_size)
 {
@@ -352,6 +353,7 @@ static inline int rig_main(int argc, char **argv, const struct rig_helper *helpe
 	for (; argc > 1 && helpers->name; helpers++)
 		if (strcmp(argv[1], helpers->name) == 0)
 			return helpers->run(argc, argv);
+	snprintf(rig_instance_var, sizeof rig_instance_var, "HCP_INSTANCE=5eed5eed-0000-4000-8000-%012x", (unsigned)getpid());
 	snprintf(rig_mark, sizeof rig_mark, "HCP_SESSION_ID=mark-of-%d", (int)getpid());
 	runner = srunner_create(make());
 	srunner_run_all(runner, CK_ENV);
