@@ -266,10 +266,10 @@ bool core_end_turn(struct core *c)
 	over = c->closed;               /* and so do sessions that it closes */
 	c->closed = NULL;
 	effects_release(c);             /* acks, lines, starts, ends; workers are at it while we publish */
-	sessions_sweep(over);           /* no effect points to them any more */
-	run_sweep(c);
 	outbox_pump(c->outbox);
 	bus_flush(c->bus);              /* once: each costs a wake-up */
+	sessions_sweep(over);           /* no effect points to them any more; deleting directories takes its time */
+	run_sweep(c);
 	workers_new_turn(c->workers);
 	check_total(c);
 	if (c->has_trash)
