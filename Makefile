@@ -164,4 +164,7 @@ help:
 	@echo 'install uninstall  PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) DESTDIR=$(DESTDIR)'
 	@echo 'clean              removes build/'
 
--include $(wildcard $(B)/*.d $(B)/tests/*.d $(B)/itests/*.d $(B)/bench/*.d)
+# Kinds of tests that need more than that bring their own rules.
+include $(wildcard tests/*/rules.mk)
+
+-include $(wildcard $(B)/*.d $(B)/*/*.d)
