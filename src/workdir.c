@@ -1,6 +1,9 @@
 /* workdir.c: the working directories of sessions: state_dir/work/SESSION.
  * Owns everything below work/. A worker may put there what it likes, symbolic links in place of our names
- * too: no path is followed below work/, every step is relative to an open directory. */
+ * too: no path is followed below work/, every step is relative to an open directory.
+ *
+ * To make and to delete a directory is the dearest part of a small session (an inode and a block each time), so
+ * a few that were left empty are kept under names of their own, and given to the sessions that come. */
 #include "worker.h"
 
 #include <assert.h>
@@ -14,7 +17,9 @@
 
 #include "log.h"
 
-#define TRASH ".trash"                  /* no UUID */
+#define TRASH ".trash"                  /* no UUID, and neither is ... */
+#define SPARE ".spare"                  /* ... this, with a number behind it */
+#define SPARES_MAX 64
 #define TASK "task.json"
 #define TASK_NEW ".task.json.new"
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -26,6 +31,9 @@ static struct {
 	bool changed;                   /* something was deleted or came in during this pass */
 	int left, error;                /* how many were not deleted in this pass, and why the last was not */
 } sweeping;
+
+/* How many lie there: .spare0 and so on. One that is not where it should be costs a mkdir, no more. */
+static unsigned spares;
 
 static int close_keep(int fd)
 {
@@ -154,6 +162,58 @@ static int task_write_again(int work, const char *session_id, const void *task, 
 	return r;
 }
 
+static void spare_name(char name[32], unsigned number)
+{
+	snprintf(name, 32, SPARE "%u", number);
+}
+
+/* False: there is none, or the session has its directory already. */
+static bool spare_take(int work, const char *session_id)
+{
+	char name[32];
+
+	if (spares == 0)
+		return false;
+	spare_name(name, spares - 1);
+	if (renameat2(work, name, work, session_id, RENAME_NOREPLACE) < 0) {
+		if (errno != EEXIST)
+			spares--;
+		return false;
+	}
+	spares--;
+	return true;
+}
+
+/* As we make them: ours, closed to others, nothing in it, and not grown by what was. */
+static bool is_as_new(int dir)
+{
+	char entries[256];      /* "." and ".." take 48 bytes of it */
+	struct stat st;
+
+	return fstat(dir, &st) == 0 && st.st_uid == geteuid() && st.st_gid == getegid() && (st.st_mode & 07777) == 0700 &&
+		st.st_size <= 4096 && getdents64(dir, entries, sizeof entries) == 2 * 24;
+}
+
+static bool spare_keep(int work, const char *session_id)
+{
+	char name[32];
+
+	if (spares == SPARES_MAX)
+		return false;
+	spare_name(name, spares);
+	if (renameat2(work, session_id, work, name, RENAME_NOREPLACE) < 0)
+		return false;
+	spares++;
+	return true;
+}
+
+/* A new directory, if there is none yet. */
+static bool dir_begin(int work, const char *session_id)
+{
+	return spare_take(work, session_id) ||
+		(mkdirat(work, session_id, 0700) == 0 && fchmodat(work, session_id, 0700, 0) == 0);
+}
+
 int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size, char *path,
 	size_t path_size)
 {
@@ -168,8 +228,8 @@ int workdir_make(const char *state_dir, const char *session_id, const void *task
 	work = work_open(state_dir, true);
 	if (work < 0)
 		return -1;
-	if (mkdirat(work, session_id, 0700) == 0)
-		r = fchmodat(work, session_id, 0700, 0) < 0 ? -1 : task ? task_write_first(work, session_id, task, task_size) : 0;
+	if (dir_begin(work, session_id))
+		r = task ? task_write_first(work, session_id, task, task_size) : 0;
 	else
 		r = task_write_again(work, session_id, task, task_size);
 	close_keep(work);
@@ -196,15 +256,15 @@ static int trash_put(int at, const char *name, int trash)
 /* The usual one is empty but for the task. */
 static bool remove_empty(int work, const char *session_id)
 {
-	int dir;
+	int dir = openat(work, session_id, OPEN_DIR);
+	bool kept;
 
-	if (unlinkat(work, session_id, AT_REMOVEDIR) == 0 || errno == ENOENT)
-		return true;
-	if ((dir = openat(work, session_id, OPEN_DIR)) < 0)
-		return false;
+	if (dir < 0)
+		return errno == ENOENT;
 	unlinkat(dir, TASK, 0);
+	kept = is_as_new(dir) && spare_keep(work, session_id);
 	close(dir);
-	return unlinkat(work, session_id, AT_REMOVEDIR) == 0;
+	return kept || unlinkat(work, session_id, AT_REMOVEDIR) == 0;
 }
 
 bool workdir_remove(const char *state_dir, const char *session_id)
@@ -240,13 +300,16 @@ int workdir_collect(const char *state_dir, bool (*is_known)(void *ctx, const cha
 	struct dirent *e;
 
 	while (d && (e = readdir(d)) != NULL) {
-		if (!id_is_uuid4(e->d_name) || is_known(ctx, e->d_name))
+		bool is_spare = strncmp(e->d_name, SPARE, sizeof SPARE - 1) == 0;
+
+		if (!is_spare && (!id_is_uuid4(e->d_name) || is_known(ctx, e->d_name)))
 			continue;
 		if (trash_put(work, e->d_name, trash) == 0)
 			count++;
 		else
 			log_warn("cannot remove a working directory, leaving it session=%.8s error=%s", e->d_name, strerror(errno));
 	}
+	spares = 0;
 	if (d)
 		closedir(d);
 	else if (work >= 0)

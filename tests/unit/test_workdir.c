@@ -11,6 +11,7 @@
 #include "worker.h"
 
 #define ID "0d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10"
+#define OTHER "1d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10"
 
 static char state[64], path[512];
 
@@ -301,6 +302,96 @@ START_TEST(what_a_crash_left_is_collected_and_the_rest_stays)
 }
 END_TEST
 
+static ino_t inode_of(const char *name)
+{
+	struct stat st;
+
+	ck_assert_int_eq(lstat(name, &st), 0);
+	return st.st_ino;
+}
+
+static int make_other(void)
+{
+	return workdir_make(state, OTHER, "other", 5, path, sizeof path);
+}
+
+START_TEST(a_directory_left_empty_is_given_to_the_next_session)
+{
+	ino_t first;
+
+	begin();
+	ck_assert_int_eq(make("{}"), 0);
+	first = inode_of(path);
+	ck_assert(!workdir_remove(state, ID));
+	ck_assert_int_ne(access(path, F_OK), 0);
+	ck_assert_int_eq(make_other(), 0);
+	ck_assert_uint_eq(inode_of(path), first);
+	ck_assert_uint_eq(mode_of(path), 0700);
+	ck_assert_str_eq(get(in_dir("task.json")), "other");
+	end();
+}
+END_TEST
+
+START_TEST(one_that_is_not_as_we_made_it_is_not)
+{
+	ino_t full;
+
+	begin();
+	ck_assert_int_eq(make(NULL), 0);
+	ck_assert_int_eq(chmod(path, 0755), 0);
+	workdir_remove(state, ID);
+	ck_assert_int_ne(access(in_state("work/.spare0"), F_OK), 0);
+	ck_assert_int_eq(make(NULL), 0);
+	full = inode_of(path);
+	put(in_dir("secret"), "of the first");
+	ck_assert(workdir_remove(state, ID));
+	ck_assert_int_eq(make_other(), 0);
+	ck_assert_int_ne(access(in_dir("secret"), F_OK), 0);
+	ck_assert_uint_ne(inode_of(path), full);
+	end();
+}
+END_TEST
+
+START_TEST(a_kept_directory_never_takes_the_place_of_a_session_s_own)
+{
+	begin();
+	ck_assert_int_eq(make("first"), 0);
+	put(in_dir("result"), "half");
+	ck_assert_int_eq(make_other(), 0);
+	workdir_remove(state, OTHER);
+	ck_assert_int_eq(access(in_state("work/.spare0"), F_OK), 0);
+	ck_assert_int_eq(make("second"), 0);
+	ck_assert_str_eq(get(in_dir("result")), "half");
+	ck_assert_str_eq(get(in_dir("task.json")), "second");
+	end();
+}
+END_TEST
+
+START_TEST(kept_directories_are_few_and_do_not_outlive_the_daemon)
+{
+	char id[sizeof ID], known[] = ID;
+
+	begin();
+	for (int i = 0; i < 100; i++) {
+		snprintf(id, sizeof id, "%08x" "-7c1f-4b4e-9a51-3f2f6d1c9b10", (unsigned)i);
+		ck_assert_int_eq(workdir_make(state, id, NULL, 0, path, sizeof path), 0);
+	}
+	for (int i = 0; i < 100; i++) {
+		snprintf(id, sizeof id, "%08x" "-7c1f-4b4e-9a51-3f2f6d1c9b10", (unsigned)i);
+		ck_assert(!workdir_remove(state, id));
+	}
+	ck_assert_int_eq(access(in_state("work/.spare63"), F_OK), 0);
+	ck_assert_int_ne(access(in_state("work/.spare64"), F_OK), 0);
+	ck_assert_int_eq(rmdir(in_state("work/.spare63")), 0);          /* somebody tidied up: */
+	ck_assert_int_eq(make("x"), 0);                                 /* no harm */
+	ck_assert_int_eq(workdir_collect(state, is_known, known), 63);
+	sweep_all(100);
+	ck_assert_int_ne(access(in_state("work/.spare0"), F_OK), 0);
+	ck_assert_str_eq(get(in_dir("task.json")), "x");
+	end();
+}
+END_TEST
+
 START_TEST(what_cannot_be_done_says_why)
 {
 	begin();
@@ -331,6 +422,10 @@ int main(void)
 	tcase_add_test(t, a_directory_that_forbids_everything_is_deleted_all_the_same);
 	tcase_add_test(t, what_cannot_be_deleted_is_left_and_keeps_nothing_else);
 	tcase_add_test(t, what_a_crash_left_is_collected_and_the_rest_stays);
+	tcase_add_test(t, a_directory_left_empty_is_given_to_the_next_session);
+	tcase_add_test(t, one_that_is_not_as_we_made_it_is_not);
+	tcase_add_test(t, a_kept_directory_never_takes_the_place_of_a_session_s_own);
+	tcase_add_test(t, kept_directories_are_few_and_do_not_outlive_the_daemon);
 	tcase_add_test(t, what_cannot_be_done_says_why);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
