@@ -206,6 +206,17 @@ bool file_exists(const char *path)
 	return access(path, F_OK) == 0;
 }
 
+int file_lines(const char *path)
+{
+	char *text = file_read(path, NULL);
+	int n = 0;
+
+	for (char *c = text; c && *c; c++)
+		n += *c == '\n';
+	free(text);
+	return n;
+}
+
 const char *source_path(const char *relative)
 {
 	static char paths[KEEP_BUFFERS][PATH_MAX];

@@ -53,6 +53,7 @@ const char *json_text_at(json_t *root, const char *path);
 void file_write(const char *path, const char *text);
 char *file_read(const char *path, size_t *size);        /* NULL where it cannot be read; the caller frees */
 bool file_exists(const char *path);
+int file_lines(const char *path);                       /* 0 where there is none */
 const char *source_path(const char *relative);          /* absolute; static buffers, a few at a time */
 void tree_remove(const char *path);
 

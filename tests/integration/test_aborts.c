@@ -6,24 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "peer.h"
-#include "rig.h"
-
-static struct rig *r;
-static struct peer *p;
-
-static void begin(void)
-{
-	r = rig_new();
-	rig_start(r);
-	p = peer_new(r);
-}
-
-static void end(void)
-{
-	peer_finish(p);
-	rig_finish(r);
-}
+#include "scene.h"
 
 static double moment_in(const char *path, const char *word)
 {
@@ -111,10 +94,7 @@ END_TEST
 
 START_TEST(the_ladder_has_its_rungs_at_none_half_and_three_quarters)    /* proves L2-11 */
 {
-	r = rig_new();
-	rig_set(r, "session", "abort_timeout", "4s");
-	rig_start(r);
-	p = peer_new(r);
+	begin_with("session", "abort_timeout", "4s");
 	const char *lines = rig_path(r, "lines"), *terms = rig_path(r, "terms");
 	const char *s = peer_run(p, "agent",
 		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['note_lines','%s'],['note_term','%s'],"
@@ -240,10 +220,7 @@ END_TEST
 
 START_TEST(an_abort_while_queued_starts_no_worker)      /* proves L2-12, L2-02 */
 {
-	r = rig_new();
-	rig_set(r, "daemon", "max_sessions", "1");
-	rig_start(r);
-	p = peer_new(r);
+	begin_with("daemon", "max_sessions", "1");
 	const char *first = peer_run(
 		p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
 	peer_event(p, first, "progress");

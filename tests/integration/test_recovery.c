@@ -1,45 +1,15 @@
 /* test_recovery.c: the daemon is killed, and what its sessions and callers see of that. */
-#include <sys/stat.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "peer.h"
-#include "rig.h"
-#include "wire.h"
+#include "scene.h"
 
-#define AGENT source_path("tests/integration/agents/agent.py")
 #define CHECKPOINT_AND_HOLD                                                                                  \
 	"{'do':[['write','%s'],['checkpoint',{'n':3}],['await','checkpoint_saved'],['progress',1],['hold','" \
 	"%s'],['dump']]}"
-
-static struct rig *r;
-static struct peer *p;
-
-static void begin(void)
-{
-	r = rig_new();
-	rig_start(r);
-	p = peer_new(r);
-}
-
-static void end(void)
-{
-	peer_finish(p);
-	rig_finish(r);
-}
-
-static int lines_in(const char *path)
-{
-	char *text = file_read(path, NULL);
-	int n = 0;
-
-	for (char *c = text; c && *c; c++)
-		n += *c == '\n';
-	free(text);
-	return n;
-}
 
 static void must_have_recovered(const char *s, int nth, const char *reason)
 {
@@ -80,7 +50,7 @@ START_TEST(without_a_checkpoint_it_starts_again)        /* proves L2-08 */
 	rig_touch(r, "go");
 	struct note *n = peer_completed(p, s);
 	must_have_recovered(s, 1, "restarted");
-	must(lines_in(rig_path(r, "starts")) == 2, "two attempts");
+	must(file_lines(rig_path(r, "starts")) == 2, "two attempts");
 	must(json_is_null(note_at(n, "payload.outputs.start.checkpoint")), "%s", n->body);
 	must(json_integer_value(note_at(n, "payload.outputs.start.attempt")) == 2, "attempt");
 	must_str(note_text(n, "payload.outputs.env.HCP_ATTEMPT"), "2");
@@ -109,7 +79,7 @@ START_TEST(recovery_may_be_restart_or_fail)             /* proves L2-08 */
 	must(json_is_null(note_at(n, "payload.outputs.start.checkpoint")), "it got its checkpoint: %s",
 		n->body);
 	peer_failed(p, never, "no_checkpoint", "internal_error");
-	must(lines_in(rig_path(r, "n")) == 1, "it was started again");
+	must(file_lines(rig_path(r, "n")) == 1, "it was started again");
 	must_str(note_text(peer_state(p, never, "FAILED"), "payload.data.reason"), "no_checkpoint");
 	end();
 }
@@ -164,34 +134,28 @@ END_TEST
 
 START_TEST(a_session_with_an_outcome_is_never_started_again)
 {
-	r = rig_new();
-	rig_set(r, "session", "exit_grace", "30s");
-	rig_start(r);
-	p = peer_new(r);
+	begin_with("session", "exit_grace", "30s");
 	const char *done = peer_run(p, "agent",
 		J("{'on':{'eof':'ignore'},'do':[['write','%s'],['deaf'],['complete',{'a':7}],['progress',1],["
 		  "'stuck']]}",
 			rig_path(r, "starts")));
 	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'RUNNING'",
 			   done) == 1 &&
-			   lines_in(rig_path(r, "starts")) == 1,
+			   file_lines(rig_path(r, "starts")) == 1,
 		WAIT_S, "it runs");
 	harness_pass(0.5);                      /* its word is committed */
 	rig_kill(r);
 	rig_start(r);
 	struct note *n = peer_completed(p, done);
 	must(json_integer_value(note_at(n, "payload.outputs.a")) == 7, "%s", n->body);
-	must(lines_in(rig_path(r, "starts")) == 1, "it was started again");
+	must(file_lines(rig_path(r, "starts")) == 1, "it was started again");
 	end();
 }
 END_TEST
 
 START_TEST(a_crash_while_aborting_ends_aborted)         /* proves L2-12 */
 {
-	r = rig_new();
-	rig_set(r, "session", "abort_timeout", "20s");
-	rig_start(r);
-	p = peer_new(r);
+	begin_with("session", "abort_timeout", "20s");
 	const char *s = peer_run(p, "agent",
 		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['write','%s'],['deaf'],['progress',1],['"
 		  "stuck']]}",
@@ -202,7 +166,7 @@ START_TEST(a_crash_while_aborting_ends_aborted)         /* proves L2-12 */
 	rig_kill(r);
 	rig_start(r);
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
-	must(lines_in(rig_path(r, "starts")) == 1, "it was started again");
+	must(file_lines(rig_path(r, "starts")) == 1, "it was started again");
 	must(rig_processes(r, NULL, 0) == 0, "something survived");
 	end();
 }
@@ -290,10 +254,7 @@ END_TEST
 
 START_TEST(a_checkpoint_over_its_limit_is_dropped_with_a_warning)
 {
-	r = rig_new();
-	rig_set(r, "limits", "checkpoint_state", "2KiB");
-	rig_start(r);
-	p = peer_new(r);
+	begin_with("limits", "checkpoint_state", "2KiB");
 	char text[3001];
 	memset(text, 's', 3000);
 	text[3000] = 0;
@@ -302,90 +263,6 @@ START_TEST(a_checkpoint_over_its_limit_is_dropped_with_a_warning)
 	peer_completed(p, s);
 	must(peer_count(p, s, "event", "checkpoint_created") == 1 && peer_find(p, s, "event", "warning"),
 		"one is too large");
-	end();
-}
-END_TEST
-
-/* --- the same submit again --- */
-
-START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts)     /* proves L1-06 */
-{
-	begin();
-	rig_capability(r, "risky", AGENT, J("{'safety':{'risk_ceiling':'R4'}}"));
-	json_t *good = peer_payload(
-		p, "agent", J("{'do':[['write','%s'],['complete']]}", rig_path(r, "starts")), NULL);
-	json_t *bad = peer_payload(p, "no-such", NULL, NULL);
-	const char *yes = peer_send(p, "task_submit", NULL, json_incref(good));
-	const char *no = peer_send(p, "task_submit", NULL, json_incref(bad));
-	const char *s = peer_accepted(p, yes);
-	peer_rejected(p, no, "unknown_capability");
-	peer_completed(p, s);
-	for (int round = 2; round <= 4; round++) {
-		int yeses = peer_count_replies(p, yes), noes = peer_count_replies(p, no);
-		if (round == 3) {
-			rig_kill(r); /* before an ack perhaps: then a submit of before comes once more */
-			rig_start(r);
-		} else if (round == 4) {
-			rig_stop(r);
-			rig_start(r);
-		}
-		peer_send_as(p, yes, "task_submit", NULL, json_incref(good));
-		peer_send_as(p, no, "task_submit", NULL, json_incref(bad));
-		wait_until(peer_count_replies(p, yes) > yeses && peer_count_replies(p, no) > noes, WAIT_S,
-			"answers in round %d", round);
-	}
-	struct note *first = peer_find_reply(p, yes);
-	int same = 0;
-	for (size_t i = 0; i < p->note_count; i++)
-		same += p->notes[i]->size == first->size &&
-			memcmp(p->notes[i]->body, first->body, first->size) == 0;
-	must(same == peer_count_replies(p, yes) && same >= 4, "%d answers with the same bytes", same);
-	must(lines_in(rig_path(r, "starts")) == 1, "a second session was made");
-	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "a second session was made");
-	/* The same message_id from another caller is another submit. */
-	struct peer *q = peer_new(r);
-	peer_send_as(q, yes, "task_submit", NULL, peer_payload(q, "agent", NULL, NULL));
-	peer_completed(q, peer_accepted(q, yes));
-	peer_finish(q);
-	end();
-}
-END_TEST
-
-START_TEST(a_submit_repeated_while_it_runs_is_still_one_session)        /* proves L1-06 */
-{
-	begin();
-	json_t *payload =
-		peer_payload(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go")), NULL);
-	const char *id = uuid_text(p);
-	for (int i = 0; i < 5; i++)
-		peer_send_as(p, id, "task_submit", NULL, json_incref(payload));
-	const char *s = peer_accepted(p, id);
-	rig_touch(r, "go");
-	peer_completed(p, s);
-	int before = peer_count_replies(p, id);         /* an answer still under way need not be said twice */
-	peer_send_as(p, id, "task_submit", NULL, json_incref(payload));
-	wait_until(peer_count_replies(p, id) > before, WAIT_S, "the answer once more");
-	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "more than one session");
-	end();
-}
-END_TEST
-
-START_TEST(a_submit_is_remembered_for_its_window_and_as_long_as_its_session)    /* proves L1-06 */
-{
-	r = rig_new();
-	rig_set(r, "daemon", "dedup_window", "1s");
-	rig_start(r);
-	p = peer_new(r);
-	json_t *payload =
-		peer_payload(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go")), NULL);
-	const char *id = peer_send(p, "task_submit", NULL, json_incref(payload));
-	const char *s = peer_accepted(p, id);
-	harness_pass(2.5);                      /* the window is over, the session is not */
-	peer_send_as(p, id, "task_submit", NULL, json_incref(payload));
-	wait_until(peer_count_replies(p, id) >= 2, WAIT_S, "the same answer");
-	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "forgotten while it ran");
-	rig_touch(r, "go");
-	peer_completed(p, s);
 	end();
 }
 END_TEST
@@ -528,9 +405,6 @@ int main(void)
 	suite_test(s, a_session_paused_by_its_worker_is_recovered_too, 40);
 	suite_test(s, a_checkpoint_is_stored_before_it_is_announced, 40);
 	suite_test(s, a_checkpoint_over_its_limit_is_dropped_with_a_warning, 40);
-	suite_test(s, a_repeated_submit_gets_the_same_bytes_again_also_after_restarts, 40);
-	suite_test(s, a_submit_repeated_while_it_runs_is_still_one_session, 40);
-	suite_test(s, a_submit_is_remembered_for_its_window_and_as_long_as_its_session, 40);
 	suite_test(s, a_large_checkpoint_comes_back_whole, 40);
 	suite_test(s, a_checkpoint_that_is_not_resumable_is_not_resumed_from, 40);
 	suite_test(s, tokens_of_before_are_good_after_a_restart, 40);

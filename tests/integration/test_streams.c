@@ -4,24 +4,7 @@
 #include <string.h>
 
 #include "judge.h"
-#include "peer.h"
-#include "rig.h"
-
-static struct rig *r;
-static struct peer *p;
-
-static void begin(void)
-{
-	r = rig_new();
-	rig_start(r);
-	p = peer_new(r);
-}
-
-static void end(void)
-{
-	peer_finish(p);
-	rig_finish(r);
-}
+#include "scene.h"
 
 /* --- the whole --- */
 

@@ -1,0 +1,277 @@
+/* proctree_kit.h: what the tests of process trees share: helpers that fork, hide and shed what marks them,
+ * and the ends that must be the same with and without a cgroup. Loops and records: worker_rig.h. */
+#ifndef PROCTREE_KIT_H
+#define PROCTREE_KIT_H
+
+#include "worker_rig.h"
+
+#include <pthread.h>
+
+/* --- helpers: this program, started as a worker --- */
+
+#define HELPER_LIFE_S 60                /* whatever a test forgets ends by itself */
+
+static void say_pid(void)
+{
+	char line[32];
+	int n = snprintf(line, sizeof line, "%d\n", (int)getpid());
+
+	if (write(1, line, (size_t)n) < 0)
+		_exit(1);
+}
+
+static int stay(void)
+{
+	while (pause() < 0)
+		;
+	return 0;
+}
+
+static int help_sleep(int argc, char **argv)
+{
+	(void)argc, (void)argv;
+	alarm(HELPER_LIFE_S);
+	say_pid();
+	return stay();
+}
+
+/* Two processes: the child left the group and the session and wants no SIGTERM. */
+static int help_setsid(int argc, char **argv)
+{
+	(void)argc, (void)argv;
+	alarm(HELPER_LIFE_S);
+	if (fork() == 0) {
+		setsid();
+		signal(SIGTERM, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
+		return help_sleep(0, NULL);
+	}
+	return stay();
+}
+
+/* A daemon that sheds everything: session, parent, environment. Its parent ends at once, or ("wait") after a
+ * line on stdin; the main process stays. */
+static int help_daemon(int argc, char **argv)
+{
+	char sleeper[] = "sleep", *args[] = {rig_self, sleeper, NULL}, *env[] = {NULL}, c;
+	int pid;
+
+	(void)argc;
+	alarm(HELPER_LIFE_S);
+	pid = fork();
+	if (pid == 0) {
+		if (fork() == 0) {
+			setsid();
+			execve(rig_self, args, env);
+			_exit(1);
+		}
+		if (strcmp(argv[2], "wait") == 0)
+			(void)!read(0, &c, 1);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	if (write(1, "orphaned\n", 9) < 0)
+		return 1;
+	return stay();
+}
+
+/* As ssh-agent does it: an orphan in a session of its own that may not be looked at; the main process goes on until
+ * its stdin ends. */
+static int help_agent(int argc, char **argv)
+{
+	char c;
+	int pid = fork();
+
+	(void)argc, (void)argv;
+	if (pid == 0) {
+		if (fork() == 0) {
+			setsid();
+			prctl(PR_SET_DUMPABLE, 0);
+			return help_sleep(0, NULL);
+		}
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	while (read(0, &c, 1) > 0)
+		;
+	return 0;
+}
+
+/* Orphans without end, each in a session of its own, each short-lived. */
+static int help_churn(int argc, char **argv)
+{
+	(void)argc, (void)argv;
+	alarm(HELPER_LIFE_S);
+	for (;;) {
+		int pid = fork();
+
+		if (pid == 0) {
+			if (fork() == 0) {
+				setsid();
+				usleep(3000);
+			}
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+}
+
+/* As many orphans as said, and all of them end at once. */
+static int help_litter(int argc, char **argv)
+{
+	int n = atoi(argv[2]);
+
+	(void)argc;
+	alarm(HELPER_LIFE_S);
+	while (n-- > 0) {
+		int pid = fork();
+
+		if (pid == 0) {
+			if (fork() == 0)
+				_exit(0);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	say_pid();
+	return stay();
+}
+
+/* Doubles every 10 ms, up to 2^8, each in a session of its own. */
+static int help_bomb(int argc, char **argv)
+{
+	int generation;
+
+	(void)argc, (void)argv;
+	alarm(HELPER_LIFE_S);
+	for (generation = 0; generation < 8; generation++) {
+		if (fork() == 0) {
+			alarm(HELPER_LIFE_S);
+			setsid();
+			signal(SIGTERM, SIG_IGN);
+		}
+		usleep(10000);
+	}
+	say_pid();
+	return stay();
+}
+
+/* Never twice the same pid: forks, and the parent ends. */
+static int help_hop(int argc, char **argv)
+{
+	int64_t until = clock_boot_us() + 10 * SECOND;
+
+	(void)argc, (void)argv;
+	say_pid();
+	while (clock_boot_us() < until)
+		if (fork() != 0)
+			_exit(0);
+	return 0;
+}
+
+static void *thread_sleep(void *arg)
+{
+	sleep(HELPER_LIFE_S);
+	return arg;
+}
+
+/* The first thread ends, the process does not. */
+static int help_headless(int argc, char **argv)
+{
+	pthread_t t;
+
+	(void)argc, (void)argv;
+	if (pthread_create(&t, NULL, thread_sleep, NULL) != 0)
+		return 1;
+	say_pid();
+	pthread_exit(NULL);
+}
+
+/* --- what they say, and those that are no workers --- */
+
+static inline int line_pid(struct rec *r)
+{
+	return atoi(rec_text(r, WORKER_STDOUT));
+}
+
+static inline int daemon_pid(struct rec *r)
+{
+	const char *text = rec_text(r, WORKER_STDOUT);
+
+	return atoi(strncmp(text, "orphaned\n", 9) == 0 ? text + 9 : text);
+}
+
+/* This program again as a sleeper, with nothing but one variable: no worker of ours, but our child. */
+static inline int start_bare(const char *var)
+{
+	char *v = xstrdup(var), *env[] = {v, NULL}, name[] = "sleep", *argv[] = {rig_self, name, NULL};
+	int pid = fork();
+
+	if (pid == 0) {
+		int fd = open("/dev/null", O_RDWR);
+
+		dup2(fd, 1);
+		execve(rig_self, argv, env);
+		_exit(1);
+	}
+	free(v);
+	return pid;
+}
+
+/* --- the same end with and without a cgroup --- */
+
+/* Once with a main process that ends at SIGTERM: the grandchild is an orphan then. */
+static inline void end_setsid(const char *cgroup)
+{
+	struct rec r;
+	int pid;
+
+	rig_begin(cgroup);
+	rig_start_helper(&r, "setsid", "");
+	rig_until(r.lines[0] == 1);
+	pid = line_pid(&r);
+	ck_assert_int_ne(pid, worker_pid(r.w));
+	ck_assert(!worker_is_alone(r.w));
+	worker_end(r.w, 0, clock_boot_us() + SECOND / 5);
+	rig_until(r.exits);
+	ck_assert_int_eq(WTERMSIG(r.status), SIGTERM);
+	ck_assert(is_alive(pid));
+	ck_assert_int_eq(r.gone, 0);
+	rig_until(r.gone);
+	ck_assert(!is_alive(pid));
+	rec_free(&r);
+	rig_end();
+}
+
+static inline void end_bomb(const char *cgroup)
+{
+	struct rec r, other;
+	int64_t at;
+
+	rig_begin(cgroup);
+	rig_start(&other, "exec cat");
+	rig_start_helper(&r, "bomb", "");
+	rig_for_ms(45);                 /* while it is still doubling */
+	at = clock_boot_us();
+	worker_end(r.w, 0, 0);
+	rig_until(r.gone);
+	ck_assert_int_lt(clock_boot_us() - at, 15 * SECOND);
+	ck_assert(worker_is_alone(other.w));
+	rec_kill(&other);
+	rec_free(&r);
+	rec_free(&other);
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);       /* nobody is left */
+	ck_assert_int_eq(errno, ECHILD);
+	rig_end();
+}
+
+static inline int proctree_main(int argc, char **argv, Suite *(*make)(void))
+{
+	static const struct rig_helper helpers[] = {{"sleep", help_sleep}, {"setsid", help_setsid},
+		{"daemon", help_daemon}, {"bomb", help_bomb}, {"hop", help_hop}, {"headless", help_headless},
+		{"agent", help_agent}, {"churn", help_churn}, {"litter", help_litter}, {NULL, NULL}};
+
+	return rig_main(argc, argv, helpers, make);
+}
+
+#endif
