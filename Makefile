@@ -158,6 +158,10 @@ clean:
 help:
 	@echo 'all                build/hcpd and build/hcpctl (SAN=address,undefined: in build/san; CC=clang: any time)'
 	@echo 'check              all tests: check-unit, check-integration (a private RabbitMQ), check-scripts'
+	@echo 'sweep disk         crashes at every named point, faults at every system call and every I/O (docs/reliability.md)'
+	@echo 'simulate           N=10000 SEED=1: the core with a fake world, from seeds'
+	@echo 'torture soak       SEED=1 SEEDS=1 MINUTES=1: a real world with real faults; long load'
+	@echo 'fuzz               FUZZ_SECONDS=60 for each target'
 	@echo 'bench              speed and size, as ratios to limits measured beside them'
 	@echo 'cover              line coverage of the tests'
 	@echo 'format             clang-format over the tree'

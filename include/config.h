@@ -32,6 +32,24 @@ struct config_amqp {
 	int64_t window_bytes;           /* ... and their bodies */
 };
 
+/* What its workers are kept from. All off by default, but core dumps. */
+struct config_confine {
+	char *user;                     /* NAME or NAME:GROUP; NULL: the daemon's own */
+	bool landlock;
+	char **landlock_read, **landlock_write; /* absolute; NULL where not given */
+	int64_t limit_memory, limit_cpu_us, limit_file_size;    /* 0: none of ours */
+	int limit_processes, limit_files;
+	int64_t limit_core;             /* as it is: 0 is no core dumps */
+	int64_t cgroup_memory_max;      /* 0: none */
+	int cgroup_pids_max, cgroup_cpu_max;    /* the latter in percent of one processor */
+	/* What `user` means, once it was looked up: */
+	uint32_t uid, gid;
+	uint32_t *groups;
+	size_t group_count;
+	char *home;
+	char *const *secrets;           /* paths that Landlock never opens; struct config's, NULL-terminated */
+};
+
 struct config_capability {
 	char *name;
 	char *declaration;              /* path, absolute */
@@ -41,6 +59,7 @@ struct config_capability {
 	int reuse;                      /* 1: a process a session */
 	char **env;                     /* NULL-terminated NAME=value; env, pass_env and env_file resolved */
 	enum keep_workdir keep_workdir;
+	struct config_confine confine;
 	int line;                       /* of its section, for messages, ... */
 	const char *path;               /* ... in this file; struct config's */
 };
@@ -61,6 +80,7 @@ struct config {
 	int64_t stop_timeout_us, dedup_window_us;
 	enum log_level log_level;
 	char *cgroup;                   /* "auto", "off" or a directory */
+	bool dumpable;                  /* may be debugged by its own user, and dumps core */
 	struct config_amqp amqp;
 	enum store_on_error store_on_error;
 	int64_t max_duration_us, idle_timeout_us, abort_timeout_us, exit_grace_us;
@@ -71,6 +91,8 @@ struct config {
 	size_t capability_count;
 	struct config_caller *callers;
 	size_t caller_count;
+	char **secrets;                 /* this file, the state directory, files with passwords and keys: absolute */
+	size_t secret_count;
 };
 
 /* Where the daemon's messages about a file go: one call an error or a warning, file and line first. */
@@ -85,6 +107,8 @@ const struct config_caller *config_find_caller(const struct config *c, const cha
 const struct config_capability *config_find_capability(const struct config *c, const char *name);
 /* May this caller use it? */
 bool config_caller_may(const struct config_caller *caller, const char *capability);
+/* Does any capability have workers of another user? */
+bool config_has_users(const struct config *c);
 /* Prints "section key" lines, every key there is; scripts compare them with the sample and the manual. */
 void config_list_keys(void);
 

@@ -27,6 +27,7 @@ enum config_type {
 	TYPE_CHOICE,                    /* an enum; `choices` are its names in order */
 	TYPE_COMMAND,                   /* char ** */
 	TYPE_LIST,                      /* char ** of names */
+	TYPE_PATHS,                     /* char ** of paths, made absolute */
 	TYPE_LATER                      /* no field: config_amqp.c and config_env.c look at the text */
 };
 
@@ -70,6 +71,7 @@ struct config_reader {
 		char *text;
 	} *messages;
 	size_t message_count;
+	struct config *config;          /* while it is built */
 };
 
 /* Messages are collected and said in the order of lines. */
@@ -105,5 +107,9 @@ bool config_is_name(const char *text, const char *extra);       /* 1 to 128 of l
 void config_finish_amqp(struct config_reader *r, const struct config_section *s, struct config_amqp *a);
 /* config_env.c: env, pass_env and env_file to cc->env. */
 void config_finish_env(struct config_reader *r, const struct config_section *s, struct config_capability *cc);
+/* config_confine.c: looks `user` up, and says what does not go together. */
+void config_finish_confine(struct config_reader *r, const struct config_section *s, struct config_capability *cc);
+/* Remembers a path that no worker under Landlock may open; takes it. NULL is fine. */
+void config_add_secret(struct config_reader *r, char *path);
 
 #endif

@@ -55,7 +55,7 @@ struct core {
 	struct timer save, stop_half, stop_end, health;
 	int64_t submit_cursor;                  /* how far old submits were looked through */
 	struct bus_in *deferred;                /* came while the store could not be read */
-	struct log_limit drop_limit;
+	struct log_limit drop_limit, room_limit;
 	void (*on_status)(void *ctx, const char *text);
 	void *status_ctx;
 };

@@ -17,7 +17,10 @@
 
 struct link;
 
-#define LINK_TIMEOUT_MS 10000           /* connect with TLS, log in, any one RPC */
+/* Connect with TLS, log in, any one RPC. Where reconnect_max is short the daemon is to be back soon, so it does not
+ * wait that long for a peer that took the connection and says nothing. */
+#define LINK_TIMEOUT_MS 10000
+#define LINK_TIMEOUT_LEAST_MS 5000
 
 struct link_error {
 	int code;                       /* AMQP reply code where the broker said no, else 0 */
@@ -65,8 +68,16 @@ int link_declare_queue(struct link *l, const struct link_queue *q, struct link_e
 /* 403: assumed to be bound by whoever made the queue. */
 int link_bind_queue(struct link *l, const char *queue, const char *exchange, const char *key,
 	struct link_error *e) __attribute__((warn_unused_result));
+/* Of a queue that exists. */
+int link_count_consumers(struct link *l, const char *queue, int *count, struct link_error *e)
+	__attribute__((warn_unused_result));
 int link_consume(struct link *l, const char *queue, bool exclusive, int prefetch, struct link_error *e)
 	__attribute__((warn_unused_result));
+/* Says declare and bind again and waits for no answer, so it may be called while consuming: an exchange that somebody
+ * deleted takes the binding with it, and the consumer is not told. What the broker has against it closes the
+ * channel. Nothing where a declare or bind of this link was refused before (403). */
+int link_keep_binding(struct link *l, const char *queue, const char *exchange, const char *type, const char *key,
+	struct link_error *e) __attribute__((warn_unused_result));
 int link_confirm(struct link *l, struct link_error *e) __attribute__((warn_unused_result));
 /* With what is in it. The exception among the RPCs: also after consuming, as the last thing before link_close. */
 int link_delete_queue(struct link *l, const char *queue, struct link_error *e) __attribute__((warn_unused_result));

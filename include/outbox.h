@@ -64,9 +64,9 @@ void outbox_on_down(struct outbox *ob, struct bus_out *outs, int code, const cha
 /* Hands to the bus what may go now. Once at the end of every turn, after outbox_release. */
 void outbox_pump(struct outbox *ob);
 
-/* What was confirmed is noted in the store lazily, with the next batch or a moment later: a crash before
+/* What was confirmed is noted in the store lazily, a moment later: a crash before
  * that publishes the same bytes once more. */
-bool outbox_has_unsaved(const struct outbox *ob);
+unsigned outbox_unsaved(const struct outbox *ob);       /* of how many callers */
 void outbox_save(struct outbox *ob);
 
 bool outbox_is_empty(const struct outbox *ob);

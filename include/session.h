@@ -75,6 +75,7 @@ struct session {
 	bool is_unread;                 /* its pipes are left alone: too much waits in the outbox */
 	struct session *dirty_next, *closed_next;
 	struct timer deadline, idle;
+	struct timer again;             /* its start, where the disk was full */
 	int64_t active_us;              /* boot clock: the worker last said something */
 	int64_t waiting_bytes;          /* stored and not yet confirmed */
 	bool said_unroutable, stop_asked, stdout_closed;

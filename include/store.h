@@ -62,6 +62,7 @@ struct store_checkpoint {
 	const char *created_at;
 	const char *state;              /* JSON text */
 	size_t state_size;
+	const char *sha256;             /* of its canonical form */
 };
 
 enum { STORE_CHECKPOINTS_KEPT = 3 };    /* of a session, and as many resumable ones */
@@ -111,9 +112,11 @@ int64_t store_find_answer(struct store *s, int64_t caller, const char *message_i
 int store_find_session(struct store *s, const char *session_id, char state[16]);
 int store_load_task(struct store *s, int64_t session, struct buf *out);
 int store_load_outcome(struct store *s, int64_t session, struct buf *out);
-/* Newest resumable one. */
-int store_load_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE], struct buf *step_json,
-	struct buf *state);
+/* The newest resumable checkpoint of a session whose row stands before another: its row, 0 there is none, -1. */
+int64_t store_next_checkpoint(struct store *s, int64_t session, int64_t before);
+/* hash: "" where the row has none. */
+int store_load_checkpoint(struct store *s, int64_t row, char checkpoint_id[ID_SIZE], struct buf *step_json,
+	struct buf *state, char hash[65]);
 int store_find_caller(struct store *s, const char *caller_id, int64_t *key, int64_t *confirmed, int64_t *last_event);
 
 typedef void store_caller_fn(void *ctx, int64_t key, const char *caller_id, int64_t confirmed, int64_t last_event,

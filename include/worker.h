@@ -55,6 +55,7 @@ struct worker_spec {
 	char *const *env;               /* complete, NULL-terminated */
 	const char *workdir;
 	bool has_stdin;                 /* false: /dev/null */
+	const struct config_confine *confine;   /* NULL: nothing more than every worker gets */
 	const char *mark;               /* "HCP_SESSION_ID=..." : whoever has it in its environment is ours */
 	void *owner;
 };

@@ -16,6 +16,7 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "crash.h"
 #include "log.h"
 
 #define STOP_POLITE_MS 600              /* then sockets are shut down ... */
@@ -402,6 +403,7 @@ void bus_flush(struct bus *b)
 
 	if (!b->staged.first && !b->staged_answers.count)
 		return;
+	CRASH_POINT(bus_before_flush);
 	pthread_mutex_lock(&b->lock);
 	hand_over_answers(b);
 	if (b->staged.first) {
@@ -414,6 +416,7 @@ void bus_flush(struct bus *b)
 	}
 	pthread_mutex_unlock(&b->lock);
 	bus_put_in(b, lost);
+	CRASH_POINT(bus_flushed);
 }
 
 static void drop(struct lane *l, const char *why)

@@ -15,7 +15,7 @@
 #include "log.h"
 
 #define SECOND_US INT64_C(1000000)
-#define STABLE_US (5 * SECOND_US)       /* up for so long: the next loss is a new story */
+#define STABLE_US (5 * SECOND_US)       /* up for so long, or for two heartbeats: the next loss is a new story */
 #define SOFT_DELAY_US INT64_C(20000)    /* doubled while it happens over and over ... */
 #define SOFT_DELAY_MAX_US SECOND_US     /* ... up to here */
 #define CLOSE_TIMEOUT_MS 300            /* a good-bye that nobody answers */
@@ -264,13 +264,22 @@ static void lane_wait(struct lane *l, int64_t delay_us)
 		poll(&p, 1, round_ms(l, left_us));
 }
 
+/* A peer that falls silent is noticed after two heartbeats; such a life must not count as one that never worked, or
+ * one broken path after another would end at reconnect_max. */
+static int64_t stable_us(const struct lane *l)
+{
+	int64_t two_us = 2 * l->bus->amqp.heartbeat_s * SECOND_US;
+
+	return two_us < STABLE_US ? two_us : STABLE_US;
+}
+
 static void lane_be_lost(struct lane *l, enum loss how, struct link_error *e)
 {
 	int64_t delay_us;
 
 	l->is_up = false;
 	explain_drop(l, e);
-	if (l->up_at_us && clock_boot_us() - l->up_at_us >= STABLE_US) {
+	if (l->up_at_us && clock_boot_us() - l->up_at_us >= stable_us(l)) {
 		l->failures = l->soft_losses = 0;
 		l->last_text[0] = '\0';
 	}

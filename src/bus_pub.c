@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "crash.h"
 #include "log.h"
 
 /* A burst goes out under one cork; then the connection is served, so that no heartbeat is missed. */
@@ -75,6 +76,7 @@ static void pub_on_up(struct lane *l)
 	struct pub_state *p = b->pub_state;
 	struct bus_in *in = bus_in_new(BUS_PUB_UP);
 
+	CRASH_POINT(pub_up);
 	p->oldest = p->next = p->return_cursor = 1;
 	p->settled_end = 0;
 	p->blocked = false;
@@ -95,6 +97,7 @@ static void pub_on_down(struct lane *l, const struct link_error *e)
 	struct bus_in *in = lane_make_news(l, BUS_PUB_DOWN, e);
 	struct out_list lost;
 
+	CRASH_POINT(pub_down);
 	pub_report(l);
 	out_list_init(&lost);
 	for (uint64_t tag = p->oldest; tag < p->next; tag++) {
@@ -194,6 +197,7 @@ static void pub_report(struct lane *l)
 	while (p->oldest < p->next && !slot_of(p, p->oldest)->out)
 		p->oldest++;
 	p->settled_end = 0;
+	CRASH_POINT(pub_confirmed);
 	in = bus_in_new(BUS_SETTLED);
 	in->outs = done.first;
 	bus_put_in(l->bus, in);
@@ -277,6 +281,7 @@ static int send_one(struct lane *l, struct bus_out *o, struct link_error *e)
 	/* In flight from the first byte on: a loss in the middle gives it back. */
 	o->status = BUS_CONFIRMED;
 	*slot_of(p, p->next++) = (struct slot){ .out = o };
+	CRASH_POINT(pub_before_send);
 	return link_publish(l->link, &m, e);
 }
 
@@ -299,6 +304,7 @@ static int pub_send(struct lane *l, struct link_error *e)
 		messages++;
 		bytes += o->size;
 		rc = send_one(l, o, e);
+		CRASH_POINT(pub_after_send);
 	}
 	link_cork(l->link, false);
 	return rc;

@@ -8,9 +8,12 @@
 #include <string.h>
 
 #include "buf.h"
+#include "clock.h"
+#include "crash.h"
 #include "log.h"
 
 #define PUMP_DELIVERIES 64              /* then acks get a turn */
+#define BINDING_US INT64_C(3000000)     /* how often it is said again: nobody tells us that it is gone */
 
 /* Answers of the core by delivery tag, so that runs from the oldest on become one frame. */
 struct sub_state {
@@ -19,6 +22,7 @@ struct sub_state {
 	uint64_t mask;
 	uint64_t oldest, next;          /* unanswered from oldest on; next is one behind the newest delivered */
 	struct sub_answers taken;
+	int64_t bound_at_us;
 };
 
 void sub_state_init(struct bus *b)
@@ -70,6 +74,7 @@ static int sub_set_up(struct lane *l, struct link_error *e)
 
 	/* The consumer may deliver before we are up: tags count from here. */
 	b->sub_state->oldest = b->sub_state->next = 1;
+	b->sub_state->bound_at_us = clock_boot_us();
 	if (lane_declare_exchange(l, EXCHANGE_COMMANDS, "direct", e) < 0 ||
 			lane_declare_exchange(l, EXCHANGE_EVENTS, "topic", e) < 0 || lane_declare_queue(l, &q, e) < 0 ||
 			link_bind_queue(l->link, q.name, EXCHANGE_COMMANDS, b->callee_id, e) < 0)
@@ -81,6 +86,7 @@ static void sub_on_up(struct lane *l)
 {
 	struct bus_in *in = bus_in_new(BUS_SUB_UP);
 
+	CRASH_POINT(sub_up);
 	in->life = ++l->life;
 	bus_put_in(l->bus, in);
 }
@@ -104,6 +110,7 @@ static struct bus_in *make_delivery(struct lane *l, struct frames_event *ev)
 {
 	struct bus_in *in = bus_in_new(BUS_DELIVERY);
 
+	CRASH_POINT(sub_delivered);
 	in->life = l->life;
 	in->tag = ev->tag;
 	in->has_user = ev->has_user;
@@ -207,11 +214,17 @@ static int send_run(struct lane *l, struct link_error *e)
 {
 	struct sub_state *s = l->bus->sub_state;
 	uint64_t last = 0;
+	int rc;
 
 	for (; s->oldest < s->next && s->answered[s->oldest & s->mask] != UNANSWERED; s->oldest++)
 		if (s->answered[s->oldest & s->mask] == ACK_DUE)
 			last = s->oldest;
-	return last ? link_ack(l->link, last, true, e) : 0;
+	if (last == 0)
+		return 0;
+	CRASH_POINT(sub_before_ack);
+	rc = link_ack(l->link, last, true, e);
+	CRASH_POINT(sub_after_ack);
+	return rc;
 }
 
 /* Acks behind a hole do not wait for it to close. */
@@ -255,6 +268,17 @@ static int sub_answer_all(struct lane *l, struct link_error *e)
 	return send_run(l, e) < 0 || send_stragglers(l, e) < 0 ? -1 : 0;
 }
 
+/* Whoever deletes hcp.commands deletes our binding with it; callers make the exchange anew, and find nobody. */
+static int keep_binding(struct lane *l, struct link_error *e)
+{
+	struct bus *b = l->bus;
+
+	if (clock_boot_us() - b->sub_state->bound_at_us < BINDING_US)
+		return 0;
+	b->sub_state->bound_at_us = clock_boot_us();
+	return link_keep_binding(l->link, b->sub_state->queue, EXCHANGE_COMMANDS, "direct", b->callee_id, e);
+}
+
 static enum loss sub_run(struct lane *l, struct link_error *e)
 {
 	enum loss how = LOSS_NETWORK;
@@ -262,7 +286,7 @@ static enum loss sub_run(struct lane *l, struct link_error *e)
 
 	while (lane_come_round(l)) {
 		/* First out, then in: sending may read frames into the library, and its descriptor is silent then. */
-		if (sub_answer_all(l, e) < 0)
+		if (sub_answer_all(l, e) < 0 || keep_binding(l, e) < 0)
 			return how;
 		if ((more = sub_pump(l, &how, e)) < 0) {
 			reject_headless(l, e);

@@ -1,5 +1,6 @@
 /* cgroup.c: groups hcpd-INSTANCE8-NUMBER below one directory of a cgroup2 file system.
- * Owns those directories. Never touches a group of another name, a controller, or the daemon's own place. */
+ * Owns those directories, the controllers that their limits need, and the daemon's own place. Never touches a group
+ * of another name. */
 #include "cgroup.h"
 
 #include <dirent.h>
@@ -15,10 +16,14 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "config.h"
 #include "log.h"
 #include "proctree.h"
 
 #define DEPTH_MAX 32                    /* of groups that a worker made inside its own */
+#define DAEMONS_PLACE "hcpd-daemon"
+#define CPU_PERIOD_US INT64_C(100000)
+#define CPU_PERIOD_TEXT " 100000"
 
 struct cgroups {
 	struct proctree *tree;
@@ -176,6 +181,86 @@ unsigned cgroup_make(struct cgroups *cs, int *procs_fd)
 	error = errno;
 	unlinkat(cs->dir, name, AT_REMOVEDIR);
 	errno = error;
+	return 0;
+}
+
+/* --- limits --- */
+
+static int write_file(int dir, const char *path, const char *text)
+{
+	int fd = openat(dir, path, O_WRONLY | O_CLOEXEC), error;
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	n = write(fd, text, strlen(text));
+	error = errno;
+	close(fd);
+	errno = error;
+	return n < 0 ? -1 : 0;
+}
+
+/* Controllers are for the groups below, and a group that hands them down may have no process itself. */
+static int leave_parent(struct cgroups *cs)
+{
+	if (mkdirat(cs->dir, DAEMONS_PLACE, 0755) < 0 && errno != EEXIST)
+		return -1;
+	if (write_file(cs->dir, DAEMONS_PLACE "/cgroup.procs", "0") < 0)
+		return -1;
+	log_info("moved into a cgroup of our own, so that those of workers can have limits group=" DAEMONS_PLACE);
+	return 0;
+}
+
+static int enable_controller(struct cgroups *cs, const char *controller)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "+%s", controller);
+	if (write_file(cs->dir, "cgroup.subtree_control", text) == 0)
+		return 0;
+	if (errno != EBUSY || leave_parent(cs) < 0)
+		return -1;
+	return write_file(cs->dir, "cgroup.subtree_control", text);
+}
+
+static int limit_one(struct cgroups *cs, unsigned group, const char *controller, const char *text)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "%s%u/%s.max", cs->prefix, group, controller);
+	if (write_file(cs->dir, path, text) == 0)
+		return 0;
+	if (errno != ENOENT || enable_controller(cs, controller) < 0)   /* the file comes with the controller */
+		return -1;
+	return write_file(cs->dir, path, text);
+}
+
+int cgroup_limit(struct cgroups *cs, unsigned group, const struct config_confine *f, char *why, size_t why_size)
+{
+	const struct {
+		const char *controller;
+		int64_t value;          /* 0: none */
+		const char *rest;
+	} rows[] = {{"memory", f->cgroup_memory_max, ""}, {"pids", f->cgroup_pids_max, ""},
+		{"cpu", f->cgroup_cpu_max * (CPU_PERIOD_US / 100), CPU_PERIOD_TEXT}};
+	char text[48];
+
+	if (!cs || !group) {
+		snprintf(why, why_size, "cgroup_memory_max, cgroup_pids_max and cgroup_cpu_max need a cgroup of version 2 that is "
+			"delegated to hcpd, and there is none");
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		if (!rows[i].value)
+			continue;
+		snprintf(text, sizeof text, "%lld%s", (long long)rows[i].value, rows[i].rest);
+		if (limit_one(cs, group, rows[i].controller, text) < 0) {
+			snprintf(why, why_size, "cannot set %s.max of its cgroup: %s (is that controller delegated to hcpd?)",
+				rows[i].controller, strerror(errno));
+			return -1;
+		}
+	}
 	return 0;
 }
 

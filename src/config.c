@@ -333,6 +333,7 @@ static void add_capability(struct config_reader *r, const struct config_section 
 			"reuse = %d with protocol = text: a text worker cannot be told of another task; "
 			"write reuse = 1, or protocol = hcp",
 			cc->reuse);
+	config_finish_confine(r, s, cc);
 }
 
 static void check_caller_capability(
@@ -374,10 +375,15 @@ static struct config *build(struct config_reader *r)
 {
 	struct config *c = xcalloc(1, sizeof(*c));
 
+	r->config = c;
 	c->path = xstrdup(r->path);
+	c->secrets = xcalloc(1, sizeof(char *));
+	config_add_secret(r, realpath(r->path, NULL));
 	for (int kind = 0; kind < KIND_CAPABILITY; kind++)
 		fill(r, (enum config_kind)kind, find_section(r, (enum config_kind)kind, ""), c);
+	config_add_secret(r, c->state_dir ? xstrdup(c->state_dir) : NULL);
 	config_finish_amqp(r, find_section(r, KIND_AMQP, ""), &c->amqp);
+	config_add_secret(r, c->amqp.key_file ? xstrdup(c->amqp.key_file) : NULL);
 	check_limits(r, c);
 
 	/* Capabilities first: callers name them. */
@@ -389,6 +395,8 @@ static struct config *build(struct config_reader *r)
 	for (size_t i = 0; i < r->section_count; i++)
 		if (r->sections[i].kind == KIND_CALLER)
 			add_caller(r, &r->sections[i], c);
+	for (size_t i = 0; i < c->capability_count; i++)
+		c->capabilities[i].confine.secrets = c->secrets;
 	if (c->capability_count == 0)
 		config_warn(r, 0, "there is no [capability NAME] section: every task will be refused");
 	else if (c->caller_count == 0)
@@ -465,6 +473,8 @@ void config_free(struct config *c)
 	for (size_t i = 0; i < c->capability_count; i++) {
 		config_free_fields(KIND_CAPABILITY, &c->capabilities[i]);
 		words_free(c->capabilities[i].env);
+		free(c->capabilities[i].confine.groups);
+		free(c->capabilities[i].confine.home);
 		free(c->capabilities[i].name);
 	}
 	for (size_t i = 0; i < c->caller_count; i++) {
@@ -478,6 +488,7 @@ void config_free(struct config *c)
 	free(c->amqp.vhost);
 	free(c->amqp.user);
 	config_wipe_free(c->amqp.password);
+	words_free(c->secrets);
 	free(c->path);
 	free(c);
 }
@@ -501,6 +512,14 @@ const struct config_capability *config_find_capability(const struct config *c, c
 		if (strcmp(c->capabilities[i].name, name) == 0)
 			return &c->capabilities[i];
 	return NULL;
+}
+
+bool config_has_users(const struct config *c)
+{
+	for (size_t i = 0; i < c->capability_count; i++)
+		if (c->capabilities[i].confine.user)
+			return true;
+	return false;
 }
 
 bool config_caller_may(const struct config_caller *caller, const char *capability)

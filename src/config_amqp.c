@@ -236,7 +236,7 @@ static void read_password(struct config_reader *r, const struct config_value *v,
 	if (text.data)
 		explicit_bzero(text.data, text.room);
 	buf_fini(&text);
-	free(path);
+	config_add_secret(r, path);
 }
 
 /* --- what must go together --- */

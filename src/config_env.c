@@ -125,7 +125,7 @@ static void add_file(struct config_reader *r, const struct config_value *v, stru
 	if (text.data)
 		explicit_bzero(text.data, text.room);
 	buf_fini(&text);
-	free(path);
+	config_add_secret(r, path);
 }
 
 /* --- pass_env, env --- */

@@ -49,6 +49,7 @@ const struct config_key config_keys[] = {
 	{KIND_DAEMON, "log_level", TYPE_CHOICE, "info", .choices = log_levels, IN(log_level)},
 	{KIND_DAEMON, "cgroup", TYPE_CGROUP, "auto", IN(cgroup),
 		.help = "auto, off, or the absolute path of a directory"},
+	{KIND_DAEMON, "dumpable", TYPE_BOOL, "no", IN(dumpable)},
 
 	{KIND_AMQP, "url", TYPE_LATER, "amqp://guest:guest@127.0.0.1:5672/%2F",
 		.help = "amqp://user:password@host:port/vhost"},
@@ -111,6 +112,31 @@ const struct config_key config_keys[] = {
 	{KIND_CAPABILITY, "env_file", TYPE_LATER, NULL, .help = "the path of a file of NAME=value lines"},
 	{KIND_CAPABILITY, "keep_workdir", TYPE_CHOICE, "failed", .choices = keeps,
 		IN_CAPABILITY(keep_workdir)},
+	{KIND_CAPABILITY, "user", TYPE_TEXT, NULL, IN_CAPABILITY(confine.user),
+		.help = "NAME or NAME:GROUP, as they stand in /etc/passwd and /etc/group"},
+	{KIND_CAPABILITY, "landlock", TYPE_BOOL, "no", IN_CAPABILITY(confine.landlock)},
+	{KIND_CAPABILITY, "landlock_read", TYPE_PATHS, NULL, IN_CAPABILITY(confine.landlock_read),
+		.help = "paths, separated by spaces or commas"},
+	{KIND_CAPABILITY, "landlock_write", TYPE_PATHS, NULL, IN_CAPABILITY(confine.landlock_write),
+		.help = "paths, separated by spaces or commas"},
+	{KIND_CAPABILITY, "limit_memory", TYPE_SIZE, "0", 0, 16384 * GIB, IN_CAPABILITY(confine.limit_memory),
+		.help = "address space of each process; 0 is no limit"},
+	{KIND_CAPABILITY, "limit_cpu", TYPE_DURATION, "0", 0, 3650 * D, IN_CAPABILITY(confine.limit_cpu_us),
+		.help = "processor time of each process; 0 is no limit"},
+	{KIND_CAPABILITY, "limit_processes", TYPE_INT, "0", 0, 4194304, IN_CAPABILITY(confine.limit_processes),
+		.help = "processes and threads of the worker's user; 0 is no limit"},
+	{KIND_CAPABILITY, "limit_files", TYPE_INT, "0", 0, 1048576, IN_CAPABILITY(confine.limit_files),
+		.help = "open files of each process; 0 is 1024, which it may raise itself"},
+	{KIND_CAPABILITY, "limit_file_size", TYPE_SIZE, "0", 0, 16384 * GIB,
+		IN_CAPABILITY(confine.limit_file_size), .help = "the largest file it may write; 0 is no limit"},
+	{KIND_CAPABILITY, "limit_core", TYPE_SIZE, "0", 0, 16384 * GIB, IN_CAPABILITY(confine.limit_core),
+		.help = "the largest core dump; 0 is none at all"},
+	{KIND_CAPABILITY, "cgroup_memory_max", TYPE_SIZE, "0", 0, 16384 * GIB,
+		IN_CAPABILITY(confine.cgroup_memory_max), .help = "memory of a session; 0 is no limit"},
+	{KIND_CAPABILITY, "cgroup_pids_max", TYPE_INT, "0", 0, 4194304, IN_CAPABILITY(confine.cgroup_pids_max),
+		.help = "processes and threads of a session; 0 is no limit"},
+	{KIND_CAPABILITY, "cgroup_cpu_max", TYPE_INT, "0", 0, 1000000, IN_CAPABILITY(confine.cgroup_cpu_max),
+		.help = "percent of one processor for a session; 0 is no limit"},
 
 	{KIND_CALLER, "capabilities", TYPE_LIST, "", IN_CALLER(capabilities),
 		.help = "names, separated by commas, or * for all"},
@@ -387,6 +413,18 @@ static bool convert_command(
 	return true;
 }
 
+static void convert_paths(struct config_reader *r, const char *text, char ***field)
+{
+	words_free(*field);
+	*field = words_split_list(text);
+	for (char **path = *field; *path; path++) {
+		char *full = config_absolute(r, *path);
+
+		free(*path);
+		*path = full;
+	}
+}
+
 bool config_convert(
 	struct config_reader *r, const struct config_key *key, const char *text, int line, void *base)
 {
@@ -411,6 +449,9 @@ bool config_convert(
 		words_free(*(char ***)field);
 		*(char ***)field = words_split_list(text);
 		return true;
+	case TYPE_PATHS:
+		convert_paths(r, text, field);
+		return true;
 	case TYPE_BOOL:
 		yes = parse_bool(text);
 		if (yes < 0)
@@ -433,7 +474,8 @@ void config_free_fields(enum config_kind kind, void *base)
 			continue;
 		if (config_keys[i].type <= TYPE_CGROUP)
 			free(*(char **)field);
-		else if (config_keys[i].type == TYPE_COMMAND || config_keys[i].type == TYPE_LIST)
+		else if (config_keys[i].type == TYPE_COMMAND || config_keys[i].type == TYPE_LIST ||
+			 config_keys[i].type == TYPE_PATHS)
 			words_free(*(char ***)field);
 	}
 }

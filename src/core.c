@@ -9,12 +9,15 @@
 #include <sysexits.h>
 
 #include "clock.h"
+#include "crash.h"
 #include "log.h"
 #include "run.h"
+#include "statedir.h"
 
 #define SECOND 1000000
 #define HOLD_RETRY_US (1 * SECOND)
 #define SAVE_DELAY_US (SECOND / 4)
+#define UNSAVED_MAX 64                  /* watermarks of callers */
 #define TRASH_SLICE 256                 /* entries of working directories deleted in a turn */
 #define SUBMITS_SLICE 5000              /* old submits looked at, at a time */
 
@@ -184,6 +187,7 @@ void core_fill_slots(struct core *c)
 		slots_take(c, s);
 		s->attempt++;
 		session_run(s, s->is_fresh ? "approved" : "slot_free", "daemon");
+		CRASH_POINT(slot_taken);
 		run_set_clocks(s);
 		effect_start(s);
 	}
@@ -242,9 +246,9 @@ static int commit(struct core *c)
 {
 	core_fill_slots(c);             /* a slot that this turn freed is taken in the same commit */
 	sessions_save_dirty(c);
-	if (store_has_batch(c->store) || c->save_due) {
-		outbox_save(c->outbox); /* costs nothing beside a commit that happens anyway */
-		timer_cancel(&c->timers, &c->save);
+	/* Seldom: it costs a page in a commit. Callers that nobody knows come in crowds, and are forgotten once saved. */
+	if (c->save_due || (store_has_batch(c->store) && outbox_unsaved(c->outbox) > UNSAVED_MAX)) {
+		outbox_save(c->outbox);
 		c->save_due = false;
 	}
 	return store_run(c->store);
@@ -274,7 +278,7 @@ bool core_end_turn(struct core *c)
 	check_total(c);
 	if (c->has_trash)
 		c->has_trash = workdir_sweep(c->state_dir, TRASH_SLICE);
-	if (outbox_has_unsaved(c->outbox) && !timer_is_set(&c->save))
+	if (outbox_unsaved(c->outbox) > 0 && !timer_is_set(&c->save))
 		timer_set(&c->timers, &c->save, clock_boot_us() + SAVE_DELAY_US);
 	check_stopped(c);
 	return store_has_batch(c->store) || c->dirty != NULL || c->effects.count > 0 || c->has_trash;
@@ -429,6 +433,7 @@ void core_stop(struct core *c)
 	log_info("stopping: running=%u waiting=%u within=%llds", c->slots.running, c->slots.waiting,
 		(long long)(span / SECOND));
 	for_each_session(c, run_stop);
+	CRASH_POINT(stop_begun);
 	run_retire_idle(c);
 	run_hurry(c);
 	timer_set(&c->timers, &c->stop_half, now + span / 2);
@@ -453,6 +458,7 @@ static bool needs_restart(const struct config *a, const struct config *b)
 	const struct config_amqp *x = &a->amqp, *y = &b->amqp;
 
 	return differs(a->callee_id, b->callee_id) || differs(a->state_dir, b->state_dir) || differs(a->cgroup, b->cgroup)
+		|| a->dumpable != b->dumpable
 		|| a->max_message != b->max_message || a->max_line != b->max_line || a->max_lines_total != b->max_lines_total
 		|| differs(x->host, y->host) || x->port != y->port || differs(x->vhost, y->vhost) || differs(x->user, y->user)
 		|| differs(x->password, y->password) || x->tls != y->tls || x->sasl != y->sasl || x->verify != y->verify
@@ -471,12 +477,16 @@ void core_reload(struct core *c)
 		log_error("the new configuration is broken and refused whole, the old one stays: file=%s", c->config_path);
 		return;
 	}
+	CRASH_POINT(reload_loaded);
 	if (needs_restart(p->config, was))
-		log_warn("callee_id, state_dir, cgroup, [amqp] and message, line and lines_total of [limits] are read at start only: "
+		log_warn("callee_id, state_dir, cgroup, dumpable, [amqp] and message, line and lines_total of [limits] are read at start only: "
 			"restart hcpd for their new values");
 	policy_unref(c->policy);
 	c->policy = p;
 	log_set_level(p->config->log_level);
+	CRASH_POINT(reload_taken);
+	if (config_has_users(p->config))
+		(void)statedir_prepare(c->state_dir, true);     /* they have to find their directories; what is wrong was said */
 	run_retire_idle(c);             /* their command may be another now */
 	log_info("configuration reloaded: file=%s capabilities=%zu callers=%zu", c->config_path, p->config->capability_count,
 		p->config->caller_count);
@@ -519,8 +529,10 @@ void core_fini(struct core *c)
 
 	/* What the last turn decided is stored whole, or not at all; its effects are left to the next life. */
 	c->is_draining = c->save_due = true;
+	CRASH_POINT(stop_before_last_commit);
 	if (c->outbox != NULL && !c->is_held && commit(c) < 0)
 		log_warn("the last turn is not stored, and nobody was told of it: error=%s", store_error(c->store));
+	CRASH_POINT(stop_last_commit);
 	run_fini_all(c);
 	HASH_ITER (by_key, c->by_key, s, tmp)
 		session_free(s);

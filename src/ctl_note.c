@@ -9,6 +9,7 @@
 #include "jtext.h"
 
 #define DEPTH_MAX 512                   /* jansson descends by recursion */
+#define EXACT_MAX 9007199254740992.0    /* up to here a real is as good as an integer */
 
 const char *ctl_note_text(const json_t *object, const char *name)
 {
@@ -31,6 +32,18 @@ static const json_t *object_or_empty(json_t *parent, const char *name)
 		return v;
 	json_object_set_new(parent, name, json_object());
 	return json_object_get(parent, name);
+}
+
+/* A message with an integer beyond 64 bits anywhere in it has all its integers read as reals. */
+static int64_t sequence_of(const json_t *payload)
+{
+	const json_t *v = json_object_get(payload, "sequence");
+	double value = json_number_value(v);
+
+	if (json_is_real(v) && value >= 1 && value <= EXACT_MAX)
+		return (int64_t)value;
+	return json_is_integer(v) && json_integer_value(v) > 0 && json_integer_value(v) <= INT64_MAX / 4 ?
+		json_integer_value(v) : 0;
 }
 
 struct ctl_note *ctl_note_read(char *body, size_t size)
@@ -58,9 +71,7 @@ struct ctl_note *ctl_note_read(char *body, size_t size)
 	if (strcmp(n->type, "event") == 0) {
 		n->event = text_or_empty(n->payload, "event_type");
 		n->data = object_or_empty(json_object_get(json, "payload"), "data");
-		n->sequence = json_integer_value(json_object_get(n->payload, "sequence"));
-		if (n->sequence < 0 || n->sequence > INT64_MAX / 4)
-			n->sequence = 0;
+		n->sequence = sequence_of(n->payload);
 	}
 	return n;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "crash.h"
 #include "run.h"
 
 static struct effect *add(struct core *c, enum effect_kind kind, struct session *s)
@@ -93,31 +94,47 @@ static void release(struct core *c, const struct effect *e)
 
 	switch (e->kind) {
 	case EFFECT_ACK:
+		CRASH_POINT(effect_before_ack);
 		bus_ack(c->bus, e->life, e->tag);
+		CRASH_POINT(effect_after_ack);
 		break;
 	case EFFECT_REJECT:
+		CRASH_POINT(effect_before_reject);
 		bus_reject(c->bus, e->life, e->tag);
+		CRASH_POINT(effect_after_reject);
 		break;
 	case EFFECT_START:
+		CRASH_POINT(effect_before_start);
 		run_start(e->session);
+		CRASH_POINT(effect_after_start);
 		break;
 	case EFFECT_LINE:
+		CRASH_POINT(effect_before_line);
 		if (w != NULL)
 			worker_write(w, c->effects.texts.data + e->at, e->size);
+		CRASH_POINT(effect_after_line);
 		break;
 	case EFFECT_END:
+		CRASH_POINT(effect_before_end);
 		if (w != NULL)
 			worker_end(w, e->term_at_us, e->kill_at_us);
+		CRASH_POINT(effect_after_end);
 		break;
 	case EFFECT_CLOSE_STDIN:
+		CRASH_POINT(effect_before_close_stdin);
 		if (w != NULL)
 			worker_close_stdin(w);
+		CRASH_POINT(effect_after_close_stdin);
 		break;
 	case EFFECT_REPEAT:
+		CRASH_POINT(effect_before_repeat);
 		repeat(c, e);
+		CRASH_POINT(effect_after_repeat);
 		break;
 	case EFFECT_RETIRE:
+		CRASH_POINT(effect_before_retire);
 		host_retire(e->host);
+		CRASH_POINT(effect_after_retire);
 		break;
 	}
 }

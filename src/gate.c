@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "confine.h"
 #include "semver.h"
 
 struct policy *policy_load(const char *path, config_say_fn *say, void *ctx)
@@ -24,6 +25,7 @@ struct policy *policy_load(const char *path, config_say_fn *say, void *ctx)
 		const struct config_capability *cc = &p->config->capabilities[i];
 
 		capability_check_command(cc, say, ctx);
+		(void)confine_check(cc, say, ctx);
 		if ((p->capabilities[i] = capability_load(cc, say, ctx)) == NULL)
 			good = false;
 	}

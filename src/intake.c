@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "core.h"
+#include "crash.h"
 #include "log.h"
 #include "run.h"
 
@@ -90,6 +91,7 @@ static void reject(struct core *c, const struct command *cmd, struct addressee *
 		store_put_submit(c->store, addressee_key(to), cmd->message_id, at, 0, answer);
 		note_submit(c, cmd, answer);
 	}
+	CRASH_POINT(intake_rejected);
 	c->stats.rejected++;
 	log_info("task rejected: caller=%s code=%s why=%s", cmd->caller_id, code, message);
 }
@@ -97,6 +99,7 @@ static void reject(struct core *c, const struct command *cmd, struct addressee *
 /* Said before: the first answer goes out again, as the same bytes. */
 static void answer_again(struct core *c, const struct command *cmd, int64_t answer)
 {
+	CRASH_POINT(intake_again);
 	c->stats.duplicates++;
 	log_debug("submit was seen before: caller=%s message_id=%s", cmd->caller_id, cmd->message_id);
 	if (answer > 0)
@@ -119,6 +122,7 @@ static void submit(struct core *c, const struct command *cmd, const struct confi
 	}
 	s = session_new(c, cmd, &v, to);
 	note_submit(c, cmd, s->answer);
+	CRASH_POINT(intake_accepted);
 	slots_wait(c, s);
 	core_fill_slots(c);
 	s->is_fresh = false;
@@ -188,6 +192,7 @@ static void take_abort(struct core *c, const struct command *cmd, const char *us
 			"its sender does not own the session", s->id, user != NULL ? user : "-");
 		return;
 	}
+	CRASH_POINT(intake_abort);
 	if (run_abort(s, "aborted_by_caller", "caller", cmd->reason))
 		log_info("aborted by its caller: session=%.8s why=%s", s->id, cmd->reason != NULL ? cmd->reason : "-");
 	else
@@ -198,6 +203,7 @@ static void take_abort(struct core *c, const struct command *cmd, const char *us
 
 static void drop(struct core *c, const struct bus_in *in, const char *why)
 {
+	CRASH_POINT(intake_dropped);
 	c->stats.dropped++;
 	if (log_may(&c->drop_limit, 20))
 		log_warn("a command was dropped: why=%s bytes=%zu user=%s", why, in->size, in->has_user ? in->user : "-");
@@ -215,6 +221,7 @@ bool intake_take(struct core *c, const struct bus_in *in)
 		drop(c, in, "larger than the message limit");
 		return true;
 	}
+	CRASH_POINT(intake_taken);
 	verdict = codec_read(in->body, in->size, c->policy->config->max_depth, &cmd);
 	if (verdict == CODEC_DROP)
 		taken = DROPPED;
@@ -226,6 +233,7 @@ bool intake_take(struct core *c, const struct bus_in *in)
 		effect_ack(c, in->life, in->tag);
 	else if (taken == DROPPED)
 		drop(c, in, verdict == CODEC_DROP ? cmd.message : "an unknown caller, and too many have answers waiting");
+	CRASH_POINT(intake_decided);
 	command_fini(&cmd);
 	return taken != UNREADABLE;
 }

@@ -61,9 +61,10 @@ static const char *skip_value(const char *p, const char *end)
 	return end;
 }
 
+/* An empty text may be NULL, to which C adds nothing, not even 0: each of the three looks at the size first. */
 size_t jtext_depth(const char *text, size_t size)
 {
-	const char *p = text, *end = text + size;
+	const char *p = text, *end = size > 0 ? text + size : text;
 	size_t depth = 0, deepest = 0;
 
 	while (p < end) {
@@ -98,7 +99,7 @@ json_t *jtext_parse(const char *text, size_t size, char *why, size_t why_size)
 struct jslice jtext_member(const char *object, size_t size, const char *name)
 {
 	const struct jslice none = {NULL, 0};
-	const char *end = object + size, *p = skip_space(object, end);
+	const char *end = size > 0 ? object + size : object, *p = skip_space(object, end);
 	size_t name_size = strlen(name);
 
 	if (p == end || *p != '{')
@@ -128,7 +129,7 @@ struct jslice jtext_member(const char *object, size_t size, const char *name)
 
 void jtext_add_minified(struct buf *b, const char *text, size_t size)
 {
-	const char *p = text, *end = text + size, *run = text;
+	const char *p = text, *end = size > 0 ? text + size : text, *run = text;
 
 	while (p < end) {
 		if (*p == '"') {

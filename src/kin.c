@@ -14,6 +14,7 @@
 #include <utlist.h>
 
 #include "buf.h"
+#include "crash.h"
 #include "log.h"
 
 #define STOP_ROUNDS 6                   /* walks to get hold of a tree that forks while it is being stopped */
@@ -591,6 +592,7 @@ void kins_kill(struct kins *ks)
 			k->cgroup_killed = cgroup_kill(ks->cgroups, k->cgroup);
 	for (n = 0; n < STOP_ROUNDS && !stop_all(ks); n++)
 		;
+	CRASH_POINT(kin_stopped);
 	if (!ks->fresh) {
 		DL_FOREACH(ks->all, k)
 			if (k->doomed && !k->reaped)
@@ -600,5 +602,6 @@ void kins_kill(struct kins *ks)
 	for (i = 0; i < ks->tree.count; i++)
 		if (is_doomed(&ks->tree.procs[i]))
 			proctree_signal(&ks->tree, ks->tree.procs[i].pid, ks->tree.procs[i].start, SIGKILL);
+	CRASH_POINT(kin_killed);
 	ks->fresh = false;
 }

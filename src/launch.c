@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -20,17 +22,25 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "confine.h"
 
+#ifndef SYS_landlock_restrict_self
+#define SYS_landlock_restrict_self 446
+#endif
 #define CHILD_STACK_SIZE 65536
-#define CHILD_NOFILE 1024               /* what programs that use select(2) survive */
+#define SIGNALS 64
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 /* The child leaves its frames by exec, so a sanitizer's red zones would stay behind on the stack. */
 #define IN_CHILD __attribute__((no_sanitize("address", "undefined")))
 
-enum stage { STAGE_FORK, STAGE_CGROUP, STAGE_PARENT, STAGE_GROUP, STAGE_FDS, STAGE_WORKDIR, STAGE_LIMIT, STAGE_EXEC };
+enum stage {
+	STAGE_FORK, STAGE_CGROUP, STAGE_PARENT, STAGE_GROUP, STAGE_FDS, STAGE_LIMIT, STAGE_USER, STAGE_WORKDIR, STAGE_RULES,
+	STAGE_EXEC
+};
 
 struct child {                          /* shared by both sides until the exec */
 	const struct launch *launch;
+	struct confine confine;
 	char **paths;                   /* what to try, in order; NULL-terminated */
 	pid_t parent;
 	volatile enum stage stage;
@@ -38,36 +48,100 @@ struct child {                          /* shared by both sides until the exec *
 	const char *volatile path;      /* the one that error is about */
 };
 
+static int ignored[SIGNALS];            /* signals; 0 ends them */
+
 /* The kernel's own call: libc's refuses to touch the two signals that its threads use, and whoever started us
- * may have left those ignored. All zero is SIG_DFL with no flags, however the structure is laid out. */
+ * may have left those ignored. The handler is the first word, however the rest is laid out. */
+static bool is_ignored(int sig)
+{
+	unsigned long action[8] = {0};
+
+	return syscall(SYS_rt_sigaction, sig, NULL, action, (size_t)8) == 0 && action[0] == (unsigned long)(uintptr_t)SIG_IGN;
+}
+
+/* Handlers go with the exec; only what is ignored stays so, and that does not change in a daemon's life. Looked up
+ * once, since each is a system call and a start has none to spare. */
+static void find_ignored(void)
+{
+	static bool done;
+	int n = 0;
+
+	for (int sig = 1; sig <= SIGNALS && !done; sig++)
+		if (n < SIGNALS - 1 && is_ignored(sig))
+			ignored[n++] = sig;
+	done = true;
+}
+
 static IN_CHILD void child_reset_signals(void)
 {
-	const unsigned long dfl[8] = {0};
+	const unsigned long dfl[8] = {0};       /* SIG_DFL with no flags */
 	sigset_t none;
 
-	for (int sig = 1; sig <= 64; sig++)
-		(void)syscall(SYS_rt_sigaction, sig, dfl, NULL, (size_t)8);     /* fails for SIGKILL and SIGSTOP only */
+	for (int i = 0; ignored[i]; i++)
+		(void)syscall(SYS_rt_sigaction, ignored[i], dfl, NULL, (size_t)8);
 	sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Only calls that are safe between vfork and exec. -1 with errno; the stage says where. */
-static IN_CHILD int child_prepare(struct child *c)
+/* Dies with us. */
+static IN_CHILD int child_tie(const struct child *c)
 {
-	const struct launch *s = c->launch;
-	struct rlimit lim;
-	int i;
-
-	c->stage = STAGE_CGROUP;        /* first: whatever it forks is then inside */
-	if (s->cgroup_fd >= 0 && write(s->cgroup_fd, "0", 1) < 0)
-		return -1;
-	c->stage = STAGE_PARENT;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return -1;
 	if (getppid() != c->parent) {   /* died before the line above: nobody would tell us */
 		errno = ESRCH;
 		return -1;
 	}
+	return 0;
+}
+
+static IN_CHILD int child_limit(const struct confine *f)
+{
+	for (size_t i = 0; i < f->limit_count; i++)
+		if (setrlimit((__rlimit_resource_t)f->limits[i].resource, &f->limits[i].value) < 0 && !f->limits[i].may_fail)
+			return -1;
+	return 0;
+}
+
+/* The kernel's own calls: libc's would change all threads of the daemon, whose memory this still is. Capabilities
+ * go, too: those of root with the user, and ambient ones, which systemd may have given, by hand; what is left ends
+ * with the exec. */
+static IN_CHILD int child_become(const struct config_confine *user)
+{
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);         /* a kernel that has none refuses */
+	if (!user)
+		return 0;
+	if (syscall(SYS_setgroups, user->group_count, user->groups) < 0)
+		return -1;
+	if (syscall(SYS_setresgid, user->gid, user->gid, user->gid) < 0)
+		return -1;
+	return (int)syscall(SYS_setresuid, user->uid, user->uid, user->uid);
+}
+
+static IN_CHILD int child_restrict(const struct confine *f)
+{
+	if (f->no_capabilities && prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED) < 0)
+		return -1;
+	if (f->no_new_privs && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -1;
+	if (f->ruleset >= 0 && syscall(SYS_landlock_restrict_self, f->ruleset, 0) < 0)
+		return -1;
+	return f->filter ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, f->filter, 0, 0) : 0;
+}
+
+/* Only calls that are safe between vfork and exec. -1 with errno; the stage says where. */
+static IN_CHILD int child_prepare(struct child *c)
+{
+	const struct launch *s = c->launch;
+	const struct confine *f = &c->confine;
+	int i;
+
+	c->stage = STAGE_CGROUP;        /* first: whatever it forks is then inside */
+	if (s->cgroup_fd >= 0 && write(s->cgroup_fd, "0", 1) < 0)
+		return -1;
+	c->stage = STAGE_PARENT;
+	if (child_tie(c) < 0)
+		return -1;
 	c->stage = STAGE_GROUP;
 	if (setpgid(0, 0) < 0)
 		return -1;
@@ -76,21 +150,21 @@ static IN_CHILD int child_prepare(struct child *c)
 		if (dup2(s->fds[i], i) < 0)
 			return -1;
 	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);         /* ours all have it; libraries' may not */
-	c->stage = STAGE_WORKDIR;
+	c->stage = STAGE_LIMIT;
+	if (child_limit(f) < 0)
+		return -1;
+	c->stage = STAGE_USER;
+	if (child_become(f->user) < 0)
+		return -1;
+	c->stage = STAGE_PARENT;        /* a change of the user undid it */
+	if (f->user && child_tie(c) < 0)
+		return -1;
+	c->stage = STAGE_WORKDIR;       /* as the one that has to live there */
 	if (s->workdir && chdir(s->workdir) < 0)
 		return -1;
 	umask(077);
-	c->stage = STAGE_LIMIT;
-	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur > CHILD_NOFILE) {
-		lim.rlim_cur = CHILD_NOFILE;
-		if (setrlimit(RLIMIT_NOFILE, &lim) < 0)
-			return -1;
-	}
-	if (s->tag && getrlimit(RLIMIT_LOCKS, &lim) == 0) {
-		lim.rlim_cur = s->tag;
-		(void)setrlimit(RLIMIT_LOCKS, &lim);    /* refused: its processes are known by the rest */
-	}
-	return 0;
+	c->stage = STAGE_RULES;
+	return child_restrict(f);
 }
 
 static IN_CHILD int child_main(void *arg)
@@ -202,12 +276,15 @@ static void explain(const struct child *c, char *why, size_t why_size)
 		[STAGE_FORK] = "cannot start a process", [STAGE_CGROUP] = "cannot join its cgroup",
 		[STAGE_PARENT] = "cannot tie it to the daemon", [STAGE_GROUP] = "cannot make a process group",
 		[STAGE_FDS] = "cannot pass its pipes", [STAGE_LIMIT] = "cannot set its limits",
+		[STAGE_RULES] = "cannot put the rules of landlock on it",
 	};
-	const char *program = c->launch->argv[0];
+	const char *program = c->launch->argv[0], *user = c->confine.user ? c->confine.user->user : NULL;
 
 	if (c->stage == STAGE_WORKDIR)
-		snprintf(why, why_size, "cannot enter the working directory %s: %s", c->launch->workdir,
-			strerror(c->error));
+		snprintf(why, why_size, "cannot enter the working directory %s%s%s: %s", c->launch->workdir,
+			user ? " as user " : "", user ? user : "", strerror(c->error));
+	else if (c->stage == STAGE_USER)
+		snprintf(why, why_size, "cannot become user %s: %s", user ? user : "", strerror(c->error));
 	else if (c->stage != STAGE_EXEC)
 		snprintf(why, why_size, "%s: %s", what[c->stage], strerror(c->error));
 	else if (c->error == ENOENT && !strchr(program, '/') && c->paths[0] && c->paths[1])
@@ -215,14 +292,40 @@ static void explain(const struct child *c, char *why, size_t why_size)
 	else if (c->error == ENOENT)
 		explain_missing(c->launch, c->path ? c->path : program, why, why_size);
 	else
-		snprintf(why, why_size, "cannot execute %s: %s", c->path ? c->path : program, strerror(c->error));
+		snprintf(why, why_size, "cannot execute %s: %s%s", c->path ? c->path : program, strerror(c->error),
+			c->error == EACCES && c->confine.ruleset >= 0 ? " (landlock_read names what it may use beside the system)" : "");
+}
+
+/* What the child did of its own is undone with it, but for one thing that belongs to the shared memory: a change of
+ * the user forbids core dumps and debuggers. */
+static int launch_child(struct child *c)
+{
+	static char stack[CHILD_STACK_SIZE] __attribute__((aligned(64)));
+	int dumpable = c->confine.user ? prctl(PR_GET_DUMPABLE) : -1, pid;
+	sigset_t all, old;
+
+	/* A handler that ran in the child would run in our memory. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
+	if (pid < 0) {
+		c->error = errno;
+		c->stage = STAGE_FORK;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (dumpable == 1)
+		(void)prctl(PR_SET_DUMPABLE, 1);
+	if (pid > 0 && c->error) {      /* it is at its _exit: this takes no time */
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		pid = -1;
+	}
+	return pid;
 }
 
 int launch_process(struct launch *s, char *why, size_t why_size)
 {
-	static char stack[CHILD_STACK_SIZE] __attribute__((aligned(64)));
 	struct child c = {.launch = s, .parent = getpid()};
-	sigset_t all, old;
 	int pid, error;
 
 	s->cgroup_failed = false;
@@ -231,26 +334,17 @@ int launch_process(struct launch *s, char *why, size_t why_size)
 		errno = EINVAL;
 		return -1;
 	}
+	if (confine_init(&c.confine, s->confine, s->workdir, s->argv[0], s->tag, why, why_size) < 0)
+		return -1;
+	find_ignored();
 	c.paths = paths_make(s->argv[0], s->env);
-	/* A handler that ran in the child would run in our memory. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &c);
-	if (pid < 0) {
-		c.error = errno;
-		c.stage = STAGE_FORK;
-	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pid = launch_child(&c);
 	error = c.error;
-	if (pid > 0 && error) {         /* it is at its _exit: this takes no time */
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
-		pid = -1;
-	}
 	if (error) {
 		explain(&c, why, why_size);
 		s->cgroup_failed = c.stage == STAGE_CGROUP;
 	}
+	confine_fini(&c.confine);
 	free(c.paths);
 	errno = error;
 	return pid;

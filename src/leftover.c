@@ -1,5 +1,6 @@
 /* leftover.c: what a previous life of the daemon left running is killed before this one begins.
  * Owns the search by HCP_INSTANCE and by tag. The only place here that waits: nothing else goes on yet. */
+#include "crash.h"
 #include "kin.h"
 
 #include <errno.h>
@@ -55,6 +56,7 @@ static void kill_one(struct leftovers *l, const struct proc *p)
 	l->pid = p->pid;
 	l->start = p->start;
 	proctree_signal(l->tree, p->pid, p->start, SIGKILL);
+	CRASH_POINT(leftover_killed);
 	for (i = 0; i < l->count; i++)
 		if (l->seen[i].pid == p->pid && l->seen[i].start == p->start)
 			return;

@@ -59,10 +59,11 @@ static void lines_keep(struct lines_pool *p, struct lines *l, const char *data, 
 static void lines_say_too_long(struct lines_pool *p, struct lines *l, const char *data, size_t size,
 	lines_fn *on_line, void *ctx)
 {
-	const char *head = l->size ? l->rest : data;
-	size_t n = l->size ? l->size : size;
-
-	on_line(ctx, head, n < LINES_HEAD ? n : LINES_HEAD, LINE_TOO_LONG);
+	/* The same beginning, however it came in. */
+	if (l->size && l->size < LINES_HEAD && size)
+		lines_keep(p, l, data, size < LINES_HEAD - l->size ? size : LINES_HEAD - l->size);
+	size = l->size ? l->size : size;
+	on_line(ctx, l->size ? l->rest : data, size < LINES_HEAD ? size : LINES_HEAD, LINE_TOO_LONG);
 	lines_release(p, l);
 }
 

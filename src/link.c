@@ -29,6 +29,7 @@ struct link {
 	amqp_connection_state_t conn;
 	struct frames frames;
 	unsigned unreleased;
+	bool may_not_declare;           /* the broker said 403 to one */
 	char where[300];                /* host:port, for messages */
 };
 
@@ -132,6 +133,13 @@ static amqp_socket_t *make_tls_socket(struct link *l, const struct config_amqp *
 	return s;
 }
 
+static int timeout_ms(const struct config_amqp *a)
+{
+	int64_t ms = a->reconnect_max_us > 0 ? a->reconnect_max_us / 1000 : LINK_TIMEOUT_MS;
+
+	return ms < LINK_TIMEOUT_LEAST_MS ? LINK_TIMEOUT_LEAST_MS : ms > LINK_TIMEOUT_MS ? LINK_TIMEOUT_MS : (int)ms;
+}
+
 static int fail_connect(struct link *l, const struct config_amqp *a, struct link_error *e, int status, int error)
 {
 	/* The library forgets what a connect that took its time ended with. */
@@ -142,7 +150,7 @@ static int fail_connect(struct link *l, const struct config_amqp *a, struct link
 		return fail(e, 0, "cannot find the address of %s; check the url and the resolver", l->where);
 	case AMQP_STATUS_TIMEOUT:
 		return fail(e, 0, "no answer from %s within %d s; is the host up, is a firewall in between?",
-			l->where, LINK_TIMEOUT_MS / 1000);
+			l->where, timeout_ms(a) / 1000);
 	case AMQP_STATUS_SSL_HOSTNAME_VERIFY_FAILED:
 		return fail(e, 0, "the certificate of %s is for another host name; use the name that it was made for "
 			"(an IP address never fits: only names are compared)",
@@ -163,7 +171,7 @@ static int fail_connect(struct link *l, const struct config_amqp *a, struct link
 static int open_socket(struct link *l, const struct link_spec *spec, struct link_error *e)
 {
 	const struct config_amqp *a = spec->amqp;
-	struct timeval timeout = ms_to_timeval(LINK_TIMEOUT_MS);
+	struct timeval timeout = ms_to_timeval(timeout_ms(a));
 	amqp_socket_t *s;
 	int status;
 
@@ -253,7 +261,7 @@ static int fail_login(struct link *l, const struct config_amqp *a, struct link_e
 
 static int open_session(struct link *l, const struct link_spec *spec, struct link_error *e)
 {
-	struct timeval timeout = ms_to_timeval(LINK_TIMEOUT_MS);
+	struct timeval timeout = ms_to_timeval(timeout_ms(spec->amqp));
 	amqp_rpc_reply_t r;
 
 	amqp_set_handshake_timeout(l->conn, &timeout);
@@ -344,6 +352,7 @@ int link_declare_exchange(struct link *l, const char *name, const char *type, st
 		return 0;
 	if (e->code != 403 || reopen_channel(l, e) < 0)
 		return -1;
+	l->may_not_declare = true;
 	if (declare_exchange(l, name, type, true, e) == 0)
 		return 0;
 	if (e->code == 404)
@@ -414,7 +423,34 @@ int link_bind_queue(struct link *l, const char *queue, const char *exchange, con
 		amqp_cstring_bytes(key), amqp_empty_table);
 	if (check_reply(l, e, amqp_get_rpc_reply(l->conn), what) == 0)
 		return 0;
+	l->may_not_declare = l->may_not_declare || e->code == 403;
 	return e->code == 403 ? reopen_channel(l, e) : -1;
+}
+
+int link_keep_binding(struct link *l, const char *queue, const char *exchange, const char *type, const char *key,
+	struct link_error *e)
+{
+	amqp_exchange_declare_t declare = { .exchange = amqp_cstring_bytes(exchange),
+		.type = amqp_cstring_bytes(type), .durable = 1, .nowait = 1 };
+	amqp_queue_bind_t bind = { .queue = amqp_cstring_bytes(queue), .exchange = amqp_cstring_bytes(exchange),
+		.routing_key = amqp_cstring_bytes(key), .nowait = 1 };
+	int status;
+
+	if (l->may_not_declare)
+		return 0;
+	status = amqp_send_method(l->conn, CHANNEL, AMQP_EXCHANGE_DECLARE_METHOD, &declare);
+	if (status == AMQP_STATUS_OK)
+		status = amqp_send_method(l->conn, CHANNEL, AMQP_QUEUE_BIND_METHOD, &bind);
+	return status == AMQP_STATUS_OK ? 0 : fail_status(l, e, "connection lost to", status);
+}
+
+int link_count_consumers(struct link *l, const char *queue, int *count, struct link_error *e)
+{
+	const amqp_queue_declare_ok_t *ok = amqp_queue_declare(l->conn, CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0,
+		amqp_empty_table);
+
+	*count = ok ? (int)ok->consumer_count : 0;
+	return check_reply(l, e, amqp_get_rpc_reply(l->conn), "queue");
 }
 
 int link_consume(struct link *l, const char *queue, bool exclusive, int prefetch, struct link_error *e)

@@ -1,12 +1,11 @@
 /* main.c: hcpd: options, the order of the start, and the exit code. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sysexits.h>
@@ -14,10 +13,15 @@
 
 #include <systemd/sd-daemon.h>
 
+#include "confine.h"
 #include "core.h"
+#include "crash.h"
 #include "log.h"
 #include "loop.h"
 #include "run.h"
+#include "statedir.h"
+
+#define TELL_TRIES 3
 
 static const char help[] =
 	"usage: hcpd -c FILE [-t]\n"
@@ -31,45 +35,6 @@ static const char help[] =
 	"\n"
 	"SIGTERM and SIGINT stop gracefully, a second one at once; SIGHUP reloads the policy.\n";
 
-#define LOCK_TRIES 40
-#define LOCK_PAUSE_US 50000
-
-/* One hcpd a state directory. The lock goes with the process, however it ends. */
-static int lock_state(const char *dir)
-{
-	char path[4096], pid[32] = "";
-	int fd, locked;
-
-	if (mkdir(dir, 0700) < 0 && errno != EEXIST) {
-		log_error("state_dir %s cannot be made: %s; make it, owned by the user that runs hcpd", dir, strerror(errno));
-		return -EX_CANTCREAT;
-	}
-	if ((size_t)snprintf(path, sizeof path, "%s/hcpd.lock", dir) >= sizeof path) {
-		log_error("state_dir %s is too long a path", dir);
-		return -EX_CONFIG;
-	}
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0) {
-		log_error("state_dir %s is not writable: %s: %s; it must belong to the user that runs hcpd", dir, path,
-			strerror(errno));
-		return -EX_CANTCREAT;
-	}
-	/* One that was just killed may still be about for a moment. */
-	for (int i = 0; (locked = flock(fd, LOCK_EX | LOCK_NB)) < 0 && i < LOCK_TRIES; i++)
-		usleep(LOCK_PAUSE_US);
-	if (locked < 0) {
-		if (read(fd, pid, sizeof pid - 1) <= 0)
-			snprintf(pid, sizeof pid, "unknown");
-		pid[strcspn(pid, "\n")] = '\0';
-		log_error("state_dir %s belongs to another running hcpd (pid %s); stop it, or name another state_dir", dir, pid);
-		close(fd);
-		return -EX_TEMPFAIL;
-	}
-	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
-		log_warn("the lock file does not take our pid: file=%s error=%s", path, strerror(errno));
-	return fd;
-}
-
 /* Three descriptors a worker: take all that may be had. Workers get a usual limit back (launch.c). */
 static void raise_descriptor_limit(void)
 {
@@ -79,6 +44,17 @@ static void raise_descriptor_limit(void)
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
+}
+
+/* A service manager that is not told waits in vain, and ends us for it. */
+static void tell_ready(void)
+{
+	int rc = -1;
+
+	for (int i = 0; rc < 0 && i < TELL_TRIES; i++)
+		rc = sd_notify(0, "READY=1");
+	if (rc < 0)
+		log_error("the service manager cannot be told READY=1: error=%s", strerror(-rc));
 }
 
 /* From here on the order matters: what is recovered is committed before anything is consumed. */
@@ -94,17 +70,42 @@ static int serve(struct core *c, struct loop *l)
 	core_make_outbox(c);
 	if ((code = core_recover(c)) != EX_OK)
 		return code;
+	CRASH_POINT(recover_decided);
 	core_end_turn(c);
 	if (c->is_held || c->is_done)
 		return EX_IOERR;
+	CRASH_POINT(recover_committed);
 	if (bus_start(c->bus) < 0) {
 		log_error("the threads for the broker cannot be started: %s", strerror(errno));
 		return EX_OSERR;
 	}
-	sd_notify(0, "READY=1");
+	CRASH_POINT(start_before_ready);
+	tell_ready();
 	log_info("ready: callee=%s version=%s state_dir=%s", config->callee_id, HCPD_VERSION, c->state_dir);
+	CRASH_POINT(start_ready);
 	loop_run(l);
 	return c->exit_code;
+}
+
+static void say_nothing(void *ctx, bool is_error, const char *text)
+{
+	(void)ctx;
+	(void)is_error;
+	(void)text;
+}
+
+/* As whom we run, and whether that is enough. What is missing was said when the configuration was read. */
+static bool check_rights(const struct config *config)
+{
+	if (geteuid() == 0)
+		log_warn("running as root: %s; a user of its own is enough for hcpd", config_has_users(config) ?
+			"so do workers of capabilities without user =" : "so do its workers");
+	for (size_t i = 0; i < config->capability_count; i++)
+		if (!confine_check(&config->capabilities[i], say_nothing, NULL)) {
+			log_error("workers cannot be given other users, so hcpd does not start");
+			return false;
+		}
+	return true;
 }
 
 static int run(const char *path)
@@ -117,12 +118,21 @@ static int run(const char *path)
 
 	if (policy == NULL)
 		return EX_CONFIG;
+	if (policy->config->dumpable)
+		prctl(PR_SET_DUMPABLE, 1);
 	raise_descriptor_limit();
 	log_set_level(policy->config->log_level);
-	if ((lock = lock_state(policy->config->state_dir)) < 0) {
+	if (!check_rights(policy->config))
+		lock = -EX_CONFIG;
+	else if ((code = statedir_prepare(policy->config->state_dir, config_has_users(policy->config))) != EX_OK)
+		lock = -code;
+	else
+		lock = statedir_lock(policy->config->state_dir);
+	if (lock < 0) {
 		policy_unref(policy);
 		return -lock;
 	}
+	CRASH_POINT(start_locked);
 	if ((code = core_init(&core, policy, path, why, sizeof why)) != EX_OK) {
 		log_error("%s", why);
 		core_fini(&core);
@@ -136,14 +146,17 @@ static int run(const char *path)
 		return EX_OSERR;
 	}
 	code = serve(&core, l);
+	CRASH_POINT(stop_loop_left);
 	sd_notify(0, "STOPPING=1");
 	if (core.bus != NULL)
 		bus_stop(core.bus);
 	if (core.workers != NULL)
 		workers_free(core.workers);
+	CRASH_POINT(stop_workers_freed);
 	core_fini(&core);
 	loop_free(l);
 	close(lock);
+	CRASH_POINT(stop_before_exit);
 	log_info("stopped: code=%d", code);
 	return code;
 }
@@ -187,6 +200,7 @@ int main(int argc, char **argv)
 		return EX_USAGE;
 	}
 	umask(077);             /* whatever we write is nobody else's business */
+	prctl(PR_SET_DUMPABLE, 0);      /* nor is our memory: no core dumps, no debugger but root's, not even our workers' */
 	/* A thread's arena of its own would keep what it once needed. */
 	mallopt(M_ARENA_MAX, 1);
 	return only_test ? test(path) : run(path);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash.h"
 #include "log.h"
 
 #define LINE_MAX 4096                   /* entries of one caller in memory ... */
@@ -204,6 +205,7 @@ int64_t outbox_put(struct outbox *ob, struct addressee *a, struct store_event *e
 	e->id = ++ob->last_event;
 	e->caller = a->key;
 	store_put_event(ob->store, e);
+	CRASH_POINT(outbox_put);
 	n = entry_new(a, LIVE, e, blob_ref(e->body));
 	*ob->fresh_end = n;
 	ob->fresh_end = &n->also;
@@ -222,6 +224,7 @@ void outbox_release(struct outbox *ob)
 		next = n->also;
 		n->also = NULL;
 		a->last = n->id;
+		CRASH_POINT(outbox_released);
 		if (live)
 			line_append(a, n);
 		else
@@ -277,6 +280,7 @@ void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event)
 
 	if (a->second_count >= REPEATS_MAX)
 		return;                 /* too many wait already: the caller asks again */
+	CRASH_POINT(outbox_repeat);
 	if (store_load_event(ob->store, event, outbox_on_row, &l) < 0)
 		log_warn("an answer cannot be read and is not repeated: event=%lld error=%s", (long long)event,
 			store_error(ob->store));
@@ -290,6 +294,7 @@ static void refill(struct addressee *a)
 
 	if (a->loaded >= a->last || a->line_count > LOAD_ROWS / 2 || memory_is_full(a))
 		return;
+	CRASH_POINT(outbox_refill);
 	if (store_load_events(a->ob->store, a->key, a->loaded, LOAD_ROWS, outbox_on_row, &l) < 0) {
 		log_warn("the outbox cannot be read, trying again: error=%s", store_error(a->ob->store));
 		timer_set(a->ob->timers, &a->retry, clock_boot_us() + BACKOFF_MIN);
@@ -320,6 +325,7 @@ static bool has_window(const struct outbox *ob)
 
 static void send(struct outbox *ob, struct entry *n, struct bus_out ***tail)
 {
+	CRASH_POINT(outbox_sending);
 	n->state = SENT;
 	n->sent_at_us = clock_boot_us();
 	n->nacks_before = n->to->nacks;
@@ -418,6 +424,7 @@ static void on_caller(void *ctx, int64_t key, const char *caller_id, int64_t con
 		return;
 	a = addressee_new(ob, caller_id, key);
 	a->confirmed = a->loaded = confirmed;
+	CRASH_POINT(outbox_backlog);
 	a->last = last > confirmed ? last : confirmed;
 	a->unroutable = unroutable != 0;
 	a->probe_backoff_us = BACKOFF_MIN;
@@ -462,18 +469,21 @@ void outbox_free(struct outbox *ob)
 	free(ob);
 }
 
-bool outbox_has_unsaved(const struct outbox *ob)
+unsigned outbox_unsaved(const struct outbox *ob)
 {
-	return ob->unsaved != NULL;
+	return ob->unsaved_count;
 }
 
 void outbox_save(struct outbox *ob)
 {
 	for (struct addressee *a = ob->unsaved; a != NULL; a = a->unsaved_next) {
+		CRASH_POINT(outbox_before_save);
 		store_save_confirmed(ob->store, a->key, a->confirmed);
+		CRASH_POINT(outbox_saved);
 		a->unsaved = false;
 	}
 	ob->unsaved = NULL;
+	ob->unsaved_count = 0;
 }
 
 bool outbox_is_empty(const struct outbox *ob)

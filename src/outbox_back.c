@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "crash.h"
 #include "log.h"
 
 /* ---- back: from the bus ---- */
@@ -32,6 +33,7 @@ void outbox_advance(struct addressee *a)
 		a->unsaved = true;
 		a->unsaved_next = ob->unsaved;
 		ob->unsaved = a;
+		ob->unsaved_count++;
 	}
 	if (a->loaded < a->last)
 		outbox_ring_add(a);
@@ -73,6 +75,7 @@ static void on_confirmed(struct entry *n)
 {
 	struct addressee *a = n->to;
 
+	CRASH_POINT(outbox_confirmed);
 	a->ob->stats.confirmed++;
 	a->ob->confirmed_at_us = clock_boot_us();
 	if (n->nacks_before == a->nacks) {      /* sent after the last nack: it goes better */
@@ -88,6 +91,7 @@ static void on_confirmed(struct entry *n)
 		break;
 	case AGAIN:
 		store_drop_unroutable(a->ob->store, n->id);
+		CRASH_POINT(outbox_routed_again);
 		a->probe_backoff_us = 0;
 		second_done(n);
 		break;
@@ -124,6 +128,7 @@ static void on_unroutable(struct entry *n)
 		if (!fleeting)
 			store_put_unroutable(ob->store, n->id, a->key);
 		ob->ops->on_unroutable(ob->ctx, n->session, a->caller_id);
+		CRASH_POINT(outbox_unroutable);
 		settle_live(n);
 		if (!a->unroutable && !fleeting) {
 			a->unroutable = true;
@@ -176,6 +181,7 @@ static void on_nacked(struct entry *n)
 {
 	struct addressee *a = n->to;
 
+	CRASH_POINT(outbox_nacked);
 	a->ob->stats.nacked++;
 	wait_again(n);
 	if (!timer_is_set(&a->retry)) {
@@ -253,6 +259,7 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 	codec_end(&b);
 	ob->stats.set_aside++;
 	store_put_substitute(ob->store, n->id, b.data, b.size);
+	CRASH_POINT(outbox_substituted);
 	ob->memory_bytes -= n->body->size;
 	if (n->kind == LIVE) {          /* others were settled before and do not count */
 		ob->waiting_bytes -= (int64_t)n->body->size - (int64_t)b.size;
@@ -296,6 +303,7 @@ void outbox_on_down(struct outbox *ob, struct bus_out *outs, int code, const cha
 	bool careful = code != 0 && code != 320;
 	struct entry *only = outs != NULL && outs->next == NULL ? (struct entry *)(void *)outs : NULL;
 
+	CRASH_POINT(outbox_down);
 	ob->up = false;
 	while (outs != NULL) {
 		struct entry *n = (struct entry *)(void *)outs;
@@ -341,6 +349,7 @@ void outbox_on_probe(struct timer *t)
 	}
 	if (!a->ob->up)
 		return;                 /* outbox_on_up sets it again */
+	CRASH_POINT(outbox_probe);
 	if (!found_routed)
 		a->probed = 0;
 	if (store_load_unroutable(a->ob->store, a->key, a->probed, found_routed ? LOAD_ROWS : 1, outbox_on_row, &l) < 0) {

@@ -77,6 +77,7 @@ struct outbox {
 	int64_t in_flight_bytes, memory_bytes, waiting_bytes;
 	int64_t last_event, last_caller;
 	struct addressee *unsaved;
+	unsigned unsaved_count;
 	struct outbox_stats stats;
 };
 

@@ -4,8 +4,10 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "checkpoint.h"
 #include "clock.h"
 #include "core.h"
+#include "crash.h"
 #include "log.h"
 #include "run.h"
 
@@ -20,45 +22,65 @@ static void finish_as(struct session *s, const char *reason, const char *code, c
 	session_finish(s);
 }
 
-static int find_checkpoint(struct session *s)
+/* Says what was lost. False: it cannot go on: to begin again would do twice what the checkpoints say was done. */
+static bool accept_damage(struct session *s, const struct checkpoint *cp, bool found)
 {
-	struct buf step = {0}, state = {0};
-	int found = store_load_checkpoint(s->core->store, s->key, s->last_checkpoint, &step, &state);
-
-	buf_fini(&step);
-	buf_fini(&state);
+	if (cp->damaged == 0)
+		return true;
+	log_error("ALARM: a checkpoint is damaged: session=%.8s checkpoint=%s count=%d why=%s", s->id,
+		cp->damaged_id[0] != '\0' ? cp->damaged_id : "unreadable", cp->damaged, cp->damage);
+	session_warn(s, "checkpoint_damaged", "%d checkpoint%s cannot be used: %s; %s%s", cp->damaged,
+		cp->damaged == 1 ? "" : "s", cp->damage, found ? "going on from the newest good one, " : "none is good",
+		found ? cp->id : "");
 	return found;
+}
+
+static void resume(struct session *s, const char *reason)
+{
+	s->attempt++;
+	session_run(s, reason, "daemon");
+	CRASH_POINT(recover_running);
+	slots_take(s->core, s);
+	run_set_clocks(s);
+	effect_start(s);
+}
+
+static void resume_from(struct session *s, const struct checkpoint *cp, bool found)
+{
+	if (accept_damage(s, cp, found))
+		resume(s, found ? "recovered_from_checkpoint" : "restarted");
+	else
+		finish_as(s, "no_checkpoint", "internal_error", "the callee was restarted, and all checkpoints are damaged");
+}
+
+static void go_on_from(struct session *s, const struct checkpoint *cp, bool found)
+{
+	const struct capability *cap = policy_find(s->core->policy, s->capability);
+
+	if (found)
+		memcpy(s->last_checkpoint, cp->id, ID_SIZE);
+	if (s->deadline_us != 0 && s->deadline_us <= clock_wall_us())
+		finish_as(s, "timeout", "timeout", "max_duration was over while the callee was down");
+	else if (cap == NULL)
+		finish_as(s, "worker_failed", "internal_error", "its capability is no longer in the configuration");
+	else if (cap->config->recovery == RECOVERY_FAIL)
+		finish_as(s, "no_checkpoint", "internal_error", "the callee was restarted, and this capability does not recover");
+	else if (cap->config->recovery == RECOVERY_RESTART || cap->config->protocol == PROTOCOL_TEXT)
+		resume(s, "restarted");
+	else
+		resume_from(s, cp, found);
 }
 
 /* PAUSED by a crash, a stop or its worker: on it goes, one way or another. -1: the store cannot be read. */
 static int go_on(struct session *s)
 {
-	struct core *c = s->core;
-	const struct capability *cap = policy_find(c->policy, s->capability);
-	int found = find_checkpoint(s);
-	bool resumes;
+	struct checkpoint cp;
+	int found = checkpoint_find(s->core->store, s->key, &cp);
 
-	if (found < 0)
-		return -1;
-	if (s->deadline_us != 0 && s->deadline_us <= clock_wall_us()) {
-		finish_as(s, "timeout", "timeout", "max_duration was over while the callee was down");
-		return 0;
-	}
-	if (cap == NULL) {
-		finish_as(s, "worker_failed", "internal_error", "its capability is no longer in the configuration");
-		return 0;
-	}
-	if (cap->config->recovery == RECOVERY_FAIL) {
-		finish_as(s, "no_checkpoint", "internal_error", "the callee was restarted, and this capability does not recover");
-		return 0;
-	}
-	resumes = found > 0 && cap->config->recovery == RECOVERY_RESUME && cap->config->protocol == PROTOCOL_HCP;
-	s->attempt++;
-	session_run(s, resumes ? "recovered_from_checkpoint" : "restarted", "daemon");
-	slots_take(c, s);
-	run_set_clocks(s);
-	effect_start(s);
-	return 0;
+	if (found >= 0)
+		go_on_from(s, &cp, found > 0);
+	checkpoint_fini(&cp);
+	return found < 0 ? -1 : 0;
 }
 
 static int recover(struct session *s)
@@ -78,6 +100,7 @@ static int recover(struct session *s)
 		session_decide(s, S_ABORTED, "aborted_by_caller", "daemon", NULL, 0);
 	if (session_has_outcome(s)) {
 		session_finish(s);      /* its processes were ended before */
+		CRASH_POINT(recover_finished);
 		return 0;
 	}
 	if (s->state == S_PAUSED && s->paused_by == PAUSED_BY_OPERATOR) {
@@ -87,6 +110,7 @@ static int recover(struct session *s)
 	if (s->state == S_RUNNING) {
 		session_go(s, S_PAUSED, "callee_restarted", "daemon");
 		s->paused_by = PAUSED_BY_CRASH;
+		CRASH_POINT(recover_paused);
 	}
 	return go_on(s);
 }
@@ -114,13 +138,16 @@ int core_recover(struct core *c)
 	unsigned count;
 
 	workers_kill_leftovers(c->workers);
+	CRASH_POINT(recover_leftovers_killed);
 	if (store_load_live(c->store, on_row, c) < 0 || outbox_load(c->outbox) < 0)
 		goto unreadable;
+	CRASH_POINT(recover_loaded);
 	count = HASH_CNT(by_key, c->by_key);
 	HASH_ITER (by_key, c->by_key, s, tmp)
 		if (recover(s) < 0)
 			goto unreadable;
 	c->has_trash |= workdir_collect(c->state_dir, is_wanted, c) > 0;
+	CRASH_POINT(recover_collected);
 	if (count > 0)
 		log_info("sessions of an earlier life were brought back: count=%u", count);
 	return EX_OK;

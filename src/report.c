@@ -2,14 +2,17 @@
  * Owns the rate limit of complaints and what is kept of plain output. Never touches a process (run.c). */
 #include "report.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "canon.h"
 #include "clock.h"
 #include "core.h"
+#include "crash.h"
 #include "log.h"
 #include "run.h"
 #include "wline.h"
@@ -21,6 +24,9 @@
 #define HEAD_ROOM 512                   /* an event around its message */
 #define UNWRITTEN_MAX (1 << 20)         /* bytes that wait for the worker to read its stdin */
 #define DESCRIPTION_MAX 1024            /* of a checkpoint */
+#define STEP_MAX 256                    /* of a step's name */
+#define REASON_MAX 200                  /* of a pause */
+#define COUNT_MAX INT64_C(1000000000000000)     /* tokens of a session, and what they cost: sums stop here */
 #define SHOWN 120                       /* bytes of a bad line in its warning */
 
 /* Appends, and keeps the end: at least `max` bytes of it, at most twice as many, so that little is moved. */
@@ -84,6 +90,18 @@ static void on_event(struct session *s, const struct wline *l)
 	buf_fini(&b);
 }
 
+/* Of the text that is stored, as it will be read again: the line's own values may have been read in another way (a
+ * number beyond 64 bits elsewhere in it makes reals of all), and may have no state at all. */
+static void hash_text(const struct buf *state, char hash[CANON_HASH_SIZE])
+{
+	char why[128];
+	json_t *value = jtext_parse(state->data, state->size, why, sizeof why);
+
+	assert(value != NULL);          /* it is part of a line that was parsed */
+	canon_hash(value, hash);
+	json_decref(value);
+}
+
 static void on_checkpoint(struct session *s, const struct wline *l)
 {
 	const struct config *config = s->core->policy->config;
@@ -91,7 +109,7 @@ static void on_checkpoint(struct session *s, const struct wline *l)
 	struct buf state = {0}, step = {0}, b = {0};
 	struct store_checkpoint cp = {.session = s->key, .session_id = s->id, .created_at = at};
 	const char *said = wline_string(l, "description", "");
-	char description[DESCRIPTION_MAX + 1];
+	char description[DESCRIPTION_MAX + 1], hash[CANON_HASH_SIZE];
 
 	wline_add_raw(l, &state, "state", "{}");
 	if ((int64_t)state.size > config->max_checkpoint) {
@@ -108,7 +126,10 @@ static void on_checkpoint(struct session *s, const struct wline *l)
 	cp.resumable = !json_is_false(wline_get(l, "resumable"));
 	cp.state = state.data;
 	cp.state_size = state.size;
+	hash_text(&state, hash);
+	cp.sha256 = hash;
 	store_put_checkpoint(s->core->store, &cp);
+	CRASH_POINT(checkpoint_stored);
 	s->checkpoints++;
 	if (cp.resumable)
 		memcpy(s->last_checkpoint, cp.checkpoint_id, ID_SIZE);
@@ -117,6 +138,7 @@ static void on_checkpoint(struct session *s, const struct wline *l)
 	buf_add_json(&b, description, strlen(description));
 	buf_addf(&b, ",\"resumable\":%s,\"created_at\":\"%s\"}", cp.resumable ? "true" : "false", at);
 	session_event(s, "checkpoint_created", b.data, b.size);
+	CRASH_POINT(checkpoint_said);
 	buf_clear(&b);
 	buf_addf(&b, "{\"type\":\"checkpoint_saved\",\"checkpoint_id\":\"%s\",\"ref\":", cp.checkpoint_id);
 	wline_add_raw(l, &b, "ref", "null");
@@ -133,8 +155,10 @@ out:
 
 static void on_step(struct session *s, const struct wline *l)
 {
+	const char *name = wline_string(l, "name", "");
+
 	free(s->step);
-	s->step = xstrndup(wline_string(l, "name", ""), 256);
+	s->step = xstrndup(name, buf_utf8_cut(name, strlen(name), STEP_MAX));
 	s->steps++;
 	session_mark_dirty(s);
 }
@@ -143,16 +167,23 @@ static int64_t count_of(const struct wline *l, const char *name)
 {
 	double v = json_number_value(wline_get(l, name));
 
-	return v > 0 && v < 1e15 ? (int64_t)v : 0;
+	return v > 0 && v < (double)COUNT_MAX ? (int64_t)v : 0;
+}
+
+static void add_count(int64_t *sum, int64_t more)
+{
+	*sum = *sum < COUNT_MAX - more ? *sum + more : COUNT_MAX;
 }
 
 static void on_usage(struct session *s, const struct wline *l)
 {
 	double cost = json_number_value(wline_get(l, "cost"));
 
-	s->tokens_in += count_of(l, "tokens_in");
-	s->tokens_out += count_of(l, "tokens_out");
+	add_count(&s->tokens_in, count_of(l, "tokens_in"));
+	add_count(&s->tokens_out, count_of(l, "tokens_out"));
 	s->cost += cost > 0 ? cost : 0;
+	if (s->cost > (double)COUNT_MAX)
+		s->cost = (double)COUNT_MAX;
 	session_mark_dirty(s);
 }
 
@@ -164,13 +195,14 @@ static void on_artifact(struct session *s, const struct wline *l)
 
 static void on_paused(struct session *s, const struct wline *l)
 {
-	char reason[201];
+	const char *said = wline_string(l, "reason", "paused_by_worker");
+	char reason[REASON_MAX + 1];
 
 	if (s->state != S_RUNNING) {
 		bad_line(s, "paused, but the session does not run", l->text, l->size);
 		return;
 	}
-	snprintf(reason, sizeof reason, "%s", wline_string(l, "reason", "paused_by_worker"));
+	snprintf(reason, sizeof reason, "%.*s", (int)buf_utf8_cut(said, strlen(said), REASON_MAX), said);
 	session_go(s, S_PAUSED, reason, "worker");
 	s->paused_by = PAUSED_BY_WORKER;
 }

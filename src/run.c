@@ -11,11 +11,14 @@
 
 #include <utlist.h>
 
+#include "checkpoint.h"
 #include "clock.h"
 #include "core.h"
+#include "crash.h"
 #include "log.h"
 #include "report.h"
 
+#define START_AGAIN_US 1000000          /* where the disk was full */
 #define INTENT_MAX 32768                /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
 
 /* A process, and whom it serves. One of reuse = 1 serves one session and ends with it. */
@@ -57,8 +60,14 @@ void host_retire(struct host *h)
 	const struct config *config = h->policy->config;
 	int64_t now = clock_boot_us();
 
-	if (h->is_retired)
+	if (h->is_gone)
 		return;
+	if (h->is_retired) {
+		if (h->core->is_stopping)
+			worker_end(h->worker, now, h->core->stop_at_us);        /* sooner than it was told */
+		return;
+	}
+	CRASH_POINT(host_retiring);
 	h->is_retired = true;
 	host_set_idle(h, false);
 	worker_close_stdin(h->worker);
@@ -70,11 +79,15 @@ void host_retire(struct host *h)
 
 static struct host *find_idle(struct core *c, const struct capability *cap)
 {
-	struct host *h;
+	struct host *h, *tmp;
 
-	DL_FOREACH2(c->idle_hosts, h, idle_next)
-		if (h->cap == cap && worker_is_alone(h->worker))
+	DL_FOREACH_SAFE2(c->idle_hosts, h, tmp, idle_next) {
+		if (h->cap != cap)
+			continue;
+		if (worker_is_alone(h->worker))
 			return h;
+		host_retire(h);         /* it has got company since: it would be passed over for ever */
+	}
 	return NULL;
 }
 
@@ -131,12 +144,26 @@ static bool is_set_by(char **env, const char *var)
 	return false;
 }
 
-/* What the capability sets wins over what is passed on. */
-static void env_base(struct env *e, const struct core *c, const struct capability *cap)
+/* Places of the worker's own, where those of the daemon are not to be used: another user's home, and under Landlock
+ * the only directory that it may write to. NULL: none. */
+static const char *own_place(const struct config_confine *f, const char *workdir)
 {
+	return f->landlock ? workdir : f->home;
+}
+
+/* What the capability sets wins over what is passed on. */
+static void env_base(struct env *e, const struct core *c, const struct capability *cap, const char *workdir)
+{
+	const struct config_confine *f = &cap->config->confine;
+	const char *home = own_place(f, workdir);
+
 	for (char **v = environ; *v != NULL; v++)
-		if (is_passed_on(*v) && !is_set_by(cap->config->env, *v))
+		if (is_passed_on(*v) && !is_set_by(cap->config->env, *v) && (home == NULL || strncmp(*v, "HOME=", 5) != 0))
 			env_take(e, xstrdup(*v));
+	if (home != NULL && !is_set_by(cap->config->env, "HOME="))
+		env_add(e, "HOME", home);
+	if (f->landlock && !is_set_by(cap->config->env, "TMPDIR="))
+		env_add(e, "TMPDIR", workdir);
 	for (char **v = cap->config->env; v != NULL && *v != NULL; v++)
 		env_take(e, xstrdup(*v));
 	env_add(e, "HCP_INSTANCE", store_instance(c->store));
@@ -167,25 +194,25 @@ static char *intent_of(const struct buf *task)
 
 static int add_checkpoint(struct session *s, struct buf *b)
 {
-	char id[ID_SIZE];
-	struct buf step = {0}, state = {0};
+	struct checkpoint cp;
 	int found;
 
-	if (s->attempt < 2 || s->cap->config->recovery != RECOVERY_RESUME
-		|| (found = store_load_checkpoint(s->core->store, s->key, id, &step, &state)) == 0) {
+	if (s->attempt < 2 || s->cap->config->recovery != RECOVERY_RESUME) {
 		buf_add_text(b, "null");
 		return 0;
 	}
-	if (found < 0)
-		return -1;
-	buf_addf(b, "{\"checkpoint_id\":\"%s\",\"step\":", id);
-	buf_add(b, step.data, step.size);
-	buf_add_text(b, ",\"state\":");
-	buf_add(b, state.data, state.size);
-	buf_add_text(b, "}");
-	buf_fini(&step);
-	buf_fini(&state);
-	return 0;
+	found = checkpoint_find(s->core->store, s->key, &cp);
+	if (found > 0) {
+		buf_addf(b, "{\"checkpoint_id\":\"%s\",\"step\":", cp.id);
+		buf_add(b, cp.step.data, cp.step.size);
+		buf_add_text(b, ",\"state\":");
+		buf_add(b, cp.state.data, cp.state.size);
+		buf_add_text(b, "}");
+	} else {
+		buf_add_text(b, "null");
+	}
+	checkpoint_fini(&cp);
+	return found < 0 ? -1 : 0;
 }
 
 static int write_start_line(struct session *s, const struct buf *task, const char *workdir, struct buf *b)
@@ -222,7 +249,7 @@ static struct host *host_new(struct session *s, const struct buf *task, const ch
 	struct core *c = s->core;
 	struct host *h = xcalloc(1, sizeof *h);
 	struct worker_spec spec = {.argv = s->cap->config->command, .workdir = workdir, .owner = h, .mark = h->mark,
-		.has_stdin = s->cap->config->protocol == PROTOCOL_HCP};
+		.confine = &s->cap->config->confine, .has_stdin = s->cap->config->protocol == PROTOCOL_HCP};
 	struct env e = {0};
 	char text[32], home[4096], *intent;
 	struct buf task_file = {0};
@@ -231,13 +258,16 @@ static struct host *host_new(struct session *s, const struct buf *task, const ch
 	if (is_reused(s->cap)) {
 		id_make(h->id);
 		if (workdir_make(c->state_dir, h->id, NULL, 0, home, sizeof home) < 0) {
-			snprintf(why, why_size, "the process's working directory cannot be made: %s", strerror(errno));
+			error = errno;
+			snprintf(why, why_size, "the process's working directory cannot be made: %s", strerror(error));
 			free(h);
+			errno = error;
 			return NULL;
 		}
 		spec.workdir = home;
+		CRASH_POINT(run_home_made);
 	}
-	env_base(&e, c, s->cap);
+	env_base(&e, c, s->cap, spec.workdir);
 	if (is_reused(s->cap)) {
 		snprintf(h->mark, sizeof h->mark, "HCP_WORKER_ID=%s", h->id);
 		env_add(&e, "HCP_WORKER_ID", h->id);
@@ -270,6 +300,23 @@ static struct host *host_new(struct session *s, const struct buf *task, const ch
 	h->policy = policy_ref(s->policy);
 	DL_APPEND(c->hosts, h);
 	return h;
+}
+
+static void on_again(struct timer *t)
+{
+	effect_start(container_of(t, struct session, again));
+}
+
+/* A full disk passes: to fail days of work for it would be a loss. The session stays RUNNING without a process, its
+ * deadline counts, an abort ends it, and it is tried again as the store is. */
+static bool waits_for_room(struct session *s, const char *why)
+{
+	if (errno != ENOSPC && errno != EDQUOT)
+		return false;
+	if (log_may(&s->core->room_limit, 3))
+		log_error("no worker is started until the disk has room, tried again every second: session=%.8s error=%s", s->id, why);
+	timer_set(&s->core->timers, &s->again, clock_boot_us() + START_AGAIN_US);
+	return true;
 }
 
 static void start_failed(struct session *s, const char *why)
@@ -311,9 +358,14 @@ static bool prepare(struct session *s, struct buf *task, struct buf *line, char 
 		return false;
 	}
 	if (workdir_make(c->state_dir, s->id, is_reused(s->cap) ? NULL : task->data, task->size, workdir, workdir_size) < 0) {
-		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(errno));
-		errno = ENOMEM;
-		start_failed(s, why);
+		int error = errno;
+
+		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(error));
+		errno = error;
+		if (!waits_for_room(s, why)) {
+			errno = ENOMEM;
+			start_failed(s, why);
+		}
 		return false;
 	}
 	if (found < 0 || write_start_line(s, task, workdir, line) < 0) {
@@ -343,11 +395,14 @@ void run_start(struct session *s)
 	}
 	if (!prepare(s, &task, &line, workdir, sizeof workdir))
 		goto out;
+	CRASH_POINT(run_prepared);
 	h = is_reused(s->cap) ? find_idle(c, s->cap) : NULL;
 	if (h == NULL && (h = host_new(s, &task, workdir, why, sizeof why)) == NULL) {
-		start_failed(s, why);
+		if (!waits_for_room(s, why))
+			start_failed(s, why);
 		goto out;
 	}
+	CRASH_POINT(run_has_host);
 	host_set_idle(h, false);
 	h->session = s;
 	s->host = h;
@@ -356,6 +411,7 @@ void run_start(struct session *s)
 	run_set_clocks(s);
 	if (s->cap->config->protocol == PROTOCOL_HCP)
 		worker_write(h->worker, line.data, line.size);
+	CRASH_POINT(run_started);
 	log_debug("worker started: session=%.8s pid=%d attempt=%lld", s->id, h->pid, (long long)s->attempt);
 out:
 	buf_fini(&task);
@@ -394,6 +450,7 @@ void run_init(struct session *s)
 {
 	s->deadline.on_due = on_deadline;
 	s->idle.on_due = on_idle;
+	s->again.on_due = on_again;
 }
 
 void run_set_clocks(struct session *s)
@@ -413,6 +470,7 @@ void run_fini(struct session *s)
 {
 	timer_cancel(&s->core->timers, &s->deadline);
 	timer_cancel(&s->core->timers, &s->idle);
+	timer_cancel(&s->core->timers, &s->again);
 	policy_unref(s->policy);
 }
 
@@ -463,6 +521,7 @@ static void part(struct session *s)
 {
 	struct host *h = s->host;
 
+	CRASH_POINT(run_parting);
 	h->session = NULL;
 	h->served++;
 	s->host = NULL;
@@ -484,6 +543,7 @@ void run_conclude(struct session *s)
 		session_finish(s);
 		return;
 	}
+	CRASH_POINT(run_concluding);
 	session_mark_dirty(s);          /* the outcome is stored at the end of the turn */
 	if (strcmp(o->actor, "worker") == 0)
 		let_go(s);
@@ -503,6 +563,7 @@ bool run_abort(struct session *s, const char *reason, const char *actor, const c
 		return true;
 	}
 	session_go(s, S_ABORTING, reason, actor);
+	CRASH_POINT(run_aborting);
 	session_mark_dirty(s);
 	ladder(s, text != NULL ? text : reason);
 	return true;
@@ -512,9 +573,12 @@ void run_stop(struct session *s)
 {
 	static const char line[] = "{\"type\":\"checkpoint_request\",\"reason\":\"stopping\"}";
 
+	if (s->host == NULL && timer_is_set(&s->again))
+		effect_start(s);        /* becomes PAUSED there */
 	if (s->host == NULL)
 		return;
 	s->stop_asked = true;
+	CRASH_POINT(stop_asked);
 	if (session_has_outcome(s))
 		return;                 /* it is on its way out */
 	if (s->cap->config->protocol == PROTOCOL_HCP && worker_has_stdin(s->host->worker))
@@ -525,6 +589,7 @@ void run_stop(struct session *s)
 
 void run_stop_now(struct session *s, int64_t kill_at_us)
 {
+	CRASH_POINT(stop_ending);
 	effect_close_stdin(s);
 	effect_end(s, clock_boot_us(), kill_at_us);
 }
@@ -609,6 +674,7 @@ static void on_gone(struct worker *w)
 	s->stop_asked = false;
 	if (s->state == S_RUNNING) {
 		session_go(s, S_PAUSED, "stopping", "daemon");
+		CRASH_POINT(stop_paused);
 		s->paused_by = PAUSED_BY_STOP;
 	}
 	slots_leave(s->core, s);
@@ -674,8 +740,11 @@ void run_retire_idle(struct core *c)
 {
 	struct host *h, *tmp;
 
-	DL_FOREACH_SAFE2(c->idle_hosts, h, tmp, idle_next)
-		host_retire(h);
+	/* After the commit: what it completed may be of this turn, or wait for the store. */
+	DL_FOREACH_SAFE2(c->idle_hosts, h, tmp, idle_next) {
+		host_set_idle(h, false);
+		effect_retire(c, h);
+	}
 }
 
 void run_hurry(struct core *c)
@@ -684,7 +753,7 @@ void run_hurry(struct core *c)
 
 	DL_FOREACH(c->hosts, h)
 		if (h->session == NULL && !h->is_gone)
-			worker_end(h->worker, clock_boot_us(), c->stop_at_us);
+			effect_retire(c, h);
 }
 
 bool run_has_processes(const struct core *c)

@@ -55,6 +55,9 @@ const char *const schema_steps[] = {
 
 	"CREATE TABLE unroutable (event INTEGER PRIMARY KEY, caller INTEGER NOT NULL);"
 	"CREATE INDEX unroutable_by_caller ON unroutable (caller);",
+
+	/* 1 -> 2: of the canonical form of state; NULL in rows that are older */
+	"ALTER TABLE checkpoints ADD COLUMN sha256 TEXT;",
 };
 
 const int schema_version = sizeof schema_steps / sizeof *schema_steps;

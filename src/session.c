@@ -11,12 +11,14 @@
 
 #include "clock.h"
 #include "core.h"
+#include "crash.h"
 #include "duration.h"
 #include "log.h"
 #include "run.h"
 
 #define WARNINGS_MAX 50                 /* kept for the summary, each of ... */
 #define WARNING_SIZE 200                /* ... so many bytes at most */
+#define OUTCOME_DEPTH 2048              /* more than any that was stored: a line's depth is bounded */
 
 const char *const sstate_names[S_COUNT] = {
 	[S_PENDING] = "PENDING", [S_REJECTED] = "REJECTED", [S_RUNNING] = "RUNNING", [S_PAUSED] = "PAUSED",
@@ -170,16 +172,21 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 	return true;
 }
 
-void session_note_warning(struct session *s, const char *text)
+static void add_warning(struct session *s, const char *text, size_t size)
 {
-	size_t size = buf_utf8_cut(text, strlen(text), WARNING_SIZE);
-
-	/* Once the end is decided its message has the size that was checked. */
-	if (session_has_outcome(s) || s->warning_count++ >= WARNINGS_MAX)
+	if (s->warning_count++ >= WARNINGS_MAX)
 		return;
 	if (s->warnings.size > 0)
 		buf_add_text(&s->warnings, ",");
-	buf_add_json(&s->warnings, text, size);
+	buf_add_json(&s->warnings, text, buf_utf8_cut(text, size, WARNING_SIZE));
+}
+
+void session_note_warning(struct session *s, const char *text)
+{
+	/* Once the end is decided its message has the size that was checked. */
+	if (session_has_outcome(s))
+		return;
+	add_warning(s, text, strlen(text));
 	session_mark_dirty(s);
 }
 
@@ -221,6 +228,7 @@ bool session_go(struct session *s, enum sstate to, const char *reason, const cha
 		s->paused_by = PAUSED_NOT;
 	fill_row(s, &row, &t);
 	store_put_transition(s->core->store, &row, sstate_names[from], reason, actor);
+	CRASH_POINT(session_transition);
 	session_mark_dirty(s);
 	buf_addf(&data, "{\"from_state\":\"%s\",\"to_state\":\"%s\",\"reason\":", sstate_names[from], sstate_names[to]);
 	buf_add_json(&data, reason, strlen(reason));
@@ -324,6 +332,7 @@ struct session *session_new(struct core *c, const struct command *cmd, const str
 	fill_row(s, &row, &t);
 	row.metadata = cmd->task.metadata;
 	store_put_session(c->store, &row, cmd->task.json, cmd->task.json_size);
+	CRASH_POINT(session_stored);
 	put_accepted(s, cmd);
 	put_created(s);
 	log_info("task accepted: session=%.8s caller=%s capability=%s risk=%s", s->id, s->caller_id, s->capability,
@@ -346,16 +355,17 @@ static int64_t wall_or_0(const char *text)
 	return text != NULL && clock_parse(text, &us) ? us : 0;
 }
 
+/* They go into the last message as they are: what a damaged row has instead of them stays out of it. */
 static void load_warnings(struct session *s, const char *json)
 {
-	size_t size = json != NULL ? strlen(json) : 0;
+	char why[256];
+	json_t *list = json != NULL ? jtext_parse(json, strlen(json), why, sizeof why) : NULL, *text;
+	size_t i;
 
-	if (size <= 2)
-		return;
-	buf_add(&s->warnings, json + 1, size - 2);
-	for (const char *p = json; *p != '\0'; p++)
-		s->warning_count += *p == ',';  /* at least as many as there are: only a bound */
-	s->warning_count++;
+	json_array_foreach(list, i, text)
+		if (json_is_string(text))
+			add_warning(s, json_string_value(text), json_string_length(text));
+	json_decref(list);
 }
 
 struct session *session_load(struct core *c, const struct store_session *row)
@@ -494,7 +504,7 @@ bool session_fail(struct session *s, const char *reason, const char *error_code,
 	return first;
 }
 
-static void add_summary(struct session *s, struct buf *b)
+static void add_summary(struct session *s, struct buf *b, bool with_warnings)
 {
 	char took[DURATION_TEXT_SIZE];
 	int64_t us = s->started_us != 0 ? s->updated_us - s->started_us : 0;
@@ -503,19 +513,29 @@ static void add_summary(struct session *s, struct buf *b)
 	buf_addf(b, ",\"artifacts\":[],\"execution_summary\":{\"duration\":\"%s\",\"steps_executed\":%lld,"
 		"\"checkpoints_created\":%lld,\"risk_events\":[],\"warnings\":[", took, (long long)s->steps,
 		(long long)s->checkpoints);
-	buf_add(b, s->warnings.data, s->warnings.size);
+	if (with_warnings)
+		buf_add(b, s->warnings.data, s->warnings.size);
 	buf_add_text(b, "]}}");
 }
 
-static void put_result(struct session *s)
+static void compose_result(struct session *s, const char *type, bool with_warnings)
 {
-	const char *type = s->outcome.state == S_COMPLETED ? TYPE_COMPLETED : TYPE_FAILED;
 	struct buf *b = &s->core->scratch;
 
 	begin(s, type);
 	buf_add(b, s->outcome.payload, s->outcome.payload_size);
-	add_summary(s, b);
+	add_summary(s, b, with_warnings);
 	codec_end(b);
+}
+
+/* A failure of our own making (a death, with its last words) was not measured: its warnings give way. */
+static void put_result(struct session *s)
+{
+	const char *type = s->outcome.state == S_COMPLETED ? TYPE_COMPLETED : TYPE_FAILED;
+
+	compose_result(s, type, true);
+	if ((int64_t)s->core->scratch.size > s->core->first_policy->config->max_message)
+		compose_result(s, type, false);
 	put_message(s, type, NULL, 0);
 }
 
@@ -544,8 +564,10 @@ void session_finish(struct session *s)
 		else
 			session_go(s, to, s->outcome.reason, s->outcome.actor);
 	}
+	CRASH_POINT(session_terminal);
 	if (s->outcome.payload != NULL && s->state != S_ABORTED)
 		put_result(s);
+	CRASH_POINT(session_before_closed);
 	put_closed(s);
 	log_info("session closed: session=%.8s state=%s reason=%s events=%lld attempt=%lld", s->id, sstate_names[s->state],
 		s->outcome.reason, (long long)s->sequence, (long long)s->attempt);
@@ -561,7 +583,9 @@ void sessions_sweep(struct session *closed)
 {
 	for (struct session *s = closed, *next; s != NULL; s = next) {
 		next = s->closed_next;
+		CRASH_POINT(session_before_clean_up);
 		run_clean_up(s);
+		CRASH_POINT(session_cleaned_up);
 		session_free(s);
 	}
 }
@@ -584,17 +608,27 @@ void session_save_outcome(struct session *s)
 		buf_add_text(&b, "{");
 	buf_add_text(&b, "}}");
 	store_put_outcome(s->core->store, s->key, b.data, b.size);
+	CRASH_POINT(session_outcome);
 	o->stored = true;
 	buf_fini(&b);
+}
+
+/* Is this what session_save_outcome wrote, so that add_summary can go on behind it? */
+static bool is_outcome(int state, const char *reason, const json_t *payload, struct jslice raw)
+{
+	if (reason == NULL || strlen(reason) >= sizeof ((struct outcome *)0)->reason || !json_is_object(payload))
+		return false;
+	if (state == S_ABORTED)
+		return true;
+	return (state == S_COMPLETED || state == S_FAILED) && raw.at != NULL && json_object_size(payload) > 0
+		&& json_object_get(payload, "artifacts") == NULL && json_object_get(payload, "execution_summary") == NULL;
 }
 
 int session_load_outcome(struct session *s)
 {
 	struct buf b = {0};
-	struct jslice payload;
 	json_t *root;
 	char why[256];
-	int state = -1;
 
 	int found = store_load_outcome(s->core->store, s->key, &b);
 
@@ -602,15 +636,14 @@ int session_load_outcome(struct session *s)
 		buf_fini(&b);
 		return found;
 	}
-	if ((root = jtext_parse(b.data, b.size, why, sizeof why)) != NULL) {
+	if (jtext_depth(b.data, b.size) <= OUTCOME_DEPTH && (root = jtext_parse(b.data, b.size, why, sizeof why)) != NULL) {
 		const char *name = json_string_value(json_object_get(root, "state"));
 		const char *reason = json_string_value(json_object_get(root, "reason"));
+		struct jslice raw = jtext_member(b.data, b.size, "payload");
+		int state = name != NULL ? sstate_parse(name) : -1;
 
-		state = name != NULL ? sstate_parse(name) : -1;
-		payload = jtext_member(b.data, b.size, "payload");
-		if ((state == S_COMPLETED || state == S_FAILED || state == S_ABORTED) && reason != NULL && payload.size >= 2)
-			session_decide(s, (enum sstate)state, reason, "daemon", state == S_ABORTED ? NULL : payload.at,
-				payload.size);
+		if (is_outcome(state, reason, json_object_get(root, "payload"), raw))
+			session_decide(s, (enum sstate)state, reason, "daemon", state == S_ABORTED ? NULL : raw.at, raw.size);
 		json_decref(root);
 	}
 	if (!session_has_outcome(s))

@@ -13,6 +13,7 @@
 
 #include <sqlite3.h>
 
+#include "crash.h"
 #include "log.h"
 #include "schema.h"
 
@@ -27,7 +28,7 @@ enum statement {
 	/* the transaction */
 	ST_BEGIN, ST_COMMIT, ST_ROLLBACK,
 	/* reads */
-	ST_FIND_ANSWER, ST_FIND_SESSION, ST_LOAD_TASK, ST_LOAD_OUTCOME, ST_LOAD_CHECKPOINT, ST_LOAD_CALLERS,
+	ST_FIND_ANSWER, ST_FIND_SESSION, ST_LOAD_TASK, ST_LOAD_OUTCOME, ST_NEXT_CHECKPOINT, ST_LOAD_CHECKPOINT, ST_LOAD_CALLERS,
 	ST_LOAD_LIVE, ST_LOAD_BACKLOG, ST_LOAD_EVENTS, ST_LOAD_UNROUTABLE, ST_LOAD_EVENT, ST_LAST_SUBMIT,
 	ST_FIND_CALLER, ST_FIND_OLD_SUBMIT, ST_LOOK,
 	ST_COUNT
@@ -62,8 +63,8 @@ static const char *const sql[ST_COUNT] = {
 		" VALUES (?,?,?,?,?,?,?,?)",
 	[ST_PUT_SUBSTITUTE] = "UPDATE events SET substitute = ?2 WHERE id = ?1",
 	[ST_PUT_CHECKPOINT] =
-		"INSERT INTO checkpoints (checkpoint_id, session, session_id, description, step, resumable, created_at, state)"
-		" VALUES (?,?,?,?,?,?,?,?)",
+		"INSERT INTO checkpoints (checkpoint_id, session, session_id, description, step, resumable, created_at, state,"
+		" sha256) VALUES (?,?,?,?,?,?,?,?,?)",
 	[ST_PRUNE_CHECKPOINTS] =
 		"DELETE FROM checkpoints WHERE session = ?1"
 		" AND id NOT IN (SELECT id FROM checkpoints WHERE session = ?1 ORDER BY id DESC LIMIT ?2)"
@@ -81,9 +82,8 @@ static const char *const sql[ST_COUNT] = {
 	[ST_FIND_SESSION] = "SELECT state FROM sessions WHERE session_id = ?",
 	[ST_LOAD_TASK] = "SELECT task FROM tasks WHERE session = ?",
 	[ST_LOAD_OUTCOME] = "SELECT outcome FROM outcomes WHERE session = ?",
-	[ST_LOAD_CHECKPOINT] =
-		"SELECT checkpoint_id, step, state FROM checkpoints"
-		" WHERE session = ? AND resumable ORDER BY id DESC LIMIT 1",
+	[ST_NEXT_CHECKPOINT] = "SELECT max(id) FROM checkpoints WHERE session = ? AND resumable AND id < ?",
+	[ST_LOAD_CHECKPOINT] = "SELECT checkpoint_id, step, state, sha256 FROM checkpoints WHERE id = ?",
 	[ST_LOAD_CALLERS] =
 		"SELECT id, caller_id, confirmed, (SELECT max(id) FROM events WHERE caller = callers.id),"
 		" (SELECT min(event) FROM unroutable WHERE caller = callers.id) FROM callers ORDER BY id",
@@ -252,6 +252,7 @@ static int run_batch(struct store *s)
 	int rc = step(s, ST_BEGIN);
 
 	for (size_t i = 0; rc == SQLITE_OK && i < s->batch.op_count; i++) {
+		CRASH_POINT(store_mid_batch);
 		rc = run_op(s, &s->batch.ops[i]);
 		if ((rc & 0xff) == SQLITE_CONSTRAINT) {
 			/* Our own contradiction: to try it again would hold up everything for ever. */
@@ -260,6 +261,7 @@ static int run_batch(struct store *s)
 			abort();
 		}
 	}
+	CRASH_POINT(store_before_commit);
 	return rc == SQLITE_OK ? step(s, ST_COMMIT) : rc;
 }
 
@@ -267,6 +269,7 @@ int store_run(struct store *s)
 {
 	if (!store_has_batch(s))
 		return 0;
+	CRASH_POINT(store_before_begin);
 	if (run_batch(s) != SQLITE_OK) {
 		snprintf(s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db), sqlite3_extended_errcode(s->db));
 		/* A full disk or an I/O error may have rolled back already. */
@@ -274,6 +277,7 @@ int store_run(struct store *s)
 			log_error("store cannot roll back, this is a defect: error=%s", sqlite3_errmsg(s->db));
 		return -1;
 	}
+	CRASH_POINT(store_after_commit);
 	batch_clear(&s->batch);
 	return 0;
 }
@@ -335,8 +339,8 @@ void store_put_substitute(struct store *s, int64_t event, const char *body, size
 
 void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
 {
-	add(s, ST_PUT_CHECKPOINT, "titttits", c->checkpoint_id, c->session, c->session_id, c->description, c->step,
-		(int64_t)c->resumable, c->created_at, c->state, c->state_size);
+	add(s, ST_PUT_CHECKPOINT, "titttitst", c->checkpoint_id, c->session, c->session_id, c->description, c->step,
+		(int64_t)c->resumable, c->created_at, c->state, c->state_size, c->sha256);
 	add(s, ST_PRUNE_CHECKPOINTS, "ii", c->session, (int64_t)STORE_CHECKPOINTS_KEPT);
 }
 
@@ -388,6 +392,18 @@ static int finish(struct store *s, sqlite3_stmt *st, int rc)
 	return -1;
 }
 
+/* To SQLite a page that the disk would not read is malformed. What really is, is so the second time too: only then may
+ * anybody give up on it. */
+static int step_row(sqlite3_stmt *st)
+{
+	int rc = sqlite3_step(st);
+
+	if ((rc & 0xff) != SQLITE_CORRUPT)
+		return rc;
+	sqlite3_reset(st);
+	return sqlite3_step(st);
+}
+
 int64_t store_find_answer(struct store *s, int64_t caller, const char *message_id)
 {
 	sqlite3_stmt *st = s->st[ST_FIND_ANSWER];
@@ -396,7 +412,7 @@ int64_t store_find_answer(struct store *s, int64_t caller, const char *message_i
 
 	sqlite3_bind_int64(st, 1, caller);
 	sqlite3_bind_text(st, 2, message_id, -1, SQLITE_STATIC);
-	if ((rc = sqlite3_step(st)) == SQLITE_ROW)
+	if ((rc = step_row(st)) == SQLITE_ROW)
 		answer = sqlite3_column_int64(st, 0);
 	return finish(s, st, rc) < 0 ? STORE_UNREADABLE : answer;
 }
@@ -413,7 +429,7 @@ int store_find_caller(struct store *s, const char *caller_id, int64_t *key, int6
 	int rc;
 
 	sqlite3_bind_text(st, 1, caller_id, -1, SQLITE_STATIC);
-	if ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+	if ((rc = step_row(st)) == SQLITE_ROW) {
 		*key = sqlite3_column_int64(st, 0);
 		*confirmed = sqlite3_column_int64(st, 1);
 		*last_event = sqlite3_column_int64(st, 2);
@@ -427,7 +443,7 @@ int store_find_session(struct store *s, const char *session_id, char state[16])
 	int rc;
 
 	sqlite3_bind_text(st, 1, session_id, -1, SQLITE_STATIC);
-	if ((rc = sqlite3_step(st)) == SQLITE_ROW)
+	if ((rc = step_row(st)) == SQLITE_ROW)
 		snprintf(state, 16, "%s", text(st, 0));
 	return one_row(s, st, rc);
 }
@@ -438,7 +454,7 @@ static int load_text(struct store *s, enum statement which, int64_t key, struct 
 	int rc;
 
 	sqlite3_bind_int64(st, 1, key);
-	if ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+	if ((rc = step_row(st)) == SQLITE_ROW) {
 		const char *t = text(st, 0);
 
 		buf_add(out, t, (size_t)sqlite3_column_bytes(st, 0));
@@ -456,19 +472,33 @@ int store_load_outcome(struct store *s, int64_t session, struct buf *out)
 	return load_text(s, ST_LOAD_OUTCOME, session, out);
 }
 
-int store_load_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE], struct buf *step_json,
-	struct buf *state)
+int64_t store_next_checkpoint(struct store *s, int64_t session, int64_t before)
+{
+	sqlite3_stmt *st = s->st[ST_NEXT_CHECKPOINT];
+	int64_t row = 0;
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	sqlite3_bind_int64(st, 2, before);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		row = sqlite3_column_int64(st, 0);      /* NULL where there is none: 0 */
+	return one_row(s, st, rc) < 0 ? -1 : row;
+}
+
+int store_load_checkpoint(struct store *s, int64_t row, char checkpoint_id[ID_SIZE], struct buf *step_json,
+	struct buf *state, char hash[65])
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_CHECKPOINT];
 	int rc;
 
-	sqlite3_bind_int64(st, 1, session);
-	if ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+	sqlite3_bind_int64(st, 1, row);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
 		const char *bytes = text(st, 2);
 
 		snprintf(checkpoint_id, ID_SIZE, "%s", text(st, 0));
 		buf_add_text(step_json, sqlite3_column_type(st, 1) != SQLITE_NULL ? text(st, 1) : "null");
 		buf_add(state, bytes, (size_t)sqlite3_column_bytes(st, 2));
+		snprintf(hash, 65, "%s", sqlite3_column_type(st, 3) != SQLITE_NULL ? text(st, 3) : "");
 	}
 	return one_row(s, st, rc);
 }
@@ -601,6 +631,11 @@ int64_t store_last_submit(struct store *s)
 
 /* ---- life ---- */
 
+/* After a crash the first who opens the file, be it a reader, brings its log in order under a lock: a start waits for
+ * that. Later somebody else who writes is waited for by the hold, not by the loop. */
+#define START_BUSY_MS 10000
+#define BUSY_MS 50
+
 static int exec(struct store *s, const char *text_sql)
 {
 	return sqlite3_exec(s->db, text_sql, NULL, NULL, NULL);
@@ -625,6 +660,7 @@ static int migrate(struct store *s, int from)
 	char set[64];
 
 	for (int v = from; v < schema_version; v++) {
+		CRASH_POINT(store_before_migration);
 		snprintf(set, sizeof set, "PRAGMA user_version = %d", v + 1);
 		if (exec(s, "BEGIN IMMEDIATE") != SQLITE_OK || exec(s, schema_steps[v]) != SQLITE_OK
 			|| exec(s, set) != SQLITE_OK || exec(s, "COMMIT") != SQLITE_OK) {
@@ -632,6 +668,7 @@ static int migrate(struct store *s, int from)
 			exec(s, "ROLLBACK");
 			return -1;
 		}
+		CRASH_POINT(store_migrated);
 		if (from > 0)
 			log_info("store migrated: schema=%d", v + 1);
 	}
@@ -642,15 +679,17 @@ static int load_instance(struct store *s)
 {
 	char insert[128];
 	sqlite3_stmt *st;
+	int rc;
 
 	if (sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key = 'instance'", -1, &st, NULL) != SQLITE_OK)
 		return -1;
-	if (sqlite3_step(st) == SQLITE_ROW)
+	if ((rc = sqlite3_step(st)) == SQLITE_ROW)
 		snprintf(s->instance, sizeof s->instance, "%s", text(st, 0));
 	sqlite3_finalize(st);
-	if (s->instance[0] != '\0')
-		return 0;
+	if (rc != SQLITE_DONE)
+		return rc == SQLITE_ROW ? 0 : -1;
 	id_make(s->instance);
+	CRASH_POINT(store_before_instance);
 	snprintf(insert, sizeof insert, "INSERT INTO meta VALUES ('instance', '%s')", s->instance);
 	return exec(s, insert) == SQLITE_OK ? 0 : -1;
 }
@@ -682,17 +721,20 @@ static int look(struct store *s, const char *path)
 		return EX_OK;           /* to be made */
 	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
 		return unusable(s);
+	sqlite3_busy_timeout(s->db, START_BUSY_MS);
 	version = ask(s, "PRAGMA user_version", -1);
 	if (version < 0 && (sqlite3_errcode(s->db) & 0xff) == SQLITE_READONLY) {
 		/* A crash left a journal, and only a writer can bring back what was before it. */
 		sqlite3_close(s->db);
 		if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
 			return unusable(s);
+		sqlite3_busy_timeout(s->db, START_BUSY_MS);
 		version = ask(s, "PRAGMA user_version", -1);
 	}
-	application = ask(s, "PRAGMA application_id", -1);
-	tables = ask(s, "SELECT count(*) FROM sqlite_schema", -1);
-	if (version < 0 || application < 0 || tables < 0)
+	/* No further question after one that failed: it would take the reason away. */
+	application = version < 0 ? -1 : ask(s, "PRAGMA application_id", -1);
+	tables = application < 0 ? -1 : ask(s, "SELECT count(*) FROM sqlite_schema", -1);
+	if (tables < 0)
 		return unusable(s);
 	if (application != APPLICATION_ID && (version != 0 || tables != 0)) {
 		snprintf(s->error, sizeof s->error, "is a database, but not one of hcpd; name another state_dir");
@@ -712,14 +754,16 @@ static int look(struct store *s, const char *path)
 static int open_database(struct store *s, const char *path)
 {
 	char pragmas[320];
+	int64_t version;
 	int code = look(s, path);
 
 	if (code != EX_OK)
 		return code;
 	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK)
 		return unusable(s);
+	CRASH_POINT(store_file_open);
 	sqlite3_extended_result_codes(s->db, 1);
-	sqlite3_busy_timeout(s->db, 50);        /* somebody else writes: the hold waits for that, not the loop */
+	sqlite3_busy_timeout(s->db, START_BUSY_MS);
 	/* auto_vacuum takes effect only before the first table. */
 	snprintf(pragmas, sizeof pragmas,
 		"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
@@ -727,14 +771,20 @@ static int open_database(struct store *s, const char *path)
 		"PRAGMA application_id = %d;", CACHE_KIB, APPLICATION_ID);
 	if (exec(s, pragmas) != SQLITE_OK)
 		return unusable(s);
-	if (migrate(s, (int)ask(s, "PRAGMA user_version", 0)) < 0)
+	CRASH_POINT(store_pragmas_set);
+	if ((version = ask(s, "PRAGMA user_version", -1)) < 0)
+		return unusable(s);
+	if (migrate(s, (int)version) < 0)
 		return EX_IOERR;
 	if (prepare_all(s) < 0 || load_instance(s) < 0)
 		return unusable(s);
-	s->last_session = ask(s, "SELECT max(id) FROM sessions", 0);
-	s->last_event = ask(s, "SELECT max(id) FROM events", 0);
-	s->last_caller = ask(s, "SELECT max(id) FROM callers", 0);
-	return EX_OK;
+	CRASH_POINT(store_instance_made);
+	/* A table without rows says 0; to take a failed read for that would give keys out a second time. */
+	s->last_session = ask(s, "SELECT max(id) FROM sessions", -1);
+	s->last_event = s->last_session < 0 ? -1 : ask(s, "SELECT max(id) FROM events", -1);
+	s->last_caller = s->last_event < 0 ? -1 : ask(s, "SELECT max(id) FROM callers", -1);
+	sqlite3_busy_timeout(s->db, BUSY_MS);
+	return s->last_caller < 0 ? unusable(s) : EX_OK;
 }
 
 int store_open(const char *dir, struct store **out, char *why, size_t why_size)

@@ -5,16 +5,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <openssl/crypto.h>
+#include <openssl/core_names.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
+#include <openssl/params.h>
 
 #include "clock.h"
+#include "crash.h"
 #include "id.h"
+#include "log.h"
 
 #define MAC_SIZE 32
 #define MAC_TEXT 43                     /* 32 bytes in base64 without padding */
@@ -36,12 +40,38 @@ static size_t base64url(const unsigned char *data, size_t size, char *out)
 	return (size_t)n;
 }
 
+/* Made once: to look up the algorithm takes ten times as long as to use it. */
+static EVP_MAC_CTX *hmac_sha256(void)
+{
+	static EVP_MAC_CTX *ctx;
+	char digest[] = "SHA256";
+	OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_construct_end()};
+	EVP_MAC *mac;
+
+	if (ctx != NULL)
+		return ctx;
+	mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	ctx = mac != NULL ? EVP_MAC_CTX_new(mac) : NULL;
+	EVP_MAC_free(mac);
+	if (ctx == NULL || !EVP_MAC_CTX_set_params(ctx, params)) {
+		log_error("libcrypto has no HMAC-SHA-256");
+		abort();
+	}
+	return ctx;
+}
+
 static void sign(const struct token_key *key, const char *text, size_t size, char out[MAC_TEXT + 2])
 {
+	EVP_MAC_CTX *ctx = hmac_sha256();
 	unsigned char mac[MAC_SIZE];
-	unsigned mac_size = sizeof mac;
+	size_t mac_size;
 
-	HMAC(EVP_sha256(), key->bytes, TOKEN_KEY_SIZE, (const unsigned char *)text, size, mac, &mac_size);
+	if (!EVP_MAC_init(ctx, key->bytes, TOKEN_KEY_SIZE, NULL) ||
+			!EVP_MAC_update(ctx, (const unsigned char *)text, size) ||
+			!EVP_MAC_final(ctx, mac, &mac_size, sizeof mac) || mac_size != sizeof mac) {
+		log_error("libcrypto cannot sign");
+		abort();                /* a token that is not signed must never go out */
+	}
 	base64url(mac, sizeof mac, out);
 }
 
@@ -49,24 +79,28 @@ static void sign(const struct token_key *key, const char *text, size_t size, cha
 static int make_key(const char *state_dir, const char *path, struct token_key *key)
 {
 	char part[4096];
-	int fd, dir;
+	ssize_t n;
+	int fd, rc;
 
 	snprintf(part, sizeof part, "%s/token.key.part", state_dir);
 	id_random(key->bytes, TOKEN_KEY_SIZE);
 	if ((fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
 		return -1;
-	if (write(fd, key->bytes, TOKEN_KEY_SIZE) != TOKEN_KEY_SIZE || fsync(fd) < 0) {
-		close(fd);
-		return -1;
-	}
+	while ((n = write(fd, key->bytes, TOKEN_KEY_SIZE)) < 0 && errno == EINTR)
+		;
+	rc = n == TOKEN_KEY_SIZE ? fsync(fd) : -1;
 	close(fd);
+	if (rc < 0)
+		return -1;
+	CRASH_POINT(key_written);
 	if (rename(part, path) < 0)
 		return -1;
-	if ((dir = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0) {
-		fsync(dir);
-		close(dir);
-	}
-	return 0;
+	CRASH_POINT(key_named);
+	if ((fd = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		return -1;
+	rc = fsync(fd);         /* tokens go out under it: the name must last as long as they do */
+	close(fd);
+	return rc;
 }
 
 int token_load_key(const char *state_dir, struct token_key *key, char *why, size_t why_size)
@@ -88,8 +122,14 @@ int token_load_key(const char *state_dir, struct token_key *key, char *why, size
 		snprintf(why, why_size, "%s cannot be read: %s", path, strerror(errno));
 		return -1;
 	}
-	n = read(fd, key->bytes, TOKEN_KEY_SIZE);
-	if (fstat(fd, &st) < 0 || n != TOKEN_KEY_SIZE || st.st_size != TOKEN_KEY_SIZE) {
+	while ((n = read(fd, key->bytes, TOKEN_KEY_SIZE)) < 0 && errno == EINTR)
+		;
+	if (n < 0 || fstat(fd, &st) < 0) {      /* a disk in trouble: nobody may be told to remove the key */
+		snprintf(why, why_size, "%s cannot be read: %s", path, strerror(errno));
+		close(fd);
+		return -1;
+	}
+	if (n != TOKEN_KEY_SIZE || st.st_size != TOKEN_KEY_SIZE) {
 		snprintf(why, why_size, "%s is not a key of %d bytes; remove it to have a new one made "
 			"(tokens given out before are then void)", path, TOKEN_KEY_SIZE);
 		close(fd);

@@ -167,7 +167,7 @@ void wline_add_data(const struct wline *l, struct buf *b)
 		else
 			jtext_add_value(b, jtext_member(l->text, l->size, f->name), v);
 	}
-	buf_add_text(b, "}");
+	buf_add_text(b, *before == '{' ? "{}" : "}");
 }
 
 const json_t *wline_get(const struct wline *l, const char *name)

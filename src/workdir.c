@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crash.h"
 #include "log.h"
 
 #define TRASH ".trash"                  /* no UUID, and neither is ... */
@@ -127,6 +128,7 @@ static int task_write(int dir, const void *task, size_t size)
 		close_keep(fd);
 		goto fail;
 	}
+	CRASH_POINT(workdir_task_anew);
 	if (close(fd) < 0 || renameat(dir, TASK_NEW, dir, TASK) < 0)
 		goto fail;
 	return 0;
@@ -147,7 +149,9 @@ static int task_write_first(int work, const char *session_id, const void *task, 
 	fd = openat(work, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
+	CRASH_POINT(workdir_task_open);
 	r = write_all(fd, task, size);
+	CRASH_POINT(workdir_task_written);
 	return close(fd) < 0 ? -1 : r;
 }
 
@@ -214,18 +218,10 @@ static bool dir_begin(int work, const char *session_id)
 		(mkdirat(work, session_id, 0700) == 0 && fchmodat(work, session_id, 0700, 0) == 0);
 }
 
-int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size, char *path,
-	size_t path_size)
+static int make_once(const char *state_dir, const char *session_id, const void *task, size_t task_size)
 {
-	int work, r;
+	int work = work_open(state_dir, true), r;
 
-	assert(id_is_uuid4(session_id));
-	r = snprintf(path, path_size, "%s/work/%s", state_dir, session_id);
-	if (r < 0 || (size_t)r >= path_size) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	work = work_open(state_dir, true);
 	if (work < 0)
 		return -1;
 	if (dir_begin(work, session_id))
@@ -233,6 +229,24 @@ int workdir_make(const char *state_dir, const char *session_id, const void *task
 	else
 		r = task_write_again(work, session_id, task, task_size);
 	close_keep(work);
+	return r;
+}
+
+int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size, char *path,
+	size_t path_size)
+{
+	int r;
+
+	assert(id_is_uuid4(session_id));
+	r = snprintf(path, path_size, "%s/work/%s", state_dir, session_id);
+	if (r < 0 || (size_t)r >= path_size) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	/* A file system over a network, or in a program, may be interrupted in any call: that ends no session. */
+	do
+		r = make_once(state_dir, session_id, task, task_size);
+	while (r < 0 && errno == EINTR);
 	return r;
 }
 
@@ -262,6 +276,7 @@ static bool remove_empty(int work, const char *session_id)
 	if (dir < 0)
 		return errno == ENOENT;
 	unlinkat(dir, TASK, 0);
+	CRASH_POINT(workdir_half_removed);
 	kept = is_as_new(dir) && spare_keep(work, session_id);
 	close(dir);
 	return kept || unlinkat(work, session_id, AT_REMOVEDIR) == 0;
@@ -279,6 +294,7 @@ bool workdir_remove(const char *state_dir, const char *session_id)
 		close(work);
 		return false;
 	}
+	CRASH_POINT(workdir_to_trash);
 	trash = dir_make(work, TRASH);
 	if (trash < 0 || (trash_put(work, session_id, trash) < 0 && errno != ENOENT))
 		log_warn("cannot remove a working directory, leaving it session=%.8s error=%s", session_id, strerror(errno));
@@ -359,6 +375,7 @@ static bool trash_delete(int trash, const char *name, int *entries)
 	if (delete_at(trash, name))
 		return true;
 	trash_empty(trash, name, entries);
+	CRASH_POINT(workdir_emptied);
 	return delete_at(trash, name);
 }
 

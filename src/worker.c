@@ -17,6 +17,8 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "confine.h"
+#include "crash.h"
 #include "kin.h"
 #include "lines.h"
 #include "log.h"
@@ -267,6 +269,7 @@ static void say_line(void *ctx, const char *line, size_t size, enum line_kind ki
 {
 	struct pipe_end *p = ctx;
 
+	CRASH_POINT(worker_line);
 	p->worker->all->ops->on_line(p->worker, p->stream, line, size, kind);
 }
 
@@ -288,6 +291,7 @@ static void pipe_end_now(struct pipe_end *p)
 	struct worker *w = p->worker;
 
 	pipe_close(w->all, p);
+	CRASH_POINT(worker_eof);
 	w->all->ops->on_eof(w, p->stream);
 	worker_settle(w);
 }
@@ -464,6 +468,7 @@ static void worker_settle(struct worker *w)
 	worker_detach(w);
 	DL_DELETE2(w->all->ended, w, prev_ended, next_ended);
 	w->gone = true;
+	CRASH_POINT(worker_gone);
 	w->all->ops->on_gone(w);
 }
 
@@ -493,6 +498,7 @@ static void worker_drain(struct worker *w)
 
 static void worker_begin_kill(struct worker *w)
 {
+	CRASH_POINT(worker_doomed);
 	w->kin.doomed = true;
 	w->killed_at_us = clock_boot_us();
 	tick_soon(w->all, 0);           /* one round for all whose time has come */
@@ -523,7 +529,9 @@ static void on_timer(struct timer *t)
 	} else {
 		if (w->term_at_us <= now && !w->termed) {
 			w->termed = true;
+			CRASH_POINT(worker_before_term);
 			kin_signal(&w->all->kins, &w->kin, SIGTERM);
+			CRASH_POINT(worker_termed);
 			kin_signal(&w->all->kins, &w->kin, SIGCONT);    /* one that is stopped would not notice */
 		}
 		worker_set_rung(w);
@@ -586,6 +594,7 @@ void workers_reap(struct workers *ws)
 			continue;
 		w = container_of(k, struct worker, kin);
 		w->status = status;
+		CRASH_POINT(worker_reaped);
 		DL_APPEND2(ws->ended, w, prev_ended, next_ended);
 	}
 	DL_FOREACH2(ws->ended, w, next_ended)
@@ -673,11 +682,21 @@ static struct worker *worker_adopt(struct workers *ws, const struct worker_spec 
 static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup, char *why, size_t why_size)
 {
 	static struct log_limit limit;
+	bool must_have;                 /* a limit that was asked for and cannot be had is no start */
 	int pid, error;
 
 	*cgroup = cgroup_make(ws->kins.cgroups, &s->cgroup_fd);
 	if (ws->kins.cgroups && !*cgroup && (errno == EMFILE || errno == ENFILE)) {
 		snprintf(why, why_size, "cannot make a cgroup: %s", strerror(errno));
+		return -1;
+	}
+	must_have = confine_has_cgroup(s->confine);
+	if (must_have && cgroup_limit(ws->kins.cgroups, *cgroup, s->confine, why, why_size) < 0) {
+		error = errno;
+		if (s->cgroup_fd >= 0)
+			close(s->cgroup_fd);
+		cgroup_remove(ws->kins.cgroups, *cgroup);
+		errno = error;
 		return -1;
 	}
 	pid = launch_process(s, why, why_size);
@@ -686,7 +705,7 @@ static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup,
 		close(s->cgroup_fd);
 	if (pid < 0 && *cgroup)
 		cgroup_remove(ws->kins.cgroups, *cgroup);
-	if (pid < 0 && s->cgroup_failed) {
+	if (pid < 0 && s->cgroup_failed && !must_have) {
 		if (log_may(&limit, 3))
 			log_warn("a worker may not join its cgroup, starting it without one error=%s", strerror(error));
 		*cgroup = 0;
@@ -700,7 +719,7 @@ static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup,
 int worker_start(struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why, size_t why_size)
 {
 	struct launch s = {.argv = spec->argv, .env = spec->env, .workdir = spec->workdir, .cgroup_fd = -1,
-		.tag = kins_next_tag(&ws->kins)};
+		.confine = spec->confine, .tag = kins_next_tag(&ws->kins)};
 	uint64_t start = proctree_now();
 	unsigned cgroup;
 	struct launch_pipes pipes;
@@ -711,14 +730,17 @@ int worker_start(struct workers *ws, const struct worker_spec *spec, struct work
 		return -1;
 	}
 	memcpy(s.fds, pipes.theirs, sizeof s.fds);
+	CRASH_POINT(worker_before_spawn);
 	pid = start_process(ws, &s, &cgroup, why, why_size);
 	launch_pipes_close(pipes.theirs);
 	if (pid < 0) {
 		launch_pipes_close(pipes.ours);
 		return -1;
 	}
+	CRASH_POINT(worker_spawned);
 	*out = worker_adopt(ws, spec, &pipes);
 	kins_add(&ws->kins, &(*out)->kin, pid, start, s.tag, spec->mark, cgroup);
+	CRASH_POINT(worker_adopted);
 	return 0;
 }
 

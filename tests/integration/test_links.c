@@ -256,6 +256,17 @@ START_TEST(a_deleted_exchange_is_made_again)            /* proves L1-21 */
 }
 END_TEST
 
+/* The binding goes with the exchange, and no consumer is told: a submit finds nobody until it is made again. */
+START_TEST(a_deleted_command_exchange_is_bound_again)   /* proves L1-03 */
+{
+	begin();
+	peer_completed(p, peer_run(p, "agent", NULL));
+	wire_delete_exchange(r->broker, "hcp.commands");
+	peer_completed(p, peer_run(p, "agent", NULL));
+	end();
+}
+END_TEST
+
 START_TEST(a_cancelled_consumer_consumes_again)         /* proves L1-22 */
 {
 	begin();
@@ -438,6 +449,7 @@ int main(void)
 	suite_test(s, a_full_queue_holds_up_its_own_caller_only, 60);
 	suite_test(s, a_full_queue_survives_a_crash_of_the_daemon, 60);
 	suite_test(s, a_deleted_exchange_is_made_again, 60);
+	suite_test(s, a_deleted_command_exchange_is_bound_again, 60);
 	suite_test(s, a_cancelled_consumer_consumes_again, 40);
 	suite_test(s, closed_connections_are_made_anew_and_nothing_is_lost, 60);
 	suite_test(s, commands_that_are_delivered_twice_run_once, 60);

@@ -1,5 +1,5 @@
 /* fake_bus.h: bus.h without threads and without a broker: the test is the broker.
- * Include it in one file of a program: it replaces bus.c. Keeps a copy of everything that was ever published, with
+ * Include it in one file of a program: it replaces bus.c (others of a larger one define FAKE_TYPES_ONLY). Keeps a copy of everything that was ever published, with
  * its fate, and tells a watcher of each publish and ack before it happens. Never settles anything by itself, but as the
  * real one does: what is published to a connection that went meanwhile comes back behind that loss. */
 #ifndef HCPD_FAKE_BUS_H
@@ -168,6 +168,8 @@ static inline void fake_bus_fini(struct bus *b)
 	free(b->flight);
 }
 
+#ifndef FAKE_TYPES_ONLY
+
 /* ---- bus.h ---- */
 
 struct bus *bus_new(const struct config *config, void (*wake)(void *ctx), void *ctx)
@@ -309,4 +311,5 @@ void bus_stop(struct bus *b)
 	free(b);
 }
 
+#endif
 #endif

@@ -7,6 +7,12 @@
 
 #define FAKE_SECOND INT64_C(1000000)
 
+#ifdef FAKE_TYPES_ONLY
+
+#define fake_boot_us clock_boot_us()
+
+#else
+
 static int64_t fake_boot_us = 5000 * FAKE_SECOND;
 static int64_t fake_wall_us = INT64_C(1769860800) * FAKE_SECOND; /* 2026-01-31T12:00:00Z */
 
@@ -32,4 +38,5 @@ static inline void fake_clock_step_wall(int64_t us)
 	fake_wall_us += us;
 }
 
+#endif
 #endif

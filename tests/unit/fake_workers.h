@@ -1,5 +1,5 @@
 /* fake_workers.h: worker.h without processes: the test is the worker.
- * Include it in one file of a program: it replaces worker.c (not workdir.c). What a worker says, and its exit, wait in
+ * Include it in one file of a program: it replaces worker.c (not workdir.c; FAKE_TYPES_ONLY: as in fake_bus.h). What a worker says, and its exit, wait in
  * its pipe until fake_workers_run hands them over, in order, as the real ones come from the loop: not while held,
  * not while its pipes are left alone. Records of workers stay until the end, so that a test can look at them. */
 #ifndef HCPD_FAKE_WORKERS_H
@@ -49,6 +49,7 @@ struct worker {
 	bool is_dying; /* its exit is in the pipe */
 	bool ignores_term; /* a test's wish: only SIGKILL ends it ... */
 	bool is_immortal; /* ... or not even that */
+	bool closed_out; /* of its own: its stdout ends before it does */
 	bool is_deaf; /* never reads its stdin: all that it was sent waits */
 	int children; /* other processes of its tree; SIGTERM or SIGKILL end them too */
 	int64_t term_at_us, kill_at_us;
@@ -97,6 +98,21 @@ static inline void fake_worker_say(struct worker *w, const char *line)
 	fake_worker_put(w, FAKE_OUT, line, strlen(line), 0);
 }
 
+static inline void fake_worker_end_pipes(struct worker *w)
+{
+	if (!w->closed_out)
+		fake_worker_put(w, FAKE_OUT_EOF, "", 0, 0);
+	fake_worker_put(w, FAKE_ERR_EOF, "", 0, 0);
+}
+
+static inline void fake_worker_close_out(struct worker *w)
+{
+	if (w->closed_out || w->is_dying)
+		return;
+	w->closed_out = true;
+	fake_worker_put(w, FAKE_OUT_EOF, "", 0, 0);
+}
+
 /* A wait(2) status; its pipes end with it unless a child holds them. */
 static inline void fake_worker_exit(struct worker *w, int status)
 {
@@ -104,10 +120,8 @@ static inline void fake_worker_exit(struct worker *w, int status)
 		return;
 	w->is_dying = true;
 	fake_worker_put(w, FAKE_EXIT, "", 0, status);
-	if (w->children == 0) {
-		fake_worker_put(w, FAKE_OUT_EOF, "", 0, 0);
-		fake_worker_put(w, FAKE_ERR_EOF, "", 0, 0);
-	}
+	if (w->children == 0)
+		fake_worker_end_pipes(w);
 }
 
 static inline bool fake_worker_has_line(struct worker *w, const char *needle)
@@ -120,12 +134,10 @@ static inline void fake_worker_die(struct worker *w, int signal_number)
 	bool orphaned = w->is_dying && w->children > 0;
 
 	w->children = 0;
-	if (orphaned) { /* whoever held the pipes is gone now */
-		fake_worker_put(w, FAKE_OUT_EOF, "", 0, 0);
-		fake_worker_put(w, FAKE_ERR_EOF, "", 0, 0);
-	} else {
+	if (orphaned)
+		fake_worker_end_pipes(w); /* whoever held the pipes is gone now */
+	else
 		fake_worker_exit(w, signal_number);
-	}
 }
 
 static inline void fake_worker_climb(struct worker *w)
@@ -284,6 +296,8 @@ static inline char **fake_copy_words(char *const *words)
 		copy[i] = xstrdup(words[i]);
 	return copy;
 }
+
+#ifndef FAKE_TYPES_ONLY
 
 /* ---- worker.h ---- */
 
@@ -445,4 +459,5 @@ void worker_free(struct worker *w)
 	w->is_freed = true;
 }
 
+#endif
 #endif

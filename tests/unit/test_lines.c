@@ -103,7 +103,29 @@ START_TEST(a_line_over_the_limit_is_said_once_and_skipped_to_its_end)
 	feed(&p, &l, "rest\nok\n0123456789x\nok\n");
 	feed(&p, &l, "0123456789xxx");
 	lines_end(&p, &l, on_line, NULL);
-	ck_assert_str_eq(buf_text(&said), "0123456789|!0123456789|ok|!0123456789x|ok|!0123456789xxx|");
+	ck_assert_str_eq(buf_text(&said), "0123456789|!0123456789x|ok|!0123456789x|ok|!0123456789xxx|");
+}
+END_TEST
+
+START_TEST(the_beginning_of_a_line_over_the_limit_is_the_same_however_it_is_cut)
+{
+	char text[6000];
+	size_t first = (size_t)_i * 100, at;
+	struct lines_pool p;
+	struct lines l = {0};
+
+	begin();
+	for (at = 0; at < sizeof text; at++)
+		text[at] = (char)('a' + at % 26);
+	lines_pool_init(&p, 4096, 100000);
+	if (first > 0)
+		feed_bytes(&p, &l, text, first);
+	feed_bytes(&p, &l, text + first, sizeof text - first);
+	ck_assert_uint_eq(count, 1);
+	ck_assert_uint_eq(said.size, LINES_HEAD + 2);
+	ck_assert_mem_eq(said.data + 1, text, LINES_HEAD);
+	ck_assert_uint_eq(p.used, 0);
+	lines_fini(&p, &l);
 }
 END_TEST
 
@@ -289,6 +311,7 @@ int main(void)
 	tcase_add_loop_test(t, a_line_is_the_same_however_it_is_cut, 0, 32);
 	tcase_add_test(t, a_complete_line_needs_no_memory);
 	tcase_add_test(t, a_line_over_the_limit_is_said_once_and_skipped_to_its_end);
+	tcase_add_loop_test(t, the_beginning_of_a_line_over_the_limit_is_the_same_however_it_is_cut, 0, 41);
 	tcase_add_test(t, a_long_line_is_whole_and_its_memory_comes_back);
 	tcase_add_test(t, who_needs_more_than_there_is_waits_and_one_goes_on);
 	tcase_add_test(t, many_short_lines_come_in_portions_and_none_is_lost);

@@ -306,22 +306,26 @@ static void put_checkpoint(int n, bool resumable)
 		.description = "d",
 		.resumable = resumable,
 		.created_at = "2026-01-31T12:00:00.000Z"};
-	char state[32];
+	char state[32], hash[32];
 
 	snprintf(c.checkpoint_id, ID_SIZE, "%08u-1111-4111-8111-111111111111", (unsigned)n % 100000000);
 	snprintf(state, sizeof state, "{\"n\":%d}", n);
 	c.state = state;
 	c.state_size = strlen(state);
 	c.step = n % 2 ? "\"s\"" : NULL;
+	snprintf(hash, sizeof hash, "hash of %d", n);
+	c.sha256 = hash;
 	store_put_checkpoint(s, &c);
 }
 
 START_TEST(the_last_three_and_the_last_three_resumable_checkpoints_are_kept)
 {
-	char id[ID_SIZE];
+	char id[ID_SIZE], hash[65];
 	struct buf step = {0}, state = {0};
+	int64_t row;
 
 	put_session(1, "RUNNING");
+	ck_assert_int_eq(store_next_checkpoint(s, 1, INT64_MAX), 0);
 	for (int n = 1; n <= 5; n++)
 		put_checkpoint(n, true);
 	for (int n = 6; n <= 10; n++)
@@ -334,10 +338,15 @@ START_TEST(the_last_three_and_the_last_three_resumable_checkpoints_are_kept)
 	ck_assert_int_eq(
 		ask("SELECT count(*) FROM checkpoints WHERE state IN ('{\"n\":8}','{\"n\":9}','{\"n\":10}')"),
 		3);
-	ck_assert(store_load_checkpoint(s, 1, id, &step, &state));
+	row = store_next_checkpoint(s, 1, INT64_MAX);
+	ck_assert_int_eq(store_load_checkpoint(s, row, id, &step, &state, hash), 1);
 	ck_assert_str_eq(buf_text(&state), "{\"n\":5}"); /* the newest that can be resumed from */
 	ck_assert_str_eq(buf_text(&step), "\"s\"");
 	ck_assert_str_eq(id, "00000005-1111-4111-8111-111111111111");
+	ck_assert_str_eq(hash, "hash of 5");
+	row = store_next_checkpoint(s, 1, row);
+	row = store_next_checkpoint(s, 1, row);
+	ck_assert_int_eq(store_next_checkpoint(s, 1, row), 0); /* that was the third */
 	buf_fini(&step);
 	buf_fini(&state);
 }

@@ -335,6 +335,36 @@ START_TEST(a_directory_that_is_not_there_cannot_hold_a_store)
 }
 END_TEST
 
+/* A reader that comes first after a crash has the file to itself while it brings the log in order; a backup may, too. */
+START_TEST(a_start_waits_for_somebody_who_has_the_file_to_himself)
+{
+	struct store *s = NULL;
+	sqlite3 *db;
+	int ready[2], status;
+	char byte;
+
+	ck_assert_int_eq(store_open(dir, &s, why, sizeof why), EX_OK);
+	store_close(s);
+	ck_assert(pipe(ready) == 0);
+	pid_t child = fork();
+	if (child == 0) {
+		bool held = sqlite3_open(path, &db) == SQLITE_OK &&
+			sqlite3_exec(db, "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; CREATE TABLE mine (x)", NULL, NULL,
+				NULL) == SQLITE_OK;
+		if (held && write(ready[1], "x", 1) == 1)
+			usleep(700000);
+		sqlite3_close(db);
+		_exit(held ? 0 : 1);
+	}
+	close(ready[1]);
+	ck_assert(read(ready[0], &byte, 1) == 1);
+	ck_assert_msg(store_open(dir, &s, why, sizeof why) == EX_OK, "%s", why);
+	store_close(s);
+	close(ready[0]);
+	ck_assert(waitpid(child, &status, 0) == child && status == 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("store_files");
@@ -350,6 +380,7 @@ int main(void)
 	tcase_add_test(t, a_step_that_fails_changes_nothing_and_can_be_had_again);
 	tcase_add_loop_test(t, a_crash_anywhere_on_the_way_is_made_good_by_the_next_start, 0, 60);
 	tcase_add_loop_test(t, a_full_disk_on_the_way_is_said_and_made_good, 0, 20);
+	tcase_add_test(t, a_start_waits_for_somebody_who_has_the_file_to_himself);
 	tcase_add_test(t, a_newer_schema_is_refused);
 	tcase_add_test(t, what_is_no_database_is_refused);
 	tcase_add_test(t, a_zeroed_store_is_refused);

@@ -1,0 +1,317 @@
+/* life.c: what happens in the scripted life, and who does it.
+ * Owns the script: what callers send, what workers say, what the broker confirms. It is told by ticks, not by what the
+ * daemon does, so that a daemon that holds, ends or comes back late meets the same world. Never judges (verdict.c). */
+#include "life.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+/* The fakes assert with Check's words, which work in its own tests only. */
+#undef ck_assert
+#undef ck_assert_msg
+#define ck_assert(cond) ((cond) ? (void)0 : abort())
+#define ck_assert_msg(cond, ...) ((cond) ? (void)0 : (void)(fprintf(stderr, __VA_ARGS__), abort()))
+
+#include "fake_world.h"
+#include "vfs_fault.h"
+
+#define WAL_PAGES 24                    /* so that the WAL is moved into the database a few times */
+
+/* ---- the script ---- */
+
+enum act { SUBMIT, ABORT, STOP };
+static const struct {
+	int tick;
+	enum act act;
+	int of;                         /* which submit */
+} script[LIFE_COMMANDS] = {
+	{1, SUBMIT, 0}, {2, SUBMIT, 1}, {3, SUBMIT, 0}, {4, SUBMIT, 2}, {5, SUBMIT, 3}, {9, ABORT, 1}, {10, SUBMIT, 1},
+	{11, STOP, 0}, {14, SUBMIT, 2}, {15, SUBMIT, 3}, {0, STOP, 0},
+};
+static const char *const capabilities[] = {"work", "again", "plain", "nothing-here"};
+
+/* By capability; a worker says one a tick. The last is said again and again. */
+static const char *const work_lines[] = {
+	"{\"type\":\"progress\",\"percent\":5,\"message\":\"begun\"}",
+	"{\"type\":\"checkpoint\",\"state\":{\"n\":1},\"step\":\"one\"}",
+	"{\"type\":\"step\",\"name\":\"two\"}",
+	"{\"type\":\"log\",\"message\":\"some words that take up a little room\"}",
+	"{\"type\":\"usage\",\"tokens_in\":10,\"tokens_out\":20,\"cost\":0.5}",
+	"{\"type\":\"warning\",\"code\":\"c\",\"message\":\"careful\"}",
+	"{\"type\":\"checkpoint\",\"state\":{\"n\":2},\"step\":\"two\"}",
+	"{\"type\":\"checkpoint\",\"state\":{},\"resumable\":false}",
+	"rubbish",
+	"{\"type\":\"checkpoint\",\"state\":{\"n\":3},\"step\":\"three\"}",
+	"{\"type\":\"completed\",\"outputs\":{\"a\":1.10}}",
+};
+enum { WORK_LINES = sizeof work_lines / sizeof *work_lines };
+static const int work_after[] = {0, 2, 7, 10};  /* where it goes on from checkpoint n */
+
+static struct world w;
+static struct life *life;
+static struct verdict *verdict;
+static sqlite3 *newest;                 /* connection that was opened last */
+static int said[64];                    /* by worker */
+
+/* ---- watching ---- */
+
+static void on_publish(void *ctx, const struct bus_out *out)
+{
+	json_t *root = json_loadb(out->body, out->size, 0, NULL), *payload = json_object_get(root, "payload");
+	const char *reply = json_string_value(json_object_get(payload, "in_reply_to"));
+
+	(void)ctx;
+	verdict_published(verdict, out->body, out->size);
+	if (strcmp(out->type, "task_accepted") == 0 && reply != NULL && reply[0] == 'm')
+		snprintf(life->sessions[reply[1] - '0'], sizeof life->sessions[0], "%s", out->correlation_id);
+	json_decref(root);
+}
+
+static void on_answer(void *ctx, uint64_t tag, bool is_ack)
+{
+	char id[4];
+
+	(void)ctx;
+	for (int i = 0; i < LIFE_COMMANDS; i++) {
+		if (life->commands[i].tag != tag || tag == 0)
+			continue;
+		life->commands[i].is_answered = true;
+		snprintf(id, sizeof id, "m%d", script[i].of);
+		if (is_ack && script[i].act == SUBMIT)
+			verdict_acked_submit(verdict, "alpha", id);
+		else if (is_ack)
+			verdict_acked_abort(verdict, life->sessions[script[i].of]);
+	}
+}
+
+static void on_start(void *ctx, const struct worker *p)
+{
+	(void)ctx;
+	verdict_started(verdict, p->session_id, atoll(fake_worker_env(p, "HCP_ATTEMPT")));
+}
+
+static void on_write(void *ctx, const struct worker *p, const char *line, size_t size)
+{
+	(void)ctx;
+	verdict_told(verdict, p->session_id, line, size);
+}
+
+/* ---- the daemon's life ---- */
+
+void life_note_time(struct life *l)
+{
+	l->boot_us = fake_boot_us;
+	l->wall_us = fake_wall_us;
+	l->ids = fake_seed;
+}
+
+static void end_daemon(void)
+{
+	core_fini(&w.core);
+	fake_workers_fini(&w.workers);
+	fake_bus_fini(&w.bus);
+	w.is_alive = false;
+}
+
+/* As main.c does it. False: it ended at its start, and will be started again. */
+static bool begin_daemon(void)
+{
+	struct policy *p = policy_load(w.ini, world_say, NULL);
+	char why[512] = "";
+	int code;
+
+	life->starts++;
+	memset(said, 0, sizeof said);
+	fake_bus_init(&w.bus);
+	fake_workers_init(&w.workers, &run_ops);
+	w.bus.on_publish = on_publish;
+	w.bus.on_answer = on_answer;
+	w.workers.on_start = on_start;
+	w.workers.on_write = on_write;
+	w.is_alive = true;
+	w.broker_is_slow = true;
+	if ((code = core_init(&w.core, p, w.ini, why, sizeof why)) != EX_OK) {
+		log_error("hcpd ends at its start: code=%d %s", code, why);
+		if (why[0] == '\0' || code == EX_CONFIG)
+			abort();                /* a sentence is promised, and nothing is wrong with the configuration */
+		end_daemon();
+		return false;
+	}
+	sqlite3_wal_autocheckpoint(newest, WAL_PAGES);
+	w.core.bus = &w.bus;
+	w.core.workers = &w.workers;
+	core_make_outbox(&w.core);
+	if (core_recover(&w.core) != EX_OK || (core_end_turn(&w.core), w.core.is_held || w.core.is_done)) {
+		end_daemon();
+		return false;
+	}
+	fake_bus_up(&w.bus);
+	for (int i = 0; i < LIFE_COMMANDS; i++)         /* what was not acked comes again */
+		life->commands[i].is_sent &= life->commands[i].is_answered;
+	return true;
+}
+
+/* ---- a tick ---- */
+
+static void send_command(int i)
+{
+	char id[4];
+
+	snprintf(id, sizeof id, "m%d", script[i].of);
+	switch (script[i].act) {
+	case SUBMIT:
+		verdict_submitted(verdict, "alpha", id);
+		life->commands[i].tag = world_submit(&w, id, capabilities[script[i].of]);
+		break;
+	case ABORT:
+		if (life->sessions[script[i].of][0] == '\0')
+			return;         /* the caller does not know it yet */
+		life->commands[i].tag = world_abort(&w, life->sessions[script[i].of]);
+		break;
+	case STOP:
+		core_stop(&w.core);
+		life->commands[i].is_answered = true;
+		break;
+	}
+	life->commands[i].is_sent = true;
+}
+
+static void send_commands(void)
+{
+	for (int i = 0; i < LIFE_COMMANDS; i++)
+		if (script[i].tick > 0 && script[i].tick <= life->tick && !life->commands[i].is_sent)
+			send_command(i);
+}
+
+static void work_says(struct worker *p, int *at)
+{
+	const char *from = strstr(buf_text(&p->in), "\"state\":{\"n\":");
+
+	if (*at == 0 && from != NULL)
+		*at = work_after[from[13] - '0'];
+	if (fake_worker_has_line(p, "checkpoint_request") && *at < 9)
+		*at = 9;
+	if (*at < WORK_LINES)
+		fake_worker_say(p, work_lines[(*at)++]);
+	else if (p->stdin_closed)
+		fake_worker_exit(p, 0);
+}
+
+static void workers_say(void)
+{
+	for (size_t i = 0; i < w.workers.count && i < sizeof said / sizeof *said; i++) {
+		struct worker *p = w.workers.list[i];
+		const char *capability = fake_worker_env(p, "HCP_CAPABILITY");
+
+		if (p->is_gone || p->is_dying)
+			continue;
+		if (strcmp(capability, "work") == 0) {
+			work_says(p, &said[i]);
+		} else if (strcmp(capability, "again") == 0) {
+			if (fake_worker_has_line(p, "\"type\":\"abort\""))
+				fake_worker_exit(p, 0);
+			else
+				fake_worker_say(p, "{\"type\":\"log\",\"message\":\"still at it\"}");
+		} else if (said[i]++ == 1) {
+			fake_worker_put(p, FAKE_ERR, "it did not work", 15, 0);
+			fake_worker_exit(p, 256);
+		} else {
+			fake_worker_put(p, FAKE_OUT, "a line of text", 14, 0);
+		}
+	}
+}
+
+static void broker_settles(void)
+{
+	if (life->tick == 3 && w.bus.flushed > 0)
+		fake_bus_settle_at(&w.bus, 0, BUS_NACKED);
+	if (life->tick == 6 && w.bus.flushed > 0)
+		fake_bus_settle_at(&w.bus, 0, BUS_UNROUTABLE);
+	fake_bus_settle_all(&w.bus, BUS_CONFIRMED);
+}
+
+/* Everything was said, done, confirmed and stored. */
+static bool is_at_rest(void)
+{
+	for (int i = 0; i < LIFE_COMMANDS; i++)
+		if (script[i].tick > 0 && !life->commands[i].is_answered)
+			return false;
+	return !w.core.is_held && HASH_CNT(by_key, w.core.by_key) == 0 && fake_workers_alive(&w.workers) == 0
+		&& outbox_is_empty(w.core.outbox) && w.bus.flight_count == 0 && w.bus.in == NULL
+		&& outbox_unsaved(w.core.outbox) == 0 && !store_has_batch(w.core.store);
+}
+
+static void tick(int heal_after)
+{
+	life->tick++;
+	if (life->struck_tick == 0 && vfs_struck() != NULL)
+		life->struck_tick = life->tick;
+	if (life->struck_tick != 0 && life->tick >= life->struck_tick + heal_after)
+		vfs_heal();
+	if (!w.is_alive && !begin_daemon()) {
+		fake_clock_pass(SECONDS);
+		return;
+	}
+	send_commands();
+	workers_say();
+	for (int i = 0; i < 2; i++) {
+		world_pass(&w, SECONDS / 2);
+		broker_settles();
+	}
+	if (w.core.is_done)
+		end_daemon();
+}
+
+const char *life_go(struct life *l, struct verdict *v, int heal_after)
+{
+	life = l;
+	verdict = v;
+	while (l->tick < LIFE_TICKS) {
+		tick(heal_after);
+		if (w.is_alive && is_at_rest())
+			break;
+	}
+	if (!w.is_alive || !is_at_rest())
+		return "it did not come to rest";
+	core_stop(&w.core);
+	for (int i = 0; i < 40 && !w.core.is_done; i++)
+		tick(heal_after);
+	if (w.is_alive && !w.core.is_done)
+		return "it did not stop";
+	if (w.is_alive)
+		end_daemon();
+	l->ios = vfs_count();
+	l->syncs = vfs_count_syncs();
+	return NULL;
+}
+
+/* ---- the place ---- */
+
+static int note_connection(sqlite3 *db, char **why, const struct sqlite3_api_routines *api)
+{
+	(void)why, (void)api;
+	newest = db;
+	return SQLITE_OK;
+}
+
+void life_prepare(struct life *l)
+{
+	if (l->dir[0] == '\0') {
+		world_init(&w, "");
+		snprintf(l->dir, sizeof l->dir, "%s", w.dir);
+		life_note_time(l);
+	}
+	memset(&w, 0, sizeof w);
+	snprintf(w.dir, sizeof w.dir, "%s", l->dir);
+	snprintf(w.ini, sizeof w.ini, "%s/hcpd.ini", w.dir);
+	snprintf(w.state, sizeof w.state, "%s/state", w.dir);
+	fake_boot_us = l->boot_us;
+	fake_wall_us = l->wall_us;
+	fake_seed = l->ids;
+	sqlite3_auto_extension((void (*)(void))note_connection);
+}
+
+void life_remove(const struct life *l)
+{
+	nftw(l->dir, world_remove, 16, FTW_DEPTH | FTW_PHYS);
+}

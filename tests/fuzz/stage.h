@@ -1,0 +1,297 @@
+/* stage.h: one session without a store, a broker or a process: session.c and report.c, with everything around them
+ * replaced by what looks closely at each thing that they hand out. Include it in one file of a program. */
+#ifndef HCPD_FUZZ_STAGE_H
+#define HCPD_FUZZ_STAGE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "canon.h"
+#include "core.h"
+#include "ctl_note.h"
+#include "ctl_show.h"
+#include "fuzz.h"
+#include "report.h"
+#include "run.h"
+
+#define STAGE_ID "6f1c8a52-0b1d-4c3e-9a7b-2d4e6f801234"
+#define STAGE_DEPTH 64
+
+static struct stage {
+	struct core core;
+	struct policy policy;
+	struct config config;
+	struct capability capability;
+	struct config_capability config_capability;
+	int64_t sequence;               /* of the last event */
+	unsigned results, closed;       /* messages of that kind */
+	bool has_concluded;
+	struct buf outcome;             /* as it was stored, or as a test wants it to be read */
+} stage;
+
+/* ---- clocks and ids: the same every time ---- */
+
+int64_t clock_boot_us(void)
+{
+	return INT64_C(5000000000);
+}
+
+int64_t clock_wall_us(void)
+{
+	return INT64_C(1769860800000000);
+}
+
+void id_make(char out[ID_SIZE])
+{
+	memcpy(out, "0a1b2c3d-4e5f-4a6b-8c7d-0123456789ab", ID_SIZE);
+}
+
+/* ---- what is published: whole, JSON, in order, within the limit, and fit to be shown ---- */
+
+static void stage_check_shown(const struct store_event *e)
+{
+	char *copy = xmalloc(e->body->size + 1u);
+	struct ctl_note *n;
+	struct buf out = {0};
+
+	memcpy(copy, e->body->data, e->body->size);
+	copy[e->body->size] = '\0';
+	MUST((n = ctl_note_read(copy, e->body->size)) != NULL);
+	MUST(n->sequence == e->sequence && strcmp(n->session, e->session_id) == 0 && strcmp(n->type, e->type) == 0);
+	MUST(strcmp(n->event, e->event_type != NULL ? e->event_type : "") == 0);
+	ctl_show_line(&out, n, (struct ctl_look){false, true});
+	MUST(out.size > 0 && out.data[out.size - 1] == '\n' && fuzz_is_plain(out.data, out.size - 1, ""));
+	MUST(fuzz_is_utf8(out.data, out.size));
+	ctl_note_free(n);
+	buf_fini(&out);
+}
+
+static void stage_check_event(const struct store_event *e, const json_t *payload)
+{
+	const json_t *sequence = json_object_get(payload, "sequence");
+
+	MUST(e->sequence == ++stage.sequence && json_number_value(sequence) == (double)e->sequence);
+	MUST(strcmp(json_string_value(json_object_get(payload, "event_type")), e->event_type) == 0);
+	MUST(json_is_object(json_object_get(payload, "data")));
+	stage.closed += strcmp(e->event_type, "session_closed") == 0;
+}
+
+int64_t outbox_put(struct outbox *ob, struct addressee *a, struct store_event *e)
+{
+	json_t *root = fuzz_json(e->body->data, e->body->size), *payload = json_object_get(root, "payload");
+	struct codec_head head;
+
+	(void)ob, (void)a;
+	MUST(stage.closed == 0);        /* session_closed was the last */
+	MUST((int64_t)e->body->size <= stage.config.max_message);
+	MUST(fuzz_is_utf8(e->body->data, e->body->size));
+	MUST(codec_peek(e->body->data, e->body->size, &head) && id_is_uuid4(head.message_id));
+	MUST(strcmp(json_string_value(json_object_get(root, "type")), e->type) == 0 && json_is_object(payload));
+	MUST(strcmp(json_string_value(json_object_get(root, "session_id")), e->session_id) == 0);
+	if (strcmp(e->type, TYPE_EVENT) == 0)
+		stage_check_event(e, payload);
+	else
+		stage.results++;
+	json_decref(root);
+	stage_check_shown(e);
+	return 1;
+}
+
+void addressee_pin(struct addressee *a)
+{
+	(void)a;
+}
+
+void addressee_unpin(struct addressee *a)
+{
+	(void)a;
+}
+
+int64_t addressee_key(const struct addressee *a)
+{
+	(void)a;
+	return 1;
+}
+
+/* ---- what is stored: text is UTF-8, and JSON where it is said to be ---- */
+
+static bool stage_is_text(const char *text)
+{
+	return text == NULL || fuzz_is_utf8(text, strlen(text));
+}
+
+static void stage_check_row(const struct store_session *row)
+{
+	MUST(row->tokens_in >= 0 && row->tokens_out >= 0 && row->cost >= 0 && row->cost < 1e300);
+	MUST(stage_is_text(row->step) && row->steps >= 0);
+}
+
+void store_save_session(struct store *s, const struct store_session *row)
+{
+	json_t *warnings = fuzz_json(row->warnings, strlen(row->warnings));
+
+	(void)s;
+	MUST(json_is_array(warnings));
+	stage_check_row(row);
+	json_decref(warnings);
+}
+
+void store_put_transition(struct store *s, const struct store_session *row, const char *from, const char *reason,
+	const char *actor)
+{
+	(void)s;
+	stage_check_row(row);
+	MUST(session_may((enum sstate)sstate_parse(from), (enum sstate)sstate_parse(row->state)) && *actor != '\0');
+	MUST(stage_is_text(reason));
+}
+
+void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
+{
+	char hash[CANON_HASH_SIZE];
+	json_t *state = fuzz_json(c->state, c->state_size), *step = c->step != NULL ? fuzz_json(c->step, strlen(c->step)) : NULL;
+
+	(void)s;
+	MUST(json_is_object(state) && (int64_t)c->state_size <= stage.config.max_checkpoint);
+	MUST(step == NULL || json_is_string(step) || json_is_number(step));
+	canon_hash(state, hash);
+	MUST(c->sha256 != NULL && strcmp(c->sha256, hash) == 0);
+	MUST(stage_is_text(c->description) && strlen(c->description) <= 1024 && id_is_uuid4(c->checkpoint_id));
+	json_decref(state);
+	json_decref(step);
+}
+
+void store_put_outcome(struct store *s, int64_t session, const char *json, size_t size)
+{
+	(void)s, (void)session;
+	json_decref(fuzz_json(json, size));
+	buf_clear(&stage.outcome);
+	buf_add(&stage.outcome, json, size);
+}
+
+int store_load_outcome(struct store *s, int64_t session, struct buf *out)
+{
+	(void)s, (void)session;
+	buf_add(out, stage.outcome.data, stage.outcome.size);
+	return 1;
+}
+
+int store_load_task(struct store *s, int64_t session, struct buf *out)
+{
+	(void)s, (void)session;
+	buf_add_text(out, "{\"constraints\":{\"confidence_threshold\":0.5}}");
+	return 1;
+}
+
+void store_put_session(struct store *s, const struct store_session *row, const char *task, size_t task_size)
+{
+	(void)s, (void)row, (void)task, (void)task_size;
+}
+
+void store_put_submit(struct store *s, int64_t caller, const char *message_id, const char *at, int64_t session,
+	int64_t answer)
+{
+	(void)s, (void)caller, (void)message_id, (void)at, (void)session, (void)answer;
+}
+
+void store_drop_outcome(struct store *s, int64_t session)
+{
+	(void)s, (void)session;
+}
+
+/* ---- processes: there are none ---- */
+
+void effect_line(struct session *s, const char *line, size_t size)
+{
+	(void)s;
+	json_decref(fuzz_json(line, size));
+	MUST(memchr(line, '\n', size) == NULL);
+}
+
+void run_conclude(struct session *s)
+{
+	MUST(session_has_outcome(s));
+	stage.has_concluded = true;
+}
+
+void run_stop_now(struct session *s, int64_t kill_at_us)
+{
+	(void)s, (void)kill_at_us;
+}
+
+struct worker *run_worker(const struct session *s)
+{
+	(void)s;
+	return NULL;
+}
+
+size_t worker_unwritten(const struct worker *w)
+{
+	(void)w;
+	return 0;
+}
+
+void run_init(struct session *s)
+{
+	(void)s;
+}
+
+void run_fini(struct session *s)
+{
+	(void)s;
+}
+
+void run_check_backlog(struct session *s)
+{
+	(void)s;
+}
+
+void run_clean_up(struct session *s)
+{
+	(void)s;
+}
+
+void slots_leave(struct core *c, struct session *s)
+{
+	(void)c, (void)s;
+}
+
+/* ---- a life ---- */
+
+static struct session *stage_begin(const char *warnings, const char *step)
+{
+	struct store_session row = {.key = 7, .session_id = STAGE_ID, .caller_id = "alpha", .capability = "echo",
+		.capability_version = "1.0.0", .state = "RUNNING", .state_version = 1, .risk_level = "R1",
+		.data_classification = "T1", .priority = "normal", .session_token = "token",
+		.created_at = "2026-01-31T11:59:58.000Z", .updated_at = "2026-01-31T11:59:59.000Z",
+		.started_at = "2026-01-31T11:59:59.000Z", .deadline = "2026-01-31T12:59:59.000Z", .max_duration_us = 3600000000,
+		.attempt = 1, .warnings = warnings, .step = step, .sequence = 2};
+	struct session *s;
+
+	fuzz_logged = 0;
+	buf_fini(&stage.outcome);
+	memset(&stage, 0, sizeof stage);
+	stage.config = (struct config){.max_message = 1 << 20, .max_line = 4 << 20, .max_checkpoint = 4096,
+		.max_text_output = 1024, .max_depth = STAGE_DEPTH, .abort_timeout_us = 30000000};
+	stage.capability.config = &stage.config_capability;
+	stage.policy.config = &stage.config;
+	stage.core.policy = stage.core.first_policy = &stage.policy;
+	stage.sequence = row.sequence;
+	s = session_load(&stage.core, &row);
+	s->cap = &stage.capability;
+	return s;
+}
+
+/* The end of the life: the session is finished, and everything is freed. */
+static void stage_end(struct session *s)
+{
+	bool is_aborted = s->outcome.state == S_ABORTED;
+
+	session_finish(s);
+	sessions_save_dirty(&stage.core);
+	MUST(s->is_closed && session_is_over(s->state) && stage.closed == 1 && stage.results == !is_aborted);
+	sessions_sweep(stage.core.closed);
+	buf_fini(&stage.core.scratch);
+	buf_fini(&stage.outcome);
+}
+
+#endif

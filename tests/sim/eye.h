@@ -1,0 +1,21 @@
+/* eye.h: questions to the database, for eye.c and judge.c. */
+#ifndef HCPD_SIM_EYE_H
+#define HCPD_SIM_EYE_H
+
+#include <sqlite3.h>
+
+#include "sim.h"
+
+enum { Q_VERSION, Q_BEGIN, Q_END, Q_SESSIONS, Q_TRANSITIONS, Q_EVENTS, Q_ROW, Q_OUTCOMES, Q_SUBMITS, Q_CALLERS, Q_COUNTS,
+	Q_SUBSTITUTE, Q_CHECKPOINT, Q_POINT, Q_COUNT };
+
+bool eye_may_ask(int q);                /* its table can be read now */
+sqlite3_stmt *eye_ask(int q);           /* ready for its arguments */
+sqlite3_stmt *eye_ask_about(int q, int64_t arg);
+bool eye_row(int q);                    /* false: there is none, and the question is done with */
+const char *eye_text(int q, int column);
+void eye_done(int q);
+uint64_t eye_hash(const char *bytes, size_t size);
+struct jsession *eye_session(int64_t key);      /* must be there */
+
+#endif

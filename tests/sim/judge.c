@@ -1,0 +1,289 @@
+/* judge.c: looks over the daemon's shoulder: is what justifies an effect committed when it happens? And at rest: is
+ * everything over that should be?
+ * Owns the rules for effects; what was committed it knows from eye.c. What it finds ends the run (violation). */
+#include "eye.h"
+
+#include <jansson.h>
+
+/* ---- effects ---- */
+
+static struct jmessage *message_of(const struct bus_out *out)
+{
+	struct jmessage *m;
+
+	HASH_FIND_STR(judge.by_message_id, out->message_id, m);
+	return m;
+}
+
+static void check_bytes(struct jmessage *m, const struct bus_out *out)
+{
+	uint64_t bytes = eye_hash(out->body, out->size);
+
+	if (bytes == (m->substitute != 0 ? m->substitute : m->bytes))
+		return;
+	eye_ask_about(Q_SUBSTITUTE, m->id);
+	eye_row(Q_SUBSTITUTE);
+	if (m->substitute == 0 && bytes == eye_hash(eye_text(Q_SUBSTITUTE, 0), strlen(eye_text(Q_SUBSTITUTE, 0)))) {
+		if (m->has_arrived)
+			violation("message %lld arrived, and now another goes out in its place", (long long)m->id);
+		cover(FATE_SET_ASIDE);
+		m->substitute = bytes;
+		eye_done(Q_SUBSTITUTE);
+		return;
+	}
+	violation("message %lld is published with other bytes than are stored: %.*s", (long long)m->id, (int)out->size,
+		out->body);
+}
+
+void judge_publish(const struct bus_out *out)
+{
+	char key[BUS_KEY_SIZE + 256];
+	struct jsession *s = NULL;
+	struct jmessage *m;
+
+	judge_look();
+	if ((m = message_of(out)) == NULL)
+		violation("published before it was stored: %.*s", (int)out->size, out->body);
+	check_bytes(m, out);
+	if (m->session != 0)
+		s = eye_session(m->session);
+	if (eye_may_ask(Q_CALLERS)) {
+		snprintf(key, sizeof key, "%s.%s.%s", judge.callers[m->caller].id, s != NULL ? s->id : "-", out->type);
+		if (strcmp(key, out->key) != 0 || strcmp(out->correlation_id, s != NULL ? s->id : "") != 0)
+			violation("message %lld goes to %s and not to %s", (long long)m->id, out->key, key);
+	}
+	if (!m->is_published && s != NULL && m->kind != J_ACCEPTED) {
+		if (m->id < s->published)
+			violation("session %.8s: message %lld is first published after %lld", s->id, (long long)m->id,
+				(long long)s->published);
+		s->published = m->id;
+	}
+	m->is_published = true;
+}
+
+/* First copies arrive in order. proves L1-07 */
+void judge_arrive(const struct bus_out *out, enum bus_status fate)
+{
+	struct jmessage *m = message_of(out);
+	struct jsession *s;
+
+	if (m == NULL)
+		violation("a message arrives that was never stored: %s", out->key);
+	if (fate != BUS_CONFIRMED) {
+		judge.callers[m->caller].is_upset = true;
+		m->was_returned |= fate == BUS_UNROUTABLE;
+		return;
+	}
+	if (m->was_returned && !m->has_arrived)
+		cover(FATE_ROUTED_LATER);
+	if (m->arrivals++ > 0)
+		cover(FATE_TWICE);
+	if (m->session != 0 && m->kind == J_EVENT && !m->has_arrived) {
+		s = eye_session(m->session);
+		if (!judge.callers[m->caller].is_upset && m->sequence != s->arrived + 1)
+			violation("session %.8s: after sequence %lld arrives %lld", s->id, (long long)s->arrived,
+				(long long)m->sequence);
+		s->arrived = m->sequence > s->arrived ? m->sequence : s->arrived;
+	}
+	m->has_arrived = true;
+}
+
+bool judge_has_arrived(const struct bus_out *out)
+{
+	const struct jmessage *m = message_of(out);
+
+	return m != NULL && m->has_arrived;
+}
+
+void judge_settle(const struct bus_out *out, enum bus_status told)
+{
+	struct jmessage *m = message_of(out);
+
+	m->is_settled |= told == BUS_CONFIRMED || told == BUS_UNROUTABLE;
+}
+
+static bool is_ending(const struct jsession *s)
+{
+	return s->has_outcome || judge_is_over(s->state) || strcmp(s->state, "ABORTING") == 0;
+}
+
+static bool was_refused(const char *caller)
+{
+	for (int64_t id = 1; id <= judge.message_count; id++)
+		if (judge.messages[id].is_there && judge.messages[id].kind == J_REJECTED
+			&& strcmp(judge.callers[judge.messages[id].caller].id, caller) == 0)
+			return true;
+	return false;
+}
+
+struct jmessage *judge_answer_to(const struct order *o)
+{
+	struct jsubmit *n;
+	char key[64];
+
+	snprintf(key, sizeof key, "%.32s %.30s", o->caller, o->message_id);
+	HASH_FIND_STR(judge.submits, key, n);
+	if (n == NULL)
+		violation("submit %s is not in the store", key);
+	if (n->answer < 1 || n->answer > judge.message_count || !judge.messages[n->answer].is_there)
+		violation("the answer to submit %s is not in the store", key);
+	return &judge.messages[n->answer];
+}
+
+/* What is acked is in the store. proves L1-05 */
+void judge_answer(const struct order *o, bool is_ack)
+{
+	const struct jsession *s;
+
+	judge_look();
+	if (is_ack == (o->expect == EXPECT_DROP))
+		violation("a command was %s: %s", is_ack ? "acked that nobody can be answered for" : "thrown away", o->message_id);
+	if (o->expect == EXPECT_VERDICT && eye_may_ask(Q_SUBMITS) && eye_may_ask(Q_CALLERS))
+		judge_answer_to(o);
+	if (o->expect == EXPECT_REFUSAL && eye_may_ask(Q_CALLERS) && !was_refused(o->caller))
+		violation("a submit of %s is acked, and its rejection is not in the store", o->caller);
+	if (o->expect == EXPECT_ABORT && (s = judge_find(o->session_id)) != NULL && !is_ending(s))
+		violation("the abort of session %.8s is acked, and it is %s", s->id, s->state);
+}
+
+/* ---- workers ---- */
+
+void judge_start(const struct worker *w)
+{
+	const struct jsession *s;
+
+	judge_look();
+	if (sim.workers.leftovers > 0)
+		violation("a worker starts, and %d of an earlier life are alive", sim.workers.leftovers);
+	if (w->session_id[0] == '\0')
+		return;                 /* of a reused one the start line tells */
+	if ((s = judge_find(w->session_id)) == NULL || strcmp(s->state, "RUNNING") != 0)
+		violation("a worker starts for session %.8s, which is %s", w->session_id, s != NULL ? s->state : "not there");
+	if (is_ending(s))
+		violation("a worker starts for session %.8s, whose end is decided", s->id);
+	for (size_t i = 0; i < sim.workers.count; i++) {
+		const struct worker *o = sim.workers.list[i];
+
+		if (o != w && !o->is_gone && strcmp(o->session_id, w->session_id) == 0)
+			violation("session %.8s has two workers, %d and %d", s->id, o->number, w->number);
+	}
+}
+
+/* The checkpoint that it starts from is the newest that is good. proves L2-08 */
+static void check_start_line(const struct worker *w, const json_t *line)
+{
+	const char *id = json_string_value(json_object_get(json_object_get(line, "checkpoint"), "checkpoint_id"));
+	const struct jsession *s = judge_find(w->session_id);
+	struct mood *mood = sim_mood(w);
+	bool resumes;
+
+	if (s == NULL || strcmp(s->state, "RUNNING") != 0 || is_ending(s))
+		violation("a start line for session %.8s, which is %s", w->session_id, s != NULL ? s->state : "not there");
+	if (mood->served[0] != '\0') {
+		const struct jsession *before = judge_find(mood->served);
+
+		if (before == NULL || !judge_is_over(before->state))
+			violation("worker %d serves two sessions at a time", w->number);
+		cover(WORKER_REUSED);
+	}
+	snprintf(mood->served, sizeof mood->served, "%s", w->session_id);
+	if (!eye_may_ask(Q_CHECKPOINT))
+		return;
+	resumes = json_integer_value(json_object_get(line, "attempt")) > 1 && strcmp(s->capability, "again") != 0;
+	eye_ask_about(Q_CHECKPOINT, s - judge.sessions);
+	if (!eye_row(Q_CHECKPOINT) || !resumes) {
+		if (id != NULL)
+			violation("session %.8s starts from checkpoint %s, which it should not", s->id, id);
+	} else if (id == NULL || strcmp(id, eye_text(Q_CHECKPOINT, 0)) != 0) {
+		violation("session %.8s starts from %s and not from its newest checkpoint", s->id, id != NULL ? id : "nothing");
+	}
+	eye_done(Q_CHECKPOINT);
+}
+
+void judge_line(const struct worker *w, const char *line, size_t size)
+{
+	json_t *root = json_loadb(line, size, 0, NULL);
+	const char *type = json_string_value(json_object_get(root, "type"));
+	const struct jsession *s;
+
+	judge_look();
+	if (type == NULL)
+		violation("a worker is told what is no line: %.*s", (int)size, line);
+	if (strcmp(type, "start") == 0)
+		check_start_line(w, root);
+	s = judge_find(w->session_id);
+	if (strcmp(type, "abort") == 0 && !is_ending(s))
+		violation("worker %d is told to abort before that is stored", w->number);
+	if (strcmp(type, "checkpoint_saved") == 0 && eye_may_ask(Q_POINT)) {
+		const char *id = json_string_value(json_object_get(root, "checkpoint_id"));
+
+		sqlite3_bind_text(eye_ask(Q_POINT), 1, id, -1, SQLITE_STATIC);
+		/* Older ones are pruned: three newer may be in the same turn. */
+		if (eye_row(Q_POINT) && strcmp(eye_text(Q_POINT, 0), w->session_id) != 0)
+			violation("checkpoint %s is another session's", id);
+		eye_done(Q_POINT);
+	}
+	json_decref(root);
+}
+
+void judge_worker_end(const struct worker *w)
+{
+	const struct jsession *s;
+
+	judge_look();
+	/* It may be ended for what it did itself, by a stop, by a reload, or for an end that is stored. */
+	if (sim.core.is_stopping || w->has_exited || w->out_eof || w->session_id[0] == '\0')
+		return;
+	s = judge_find(w->session_id);
+	if (s == NULL || !is_ending(s))
+		violation("worker %d is ended before the end of its session is stored", w->number);
+}
+
+/* ---- at rest ---- */
+
+static bool is_immortal(const char *session_id)
+{
+	for (size_t i = 0; i < sim.workers.count; i++)
+		if (sim.workers.list[i]->is_immortal && !sim.workers.list[i]->is_gone
+			&& strcmp(sim.workers.list[i]->session_id, session_id) == 0)
+			return true;
+	return false;
+}
+
+/* Nothing is late: max_duration, aborts and other ends, a stop. proves L2-09, L2-11 */
+void judge_quiet(void)
+{
+	int64_t now = clock_boot_us();
+
+	if (sim.core.is_held)
+		return;
+	for (int64_t key = 1; key <= judge.session_count; key++) {
+		const struct jsession *s = &judge.sessions[key];
+
+		if (judge_is_over(s->state) || strcmp(s->state, "PENDING") == 0)
+			continue;
+		if (s->deadline_us != 0 && now > s->deadline_us && !is_ending(s) && !sim.core.is_stopping)
+			violation("session %.8s is %s %lld us after its max_duration", s->id, s->state,
+				(long long)(now - s->deadline_us));
+		if (s->ending_us != 0 && now > s->ending_us + SIM_ABORT_US + (sim.held_us - s->ending_held_us)
+			&& !is_immortal(s->id))
+			violation("session %.8s is %s %lld us after its end was decided", s->id, s->state,
+				(long long)(now - s->ending_us));
+	}
+	if (sim.stop_since_us != 0 && now > sim.stop_since_us + SIM_STOP_US)
+		violation("the daemon still runs %lld us after it was told to stop", (long long)(now - sim.stop_since_us));
+}
+
+/* proves L2-16 */
+void judge_stopped(void)
+{
+	if (workers_alive() > 0)
+		violation("the daemon ended within its time, and %zu processes are left", workers_alive());
+	judge_look();
+	for (int64_t key = 1; key <= judge.session_count; key++) {
+		const struct jsession *s = &judge.sessions[key];
+
+		if (!judge_is_over(s->state) && strcmp(s->state, "PENDING") != 0 && strcmp(s->state, "PAUSED") != 0)
+			violation("the daemon stopped, and session %.8s is %s", s->id, s->state);
+	}
+}

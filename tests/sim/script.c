@@ -1,0 +1,502 @@
+/* script.c: what may happen, and how often: workers, the broker, the disk, crashes, clocks; commands are orders.c's.
+ * Owns the weights. Never looks at what the daemon makes of it (judge.c). */
+#include "sim.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+/* ---- workers ---- */
+
+void script_on_start(const struct worker *w)
+{
+	struct worker *mine = sim.workers.list[w->number];
+	struct mood *m = sim_mood(w);
+
+	m->obeys = sim.is_healed || sim_chance(2);
+	if (sim.is_healed)
+		return;
+	mine->ignores_term = sim_chance(5);
+	mine->is_immortal = sim_chance(40);
+	mine->is_deaf = sim_chance(20);
+	if (mine->ignores_term)
+		cover(WORKER_HANGS);
+	if (mine->is_immortal)
+		cover(WORKER_IMMORTAL);
+}
+
+void script_on_line(struct worker *w, const char *line)
+{
+	if (!sim_mood(w)->obeys || w->is_dying)
+		return;
+	if (strncmp(line, "{\"type\":\"abort\"", 15) == 0) {
+		cover(WORKER_OBEYS);
+		fake_worker_exit(w, sim_chance(2) ? 0 : SIGTERM);
+	} else if (strncmp(line, "{\"type\":\"checkpoint_request\"", 28) == 0 && !w->closed_out) {
+		cover(WORKER_OBEYS);
+		fake_worker_say(w, "{\"type\":\"checkpoint\",\"state\":{\"asked\":true},\"step\":7}");
+	}
+}
+
+static void worker_end_of(struct worker *w, const char *line, enum covered what)
+{
+	struct mood *m = sim_mood(w);
+
+	cover(m->said_end ? WORKER_TWO_ENDS : what);
+	m->said_end = strcmp(w->argv[1], "reused") != 0;
+	fake_worker_say(w, line);
+}
+
+static const struct saying {
+	const char *line;
+	enum covered what;
+} sayings[] = {
+	{"{\"type\":\"progress\",\"stage\":\"s\",\"percent\":5}", WORKER_PROGRESS},
+	{"{\"type\":\"log\",\"message\":\"some words that take up a little room\"}", WORKER_PROGRESS},
+	{"{\"type\":\"intermediate_result\",\"result_type\":\"r\",\"data\":{\"x\":1.50}}", WORKER_PROGRESS},
+	{"{\"type\":\"warning\",\"message\":\"careful\"}", WORKER_PROGRESS},
+	{"{\"type\":\"error\",\"code\":\"e\",\"message\":\"m\"}", WORKER_PROGRESS},
+	{"{\"type\":\"step\",\"name\":\"s\"}", WORKER_PROGRESS},
+	{"{\"type\":\"usage\",\"tokens_in\":3,\"cost\":0.25}", WORKER_PROGRESS},
+	{"{\"type\":\"artifact\",\"name\":\"a\",\"path\":\"a\"}", WORKER_PROGRESS},
+	{"{\"type\":\"checkpoint\",\"description\":\"d\",\"state\":{\"n\":1}}", WORKER_CHECKPOINT},
+	{"{\"type\":\"checkpoint\",\"state\":{\"n\":2},\"ref\":\"r\"}", WORKER_CHECKPOINT},
+	{"{\"type\":\"checkpoint\",\"state\":{},\"resumable\":false}", WORKER_BARE_POINT},
+	{"{\"type\":\"session_closed\",\"final_state\":\"COMPLETED\"}", WORKER_FORGES},
+	{"{\"type\":\"state_changed\",\"to_state\":\"FAILED\"}", WORKER_FORGES},
+	{"rubbish \xff\xfe", WORKER_GARBAGE},
+	{"{\"type\":\"progress\",", WORKER_GARBAGE},
+	{"{\"type\":\"paused\"}", WORKER_PAUSED},
+	{"{\"type\":\"resumed\"}", WORKER_RESUMED},
+};
+
+static void worker_says(struct worker *w)
+{
+	const struct saying *s = &sayings[sim_choose(COUNT(sayings))];
+	struct mood *m = sim_mood(w);
+
+	/* What was begun is often ended. */
+	if (s->what == WORKER_PAUSED)
+		m->is_paused = true;
+	else if (m->is_paused && sim_chance(3))
+		s = &sayings[COUNT(sayings) - 1], m->is_paused = false;
+	cover(m->said_end ? WORKER_LATE : s->what);
+	fake_worker_say(w, s->line);
+}
+
+static void worker_floods(struct worker *w)
+{
+	static char line[600];
+
+	cover(WORKER_FLOODS);
+	snprintf(line, sizeof line, "{\"type\":\"log\",\"message\":\"%0500d\"}", 7);
+	for (unsigned n = 10 + sim_choose(30); n > 0; n--)
+		fake_worker_say(w, line);
+}
+
+static void worker_dies(struct worker *w)
+{
+	static const int statuses[] = {0, 256, 512, SIGKILL, SIGSEGV};
+	static const char last[] = "{\"type\":\"progress\",\"percent\":9}";
+	unsigned i = sim_choose(COUNT(statuses));
+
+	cover(i < 3 ? WORKER_DIES : WORKER_KILLED);
+	if (sim_chance(3)) {
+		cover(WORKER_UNENDED);
+		fake_worker_put(w, FAKE_UNENDED, last, sizeof last - 1, 0);
+	}
+	fake_worker_exit(w, statuses[i]);
+}
+
+static void worker_acts(struct worker *w)
+{
+	static const char half[] = "{\"type\":\"log\",\"message\":\"and so on and on";
+
+	switch (sim_choose(16)) {
+	case 0: case 1:
+		worker_end_of(w, sim_chance(2) ? "{\"type\":\"completed\",\"outputs\":{\"a\":1.10}}" :
+			"{\"type\":\"completed\",\"outputs\":{\"confidence\":0.1}}", WORKER_COMPLETED);
+		break;
+	case 2:
+		worker_end_of(w, "{\"type\":\"failed\",\"error_code\":\"input_error\",\"error_message\":\"x\"}", WORKER_FAILED);
+		break;
+	case 3:
+		worker_dies(w);
+		break;
+	case 4:
+		if (sim_chance(2)) {
+			cover(WORKER_CLOSES);
+			fake_worker_close_out(w);
+		} else {
+			fake_worker_put(w, FAKE_ERR, "a word on stderr", 16, 0);
+		}
+		break;
+	case 5:
+		if (sim.core.is_held && strcmp(w->argv[1], "reused") == 0)
+			break;          /* that it completed alone may be read and not yet stored */
+		cover(WORKER_FORKS);
+		w->children = 1;
+		sim_mood(w)->forked = sim.turns + 1;
+		break;
+	case 6:
+		worker_floods(w);
+		break;
+	case 7:
+		cover(WORKER_TOO_LONG);
+		fake_worker_put(w, FAKE_TOO_LONG, half, sizeof half - 1, 0);
+		break;
+	default:
+		for (unsigned n = 1 + sim_choose(4); n > 0; n--)
+			worker_says(w);
+	}
+}
+
+static struct worker *somebody(void)
+{
+	struct worker *w = sim.workers.count > 0 ? sim.workers.list[sim_choose((unsigned)sim.workers.count)] : NULL;
+
+	for (unsigned tries = 0; tries < 4 && w != NULL && (w->is_gone || w->is_dying); tries++)
+		w = sim.workers.list[sim_choose((unsigned)sim.workers.count)];
+	return w != NULL && !w->is_gone ? w : NULL;
+}
+
+static void do_worker(void)
+{
+	struct worker *w = somebody();
+
+	if (w == NULL)
+		return;
+	sim_trace("worker %d of %.8s acts", w->number, w->session_id);
+	if (w->is_dying) {
+		if (w->children > 0 && sim_chance(3))
+			fake_worker_die(w, 0);          /* the last one of its tree goes by itself */
+		else if (w->children > 0 && !w->closed_out)
+			fake_worker_say(w, sayings[0].line);    /* a grandchild has the pipe */
+	} else if (!w->closed_out || sim_chance(3)) {
+		if (w->closed_out)
+			worker_dies(w);
+		else
+			worker_acts(w);
+	}
+}
+
+/* ---- the broker ---- */
+
+static void do_broker(void)
+{
+	broker_work(1 + sim_choose(20));
+	if (!sim_chance(4))
+		broker_confirm(1 + sim_choose(20), !sim_chance(4));
+	else
+		cover(FATE_LATE);
+}
+
+static void do_confirm(void)
+{
+	if (sim_chance(8))
+		broker_swallow();
+	broker_confirm(1 + sim_choose(30), !sim_chance(3));
+	broker_take_acks();
+}
+
+static void do_link(void)
+{
+	static const int codes[] = {404, 404, 406, 320};
+
+	switch (sim_choose(8)) {
+	case 0:
+		broker_drop_pub();
+		break;
+	case 1:
+		broker_drop_sub();
+		break;
+	case 2:
+		broker_block(!broker_is_blocked());
+		break;
+	case 3:
+		broker_refuse(codes[sim_choose(COUNT(codes))]);
+		break;
+	default:
+		broker_block(false);
+		broker_raise();
+	}
+}
+
+static void do_caller(void)
+{
+	static const char *const names[] = {"alpha", "alpha", "beta", "nobody"};
+
+	broker_upset(names[sim_choose(COUNT(names))], sim_chance(2) ? 0 : 1 + sim_choose(3));
+}
+
+/* ---- disk, crashes, stops, clocks ---- */
+
+static void mend_disk(void)
+{
+	if (sim.unreadable != NULL && stage_exec(NULL) != NULL)
+		violation("the table cannot be made readable");
+	stage_lock(false);
+	memdisk_faults.write_error = memdisk_faults.sync_error = 0;
+}
+
+#define SQLITE_IOERR_WRITE_CODE 778
+#define SQLITE_IOERR_FSYNC_CODE 1034
+#define SQLITE_FULL_CODE 13
+
+/* Tables that the judge can do without for a while. */
+static void make_unreadable(void)
+{
+	static const char *const tables[] = {"submits", "callers", "tasks", "checkpoints", "unroutable"};
+	const char *table = tables[sim_choose(COUNT(tables))];
+	char sql[100];
+
+	snprintf(sql, sizeof sql, "ALTER TABLE %s RENAME TO elsewhere", table);
+	if (stage_exec(sql) == NULL) {
+		sim.unreadable = table;
+		cover(DISK_UNREADABLE);
+	}
+}
+
+static void do_disk(void)
+{
+	unsigned how = sim_choose(10);
+
+	mend_disk();
+	sim_trace("disk: %u", how);
+	memdisk_faults.writes_left = (int)sim_choose(20);
+	switch (how) {
+	case 0: case 1:
+		cover(DISK_FULL);
+		memdisk_faults.write_error = SQLITE_FULL_CODE;
+		break;
+	case 2:
+		cover(DISK_WRITE);
+		memdisk_faults.write_error = SQLITE_IOERR_WRITE_CODE;
+		break;
+	case 3:
+		cover(DISK_SYNC);
+		memdisk_faults.sync_error = SQLITE_IOERR_FSYNC_CODE;
+		break;
+	case 4:
+		cover(DISK_LOCKED);
+		stage_lock(true);
+		break;
+	case 5:
+		if (sim_chance(3))
+			make_unreadable();
+		break;
+	default:
+		break;                  /* it is well again */
+	}
+}
+
+static void do_crash(void)
+{
+	unsigned how = sim_choose(8);
+
+	if (how < 3) {
+		memdisk_faults.dies_in = 1 + (int)sim_choose(40);
+		memdisk_faults.dies_after = sim_chance(2);
+		sim_trace("will die at a change of the disk: %d", memdisk_faults.dies_in);
+	} else if (how < 6) {
+		sim.effects_left = 1 + (int)sim_choose(8);
+		sim_trace("will die at an effect: %d", sim.effects_left);
+	} else {
+		life_crash(sim_chance(3));
+		life_begin();
+	}
+}
+
+static void do_stop(void)
+{
+	if (sim.core.is_stopping) {
+		if (sim_chance(3)) {
+			cover(STOP_TWICE);
+			sim_trace("told to stop a second time");
+			core_stop(&sim.core);
+		}
+		return;
+	}
+	sim_trace("told to stop");
+	sim.stop_since_us = clock_boot_us();
+	core_stop(&sim.core);
+}
+
+static void do_reload(void)
+{
+	bool broken = sim_chance(6);
+
+	sim_trace("reload%s", broken ? " of a broken file" : "");
+	cover(broken ? RELOAD_BROKEN : RELOAD_GOOD);
+	stage_reload(broken);
+	if (!broken && sim.reloaded)
+		cover(RELOAD_REMOVED);
+}
+
+static void do_time(void)
+{
+	int64_t us = (int64_t)sim_choose(4000) * 1000;
+
+	if (sim_chance(8))
+		us = (int64_t)sim_choose(70) * SECONDS;
+	else if (sim_chance(40))
+		us = (int64_t)sim_choose(900) * SECONDS;
+	sim_trace("%lld ms pass", (long long)(us / 1000));
+	stage_pass(us);
+}
+
+static void do_clock(void)
+{
+	static const int steps[] = {-86400, -3600, -5, 5, 3600, 86400};
+	int by = steps[sim_choose(COUNT(steps))];
+
+	if (sim_chance(2)) {
+		cover(CLOCK_STEPPED);
+		sim_trace("the wall clock is set by %d s", by);
+		stage_step_wall(by * SECONDS);
+	} else {
+		cover(CLOCK_SUSPENDED);
+		sim_trace("suspended");
+		stage_suspend((int64_t)(1 + sim_choose(1800)) * SECONDS);
+	}
+}
+
+static void do_system(void)
+{
+	static const int errors[] = {ENOENT, EAGAIN, ENOMEM};
+
+	if (sim_chance(3)) {
+		stage_fail_workdirs(1);
+	} else {
+		cover(WORKER_NO_START);
+		sim.workers.fail_errno = errors[sim_choose(COUNT(errors))];
+	}
+	sim_trace("the next start fails");
+}
+
+static void do_deliver(void)
+{
+	broker_take_acks();
+	broker_deliver(1 + sim_choose(4));
+}
+
+static const struct {
+	unsigned weight;
+	void (*happens)(void);
+	enum covered what;
+} steps[] = {
+	{16, orders_submit, STEP_SUBMIT}, {6, orders_abort, STEP_ABORT}, {18, do_deliver, STEP_DELIVER},
+	{34, do_worker, STEP_WORKER}, {18, do_broker, STEP_BROKER}, {8, do_confirm, STEP_CONFIRM},
+	{6, do_link, STEP_LINK}, {3, do_caller, STEP_CALLER}, {6, do_disk, STEP_DISK}, {5, do_crash, STEP_CRASH},
+	{2, do_stop, STEP_STOP}, {2, do_reload, STEP_RELOAD}, {16, do_time, STEP_TIME}, {2, do_clock, STEP_CLOCK},
+	{2, do_system, STEP_SYSTEM},
+};
+
+static void step(void)
+{
+	unsigned all = 0, at;
+	size_t i = 0;
+
+	for (size_t k = 0; k < COUNT(steps); k++)
+		all += steps[k].weight;
+	at = sim_choose(all);
+	while (at >= steps[i].weight)
+		at -= steps[i++].weight;
+	sim.steps++;
+	cover(steps[i].what);
+	steps[i].happens();
+}
+
+/* ---- and in the end ---- */
+
+static void heal(void)
+{
+	sim_trace("all is healed");
+	sim.is_healed = true;
+	mend_disk();
+	memdisk_faults.dies_in = sim.effects_left = 0;
+	sim.workers.fail_errno = 0;
+	stage_fail_workdirs(0);
+	for (size_t i = 0; i < sim.workers.count; i++)
+		sim.workers.list[i]->is_immortal = false;
+	broker_heal();
+}
+
+static bool is_at_rest(void)
+{
+	for (int64_t key = 1; key <= judge.session_count; key++)
+		if (!judge.sessions[key].is_closed)
+			return false;
+	return broker_is_quiet() && outbox_is_empty(sim.core.outbox) && !sim.core.is_stopping;
+}
+
+/* Workers of a healed world end what they are at, one way or another. */
+static void finish_work(void)
+{
+	for (size_t i = 0; i < sim.workers.count; i++) {
+		struct worker *w = sim.workers.list[i];
+
+		if (w->is_gone || w->is_dying)
+			continue;
+		if (w->closed_out || sim_chance(2))
+			fake_worker_exit(w, 0);
+		else
+			fake_worker_say(w, "{\"type\":\"completed\",\"outputs\":{}}");
+	}
+}
+
+#define HEAL_ROUNDS 60
+
+static void come_to_rest(void)
+{
+	heal();
+	for (int round = 0; round < HEAL_ROUNDS && !is_at_rest(); round++) {
+		stage_pass(10 * SECONDS);
+		finish_work();
+		stage_pass(5 * SECONDS);
+	}
+	stage_pass(140 * SECONDS);      /* twice the longest back-off: what nobody took is tried again */
+	if (!is_at_rest())
+		violation("all is healed, and after %d s it is not at rest", HEAL_ROUNDS * 15);
+}
+
+/* A submit that was answered long ago gets the same answer again. */
+static void ask_again(void)
+{
+	size_t i = 0;
+	unsigned arrivals;
+
+	while (i < sim.order_count && (!sim.orders[i].is_submit || sim.orders[i].expect != EXPECT_VERDICT))
+		i++;
+	if (i == sim.order_count)
+		return;
+	arrivals = judge_answer_to(&sim.orders[i])->arrivals;
+	if (orders_repeat(i) == NULL)
+		return;
+	stage_pass(5 * SECONDS);
+	if (judge_answer_to(&sim.orders[i])->arrivals <= arrivals)
+		violation("submit %s is asked again, and not answered again", sim.orders[i].message_id);
+}
+
+void script_play(void)
+{
+	unsigned count = 30 + sim_choose(50);
+
+	life_begin();
+	for (unsigned i = 0; i < count; i++) {
+		step();
+		switch (sim_choose(4)) {
+		case 0:
+			break;                  /* more comes before the loop gets to it */
+		case 1:
+			stage_turn();
+			break;
+		default:
+			stage_run();
+		}
+	}
+	come_to_rest();
+	ask_again();
+	verdict_check();
+}

@@ -1,0 +1,245 @@
+/* sim.h: one simulated world: the core on a disk of memory, with a broker, workers and clocks that a seed plays.
+ *
+ *	simulate.c   options, processes, figures       script.c   what may happen, and how often
+ *	stage.c      lives, turns, time, dice          orders.c   commands of callers
+ *	setup.c      configurations                    broker.c   commands in, messages out, and their fates
+ *	eye.c        what was committed, row by row    judge.c    what must hold at every effect, and at rest
+ *	verdict.c    what must hold in the end         cover.c    what happened how often
+ *	memdisk.c    the disk                          leaves.c   log and working directories
+ *
+ * There is one world in a process, and nothing in it depends on anything but the seed. */
+#ifndef HCPD_SIM_H
+#define HCPD_SIM_H
+
+#ifndef SIM_STAGE                       /* stage.c has the fakes' bodies */
+#define FAKE_TYPES_ONLY
+#endif
+#include "core.h"
+#include "fake_bus.h"
+#include "fake_clock.h"
+#include "fake_workers.h"
+
+#include "cover.h"
+#include "memdisk.h"
+
+#define SECONDS FAKE_SECOND
+#define ORDERS_MAX 96                   /* commands in the life of a seed */
+#define JUDGE_CALLERS 32
+#define VARIANTS 3                      /* configurations to start with, each with one to reload */
+
+/* ---- what all variants of the configuration have in common ---- */
+
+#define SIM_ABORT_US (8 * SECONDS)
+#define SIM_GRACE_US (2 * SECONDS)
+#define SIM_STOP_US (10 * SECONDS)
+#define SIM_IDLE_US (60 * SECONDS)
+
+/* ---- commands ---- */
+
+enum expect {
+	EXPECT_VERDICT,                 /* remembered: one answer for its message_id, ever */
+	EXPECT_REFUSAL,                 /* task_rejected with that code, and not remembered */
+	EXPECT_DROP,                    /* nobody can be answered */
+	EXPECT_ABORT,                   /* its session ends, if it had not */
+	EXPECT_NOTHING                  /* an abort that has no effect */
+};
+
+enum order_state { QUEUED, DELIVERED, ANSWERED, DONE };
+
+struct order {                          /* a command in the broker's queue; the first QUEUED is the next */
+	enum expect expect;
+	enum order_state state;
+	char *body;
+	size_t size;                    /* of a body that is NULL: over the limit */
+	const char *caller, *user;      /* static; NULL: none */
+	char message_id[24];            /* "": none that is usable */
+	char session_id[ID_SIZE];       /* of an abort */
+	unsigned codes;                 /* answers that it may get, as 1 << (CODE_... - CODE_ACCEPTED) */
+	uint64_t tag;
+	unsigned deliveries, born_in;   /* born_in: which life */
+	bool ack_sent, is_submit;
+};
+
+/* ---- the world ---- */
+
+enum lie { LIE_NONE, LIE_LOSES, LIE_FORGETS, LIE_SURVIVES, LIE_ACKS, LIE_COUNT };
+
+struct sim {
+	uint64_t seed, dice, hash;
+	unsigned steps, turns, crashes, lives;
+	bool verbose;
+	enum lie lie;                   /* for testing the judge: the world breaks a rule itself */
+	/* the daemon, and what it has to do with */
+	struct core core;
+	struct bus bus;
+	struct workers workers;
+	int variant;
+	bool reloaded;                  /* the configuration file is the variant's second */
+	bool is_alive, is_dead;         /* between begin and end of a life; a crash happens: nothing has effects */
+	bool is_healed;                 /* nothing goes wrong any more */
+	size_t flushed_at_death;
+	int effects_left;               /* it dies at so many-th effect; 0: it does not */
+	const char *unreadable;         /* a table that was renamed; NULL: none */
+	bool is_locked;                 /* another has the database's write lock */
+	int64_t stop_since_us;          /* boot clock; 0: not stopping */
+	int64_t held_us, held_since_us; /* how long the core was held in all; 0: is not */
+	int64_t clear_us;               /* when all that was decided was last stored */
+	unsigned broker_links;          /* bus.pub_drops that were obeyed */
+	/* the broker's command queue */
+	struct order orders[ORDERS_MAX];
+	size_t order_count;
+};
+extern struct sim sim;
+
+struct mood {                           /* what a worker is like; by its number, anew in each life */
+	bool obeys;                     /* ends at `abort`, answers checkpoint_request */
+	bool said_end, is_paused;
+	unsigned started, forked;       /* in which turn; 0: did not */
+	char served[ID_SIZE];           /* a reused one: whom before */
+};
+struct mood *sim_mood(const struct worker *w);
+
+/* ---- stage.c ---- */
+
+void stage_init(const char *dir);       /* once a process */
+void stage_fini(void);
+void stage_reset(uint64_t seed);
+void stage_finish(void);                /* of a seed: frees what it left */
+void life_begin(void);
+void life_crash(bool power_loss);
+void life_stop(void);                   /* the loop has ended: what main.c does then */
+void sim_die(enum covered where);       /* from inside: nothing has effects from here on */
+bool stage_turn(void);                  /* true: something happened */
+void stage_run(void);                   /* until nothing happens any more at this instant */
+void stage_pass(int64_t us);
+void stage_step_wall(int64_t us);
+void stage_suspend(int64_t us);         /* time passes, and nobody is there */
+void stage_reload(bool broken);
+void stage_lock(bool lock);
+const char *stage_exec(const char *sql);        /* NULL, or what is wrong */
+bool stage_has_workdir(const char *session_id);
+void stage_fail_workdirs(int count);    /* the next so many cannot be made */
+size_t workers_alive(void);             /* processes */
+
+unsigned sim_choose(unsigned n);        /* 0 to n-1 */
+static inline bool sim_chance(unsigned n) { return sim_choose(n) == 0; }
+void sim_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void sim_hash(const void *data, size_t size);
+/* Ends this seed, and this process. */
+_Noreturn void violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- setup.c ---- */
+
+void setup_init(const char *dir);
+void setup_fini(void);
+struct policy *setup_policy(void);      /* a reference, of the present variant */
+const char *setup_ini(bool broken);     /* its file */
+
+/* ---- orders.c ---- */
+
+void orders_submit(void);
+void orders_abort(void);
+const struct order *orders_repeat(size_t i);      /* the same submit again; NULL: no room for it */
+
+/* ---- script.c ---- */
+
+void script_on_start(const struct worker *w);   /* its mood */
+void script_on_line(struct worker *w, const char *line);
+void script_play(void);                 /* one seed, from its first step to its verdict */
+
+/* ---- broker.c ---- */
+
+void broker_reset(void);
+void broker_begin(void);                /* a life begins: both connections come up */
+void broker_crash(void);                /* it ended */
+struct order *broker_queue(enum expect expect, const char *caller, const char *user);
+void broker_deliver(unsigned most);
+void broker_on_answer(uint64_t tag, bool is_ack);
+void broker_end_turn(void);             /* acks of this turn are on their way */
+void broker_take_acks(void);
+void broker_work(unsigned most);        /* takes messages in order, each meets its fate */
+void broker_confirm(unsigned most, bool in_order);
+void broker_swallow(void);              /* a message that it has is never confirmed */
+void broker_drop_pub(void);
+void broker_drop_sub(void);
+void broker_raise(void);                /* connections that are down come up again */
+void broker_block(bool block);
+bool broker_is_blocked(void);
+void broker_refuse(int code);           /* the next message closes the channel so */
+void broker_upset(const char *caller, unsigned what);   /* 0 well, 1 unbound, 2 full, 3 forbidden */
+void broker_heal(void);
+bool broker_has_work(void);
+bool broker_is_quiet(void);             /* nothing queued, nothing under way */
+
+/* ---- eye.c: what was committed ---- */
+
+enum jkind { J_EVENT, J_ACCEPTED, J_REJECTED, J_COMPLETED, J_FAILED };
+
+struct jmessage {                       /* a row of events; id is its place */
+	UT_hash_handle hh;
+	char message_id[ID_SIZE];
+	bool is_there, is_published, has_arrived, was_returned, is_settled;
+	enum jkind kind;
+	int64_t id, session, caller, sequence;
+	uint64_t bytes, substitute;     /* hashes; 0: no substitute */
+	unsigned arrivals;
+};
+
+struct jsession {
+	bool is_there, is_closed, has_outcome;
+	char id[ID_SIZE], state[16], caller[32], capability[16], token[TOKEN_SIZE];
+	int64_t version, sequence, published;   /* published: the newest event that was, but answers */
+	int64_t deadline_us;            /* boot clock, at the latest; 0: has none yet */
+	int64_t early_us;               /* ... and at the earliest */
+	int64_t ending_us, ending_held_us;      /* since when its end is decided; how long was held before */
+	int64_t arrived;                /* the newest sequence that a queue took */
+	bool abort_came;                /* a rightful one */
+};
+
+struct jsubmit {
+	UT_hash_handle hh;
+	int64_t session, answer;
+	char key[64];                   /* "caller message_id" */
+};
+
+struct judge {
+	struct jmessage *messages, *by_message_id;
+	struct jsession *sessions;
+	struct jsubmit *submits;
+	int64_t message_count, session_count, message_room, session_room;
+	int64_t transition_count, submit_count;
+	struct jcaller {
+		char id[CALLER_ID_SIZE];
+		int64_t confirmed;
+		bool is_upset;          /* a message was refused or returned: the order of arrival is not promised */
+	} callers[JUDGE_CALLERS];       /* by key */
+};
+extern struct judge judge;
+
+void judge_reset(void);
+void judge_begin(void);                 /* a life: opens its own connection */
+void judge_end(void);
+void judge_look(void);                  /* at what was committed since it last looked */
+struct sqlite3 *judge_db(void);
+struct jsession *judge_find(const char *session_id);
+bool judge_is_over(const char *state);
+
+/* ---- judge.c: at every effect ---- */
+
+void judge_publish(const struct bus_out *out);
+void judge_arrive(const struct bus_out *out, enum bus_status fate);
+void judge_settle(const struct bus_out *out, enum bus_status told);
+bool judge_has_arrived(const struct bus_out *out);
+void judge_answer(const struct order *o, bool is_ack);
+void judge_start(const struct worker *w);
+void judge_line(const struct worker *w, const char *line, size_t size);
+void judge_worker_end(const struct worker *w);
+void judge_quiet(void);                 /* nothing happens any more at this instant */
+struct jmessage *judge_answer_to(const struct order *o);       /* the stored answer to a submit */
+void judge_stopped(void);               /* a graceful end */
+
+/* ---- verdict.c: in the end ---- */
+
+void verdict_check(void);
+
+#endif

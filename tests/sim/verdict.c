@@ -1,0 +1,267 @@
+/* verdict.c: everything is healed and at rest: is what was promised true?
+ * Reads the whole database through the judge's connection, and the broker's and the workers' records. */
+#include "sim.h"
+
+#include <jansson.h>
+#include <sqlite3.h>
+
+static sqlite3 *db;
+
+struct stream {                         /* a session as its messages tell it */
+	char state[16];
+	int64_t sequence, changes;
+	bool is_accepted, is_closed;
+	int results;
+};
+
+static struct stream streams[ORDERS_MAX + 2];
+static unsigned answers[ORDERS_MAX];    /* how many different ones each command got */
+
+static int64_t number(const char *sql)
+{
+	sqlite3_stmt *st;
+	int64_t n;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
+		violation("%s: %s", sql, sqlite3_errmsg(db));
+	n = sqlite3_column_int64(st, 0);
+	sqlite3_finalize(st);
+	return n;
+}
+
+static const char *word(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text != NULL ? text : "";
+}
+
+/* ---- streams ---- */
+
+/* proves L2-04 */
+static void read_event(struct stream *s, const json_t *payload, const char *body)
+{
+	const json_t *data = json_object_get(payload, "data");
+	const char *type = word(payload, "event_type");
+
+	if (json_integer_value(json_object_get(payload, "sequence")) != ++s->sequence || !s->is_accepted)
+		violation("a gap before %s", body);
+	if ((s->sequence == 1) != (strcmp(type, "session_created") == 0))
+		violation("the stream begins with %s", body);
+	if (strcmp(type, "session_created") == 0) {
+		snprintf(s->state, sizeof s->state, "%s", word(data, "state"));
+	} else if (strcmp(type, "state_changed") == 0) {
+		if (strcmp(word(data, "from_state"), s->state) != 0)
+			violation("the state was %s before %s", s->state, body);
+		snprintf(s->state, sizeof s->state, "%s", word(data, "to_state"));
+		s->changes++;
+	} else if (strcmp(type, "session_closed") == 0) {
+		if (strcmp(word(data, "final_state"), s->state) != 0)
+			violation("the state was %s before %s", s->state, body);
+		s->is_closed = true;
+	}
+}
+
+static int code_bit(const char *code)
+{
+	static const char *const codes[] = {"", "unauthorized", "forbidden", "invalid_input", "risk_too_high",
+		"unknown_capability", "unsupported_version", "resource_unavailable", "policy_denied"};
+
+	for (int i = 0; i < (int)(sizeof codes / sizeof *codes); i++)
+		if (strcmp(codes[i], code) == 0)
+			return i;
+	violation("rejected with %s", code);
+}
+
+/* An answer counts for each command that it may be the answer to. */
+static void read_answer(const char *caller, const json_t *payload, const char *body)
+{
+	const char *id = word(payload, "in_reply_to"), *code = word(payload, "reason_code");
+	unsigned allowed = 0;
+	int bit = code_bit(code);
+
+	cover((enum covered)((int)CODE_ACCEPTED + bit));
+	for (size_t i = 0; i < sim.order_count; i++) {
+		const struct order *o = &sim.orders[i];
+
+		if (!o->is_submit || o->expect == EXPECT_DROP || strcmp(o->caller, caller) != 0 || strcmp(o->message_id, id) != 0)
+			continue;
+		answers[i]++;
+		allowed |= o->codes;
+	}
+	if ((allowed & 1u << bit) == 0)
+		violation("nothing that %s submitted can be answered so: %s", caller, body);
+}
+
+/* Nothing comes after session_closed. proves L2-15 */
+static void read_message(int64_t session, const char *type, const char *caller, const char *body)
+{
+	json_t *root = json_loads(body, JSON_REJECT_DUPLICATES, NULL);
+	const json_t *payload = json_object_get(root, "payload");
+	struct stream *s = &streams[session];
+
+	if (root == NULL || strcmp(word(root, "type"), type) != 0)
+		violation("a message that is none of type %s: %s", type, body);
+	if (s->is_closed)
+		violation("after session_closed comes %s", body);
+	if (strcmp(type, "event") == 0) {
+		read_event(s, payload, body);
+	} else if (strncmp(type, "task_accepted", 8) == 0 || strcmp(type, "task_rejected") == 0) {
+		read_answer(caller, payload, body);
+		s->is_accepted = strcmp(type, "task_accepted") == 0;
+	} else {
+		if (strcmp(s->state, strcmp(type, "task_completed") == 0 ? "COMPLETED" : "FAILED") != 0)
+			violation("the state is %s at %s", s->state, body);
+		s->results++;
+	}
+	json_decref(root);
+}
+
+static void read_messages(void)
+{
+	sqlite3_stmt *st;
+
+	memset(streams, 0, sizeof streams);
+	memset(answers, 0, sizeof answers);
+	if (sqlite3_prepare_v2(db, "SELECT session, type, caller_id, body FROM events JOIN callers ON callers.id = caller"
+		" ORDER BY events.id", -1, &st, NULL) != SQLITE_OK)
+		violation("%s", sqlite3_errmsg(db));
+	while (sqlite3_step(st) == SQLITE_ROW)
+		read_message(sqlite3_column_int64(st, 0), (const char *)sqlite3_column_text(st, 1),
+			(const char *)sqlite3_column_text(st, 2), (const char *)sqlite3_column_text(st, 3));
+	sqlite3_finalize(st);
+}
+
+/* Ended once, and told so. proves L2-12 */
+static void check_session(int64_t key)
+{
+	const struct jsession *s = &judge.sessions[key];
+	const struct stream *told = &streams[key];
+
+	if (!judge_is_over(s->state) || !s->is_closed || !told->is_closed)
+		violation("session %.8s is %s and %s", s->id, s->state, told->is_closed ? "closed" : "not closed");
+	if (strcmp(told->state, s->state) != 0 || told->changes != s->version || told->sequence != s->sequence)
+		violation("session %.8s is %s, version %lld; its stream says %s, version %lld", s->id, s->state,
+			(long long)s->version, told->state, (long long)told->changes);
+	if (told->results != (strcmp(s->state, "ABORTED") != 0))
+		violation("session %.8s is %s and has %d results", s->id, s->state, told->results);
+	if (stage_has_workdir(s->id) && strcmp(s->state, "FAILED") != 0)
+		violation("session %.8s is %s, and its working directory is there", s->id, s->state);
+}
+
+/* ---- commands, messages, processes ---- */
+
+/* One answer for a message_id, ever, whatever was delivered how often in how many lives. proves L1-06 */
+static void check_orders(void)
+{
+	struct jsubmit *n;
+	char key[64];
+
+	for (size_t i = 0; i < sim.order_count; i++) {
+		const struct order *o = &sim.orders[i];
+
+		if (o->state != DONE)
+			violation("command %zu was never answered", i);
+		if (!o->is_submit || o->expect == EXPECT_DROP)
+			continue;
+		if (answers[i] == 0 || (o->expect == EXPECT_VERDICT && answers[i] != 1))
+			violation("submit %s of %s has %u answers", o->message_id, o->caller, answers[i]);
+		if (o->expect != EXPECT_VERDICT)
+			continue;
+		snprintf(key, sizeof key, "%.32s %.30s", o->caller, o->message_id);
+		HASH_FIND_STR(judge.submits, key, n);
+		if (n == NULL || (n->session != 0) != (judge.messages[n->answer].kind == J_ACCEPTED))
+			violation("submit %s: its row and its answer do not agree", key);
+	}
+}
+
+static bool is_remembered(int64_t answer)
+{
+	const struct jsubmit *n, *tmp;
+
+	HASH_ITER (hh, judge.submits, n, tmp)
+		if (n->answer == answer)
+			return true;
+	return false;
+}
+
+/* Everything that was stored has arrived, and is known to have. proves L1-10 */
+static void check_messages(void)
+{
+	int64_t last[JUDGE_CALLERS] = {0};
+
+	for (int64_t id = 1; id <= judge.message_count; id++) {
+		const struct jmessage *m = &judge.messages[id];
+
+		if (!m->is_there)
+			continue;
+		last[m->caller] = id;
+		/* An answer to a stranger who has no queue is not kept for it. */
+		if (!m->has_arrived && !(m->kind == J_REJECTED && m->was_returned && !is_remembered(id)))
+			violation("message %lld is stored and never arrived", (long long)id);
+	}
+	for (int i = 0; i < JUDGE_CALLERS; i++)
+		if (judge.callers[i].confirmed < last[i])
+			violation("caller %s: the watermark is %lld, its last message %lld", judge.callers[i].id,
+				(long long)judge.callers[i].confirmed, (long long)last[i]);
+}
+
+/* One that serves nobody now may have got a child: that is seen when the next one is needed. */
+static bool is_unseen(const struct worker *w)
+{
+	for (size_t i = 0; i < sim.workers.count; i++) {
+		const struct worker *o = sim.workers.list[i];
+
+		if (strcmp(o->argv[1], "reused") == 0 && sim_mood(o)->started > sim_mood(w)->forked)
+			return false;
+	}
+	return true;
+}
+
+static void check_processes(void)
+{
+	for (size_t i = 0; i < sim.workers.count; i++) {
+		const struct worker *w = sim.workers.list[i];
+		const struct jsession *s = judge_find(w->session_id);
+
+		if (w->is_gone && w->children == 0)
+			continue;
+		if (s == NULL || strcmp(s->capability, "reused") != 0 || strcmp(s->state, "COMPLETED") != 0
+			|| (w->children > 0 && !is_unseen(w)))
+			violation("all is over, and worker %d of session %.8s is alive", w->number, w->session_id);
+	}
+	if (sim.core.slots.running + sim.core.slots.waiting != 0)
+		violation("all is over, and %u slots are taken, %u waited for", sim.core.slots.running, sim.core.slots.waiting);
+	if (!outbox_is_empty(sim.core.outbox))
+		violation("all is over, and the outbox is not empty");
+}
+
+static void check_integrity(void)
+{
+	sqlite3_stmt *st;
+
+	if (sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &st, NULL) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
+		violation("%s", sqlite3_errmsg(db));
+	if (strcmp((const char *)sqlite3_column_text(st, 0), "ok") != 0)
+		violation("the database: %s", (const char *)sqlite3_column_text(st, 0));
+	sqlite3_finalize(st);
+}
+
+void verdict_check(void)
+{
+	judge_look();
+	db = judge_db();
+	read_messages();
+	for (int64_t key = 1; key <= judge.session_count; key++)
+		check_session(key);
+	check_orders();
+	check_messages();
+	check_processes();
+	if (number("SELECT (SELECT count(*) FROM outcomes) + (SELECT count(*) FROM unroutable)") != 0)
+		violation("all is over, and outcomes or unroutable messages are left");
+	if (number("SELECT count(*) FROM transitions") != judge.transition_count
+		|| number("SELECT count(*) FROM events WHERE event_type = 'state_changed'") != judge.transition_count)
+		violation("there are not as many transitions as were told");
+	if (sim.seed % 4 == 0 || sim.crashes > 3)
+		check_integrity();
+}

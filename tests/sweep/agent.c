@@ -1,0 +1,234 @@
+/* agent.c: the worker of the sweeps: a small program that starts in a millisecond and does what its inputs say.
+ *	count, every     counts up, from its checkpoint on; a checkpoint at every `every`-th number
+ *	hold             then says "holding" and waits until this file is there
+ *	big              one event of so many bytes
+ *	litter           files left in its directory, in a directory of their own
+ *	child            a deaf grandchild in a session of its own, its pid in this file
+ *	deaf             ignores SIGTERM, aborts and the end of its stdin
+ *	linger           completes, says so, and does not go
+ *	fail, exit       says that it failed; ends with this status without a word
+ *	notes            every line that it hears goes to this file
+ * Serves one start line after another until its stdin ends, so it also fits `reuse`. */
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOOK_MS 5
+
+static char heard[1 << 20];             /* not yet taken apart */
+static size_t heard_size;
+static bool deaf, at_end;
+static long long at;                    /* how far it has counted */
+static const char *notes;
+
+static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* One write a line, with ' for ": half a line is the daemon's affair only if we are killed in the middle. */
+static void say(const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		abort();
+	for (char *c = text; *c; c++)
+		*c = *c == '\'' ? '"' : *c;
+	for (int done = 0, got; done < n; done += got)
+		if ((got = (int)write(1, text + done, (size_t)(n - done))) <= 0)
+			_exit(1);       /* nobody reads us any more */
+	free(text);
+}
+
+static void say_checkpoint(void)
+{
+	say("{'type':'checkpoint','description':'at %lld','state':{'n':%lld},'step':'s','resumable':true}\n", at, at);
+}
+
+static void note(const char *line)
+{
+	int fd = notes ? open(notes, O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
+
+	if (fd < 0)
+		return;
+	dprintf(fd, "%s\n", line);
+	close(fd);
+}
+
+/* The next line of stdin within ms, NULL where none came. */
+static char *hear(int ms)
+{
+	static char line[sizeof heard];
+	struct pollfd p = {.fd = 0, .events = POLLIN};
+	char *end;
+	ssize_t n;
+
+	for (;;) {
+		if ((end = memchr(heard, '\n', heard_size))) {
+			size_t size = (size_t)(end - heard) + 1;
+
+			memcpy(line, heard, size - 1);
+			line[size - 1] = 0;
+			memmove(heard, end + 1, heard_size -= size);
+			return line;
+		}
+		if (at_end) {
+			if (ms > 0)
+				poll(NULL, 0, ms);
+			return NULL;
+		}
+		if (poll(&p, 1, ms) <= 0)
+			return NULL;
+		if ((n = read(0, heard + heard_size, sizeof heard - heard_size)) <= 0)
+			at_end = true;
+		else
+			heard_size += (size_t)n;
+	}
+}
+
+/* Control lines, for ms at most. */
+static void attend(int ms)
+{
+	char *line = hear(ms);
+
+	if (at_end && !line && !deaf)
+		exit(0);
+	if (!line)
+		return;
+	note(line);
+	if (strstr(line, "\"type\":\"abort\"") && !deaf)
+		exit(0);
+	if (strstr(line, "\"type\":\"checkpoint_request\""))
+		say_checkpoint();
+}
+
+static void make_child(const char *path)
+{
+	char part[600];
+
+	snprintf(part, sizeof part, "%s.part", path);
+	if (fork() == 0) {
+		FILE *f = fopen(part, "w");
+
+		setsid();
+		for (int sig = 1; sig < 32; sig++)
+			signal(sig, SIG_IGN);
+		for (int fd = 0; fd < 3; fd++)
+			close(fd);
+		fprintf(f, "%d\n", getpid());
+		fclose(f);
+		rename(part, path);
+		for (;;)
+			pause();
+	}
+	while (access(path, F_OK) != 0)
+		attend(LOOK_MS);
+}
+
+static void litter(const char *dir, long long count)
+{
+	char path[600];
+
+	snprintf(path, sizeof path, "%s/d", dir);
+	mkdir(path, 0700);
+	for (long long i = 0; i < count; i++) {
+		snprintf(path, sizeof path, "%s/d/f%lld", dir, i);
+		close(open(path, O_WRONLY | O_CREAT, 0600));
+	}
+}
+
+static void count_up(json_t *start, json_t *in)
+{
+	json_t *saved = json_object_get(json_object_get(start, "checkpoint"), "state");
+	long long goal = json_integer_value(json_object_get(in, "count"));
+	long long every = json_integer_value(json_object_get(in, "every"));
+
+	for (at = json_integer_value(json_object_get(saved, "n")); at < goal;) {
+		at++;
+		say("{'type':'progress','stage':'work','percent':%lld,'message':'n=%lld'}\n", 100 * at / goal, at);
+		if (every && at % every == 0)
+			say_checkpoint();
+		attend(0);
+	}
+}
+
+static void say_big(int size)
+{
+	char *x = malloc((size_t)size + 1);
+
+	memset(x, 'x', (size_t)size);
+	x[size] = 0;
+	say("{'type':'log','level':'info','message':'%s'}\n", x);
+	free(x);
+}
+
+static bool has(json_t *in, const char *name)
+{
+	return json_is_true(json_object_get(in, name));
+}
+
+static void end(json_t *in)
+{
+	if (json_object_get(in, "exit"))
+		exit((int)json_integer_value(json_object_get(in, "exit")));
+	if (has(in, "fail")) {
+		say("{'type':'failed','error_code':'execution_error','error_message':'as told'}\n");
+		return;
+	}
+	say("{'type':'completed','outputs':{'n':%lld}}\n", at);
+	if (!has(in, "linger"))
+		return;
+	say("{'type':'progress','stage':'work','message':'lingering'}\n");
+	for (;;)
+		attend(1000);
+}
+
+static void serve(json_t *start)
+{
+	json_t *in = json_object_get(json_object_get(start, "task"), "inputs"), *path;
+	const char *dir = json_string_value(json_object_get(start, "workdir"));
+
+	notes = json_string_value(json_object_get(in, "notes"));
+	deaf = has(in, "deaf");
+	if (deaf)
+		signal(SIGTERM, SIG_IGN);
+	if ((path = json_object_get(in, "child")))
+		make_child(json_string_value(path));
+	if (json_object_get(in, "litter"))
+		litter(dir ? dir : ".", json_integer_value(json_object_get(in, "litter")));
+	count_up(start, in);
+	if (json_object_get(in, "big"))
+		say_big((int)json_integer_value(json_object_get(in, "big")));
+	if ((path = json_object_get(in, "hold"))) {
+		say("{'type':'progress','stage':'work','message':'holding'}\n");
+		while (access(json_string_value(path), F_OK) != 0)
+			attend(LOOK_MS);
+	}
+	end(in);
+	notes = NULL;
+}
+
+int main(void)
+{
+	char *line;
+
+	while ((line = hear(-1))) {
+		json_t *start = json_loads(line, 0, NULL);
+
+		if (start && json_object_get(start, "task"))
+			serve(start);
+		json_decref(start);
+	}
+	return 0;
+}

@@ -1,0 +1,89 @@
+/* life.h: a scripted life of hcpd: what callers want of it, how its lives end, and what must hold whenever it is dead.
+ * Whoever runs one says before each start how that life may be cut short (struct life_ops). */
+#ifndef LIFE_H
+#define LIFE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "peer.h"
+#include "rig.h"
+
+#define TASKS_MAX 10
+#define ERRANDS_MAX 80
+#define LIVES_MAX 6
+
+/* Callers: one that listens, one whose queue is full for a while, one that comes late, one that is sent an event that
+ * the broker refuses for good. */
+enum who { WELL, FULL, AWAY, REFUSED, WHO_COUNT };
+
+struct task {
+	const char *capability;
+	const char *inputs;             /* JSON, ' for ", @ for the rig's directory, # for the errand's number */
+	const char *ends;               /* the states in which it may end, or the code of its rejection */
+	enum who who;
+	const char *ready;              /* part of a message after which the first life may end; NULL: only its end */
+	const char *abort_on;           /* part of a message after which it is aborted */
+	const char *more;               /* merged into the payload */
+	int times;                      /* so often; 0: once */
+	bool in_turn;                   /* each waits for the end of the one before */
+	bool twice;                     /* submitted twice, under one message_id */
+};
+
+struct scenario {
+	const char *name;
+	struct task tasks[TASKS_MAX];
+	const char *max_sessions, *exit_grace, *abort_timeout;
+	bool is_killed;                 /* its first life ends by SIGKILL, not by SIGTERM */
+	bool is_reloaded;               /* SIGHUP before that */
+	bool is_large;                  /* takes longer: only for passings that others do not reach */
+	int garbage;                    /* commands that are none */
+};
+
+extern const struct scenario scenarios[];
+extern const int scenario_count;
+
+/* A task on its way. */
+struct errand {
+	int number;                     /* 1, 2 ... */
+	const struct task *task;
+	struct peer *peer;
+	const char *message_id;         /* NULL: not yet sent */
+	const char *abort_id;           /* the newest abort's */
+	int sent_in, aborted_in;        /* which life it was last sent in */
+	bool end_seen;                  /* its end was seen, and looked at */
+};
+
+struct life;
+struct life_ops {
+	void (*arm)(struct life *l);            /* before each start: rig_env and the like */
+	bool (*was_cut)(struct life *l);        /* did it die of what it was armed with? */
+};
+
+struct life {
+	const struct scenario *scenario;
+	const struct life_ops *ops;
+	struct rig *rig;
+	struct peer *peers[WHO_COUNT];
+	struct errand errands[ERRANDS_MAX];
+	int count;
+	int number;                     /* of the daemon's life: 1, 2 ... */
+	int status;                     /* how the last one ended: an exit status, or 128 + signal */
+	bool reloaded, full_consumed, away_opened;
+	int garbage_sent;
+	void *ctx;                      /* of the ops */
+};
+
+/* From the first start to the end of every task; fails as tests do (give_up). */
+void life_run(struct life *l, const struct scenario *s, const struct life_ops *ops, void *ctx);
+const char *errand_session(const struct errand *e);     /* NULL: none (yet) */
+bool errand_has_ended(const struct errand *e);
+
+/* verdict.c: the judge. hcpd is dead: what it left, compared with what it said and heard. */
+void verdict_at_rest(struct life *l);
+/* A session's end was seen: nobody of it may live. */
+void verdict_on_end(struct life *l, const struct errand *e);
+/* Everything has ended. */
+void verdict_at_end(struct life *l);
+
+#endif

@@ -1,0 +1,359 @@
+/* verdict.c: the judge of the sweeps. Reads the broker's messages, a copy of the store, the workers' notes and /proc;
+ * knows nothing of hcpd's code. Whatever was said, acknowledged, started or told must be in the store at that moment:
+ * so it looks whenever hcpd is dead, not only at the end. */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "judge.h"
+#include "life.h"
+#include "wire.h"
+
+/* --- the store, as a copy: looking must not heal it --- */
+
+static void copy_file(const char *from, const char *to)
+{
+	size_t size;
+	char *data = file_read(from, &size);
+	FILE *f = data ? fopen(to, "w") : NULL;
+
+	must(!data || (f && fwrite(data, 1, size, f) == size && fclose(f) == 0), "%s: %s", to, strerror(errno));
+	free(data);
+}
+
+/* NULL where it died before there was one, or before it had tables: then nothing can have been said. */
+static sqlite3 *open_copy(struct life *l)
+{
+	char path[700], wal[700];
+	const char *copy = rig_path(l->rig, "at-rest-%d.db", l->number);
+	sqlite3 *db;
+
+	if (!file_exists(l->rig->db))
+		return NULL;
+	snprintf(path, sizeof path, "%s", copy);
+	copy_file(l->rig->db, path);
+	snprintf(wal, sizeof wal, "%s-wal", l->rig->db);
+	if (file_exists(wal)) {
+		snprintf(path, sizeof path, "%s-wal", copy);
+		copy_file(wal, path);
+	}
+	must(sqlite3_open_v2(copy, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK, "%s: %s", copy, sqlite3_errmsg(db));
+	return db;
+}
+
+static sqlite3_stmt *ask(sqlite3 *db, const char *sql, const char *a, const char *b)
+{
+	sqlite3_stmt *st;
+
+	must(sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(db));
+	if (a)
+		sqlite3_bind_text(st, 1, a, -1, SQLITE_TRANSIENT);
+	if (b)
+		sqlite3_bind_text(st, 2, b, -1, SQLITE_TRANSIENT);
+	return st;
+}
+
+/* One number; -1: no row. */
+static long long number(sqlite3 *db, const char *sql, const char *a, const char *b)
+{
+	sqlite3_stmt *st = ask(db, sql, a, b);
+	int rc = sqlite3_step(st);
+	long long n = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : -1;
+
+	must(rc == SQLITE_ROW || rc == SQLITE_DONE, "%s: %s", sql, sqlite3_errmsg(db));
+	sqlite3_finalize(st);
+	return n;
+}
+
+static void must_be_sound(sqlite3 *db)
+{
+	sqlite3_stmt *st = ask(db, "PRAGMA integrity_check", NULL, NULL);
+
+	must(sqlite3_step(st) == SQLITE_ROW, "integrity_check: %s", sqlite3_errmsg(db));
+	must_str((const char *)sqlite3_column_text(st, 0), "ok");
+	sqlite3_finalize(st);
+}
+
+/* --- what callers got --- */
+
+/* Everything that left is in the store, byte for byte. */
+static void must_hold_what_was_said(struct life *l, sqlite3 *db)
+{
+	sqlite3_stmt *st = ask(db, "SELECT body, substitute FROM events", NULL, NULL);
+	json_t *bodies = json_object();
+
+	while (sqlite3_step(st) == SQLITE_ROW)
+		for (int i = 0; i < 2; i++)
+			if (sqlite3_column_text(st, i))
+				json_object_set_new_nocheck(bodies, (const char *)sqlite3_column_text(st, i), json_true());
+	sqlite3_finalize(st);
+	for (int who = 0; who < WHO_COUNT; who++)
+		for (size_t i = 0; l->peers[who] && i < l->peers[who]->note_count; i++)
+			must(json_object_get(bodies, l->peers[who]->notes[i]->body), "said, and not in the store: %s",
+				l->peers[who]->notes[i]->body);
+	json_decref(bodies);
+}
+
+/* --- commands --- */
+
+/* The ids of all messages in the command queue. They stay there: a connection that ends gives them back. */
+static json_t *look_into_queue(struct life *l)
+{
+	amqp_connection_state_t c = wire_connect(l->rig->broker);
+	json_t *ids = json_object();
+	amqp_message_t m;
+	char id[160];
+
+	must(c, "no broker");
+	for (;;) {
+		amqp_rpc_reply_t r = amqp_basic_get(c, 1, amqp_cstring_bytes(l->rig->queue), 0);
+
+		must(r.reply_type == AMQP_RESPONSE_NORMAL, "%s cannot be read", l->rig->queue);
+		if (r.reply.id != AMQP_BASIC_GET_OK_METHOD)
+			break;
+		must(amqp_read_message(c, 1, &m, 0).reply_type == AMQP_RESPONSE_NORMAL, "%s cannot be read", l->rig->queue);
+		snprintf(id, sizeof id, "%.*s", (int)m.properties.message_id.len, (char *)m.properties.message_id.bytes);
+		json_object_set_new(ids, id, json_true());
+		amqp_destroy_message(&m);
+		amqp_maybe_release_buffers(c);
+	}
+	wire_disconnect(&c);
+	return ids;
+}
+
+static void must_hold_errand(sqlite3 *db, const struct errand *e, json_t *queued)
+{
+	if (e->message_id && e->sent_in > 0 && !json_object_get(queued, e->message_id))
+		must(number(db, "SELECT count(*) FROM submits JOIN callers ON callers.id = submits.caller"
+				" WHERE message_id = ?1 AND caller_id = ?2", e->message_id, e->peer->id) == 1,
+			"submit %s was acknowledged and is not in the store", e->message_id);
+	if (e->abort_id && !json_object_get(queued, e->abort_id))
+		must(number(db, "SELECT state IN ('ABORTING','ABORTED','COMPLETED','FAILED') OR"
+				" EXISTS (SELECT 1 FROM outcomes WHERE session = sessions.id) FROM sessions WHERE session_id = ?1",
+			     errand_session(e), NULL) == 1, "abort of %s was acknowledged and is not in the store",
+			errand_session(e));
+}
+
+/* What is no longer in the queue was acknowledged. */
+static void must_hold_what_was_acknowledged(struct life *l, sqlite3 *db)
+{
+	int messages = 0, consumers = 1;
+
+	if (!queue_look(l->rig->broker, l->rig->queue, &messages, &consumers)) {
+		for (int i = 0; i < l->count; i++)
+			must(!l->errands[i].message_id, "the command queue is gone");
+		return;
+	}
+	wait_until(queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && consumers == 0, WAIT_S,
+		"the end of the dead one's consumer");
+	json_t *queued = look_into_queue(l);
+	for (int i = 0; i < l->count; i++)
+		must_hold_errand(db, &l->errands[i], queued);
+	json_decref(queued);
+}
+
+/* --- workers --- */
+
+/* A lines that a worker heard says what must have been committed before. */
+static void must_hold_what_workers_heard(struct life *l, sqlite3 *db)
+{
+	for (int i = 0; i < l->count; i++) {
+		const struct errand *e = &l->errands[i];
+		char *text = file_read(rig_path(l->rig, "notes-%d", i + 1), NULL), *save = NULL;
+
+		for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+			json_t *j = json_loads(line, 0, NULL);
+			const char *type = json_text_at(j, "type"), *id = json_text_at(j, "checkpoint_id");
+
+			if (type && strcmp(type, "checkpoint_saved") == 0)
+				must(number(db, "SELECT count(*) FROM events WHERE event_type = 'checkpoint_created' AND"
+						" json_extract(body, '$.payload.data.checkpoint_id') = ?1", id, NULL) == 1,
+					"a worker was told of a checkpoint that is not in the store: %s", line);
+			if (type && strcmp(type, "abort") == 0)
+				must(number(db, "SELECT state IN ('ABORTING','ABORTED') OR EXISTS (SELECT 1 FROM outcomes WHERE"
+						" session = sessions.id) FROM sessions WHERE session_id = ?1", errand_session(e), NULL) == 1,
+					"a worker was told of an abort that is not in the store: %s", line);
+			json_decref(j);
+		}
+		free(text);
+	}
+}
+
+static bool is_id(const char *name)
+{
+	return strlen(name) == 36 && strspn(name, "0123456789abcdef-") == 36;
+}
+
+/* A directory with a task in it was made for a process: its session was RUNNING before. */
+static void must_hold_what_was_started(struct life *l, sqlite3 *db)
+{
+	DIR *d = opendir(rig_path(l->rig, "state/work"));
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (is_id(e->d_name) && file_exists(rig_path(l->rig, "state/work/%s/task.json", e->d_name)))
+			must(number(db, "SELECT started_at IS NOT NULL FROM sessions WHERE session_id = ?1", e->d_name, NULL) == 1,
+				"a process was about to start for %s, which the store does not know as RUNNING", e->d_name);
+	if (d)
+		closedir(d);
+}
+
+/* --- processes --- */
+
+static int find_process(const char *mark)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	char path[300];
+	size_t size;
+	int found = 0;
+
+	while (d && !found && (e = readdir(d))) {
+		snprintf(path, sizeof path, "/proc/%s/environ", e->d_name);
+		char *env = atoi(e->d_name) > 1 ? file_read(path, &size) : NULL;
+
+		if (env && memmem(env, size, mark, strlen(mark) + 1))
+			found = atoi(e->d_name);
+		free(env);
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+static void must_have_no_process(const char *session)
+{
+	char mark[80];
+
+	snprintf(mark, sizeof mark, "HCP_SESSION_ID=%s", session);
+	must(find_process(mark) == 0, "process %d lives, and its session %s has ended", find_process(mark), session);
+}
+
+void verdict_on_end(struct life *l, const struct errand *e)
+{
+	(void)l;
+	if (errand_session(e))
+		must_have_no_process(errand_session(e));
+}
+
+/* --- at rest --- */
+
+static void must_be_consistent(struct life *l, sqlite3 *db)
+{
+	sqlite3_stmt *st;
+
+	must_hold_what_was_said(l, db);
+	must_hold_what_was_acknowledged(l, db);
+	must_hold_what_workers_heard(l, db);
+	must_hold_what_was_started(l, db);
+	must(number(db, "SELECT count(*) FROM (SELECT 1 FROM events WHERE sequence > 0 GROUP BY session, sequence"
+			" HAVING count(*) > 1)", NULL, NULL) == 0, "a sequence with two contents");
+	must(number(db, "SELECT count(*) FROM sessions WHERE coalesce((SELECT to_state FROM transitions WHERE session ="
+			" sessions.id ORDER BY state_version DESC LIMIT 1), 'PENDING') <> state", NULL, NULL) == 0,
+		"a session is not in the state that its transitions lead to");
+	must(number(db, "SELECT count(*) FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED') AND NOT EXISTS"
+			" (SELECT 1 FROM events WHERE session = sessions.id AND event_type = 'session_closed')", NULL, NULL) == 0,
+		"a session has ended, and was not closed in the same transaction");
+	st = ask(db, "SELECT session_id FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED')", NULL, NULL);
+	while (sqlite3_step(st) == SQLITE_ROW)
+		must_have_no_process((const char *)sqlite3_column_text(st, 0));
+	sqlite3_finalize(st);
+}
+
+void verdict_at_rest(struct life *l)
+{
+	sqlite3 *db = open_copy(l);
+
+	if (!db)
+		return;
+	must_be_sound(db);
+	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'sessions'", NULL, NULL) == 1)
+		must_be_consistent(l, db);
+	sqlite3_close(db);
+}
+
+/* --- at the end --- */
+
+static void judge_errand(struct life *l, sqlite3 *db, const struct errand *e)
+{
+	struct note *answer = peer_find_reply(e->peer, e->message_id);
+	const char *session = errand_session(e);
+
+	for (size_t i = 0; i < e->peer->note_count; i++) {
+		struct note *n = e->peer->notes[i];
+		const char *to = note_text(n, "payload.in_reply_to");
+
+		must(!to || strcmp(to, e->message_id) != 0 || strcmp(n->body, answer->body) == 0,
+			"two answers to one submit: %s and %s", answer->body, n->body);
+	}
+	if (!session) {
+		must_str(note_text(answer, "payload.reason_code"), e->task->ends);
+		return;
+	}
+	struct note *closed = peer_find(e->peer, session, "event", "session_closed");
+	const char *final = note_text(closed, "payload.data.final_state");
+
+	must(strstr(e->task->ends, final), "%s ended %s, not %s", session, final, e->task->ends);
+	must(number(db, "SELECT count(*) FROM transitions WHERE session_id = ?1 AND to_state IN"
+			" ('COMPLETED','FAILED','ABORTED','REJECTED')", session, NULL) == 1, "one terminal state of %s", session);
+	must(number(db, "SELECT state = ?2 FROM sessions WHERE session_id = ?1", session, final) == 1,
+		"the store has another end of %s than %s", session, final);
+	must(closed->sequence == number(db, "SELECT max(sequence) FROM events WHERE session_id = ?1", session, NULL),
+		"session_closed of %s is not its last event", session);
+	must_have_no_process(session);
+	(void)l;
+}
+
+/* Grandchildren told their pids; one of another program may have the number by now. */
+static void must_have_no_child(struct life *l, int number_of)
+{
+	char *text = file_read(rig_path(l->rig, "child-%d", number_of), NULL), path[64];
+	char *command;
+
+	if (!text)
+		return;
+	snprintf(path, sizeof path, "/proc/%d/cmdline", atoi(text));
+	command = file_read(path, NULL);
+	must(!command || !strstr(command, "sweep/agent"), "grandchild %d of task %d lives", atoi(text), number_of);
+	free(command);
+	free(text);
+}
+
+static void must_have_tidied_up(struct life *l, sqlite3 *db)
+{
+	DIR *d = opendir(rig_path(l->rig, "state/work"));
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		must(!is_id(e->d_name) || number(db, "SELECT state = 'FAILED' FROM sessions WHERE session_id = ?1", e->d_name,
+					     NULL) == 1, "the directory %s was left behind", e->d_name);
+	if (d)
+		closedir(d);
+}
+
+void verdict_at_end(struct life *l)
+{
+	int messages = -1, consumers = 0, sessions = 0;
+	sqlite3 *db = open_copy(l);
+
+	must(db, "no store");
+	for (int i = 0; i < l->count; i++) {
+		judge_errand(l, db, &l->errands[i]);
+		sessions += errand_session(&l->errands[i]) != NULL;
+		must_have_no_child(l, i + 1);
+	}
+	must(number(db, "SELECT count(*) FROM sessions", NULL, NULL) == sessions, "one session a submit");
+	must(number(db, "SELECT count(*) FROM submits", NULL, NULL) == l->count, "one row a submit");
+	must(number(db, "SELECT count(DISTINCT session) FROM submits", NULL, NULL) == sessions, "one submit a session");
+	must(number(db, "SELECT count(*) FROM outcomes", NULL, NULL) == 0, "an outcome is left");
+	must(number(db, "SELECT count(*) FROM unroutable", NULL, NULL) == 0, "something is still taken for unroutable");
+	wait_until(queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && consumers == 0 && messages == 0, 2.0,
+		"an empty command queue, not %d messages", messages);
+	must_have_tidied_up(l, db);
+	sqlite3_close(db);
+}

@@ -1,0 +1,35 @@
+/* faults.h: the kinds of bad luck, as data. */
+#ifndef FAULTS_H
+#define FAULTS_H
+
+#include <stdbool.h>
+
+#include "nemesis.h"
+
+#define FAULT_DETAIL 120
+#define FAULTS_MAX 40
+
+enum group { DAEMON, WORKER, BROKER, NETWORK, DISK, DESCRIPTORS, CLOCK, CALLER };
+
+struct fault {
+	const char *name;
+	enum group group;               /* what it is about: two of one group do not overlap */
+	double least, most;             /* seconds */
+	bool (*begin)(char *detail);    /* FAULT_DETAIL bytes; false: cannot be done here, detail says why */
+	void (*end)(void);
+	bool hampers;                   /* the daemon cannot act meanwhile */
+	bool explains;                  /* sessions may fail by it */
+};
+
+extern const struct fault faults[];
+extern const int fault_count;
+
+/* For the start and the end of a run, too: ready when it returns; ended, politely. What fails is charged. */
+void faults_start_daemon(const struct nemesis_world *world);
+void faults_stop_daemon(const struct nemesis_world *world);
+
+void faults_use(const struct nemesis_world *world, unsigned *dice);
+bool faults_have_killed(void);          /* the daemon is away by our doing */
+void faults_revive_daemon(void);
+
+#endif

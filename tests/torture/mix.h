@@ -1,0 +1,26 @@
+/* mix.h: what callers ask for: a table of kinds of work, chosen by seed. */
+#ifndef MIX_H
+#define MIX_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "rig.h"
+
+struct order {
+	const char *kind, *capability;
+	json_t *inputs;                 /* the caller's */
+	char wanted[40];                /* see struct stream; empty: anything */
+	double abort_after;             /* seconds after its acceptance; negative: never */
+	bool wrong_token;               /* an abort with one, that must have no effect */
+	bool twice;                     /* submitted twice under one message_id */
+	bool may_fail;                  /* its own nature, whatever the nemesis does */
+};
+
+/* The capabilities that the table needs; agent: path of the C agent. */
+void mix_prepare(struct rig *r, const char *agent);
+void mix_draw(unsigned *seed, bool gentle, struct order *o);
+/* Uniform in 0 .. most. */
+double mix_some(unsigned *seed, double most);
+
+#endif

@@ -1,0 +1,28 @@
+/* nemesis.h: bad luck, chosen by seed: each fault begins, lasts a bounded time, and ends. */
+#ifndef NEMESIS_H
+#define NEMESIS_H
+
+#include "caller.h"
+#include "rig.h"
+
+struct nemesis_world {
+	struct rig *rig;                /* running, behind the proxy */
+	struct broker *broker;
+	struct caller *well;            /* one that may be asked for more */
+	struct caller *full;            /* whose queue refuses what does not fit */
+	struct caller *probe;           /* asks whether intake works */
+	struct caller *const *callers;  /* all of them */
+	int caller_count;
+	double abort_timeout_s;
+	volatile int64_t *skew;         /* of the daemon's wall clock, nanoseconds; NULL: cannot be done here */
+	bool own_disk;                  /* the state directory is a file system of its own, that can be filled */
+};
+
+struct nemesis_sum { int faults, kinds, all_kinds; double slowest_intake; };
+
+/* Strikes until the seconds are over; everything works again when it returns, or was charged. */
+struct nemesis_sum nemesis_run(const struct nemesis_world *w, unsigned seed, double seconds);
+/* May a session that lived from..to have failed because of what was done? */
+bool nemesis_explains_failure(double from, double to);
+
+#endif

@@ -1,0 +1,207 @@
+/* stream.c: one session's stream: what each number held, and whether the whole is legal.
+ * Keeps hashes, not texts: a soak has many sessions. Never talks to anybody. */
+#include "stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "charge.h"
+#include "harness.h"
+
+static const char *const states[] = {"PENDING", "RUNNING", "PAUSED", "ABORTING", "COMPLETED", "FAILED", "ABORTED",
+	"REJECTED"};
+static const char *const kinds[] = {"session_created", "state_changed", "progress", "intermediate_result", "log",
+	"warning", "error", "checkpoint_created", "session_closed"};
+static const char *const legal[][2] = {
+	{"PENDING", "RUNNING"}, {"PENDING", "REJECTED"}, {"RUNNING", "PAUSED"}, {"RUNNING", "ABORTING"},
+	{"RUNNING", "COMPLETED"}, {"RUNNING", "FAILED"}, {"PAUSED", "RUNNING"}, {"PAUSED", "ABORTING"},
+	{"ABORTING", "ABORTED"},
+};
+
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+
+/* The table's own text, "" where it is none of them. */
+static const char *find_word(const char *const *table, size_t count, const char *text)
+{
+	for (size_t i = 0; text && i < count; i++)
+		if (strcmp(table[i], text) == 0)
+			return table[i];
+	return "";
+}
+
+uint64_t hash_bytes(const void *data, size_t size)
+{
+	uint64_t h = 14695981039346656037u;
+
+	for (size_t i = 0; i < size; i++)
+		h = (h ^ ((const unsigned char *)data)[i]) * 1099511628211u;
+	return h ? h : 1;
+}
+
+bool state_is_end(const char *s)
+{
+	return strcmp(s, "COMPLETED") == 0 || strcmp(s, "FAILED") == 0 || strcmp(s, "ABORTED") == 0 ||
+		strcmp(s, "REJECTED") == 0;
+}
+
+static bool is_legal(const char *from, const char *to)
+{
+	for (size_t i = 0; i < COUNT(legal); i++)
+		if (strcmp(legal[i][0], from) == 0 && strcmp(legal[i][1], to) == 0)
+			return true;
+	return false;
+}
+
+/* --- taking --- */
+
+static struct moment *moment_of(struct stream *s, long long sequence)
+{
+	if ((size_t)sequence > s->room) {
+		size_t room = s->room ? s->room : 16;
+		while (room < (size_t)sequence)
+			room *= 2;
+		s->moments = realloc(s->moments, room * sizeof *s->moments);
+		memset(s->moments + s->room, 0, (room - s->room) * sizeof *s->moments);
+		s->room = room;
+	}
+	return &s->moments[sequence - 1];
+}
+
+static void take_event(struct stream *s, json_t *message, const char *body, size_t size, uint64_t hash)
+{
+	long long sequence = json_integer_value(json_at(message, "payload.sequence"));
+
+	if (sequence < 1 || sequence > 1000000) {
+		charge("envelope", "an event without a usable sequence: %.*s", (int)size, body);
+		return;
+	}
+	struct moment *m = moment_of(s, sequence);
+	if (m->hash) {
+		if (m->hash != hash)
+			charge("one content", "sequence %lld of %s came with two contents, the second: %.*s", sequence,
+				s->session, (int)size, body);
+		return;
+	}
+	if (sequence != s->last + 1 && !s->any_order)
+		charge("order", "sequence %lld of %s came after %lld", sequence, s->session, s->last);
+	m->hash = hash;
+	m->event = find_word(kinds, COUNT(kinds), json_text_at(message, "payload.event_type"));
+	if (!m->event[0] || !json_is_object(json_at(message, "payload.data")))
+		charge("envelope", "no event of the nine, or no data: %.*s", (int)size, body);
+	m->from = find_word(states, COUNT(states), json_text_at(message, "payload.data.from_state"));
+	m->to = find_word(states, COUNT(states), json_text_at(message, "payload.data.to_state"));
+	if (strcmp(m->event, "session_closed") == 0) {
+		m->to = find_word(states, COUNT(states), json_text_at(message, "payload.data.final_state"));
+		s->closed = true;
+	} else if (strcmp(m->event, "session_created") == 0) {
+		m->to = find_word(states, COUNT(states), json_text_at(message, "payload.data.state"));
+	}
+	s->last = sequence > s->last ? sequence : s->last;
+}
+
+static void take_result(struct stream *s, json_t *message, const char *body, size_t size, uint64_t hash)
+{
+	char got[40] = "";
+
+	if (s->result) {
+		if (s->result != hash)
+			charge("one content", "two results of %s, the second: %.*s", s->session, (int)size, body);
+		return;
+	}
+	if (s->closed && !s->any_order)
+		charge("session_closed last", "a result after it: %.*s", (int)size, body);
+	s->result = hash;
+	s->result_is_good = strcmp(json_text_at(message, "type"), "task_completed") == 0;
+	if (!s->result_is_good || !s->wanted_output[0])
+		return;
+	if (json_is_integer(json_at(message, "payload.outputs.n")))
+		snprintf(got, sizeof got, "n=%lld",
+			(long long)json_integer_value(json_at(message, "payload.outputs.n")));
+	if (strcmp(got, s->wanted_output) != 0)
+		charge("the work is done", "%s was to give %s: %.*s", s->session, s->wanted_output, (int)size, body);
+}
+
+void stream_take(struct stream *s, json_t *message, const char *body, size_t size)
+{
+	const char *type = json_text_at(message, "type");
+	uint64_t hash = hash_bytes(body, size);
+
+	if (strcmp(type, "event") == 0) {
+		take_event(s, message, body, size, hash);
+	} else if (strcmp(type, "task_accepted") == 0) {
+		if (s->accepted && s->accepted != hash)
+			charge("one content", "two task_accepted of %s, the second: %.*s", s->session, (int)size, body);
+		if (!s->accepted && s->last > 0 && !s->any_order)
+			charge("order", "task_accepted of %s after its events", s->session);
+		s->accepted = hash;
+	} else if (strcmp(type, "task_completed") == 0 || strcmp(type, "task_failed") == 0) {
+		take_result(s, message, body, size, hash);
+	} else {
+		charge("envelope", "a kind of message that there is not: %.*s", (int)size, body);
+	}
+}
+
+/* --- judging --- */
+
+const char *stream_state(const struct stream *s)
+{
+	for (long long i = s->last; i > 0; i--)
+		if (s->moments[i - 1].hash && s->moments[i - 1].to[0])
+			return s->moments[i - 1].to;
+	return "";
+}
+
+static void judge_change(const struct stream *s, long long sequence, const char *state)
+{
+	const struct moment *m = &s->moments[sequence - 1];
+
+	if (strcmp(m->from, state) != 0 || !is_legal(m->from, m->to))
+		charge("legal transitions", "%s to %s at %lld of %s, which was %s", m->from, m->to, sequence, s->session,
+			state);
+}
+
+static void judge_end(const struct stream *s, const char *state)
+{
+	bool wants_result = strcmp(state, "COMPLETED") == 0 || strcmp(state, "FAILED") == 0;
+
+	if (strcmp(s->moments[s->last - 1].event, "session_closed") != 0)
+		charge("session_closed last", "%s of %s came after it", s->moments[s->last - 1].event, s->session);
+	if (wants_result != (s->result != 0) || (s->result && s->result_is_good != (strcmp(state, "COMPLETED") == 0)))
+		charge("one terminal state", "%s ended %s and %s", s->session, state,
+			!s->result ? "has no result" : s->result_is_good ? "completed" : "failed");
+}
+
+void stream_judge(const struct stream *s, bool must_be_closed)
+{
+	const char *state = "";
+	int ends = 0, closes = 0;
+
+	if (!s->accepted)
+		charge("each submit answered", "%s has a stream but no task_accepted", s->session);
+	for (long long i = 1; i <= s->last; i++) {
+		const struct moment *m = &s->moments[i - 1];
+		if (!m->hash) {
+			charge("no gap", "sequence %lld of %s never came, %lld did", i, s->session, s->last);
+			return;
+		}
+		if ((i == 1) != (strcmp(m->event, "session_created") == 0))
+			charge("session_created first", "%s is %lld of %s", m->event, i, s->session);
+		if (strcmp(m->event, "state_changed") == 0)
+			judge_change(s, i, state);
+		else if (strcmp(m->event, "session_closed") == 0 && strcmp(m->to, state) != 0)
+			charge("one terminal state", "%s closed as %s in %s", s->session, m->to, state);
+		else if (state_is_end(state) && strcmp(m->event, "session_closed") != 0)
+			charge("session_closed last", "%s after the end of %s", m->event, s->session);
+		ends += strcmp(m->event, "state_changed") == 0 && state_is_end(m->to);
+		closes += strcmp(m->event, "session_closed") == 0;
+		if (m->to[0])
+			state = m->to;
+	}
+	if (ends > 1 || closes > 1)
+		charge("one terminal state", "%s ended %d times and closed %d times", s->session, ends, closes);
+	if (closes)
+		judge_end(s, state);
+	else if (must_be_closed)
+		charge("one terminal state", "%s never closed; it is %s after %lld", s->session, state, s->last);
+}

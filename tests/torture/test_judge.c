@@ -1,0 +1,199 @@
+/* test_judge.c: the judge of the streams can convict: each invariant is broken once, and charged; a good one is not.
+ * A judge that cannot fail would make a run of the torture worth nothing. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "charge.h"
+#include "harness.h"
+#include "stream.h"
+
+static struct stream s;
+
+static void setup(void)
+{
+	free(s.moments);
+	memset(&s, 0, sizeof s);
+	snprintf(s.session, sizeof s.session, "the-session");
+}
+
+/* Takes a message as it could come; ' for ". */
+static void take(const char *text)
+{
+	json_t *message = J("%s", text);
+	char *body = json_dumps(message, JSON_COMPACT);
+
+	stream_take(&s, message, body, strlen(body));
+	free(body);
+	json_decref(message);
+}
+
+static void take_event(int sequence, const char *event, const char *data)
+{
+	char text[400];
+
+	snprintf(text, sizeof text, "{'type':'event','payload':{'event_type':'%s','sequence':%d,'data':%s}}", event,
+		sequence, data);
+	take(text);
+}
+
+static void change(int sequence, const char *from, const char *to)
+{
+	char data[200];
+
+	snprintf(data, sizeof data, "{'from_state':'%s','to_state':'%s','reason':'x'}", from, to);
+	take_event(sequence, "state_changed", data);
+}
+
+static void begin(void)
+{
+	take("{'type':'task_accepted','payload':{}}");
+	take_event(1, "session_created", "{'state':'PENDING'}");
+	change(2, "PENDING", "RUNNING");
+}
+
+static void end_from(int sequence)
+{
+	change(sequence, "RUNNING", "COMPLETED");
+	take("{'type':'task_completed','payload':{'outputs':{'n':3}}}");
+	take_event(sequence + 1, "session_closed", "{'final_state':'COMPLETED','reason':'completed'}");
+}
+
+static int judged(void)
+{
+	stream_judge(&s, true);
+	return charge_count();
+}
+
+START_TEST(a_good_stream_is_not_charged)
+{
+	begin();
+	take_event(3, "progress", "{'stage':'a'}");
+	change(4, "RUNNING", "PAUSED");
+	change(5, "PAUSED", "RUNNING");
+	take_event(3, "progress", "{'stage':'a'}");     /* again, the same bytes */
+	end_from(6);
+	snprintf(s.wanted_output, sizeof s.wanted_output, "n=3");
+	ck_assert_int_eq(judged(), 0);
+}
+END_TEST
+
+START_TEST(a_gap_is_charged)
+{
+	s.any_order = true;
+	begin();
+	end_from(4);
+	ck_assert_int_eq(judged(), 1);
+}
+END_TEST
+
+START_TEST(a_wrong_order_is_charged_unless_the_queue_refused_messages)
+{
+	s.any_order = _i == 0;
+	begin();
+	take_event(4, "progress", "{}");
+	take_event(3, "progress", "{'x':1}");
+	end_from(5);
+	ck_assert_int_eq(judged() > 0, _i == 1);
+}
+END_TEST
+
+START_TEST(two_contents_of_one_sequence_are_charged)
+{
+	begin();
+	take_event(3, "progress", "{'stage':'a'}");
+	take_event(3, "progress", "{'stage':'b'}");
+	end_from(4);
+	ck_assert_int_eq(judged(), 1);
+}
+END_TEST
+
+START_TEST(an_illegal_transition_is_charged)
+{
+	begin();
+	change(3, "RUNNING", "PAUSED");
+	change(4, "PAUSED", "COMPLETED");
+	take("{'type':'task_completed','payload':{'outputs':{}}}");
+	take_event(5, "session_closed", "{'final_state':'COMPLETED'}");
+	ck_assert_int_eq(judged(), 1);
+}
+END_TEST
+
+START_TEST(a_transition_from_another_state_is_charged)
+{
+	begin();
+	change(3, "PAUSED", "RUNNING");
+	end_from(4);
+	ck_assert_int_eq(judged(), 1);
+}
+END_TEST
+
+START_TEST(what_comes_after_the_end_is_charged)
+{
+	begin();
+	end_from(3);
+	take_event(5, "log", "{'level':'info','message':'late'}");
+	ck_assert_int_ge(judged(), 1);
+}
+END_TEST
+
+START_TEST(a_second_end_is_charged)
+{
+	begin();
+	change(3, "RUNNING", "FAILED");
+	change(4, "RUNNING", "COMPLETED");
+	ck_assert_int_ge(judged(), 2);
+}
+END_TEST
+
+START_TEST(a_session_that_never_closes_is_charged)
+{
+	begin();
+	ck_assert_int_eq(judged(), 1);
+}
+END_TEST
+
+START_TEST(a_missing_answer_and_a_missing_result_are_charged)
+{
+	take_event(1, "session_created", "{'state':'PENDING'}");
+	change(2, "PENDING", "RUNNING");
+	change(3, "RUNNING", "COMPLETED");
+	take_event(4, "session_closed", "{'final_state':'COMPLETED'}");
+	ck_assert_int_eq(judged(), 2);
+}
+END_TEST
+
+START_TEST(work_that_was_not_done_is_charged)
+{
+	snprintf(s.wanted_output, sizeof s.wanted_output, "n=4");
+	begin();
+	end_from(3);
+	ck_assert_int_eq(judged(), 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("judge");
+	TCase *t = tcase_create("all");
+	SRunner *r = srunner_create(suite);
+
+	tcase_add_checked_fixture(t, setup, NULL);
+	tcase_add_test(t, a_good_stream_is_not_charged);
+	tcase_add_test(t, a_gap_is_charged);
+	tcase_add_loop_test(t, a_wrong_order_is_charged_unless_the_queue_refused_messages, 0, 2);
+	tcase_add_test(t, two_contents_of_one_sequence_are_charged);
+	tcase_add_test(t, an_illegal_transition_is_charged);
+	tcase_add_test(t, a_transition_from_another_state_is_charged);
+	tcase_add_test(t, what_comes_after_the_end_is_charged);
+	tcase_add_test(t, a_second_end_is_charged);
+	tcase_add_test(t, a_session_that_never_closes_is_charged);
+	tcase_add_test(t, a_missing_answer_and_a_missing_result_are_charged);
+	tcase_add_test(t, work_that_was_not_done_is_charged);
+	suite_add_tcase(suite, t);
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

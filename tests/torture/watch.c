@@ -1,0 +1,350 @@
+/* watch.c: what the store and /proc say, looked at from outside.
+ * Never writes anything, never signals anybody, shares no code with the daemon. */
+#include "watch.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#include "charge.h"
+#include "stream.h"
+
+#define LOOK_US 200000
+#define ABORT_SLACK_S 3.0       /* a busy machine; the bound itself is the daemon's */
+#define CHARGED 64
+
+struct aborting {
+	char session[40];
+	double spent;                   /* in ABORTING, while the daemon could act */
+	unsigned look;                  /* when it was last seen */
+	bool charged;
+	UT_hash_handle hh;
+};
+
+struct process {
+	pid_t pid;
+	unsigned long long born;        /* with the pid it names one process for ever */
+	char session[40];               /* "": a shared one */
+};
+
+static struct rig *rig;
+static double abort_bound;
+static pthread_t thread;
+static atomic_bool stopping;
+static atomic_int hampered;
+static struct aborting *aborts;
+static pid_t charged[CHARGED];
+static int charged_count;
+
+/* --- the store --- */
+
+static sqlite3 *open_store(void)
+{
+	sqlite3 *db;
+
+	if (sqlite3_open_v2(rig->db, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
+		sqlite3_close(db);
+		return NULL;
+	}
+	sqlite3_busy_timeout(db, 2000);
+	return db;
+}
+
+static const char *text_of(sqlite3_stmt *st, int column)
+{
+	const char *s = (const char *)sqlite3_column_text(st, column);
+
+	return s ? s : "";
+}
+
+/* The first column of the first row as text; false where there is none. */
+static bool ask(const char *sql, const char *parameter, char *answer, size_t room)
+{
+	sqlite3 *db = open_store();
+	sqlite3_stmt *st = NULL;
+	bool found = false;
+
+	if (db && sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK) {
+		if (parameter)
+			sqlite3_bind_text(st, 1, parameter, -1, SQLITE_STATIC);
+		if ((found = sqlite3_step(st) == SQLITE_ROW))
+			snprintf(answer, room, "%s", text_of(st, 0));
+	}
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+	return found;
+}
+
+bool watch_has_submit(const char *message_id)
+{
+	char one[8];
+
+	return ask("SELECT 1 FROM submits WHERE message_id = ?", message_id, one, sizeof one);
+}
+
+bool watch_state(const char *session, char state[16])
+{
+	return ask("SELECT state FROM sessions WHERE session_id = ?", session, state, 16);
+}
+
+long watch_count(const char *table)
+{
+	char sql[100], answer[32];
+
+	snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
+	return ask(sql, NULL, answer, sizeof answer) ? atol(answer) : -1;
+}
+
+/* --- /proc --- */
+
+/* Its start time, 0 where it is gone or a zombie. */
+static unsigned long long born_at(pid_t pid)
+{
+	char path[64], *text, *at, state = 0;
+	unsigned long long born = 0;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	text = file_read(path, NULL);
+	at = text ? strrchr(text, ')') : NULL;
+	if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+			&state, &born) != 2 || state == 'Z' || state == 'X')
+		born = 0;
+	free(text);
+	return born;
+}
+
+static int list_processes(struct process *list, int max)
+{
+	char path[300], mark[300];
+	struct dirent *e;
+	size_t size;
+	int n = 0;
+	DIR *d = opendir("/proc");
+
+	snprintf(mark, sizeof mark, "RIG_MARK=%s", rig->dir);
+	while (d && n < max && (e = readdir(d))) {
+		pid_t pid = atoi(e->d_name);
+		unsigned long long born = pid > 1 && pid != getpid() ? born_at(pid) : 0;
+		if (!born)
+			continue;
+		snprintf(path, sizeof path, "/proc/%d/environ", pid);
+		char *env = file_read(path, &size), *at;
+		if (env && memmem(env, size, mark, strlen(mark) + 1)) {
+			list[n] = (struct process){.pid = pid, .born = born};
+			if ((at = memmem(env, size, "HCP_SESSION_ID=", 15)))
+				snprintf(list[n].session, sizeof list[n].session, "%s", at + 15);
+			n++;
+		}
+		free(env);
+	}
+	if (d)
+		closedir(d);
+	return n;
+}
+
+int watch_workers(pid_t *pids, int max)
+{
+	struct process list[256];
+	int n = list_processes(list, max < 256 ? max : 256);
+
+	for (int i = 0; i < n; i++)
+		pids[i] = list[i].pid;
+	return n;
+}
+
+/* --- looking all the time --- */
+
+static bool was_charged(pid_t pid)
+{
+	for (int i = 0; i < charged_count; i++)
+		if (charged[i] == pid)
+			return true;
+	if (charged_count < CHARGED)
+		charged[charged_count++] = pid;
+	return false;
+}
+
+/* Seen, then its session read as ended, then still there: it outlived its session, without any race. */
+static void look_at_processes(void)
+{
+	struct process list[256];
+	char state[16];
+	int n = list_processes(list, 256);
+
+	for (int i = 0; i < n; i++)
+		if (list[i].session[0] && watch_state(list[i].session, state) && state_is_end(state) &&
+			born_at(list[i].pid) == list[i].born && !was_charged(list[i].pid))
+			charge("no process of an ended session", "process %d of %s, which is %s", list[i].pid,
+				list[i].session, state);
+}
+
+static void note_aborting(const char *session, double since, unsigned look)
+{
+	struct aborting *a;
+
+	HASH_FIND_STR(aborts, session, a);
+	if (!a) {
+		a = calloc(1, sizeof *a);
+		snprintf(a->session, sizeof a->session, "%s", session);
+		HASH_ADD_STR(aborts, session, a);
+	} else if (a->look + 1 == look && hampered == 0) {
+		a->spent += since;
+	}
+	a->look = look;
+	if (a->spent > abort_bound && !a->charged) {
+		a->charged = true;
+		charge("abort is bounded", "%s is ABORTING for %.1f s in which the daemon could act", session, a->spent);
+	}
+}
+
+static void look_at_aborts(double since, unsigned look)
+{
+	sqlite3 *db = open_store();
+	sqlite3_stmt *st = NULL;
+
+	if (db && sqlite3_prepare_v2(db, "SELECT session_id FROM sessions WHERE state = 'ABORTING'", -1, &st, NULL) ==
+			SQLITE_OK)
+		while (sqlite3_step(st) == SQLITE_ROW)
+			note_aborting(text_of(st, 0), since, look);
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+}
+
+static void *run_watch(void *arg)
+{
+	double last = harness_now();
+
+	(void)arg;
+	for (unsigned look = 1; !stopping; look++) {
+		double now = harness_now();
+		look_at_aborts(now - last, look);
+		last = now;
+		look_at_processes();
+		usleep(LOOK_US);
+	}
+	return NULL;
+}
+
+void watch_start(struct rig *r, double abort_timeout_s)
+{
+	rig = r;
+	abort_bound = abort_timeout_s + ABORT_SLACK_S * harness_scale();
+	must(pthread_create(&thread, NULL, run_watch, NULL) == 0, "no thread");
+}
+
+void watch_hamper(bool on)
+{
+	hampered += on ? 1 : -1;
+}
+
+void watch_stop(void)
+{
+	stopping = true;
+	pthread_join(thread, NULL);
+}
+
+/* --- the end --- */
+
+static sqlite3_stmt *query(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *st;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
+		charge("sound store", "%s: %s", sql, sqlite3_errmsg(db));
+	return st;
+}
+
+/* Each row of a question that should have none is a charge; the first three columns are the evidence. */
+static void must_be_none(sqlite3 *db, const char *invariant, const char *what, const char *sql)
+{
+	sqlite3_stmt *st = query(db, sql);
+
+	while (st && sqlite3_step(st) == SQLITE_ROW)
+		charge(invariant, "%s: %s %s %s", what, text_of(st, 0), text_of(st, 1), text_of(st, 2));
+	sqlite3_finalize(st);
+}
+
+#define ENDS "('COMPLETED','FAILED','ABORTED','REJECTED')"
+static const struct { const char *invariant, *what, *sql; } questions[] = {
+	{"sound store", "integrity_check", "SELECT * FROM pragma_integrity_check WHERE integrity_check <> 'ok'"},
+	{"one terminal state", "still open in the store", "SELECT session_id, state FROM sessions WHERE state NOT IN " ENDS},
+	{"one terminal state", "ended more or less than once",
+		"SELECT session_id, count(*) FROM transitions WHERE to_state IN " ENDS " GROUP BY 1 HAVING count(*) <> 1"},
+	{"legal transitions", "in the store",
+		"SELECT session_id, from_state, to_state FROM transitions WHERE from_state || ' ' || to_state NOT IN"
+		" ('PENDING RUNNING','PENDING REJECTED','RUNNING PAUSED','RUNNING ABORTING','RUNNING COMPLETED',"
+		"'RUNNING FAILED','PAUSED RUNNING','PAUSED ABORTING','ABORTING ABORTED',' PENDING')"},
+	{"legal transitions", "does not go on where the one before ended",
+		"SELECT a.session_id, a.from_state, b.to_state FROM transitions a JOIN transitions b ON b.session = a.session"
+		" AND b.state_version = a.state_version - 1 WHERE b.to_state <> a.from_state"},
+	{"legal transitions", "the row says another state than its last transition",
+		"SELECT s.session_id, s.state, t.to_state FROM sessions s JOIN transitions t ON t.session = s.id"
+		" AND t.state_version = s.state_version WHERE s.state <> t.to_state"},
+	{"no gap", "sequences in the store",
+		"SELECT session_id, count(*), max(sequence) FROM events WHERE sequence > 0 GROUP BY 1"
+		" HAVING min(sequence) <> 1 OR max(sequence) <> count(*) OR count(DISTINCT sequence) <> count(*)"},
+	{"session_closed last", "in the store",
+		"SELECT e.session_id, e.event_type FROM events e JOIN (SELECT session_id AS i, max(sequence) AS m FROM events"
+		" GROUP BY 1) ON i = e.session_id AND m = e.sequence WHERE e.event_type <> 'session_closed'"},
+	{"one session a submit", "two submits of one session",
+		"SELECT session, count(*) FROM submits WHERE session > 0 GROUP BY 1 HAVING count(*) > 1"},
+	{"one session a submit", "a session without a submit",
+		"SELECT session_id, caller_id FROM sessions WHERE id NOT IN (SELECT session FROM submits WHERE session > 0)"},
+};
+
+/* A submit that the broker took and that was answered or acknowledged must be there, with its session. */
+static void judge_submit(void *ctx, const char *caller, const char *message_id, const char *session)
+{
+	sqlite3_stmt *st = query(ctx, "SELECT coalesce(s.session_id, '') FROM submits b JOIN callers c ON c.id = b.caller"
+				      " LEFT JOIN sessions s ON s.id = b.session WHERE c.caller_id = ? AND b.message_id = ?");
+
+	if (!st)
+		return;
+	sqlite3_bind_text(st, 1, caller, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 2, message_id, -1, SQLITE_STATIC);
+	if (sqlite3_step(st) != SQLITE_ROW)
+		charge("every acknowledged command in the store", "%s of %s is not", message_id, caller);
+	else if (strcmp(text_of(st, 0), session) != 0)
+		charge("one session a submit", "%s of %s: %s in the store, %s to the caller", message_id, caller,
+			text_of(st, 0), session);
+	sqlite3_finalize(st);
+}
+
+void watch_say_failures(void)
+{
+	sqlite3 *db = open_store();
+	sqlite3_stmt *st = db ? query(db, "SELECT count(*), json_extract(body, '$.payload.error_code') || ': ' ||"
+		" substr(json_extract(body, '$.payload.error_message'), 1, 70) FROM events WHERE type = 'task_failed'"
+		" GROUP BY 2 ORDER BY 1 DESC LIMIT 6") : NULL;
+
+	while (st && sqlite3_step(st) == SQLITE_ROW)
+		say("%4s failed by %s", text_of(st, 0), text_of(st, 1));
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+}
+
+void watch_judge(struct caller *const *callers, int count)
+{
+	struct process list[8];
+	sqlite3 *db = open_store();
+
+	int left = list_processes(list, 8);
+	for (int i = 0; i < left; i++)
+		charge("no process of an ended session", "process %d of %s after the daemon's end", list[i].pid,
+			list[i].session[0] ? list[i].session : "a reused worker");
+	if (!db) {
+		charge("sound store", "%s cannot be opened", rig->db);
+		return;
+	}
+	for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++)
+		must_be_none(db, questions[i].invariant, questions[i].what, questions[i].sql);
+	for (int i = 0; i < count; i++)
+		caller_each(callers[i], judge_submit, db);
+	sqlite3_close(db);
+}
