@@ -86,7 +86,7 @@ const struct config_key config_keys[] = {
 	{KIND_SESSION, "max_outbox_total", TYPE_SIZE, "1GiB", KIB, 16384 * GIB, IN(max_outbox_total),
 		.help = "unconfirmed bytes of all sessions"},
 
-	{KIND_LIMITS, "message", TYPE_SIZE, "1MiB", 4 * KIB, 512 * MIB, IN(max_message),
+	{KIND_LIMITS, "message", TYPE_SIZE, "1MiB", 32 * KIB, 512 * MIB, IN(max_message),
 		.help = "the largest message taken or sent"},
 	{KIND_LIMITS, "line", TYPE_SIZE, "4MiB", 4 * KIB, GIB, IN(max_line),
 		.help = "the longest line of a worker"},

@@ -631,10 +631,11 @@ int64_t store_last_submit(struct store *s)
 
 /* ---- life ---- */
 
-/* After a crash the first who opens the file, be it a reader, brings its log in order under a lock: a start waits for
- * that. Later somebody else who writes is waited for by the hold, not by the loop. */
-#define START_BUSY_MS 10000
+/* Somebody else who writes is waited for by the hold, not by the loop. At the start it is different: after a crash the
+ * first who opens the file, be it a reader, brings its log in order under a lock. SQLite does not wait for that in all
+ * cases, so the whole of it is tried again. */
 #define BUSY_MS 50
+#define START_TRIES 100
 
 static int exec(struct store *s, const char *text_sql)
 {
@@ -721,14 +722,14 @@ static int look(struct store *s, const char *path)
 		return EX_OK;           /* to be made */
 	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
 		return unusable(s);
-	sqlite3_busy_timeout(s->db, START_BUSY_MS);
+	sqlite3_busy_timeout(s->db, BUSY_MS);
 	version = ask(s, "PRAGMA user_version", -1);
 	if (version < 0 && (sqlite3_errcode(s->db) & 0xff) == SQLITE_READONLY) {
 		/* A crash left a journal, and only a writer can bring back what was before it. */
 		sqlite3_close(s->db);
 		if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
 			return unusable(s);
-		sqlite3_busy_timeout(s->db, START_BUSY_MS);
+		sqlite3_busy_timeout(s->db, BUSY_MS);
 		version = ask(s, "PRAGMA user_version", -1);
 	}
 	/* No further question after one that failed: it would take the reason away. */
@@ -763,7 +764,7 @@ static int open_database(struct store *s, const char *path)
 		return unusable(s);
 	CRASH_POINT(store_file_open);
 	sqlite3_extended_result_codes(s->db, 1);
-	sqlite3_busy_timeout(s->db, START_BUSY_MS);
+	sqlite3_busy_timeout(s->db, BUSY_MS);
 	/* auto_vacuum takes effect only before the first table. */
 	snprintf(pragmas, sizeof pragmas,
 		"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
@@ -783,25 +784,38 @@ static int open_database(struct store *s, const char *path)
 	s->last_session = ask(s, "SELECT max(id) FROM sessions", -1);
 	s->last_event = s->last_session < 0 ? -1 : ask(s, "SELECT max(id) FROM events", -1);
 	s->last_caller = s->last_event < 0 ? -1 : ask(s, "SELECT max(id) FROM callers", -1);
-	sqlite3_busy_timeout(s->db, BUSY_MS);
 	return s->last_caller < 0 ? unusable(s) : EX_OK;
+}
+
+static bool is_busy(struct store *s)
+{
+	int code = s->db != NULL ? sqlite3_errcode(s->db) & 0xff : SQLITE_OK;
+
+	return code == SQLITE_BUSY || code == SQLITE_LOCKED;
 }
 
 int store_open(const char *dir, struct store **out, char *why, size_t why_size)
 {
-	struct store *s = xcalloc(1, sizeof *s);
 	char path[4096];
-	int code;
+	int code = EX_OK;
 
 	snprintf(path, sizeof path, "%s/hcpd.db", dir);
-	code = open_database(s, path);
-	if (code != EX_OK) {
+	for (int tries = START_TRIES; tries > 0; tries--) {
+		struct store *s = xcalloc(1, sizeof *s);
+
+		code = open_database(s, path);
+		if (code == EX_OK) {
+			*out = s;
+			return EX_OK;
+		}
+		if (!is_busy(s))
+			tries = 1;
 		snprintf(why, why_size, "%s %s", path, s->error);
 		store_close(s);
-		return code;
+		if (tries > 1)
+			usleep(BUSY_MS * 1000);
 	}
-	*out = s;
-	return EX_OK;
+	return code;
 }
 
 void store_close(struct store *s)

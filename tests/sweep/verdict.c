@@ -159,7 +159,7 @@ static void must_hold_what_was_acknowledged(struct life *l, sqlite3 *db)
 
 /* --- workers --- */
 
-/* A lines that a worker heard says what must have been committed before. */
+/* A line that a worker heard says what must have been committed before. */
 static void must_hold_what_workers_heard(struct life *l, sqlite3 *db)
 {
 	for (int i = 0; i < l->count; i++) {

@@ -199,10 +199,10 @@ END_TEST
 
 START_TEST(a_default_gives_way_to_what_is_written_beside_it)
 {
-	load(GOOD "[limits]\nline = 64KiB\nmessage = 16KiB\n");
+	load(GOOD "[limits]\nline = 64KiB\nmessage = 32KiB\n");
 	ck_assert_msg(errors == 0, "%s", buf_text(&said));
 	ck_assert_int_eq(c->max_checkpoint, 64 << 10);
-	ck_assert_int_eq(c->max_text_output, 16 << 10);
+	ck_assert_int_eq(c->max_text_output, 32 << 10);
 	load(GOOD "[limits]\nline = 128MiB\n[session]\nmax_outbox = 2GiB\n");
 	ck_assert_msg(errors == 0, "%s", buf_text(&said));
 	ck_assert_int_eq(c->max_lines_total, 128 << 20);

@@ -276,7 +276,7 @@ static const struct {
 	const char *at_start, *later;
 	int largest, over; /* bytes of text in an event */
 } limits[] = {
-	{"[limits]\nmessage = 64KiB\n", "[limits]\nmessage = 8KiB\n", 40000, 70000},
+	{"[limits]\nmessage = 64KiB\n", "[limits]\nmessage = 32KiB\n", 40000, 70000},
 	{"[limits]\nmessage = 64KiB\n", "[limits]\nmessage = 1MiB\n", 40000, 70000},
 };
 
