@@ -164,7 +164,7 @@ help:
 	@echo 'fuzz               FUZZ_SECONDS=60 for each target'
 	@echo 'bench              speed and size, as ratios to limits measured beside them'
 	@echo 'cover              line coverage of the tests'
-	@echo 'format             clang-format over the tree'
+	@echo 'format             clang-format (a package of its own) over the tree'
 	@echo 'install uninstall  PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) DESTDIR=$(DESTDIR)'
 	@echo 'clean              removes build/'
 

@@ -76,6 +76,7 @@ struct session {
 	struct session *dirty_next, *closed_next;
 	struct timer deadline, idle;
 	struct timer again;             /* its start, where the disk was full */
+	struct timer mute;              /* its stdout ended: a word about it, unless it was its death */
 	int64_t active_us;              /* boot clock: the worker last said something */
 	int64_t waiting_bytes;          /* stored and not yet confirmed */
 	bool said_unroutable, stop_asked, stdout_closed;

@@ -306,6 +306,9 @@ void core_on_time(struct core *c)
 	if (now >= c->hold_retry_us)
 		try_again(c);
 	if (c->is_held && now >= c->health.at_us) {     /* the disk may be the broker's too */
+		log_error("the store still refuses, everything waits; workers run on unwatched, so look into %s/work if the disk is "
+			"full: held_for=%llds error=%s", c->state_dir, (long long)((now - c->held_since_us) / SECOND),
+			store_error(c->store));
 		check_links(c);
 		timer_set(&c->timers, &c->health, now + heartbeat_us(c));
 	}

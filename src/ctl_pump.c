@@ -161,6 +161,7 @@ int ctl_pump_open(struct ctl_pump *p, struct link_error *e)
 
 static void lose(struct ctl_pump *p, const char *why)
 {
+	ctl_say("broker gone (%s); trying until it is back", why);       /* first: it may be a text of the link's */
 	link_free(p->link);
 	p->link = NULL;
 	p->under_way = false;
@@ -168,7 +169,6 @@ static void lose(struct ctl_pump *p, const char *why)
 	p->backoff_us = SECOND;
 	p->said_refusal = false;
 	p->retry_at_us = clock_boot_us() + p->backoff_us;
-	ctl_say("broker gone (%s); trying until it is back", why);
 }
 
 /* True where there is a connection again. */

@@ -230,8 +230,8 @@ static int look_at_clock(struct submit *s)
 	if (s->view)
 		return s->view->is_done ? (int)s->view->exit : -1;
 	if (now_us >= s->give_up_us) {
-		ctl_say("no answer from %s; the task (message_id %s) waits in its queue and runs when %s comes back",
-			s->settings->callee, s->message_id, s->settings->callee);
+		ctl_say("no answer from %s; the task (message_id %s) waits in its queue, unless %s has dropped it: its log says "
+			"so, for one above its limit of a message's size", s->settings->callee, s->message_id, s->settings->callee);
 		return CTL_NO_ANSWER;
 	}
 	if (now_us >= s->repeat_at_us)

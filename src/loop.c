@@ -129,6 +129,9 @@ struct loop *loop_new(struct core *c)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);       /* a limit on file size is a commit that fails, no more */
+	signal(SIGUSR1, SIG_IGN);       /* these would end us without a word, and mean something to other daemons */
+	signal(SIGUSR2, SIG_IGN);
+	signal(SIGALRM, SIG_IGN);
 	ev_async_init(&l->wake, on_wake);
 	ev_async_init(&l->again, on_again);
 	ev_prepare_init(&l->prepare, on_prepare);

@@ -19,6 +19,7 @@
 #include "report.h"
 
 #define START_AGAIN_US 1000000          /* where the disk was full */
+#define MUTE_US 500000                  /* a death ends the pipes first, and is known a moment later */
 #define INTENT_MAX 32768                /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
 
 /* A process, and whom it serves. One of reuse = 1 serves one session and ends with it. */
@@ -446,11 +447,20 @@ static void on_idle(struct timer *t)
 		run_conclude(s);
 }
 
+static void on_mute(struct timer *t)
+{
+	struct session *s = container_of(t, struct session, mute);
+
+	if (s->host != NULL && s->stdout_closed && s->exit_status == -1 && !session_has_outcome(s))
+		session_warn(s, "stdout_closed", "the worker closed its stdout: it runs on, but cannot complete any more");
+}
+
 void run_init(struct session *s)
 {
 	s->deadline.on_due = on_deadline;
 	s->idle.on_due = on_idle;
 	s->again.on_due = on_again;
+	s->mute.on_due = on_mute;
 }
 
 void run_set_clocks(struct session *s)
@@ -471,6 +481,7 @@ void run_fini(struct session *s)
 	timer_cancel(&s->core->timers, &s->deadline);
 	timer_cancel(&s->core->timers, &s->idle);
 	timer_cancel(&s->core->timers, &s->again);
+	timer_cancel(&s->core->timers, &s->mute);
 	policy_unref(s->policy);
 }
 
@@ -634,7 +645,7 @@ static void on_eof(struct worker *w, enum worker_stream stream)
 	if (s->exit_status != -1)
 		on_death(s);
 	else if (h->cap->config->protocol == PROTOCOL_HCP && !session_has_outcome(s))
-		session_warn(s, "stdout_closed", "the worker closed its stdout: it runs on, but cannot complete any more");
+		timer_set(&s->core->timers, &s->mute, clock_boot_us() + MUTE_US);
 }
 
 static void on_exit_status(struct worker *w, int status)

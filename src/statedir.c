@@ -91,6 +91,15 @@ static void fit_work(int dir, mode_t mode)
 	close(fd);
 }
 
+/* Without it every task would fail: better not to take any. */
+static int check_work(const char *dir, int fd)
+{
+	if (faccessat(fd, "work", R_OK | W_OK | X_OK, AT_EACCESS) == 0 || errno == ENOENT)
+		return EX_OK;
+	log_error("%s/work cannot be used: %s; it must belong to the user that runs hcpd", dir, strerror(errno));
+	return EX_CANTCREAT;
+}
+
 static int fit(const char *dir, int fd, mode_t mode)
 {
 	struct stat st;
@@ -100,9 +109,15 @@ static int fit(const char *dir, int fd, mode_t mode)
 		return EX_CANTCREAT;
 	}
 	if ((st.st_mode & 077 & ~mode) && !is_ours(fd, &st)) {
-		log_error("state_dir %s has mode %04o, and holds what is not hcpd's; name a directory of its own, or chmod 700 it",
-			dir, st.st_mode & 07777);
+		log_error("state_dir %s has mode %04o, and holds what is not hcpd's; name a directory of its own", dir,
+			st.st_mode & 07777);
 		return EX_CONFIG;
+	}
+	/* Root could, and would leave there what its owner cannot use afterwards. */
+	if (st.st_uid != geteuid() && has_ours(fd)) {
+		log_error("state_dir %s belongs to user %u, and hcpd runs as user %u; run it as that user, or name another state_dir",
+			dir, (unsigned)st.st_uid, (unsigned)geteuid());
+		return EX_NOPERM;
 	}
 	/* Narrower than ours is the administrator's wish, unless others have to pass. */
 	if ((st.st_mode & 077 & ~mode) || (mode & ~st.st_mode & 077))
@@ -110,7 +125,7 @@ static int fit(const char *dir, int fd, mode_t mode)
 	for (const char *const *name = files; *name; name++)
 		tighten_file(fd, *name);
 	fit_work(fd, mode);
-	return EX_OK;
+	return check_work(dir, fd);
 }
 
 int statedir_prepare(const char *dir, bool has_users)
@@ -131,6 +146,19 @@ int statedir_prepare(const char *dir, bool has_users)
 	return code;
 }
 
+/* The directory is locked as well: whoever takes a lock file for a stale one and removes it does no harm then. The
+ * descriptor stays open as long as we live. */
+static bool lock_directory(const char *dir)
+{
+	int fd = open(dir, OPEN_DIR);
+
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		close(fd);
+		return false;
+	}
+	return true;            /* or a file system that has no such locks */
+}
+
 int statedir_lock(const char *dir)
 {
 	char path[4096], pid[32] = "";
@@ -149,6 +177,8 @@ int statedir_lock(const char *dir)
 	/* One that was just killed may still be about for a moment. */
 	for (int i = 0; (locked = flock(fd, LOCK_EX | LOCK_NB)) < 0 && i < LOCK_TRIES; i++)
 		usleep(LOCK_PAUSE_US);
+	if (locked == 0 && !lock_directory(dir))
+		locked = -1;
 	if (locked < 0) {
 		if (read(fd, pid, sizeof pid - 1) <= 0)
 			snprintf(pid, sizeof pid, "unknown");

@@ -276,6 +276,32 @@ START_TEST(a_worker_that_only_writes_to_stderr_is_not_silent) /* proves L2-10 */
 }
 END_TEST
 
+START_TEST(a_worker_that_closes_its_stdout_and_lives_is_warned_about)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	fake_worker_close_out(p);
+	world_run(&w);
+	ck_assert_int_eq(world_said(&w, "stdout_closed"), 0); /* it may be its death */
+	world_pass(&w, 2 * SECONDS);
+	ck_assert_int_eq(world_said(&w, "\"code\":\"stdout_closed\""), 1);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+}
+END_TEST
+
+START_TEST(a_worker_that_dies_is_not_said_to_run_on)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	fake_worker_close_out(p);
+	world_run(&w);
+	fake_worker_exit(p, 9);
+	world_pass(&w, 2 * SECONDS);
+	ck_assert_str_eq(world_state(&w, 1), "FAILED");
+	ck_assert_int_eq(world_said(&w, "stdout_closed"), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("core_time");
@@ -283,6 +309,8 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, max_duration_is_the_least_of_task_capability_and_default, 0, 6);
+	tcase_add_test(t, a_worker_that_closes_its_stdout_and_lives_is_warned_about);
+	tcase_add_test(t, a_worker_that_dies_is_not_said_to_run_on);
 	tcase_add_test(t, waiting_for_a_slot_does_not_count);
 	tcase_add_loop_test(t, a_step_of_the_wall_clock_ends_nothing_and_delays_nothing, 0, 2);
 	tcase_add_test(t, a_step_between_RUNNING_and_the_start_ends_nothing);

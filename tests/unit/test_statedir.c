@@ -173,6 +173,38 @@ START_TEST(what_cannot_be_used_is_said)
 }
 END_TEST
 
+START_TEST(a_lock_file_that_somebody_removed_lets_nobody_in)
+{
+	make(0700);
+	ck_assert_int_ge(statedir_lock(dir), 0);
+	ck_assert_int_eq(unlink(in_dir("hcpd.lock")), 0);
+	ck_assert_int_eq(statedir_lock(dir), -EX_TEMPFAIL);
+	ck_assert(said("belongs to another running hcpd"));
+}
+END_TEST
+
+START_TEST(root_does_not_take_over_what_belongs_to_a_user)
+{
+	if (geteuid() != 0)
+		return;                 /* only root could */
+	make(0700);
+	put("hcpd.db", 0600);
+	ck_assert_int_eq(chown(dir, 65534, 65534), 0);
+	ck_assert_int_eq(statedir_prepare(dir, false), EX_NOPERM);
+	ck_assert(said("belongs to user 65534, and hcpd runs as user 0"));
+	ck_assert_int_ne(access(in_dir("work"), F_OK), 0);
+}
+END_TEST
+
+START_TEST(a_work_directory_that_cannot_be_used_ends_the_start)
+{
+	make(0700);
+	ck_assert_int_eq(symlink("work", in_dir("work")), 0);   /* nobody gets through this one, not even root */
+	ck_assert_int_eq(statedir_prepare(dir, false), EX_CANTCREAT);
+	ck_assert(said("work cannot be used"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("statedir");
@@ -189,6 +221,9 @@ int main(void)
 	tcase_add_test(t, one_that_is_closed_is_taken_whatever_is_in_it);
 	tcase_add_test(t, workers_of_other_users_may_pass_and_not_look);
 	tcase_add_test(t, what_cannot_be_used_is_said);
+	tcase_add_test(t, a_lock_file_that_somebody_removed_lets_nobody_in);
+	tcase_add_test(t, root_does_not_take_over_what_belongs_to_a_user);
+	tcase_add_test(t, a_work_directory_that_cannot_be_used_ends_the_start);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
