@@ -120,12 +120,12 @@ format:
 
 # Files that name /usr/local or /etc/hcpd get the paths of this installation.
 SUBST := sed -e 's,/usr/local,$(PREFIX),g' -e 's,/etc/hcpd,$(SYSCONFDIR)/hcpd,g'
-MAN   := $(wildcard docs/*.[1578])
+MAN   := $(wildcard docs/*.[13578])
 AGENTS := $(wildcard scripts/agents/*)
 ETC   := $(wildcard etc/hcpd.ini etc/capabilities.d/*)
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 
-install: programs
+install: programs libhcp
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hcpd/agents
 	install -m 755 $(B)/hcpd $(DESTDIR)$(PREFIX)/sbin/hcpd
 	install -m 755 $(B)/hcpctl $(DESTDIR)$(PREFIX)/bin/hcpctl
@@ -134,6 +134,13 @@ install: programs
 	$(SUBST) systemd/hcpd.service | install -m 644 /dev/stdin $(DESTDIR)$(UNITDIR)/hcpd.service
 	install -m 644 systemd/hcpd.sysusers $(DESTDIR)$(SYSUSERSDIR)/hcpd.conf
 	install -m 644 systemd/hcpd-strict.conf $(DESTDIR)$(PREFIX)/share/doc/hcpd/hcpd-strict.conf
+	install -d $(DESTDIR)$(PREFIX)/include/hcp $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/share/doc/hcpd/examples
+	install -m 644 include/hcp/hcp.h $(DESTDIR)$(PREFIX)/include/hcp/hcp.h
+	install -m 644 $(B)/libhcp.a $(DESTDIR)$(PREFIX)/lib/libhcp.a
+	install -m 755 $(B)/libhcp.so.$(LIBHCP_ABI) $(DESTDIR)$(PREFIX)/lib/libhcp.so.$(LIBHCP_ABI)
+	ln -sf libhcp.so.$(LIBHCP_ABI) $(DESTDIR)$(PREFIX)/lib/libhcp.so
+	$(SUBST) $(B)/hcp.pc | install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/hcp.pc
+	install -m 644 docs/examples/*.c $(DESTDIR)$(PREFIX)/share/doc/hcpd/examples
 	@# An administrator's files are never overwritten.
 	install -d $(DESTDIR)$(SYSCONFDIR)/hcpd/capabilities.d
 	for f in $(ETC:etc/%=%); do \
@@ -147,7 +154,9 @@ install: programs
 
 # Leaves $(SYSCONFDIR)/hcpd and the state directory: they are the administrator's.
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/sbin/hcpd $(DESTDIR)$(PREFIX)/bin/hcpctl
+	rm -f $(DESTDIR)$(PREFIX)/sbin/hcpd $(DESTDIR)$(PREFIX)/bin/hcpctl $(DESTDIR)$(PREFIX)/lib/pkgconfig/hcp.pc
+	rm -f $(DESTDIR)$(PREFIX)/lib/libhcp.a $(DESTDIR)$(PREFIX)/lib/libhcp.so $(DESTDIR)$(PREFIX)/lib/libhcp.so.$(LIBHCP_ABI)
+	rm -rf $(DESTDIR)$(PREFIX)/include/hcp
 	rm -f $(DESTDIR)$(UNITDIR)/hcpd.service $(DESTDIR)$(SYSUSERSDIR)/hcpd.conf
 	rm -rf $(DESTDIR)$(PREFIX)/lib/hcpd $(DESTDIR)$(PREFIX)/share/doc/hcpd
 	rm -f $(foreach f,$(MAN),$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
@@ -156,7 +165,7 @@ clean:
 	rm -rf build
 
 help:
-	@echo 'all                build/hcpd and build/hcpctl (SAN=address,undefined: in build/san; CC=clang: any time)'
+	@echo 'all                build/hcpd, build/hcpctl and build/libhcp.{a,so} (SAN=address,undefined: in build/san; CC=clang: any time)'
 	@echo 'check              all tests: check-unit, check-integration (a private RabbitMQ), check-scripts'
 	@echo 'sweep disk         crashes at every named point, faults at every system call and every I/O (docs/reliability.md)'
 	@echo 'simulate           N=10000 SEED=1: the core with a fake world, from seeds'

@@ -15,7 +15,7 @@ it "the unit is there" test -r "$unit"
 it "the unit names the installed program and configuration" grep -qx 'ExecStart=/opt/h/sbin/hcpd -c /opt/etc/hcpd/hcpd.ini' "$unit"
 it "no installed text names another prefix" not grep -rIn -e /usr/local -e '[^t]/etc/hcpd' "$dest"
 it "the user is declared" test -r "$dest/opt/h/lib/sysusers.d/hcpd.conf"
-for page in "$root"/docs/*.[1578]; do
+for page in "$root"/docs/*.[13578]; do
 	section=${page##*.}
 	it "$(basename "$page") is installed" test -r "$dest/opt/h/share/man/man$section/$(basename "$page")"
 done
