@@ -264,7 +264,7 @@ void harness_begin(void)
 	alarm((unsigned)(seconds * harness_scale()));
 }
 
-void harness_add(Suite *s, const char *name, const TTest *test, int seconds)
+static TCase *add_case(Suite *s, const char *name, int seconds)
 {
 	TCase *tc = tcase_create(name);
 
@@ -273,8 +273,18 @@ void harness_add(Suite *s, const char *name, const TTest *test, int seconds)
 	bounds[bound_count].name = name;
 	bounds[bound_count++].seconds = seconds;
 	tcase_set_timeout(tc, seconds * harness_scale() + 10);
-	tcase_add_test(tc, test);
 	suite_add_tcase(s, tc);
+	return tc;
+}
+
+void harness_add(Suite *s, const char *name, const TTest *test, int seconds)
+{
+	tcase_add_test(add_case(s, name, seconds), test);
+}
+
+void harness_add_long(Suite *s, const char *name, const TTest *test, int seconds)
+{
+	tcase_add_exit_test(add_case(s, name, seconds), test, 0);
 }
 
 /* A test that Check itself had to kill could not end its workers: they carry the run's mark. */

@@ -75,6 +75,8 @@ int broker_eval(const struct broker *b, const char *expression);        /* Erlan
 
 #define suite_test(suite, name, seconds) harness_add((suite), #name, (name), (seconds))
 void harness_add(Suite *s, const char *name, const TTest *test, int seconds);
+/* One that ends with exit(0) where all is well: Check counts microseconds in an int, and half an hour is too long. */
+void harness_add_long(Suite *s, const char *name, const TTest *test, int seconds);
 /* Runs it; own_broker: with one that nobody else uses. Afterwards no process of any test may be left. */
 int harness_run(Suite *s, bool own_broker);
 void harness_begin(void);               /* once a test, by its first rig */

@@ -459,8 +459,8 @@ void rigs_show_and_end(void)
 	for (struct rig *r = rigs; r; r = r->next) {
 		char *log = file_read(r->log, &size);
 		if (log)
-			fprintf(stderr, "--- end of %s\n%s--- pid %d, exited %d, status %d\n", r->log,
-				size > LOG_END ? log + size - LOG_END : log, r->pid, r->exited, r->wait_status);
+			fprintf(stderr, "--- end of %s\n%s--- pid %d, exited %d, status %d, last said: %s\n", r->log,
+				size > LOG_END ? log + size - LOG_END : log, r->pid, r->exited, r->wait_status, r->status);
 		free(log);
 		if (r->pid > 0 && !r->exited)
 			kill(r->pid, SIGKILL);
