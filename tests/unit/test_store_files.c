@@ -343,6 +343,7 @@ START_TEST(a_start_waits_for_somebody_who_has_the_file_to_himself)
 	int ready[2], status;
 	char byte;
 
+	fake_disk.sleeps = true;
 	ck_assert_int_eq(store_open(dir, &s, why, sizeof why), EX_OK);
 	store_close(s);
 	ck_assert(pipe(ready) == 0);
@@ -362,6 +363,7 @@ START_TEST(a_start_waits_for_somebody_who_has_the_file_to_himself)
 	store_close(s);
 	close(ready[0]);
 	ck_assert(waitpid(child, &status, 0) == child && status == 0);
+	fake_disk.sleeps = false;
 }
 END_TEST
 
