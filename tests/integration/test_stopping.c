@@ -210,10 +210,25 @@ START_TEST(twenty_workers_stop_within_the_bound)        /* proves L2-16 */
 }
 END_TEST
 
+START_TEST(signals_that_mean_something_to_other_daemons_end_nothing)
+{
+	static const int signals[] = {SIGUSR1, SIGUSR2, SIGALRM};
+
+	begin("4s");
+	for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+		kill(r->pid, signals[i]);
+		peer_completed(p, peer_run(p, "agent", NULL));
+	}
+	must(!r->exited, "hcpd ended, status %d", r->wait_status);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("stopping");
 
+	suite_test(s, signals_that_mean_something_to_other_daemons_end_nothing, 40);
 	suite_test(s, a_stop_asks_for_a_checkpoint_pauses_and_comes_back, 60);
 	suite_test(s, who_does_not_answer_is_ended_at_half_and_paused_all_the_same, 40);
 	suite_test(s, text_workers_are_ended_at_once, 40);
