@@ -94,6 +94,27 @@ static void kill_marked(struct leftovers *l)
 	}
 }
 
+static bool still_lives(struct leftovers *l, const struct proc *p)
+{
+	struct proc now;
+
+	return proctree_look(l->tree, p->pid, &now) && now.start == p->start && !now.dead;
+}
+
+/* One that was killed has lost its environment, and maybe its parent, some time before it is dead: until then it
+ * still holds its files, and is known only because we remember it. */
+static void wait_for_seen(struct leftovers *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->count && !l->left; i++)
+		if (still_lives(l, &l->seen[i])) {
+			l->left++;
+			l->pid = l->seen[i].pid;
+			l->start = l->seen[i].start;
+		}
+}
+
 static void wait_a_little(struct leftovers *l)
 {
 	struct pollfd pfd = {.events = POLLIN, .fd = l->left ? proctree_open(l->tree, l->pid, l->start) : -1};
@@ -103,14 +124,13 @@ static void wait_a_little(struct leftovers *l)
 		close(pfd.fd);
 }
 
-static void complain(const struct leftovers *l, int groups)
+static void complain(struct leftovers *l, int groups)
 {
-	struct proc now;
 	size_t i;
 
 	for (i = 0; i < l->count; i++)
-		if (proctree_look(l->tree, l->seen[i].pid, &now) && now.start == l->seen[i].start && !now.dead)
-			log_error("a process of a previous life will not die, going on pid=%d", now.pid);
+		if (still_lives(l, &l->seen[i]))
+			log_error("a process of a previous life will not die, going on pid=%d", l->seen[i].pid);
 	if (groups)
 		log_error("cgroups of a previous life cannot be emptied, going on count=%d", groups);
 }
@@ -132,6 +152,7 @@ int leftovers_kill(struct kins *ks, const char *instance)
 			break;
 		}
 		kill_marked(&l);
+		wait_for_seen(&l);
 		groups = cgroups_kill_leftovers(ks->cgroups, kill_pid, &l);
 		if (!l.left && !groups)
 			break;

@@ -6,6 +6,7 @@
 #include "worker_rig.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 /* --- helpers: this program, started as a worker --- */
 
@@ -187,6 +188,24 @@ static int help_headless(int argc, char **argv)
 	pthread_exit(NULL);
 }
 
+/* So much memory that its end takes a while after SIGKILL: it has no environment any more, and is not dead yet. */
+static int help_fat(int argc, char **argv)
+{
+	const size_t size = (size_t)768 << 20, page = 4096;
+	char *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t at;
+
+	(void)argc, (void)argv;
+	alarm(HELPER_LIFE_S);
+	if (mem == MAP_FAILED)
+		return 1;
+	madvise(mem, size, MADV_NOHUGEPAGE);
+	for (at = 0; at < size; at += page)
+		mem[at] = 1;
+	say_pid();
+	return stay();
+}
+
 /* --- what they say, and those that are no workers --- */
 
 static inline int line_pid(struct rec *r)
@@ -269,7 +288,7 @@ static inline int proctree_main(int argc, char **argv, Suite *(*make)(void))
 {
 	static const struct rig_helper helpers[] = {{"sleep", help_sleep}, {"setsid", help_setsid},
 		{"daemon", help_daemon}, {"bomb", help_bomb}, {"hop", help_hop}, {"headless", help_headless},
-		{"agent", help_agent}, {"churn", help_churn}, {"litter", help_litter}, {NULL, NULL}};
+		{"agent", help_agent}, {"churn", help_churn}, {"litter", help_litter}, {"fat", help_fat}, {NULL, NULL}};
 
 	return rig_main(argc, argv, helpers, make);
 }

@@ -163,6 +163,26 @@ START_TEST(a_leftovers_child_without_environment_is_killed_with_it)
 }
 END_TEST
 
+START_TEST(a_leftover_that_is_slow_to_die_is_waited_for)
+{
+	char name[] = "fat", *argv[] = {rig_self, name, NULL}, text[64] = "";
+	int out[2], pid;
+
+	rig_begin("off");
+	ck_assert_int_eq(pipe(out), 0);
+	pid = fork();
+	if (pid == 0) {
+		dup2(out[1], 1);
+		execve(rig_self, argv, rig_env);
+		_exit(1);
+	}
+	ck_assert_int_gt(read(out[0], text, sizeof text - 1), 0);
+	ck_assert_int_eq(workers_kill_leftovers(rig.ws), 1);
+	ck_assert(!is_alive(pid));
+	rig_end();
+}
+END_TEST
+
 /* A previous life's, without any environment, in a session of its own, known by its tag alone. */
 START_TEST(a_leftover_without_environment_is_killed_by_its_tag)
 {
@@ -201,6 +221,7 @@ static Suite *make_suite(void)
 	tcase_add_test(t, a_process_that_somebody_else_started_is_found_by_its_mark);
 	tcase_add_loop_test(t, what_somebody_else_started_for_a_worker_may_not_outlive_it, 0, 2);
 	tcase_add_test(t, leftovers_are_killed_by_exactly_their_instance);
+	tcase_add_test(t, a_leftover_that_is_slow_to_die_is_waited_for);
 	tcase_add_test(t, a_leftover_without_environment_is_killed_by_its_tag);
 	tcase_add_test(t, a_leftovers_child_without_environment_is_killed_with_it);
 	return s;
