@@ -1,9 +1,9 @@
 /* run.c: sessions in their processes.
- * Owns the hosts (a process and whom it serves now), the start line, the clocks and the ladder's times.
+ * Owns the hosts (a process and whom it serves now), the clocks and the ladder's times. How a process begins is in
+ * run_start.c.
  * Never reads a line's meaning (report.c), never signals by itself (worker.c). */
-#include "run.h"
+#include "run_private.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,32 +11,13 @@
 
 #include <utlist.h>
 
-#include "checkpoint.h"
 #include "clock.h"
 #include "core.h"
 #include "crash.h"
 #include "log.h"
 #include "report.h"
 
-#define START_AGAIN_US 1000000          /* where the disk was full */
 #define MUTE_US 500000                  /* a death ends the pipes first, and is known a moment later */
-#define INTENT_MAX 32768                /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
-
-/* A process, and whom it serves. One of reuse = 1 serves one session and ends with it. */
-struct host {
-	struct host *prev, *next;       /* in core->hosts */
-	struct host *idle_prev, *idle_next;
-	struct core *core;
-	struct worker *worker;
-	struct policy *policy;
-	const struct capability *cap;
-	struct session *session;        /* NULL: nobody now */
-	int served, pid;
-	bool is_idle, is_retired, is_gone;
-	uint64_t dropped_lines;
-	char id[ID_SIZE];               /* of a reused process: names its working directory and its mark */
-	char mark[ID_SIZE + 24];
-};
 
 struct worker *run_worker(const struct session *s)
 {
@@ -45,7 +26,7 @@ struct worker *run_worker(const struct session *s)
 
 /* ---- hosts ---- */
 
-static void host_set_idle(struct host *h, bool idle)
+void host_set_idle(struct host *h, bool idle)
 {
 	if (idle == h->is_idle)
 		return;
@@ -78,345 +59,17 @@ void host_retire(struct host *h)
 		worker_end(h->worker, now + config->exit_grace_us, now + config->exit_grace_us + config->abort_timeout_us / 4);
 }
 
-static struct host *find_idle(struct core *c, const struct capability *cap)
-{
-	struct host *h, *tmp;
-
-	DL_FOREACH_SAFE2(c->idle_hosts, h, tmp, idle_next) {
-		if (h->cap != cap)
-			continue;
-		if (worker_is_alone(h->worker))
-			return h;
-		host_retire(h);         /* it has got company since: it would be passed over for ever */
-	}
-	return NULL;
-}
-
-static bool is_reused(const struct capability *cap)
+bool host_is_reused(const struct capability *cap)
 {
 	return cap->config->reuse > 1;
 }
 
-/* ---- the environment ---- */
-
-struct env {
-	char **list;
-	size_t count, room;
-};
-
-static void env_take(struct env *e, char *text)
-{
-	if (e->count + 1 >= e->room) {
-		e->room = e->room ? e->room * 2 : 32;
-		e->list = xrealloc(e->list, e->room * sizeof *e->list);
-	}
-	e->list[e->count++] = text;
-	e->list[e->count] = NULL;
-}
-
-static void env_add(struct env *e, const char *name, const char *value)
-{
-	struct buf b = {0};
-
-	buf_add_text(&b, name);
-	buf_add_text(&b, "=");
-	buf_add_text(&b, value);
-	buf_add(&b, "", 1);
-	env_take(e, b.data);
-}
-
-static bool is_passed_on(const char *var)
-{
-	static const char *const names[] = {"PATH=", "LANG=", "LC_", "TZ=", "HOME="};
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strncmp(var, names[i], strlen(names[i])) == 0)
-			return true;
-	return false;
-}
-
-static bool is_set_by(char **env, const char *var)
-{
-	size_t name = strcspn(var, "=") + 1;
-
-	for (; env != NULL && *env != NULL; env++)
-		if (strncmp(*env, var, name) == 0)
-			return true;
-	return false;
-}
-
-/* Places of the worker's own, where those of the daemon are not to be used: another user's home, and under Landlock
- * the only directory that it may write to. NULL: none. */
-static const char *own_place(const struct config_confine *f, const char *workdir)
-{
-	return f->landlock ? workdir : f->home;
-}
-
-/* What the capability sets wins over what is passed on. */
-static void env_base(struct env *e, const struct core *c, const struct capability *cap, const char *workdir)
-{
-	const struct config_confine *f = &cap->config->confine;
-	const char *home = own_place(f, workdir);
-
-	for (char **v = environ; *v != NULL; v++)
-		if (is_passed_on(*v) && !is_set_by(cap->config->env, *v) && (home == NULL || strncmp(*v, "HOME=", 5) != 0))
-			env_take(e, xstrdup(*v));
-	if (home != NULL && !is_set_by(cap->config->env, "HOME="))
-		env_add(e, "HOME", home);
-	if (f->landlock && !is_set_by(cap->config->env, "TMPDIR="))
-		env_add(e, "TMPDIR", workdir);
-	for (char **v = cap->config->env; v != NULL && *v != NULL; v++)
-		env_take(e, xstrdup(*v));
-	env_add(e, "HCP_INSTANCE", store_instance(c->store));
-	env_add(e, "HCP_CAPABILITY", cap->name);
-}
-
-static void env_free(struct env *e)
-{
-	for (size_t i = 0; i < e->count; i++)
-		free(e->list[i]);
-	free(e->list);
-}
-
-/* As text for a variable: cut at its limit, between characters, and at a NUL. */
-static char *intent_of(const struct buf *task)
-{
-	struct jslice raw = jtext_member(task->data, task->size, "intent");
-	char why[128], *text;
-	json_t *v = raw.at != NULL ? jtext_parse(raw.at, raw.size, why, sizeof why) : NULL;
-	const char *intent = v != NULL ? json_string_value(v) : "";
-
-	text = xstrndup(intent, buf_utf8_cut(intent, strlen(intent), INTENT_MAX));
-	json_decref(v);
-	return text;
-}
-
-/* ---- the start ---- */
-
-static int add_checkpoint(struct session *s, struct buf *b)
-{
-	struct checkpoint cp;
-	int found;
-
-	if (s->attempt < 2 || s->cap->config->recovery != RECOVERY_RESUME) {
-		buf_add_text(b, "null");
-		return 0;
-	}
-	found = checkpoint_find(s->core->store, s->key, &cp);
-	if (found > 0) {
-		buf_addf(b, "{\"checkpoint_id\":\"%s\",\"step\":", cp.id);
-		buf_add(b, cp.step.data, cp.step.size);
-		buf_add_text(b, ",\"state\":");
-		buf_add(b, cp.state.data, cp.state.size);
-		buf_add_text(b, "}");
-	} else {
-		buf_add_text(b, "null");
-	}
-	checkpoint_fini(&cp);
-	return found < 0 ? -1 : 0;
-}
-
-static int write_start_line(struct session *s, const struct buf *task, const char *workdir, struct buf *b)
-{
-	char deadline[CLOCK_TEXT_SIZE];
-
-	clock_format(s->deadline_us, deadline);
-	buf_addf(b, "{\"type\":\"start\",\"protocol\":1,\"session_id\":\"%s\",\"attempt\":%lld,\"task\":", s->id,
-		(long long)s->attempt);
-	buf_add(b, task->data, task->size);
-	buf_addf(b, ",\"risk_level\":\"%s\",\"safety_envelope\":{},\"deadline\":\"%s\",\"checkpoint\":", risk_names[s->risk],
-		deadline);
-	if (add_checkpoint(s, b) < 0)
-		return -1;
-	if (is_reused(s->cap)) {
-		buf_add_text(b, ",\"workdir\":");
-		buf_add_json(b, workdir, strlen(workdir));
-	}
-	buf_add_text(b, "}\n");
-	return 0;
-}
-
 /* A reused process has a working directory that is no session's. */
-static void drop_home(struct core *c, const struct host *h)
+void host_drop_home(struct core *c, const struct host *h)
 {
 	if (h->id[0] == '\0')
 		return;
 	c->has_trash |= workdir_remove(c->state_dir, h->id);
-}
-
-/* A new process for s. NULL with a sentence, and errno where the system had none to give. */
-static struct host *host_new(struct session *s, const struct buf *task, const char *workdir, char *why, size_t why_size)
-{
-	struct core *c = s->core;
-	struct host *h = xcalloc(1, sizeof *h);
-	struct worker_spec spec = {.argv = s->cap->config->command, .workdir = workdir, .owner = h, .mark = h->mark,
-		.confine = &s->cap->config->confine, .has_stdin = s->cap->config->protocol == PROTOCOL_HCP};
-	struct env e = {0};
-	char text[32], home[4096], *intent;
-	struct buf task_file = {0};
-	int rc, error;
-
-	if (is_reused(s->cap)) {
-		id_make(h->id);
-		if (workdir_make(c->state_dir, h->id, NULL, 0, home, sizeof home) < 0) {
-			error = errno;
-			snprintf(why, why_size, "the process's working directory cannot be made: %s", strerror(error));
-			free(h);
-			errno = error;
-			return NULL;
-		}
-		spec.workdir = home;
-		CRASH_POINT(run_home_made);
-	}
-	env_base(&e, c, s->cap, spec.workdir);
-	if (is_reused(s->cap)) {
-		snprintf(h->mark, sizeof h->mark, "HCP_WORKER_ID=%s", h->id);
-		env_add(&e, "HCP_WORKER_ID", h->id);
-	} else {
-		snprintf(h->mark, sizeof h->mark, "HCP_SESSION_ID=%s", s->id);
-		env_add(&e, "HCP_SESSION_ID", s->id);
-		intent = intent_of(task);
-		env_add(&e, "HCP_INTENT", intent);
-		free(intent);
-		snprintf(text, sizeof text, "%lld", (long long)s->attempt);
-		env_add(&e, "HCP_ATTEMPT", text);
-		env_add(&e, "HCP_WORKDIR", workdir);
-		buf_addf(&task_file, "%s/task.json", workdir);
-		env_add(&e, "HCP_TASK", buf_text(&task_file));
-		buf_fini(&task_file);
-	}
-	spec.env = e.list;
-	rc = worker_start(c->workers, &spec, &h->worker, why, why_size);
-	error = errno;
-	env_free(&e);
-	if (rc < 0) {
-		drop_home(c, h);
-		free(h);
-		errno = error;
-		return NULL;
-	}
-	h->core = c;
-	h->pid = worker_pid(h->worker);
-	h->cap = s->cap;
-	h->policy = policy_ref(s->policy);
-	DL_APPEND(c->hosts, h);
-	return h;
-}
-
-static void on_again(struct timer *t)
-{
-	effect_start(container_of(t, struct session, again));
-}
-
-/* A full disk passes: to fail days of work for it would be a loss. The session stays RUNNING without a process, its
- * deadline counts, an abort ends it, and it is tried again as the store is. */
-static bool waits_for_room(struct session *s, const char *why)
-{
-	if (errno != ENOSPC && errno != EDQUOT)
-		return false;
-	if (log_may(&s->core->room_limit, 3))
-		log_error("no worker is started until the disk has room, tried again every second: session=%.8s error=%s", s->id, why);
-	timer_set(&s->core->timers, &s->again, clock_boot_us() + START_AGAIN_US);
-	return true;
-}
-
-static void start_failed(struct session *s, const char *why)
-{
-	bool no_means = errno == EAGAIN || errno == ENOMEM || errno == EMFILE || errno == ENFILE;
-
-	session_fail(s, "worker_failed", no_means ? "resource_unavailable" : "execution_error", "daemon", NULL, "%s", why);
-	run_conclude(s);
-}
-
-static bool has_to_start(struct session *s)
-{
-	if (s->is_closed || s->host != NULL || s->state != S_RUNNING)
-		return false;
-	if (session_has_outcome(s)) {
-		run_conclude(s);
-		return false;
-	}
-	if (s->core->is_stopping) {
-		session_go(s, S_PAUSED, "stopping", "daemon");
-		s->paused_by = PAUSED_BY_STOP;
-		slots_leave(s->core, s);
-		return false;
-	}
-	return true;
-}
-
-/* What it needs from the store and the disk. False: it was not to be had, and what follows is decided. */
-static bool prepare(struct session *s, struct buf *task, struct buf *line, char *workdir, size_t workdir_size)
-{
-	struct core *c = s->core;
-	char why[512];
-	int found = store_load_task(c->store, s->key, task);
-
-	if (found == 0 || (found < 0 && store_is_damaged(c->store))) {
-		session_fail(s, "worker_failed", "internal_error", "daemon", NULL, "the task %s",
-			found == 0 ? "is not in the store" : "cannot be read: the store is damaged");
-		run_conclude(s);
-		return false;
-	}
-	if (workdir_make(c->state_dir, s->id, is_reused(s->cap) ? NULL : task->data, task->size, workdir, workdir_size) < 0) {
-		int error = errno;
-
-		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(error));
-		errno = error;
-		if (!waits_for_room(s, why)) {
-			errno = ENOMEM;
-			start_failed(s, why);
-		}
-		return false;
-	}
-	if (found < 0 || write_start_line(s, task, workdir, line) < 0) {
-		effect_start(s);        /* once the store can be read again */
-		core_hold(c);
-		return false;
-	}
-	return true;
-}
-
-void run_start(struct session *s)
-{
-	struct core *c = s->core;
-	char why[512], workdir[4096];
-	struct buf task = {0}, line = {0};
-	struct host *h;
-
-	if (!has_to_start(s))
-		return;
-	if (s->policy == NULL)
-		s->policy = policy_ref(c->policy);
-	if ((s->cap = policy_find(s->policy, s->capability)) == NULL) {
-		session_fail(s, "worker_failed", "internal_error", "daemon", NULL,
-			"capability %s is no longer in the configuration", s->capability);
-		run_conclude(s);
-		return;
-	}
-	if (!prepare(s, &task, &line, workdir, sizeof workdir))
-		goto out;
-	CRASH_POINT(run_prepared);
-	h = is_reused(s->cap) ? find_idle(c, s->cap) : NULL;
-	if (h == NULL && (h = host_new(s, &task, workdir, why, sizeof why)) == NULL) {
-		if (!waits_for_room(s, why))
-			start_failed(s, why);
-		goto out;
-	}
-	CRASH_POINT(run_has_host);
-	host_set_idle(h, false);
-	h->session = s;
-	s->host = h;
-	s->exit_status = -1;
-	s->stdout_closed = false;
-	run_set_clocks(s);
-	if (s->cap->config->protocol == PROTOCOL_HCP)
-		worker_write(h->worker, line.data, line.size);
-	CRASH_POINT(run_started);
-	log_debug("worker started: session=%.8s pid=%d attempt=%lld", s->id, h->pid, (long long)s->attempt);
-out:
-	buf_fini(&task);
-	buf_fini(&line);
 }
 
 /* ---- clocks ---- */
@@ -459,7 +112,7 @@ void run_init(struct session *s)
 {
 	s->deadline.on_due = on_deadline;
 	s->idle.on_due = on_idle;
-	s->again.on_due = on_again;
+	s->again.on_due = run_on_again;
 	s->mute.on_due = on_mute;
 }
 
@@ -524,7 +177,7 @@ static void let_go(struct session *s)
 /* A process that may serve another session, after one that completed and left nobody behind. */
 static bool may_serve_on(struct host *h, const struct session *s)
 {
-	return is_reused(h->cap) && s->outcome.state == S_COMPLETED && !h->is_retired && !worker_is_ending(h->worker)
+	return host_is_reused(h->cap) && s->outcome.state == S_COMPLETED && !h->is_retired && !worker_is_ending(h->worker)
 		&& !worker_has_exited(h->worker) && worker_is_alone(h->worker);
 }
 
@@ -777,7 +430,7 @@ static void host_free(struct host *h)
 	if (h->dropped_lines > 0)
 		log_info("lines between sessions were dropped: capability=%s pid=%d lines=%llu", h->cap->name,
 			h->pid, (unsigned long long)h->dropped_lines);
-	drop_home(h->core, h);
+	host_drop_home(h->core, h);
 	DL_DELETE(h->core->hosts, h);
 	policy_unref(h->policy);
 	free(h);
