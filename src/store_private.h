@@ -1,0 +1,60 @@
+/* store_private.h: what store.c (the batch), store_read.c and store_open.c share. Nobody else includes it. */
+#ifndef HCPD_STORE_PRIVATE_H
+#define HCPD_STORE_PRIVATE_H
+
+#include "store.h"
+
+#include <sqlite3.h>
+
+enum statement {
+	/* changes: in the batch */
+	ST_PUT_CALLER, ST_SAVE_CONFIRMED, ST_PUT_SESSION, ST_PUT_TASK, ST_SAVE_SESSION, ST_PUT_TRANSITION,
+	ST_PUT_EVENT, ST_PUT_SUBSTITUTE, ST_PUT_CHECKPOINT, ST_PRUNE_CHECKPOINTS, ST_PUT_OUTCOME, ST_DROP_OUTCOME,
+	ST_PUT_SUBMIT, ST_DROP_SUBMITS, ST_PUT_UNROUTABLE, ST_DROP_UNROUTABLE,
+	/* the transaction */
+	ST_BEGIN, ST_COMMIT, ST_ROLLBACK,
+	/* reads */
+	ST_FIND_ANSWER, ST_FIND_SESSION, ST_LOAD_TASK, ST_LOAD_OUTCOME, ST_NEXT_CHECKPOINT, ST_LOAD_CHECKPOINT, ST_LOAD_CALLERS,
+	ST_LOAD_LIVE, ST_LOAD_BACKLOG, ST_LOAD_EVENTS, ST_LOAD_UNROUTABLE, ST_LOAD_EVENT, ST_LAST_SUBMIT,
+	ST_FIND_CALLER, ST_FIND_OLD_SUBMIT, ST_LOOK,
+	ST_COUNT
+};
+
+extern const char *const store_sql[ST_COUNT];
+
+/* One changed row to be: a statement and its values. Texts stand in the batch's arena, bodies are shared. */
+enum value_kind { V_NULL, V_INT, V_REAL, V_TEXT, V_BLOB };
+struct value {
+	enum value_kind kind;
+	union {
+		int64_t i;
+		double r;
+		struct { size_t at, size; } text;
+		struct blob *blob;
+	};
+};
+struct op {
+	enum statement st;
+	unsigned first, count;          /* values */
+};
+struct batch {
+	struct op *ops;
+	size_t op_count, op_room;
+	struct value *values;
+	size_t value_count, value_room;
+	struct buf arena;
+};
+
+struct store {
+	sqlite3 *db;
+	sqlite3_stmt *st[ST_COUNT];
+	struct batch batch;
+	char instance[ID_SIZE];
+	int64_t last_session, last_event, last_caller;
+	char error[256];
+	bool is_damaged;                /* the last error was */
+};
+
+void store_clear_batch(struct batch *b);
+
+#endif

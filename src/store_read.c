@@ -1,0 +1,258 @@
+/* store_read.c: questions to the store. They see what was committed, never the batch.
+ * Owns nothing; every statement is reset before it returns. */
+#include "store_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *text(sqlite3_stmt *st, int n)
+{
+	return (const char *)sqlite3_column_text(st, n);
+}
+
+static int finish(struct store *s, sqlite3_stmt *st, int rc)
+{
+	sqlite3_reset(st);
+	if (rc == SQLITE_DONE || rc == SQLITE_ROW)
+		return 0;
+	s->is_damaged = (rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB;
+	snprintf(s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db), sqlite3_extended_errcode(s->db));
+	return -1;
+}
+
+/* To SQLite a page that the disk would not read is malformed. What really is, is so the second time too: only then may
+ * anybody give up on it. */
+static int step_row(sqlite3_stmt *st)
+{
+	int rc = sqlite3_step(st);
+
+	if ((rc & 0xff) != SQLITE_CORRUPT)
+		return rc;
+	sqlite3_reset(st);
+	return sqlite3_step(st);
+}
+
+int64_t store_find_answer(struct store *s, int64_t caller, const char *message_id)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_ANSWER];
+	int64_t answer = STORE_UNSEEN;
+	int rc;
+
+	sqlite3_bind_int64(st, 1, caller);
+	sqlite3_bind_text(st, 2, message_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		answer = sqlite3_column_int64(st, 0);
+	return finish(s, st, rc) < 0 ? STORE_UNREADABLE : answer;
+}
+
+/* The answer of a query for one row, whose columns were taken already where it is SQLITE_ROW. */
+static int one_row(struct store *s, sqlite3_stmt *st, int rc)
+{
+	return finish(s, st, rc) < 0 ? -1 : rc == SQLITE_ROW;
+}
+
+int store_find_caller(struct store *s, const char *caller_id, int64_t *key, int64_t *confirmed, int64_t *last_event)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_CALLER];
+	int rc;
+
+	sqlite3_bind_text(st, 1, caller_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		*key = sqlite3_column_int64(st, 0);
+		*confirmed = sqlite3_column_int64(st, 1);
+		*last_event = sqlite3_column_int64(st, 2);
+	}
+	return one_row(s, st, rc);
+}
+
+int store_find_session(struct store *s, const char *session_id, char state[16])
+{
+	sqlite3_stmt *st = s->st[ST_FIND_SESSION];
+	int rc;
+
+	sqlite3_bind_text(st, 1, session_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		snprintf(state, 16, "%s", text(st, 0));
+	return one_row(s, st, rc);
+}
+
+static int load_text(struct store *s, enum statement which, int64_t key, struct buf *out)
+{
+	sqlite3_stmt *st = s->st[which];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, key);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		const char *t = text(st, 0);
+
+		buf_add(out, t, (size_t)sqlite3_column_bytes(st, 0));
+	}
+	return one_row(s, st, rc);
+}
+
+int store_load_task(struct store *s, int64_t session, struct buf *out)
+{
+	return load_text(s, ST_LOAD_TASK, session, out);
+}
+
+int store_load_outcome(struct store *s, int64_t session, struct buf *out)
+{
+	return load_text(s, ST_LOAD_OUTCOME, session, out);
+}
+
+int64_t store_next_checkpoint(struct store *s, int64_t session, int64_t before)
+{
+	sqlite3_stmt *st = s->st[ST_NEXT_CHECKPOINT];
+	int64_t row = 0;
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	sqlite3_bind_int64(st, 2, before);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		row = sqlite3_column_int64(st, 0);      /* NULL where there is none: 0 */
+	return one_row(s, st, rc) < 0 ? -1 : row;
+}
+
+int store_load_checkpoint(struct store *s, int64_t row, char checkpoint_id[ID_SIZE], struct buf *step_json,
+	struct buf *state, char hash[65])
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_CHECKPOINT];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, row);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		const char *bytes = text(st, 2);
+
+		snprintf(checkpoint_id, ID_SIZE, "%s", text(st, 0));
+		buf_add_text(step_json, sqlite3_column_type(st, 1) != SQLITE_NULL ? text(st, 1) : "null");
+		buf_add(state, bytes, (size_t)sqlite3_column_bytes(st, 2));
+		snprintf(hash, 65, "%s", sqlite3_column_type(st, 3) != SQLITE_NULL ? text(st, 3) : "");
+	}
+	return one_row(s, st, rc);
+}
+
+int store_load_callers(struct store *s, store_caller_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_CALLERS];
+	int rc;
+
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW)
+		fn(ctx, sqlite3_column_int64(st, 0), text(st, 1), sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3),
+			sqlite3_column_int64(st, 4));
+	return finish(s, st, rc);
+}
+
+int store_load_live(struct store *s, store_session_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_LIVE];
+	int rc;
+
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		const struct store_session row = {
+			.key = sqlite3_column_int64(st, 0), .session_id = text(st, 1), .caller_id = text(st, 2),
+			.capability = text(st, 3), .capability_version = text(st, 4), .state = text(st, 5),
+			.state_version = sqlite3_column_int64(st, 6), .risk_level = text(st, 7),
+			.data_classification = text(st, 8), .priority = text(st, 9), .session_token = text(st, 10),
+			.created_at = text(st, 12), .updated_at = text(st, 13),
+			.started_at = text(st, 14), .deadline = text(st, 15), .max_duration_us = sqlite3_column_int64(st, 16),
+			.attempt = sqlite3_column_int64(st, 17), .paused_by = text(st, 18),
+			.steps = sqlite3_column_int64(st, 19), .step = text(st, 20), .checkpoints = sqlite3_column_int64(st, 21),
+			.warnings = text(st, 22), .tokens_in = sqlite3_column_int64(st, 23),
+			.tokens_out = sqlite3_column_int64(st, 24), .cost = sqlite3_column_double(st, 25),
+			.sequence = sqlite3_column_int64(st, 26),
+		};
+
+		fn(ctx, &row);
+	}
+	return finish(s, st, rc);
+}
+
+int store_load_backlog(struct store *s, int64_t caller, int64_t after, store_backlog_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_BACKLOG];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, caller);
+	sqlite3_bind_int64(st, 2, after);
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW)
+		fn(ctx, sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1));
+	return finish(s, st, rc);
+}
+
+static int load_events(struct store *s, sqlite3_stmt *st, store_event_fn *fn, void *ctx)
+{
+	int rc;
+
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		struct store_event e = {
+			.id = sqlite3_column_int64(st, 0), .session = sqlite3_column_int64(st, 1), .session_id = text(st, 2),
+			.caller = sqlite3_column_int64(st, 3), .type = text(st, 4), .sequence = sqlite3_column_int64(st, 5),
+			.event_type = text(st, 6), .bytes = text(st, 7),
+		};
+
+		e.size = (size_t)sqlite3_column_bytes(st, 7);
+		if (!fn(ctx, &e))
+			break;
+	}
+	return finish(s, st, rc);
+}
+
+int store_load_events(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_EVENTS];
+
+	sqlite3_bind_int64(st, 1, caller);
+	sqlite3_bind_int64(st, 2, after);
+	sqlite3_bind_int(st, 3, limit);
+	return load_events(s, st, fn, ctx);
+}
+
+int store_load_unroutable(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_UNROUTABLE];
+
+	sqlite3_bind_int64(st, 1, caller);
+	sqlite3_bind_int64(st, 2, after);
+	sqlite3_bind_int(st, 3, limit);
+	return load_events(s, st, fn, ctx);
+}
+
+int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_EVENT];
+
+	sqlite3_bind_int64(st, 1, id);
+	return load_events(s, st, fn, ctx);
+}
+
+bool store_has_old_submits(struct store *s, int64_t after, int64_t upto, const char *before)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_OLD_SUBMIT];
+	bool found;
+
+	sqlite3_bind_int64(st, 1, after);
+	sqlite3_bind_int64(st, 2, upto);
+	sqlite3_bind_text(st, 3, before, -1, SQLITE_STATIC);
+	found = sqlite3_step(st) == SQLITE_ROW;
+	sqlite3_reset(st);
+	return found;
+}
+
+bool store_is_damaged(const struct store *s)
+{
+	return s->is_damaged;
+}
+
+bool store_is_readable(struct store *s)
+{
+	return one_row(s, s->st[ST_LOOK], sqlite3_step(s->st[ST_LOOK])) == 1;
+}
+
+int64_t store_last_submit(struct store *s)
+{
+	sqlite3_stmt *st = s->st[ST_LAST_SUBMIT];
+	int64_t id = sqlite3_step(st) == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
+
+	sqlite3_reset(st);
+	return id;
+}
