@@ -273,10 +273,14 @@ void caller_hear(struct caller *c, bool on)
 	c->deaf = !on;
 }
 
+void caller_expect_disorder(struct caller *c)
+{
+	c->any_order = true;
+}
+
 void caller_bind_again(struct caller *c)
 {
-	/* What found no queue comes later, behind what came after it. */
-	c->any_order = c->rebind = true;
+	c->rebind = true;
 }
 
 void callers_may_repeat(void)

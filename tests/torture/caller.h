@@ -32,6 +32,8 @@ struct caller *caller_new(struct rig *r, const struct caller_plan *plan);
 void caller_go(struct caller *c, bool submits);         /* or stops submitting; the rest goes on */
 /* A queue full of what nobody takes: it stops hearing, or hears again. */
 void caller_hear(struct caller *c, bool on);
+/* From now on: what found no queue comes later, behind what came after it. */
+void caller_expect_disorder(struct caller *c);
 /* Makes exchanges and bindings again: somebody deleted them. */
 void caller_bind_again(struct caller *c);
 /* Commands that the broker had taken may be lost from now on: unanswered ones are said again. For all callers. */

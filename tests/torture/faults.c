@@ -1,6 +1,7 @@
 /* faults.c: what can go wrong: for each kind how it begins and how it is made good again.
  * Owns the means (signals, the broker's shell, the proxy's mode, limits, the clock) and the table of them.
  * Never chooses (nemesis.c), never judges a stream or the store (stream.c, watch.c). */
+#include "apps.h"
 #include "faults.h"
 
 #include <fcntl.h>
@@ -356,6 +357,8 @@ static bool delete_commands(char *detail)
 static bool delete_events(char *detail)
 {
 	(void)detail;
+	for (int i = 0; i < w->caller_count; i++)
+		caller_expect_disorder(w->callers[i]);
 	delete_exchange("hcp.events");
 	return true;
 }
@@ -365,7 +368,12 @@ static void bind_callers(void)
 {
 	for (int i = 0; i < w->caller_count; i++)
 		caller_bind_again(w->callers[i]);
+	app_bind_again();
 }
+
+static bool kill_app(char *detail) { (void)detail; app_kill(); return true; }
+static bool freeze_app(char *detail) { (void)detail; app_freeze(true); return true; }
+static void thaw_app(void) { app_freeze(false); }
 
 static bool fill_caller(char *detail)
 {
@@ -500,6 +508,8 @@ const struct fault faults[] = {
 	{"commands-deleted", BROKER, 0.0, 0.2, delete_commands, nothing, false, false},
 	{"events-deleted", BROKER, 0.0, 1.0, delete_events, bind_callers, false, false},
 	{"caller-full", CALLER, 1.0, 4.0, fill_caller, empty_caller, false, false},
+	{"app-kill", CALLER, 0.0, 1.0, kill_app, app_revive, false, false},
+	{"app-freeze", CALLER, 0.5, 4.0, freeze_app, thaw_app, false, false},
 	{"net-cut", NETWORK, 0.0, 1.5, net_cut, net_pass, false, false},
 	{"net-reset", NETWORK, 0.0, 1.5, net_reset, net_pass, false, false},
 	{"net-half-open", NETWORK, 0.5, 5.0, net_half_open, net_pass, false, false},

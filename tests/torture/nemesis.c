@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps.h"
 #include "charge.h"
 #include "faults.h"
 #include "mix.h"
@@ -163,7 +164,12 @@ static void strike(void)
 		if (!go_together(&faults[a], &faults[b]) || !is_wanted(b))
 			b = -1;
 	}
+	bool kills = rand_r(&dice) % 2 == 0;
 	bool did_a = begin_fault(a, la), did_b = false;
+	if (kills && faults[a].group != CALLER) {
+		app_kill();             /* callers die whenever they do */
+		app_revive();
+	}
 	pass(b >= 0 ? lead : la);
 	if (b >= 0) {
 		did_b = begin_fault(b, lb);

@@ -1,6 +1,6 @@
 # Real faults and the soak. Both run what lies in $(B), through scripts that keep the files of a failure.
 TORT     := $(B)/torture
-TORT_OBJ := $(patsubst tests/torture/%.c,$(TORT)/%.o,$(filter-out %/agent.c %/clockskew.c,$(wildcard tests/torture/*.c)))
+TORT_OBJ := $(patsubst tests/torture/%.c,$(TORT)/%.o,$(filter-out %/agent.c %/app.c %/clockskew.c,$(wildcard tests/torture/*.c)))
 TORT_LIB := $(filter-out $(TORT)/torture.o $(TORT)/soak.o $(TORT)/test_%,$(TORT_OBJ))
 
 .PHONY: torture soak torture-programs check-torture
@@ -19,12 +19,17 @@ $(TORT)/agent: tests/torture/agent.c $(B)/.flags
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$(Q)$(CC) $(PLAIN) -o $@ $< -ljansson
+# Sees of libhcp what an application sees.
+$(TORT)/app: tests/torture/app.c $(B)/libhcp.a include/hcp/hcp.h $(B)/.flags
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CC) $(OURS) $(LINK) $(LDFLAGS) -o $@ $< $(B)/libhcp.a $(LIBHCP_LIBS)
 $(TORT)/clockskew.so: tests/torture/clockskew.c $(B)/.flags
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$(Q)$(CC) $(PLAIN) -fPIC -shared -o $@ $<
 
-torture-programs: programs $(TORT)/torture $(TORT)/test_judge $(TORT)/soak $(TORT)/agent $(TORT)/clockskew.so
+torture-programs: programs $(TORT)/torture $(TORT)/test_judge $(TORT)/soak $(TORT)/agent $(TORT)/app $(TORT)/clockskew.so
 
 # make torture SEED=7 MINUTES=1; SEEDS=20: that many from SEED on; SECS instead of MINUTES for short ones.
 torture: torture-programs

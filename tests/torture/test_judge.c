@@ -1,10 +1,13 @@
 /* test_judge.c: the judge of the streams can convict: each invariant is broken once, and charged; a good one is not.
  * A judge that cannot fail would make a run of the torture worth nothing. */
 #include <check.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "apps.h"
 #include "charge.h"
 #include "harness.h"
 #include "stream.h"
@@ -173,6 +176,59 @@ START_TEST(work_that_was_not_done_is_charged)
 }
 END_TEST
 
+/* --- the application of libhcp --- */
+
+static void make_file(const char *path, const char *sql)
+{
+	char *error = NULL;
+	sqlite3 *db;
+
+	unlink(path);
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	ck_assert_msg(sqlite3_exec(db, sql, NULL, NULL, &error) == SQLITE_OK, "%s: %s", sql, error);
+	sqlite3_close(db);
+}
+
+/* What breaks the application's file, and how many charges that gives. */
+static const struct { const char *sql; int charges; } broken[] = {
+	{"SELECT 1", 0},
+	{"INSERT INTO got SELECT 9, session_id, sequence, message_id, type FROM got WHERE id = 2", 2}, /* out of order, too */
+	{"INSERT INTO got SELECT 9, session_id, sequence, message_id, type FROM got WHERE id = 1", 1},
+	{"DELETE FROM got WHERE id = 1", 1},
+	{"DELETE FROM got WHERE id = 2", 2},                            /* a gap, too */
+	{"UPDATE got SET id = 10 - id", 2},                             /* backwards */
+	{"INSERT INTO got VALUES (9, 's', 0, 'never-said', 'event')", 1},
+	{"DELETE FROM got WHERE type = 'session_closed'", 2},
+	{"INSERT INTO hcp_outbox VALUES ('m9', 'callee', NULL)", 1},
+	{"DELETE FROM got", 5},                                         /* each of the three, the session, and nothing at all */
+};
+
+START_TEST(an_application_that_has_not_each_message_once_and_in_order_is_charged)
+{
+	char file[64], store[64], sql[900];
+
+	snprintf(file, sizeof file, "/tmp/hcp-judge-%d.app", (int)getpid());
+	snprintf(store, sizeof store, "/tmp/hcp-judge-%d.store", (int)getpid());
+	make_file(store,
+		"CREATE TABLE callers (id, caller_id); INSERT INTO callers VALUES (1, 'app'), (2, 'other');"
+		"CREATE TABLE sessions (session_id, caller_id, state); INSERT INTO sessions VALUES ('s', 'app', 'COMPLETED');"
+		"CREATE TABLE events (session_id, sequence, type, caller, body, substitute); INSERT INTO events VALUES"
+		" ('s', NULL, 'task_accepted', 1, '{\"message_id\":\"m1\"}', NULL),"
+		" ('s', 1, 'event', 1, '{\"message_id\":\"m2\"}', NULL), ('s', 2, 'event', 1, '{\"message_id\":\"m3\"}', NULL),"
+		" ('t', 1, 'event', 2, '{\"message_id\":\"m4\"}', NULL);");
+	snprintf(sql, sizeof sql,
+		"CREATE TABLE got (id INTEGER PRIMARY KEY, session_id, sequence, message_id, type);"
+		"CREATE TABLE hcp_outbox (message_id, callee, session_id);"
+		"INSERT INTO got VALUES (1, 's', 0, 'm1', 'task_accepted'), (2, 's', 1, 'm2', 'progress'),"
+		" (3, 's', 2, 'm3', 'session_closed'); %s", broken[_i].sql);
+	make_file(file, sql);
+	(void)app_judge_files(file, store);
+	unlink(file);
+	unlink(store);
+	ck_assert_int_eq(charge_count(), broken[_i].charges);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("judge");
@@ -191,6 +247,8 @@ int main(void)
 	tcase_add_test(t, a_session_that_never_closes_is_charged);
 	tcase_add_test(t, a_missing_answer_and_a_missing_result_are_charged);
 	tcase_add_test(t, work_that_was_not_done_is_charged);
+	tcase_add_loop_test(t, an_application_that_has_not_each_message_once_and_in_order_is_charged, 0,
+		sizeof broken / sizeof broken[0]);
 	suite_add_tcase(suite, t);
 	srunner_run_all(r, CK_ENV);
 	int failed = srunner_ntests_failed(r);

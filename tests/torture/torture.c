@@ -1,6 +1,6 @@
 /* torture.c: real faults on a real daemon, a real broker and real processes, for a while, by seed.
  * Owns the arena: daemon behind a proxy, a small disk, callers, the judge; faults.c does the harm.
- *   TORTURE_SEED, TORTURE_SECONDS, TORTURE_AGENT, TORTURE_CLOCK: see scripts/torture. */
+ *   TORTURE_SEED, TORTURE_SECONDS, TORTURE_AGENT, TORTURE_APP, TORTURE_CLOCK: see scripts/torture. */
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "apps.h"
 #include "caller.h"
 #include "charge.h"
 #include "faults.h"
@@ -97,6 +98,7 @@ static void people(void)
 			.keep_tape = true});
 		caller_go(callers[i], !is_probe);
 	}
+	app_begin(r, getenv("TORTURE_APP"), seed * 1000);
 	world.well = callers[0];
 	world.full = callers[3];
 	world.probe = callers[4];
@@ -109,7 +111,7 @@ static bool all_over(void)
 	for (int i = 0; i < CALLERS; i++)
 		if (!caller_is_over(callers[i]))
 			return false;
-	return true;
+	return app_is_over();
 }
 
 static void drain(void)
@@ -119,6 +121,7 @@ static void drain(void)
 
 	for (int i = 0; i < CALLERS; i++)
 		caller_go(callers[i], false);
+	app_be_quiet();
 	while (!all_over() && harness_now() < end)
 		harness_pass(0.1);
 	bool seen = queue_look(r->broker, r->queue, &messages, &consumers) ||
@@ -151,6 +154,7 @@ static void judge_all(void)
 		all.rejected += s.rejected;
 	}
 	watch_judge(callers, CALLERS);
+	app_judge();
 	if (rig_log_has(r, "AddressSanitizer") || rig_log_has(r, "runtime error:") || rig_log_has(r, "LeakSanitizer"))
 		charge("sanitizers", "see %s", r->log);
 	say("%ld submits (%ld said again), %ld aborts, %ld messages: %ld completed, %ld failed, %ld aborted, %ld rejected",
