@@ -10,7 +10,7 @@ CFLAGS     ?= -O2
 
 comma   := ,
 B       := build$(if $(SAN),/san)
-PKGS    := librabbitmq jansson sqlite3 uuid libcrypto libsystemd
+PKGS    := librabbitmq jansson sqlite3 uuid libssl libcrypto libsystemd
 VERSION := $(shell cat VERSION)
 
 # Ours apart from the user's: CFLAGS and LDFLAGS stay free for packagers.
@@ -124,6 +124,9 @@ MAN   := $(wildcard docs/*.[13578])
 AGENTS := $(wildcard scripts/agents/*)
 ETC   := $(wildcard etc/hcpd.ini etc/capabilities.d/*)
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+# File of completions/ and where its shell looks for it.
+COMPLETIONS := hcpctl.bash:bash-completion/completions/hcpctl _hcpctl:zsh/site-functions/_hcpctl \
+	hcpctl.fish:fish/vendor_completions.d/hcpctl.fish
 
 install: programs libhcp
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hcpd/agents
@@ -141,6 +144,10 @@ install: programs libhcp
 	ln -sf libhcp.so.$(LIBHCP_ABI) $(DESTDIR)$(PREFIX)/lib/libhcp.so
 	$(SUBST) $(B)/hcp.pc | install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/hcp.pc
 	install -m 644 docs/examples/*.c $(DESTDIR)$(PREFIX)/share/doc/hcpd/examples
+	for f in $(COMPLETIONS); do \
+		to=$(DESTDIR)$(PREFIX)/share/$${f#*:}; \
+		install -d $${to%/*} && install -m 644 completions/$${f%%:*} $$to || exit 1; \
+	done
 	@# An administrator's files are never overwritten.
 	install -d $(DESTDIR)$(SYSCONFDIR)/hcpd/capabilities.d
 	for f in $(ETC:etc/%=%); do \
@@ -159,6 +166,7 @@ uninstall:
 	rm -rf $(DESTDIR)$(PREFIX)/include/hcp
 	rm -f $(DESTDIR)$(UNITDIR)/hcpd.service $(DESTDIR)$(SYSUSERSDIR)/hcpd.conf
 	rm -rf $(DESTDIR)$(PREFIX)/lib/hcpd $(DESTDIR)$(PREFIX)/share/doc/hcpd
+	rm -f $(foreach f,$(COMPLETIONS),$(DESTDIR)$(PREFIX)/share/$(lastword $(subst :, ,$(f))))
 	rm -f $(foreach f,$(MAN),$(DESTDIR)$(PREFIX)/share/man/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
 
 clean:

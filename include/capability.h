@@ -8,19 +8,29 @@
 
 #include "config.h"
 
+struct envelope;
+struct jschema;
+struct risk_model;
+
 struct capability {
 	char *name, *version, *description;
 	enum risk risk_ceiling;
 	bool requires_human_approval, involves_physical_resources;
+	char **resource_types;          /* NULL-terminated */
+	struct jschema *input_schema, *output_schema;
+	struct risk_model *risk;        /* its floor, rules and context factors */
+	struct envelope *envelope;      /* never NULL */
 	int64_t max_duration_us;        /* 0: none of its own */
 	int concurrent_limit;           /* 0: none of its own */
 	const struct config_capability *config;
 };
 
-/* Reads the declaration of cc. NULL with a message (file, position, reason) through say(). The name in
- * the file must be the section's. Unknown members are allowed: declarations travel between programs. */
+/* Reads the declaration of cc and compiles its schemas. NULL with all that is wrong (file, JSON pointer or position,
+ * reason) through say(). The name in the file must be the section's. Unknown members are allowed, since declarations
+ * travel between programs, but not in what is ours and keeps people safe: rules, context, envelope. */
 struct capability *capability_load(const struct config_capability *cc, config_say_fn *say, void *ctx);
 void capability_free(struct capability *c);
+bool capability_uses(const struct capability *c, const char *resource);
 /* A warning where the command cannot be executed now; never an error: it may be installed later. */
 void capability_check_command(const struct config_capability *cc, config_say_fn *say, void *ctx);
 

@@ -17,7 +17,6 @@
 #define HCP_VERSION "1.0"
 
 enum priority { PRIORITY_LOW, PRIORITY_NORMAL, PRIORITY_HIGH, PRIORITY_URGENT, PRIORITY_COUNT };
-enum data_class { T1, T2, T3, T4 };
 
 extern const char *const priority_names[PRIORITY_COUNT];
 extern const char *const data_class_names[4];
@@ -29,6 +28,7 @@ struct task {
 	char *version_range;            /* NULL: any */
 	char *json;                     /* the worker's `task` object, minified, values byte for byte */
 	size_t json_size;
+	json_t *inputs;                 /* parsed, for the gate */
 	char *metadata;                 /* JSON text, NULL: none */
 	int64_t max_duration_us;        /* 0: not constrained */
 	enum priority priority;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "log.h"
+#include "rate.h"
 
 enum queue_type { QUEUE_CLASSIC, QUEUE_QUORUM };
 enum store_on_error { STORE_RETRY, STORE_EXIT };
@@ -15,6 +16,7 @@ enum protocol { PROTOCOL_HCP, PROTOCOL_TEXT };
 enum recovery { RECOVERY_RESUME, RECOVERY_RESTART, RECOVERY_FAIL };
 enum keep_workdir { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
 enum risk { R_NONE, R1, R2, R3, R4, R5 };
+enum data_class { T1, T2, T3, T4 };
 
 struct config_amqp {
 	char *url;                      /* for messages: the password is *** here */
@@ -68,6 +70,8 @@ struct config_caller {
 	char *name;                     /* "*" for any */
 	char **capabilities;            /* NULL-terminated; {"*", NULL} for all */
 	enum risk max_risk;
+	enum data_class max_data_class;
+	struct rate_limit rate;         /* count 0: none */
 	char *amqp_user;                /* NULL: identity not checked */
 	int line;
 };
@@ -83,9 +87,14 @@ struct config {
 	bool dumpable;                  /* may be debugged by its own user, and dumps core */
 	struct config_amqp amqp;
 	enum store_on_error store_on_error;
-	int64_t max_duration_us, idle_timeout_us, abort_timeout_us, exit_grace_us;
+	bool store_is_encrypted;        /* the operator says so of the volume */
+	char *control_socket;           /* a path, "off", or NULL: the default (control.h) */
+	char *control_group;            /* whose members may use it; NULL: none ... */
+	int64_t control_gid;            /* ... and -1 */
+	int64_t max_duration_us, idle_timeout_us, abort_timeout_us, exit_grace_us, artifact_timeout_us;
 	int64_t max_outbox, max_outbox_total;           /* bytes unconfirmed: a session, all */
 	int64_t max_message, max_line, max_lines_total, max_checkpoint, max_text_output;
+	int64_t max_artifact, max_artifacts_total;      /* bytes: one, all of a session */
 	int max_depth;
 	struct config_capability *capabilities;
 	size_t capability_count;

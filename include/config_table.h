@@ -12,13 +12,14 @@
 #include "config.h"
 
 enum config_kind {                      /* of section; the last two have a name */
-	KIND_DAEMON, KIND_AMQP, KIND_STORE, KIND_SESSION, KIND_LIMITS, KIND_CAPABILITY, KIND_CALLER, KIND_COUNT
+	KIND_DAEMON, KIND_AMQP, KIND_STORE, KIND_CONTROL, KIND_SESSION, KIND_LIMITS, KIND_CAPABILITY, KIND_CALLER, KIND_COUNT
 };
 
 enum config_type {
 	TYPE_TEXT,                      /* char *; one pair of quotes is taken off */
 	TYPE_PATH,                      /* char *; made absolute */
 	TYPE_CALLEE_ID,                 /* char * */
+	TYPE_SOCKET,                    /* char *: off, or a path, made absolute */
 	TYPE_CGROUP,                    /* char *: auto, off or an absolute directory */
 	TYPE_INT,                       /* int */
 	TYPE_BOOL,                      /* bool */
@@ -28,6 +29,7 @@ enum config_type {
 	TYPE_COMMAND,                   /* char ** */
 	TYPE_LIST,                      /* char ** of names */
 	TYPE_PATHS,                     /* char ** of paths, made absolute */
+	TYPE_RATE,                      /* struct rate_limit, but for its burst */
 	TYPE_LATER                      /* no field: config_amqp.c and config_env.c look at the text */
 };
 

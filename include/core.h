@@ -29,6 +29,7 @@ struct core {
 	struct store *store;
 	struct outbox *outbox;
 	struct bus *bus;
+	struct control *control;                /* NULL: operators are not heard */
 	struct workers *workers;
 	struct timers timers;
 	struct token_key key;
@@ -36,8 +37,10 @@ struct core {
 	struct session *by_id, *by_key;         /* every session that is not over */
 	struct session *dirty, *closed;         /* of this turn */
 	struct slots slots;
+	struct rates rates;                     /* of the callers, by section */
 	struct host *hosts, *idle_hosts;        /* run.c: processes, and those that serve nobody now */
 	bool host_is_gone;                      /* there is something to sweep */
+	struct artifacts *collecting;           /* artifact.c: of sessions that have files to be stored */
 	int64_t last_session;
 	struct submit_seen *turn_submits;       /* of this turn: the store does not know them yet */
 	struct buf scratch;                     /* for composing one message */
@@ -45,16 +48,19 @@ struct core {
 	/* phases of a life */
 	bool is_held;                           /* the store refuses: nothing may happen */
 	bool is_draining;                       /* no worker is started */
+	bool is_refusing;                       /* an operator drains: no new task is taken, what was accepted runs */
 	bool is_stopping, is_done;
+	bool has_committed;                     /* the last commit was of something */
 	bool all_paused;                        /* the outbox is over its limit for all */
 	bool has_trash;                         /* working directories to be deleted, in slices */
 	bool save_due;                          /* watermarks go into this turn's commit */
 	int exit_code;
 	int64_t stop_at_us;                     /* SIGKILL to all at a stop */
-	int64_t hold_retry_us, held_since_us;
+	int64_t hold_retry_us, held_since_us, began_us;
 	struct timer save, stop_half, stop_end, health;
 	int64_t submit_cursor;                  /* how far old submits were looked through */
 	struct bus_in *deferred;                /* came while the store could not be read */
+	struct ask *asks;                       /* of operators, while nothing may happen */
 	struct log_limit drop_limit, room_limit;
 	void (*on_status)(void *ctx, const char *text);
 	void *status_ctx;
@@ -73,6 +79,7 @@ void core_fini(struct core *c);
 
 /* The loop hands in what happened, then calls core_end_turn before it sleeps. */
 void core_on_bus(struct core *c);               /* the bus woke us */
+void core_on_asks(struct core *c);              /* an operator asks something */
 void core_on_time(struct core *c);              /* a timer may be due */
 void core_on_child(struct core *c);             /* SIGCHLD */
 void core_stop(struct core *c);                 /* SIGTERM; the second time means now */
@@ -90,9 +97,12 @@ bool core_is_alive(struct core *c);
 void core_hold(struct core *c);
 /* What is wrong with a configuration, to the log. */
 void core_say_log(void *ctx, bool is_error, const char *text);
-/* Starts what may start now. */
-void core_fill_slots(struct core *c);
+/* Starts what may start now. False: the store cannot be read, and somebody waits for that. */
+bool core_fill_slots(struct core *c);
 void core_say_status(struct core *c);
+
+/* recover.c: a PAUSED session without a process goes on, one way or another. -1: the store cannot be read. */
+int recover_go_on(struct session *s) __attribute__((warn_unused_result));
 
 /* intake.c: one command of the bus. False: the store cannot be read now, try it again later. */
 bool intake_take(struct core *c, const struct bus_in *in) __attribute__((warn_unused_result));

@@ -13,8 +13,9 @@ struct ctl_note {
 	struct ctl_note *next;
 	char *body;                     /* as received, NUL behind it */
 	size_t size;
-	json_t *json;
-	/* Loans from json; never NULL, "" or an empty object where absent. */
+	json_t *json;                   /* NULL: skimmed */
+	char *texts;                    /* where those of a skimmed one stand */
+	/* Loans; never NULL, "" or an empty object where absent. */
 	const char *session, *type, *event, *message_id;
 	const json_t *payload, *data;
 	int64_t sequence;               /* 0: none */
@@ -25,6 +26,10 @@ struct ctl_note {
 
 /* Takes the body, which has a NUL behind its size bytes. NULL where it is no message of HCP: freed then. */
 struct ctl_note *ctl_note_read(char *body, size_t size);
+/* The same, quicker, without payload and data, for those who only pass bodies on. */
+struct ctl_note *ctl_note_skim(char *body, size_t size);
+/* Reads what was skimmed, now that it is needed. */
+void ctl_note_open(struct ctl_note *n);
 void ctl_note_free(struct ctl_note *n); /* NULL is fine */
 /* A text member of the payload or of an event's data; NULL where it is none. */
 const char *ctl_note_text(const json_t *object, const char *name);
@@ -36,6 +41,7 @@ const char *ctl_note_text(const json_t *object, const char *name);
 /* Events by their sequence; what has none keeps its place behind what came before it. */
 struct ctl_order {
 	int64_t next;                   /* sequence that is due; 0: whatever comes first */
+	int64_t floor;                  /* while none is due: up to here all was handed out in another life */
 	int64_t highest;                /* ever put */
 	struct ctl_note *held;          /* by place */
 	size_t held_count;

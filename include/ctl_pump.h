@@ -33,6 +33,8 @@ enum ctl_what {
 struct ctl_pump *ctl_pump_new(const struct ctl_settings *s);
 /* hcp.evt.{caller}.{instance}, bound to hcp.events with key. Before ctl_pump_open. */
 void ctl_pump_add_queue(struct ctl_pump *p, const char *instance, const char *key);
+/* Notes are skimmed: see ctl_note.h. */
+void ctl_pump_skim(struct ctl_pump *p);
 /* The first connection: -1 with the error, and nothing is tried again. Declares, binds and consumes. */
 int ctl_pump_open(struct ctl_pump *p, struct link_error *e) __attribute__((warn_unused_result));
 /* Waits until something happens or until_us (boot clock). Connects anew by itself, and says so once. */

@@ -18,9 +18,9 @@ void ctl_show_line(struct buf *out, const struct ctl_note *n, struct ctl_look lo
 void ctl_show_result(struct buf *out, const struct ctl_note *n);
 /* JSON text as it is, with line breaks and indents; escaped. */
 void ctl_show_pretty(struct buf *out, const char *text, size_t size);
-/* `mixing [#####-----]  50% 00:07 half way`, at most columns wide. percent below 0: not known. */
-void ctl_show_bar(struct buf *out, const char *stage, double percent, const char *message, long elapsed_s,
-	int columns);
+/* `RUNNING mixing [#####-----]  50% 00:07 half way`, at most columns wide; how wide it is. percent below 0: not known. */
+int ctl_show_bar(struct buf *out, const char *state, const char *stage, double percent, const char *message,
+	long elapsed_s, int columns, bool colour);
 /* The body as one line, exactly as it came unless it had line breaks of its own between values. */
 void ctl_show_json(struct buf *out, const struct ctl_note *n);
 

@@ -9,12 +9,13 @@
 #include "buf.h"
 #include "codec.h"
 
+struct ask;
 struct core;
 struct host;
 struct session;
 
 enum effect_kind { EFFECT_ACK, EFFECT_REJECT, EFFECT_START, EFFECT_LINE, EFFECT_END, EFFECT_CLOSE_STDIN,
-	EFFECT_REPEAT, EFFECT_RETIRE };
+	EFFECT_REPEAT, EFFECT_RETIRE, EFFECT_ANSWER };
 
 struct effect {
 	enum effect_kind kind;
@@ -24,6 +25,7 @@ struct effect {
 	size_t at, size;                /* LINE: in the texts */
 	int64_t term_at_us, kill_at_us; /* END */
 	struct host *host;              /* RETIRE */
+	struct ask *ask;                /* ANSWER */
 	int64_t event;                  /* REPEAT */
 	char caller_id[CALLER_ID_SIZE];
 };
@@ -46,6 +48,9 @@ void effect_close_stdin(struct session *s);
 void effect_retire(struct core *c, struct host *h);
 /* An answer once more. */
 void effect_repeat(struct core *c, const char *caller_id, int64_t event);
+
+/* To an operator; takes the ask. */
+void effect_answer(struct core *c, struct ask *a);
 
 /* In the order in which they came. */
 void effects_release(struct core *c);

@@ -52,6 +52,8 @@ int link_heartbeat_s(const struct link *l);     /* as negotiated */
 /* Durable. Where the user may not declare (403) it is enough that it exists. A 406 leaves the link unusable. */
 int link_declare_exchange(struct link *l, const char *name, const char *type, struct link_error *e)
 	__attribute__((warn_unused_result));
+/* Is there one, of whatever type? 404 where there is none; none is made. */
+int link_find_exchange(struct link *l, const char *name, struct link_error *e) __attribute__((warn_unused_result));
 
 struct link_queue {
 	const char *name;

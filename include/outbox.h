@@ -56,6 +56,11 @@ void outbox_release(struct outbox *ob);
 /* Publishes a committed event again, as it was. */
 void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event);
 
+/* Publishes a session's rows (first, upto] again, as they were, behind all that waits for that caller now and whenever
+ * nothing newer does. Forgotten at the end of this life, and where no queue takes them. False: too many wait already. */
+bool outbox_replay(struct outbox *ob, struct addressee *a, int64_t session, int64_t after, int64_t upto)
+	__attribute__((warn_unused_result));
+
 /* From the bus. */
 void outbox_on_settled(struct outbox *ob, struct bus_out *outs);
 void outbox_on_up(struct outbox *ob);

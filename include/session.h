@@ -68,6 +68,7 @@ struct session {
 	struct policy *policy;          /* while it runs: what it was started under ... */
 	const struct capability *cap;   /* ... and its capability there */
 	struct host *host;              /* its process; NULL: none */
+	struct artifacts *artifacts;    /* artifact.c: what it announced; NULL: nothing */
 	struct lane *lane;              /* where its slot is counted */
 	bool has_slot, is_waiting, is_fresh;    /* fresh: accepted in this turn */
 	struct session *lane_prev, *lane_next;
@@ -80,6 +81,7 @@ struct session {
 	int64_t active_us;              /* boot clock: the worker last said something */
 	int64_t waiting_bytes;          /* stored and not yet confirmed */
 	bool said_unroutable, stop_asked, stdout_closed;
+	bool pause_asked, resume_asked; /* by an operator, and its worker has not answered yet */
 	int exit_status;                /* a wait(2) status, -1: not yet */
 	int64_t bad_lines_since_us;     /* window of the rate limit ... */
 	unsigned bad_lines;             /* ... and what it holds */
@@ -131,7 +133,8 @@ bool session_decide(struct session *s, enum sstate state, const char *reason, co
 /* Decides FAILED. details: members of error_details of its own, as JSON text without braces, or NULL. */
 bool session_fail(struct session *s, const char *reason, const char *error_code, const char *actor,
 	const char *details, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-/* Its processes are gone: over legal steps to the decided state, and closed. */
+/* Its processes are gone: over legal steps to the decided state, and closed; later, where artifacts are still to be
+ * stored. */
 void session_finish(struct session *s);
 /* Writes phase, step, last_checkpoint and recoverable, as members. */
 void session_add_details(const struct session *s, struct buf *b, const char *phase);

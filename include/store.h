@@ -65,6 +65,16 @@ struct store_checkpoint {
 	const char *sha256;             /* of its canonical form */
 };
 
+enum { STORE_CALLER_SIZE = 129 };
+struct store_artifact {
+	int64_t session;
+	const char *session_id;         /* only when putting */
+	const char *name, *type;
+	const char *path;               /* in the working directory */
+	int64_t size_bytes;             /* -1: announced, and not in yet ... */
+	const char *sha256;             /* ... NULL then; only when loading */
+};
+
 enum { STORE_CHECKPOINTS_KEPT = 3 };    /* of a session, and as many resumable ones */
 
 /* ---- life ---- */
@@ -90,6 +100,9 @@ void store_put_transition(struct store *s, const struct store_session *row, cons
 void store_put_event(struct store *s, const struct store_event *e);
 void store_put_substitute(struct store *s, int64_t event, const char *body, size_t size);
 void store_put_checkpoint(struct store *s, const struct store_checkpoint *c);  /* prunes older ones */
+void store_put_artifact(struct store *s, const struct store_artifact *a, const char *at);       /* in place of an earlier of that name */
+void store_save_artifact(struct store *s, int64_t session, const char *name, int64_t size_bytes, const char *sha256);
+void store_drop_artifact(struct store *s, int64_t session, const char *name);
 void store_put_outcome(struct store *s, int64_t session, const char *json, size_t size);
 void store_drop_outcome(struct store *s, int64_t session);
 void store_put_submit(struct store *s, int64_t caller, const char *message_id, const char *at, int64_t session,
@@ -124,10 +137,14 @@ typedef void store_caller_fn(void *ctx, int64_t key, const char *caller_id, int6
 typedef void store_session_fn(void *ctx, const struct store_session *row);
 typedef bool store_event_fn(void *ctx, const struct store_event *e);   /* false: enough */
 typedef void store_backlog_fn(void *ctx, int64_t session, int64_t bytes);
+typedef void store_artifact_fn(void *ctx, const struct store_artifact *a);
 
 /* These return -1 where the store cannot be read. */
 int store_load_callers(struct store *s, store_caller_fn *fn, void *ctx) __attribute__((warn_unused_result));
 int store_load_live(struct store *s, store_session_fn *fn, void *ctx) __attribute__((warn_unused_result));
+/* In the order of their announcements. */
+int store_load_artifacts(struct store *s, int64_t session, store_artifact_fn *fn, void *ctx)
+	__attribute__((warn_unused_result));
 /* Unconfirmed, routable bytes of each session of a caller. */
 int store_load_backlog(struct store *s, int64_t caller, int64_t after, store_backlog_fn *fn, void *ctx)
 	__attribute__((warn_unused_result));
@@ -135,6 +152,15 @@ int store_load_backlog(struct store *s, int64_t caller, int64_t after, store_bac
 int store_load_events(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
 	__attribute__((warn_unused_result));
 int store_load_unroutable(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
+	__attribute__((warn_unused_result));
+/* What a session ever said, from a sequence on; what has none comes at its place. */
+struct store_replay {
+	int64_t session;
+	char caller_id[STORE_CALLER_SIZE], state[16];
+	int64_t first, last, count;     /* rows; first and count are 0 where there are none */
+};
+int store_find_replay(struct store *s, const char *session_id, int64_t from, struct store_replay *out);
+int store_load_replay(struct store *s, int64_t session, int64_t after, int64_t upto, int limit, store_event_fn *fn, void *ctx)
 	__attribute__((warn_unused_result));
 int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx) __attribute__((warn_unused_result));
 /* Was the last read refused because the file is damaged? Then trying again does not help. */

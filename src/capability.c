@@ -1,13 +1,11 @@
 /* capability.c: declaration files.
- * Owns what a declaration must have, and the sentence that says what it lacks.
- * Never validates a task against the schemas (schema checks are the gate's), never starts the command. */
+ * Owns what a declaration must have, and what becomes of it: compiled schemas, risk model, envelope.
+ * Never decides about a task (gate.c), never starts the command. The sentences are declaration.c's. */
 #include "capability.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,234 +14,156 @@
 
 #include "buf.h"
 #include "config_table.h"
+#include "declaration.h"
 #include "duration.h"
+#include "envelope.h"
+#include "jschema.h"
+#include "risk.h"
 #include "semver.h"
+#include "words.h"
 
 #define FILE_MAX (1 << 20)
 
-struct reader {
-	const char *path;
-	config_say_fn *say;
-	void *ctx;
-	int errors;
-};
+/* --- the three parts --- */
 
-static void __attribute__((format(printf, 2, 3))) complain(struct reader *r, const char *fmt, ...)
+static char *read_text(struct declaration *d, const struct declared *object, const char *name, const char *form)
 {
-	char text[1024];
+	struct declared v = declared_member(object, name);
+
+	return declared_is_text(d, &v, form) ? xstrdup(json_string_value(v.value)) : NULL;
+}
+
+static struct jschema *read_schema(struct declaration *d, const struct declared *object, const char *name)
+{
+	struct declared v = declared_member(object, name);
+	char why[JSCHEMA_WHY_SIZE];
+	struct jschema *schema;
+
+	if (!json_is_object(v.value) && !json_is_boolean(v.value)) {
+		declared_complain_kind(d, &v, "a JSON Schema, {} for anything");
+		return NULL;
+	}
+	schema = jschema_compile(v.value, NULL, why, sizeof(why));
+	if (!schema)
+		declaration_complain_inside(d, &v, why);
+	return schema;
+}
+
+static void read_names(struct declaration *d, const struct declared *object, struct capability *c)
+{
+	static const char version_form[] = "a semantic version like 1.0.0";
+	struct declared name = declared_member(object, "name"), version = declared_member(object, "version");
+
+	c->name = read_text(d, object, "name", "the section's name");
+	if (c->name && strcmp(c->name, c->config->name) != 0)
+		declaration_complain(d, &name, "is \"%.128s\", but the section is [capability %s]; make them the same", c->name,
+			c->config->name);
+	c->version = read_text(d, object, "version", version_form);
+	if (c->version && !semver_is_version(c->version))
+		declaration_complain(d, &version, "is \"%.64s\"; write %s", c->version, version_form);
+	c->description = read_text(d, object, "description", "what it does, in a sentence");
+	c->input_schema = read_schema(d, object, "input_schema");
+	c->output_schema = read_schema(d, object, "output_schema");
+}
+
+static bool read_bool(struct declaration *d, const struct declared *safety, const char *name)
+{
+	struct declared v = declared_member(safety, name);
+
+	if (!json_is_boolean(v.value))
+		declared_complain_kind(d, &v, "true or false");
+	return json_is_true(v.value);
+}
+
+/* NULL-terminated; also where something was wrong. */
+static char **read_strings(struct declaration *d, const struct declared *safety, const char *name)
+{
+	struct declared v = declared_member(safety, name);
+	char **strings = xcalloc(json_array_size(v.value) + 1, sizeof(*strings));
+	size_t count = 0;
+
+	if (v.value && declared_is_array(d, &v, "an array of strings"))
+		for (size_t i = 0; i < json_array_size(v.value); i++) {
+			struct declared item = declared_item(&v, i);
+
+			if (json_is_string(item.value))
+				strings[count++] = xstrdup(json_string_value(item.value));
+			else
+				declared_complain_kind(d, &item, "a string");
+		}
+	return strings;
+}
+
+static void read_safety(struct declaration *d, const struct declared *object, struct capability *c)
+{
+	struct declared safety = declared_member(object, "safety"), ceiling = declared_member(&safety, "risk_ceiling"),
+			envelope = declared_member(&safety, "envelope");
+
+	if (!declared_is_object(d, &safety,
+		    "an object with risk_ceiling, requires_human_approval and involves_physical_resources"))
+		return;
+	c->risk_ceiling = declared_risk(d, &ceiling);
+	c->risk = risk_model_read(d, &safety, c->risk_ceiling);
+	c->requires_human_approval = read_bool(d, &safety, "requires_human_approval");
+	c->involves_physical_resources = read_bool(d, &safety, "involves_physical_resources");
+	c->resource_types = read_strings(d, &safety, "resource_types");
+	words_free(read_strings(d, &safety, "hazard_categories"));
+	c->envelope = envelope_read(d, &envelope);
+}
+
+static void read_constraints(struct declaration *d, const struct declared *object, struct capability *c)
+{
+	static const char duration_form[] = "an ISO 8601 duration above zero, like \"PT1H\"";
+	struct declared constraints = declared_member(object, "constraints"),
+			duration = declared_member(&constraints, "max_duration"),
+			limit = declared_member(&constraints, "concurrent_limit");
+
+	if (!constraints.value || !declared_is_object(d, &constraints, "an object"))
+		return;
+	if (duration.value && declared_is_text(d, &duration, duration_form) &&
+		(!duration_parse_iso(json_string_value(duration.value), &c->max_duration_us) || c->max_duration_us == 0))
+		declaration_complain(
+			d, &duration, "is \"%.40s\"; write %s", json_string_value(duration.value), duration_form);
+	if (limit.value && !json_is_integer(limit.value))
+		declared_complain_kind(d, &limit, "a whole number from 1 on");
+	else if (limit.value && (json_integer_value(limit.value) < 1 || json_integer_value(limit.value) > INT_MAX))
+		declaration_complain(d, &limit, "is %" JSON_INTEGER_FORMAT "; write a whole number from 1 on",
+			json_integer_value(limit.value));
+	else if (limit.value)
+		c->concurrent_limit = (int)json_integer_value(limit.value);
+}
+
+/* --- the file --- */
+
+static void __attribute__((format(printf, 2, 3))) complain_of_file(struct declaration *d, const char *fmt, ...)
+{
+	char text[512];
 	struct buf b = {0};
 	va_list args;
 
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	buf_addf(&b, "%s:%s", r->path, text);
-	r->say(r->ctx, true, buf_text(&b));
-	r->errors++;
+	buf_addf(&b, "%s:%s", d->path, text);
+	d->errors++;
+	d->say(d->ctx, true, buf_text(&b));
 	buf_fini(&b);
 }
 
-/* --- members, each with its path for the message: "safety", "risk_ceiling" --- */
-
-static const char *kind_of(const json_t *value)
-{
-	switch (json_typeof(value)) {
-	case JSON_OBJECT:
-		return "an object";
-	case JSON_ARRAY:
-		return "an array";
-	case JSON_STRING:
-		return "a string";
-	case JSON_INTEGER:
-		return "a whole number";
-	case JSON_REAL:
-		return "a real number";
-	case JSON_TRUE:
-	case JSON_FALSE:
-		return "a boolean";
-	case JSON_NULL:
-		return "null";
-	}
-	return "something else";
-}
-
-/* NULL where it is not there; complains if it should be. parent is "" or "safety." and the like. */
-static json_t *find(struct reader *r, const json_t *object, const char *parent, const char *name,
-	bool is_required, const char *form)
-{
-	json_t *value = json_object_get(object, name);
-
-	if (!value && is_required)
-		complain(r, " capability.%s%s: is missing; write %s", parent, name, form);
-	return value;
-}
-
-static void complain_of_kind(
-	struct reader *r, const char *parent, const char *name, const json_t *value, const char *form)
-{
-	complain(r, " capability.%s%s: is %s; write %s", parent, name, kind_of(value), form);
-}
-
-static char *read_text(struct reader *r, const json_t *object, const char *name, const char *form)
-{
-	const json_t *value = find(r, object, "", name, true, form);
-
-	if (!value)
-		return NULL;
-	if (!json_is_string(value) || json_string_length(value) == 0) {
-		if (json_is_string(value))
-			complain(r, " capability.%s: is empty; write %s", name, form);
-		else
-			complain_of_kind(r, "", name, value, form);
-		return NULL;
-	}
-	return xstrdup(json_string_value(value));
-}
-
-static bool read_bool(struct reader *r, const json_t *object, const char *parent, const char *name)
-{
-	const json_t *value = find(r, object, parent, name, true, "true or false");
-
-	if (value && !json_is_boolean(value))
-		complain_of_kind(r, parent, name, value, "true or false");
-	return json_is_true(value);
-}
-
-static enum risk read_risk(struct reader *r, const json_t *object, const char *name, bool is_required)
-{
-	static const char form[] = "\"R1\" to \"R5\"";
-	const json_t *value = find(r, object, "safety.", name, is_required, form);
-	const char *text = json_string_value(value);
-
-	if (!value)
-		return R_NONE;
-	if (!text) {
-		complain_of_kind(r, "safety.", name, value, form);
-		return R_NONE;
-	}
-	if (text[0] != 'R' || text[1] < '1' || text[1] > '5' || text[2] != '\0') {
-		complain(r, " capability.safety.%s: is \"%.20s\"; write %s", name, text, form);
-		return R_NONE;
-	}
-	return (enum risk)(text[1] - '0');
-}
-
-static void check_strings(struct reader *r, const json_t *object, const char *name)
-{
-	const json_t *value = json_object_get(object, name), *item;
-	size_t i;
-
-	if (!value)
-		return;
-	if (!json_is_array(value)) {
-		complain_of_kind(r, "safety.", name, value, "an array of strings");
-		return;
-	}
-	json_array_foreach(value, i, item) if (!json_is_string(item))
-		complain(r, " capability.safety.%s[%zu]: is %s; write a string", name, i, kind_of(item));
-}
-
-/* A JSON Schema is an object, or true or false. */
-static void check_schema(struct reader *r, const json_t *object, const char *name)
-{
-	static const char form[] = "a JSON Schema, {} for anything";
-	const json_t *value = find(r, object, "", name, true, form);
-
-	if (value && !json_is_object(value) && !json_is_boolean(value))
-		complain_of_kind(r, "", name, value, form);
-}
-
-/* --- the three parts --- */
-
-static void read_names(struct reader *r, const json_t *object, struct capability *c)
-{
-	c->name = read_text(r, object, "name", "the section's name");
-	if (c->name && strcmp(c->name, c->config->name) != 0)
-		complain(r,
-			" capability.name: is \"%.128s\", but the section is [capability %s]; make them the "
-			"same",
-			c->name, c->config->name);
-	c->version = read_text(r, object, "version", "a semantic version like 1.0.0");
-	if (c->version && !semver_is_version(c->version))
-		complain(r, " capability.version: is \"%.64s\"; write a semantic version like 1.0.0",
-			c->version);
-	c->description = read_text(r, object, "description", "what it does, in a sentence");
-	check_schema(r, object, "input_schema");
-	check_schema(r, object, "output_schema");
-}
-
-static void read_safety(struct reader *r, const json_t *object, struct capability *c)
-{
-	static const char form[] =
-		"an object with risk_ceiling, requires_human_approval and involves_physical_resources";
-	const json_t *safety = find(r, object, "", "safety", true, form), *envelope;
-	enum risk floor;
-
-	if (!safety)
-		return;
-	if (!json_is_object(safety)) {
-		complain_of_kind(r, "", "safety", safety, form);
-		return;
-	}
-	c->risk_ceiling = read_risk(r, safety, "risk_ceiling", true);
-	floor = read_risk(r, safety, "risk_floor", false);
-	if (c->risk_ceiling != R_NONE && floor > c->risk_ceiling)
-		complain(r, " capability.safety.risk_floor: is above risk_ceiling; lower it");
-	c->requires_human_approval = read_bool(r, safety, "safety.", "requires_human_approval");
-	c->involves_physical_resources = read_bool(r, safety, "safety.", "involves_physical_resources");
-	check_strings(r, safety, "resource_types");
-	check_strings(r, safety, "hazard_categories");
-	envelope = json_object_get(safety, "envelope");
-	if (envelope && !json_is_object(envelope))
-		complain_of_kind(r, "safety.", "envelope", envelope, "an object");
-}
-
-static void read_constraints(struct reader *r, const json_t *object, struct capability *c)
-{
-	static const char duration_form[] = "an ISO 8601 duration above zero, like \"PT1H\"";
-	const json_t *constraints = json_object_get(object, "constraints"), *value;
-
-	if (!constraints)
-		return;
-	if (!json_is_object(constraints)) {
-		complain_of_kind(r, "", "constraints", constraints, "an object");
-		return;
-	}
-	value = json_object_get(constraints, "max_duration");
-	if (value && !json_is_string(value))
-		complain_of_kind(r, "constraints.", "max_duration", value, duration_form);
-	else if (value && (!duration_parse_iso(json_string_value(value), &c->max_duration_us) ||
-				  c->max_duration_us == 0))
-		complain(r, " capability.constraints.max_duration: is \"%.40s\"; write %s",
-			json_string_value(value), duration_form);
-	value = json_object_get(constraints, "concurrent_limit");
-	if (value && !json_is_integer(value))
-		complain_of_kind(r, "constraints.", "concurrent_limit", value, "a whole number from 1 on");
-	else if (value && (json_integer_value(value) < 1 || json_integer_value(value) > INT_MAX))
-		complain(r,
-			" capability.constraints.concurrent_limit: is %" JSON_INTEGER_FORMAT
-			"; write a whole number from 1 on",
-			json_integer_value(value));
-	else if (value)
-		c->concurrent_limit = (int)json_integer_value(value);
-}
-
-/* --- the file --- */
-
-static json_t *read_file(struct reader *r)
+static json_t *read_file(struct declaration *d)
 {
 	struct buf text = {0};
 	struct stat st;
 	json_error_t error;
 	json_t *root = NULL;
 
-	if (config_read_file(r->path, FILE_MAX, &text, &st) < 0) {
-		complain(r, " cannot be read: %s; name the declaration's file",
+	if (config_read_file(d->path, FILE_MAX, &text, &st) < 0) {
+		complain_of_file(d, " cannot be read: %s; name the declaration's file",
 			errno == EFBIG ? "it is over 1 MiB" : strerror(errno));
 	} else {
 		root = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, &error);
 		if (!root)
-			complain(r, "%d:%d: %s", error.line, error.column, error.text);
+			complain_of_file(d, "%d:%d: %s", error.line, error.column, error.text);
 	}
 	buf_fini(&text);
 	return root;
@@ -251,22 +171,18 @@ static json_t *read_file(struct reader *r)
 
 struct capability *capability_load(const struct config_capability *cc, config_say_fn *say, void *ctx)
 {
-	struct reader r = {.path = cc->declaration, .say = say, .ctx = ctx};
+	struct declaration d = {.path = cc->declaration, .say = say, .ctx = ctx};
 	struct capability *c = xcalloc(1, sizeof(*c));
-	json_t *root = read_file(&r);
-	const json_t *object = json_object_get(root, "capability");
+	struct declared root = {.value = read_file(&d)}, object = declared_member(&root, "capability");
 
 	c->config = cc;
-	if (root && !json_is_object(object)) {
-		complain(&r, " capability: is %s; write {\"capability\": {...}}",
-			object ? kind_of(object) : "missing");
-	} else if (root) {
-		read_names(&r, object, c);
-		read_safety(&r, object, c);
-		read_constraints(&r, object, c);
+	if (root.value && declared_is_object(&d, &object, "{\"capability\": {...}}")) {
+		read_names(&d, &object, c);
+		read_safety(&d, &object, c);
+		read_constraints(&d, &object, c);
 	}
-	json_decref(root);
-	if (r.errors > 0) {
+	json_decref((json_t *)(uintptr_t)root.value);
+	if (d.errors > 0) {
 		capability_free(c);
 		return NULL;
 	}
@@ -280,7 +196,20 @@ void capability_free(struct capability *c)
 	free(c->name);
 	free(c->version);
 	free(c->description);
+	jschema_free(c->input_schema);
+	jschema_free(c->output_schema);
+	risk_model_free(c->risk);
+	envelope_free(c->envelope);
+	words_free(c->resource_types);
 	free(c);
+}
+
+bool capability_uses(const struct capability *c, const char *resource)
+{
+	for (char **name = c->resource_types; name && *name; name++)
+		if (strcmp(*name, resource) == 0)
+			return true;
+	return false;
 }
 
 /* --- the command --- */

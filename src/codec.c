@@ -210,6 +210,7 @@ static enum codec_verdict read_submit(struct command *c, const json_t *payload, 
 		t->metadata = xstrndup(b.data, b.size);
 		buf_fini(&b);
 	}
+	t->inputs = json_incref(json_object_get(payload, "inputs"));
 	write_task(t, payload, raw);
 	return CODEC_OK;
 }
@@ -342,6 +343,7 @@ void command_fini(struct command *c)
 	free(c->task.version_range);
 	free(c->task.json);
 	free(c->task.metadata);
+	json_decref(c->task.inputs);
 	free(c->token);
 	free(c->reason);
 }

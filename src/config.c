@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -182,7 +183,7 @@ static void complain_of_head(struct config_reader *r, int line, const char *head
 		config_complain(r, line, "there is no section [%s]; did you mean [%s]?", head, near);
 	else
 		config_complain(r, line,
-			"there is no section [%s]; there are daemon, amqp, store, session, limits, "
+			"there is no section [%s]; there are daemon, amqp, store, control, session, limits, "
 			"capability NAME and caller NAME",
 			head);
 }
@@ -300,6 +301,23 @@ static void fit(struct config_reader *r, enum config_kind kind, const char *inne
 		*inner_value = *outer_value;
 }
 
+/* Where our own namespace of users does not know a group, the kernel shows this one for it: it would be anybody's. */
+#define OVERFLOW_GID 65534
+
+static void check_control(struct config_reader *r, struct config *c)
+{
+	const struct config_value *v = config_get(find_section(r, KIND_CONTROL, ""), "group");
+	struct group *g = c->control_group ? getgrnam(c->control_group) : NULL;
+
+	c->control_gid = g ? (int64_t)g->gr_gid : -1;
+	if (c->control_group && !g)
+		config_complain(r, v->line, "there is no group %s; make it with groupadd --system %s, or name another", c->control_group,
+			c->control_group);
+	else if (g && g->gr_gid == OVERFLOW_GID)
+		config_complain(r, v->line, "group = %s stands for groups that are not known here, so its members cannot be told from "
+			"strangers; make a group of its own", c->control_group);
+}
+
 static void check_limits(struct config_reader *r, struct config *c)
 {
 	const struct config_section *limits = find_section(r, KIND_LIMITS, "");
@@ -313,6 +331,7 @@ static void check_limits(struct config_reader *r, struct config *c)
 	else if (c->max_checkpoint > c->max_line)
 		c->max_checkpoint = c->max_line;
 	fit(r, KIND_LIMITS, "text_output", &c->max_text_output, KIND_LIMITS, "message", &c->max_message);
+	fit(r, KIND_LIMITS, "artifact", &c->max_artifact, KIND_LIMITS, "artifacts_total", &c->max_artifacts_total);
 	fit(r, KIND_SESSION, "max_outbox", &c->max_outbox, KIND_SESSION, "max_outbox_total",
 		&c->max_outbox_total);
 	if (c->max_message > BROKER_MESSAGE_MAX)
@@ -384,6 +403,7 @@ static struct config *build(struct config_reader *r)
 	config_add_secret(r, c->state_dir ? xstrdup(c->state_dir) : NULL);
 	config_finish_amqp(r, find_section(r, KIND_AMQP, ""), &c->amqp);
 	config_add_secret(r, c->amqp.key_file ? xstrdup(c->amqp.key_file) : NULL);
+	check_control(r, c);
 	check_limits(r, c);
 
 	/* Capabilities first: callers name them. */

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "duration.h"
 #include "words.h"
@@ -28,6 +30,7 @@ static const char *const on_errors[] = {"retry", "exit", NULL};
 static const char *const protocols[] = {"hcp", "text", NULL};
 static const char *const recoveries[] = {"resume", "restart", "fail", NULL};
 static const char *const keeps[] = {"never", "failed", "always", NULL};
+static const char *const data_classes[] = {"T1", "T2", "T3", "T4", NULL};
 static const char *const risks[] = {"", "R1", "R2", "R3", "R4", "R5", NULL}; /* R_NONE has no name */
 
 #define IN(field) .offset = offsetof(struct config, field)
@@ -72,6 +75,11 @@ const struct config_key config_keys[] = {
 		.help = "bytes published and not confirmed"},
 
 	{KIND_STORE, "on_error", TYPE_CHOICE, "retry", .choices = on_errors, IN(store_on_error)},
+	{KIND_STORE, "encrypted", TYPE_BOOL, "no", IN(store_is_encrypted)},
+
+	{KIND_CONTROL, "socket", TYPE_SOCKET, NULL, IN(control_socket),
+		.help = "off, or a path of at most 107 bytes"},
+	{KIND_CONTROL, "group", TYPE_TEXT, NULL, IN(control_group), .help = "a group of /etc/group"},
 
 	{KIND_SESSION, "max_duration", TYPE_DURATION, "1h", 100 * MS, 3650 * D, IN(max_duration_us),
 		.help = "how long a session may take; there is no unlimited"},
@@ -81,6 +89,8 @@ const struct config_key config_keys[] = {
 		.help = "within which an aborted session's processes are gone"},
 	{KIND_SESSION, "exit_grace", TYPE_DURATION, "5s", 0, D, IN(exit_grace_us),
 		.help = "that a worker has to exit after its result"},
+	{KIND_SESSION, "artifact_timeout", TYPE_DURATION, "10m", S, D, IN(artifact_timeout_us),
+		.help = "how long a session's end waits for its artifacts to be stored"},
 	{KIND_SESSION, "max_outbox", TYPE_SIZE, "64MiB", KIB, 1024 * GIB, IN(max_outbox),
 		.help = "unconfirmed bytes of one session"},
 	{KIND_SESSION, "max_outbox_total", TYPE_SIZE, "1GiB", KIB, 16384 * GIB, IN(max_outbox_total),
@@ -97,6 +107,10 @@ const struct config_key config_keys[] = {
 		.help = "the largest state of a checkpoint"},
 	{KIND_LIMITS, "text_output", TYPE_SIZE, "64KiB", KIB, 512 * MIB, IN(max_text_output),
 		.help = "how much of a text worker's output its result keeps"},
+	{KIND_LIMITS, "artifact", TYPE_SIZE, "1GiB", 0, 16384 * GIB, IN(max_artifact),
+		.help = "the largest file kept as an artifact; 0 keeps only empty ones"},
+	{KIND_LIMITS, "artifacts_total", TYPE_SIZE, "4GiB", 0, 16384 * GIB, IN(max_artifacts_total),
+		.help = "all artifacts of a session together"},
 
 	{KIND_CAPABILITY, "declaration", TYPE_PATH, NULL, IN_CAPABILITY(declaration), .is_required = true,
 		.help = "the path of its JSON file"},
@@ -141,12 +155,17 @@ const struct config_key config_keys[] = {
 	{KIND_CALLER, "capabilities", TYPE_LIST, "", IN_CALLER(capabilities),
 		.help = "names, separated by commas, or * for all"},
 	{KIND_CALLER, "max_risk", TYPE_CHOICE, "R3", .choices = risks, IN_CALLER(max_risk)},
+	{KIND_CALLER, "max_data_class", TYPE_CHOICE, "T4", .choices = data_classes, IN_CALLER(max_data_class)},
+	{KIND_CALLER, "rate_limit", TYPE_RATE, "off", IN_CALLER(rate),
+		.help = "off, or tasks for a time, up to 1000000: 2/s, 60/min, 1000/h or 5000/d"},
+	{KIND_CALLER, "rate_burst", TYPE_INT, "10", 1, 10000, IN_CALLER(rate.burst),
+		.help = "tasks that may come at once after a rest"},
 	{KIND_CALLER, "amqp_user", TYPE_TEXT, NULL, IN_CALLER(amqp_user), .help = "a user of the broker"},
 };
 const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);
 
 static const char *const kind_names[KIND_COUNT] = {
-	"daemon", "amqp", "store", "session", "limits", "capability", "caller"};
+	"daemon", "amqp", "store", "control", "session", "limits", "capability", "caller"};
 
 const char *config_kind_name(enum config_kind kind)
 {
@@ -351,13 +370,14 @@ static bool convert_choice(
 	buf_fini(&known);
 	return false;
 }
-_Static_assert(sizeof(enum log_level) == sizeof(int) && sizeof(enum risk) == sizeof(int),
+_Static_assert(sizeof(enum log_level) == sizeof(int) && sizeof(enum risk) == sizeof(int) &&
+		       sizeof(enum data_class) == sizeof(int),
 	"choices are stored as int");
 
 static bool convert_text(
 	struct config_reader *r, const struct config_key *key, const char *text, int line, char **field)
 {
-	char *plain = words_unquote(text);
+	char *plain = words_unquote(text), *path;
 	bool ok = *plain != '\0';
 
 	if (key->type == TYPE_CALLEE_ID)
@@ -371,9 +391,17 @@ static bool convert_text(
 		free(plain);
 		return false;
 	}
-	free(*field);
-	*field = key->type == TYPE_PATH ? config_absolute(r, plain) : xstrdup(plain);
+	path = key->type == TYPE_PATH || (key->type == TYPE_SOCKET && strcmp(plain, "off") != 0) ? config_absolute(r, plain)
+		: xstrdup(plain);
 	free(plain);
+	if (key->type == TYPE_SOCKET && strlen(path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
+		config_complain(r, line, "%s = %s is a path of %zu bytes, and no socket can have it; write %s", key->name, path,
+			strlen(path), key->help);
+		free(path);
+		return false;
+	}
+	free(*field);
+	*field = path;
 	return true;
 }
 
@@ -435,6 +463,7 @@ bool config_convert(
 	case TYPE_TEXT:
 	case TYPE_PATH:
 	case TYPE_CALLEE_ID:
+	case TYPE_SOCKET:
 	case TYPE_CGROUP:
 		return convert_text(r, key, text, line, field);
 	case TYPE_INT:
@@ -452,6 +481,11 @@ bool config_convert(
 	case TYPE_PATHS:
 		convert_paths(r, text, field);
 		return true;
+	case TYPE_RATE:
+		if (rate_parse(text, field))
+			return true;
+		config_complain(r, line, "%s = %s is not understood; write %s", key->name, text, key->help);
+		return false;
 	case TYPE_BOOL:
 		yes = parse_bool(text);
 		if (yes < 0)

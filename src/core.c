@@ -8,7 +8,9 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "artifact.h"
 #include "clock.h"
+#include "control.h"
 #include "crash.h"
 #include "log.h"
 #include "run.h"
@@ -168,7 +170,7 @@ void core_say_status(struct core *c)
 	snprintf(text, sizeof text, "%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s; "
 		"last frame %lld s ago; %llu dropped, %llu unroutable, %llu late lines",
 		c->is_held ? "HELD, the store refuses: " : "", c->is_held ? store_error(c->store) : "",
-		c->is_stopping ? "stopping" : c->is_held ? "" : "serving", c->slots.running, c->slots.waiting,
+		c->is_stopping ? "stopping" : c->is_refusing ? "draining, new tasks are refused" : c->is_held ? "" : "serving", c->slots.running, c->slots.waiting,
 		(long long)st.waiting_bytes, oldest, !h.pub_up ? "no" : h.blocked ? "blocked by the broker" : "yes",
 		h.sub_up ? "yes" : "no",
 		(long long)((h.sub_up ? h.sub_frame_age_us : h.pub_up ? h.pub_frame_age_us : 0) / SECOND),
@@ -179,11 +181,17 @@ void core_say_status(struct core *c)
 
 /* ---- slots ---- */
 
-void core_fill_slots(struct core *c)
+bool core_fill_slots(struct core *c)
 {
 	struct session *s;
 
 	while ((s = slots_next(c)) != NULL) {
+		if (s->state == S_PAUSED) {     /* an operator wants it to go on */
+			CRASH_POINT(slot_resumes);
+			if (recover_go_on(s) < 0)
+				return false;
+			continue;
+		}
 		slots_take(c, s);
 		s->attempt++;
 		session_run(s, s->is_fresh ? "approved" : "slot_free", "daemon");
@@ -191,6 +199,7 @@ void core_fill_slots(struct core *c)
 		run_set_clocks(s);
 		effect_start(s);
 	}
+	return true;
 }
 
 /* ---- the turn ---- */
@@ -225,6 +234,7 @@ static void let_go(struct core *c)
 	run_touch_all(c);
 	core_say_status(c);
 	core_on_bus(c);         /* what came meanwhile */
+	core_on_asks(c);
 }
 
 static void check_stopped(struct core *c)
@@ -232,7 +242,7 @@ static void check_stopped(struct core *c)
 	struct outbox_stats st;
 	struct bus_health h;
 
-	if (!c->is_stopping || c->is_done || run_has_processes(c) || store_has_batch(c->store) || c->effects.count > 0)
+	if (!c->is_stopping || c->is_done || run_has_processes(c) || artifacts_delay_stop(c) || store_has_batch(c->store) || c->effects.count > 0)
 		return;
 	outbox_get_stats(c->outbox, &st);
 	bus_get_health(c->bus, &h);
@@ -244,13 +254,15 @@ static void check_stopped(struct core *c)
 /* All of the turn in one transaction. */
 static int commit(struct core *c)
 {
-	core_fill_slots(c);             /* a slot that this turn freed is taken in the same commit */
+	if (!core_fill_slots(c))        /* a slot that this turn freed is taken in the same commit */
+		return -1;
 	sessions_save_dirty(c);
 	/* Seldom: it costs a page in a commit. Callers that nobody knows come in crowds, and are forgotten once saved. */
 	if (c->save_due || (store_has_batch(c->store) && outbox_unsaved(c->outbox) > UNSAVED_MAX)) {
 		outbox_save(c->outbox);
 		c->save_due = false;
 	}
+	c->has_committed = store_has_batch(c->store);
 	return store_run(c->store);
 }
 
@@ -258,6 +270,7 @@ static int commit(struct core *c)
 bool core_end_turn(struct core *c)
 {
 	struct session *over;
+	bool more_to_store;
 
 	if (c->is_held || c->is_done)
 		return false;
@@ -272,16 +285,19 @@ bool core_end_turn(struct core *c)
 	effects_release(c);             /* acks, lines, starts, ends; workers are at it while we publish */
 	outbox_pump(c->outbox);
 	bus_flush(c->bus);              /* once: each costs a wake-up */
+	if (c->control != NULL && c->has_committed)
+		control_on_commit(c->control);
 	sessions_sweep(over);           /* no effect points to them any more; deleting directories takes its time */
 	run_sweep(c);
 	workers_new_turn(c->workers);
 	check_total(c);
 	if (c->has_trash)
 		c->has_trash = workdir_sweep(c->state_dir, TRASH_SLICE);
+	more_to_store = artifacts_step(c);      /* of files whose announcement is committed */
 	if (outbox_unsaved(c->outbox) > 0 && !timer_is_set(&c->save))
 		timer_set(&c->timers, &c->save, clock_boot_us() + SAVE_DELAY_US);
 	check_stopped(c);
-	return store_has_batch(c->store) || c->dirty != NULL || c->effects.count > 0 || c->has_trash;
+	return store_has_batch(c->store) || c->dirty != NULL || c->effects.count > 0 || c->has_trash || more_to_store;
 }
 
 static void try_again(struct core *c)
@@ -386,6 +402,31 @@ void core_on_bus(struct core *c)
 	}
 }
 
+/* ---- operators ---- */
+
+/* While nothing may happen, questions are still answered: most of all then. */
+void core_on_asks(struct core *c)
+{
+	struct ask **at = &c->asks, *a;
+
+	if (c->control == NULL)
+		return;
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = control_take(c->control);
+	for (at = &c->asks; (a = *at) != NULL;) {
+		*at = a->next;
+		a->next = NULL;
+		if ((!c->is_held || operate_only_looks(a->verb)) && operate_take(c, a))
+			continue;
+		if (!c->is_held)
+			core_hold(c);   /* what it needs cannot be read */
+		a->next = *at;
+		*at = a;
+		at = &a->next;
+	}
+}
+
 /* ---- stop and reload ---- */
 
 static void for_each_session(struct core *c, void (*fn)(struct session *s))
@@ -461,7 +502,8 @@ static bool needs_restart(const struct config *a, const struct config *b)
 	const struct config_amqp *x = &a->amqp, *y = &b->amqp;
 
 	return differs(a->callee_id, b->callee_id) || differs(a->state_dir, b->state_dir) || differs(a->cgroup, b->cgroup)
-		|| a->dumpable != b->dumpable
+		|| a->dumpable != b->dumpable || differs(a->control_socket, b->control_socket)
+		|| differs(a->control_group, b->control_group)
 		|| a->max_message != b->max_message || a->max_line != b->max_line || a->max_lines_total != b->max_lines_total
 		|| differs(x->host, y->host) || x->port != y->port || differs(x->vhost, y->vhost) || differs(x->user, y->user)
 		|| differs(x->password, y->password) || x->tls != y->tls || x->sasl != y->sasl || x->verify != y->verify
@@ -482,7 +524,8 @@ void core_reload(struct core *c)
 	}
 	CRASH_POINT(reload_loaded);
 	if (needs_restart(p->config, was))
-		log_warn("callee_id, state_dir, cgroup, dumpable, [amqp] and message, line and lines_total of [limits] are read at start only: "
+		log_warn("callee_id, state_dir, cgroup, dumpable, [amqp], [control] and message, line and lines_total of [limits] are read at "
+			"start only: "
 			"restart hcpd for their new values");
 	policy_unref(c->policy);
 	c->policy = p;
@@ -516,6 +559,7 @@ int core_init(struct core *c, struct policy *policy, const char *config_path, ch
 	if (token_load_key(dir, &c->key, why, why_size) < 0)
 		return EX_CANTCREAT;
 	c->last_session = store_last_session(c->store);
+	c->began_us = clock_boot_us();
 	c->has_trash = true;            /* what an earlier life left of it */
 	timer_set(&c->timers, &c->health, clock_boot_us() + heartbeat_us(c));
 	return EX_OK;
@@ -545,12 +589,19 @@ void core_fini(struct core *c)
 		c->deferred = in->next;
 		bus_in_free(in);
 	}
+	while (c->asks != NULL) {
+		struct ask *a = c->asks;
+
+		c->asks = a->next;
+		ask_free(a);
+	}
 	intake_end_turn(c);
 	if (c->outbox != NULL)
 		outbox_free(c->outbox);
 	store_close(c->store);
 	effects_fini(&c->effects);
 	slots_fini(&c->slots);
+	rates_fini(&c->rates);
 	timers_fini(&c->timers);
 	buf_fini(&c->scratch);
 	policy_unref(c->policy);

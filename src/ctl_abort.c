@@ -1,5 +1,6 @@
 /* ctl_abort.c: `hcpctl abort`.
- * Owns which callee and which token an abort goes out with.
+ * Owns which way an abort goes: with a token over the broker, else to the daemon's socket as its operator, and where
+ * nobody listens there over the broker in the name of our log-in.
  * Never waits for the session's end: `watch` shows it. */
 #include <ctype.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "ctl_client.h"
 #include "ctl_cmd.h"
 #include "ctl_pump.h"
 #include "ctl_sessions.h"
@@ -14,25 +16,48 @@
 
 #define CONFIRM_US (INT64_C(10) * 1000000)
 
-/* By prefix from our own sessions, or a whole id of anybody's. False: it was said why not. */
-static bool find_session(const struct ctl_settings *s, const char *word, struct ctl_session *out)
+struct target {
+	const char *word;               /* as it was typed */
+	struct ctl_session session;     /* id "": only a prefix, and not one of ours */
+	char why[CTL_WHY_SIZE];         /* what is wrong with it then */
+	bool is_sent;
+};
+
+/* False: it was said why not. A prefix that is none of ours may be the daemon's to know. */
+static bool find_target(const struct ctl_settings *s, struct target *t)
 {
-	char why[CTL_WHY_SIZE];
-	enum ctl_found found = ctl_sessions_find(s->home, word, out, why);
+	enum ctl_found found = ctl_sessions_find(s->home, t->word, &t->session, t->why);
 
 	if (found == CTL_FOUND)
 		return true;
-	if (found == CTL_UNREADABLE)
-		ctl_say("%s", why);
-	if (id_is_uuid4(word)) {
-		*out = (struct ctl_session){ 0 };
+	t->session = (struct ctl_session){ 0 };
+	if (found == CTL_UNREADABLE || (found == CTL_AMBIGUOUS && !id_is_uuid4(t->word)))
+		ctl_say("%s", t->why);
+	if (id_is_uuid4(t->word))
 		for (int i = 0; i < ID_SIZE - 1; i++)
-			out->id[i] = (char)tolower((unsigned char)word[i]);
-		return true;
+			t->session.id[i] = (char)tolower((unsigned char)t->word[i]);
+	return found != CTL_AMBIGUOUS && *t->word != '\0';
+}
+
+/* Those without a token, by the daemon's socket. An exit status; CTL_COMPLETED also where nobody listens. */
+static int send_by_socket(const struct ctl_settings *s, struct target *targets, size_t count, const char *reason)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct target *t = &targets[i];
+		int status;
+
+		if (t->session.token)
+			continue;
+		status = ctl_client_abort(s, t->session.id[0] ? t->session.id : t->word, reason);
+		if (status == CTL_CLIENT_ABSENT && !t->session.id[0]) {
+			ctl_say("%s", t->why);
+			return CTL_ERROR;
+		}
+		if (status != CTL_CLIENT_ABSENT && status != CTL_COMPLETED)
+			return status;
+		t->is_sent = status == CTL_COMPLETED;
 	}
-	if (found != CTL_UNREADABLE)
-		ctl_say("%s", why);
-	return false;
+	return CTL_COMPLETED;
 }
 
 static enum ctl_what wait_for_broker(struct ctl_pump *p)
@@ -89,42 +114,55 @@ static const char *pick_callee(const struct ctl_settings *s, const struct ctl_op
 	return o->callee ? s->callee : session->callee ? session->callee : s->callee;
 }
 
-static int send_all(struct ctl_pump *p, const struct ctl_settings *s, const struct ctl_options *o,
-	const struct ctl_session *sessions, size_t count, const char *reason)
+static int send_by_broker(const struct ctl_settings *s, const struct ctl_options *o, const struct target *targets,
+	size_t count, const char *reason)
 {
+	struct ctl_pump *p = ctl_pump_new(s);
 	int worst = CTL_COMPLETED, status;
+	struct link_error e;
 
-	for (size_t i = 0; i < count && worst != CTL_INTERRUPTED; i++) {
-		status = send_abort(p, &sessions[i], pick_callee(s, o, &sessions[i]), reason);
+	if (ctl_pump_open(p, &e) < 0)
+		worst = ctl_cmd_unreachable(s, &e);
+	for (size_t i = 0; i < count && worst != CTL_INTERRUPTED && worst != CTL_NO_BROKER; i++) {
+		const struct ctl_session *session = &targets[i].session;
+
+		if (targets[i].is_sent)
+			continue;
+		status = send_abort(p, session, pick_callee(s, o, session), reason);
 		if (status != CTL_COMPLETED)
 			worst = status;
 	}
+	ctl_pump_end(p, false);
 	return worst;
 }
 
-/* All of them are found before the first is sent: a slip of the finger should not end half of them. */
+/* As much as can be known of all of them is known before the first is sent: a slip of the finger should not end half. */
 static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, char **words, size_t count,
 	const char *reason)
 {
-	struct ctl_session *sessions = xcalloc(count, sizeof *sessions);
-	struct ctl_pump *p = ctl_pump_new(s);
-	struct link_error e;
-	size_t found = 0;
+	struct target *targets = xcalloc(count, sizeof *targets);
 	int status = CTL_COMPLETED;
+	size_t left = 0;
 
-	while (found < count && status == CTL_COMPLETED) {
-		if (!find_session(s, words[found], &sessions[found]))
+	for (size_t i = 0; i < count && status == CTL_COMPLETED; i++) {
+		targets[i].word = words[i];
+		if (!find_target(s, &targets[i]))
 			status = CTL_ERROR;
-		else if (!pick_callee(s, o, &sessions[found++]))
+		else if (targets[i].session.token && !pick_callee(s, o, &targets[i].session))
 			status = ctl_cmd_missing(s, "callee");
 	}
 	if (status == CTL_COMPLETED)
-		status = ctl_pump_open(p, &e) < 0 ? ctl_cmd_unreachable(s, &e) :
-			send_all(p, s, o, sessions, count, reason);
-	ctl_pump_end(p, false);
-	for (size_t i = 0; i < found; i++)
-		ctl_session_fini(&sessions[i]);
-	free(sessions);
+		status = send_by_socket(s, targets, count, reason);
+	for (size_t i = 0; i < count && status == CTL_COMPLETED; i++) {
+		left += !targets[i].is_sent;
+		if (!targets[i].is_sent && !pick_callee(s, o, &targets[i].session))
+			status = ctl_cmd_missing(s, "callee");
+	}
+	if (status == CTL_COMPLETED && left > 0)
+		status = send_by_broker(s, o, targets, count, reason);
+	for (size_t i = 0; i < count; i++)
+		ctl_session_fini(&targets[i].session);
+	free(targets);
 	return status;
 }
 
@@ -155,10 +193,11 @@ const struct ctl_command ctl_abort = {
 	.name = "abort",
 	.summary = "end sessions: SESSION... [--reason TEXT]",
 	.help = "usage: hcpctl abort [options] SESSION...\n\n"
-		"Asks the callee to end sessions. A session is named by its id, or by the beginning of the id where\n"
-		"it was submitted from here. Waits for the broker to have the request, not for the end: hcpctl watch\n"
-		"shows that.\n\n"
-		"  -r, --reason TEXT   why; told to the worker, and logged by the daemon\n" CTL_GLOBAL_HELP
+		"Asks the callee to end sessions. A session is named by its id, or by the beginning of the id. With\n"
+		"the token of a session that was submitted from here the request goes over the broker; of others it\n"
+		"goes to the daemon's control socket, as its operator, where that can be reached. Waits until the\n"
+		"request was taken, not for the end: hcpctl watch shows that.\n\n"
+		"  -r, --reason TEXT   why; told to the worker, and logged by the daemon\n" CTL_GLOBAL_HELP CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl abort 5f0c --reason 'wrong input'\n",
 	.run = run,
 };

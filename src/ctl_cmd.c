@@ -26,10 +26,10 @@ int ctl_cmd_usage(const char *command, const char *fmt, ...)
 
 int ctl_cmd_option(int c, char **argv, const struct ctl_command *command, struct ctl_options *o)
 {
-	const char **fields[] = { &o->url, &o->caller, &o->callee, &o->config };
+	const char **fields[] = { &o->url, &o->caller, &o->callee, &o->config, &o->socket, &o->daemon_config };
 	char name[32];
 
-	if (c >= CTL_OPT_GLOBAL && c < CTL_OPT_GLOBAL + 4) {
+	if (c >= CTL_OPT_GLOBAL && c < CTL_OPT_GLOBAL + (int)(sizeof fields / sizeof *fields)) {
 		*fields[c - CTL_OPT_GLOBAL] = optarg;
 		return -1;
 	}

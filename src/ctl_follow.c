@@ -10,18 +10,23 @@
 #include "clock.h"
 #include "ctl_sessions.h"
 #include "ctl_show.h"
+#include "ctl_task.h"
 
 #define SECOND INT64_C(1000000)
 #define RESULT_WAIT_US (5 * SECOND)     /* for a result that was overtaken by the end */
-#define BAR_EVERY_US (SECOND / 10)
+#define BRIEF_MAX 400                   /* bytes of a result in a row */
 #define DONE_MAX 4096                   /* ended sessions remembered, so that a repeat is not shown again */
 
-void ctl_follow_init(struct ctl_follow *f, const struct ctl_settings *s, struct ctl_pump *pump, bool json)
+void ctl_follow_init(struct ctl_follow *f, const struct ctl_settings *s, struct ctl_pump *pump, bool json,
+	bool with_session)
 {
-	*f = (struct ctl_follow){ .settings = s, .pump = pump, .json = json, .due_us = INT64_MAX };
+	*f = (struct ctl_follow){ .settings = s, .pump = pump, .json = json, .with_session = with_session,
+		.due_us = INT64_MAX };
 	ctl_term_init(&f->term);
 	if (json)
 		f->term.is_live = f->term.colour = false;
+	f->is_table = f->term.is_live && with_session;
+	ctl_live_begin(f);
 }
 
 struct ctl_view *ctl_follow_add(struct ctl_follow *f, const char *session, int64_t first)
@@ -30,7 +35,7 @@ struct ctl_view *ctl_follow_add(struct ctl_follow *f, const char *session, int64
 
 	strncpy(v->id, session, ID_SIZE - 1);
 	v->order.next = first;
-	v->started_us = clock_boot_us();
+	v->since_us = clock_wall_us();
 	v->percent = -1;
 	HASH_ADD_STR(f->views, id, v);
 	f->open_count++;
@@ -44,6 +49,8 @@ static void free_view(struct ctl_follow *f, struct ctl_view *v)
 	ctl_note_free(v->result);
 	free(v->stage);
 	free(v->message);
+	free(v->capability);
+	free(v->outcome);
 	free(v);
 }
 
@@ -57,28 +64,14 @@ void ctl_follow_show(struct ctl_follow *f, const struct ctl_note *n)
 		ctl_show_json(&line, n);
 	else
 		ctl_show_line(&line, n,
-			(struct ctl_look){ .colour = f->term.colour, .with_session = f->with_session });
-	ctl_term_print(&f->term, line.data, line.size);
+			(struct ctl_look){ .colour = f->term.colour && !f->is_table, .with_session = f->with_session });
+	if (f->is_table) {              /* only what has no row of its own comes here */
+		buf_clear(&f->notice);
+		buf_add(&f->notice, line.data, line.size);
+	} else {
+		ctl_term_print(&f->term, line.data, line.size);
+	}
 	buf_fini(&line);
-}
-
-static void draw_bar(struct ctl_follow *f)
-{
-	struct ctl_view *v = f->views;
-	struct buf bar = { 0 };
-	int64_t now_us = clock_boot_us();
-
-	/* One line has room for one session. */
-	if (!f->term.is_live || f->with_session || !v || v->is_done)
-		return;
-	f->bar_is_old = now_us < f->draw_at_us;
-	if (f->bar_is_old)
-		return;
-	f->draw_at_us = now_us + BAR_EVERY_US;
-	ctl_show_bar(&bar, v->stage ? v->stage : "", v->percent, v->message ? v->message : "",
-		(long)((now_us - v->started_us) / SECOND), ctl_term_columns() - 1);
-	ctl_term_bar(&f->term, bar.data, bar.size);
-	buf_fini(&bar);
 }
 
 static void replace(char **at, const char *text)
@@ -95,6 +88,33 @@ static void note_progress(struct ctl_view *v, const struct ctl_note *n)
 	replace(&v->message, ctl_note_text(n->data, "message"));
 	if (json_is_number(percent) && json_number_value(percent) >= 0)
 		v->percent = json_number_value(percent);
+}
+
+void ctl_follow_find_capability(const struct ctl_follow *f, struct ctl_view *v)
+{
+	struct ctl_session s;
+	char why[CTL_WHY_SIZE];
+
+	if (!f->settings->home || ctl_sessions_find(f->settings->home, v->id, &s, why) != CTL_FOUND)
+		return;
+	replace(&v->capability, s.capability);
+	ctl_session_fini(&s);
+}
+
+static void note_state(const struct ctl_follow *f, struct ctl_view *v, const char *state)
+{
+	snprintf(v->state, sizeof v->state, "%s", state ? state : "");
+	if (strcmp(v->state, "COMPLETED") == 0 && v->percent >= 0)
+		v->percent = 100;
+	if (f->is_table && !v->capability)      /* now: its end takes it out of the file */
+		ctl_follow_find_capability(f, v);
+}
+
+/* In a table the last that was said takes the place of the lines. */
+static void note_said(const struct ctl_follow *f, struct ctl_view *v, const char *text)
+{
+	if (f->is_table && text)
+		replace(&v->message, text);
 }
 
 /* --- ends --- */
@@ -123,21 +143,30 @@ static void forget_oldest(struct ctl_follow *f)
 	}
 }
 
-static void finish(struct ctl_follow *f, struct ctl_view *v)
+/* Where a table stands, the result waits until it is gone; of sessions that nobody named only its beginning is shown. */
+static void show_result(struct ctl_follow *f, struct ctl_view *v)
 {
 	struct buf text = { 0 };
+
+	ctl_show_result(&text, v->result);
+	if (f->is_table && !f->all)
+		replace(&v->outcome, buf_text(&text));
+	if (!f->is_table && f->with_session && text.size > 0)
+		printf("result of %.8s:\n", v->id);
+	if (!f->is_table)
+		ctl_term_print(&f->term, text.data ? text.data : "", text.size);
+	buf_fini(&text);
+}
+
+static void finish(struct ctl_follow *f, struct ctl_view *v)
+{
 	char why[CTL_WHY_SIZE];
 
 	v->is_done = true;
 	f->open_count--;
 	f->done_count++;
-	if (v->result && !f->json) {
-		ctl_show_result(&text, v->result);
-		if (f->with_session && text.size > 0)
-			printf("result of %.8s:\n", v->id);
-		ctl_term_print(&f->term, text.data ? text.data : "", text.size);
-		buf_fini(&text);
-	}
+	if (v->result && !f->json)
+		show_result(f, v);
 	ctl_note_free(v->result);
 	v->result = NULL;
 	if (f->settings->home && ctl_sessions_drop(f->settings->home, v->id, why) < 0)
@@ -146,24 +175,74 @@ static void finish(struct ctl_follow *f, struct ctl_view *v)
 		forget_oldest(f);
 }
 
-/* What a message means for its session's view. */
-static void apply(struct ctl_view *v, const struct ctl_note *n)
+static int64_t stamp_of(const struct ctl_note *n)
 {
-	if (strcmp(n->event, "progress") == 0) {
-		note_progress(v, n);
-	} else if (strcmp(n->event, "session_closed") == 0) {
-		const char *state = ctl_note_text(n->data, "final_state");
+	const char *stamp = ctl_note_text(n->json, "timestamp");
+	int64_t us, now_us = clock_wall_us();
 
-		v->is_closed = true;
-		v->exit = exit_of(state);
-		v->result_due_us = clock_boot_us() +
-			((v->exit == CTL_COMPLETED || v->exit == CTL_FAILED) ? RESULT_WAIT_US : 0);
-	}
+	return stamp && clock_parse(stamp, &us) && us < now_us ? us : now_us;
+}
+
+static void close_view(struct ctl_follow *f, struct ctl_view *v, const struct ctl_note *n)
+{
+	const char *state = ctl_note_text(n->data, "final_state");
+
+	note_state(f, v, state);
+	v->is_closed = true;
+	v->exit = exit_of(state);
+	v->until_us = stamp_of(n);
+	v->result_due_us = clock_boot_us() +
+		((v->exit == CTL_COMPLETED || v->exit == CTL_FAILED) ? RESULT_WAIT_US : 0);
+	if (v->exit == CTL_ABORTED)
+		note_said(f, v, ctl_note_text(n->data, "reason"));
 }
 
 static bool is_result(const struct ctl_note *n)
 {
 	return strcmp(n->type, "task_completed") == 0 || strcmp(n->type, "task_failed") == 0;
+}
+
+static void note_result(const struct ctl_follow *f, struct ctl_view *v, const struct ctl_note *n)
+{
+	struct buf brief = { 0 };
+
+	if (!f->is_table)
+		return;
+	if (strcmp(n->type, "task_failed") == 0) {
+		note_said(f, v, ctl_note_text(n->payload, "error_message"));
+		return;
+	}
+	ctl_task_add_json(&brief, json_object_get(n->payload, "outputs"));
+	if (brief.size > BRIEF_MAX)
+		brief.size = buf_utf8_cut(brief.data, brief.size, BRIEF_MAX);
+	note_said(f, v, buf_text(&brief));
+	buf_fini(&brief);
+}
+
+/* What a message means for its session's view. */
+static void apply(struct ctl_follow *f, struct ctl_view *v, struct ctl_note *n)
+{
+	if (f->json) {                  /* bodies are passed on; only the end is of interest here */
+		if (strcmp(n->event, "session_closed") != 0)
+			return;
+		ctl_note_open(n);
+	}
+	if (strcmp(n->event, "progress") == 0) {
+		note_progress(v, n);
+		if (!v->state[0])       /* we came in the middle of it */
+			note_state(f, v, "RUNNING");
+	} else if (strcmp(n->event, "state_changed") == 0) {
+		note_state(f, v, ctl_note_text(n->data, "to_state"));
+	} else if (strcmp(n->event, "session_created") == 0) {
+		note_state(f, v, ctl_note_text(n->data, "state"));
+		v->since_us = stamp_of(n);
+	} else if (strcmp(n->event, "session_closed") == 0) {
+		close_view(f, v, n);
+	} else if (is_result(n)) {
+		note_result(f, v, n);
+	} else if (n->event[0]) {
+		note_said(f, v, ctl_note_text(n->data, "message"));
+	}
 }
 
 static void wait_until(struct ctl_follow *f, int64_t due_us)
@@ -180,13 +259,13 @@ static void advance(struct ctl_follow *f, struct ctl_view *v)
 
 	while ((n = ctl_order_take(&v->order, clock_boot_us(), &from, &to))) {
 		if (from) {
-			ctl_term_clear(&f->term);
 			ctl_say("session %s: events %lld to %lld are missing; going on without them", v->id,
 				(long long)from, (long long)to);
 		}
-		apply(v, n);
-		if (f->json || !f->term.is_live || f->with_session || strcmp(n->event, "progress") != 0)
+		apply(f, v, n);
+		if (!f->is_table && (!f->term.is_live || strcmp(n->event, "progress") != 0))
 			ctl_follow_show(f, n);
+		f->has_news = true;
 		ctl_pump_ack(f->pump, n);
 		if (is_result(n) && !v->result)
 			v->result = n;
@@ -222,7 +301,7 @@ void ctl_follow_take(struct ctl_follow *f, struct ctl_note *n)
 		ctl_note_free(n);
 	else
 		advance(f, v);
-	draw_bar(f);
+	ctl_live_draw(f);
 }
 
 /* --- time --- */
@@ -238,25 +317,22 @@ void ctl_follow_tick(struct ctl_follow *f)
 			if (!v->is_done)
 				advance(f, v);
 	}
-	draw_bar(f);
+	ctl_live_draw(f);
 }
 
 int64_t ctl_follow_due_us(const struct ctl_follow *f)
 {
-	/* The bar's clock goes on by itself; what a line took off or a limit held back is drawn soon. */
-	bool is_soon = f->bar_is_old || !f->term.has_bar;
-	int64_t bar_us = !f->term.is_live ? INT64_MAX : is_soon ? f->draw_at_us : f->draw_at_us + SECOND;
+	int64_t live_us = ctl_live_due_us(f);
 
-	if (f->with_session || !f->views || f->views->is_done)
-		bar_us = INT64_MAX;
-	return bar_us < f->due_us ? bar_us : f->due_us;
+	return live_us < f->due_us ? live_us : f->due_us;
 }
 
 void ctl_follow_fini(struct ctl_follow *f)
 {
 	struct ctl_view *v, *next;
 
-	ctl_term_clear(&f->term);
+	ctl_live_end(f);
 	HASH_ITER(hh, f->views, v, next)
 		free_view(f, v);
+	buf_fini(&f->notice);
 }

@@ -65,7 +65,7 @@ enum ctl_put ctl_order_put(struct ctl_order *o, struct ctl_note *n, int64_t now_
 		held->tag = n->tag;
 		return CTL_HELD_ALREADY;
 	}
-	if (n->sequence ? o->next && n->sequence < o->next : is_known_id(o, n->message_id))
+	if (n->sequence ? n->sequence <= o->floor || n->sequence < o->next : is_known_id(o, n->message_id))
 		return CTL_SEEN;
 	if (!o->held)
 		o->waits_until_us = now_us + CTL_ORDER_WAIT_US;

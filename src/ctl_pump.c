@@ -16,11 +16,14 @@
 #include "clock.h"
 #include "codec.h"
 #include "ctl.h"
+#include "ctl_term.h"
 
 #define BODY_MAX (64u << 20)            /* more than any callee of ours sends */
 #define SECOND INT64_C(1000000)
 #define BACKOFF_MAX_US (60 * SECOND)
 #define CLOSE_MS 1000
+#define GROUP (CTL_PREFETCH / 2)        /* messages an ack: the other half is on its way meanwhile */
+#define GATHER_US 2000                  /* a stream that flows is waited for so long, so that groups are whole */
 
 struct queue {
 	char name[CTL_NAME_SIZE], key[CTL_NAME_SIZE];
@@ -33,12 +36,13 @@ struct ctl_pump {
 	struct link *link;              /* NULL: not connected */
 	uint32_t life;
 	int64_t retry_at_us, backoff_us;
-	bool is_blocked;
+	bool skims, is_blocked;
 	bool said_refusal;              /* in this outage */
 	uint64_t published;             /* in this life: the tag of the last one */
 	bool under_way, returned;
 	uint64_t acks[2 * CTL_PREFETCH];
 	size_t ack_count;
+	int64_t flushed_us;
 	uint64_t unacked;               /* delivered in this life; above ack_count while some are held */
 	int signal;
 	char error[480];
@@ -54,11 +58,11 @@ static void on_signal(int number)
 	int saved = errno;
 	char c = (char)number;
 
-	if (caught)
+	if (caught || write(signal_pipe[1], &c, 1) < 0) {
+		ctl_term_restore();
 		_exit(128 + number);    /* somewhere in a call that does not come back: the user means it */
+	}
 	caught = number;
-	if (write(signal_pipe[1], &c, 1) < 0)
-		_exit(128 + number);
 	errno = saved;
 }
 
@@ -107,6 +111,11 @@ void ctl_pump_add_queue(struct ctl_pump *p, const char *instance, const char *ke
 	q = &p->queues[p->queue_count++];
 	snprintf(q->name, sizeof q->name, "hcp.evt.%s.%s", p->settings->caller, instance);
 	snprintf(q->key, sizeof q->key, "%s", key);
+}
+
+void ctl_pump_skim(struct ctl_pump *p)
+{
+	p->skims = true;
 }
 
 /* A queue may have several bindings; it is declared, consumed and deleted once. */
@@ -244,15 +253,23 @@ static bool flush(struct ctl_pump *p)
 	if (p->ack_count > 0 && p->link && send_acks(p, &e) < 0)
 		lose(p, e.text);
 	p->ack_count = 0;
+	p->flushed_us = clock_boot_us();
 	return true;
 }
 
 void ctl_pump_ack(struct ctl_pump *p, const struct ctl_note *n)
 {
-	if (p->ack_count == sizeof p->acks / sizeof *p->acks)
-		flush(p);               /* a stdout that is gone shows at the next step */
 	if (n->life == p->life && p->link && p->ack_count < sizeof p->acks / sizeof *p->acks)
 		p->acks[p->ack_count++] = n->tag;
+	if (p->ack_count >= GROUP)
+		flush(p);               /* a stdout that is gone shows at the next step */
+}
+
+/* An ack costs the broker as much as a message does: while more comes, it waits for its group. What comes after a
+ * silence is shown and acked at once. */
+static bool is_gathering(const struct ctl_pump *p)
+{
+	return p->link && p->ack_count > 0 && clock_boot_us() < p->flushed_us + GATHER_US;
 }
 
 /* --- in --- */
@@ -264,7 +281,7 @@ static struct ctl_note *read_note(struct ctl_pump *p, struct frames_event *ev)
 
 	ev->body = NULL;
 	if (body)
-		n = ctl_note_read(body, (size_t)ev->size);
+		n = (p->skims ? ctl_note_skim : ctl_note_read)(body, (size_t)ev->size);
 	if (!n) {
 		ctl_say("a message of %llu bytes is no HCP message, or too large; left out (key %s)",
 			(unsigned long long)ev->size, ev->key);
@@ -368,7 +385,8 @@ static enum ctl_what drain(struct ctl_pump *p, struct ctl_note **note)
 	return CTL_QUIET;
 }
 
-static void sleep_until(struct ctl_pump *p, int64_t until_us)
+/* False: a signal cut it short, which may be news of the terminal. */
+static bool sleep_until(struct ctl_pump *p, int64_t until_us)
 {
 	struct pollfd fds[2] = { { .fd = signal_pipe[0], .events = POLLIN }, { .fd = -1, .events = POLLIN } };
 	int64_t now_us = clock_boot_us(), left_us;
@@ -384,7 +402,7 @@ static void sleep_until(struct ctl_pump *p, int64_t until_us)
 		until_us = p->retry_at_us;
 	}
 	left_us = until_us > now_us ? until_us - now_us : 0;
-	poll(fds, 2, left_us > 60 * SECOND ? 60000 : (int)((left_us + 999) / 1000));
+	return poll(fds, 2, left_us > 60 * SECOND ? 60000 : (int)((left_us + 999) / 1000)) >= 0 || errno != EINTR;
 }
 
 enum ctl_what ctl_pump_step(struct ctl_pump *p, int64_t until_us, struct ctl_note **note)
@@ -399,11 +417,14 @@ enum ctl_what ctl_pump_step(struct ctl_pump *p, int64_t until_us, struct ctl_not
 			return CTL_UP;
 		if ((what = drain(p, note)) != CTL_QUIET)
 			return what;
+		if (is_gathering(p)) {
+			sleep_until(p, p->flushed_us + GATHER_US);
+			continue;
+		}
 		if (!flush(p))
 			return CTL_OUT_GONE;
-		if (clock_boot_us() >= until_us)
+		if (clock_boot_us() >= until_us || !sleep_until(p, until_us))
 			return CTL_QUIET;
-		sleep_until(p, until_us);
 	}
 }
 

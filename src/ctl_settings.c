@@ -7,6 +7,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <pwd.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,13 +24,27 @@ static const char *const amqp_keys[] = { "url", "password_file", "sasl", "ca_fil
 	"verify" };
 #define AMQP_KEYS (sizeof amqp_keys / sizeof *amqp_keys)
 
+/* Texts that are hcpctl's own. A path that stands in the file is relative to it. */
+enum own { OWN_CALLER, OWN_CALLEE, OWN_SOCKET, OWN_DAEMON_CONFIG, OWN_COUNT };
+static const struct {
+	const char *key, *option, *variable;
+	size_t setting, given;          /* where it stands in struct ctl_settings, and in struct ctl_options */
+	bool is_path;
+} own[OWN_COUNT] = {
+#define OWN(field) offsetof(struct ctl_settings, field), offsetof(struct ctl_options, field)
+	[OWN_CALLER] = { "caller", "--caller", "HCP_CALLER", OWN(caller), false },
+	[OWN_CALLEE] = { "callee", "--callee", "HCP_CALLEE", OWN(callee), false },
+	[OWN_SOCKET] = { "socket", "--socket", "HCP_SOCKET", OWN(socket), true },
+	[OWN_DAEMON_CONFIG] = { "daemon_config", "--daemon-config", "HCP_DAEMON_CONFIG", OWN(daemon_config), true },
+};
+
 struct loading {
 	struct ctl_settings *s;
 	struct config_reader reader;    /* its path is empty: messages get theirs in say_all */
 	struct config_section amqp;
 	const char *url_source;         /* where the url came from when not from a line of the file */
-	const char *caller_source, *callee_source;
-	int caller_line, callee_line;
+	const char *source[OWN_COUNT];
+	int line[OWN_COUNT];
 };
 
 /* --- where things are --- */
@@ -86,14 +101,48 @@ static void set_value(struct loading *l, const char *key, const char *text, int 
 
 static void complain_of_key(struct loading *l, int line, const char *key)
 {
-	const char *names[AMQP_KEYS + 2] = { "caller", "callee" }, *near;
+	const char *names[AMQP_KEYS + OWN_COUNT], *near;
 
-	memcpy(names + 2, amqp_keys, sizeof amqp_keys);
-	near = config_find_nearest(key, names, AMQP_KEYS + 2);
+	memcpy(names, amqp_keys, sizeof amqp_keys);
+	for (size_t i = 0; i < OWN_COUNT; i++)
+		names[AMQP_KEYS + i] = own[i].key;
+	near = config_find_nearest(key, names, AMQP_KEYS + OWN_COUNT);
 	if (near)
 		config_complain(&l->reader, line, "[hcpctl] has no key %s; did you mean %s?", key, near);
 	else
 		config_complain(&l->reader, line, "[hcpctl] has no key %s; hcpctl(1) lists the keys", key);
+}
+
+static enum own find_own(const char *key)
+{
+	enum own i = 0;
+
+	while (i < OWN_COUNT && strcmp(own[i].key, key) != 0)
+		i++;
+	return i;
+}
+
+/* Takes the text. */
+static void set_own(struct loading *l, enum own which, char *text, const char *source, int line)
+{
+	char **field = (char **)(void *)((char *)l->s + own[which].setting);
+
+	free(*field);
+	*field = text;
+	l->source[which] = source;
+	l->line[which] = line;
+}
+
+static void read_own(struct loading *l, enum own which, const char *value, int line)
+{
+	char *text = words_unquote(value), *path;
+
+	if (own[which].is_path && *text != '\0') {
+		path = config_absolute(&l->reader, text);
+		free(text);
+		text = path;
+	}
+	set_own(l, which, text, NULL, line);
 }
 
 static void on_line(void *ctx, int line, const char *section, const char *key, const char *value)
@@ -109,14 +158,8 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 		else if (*section == '\0')
 			config_complain(&l->reader, line,
 				"%s stands before the first section; put [hcpctl] above it", key);
-	} else if (key && strcmp(key, "caller") == 0) {
-		free(l->s->caller);
-		l->s->caller = words_unquote(value);
-		l->caller_line = line;
-	} else if (key && strcmp(key, "callee") == 0) {
-		free(l->s->callee);
-		l->s->callee = words_unquote(value);
-		l->callee_line = line;
+	} else if (key && find_own(key) < OWN_COUNT) {
+		read_own(l, find_own(key), value, line);
 	} else if (key && is_amqp_key(key)) {
 		set_value(l, key, value, line);
 	} else if (key) {
@@ -168,18 +211,20 @@ static void override(struct loading *l, const struct ctl_options *o)
 		l->url_source = source;
 		l->reader.mode = 0;     /* the password is not in the file then: its mode is of no interest */
 	}
-	if ((value = pick(o->caller, "--caller", "HCP_CALLER", &source))) {
-		free(l->s->caller);
-		l->s->caller = xstrdup(value);
-		l->caller_source = source;
-		l->caller_line = 0;
+	for (enum own i = 0; i < OWN_COUNT; i++) {
+		const char *given = *(const char *const *)(const void *)((const char *)o + own[i].given);
+
+		if ((value = pick(given, own[i].option, own[i].variable, &source)))
+			set_own(l, i, xstrdup(value), source, 0);
 	}
-	if ((value = pick(o->callee, "--callee", "HCP_CALLEE", &source))) {
-		free(l->s->callee);
-		l->s->callee = xstrdup(value);
-		l->callee_source = source;
-		l->callee_line = 0;
-	}
+}
+
+static void complain_of_own(struct loading *l, enum own which, const char *text, const char *wanted)
+{
+	const char *source = l->source[which];
+
+	config_complain(&l->reader, l->line[which], "%s%s%s %s does not do; write %s", source ? source : "",
+		source ? ": " : "", own[which].key, text, wanted);
 }
 
 static void check_names(struct loading *l)
@@ -187,13 +232,9 @@ static void check_names(struct loading *l)
 	const struct ctl_settings *s = l->s;
 
 	if (s->caller && !codec_is_caller_id(s->caller, strlen(s->caller)))
-		config_complain(&l->reader, l->caller_line,
-			"%s%scaller %s does not do; write 1 to 128 letters, digits, -, _ and :",
-			l->caller_source ? l->caller_source : "", l->caller_source ? ": " : "", s->caller);
+		complain_of_own(l, OWN_CALLER, s->caller, "1 to 128 letters, digits, -, _ and :");
 	if (s->callee && !config_is_name(s->callee, "-_"))
-		config_complain(&l->reader, l->callee_line,
-			"%s%scallee %s does not do; write 1 to 128 letters, digits, - and _",
-			l->callee_source ? l->callee_source : "", l->callee_source ? ": " : "", s->callee);
+		complain_of_own(l, OWN_CALLEE, s->callee, "1 to 128 letters, digits, - and _");
 }
 
 static void fill_amqp(struct loading *l)
@@ -265,6 +306,8 @@ void ctl_settings_fini(struct ctl_settings *s)
 	config_free(s->config);
 	free(s->caller);
 	free(s->callee);
+	free(s->socket);
+	free(s->daemon_config);
 	free(s->home);
 	free(s->path);
 	*s = (struct ctl_settings){ 0 };

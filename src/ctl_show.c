@@ -3,15 +3,14 @@
  * Never trusts them: each text of an event is escaped on its way. */
 #include "ctl_show.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <wchar.h>
 
 #include "clock.h"
 #include "ctl.h"
+#include "ctl_board.h"
 #include "ctl_task.h"
 #include "jtext.h"
 
@@ -64,26 +63,23 @@ static void add_value(struct buf *out, const char *before, const json_t *object,
 	buf_fini(&text);
 }
 
-static const char *state_colour(const char *label)
+static const char *label_colour(const char *label)
 {
 	static const struct {
 		const char *label, *code;
 	} colours[] = {
-		{ "COMPLETED", "\033[32m" }, { "RUNNING", "\033[36m" }, { "PAUSED", "\033[33m" },
-		{ "ABORTING", "\033[33m" }, { "ABORTED", "\033[33m" }, { "FAILED", "\033[31m" },
-		{ "REJECTED", "\033[31m" }, { "error", "\033[31m" }, { "warn", "\033[33m" },
-		{ "warning", "\033[33m" }, { "result", "\033[32m" },
+		{ "error", "\033[31m" }, { "warn", "\033[33m" }, { "warning", "\033[33m" }, { "result", "\033[32m" },
 	};
 
 	for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
 		if (strcmp(label, colours[i].label) == 0)
 			return colours[i].code;
-	return NULL;
+	return ctl_board_colour(label);
 }
 
 static void begin_line(struct buf *out, const struct ctl_note *n, struct ctl_look look, const char *label)
 {
-	const char *stamp = ctl_note_text(n->json, "timestamp"), *colour = look.colour ? state_colour(label) : NULL;
+	const char *stamp = ctl_note_text(n->json, "timestamp"), *colour = look.colour ? label_colour(label) : NULL;
 	struct buf shown = { 0 };
 	char text[16] = "--:--:--";
 	int64_t us;
@@ -321,57 +317,51 @@ void ctl_show_result(struct buf *out, const struct ctl_note *n)
 
 /* --- the bar --- */
 
-/* Columns that a shown text takes; what the locale cannot tell counts one. */
-static size_t cut_to_columns(const char *text, size_t size, int columns)
+/* Plain text up to what is left of the line. */
+static void add_fitting(struct buf *out, const char *text, int *left)
 {
-	size_t used = 0;
-	mbstate_t state = { 0 };
+	struct buf shown = { 0 };
+	int used;
 
-	while (used < size) {
-		wchar_t c;
-		size_t step = mbrtowc(&c, text + used, size - used, &state);
-		int width = 1;
-
-		if (step == (size_t)-1 || step == (size_t)-2 || step == 0) {
-			step = buf_utf8_size((const unsigned char *)text + used, size - used);
-			step = step ? step : 1;
-			memset(&state, 0, sizeof state);
-		} else if (wcwidth(c) >= 0) {
-			width = wcwidth(c);
-		}
-		if (width > columns)
-			break;
-		columns -= width;
-		used += step;
-	}
-	return used;
+	add_text(&shown, text);
+	buf_add(out, shown.data ? shown.data : "", ctl_fit(shown.data ? shown.data : "", shown.size, *left, &used));
+	*left -= used;
+	buf_fini(&shown);
 }
 
-void ctl_show_bar(struct buf *out, const char *stage, double percent, const char *message, long elapsed_s,
-	int columns)
+int ctl_show_bar(struct buf *out, const char *state, const char *stage, double percent, const char *message,
+	long elapsed_s, int columns, bool colour)
 {
-	struct buf line = { 0 };
-	int cells = columns / 4 < 10 ? 10 : columns / 4 > 40 ? 40 : columns / 4;
-	int full = 0;
+	int left = columns, cells = columns / 4 < 10 ? 10 : columns / 4 > 40 ? 40 : columns / 4;
+	const char *code = colour ? ctl_board_colour(state) : NULL;
+	struct buf text = { 0 };
 
-	add_text(&line, *stage ? stage : "working");
-	if (percent >= 0) {
-		full = (int)lround(fmin(percent, 100) / 100 * cells);
-		buf_add_text(&line, " [");
-		for (int i = 0; i < cells; i++)
-			buf_add_text(&line, i < full ? "#" : "-");
-		buf_addf(&line, "] %3.0f%%", fmin(percent, 100));
+	if (code)
+		buf_add_text(out, code);
+	add_fitting(out, *state ? state : "working", &left);
+	if (code)
+		buf_add_text(out, "\033[0m");
+	if (*stage) {                   /* at most a quarter: the bar comes first */
+		int most = left < columns / 4 ? left : columns / 4, room = most;
+
+		add_fitting(out, " ", &room);
+		add_fitting(out, stage, &room);
+		left -= most - room;
 	}
-	if (elapsed_s >= 3600)
-		buf_addf(&line, " %ld:%02ld:%02ld", elapsed_s / 3600, elapsed_s / 60 % 60, elapsed_s % 60);
-	else
-		buf_addf(&line, " %02ld:%02ld", elapsed_s / 60, elapsed_s % 60);
+	if (percent >= 0 && left > cells + 8) {
+		buf_add_text(out, " ");
+		ctl_board_add_bar(out, percent, cells + 7, colour);
+		left -= cells + 8;
+	}
+	buf_add_text(&text, " ");
+	ctl_board_add_time(&text, elapsed_s);
+	add_fitting(out, buf_text(&text), &left);
 	if (*message) {
-		buf_add_text(&line, " ");
-		add_text(&line, message);
+		add_fitting(out, " ", &left);
+		add_fitting(out, message, &left);
 	}
-	buf_add(out, line.data, cut_to_columns(line.data, line.size, columns));
-	buf_fini(&line);
+	buf_fini(&text);
+	return columns - left;
 }
 
 void ctl_show_json(struct buf *out, const struct ctl_note *n)

@@ -158,8 +158,8 @@ static int detach(struct submit *s, int status)
 		return (int)s->view->exit;
 	s->follow.term.is_live = false;
 	fflush(stdout);
-	ctl_say("session %s goes on; see it: hcpctl watch %.8s   end it: hcpctl abort %.8s", s->session.id,
-		s->session.id, s->session.id);
+	ctl_say("session %s goes on", s->session.id);
+	ctl_say("see it: hcpctl watch %.8s   end it: hcpctl abort %.8s", s->session.id, s->session.id);
 	return status;
 }
 
@@ -181,16 +181,15 @@ static int take_signal(struct submit *s)
 	char answer = 0;
 
 	if (!s->view) {
-		ctl_term_clear(&s->follow.term);
 		ctl_say("no answer yet: the task (message_id %s) may still be taken up; hcpctl watch would show it",
 			s->message_id);
 		return 128 + number;
 	}
 	if (number == SIGINT && !s->words->json && ctl_term_may_ask()) {
-		ctl_term_clear(&s->follow.term);
-		fputs("\n", stderr);
-		ctl_say("session %s goes on unless it is aborted; later: hcpctl abort %.8s, hcpctl watch %.8s",
-			s->session.id, s->session.id, s->session.id);
+		if (!s->follow.term.has_bar)    /* the terminal has shown ^C; where the bar is it goes with it */
+			fputs("\n", stderr);
+		ctl_say("session %s goes on unless it is aborted", s->session.id);
+		ctl_say("later: hcpctl abort %.8s, hcpctl watch %.8s", s->session.id, s->session.id);
 		answer = ctl_term_ask(&s->follow.term, "abort (a), detach (d), go on (Enter)? ");
 	}
 	if (answer == 'a') {
@@ -310,7 +309,7 @@ int ctl_submit_run(const struct ctl_settings *settings, const struct ctl_submit_
 	if (ctl_pump_open(s.pump, &e) < 0) {
 		status = ctl_cmd_unreachable(settings, &e);
 	} else {
-		ctl_follow_init(&s.follow, settings, s.pump, w->json);
+		ctl_follow_init(&s.follow, settings, s.pump, w->json, false);
 		status = submit_and_follow(&s);
 		ctl_follow_fini(&s.follow);
 	}

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 /* The code point of a character that buf_utf8_size has measured. */
 static unsigned decode(const unsigned char *text, size_t size)
@@ -64,6 +65,43 @@ void ctl_escape(struct buf *out, const char *text, size_t size, bool keep_lines)
 	}
 }
 
+size_t ctl_fit(const char *text, size_t size, int columns, int *used)
+{
+	size_t done = 0;
+	int left = columns;
+	mbstate_t state = { 0 };
+
+	while (done < size) {
+		wchar_t c;
+		size_t step = mbrtowc(&c, text + done, size - done, &state);
+		int width = 1;
+
+		if (step == (size_t)-1 || step == (size_t)-2 || step == 0) {
+			step = buf_utf8_size((const unsigned char *)text + done, size - done);
+			step = step ? step : 1;
+			memset(&state, 0, sizeof state);
+		} else if (wcwidth(c) >= 0) {
+			width = wcwidth(c);
+		}
+		if (width > left)
+			break;
+		left -= width;
+		done += step;
+	}
+	if (used)
+		*used = columns - left;
+	return done;
+}
+
+static ctl_say_fn *say_fn;
+static void *say_ctx;
+
+void ctl_say_via(ctl_say_fn *fn, void *ctx)
+{
+	say_fn = fn;
+	say_ctx = ctx;
+}
+
 void ctl_say(const char *fmt, ...)
 {
 	struct buf line = { 0 };
@@ -79,8 +117,12 @@ void ctl_say(const char *fmt, ...)
 	buf_add_text(&line, "hcpctl: ");
 	ctl_escape(&line, text, (size_t)size, false);
 	buf_add_text(&line, "\n");
-	fflush(stdout);                 /* the two streams keep their order where they end in one place */
-	fwrite(line.data, 1, line.size, stderr);
+	if (say_fn) {
+		say_fn(say_ctx, line.data, line.size);
+	} else {
+		fflush(stdout);         /* the two streams keep their order where they end in one place */
+		fwrite(line.data, 1, line.size, stderr);
+	}
 	free(text);
 	buf_fini(&line);
 }

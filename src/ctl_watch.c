@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "ctl_cmd.h"
 #include "ctl_follow.h"
+#include "ctl_kept.h"
 #include "ctl_pump.h"
 #include "ctl_sessions.h"
 
@@ -104,6 +105,8 @@ static struct ctl_pump *open_pump(struct watch *w, bool *is_temporary, int *stat
 	}
 	for (;;) {
 		p = ctl_pump_new(&w->settings);
+		if (w->json)
+			ctl_pump_skim(p);
 		add_queues(w, p, instance);
 		if (ctl_pump_open(p, &e) == 0)
 			return p;
@@ -128,7 +131,7 @@ static int final_status(const struct ctl_follow *f)
 	return CTL_COMPLETED;
 }
 
-static int follow(struct ctl_follow *f, struct ctl_pump *p)
+static int follow(struct ctl_follow *f, struct ctl_pump *p, bool keeps)
 {
 	struct ctl_note *note;
 
@@ -146,29 +149,36 @@ static int follow(struct ctl_follow *f, struct ctl_pump *p)
 			break;
 		}
 		ctl_follow_tick(f);
+		if (keeps)
+			ctl_kept_save(f, false);
 	}
 	return final_status(f);
 }
 
 static int watch(struct watch *w)
 {
-	bool is_temporary;
+	bool is_temporary, keeps;
 	int status = CTL_ERROR;
 	struct ctl_pump *p = open_pump(w, &is_temporary, &status);
 	struct ctl_follow f;
 
 	if (!p)
 		return status;
-	ctl_follow_init(&f, &w->settings, p, w->json);
+	ctl_follow_init(&f, &w->settings, p, w->json, w->count != 1);
 	f.all = w->count == 0;
-	f.with_session = w->count != 1;
+	keeps = f.all && !is_temporary;
+	if (keeps)
+		ctl_kept_load(&f);
 	for (size_t i = 0; i < w->count; i++) {
 		bool goes_on = !is_temporary && w->sessions[i].sequence > 0;
+		struct ctl_view *v = ctl_follow_add(&f, w->sessions[i].id, goes_on ? w->sessions[i].sequence + 1 : 0);
 
-		ctl_follow_add(&f, w->sessions[i].id, goes_on ? w->sessions[i].sequence + 1 : 0);
+		v->capability = w->sessions[i].capability ? xstrdup(w->sessions[i].capability) : NULL;
 	}
-	status = follow(&f, p);
+	status = follow(&f, p, keeps);
 	keep_sequences(w, &f);
+	if (keeps)
+		ctl_kept_save(&f, true);
 	/* Queues of sessions that have all closed have served; others keep what comes for the next watch. */
 	ctl_pump_end(p, is_temporary || (w->count > 0 && f.open_count == 0));
 	ctl_follow_fini(&f);
@@ -217,8 +227,9 @@ const struct ctl_command ctl_watch = {
 	.summary = "follow sessions: [SESSION...] [--all] [--json]",
 	.help = "usage: hcpctl watch [options] [SESSION...]\n\n"
 		"Shows events as they come: of the sessions named, until all of them have closed; without names of\n"
-		"every session of this caller, until Ctrl-C. What comes while nobody watches is kept for a day and\n"
-		"shown first.\n\n"
+		"every session of this caller, until Ctrl-C. On a terminal one session is lines and a bar, several\n"
+		"are a table; else each event is a line. What comes while nobody watches is kept for a day and shown\n"
+		"first: nothing is left out, and after a kill -9 at most the last group of messages comes twice.\n\n"
 		"      --all           every session; the default where none is named\n"
 		"      --json          each message as one line of JSON, as it was received\n" CTL_GLOBAL_HELP
 		"\nExample:\n  hcpctl watch 5f0c\n",

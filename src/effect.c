@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control.h"
 #include "core.h"
 #include "crash.h"
 #include "run.h"
@@ -80,6 +81,11 @@ void effect_retire(struct core *c, struct host *h)
 	add(c, EFFECT_RETIRE, NULL)->host = h;
 }
 
+void effect_answer(struct core *c, struct ask *a)
+{
+	add(c, EFFECT_ANSWER, NULL)->ask = a;
+}
+
 static void repeat(struct core *c, const struct effect *e)
 {
 	struct addressee *to = outbox_addressee(c->outbox, e->caller_id);
@@ -136,6 +142,11 @@ static void release(struct core *c, const struct effect *e)
 		host_retire(e->host);
 		CRASH_POINT(effect_after_retire);
 		break;
+	case EFFECT_ANSWER:
+		CRASH_POINT(effect_before_answer);
+		control_answer(c->control, e->ask);
+		CRASH_POINT(effect_after_answer);
+		break;
 	}
 }
 
@@ -161,6 +172,9 @@ void effects_release(struct core *c)
 
 void effects_fini(struct effects *e)
 {
+	for (size_t i = 0; i < e->count; i++)
+		if (e->list[i].kind == EFFECT_ANSWER)
+			ask_free(e->list[i].ask);
 	free(e->list);
 	buf_fini(&e->texts);
 }

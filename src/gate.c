@@ -1,6 +1,6 @@
 /* gate.c: the policy's answer to a task.
- * Owns the order of the checks: known, allowed, valid, within the risk, and room for it. Never does I/O
- * once the policy is loaded, never keeps anything between two tasks. */
+ * Owns the order of the checks, and the sentence for each refusal. Never does I/O once the policy is loaded,
+ * never keeps anything between two tasks. */
 #include "gate.h"
 
 #include <stdio.h>
@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "confine.h"
+#include "envelope.h"
+#include "jschema.h"
 #include "semver.h"
 
 struct policy *policy_load(const char *path, config_say_fn *say, void *ctx)
@@ -69,7 +71,7 @@ static void reject(struct verdict *v, const char *code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(v->message, sizeof v->message, fmt, ap);
 	va_end(ap);
-	v->approved = false;
+	v->kind = VERDICT_REJECTED;
 	v->code = code;
 }
 
@@ -98,54 +100,217 @@ static int64_t least(int64_t a, int64_t b)
 	return a == 0 ? b : b == 0 ? a : a < b ? a : b;
 }
 
+/* --- the checks, each true where the task passes it --- */
+
+struct question {
+	const struct policy *policy;
+	const struct config_caller *caller;
+	const struct task *task;
+	const struct gate_context *context;
+	const struct capability *capability;    /* from the first check on */
+};
+
+static bool is_offered(struct question *q, struct verdict *v)
+{
+	q->capability = policy_find(q->policy, q->task->capability);
+	if (q->capability == NULL)
+		reject(v, "unknown_capability", "there is no capability %.128s here", q->task->capability);
+	return q->capability != NULL;
+}
+
+static bool is_allowed(struct question *q, struct verdict *v)
+{
+	if (config_caller_may(q->caller, q->capability->name))
+		return true;
+	reject(v, "forbidden", "capability %s is not among those of this caller", q->capability->name);
+	return false;
+}
+
+static bool is_in_range(struct question *q, struct verdict *v)
+{
+	const struct capability *cap = q->capability;
+
+	if (q->task->version_range == NULL || semver_satisfies(cap->version, q->task->version_range))
+		return true;
+	reject(v, "unknown_capability", "capability %s is here in version %s, which is not in the range %.128s", cap->name,
+		cap->version, q->task->version_range);
+	snprintf(v->suggestion, sizeof v->suggestion, "ask for %s", cap->version);
+	return false;
+}
+
+static bool is_from_the_start(struct question *q, struct verdict *v)
+{
+	if (q->task->names_checkpoint)
+		reject(v, "invalid_input", "payload.constraints.checkpoint: resuming an ended session is not offered here");
+	return !q->task->names_checkpoint;
+}
+
+/* The property that is missing or unexpected, else the last step of the pointer. */
+static const char *property_of(const struct jschema_failure *f)
+{
+	const char *slash = strrchr(f->instance, '/');
+
+	return f->property[0] != '\0' ? f->property : slash != NULL ? slash + 1 : "";
+}
+
+static bool is_valid(struct question *q, struct verdict *v)
+{
+	struct jschema_failure f;
+	const char *property;
+
+	if (q->task->inputs == NULL) {
+		reject(v, "invalid_input", "payload.inputs is missing");
+		return false;
+	}
+	if (jschema_check(q->capability->input_schema, q->task->inputs, &f))
+		return true;
+	property = property_of(&f);
+	reject(v, "invalid_input", "inputs do not fit the input_schema of %.64s: %.256s (at \"%.80s\"%s%.60s%s)",
+		q->capability->name, f.message, f.instance, *property != '\0' ? ", property \"" : "", property,
+		*property != '\0' ? "\"" : "");
+	return false;
+}
+
+static bool is_inside_envelope(struct question *q, struct verdict *v)
+{
+	struct envelope_breach breach;
+
+	if (envelope_check_inputs(q->capability->envelope, q->task->inputs, &breach) == ENVELOPE_INSIDE)
+		return true;
+	reject(v, "policy_denied", "outside the safety envelope of %.64s: %s", q->capability->name, breach.message);
+	snprintf(v->suggestion, sizeof v->suggestion, "%s", breach.suggestion);
+	return false;
+}
+
+/* For risk.c: sessions of this capability, of a resource, or of any resource that this one uses. */
+static unsigned count_running(void *arg, bool own, const char *resource)
+{
+	const struct question *q = arg;
+	const struct gate_context *context = q->context;
+	unsigned sum = 0;
+
+	if (context->running == NULL)
+		return 0;
+	if (!own && resource == NULL)
+		return context->running(context->running_arg, q->capability->name);
+	for (size_t i = 0; i < q->policy->config->capability_count; i++) {
+		const struct capability *other = q->policy->capabilities[i];
+		bool shares = resource != NULL && capability_uses(other, resource);
+
+		for (char **name = q->capability->resource_types; own && name && *name && !shares; name++)
+			shares = capability_uses(other, *name);
+		if (shares)
+			sum += context->running(context->running_arg, other->name);
+	}
+	return sum;
+}
+
+static bool is_within_risk(struct question *q, struct verdict *v)
+{
+	const struct capability *cap = q->capability;
+	const struct risk_context context = {.clock = q->context->clock, .running = count_running, .arg = q};
+	enum risk caller_limit = q->caller->max_risk, limit = caller_limit < cap->risk_ceiling ? caller_limit : cap->risk_ceiling;
+
+	risk_assess(cap->risk, q->task->inputs, &context, &v->assessed);
+	risk_explain(cap->risk, &v->assessed, v->why, sizeof v->why);
+	v->risk = v->assessed.level;
+	if (v->risk <= limit)
+		return true;
+	reject(v, "risk_too_high", "%s %.64s is of risk %s%s%s%s, and %s is %s", v->why[0] != '\0' ? "this task of" : "capability",
+		cap->name, risk_names[v->risk], v->why[0] != '\0' ? " (" : "", v->why, v->why[0] != '\0' ? ")" : "",
+		limit == caller_limit ? "this caller's limit" : "the most that is ever done here", risk_names[limit]);
+	if (!risk_suggest(cap->risk, q->task->inputs, &context, &v->assessed, limit, v->suggestion, sizeof v->suggestion))
+		snprintf(v->suggestion, sizeof v->suggestion, limit == caller_limit ?
+			"use a capability of risk %s or less, or ask the operator to raise max_risk of this caller" :
+			"change the inputs so that the risk is %s or less", risk_names[limit]);
+	return false;
+}
+
+static bool is_fit_for_data(struct question *q, struct verdict *v)
+{
+	enum data_class class = q->task->data_class;
+
+	if (class > q->caller->max_data_class) {
+		reject(v, "forbidden", "data of class %s is above this caller's limit, %s", data_class_names[class],
+			data_class_names[q->caller->max_data_class]);
+		return false;
+	}
+	if (class >= T3 && !q->policy->config->store_is_encrypted) {
+		reject(v, "policy_denied", "data of class %s needs encryption at rest, which is not offered here", data_class_names[class]);
+		return false;
+	}
+	if (class >= T3 && !q->context->link_is_safe) {
+		reject(v, "policy_denied", "data of class %s needs a verified TLS link to the broker, and there is none here",
+			data_class_names[class]);
+		return false;
+	}
+	return true;
+}
+
+static bool is_within_rate(struct question *q, struct verdict *v)
+{
+	const struct rate_limit *limit = &q->caller->rate;
+	long long ms;
+
+	v->retry_us = rate_wait_us(limit, q->context->rate, q->context->now_us);
+	if (v->retry_us == 0)
+		return true;
+	ms = (v->retry_us + 999) / 1000;
+	reject(v, "rate_limited", "this caller may send %lld tasks in %lld s, with %d at once, and has sent more",
+		(long long)limit->count, (long long)limit->period_us / 1000000, limit->burst);
+	snprintf(v->suggestion, sizeof v->suggestion, "submit it again in %lld.%03lld s, under a new message_id", ms / 1000, ms % 1000);
+	return false;
+}
+
+static bool has_room(struct question *q, struct verdict *v)
+{
+	if (q->context->may_start || q->context->may_wait)
+		return true;
+	reject(v, "resource_unavailable", "all slots are taken and as many tasks as may wait do wait");
+	snprintf(v->suggestion, sizeof v->suggestion, "submit it again later, under a new message_id");
+	return false;
+}
+
+/* The order is part of the protocol: who may not ask learns nothing of what would have been wrong with the question. */
+static bool (*const checks[])(struct question *q, struct verdict *v) = {is_offered, is_allowed, is_in_range, is_from_the_start,
+	is_valid, is_inside_envelope, is_within_risk, is_fit_for_data, is_within_rate, has_room};
+
+/* Whom to ask, where nothing speaks against it. */
+static unsigned whom_to_ask(const struct question *q, const struct verdict *v)
+{
+	bool needs_human = (q->capability->requires_human_approval && v->risk >= R3) || q->task->data_class >= T4;
+
+	return (needs_human ? ASK_HUMAN : 0u) | (q->context->has_program ? ASK_PROGRAM : 0u);
+}
+
+/* What would have to be asked and cannot be is denied, not forgotten. */
+static void deny_unasked(const struct question *q, struct verdict *v)
+{
+	if ((v->ask & ASK_HUMAN) == 0)
+		reject(v, "policy_denied", "the policy program has the last word here, and it cannot be asked");
+	else if (q->task->data_class >= T4)
+		reject(v, "policy_denied", "data of class %s needs a human's approval, and there is nobody to ask here",
+			data_class_names[q->task->data_class]);
+	else
+		reject(v, "policy_denied", "capability %s needs a human's approval, and there is nobody to ask here",
+			q->capability->name);
+}
+
 void gate_decide(const struct policy *p, const struct config_caller *caller, const struct task *task,
 	const struct gate_context *context, struct verdict *v)
 {
-	const struct capability *cap = policy_find(p, task->capability);
+	struct question q = {.policy = p, .caller = caller, .task = task, .context = context};
 
 	memset(v, 0, sizeof *v);
-	if (cap == NULL) {
-		reject(v, "unknown_capability", "there is no capability %.128s here", task->capability);
+	for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
+		if (!checks[i](&q, v))
+			return;
+	v->ask = whom_to_ask(&q, v);
+	if (v->ask != 0 && !context->can_ask) {
+		deny_unasked(&q, v);
 		return;
 	}
-	if (!config_caller_may(caller, cap->name)) {
-		reject(v, "forbidden", "capability %s is not among those of this caller", cap->name);
-		return;
-	}
-	if (task->version_range != NULL && !semver_satisfies(cap->version, task->version_range)) {
-		reject(v, "unknown_capability", "capability %s is here in version %s, which is not in the range %.128s",
-			cap->name, cap->version, task->version_range);
-		snprintf(v->suggestion, sizeof v->suggestion, "ask for %s", cap->version);
-		return;
-	}
-	if (task->names_checkpoint) {
-		reject(v, "invalid_input", "payload.constraints.checkpoint: resuming an ended session is not offered here");
-		return;
-	}
-	v->risk = cap->risk_ceiling;
-	if (v->risk > caller->max_risk) {
-		reject(v, "risk_too_high", "capability %s is of risk %s, and this caller's limit is %s", cap->name,
-			risk_names[v->risk], risk_names[caller->max_risk]);
-		snprintf(v->suggestion, sizeof v->suggestion, "use a capability of risk %s or less, or ask the operator to raise "
-			"max_risk of this caller", risk_names[caller->max_risk]);
-		return;
-	}
-	/* What cannot be kept is refused, not forgotten: nobody can be asked, and nothing is encrypted at rest. */
-	if (cap->requires_human_approval && v->risk >= R3) {
-		reject(v, "policy_denied", "capability %s needs a human's approval, and there is nobody to ask here", cap->name);
-		return;
-	}
-	if (task->data_class >= T3) {
-		reject(v, "policy_denied", "data of class %s needs encryption at rest, which is not offered here",
-			data_class_names[task->data_class]);
-		return;
-	}
-	if (!context->may_start && !context->may_wait) {
-		reject(v, "resource_unavailable", "all slots are taken and as many tasks as may wait do wait");
-		snprintf(v->suggestion, sizeof v->suggestion, "submit it again later, under a new message_id");
-		return;
-	}
-	v->approved = true;
-	v->capability = cap;
-	v->max_duration_us = least(task->max_duration_us, least(cap->max_duration_us, p->config->max_duration_us));
+	v->kind = v->ask != 0 ? VERDICT_ASK : VERDICT_APPROVED;
+	v->capability = q.capability;
+	v->max_duration_us = least(task->max_duration_us, least(q.capability->max_duration_us, p->config->max_duration_us));
 }

@@ -9,24 +9,51 @@
 #include "ctl.h"
 #include "ctl_cmd.h"
 
-static const struct ctl_command *const commands[] = { &ctl_submit, &ctl_watch, &ctl_abort };
-#define COMMANDS (sizeof commands / sizeof *commands)
+#define LIST(...) (const struct ctl_command *const[]){ __VA_ARGS__, NULL }
+
+static const struct group {
+	const char *title;
+	const struct ctl_command *const *commands;      /* NULL at the end */
+} groups[] = {
+	{ "For callers, over RabbitMQ:", LIST(&ctl_submit, &ctl_watch, &ctl_abort) },
+	{ "For operators, at the daemon's machine: look",
+		LIST(&ctl_list, &ctl_session, &ctl_events, &ctl_log, &ctl_checkpoints, &ctl_artifact, &ctl_stats) },
+	{ "For operators: act",
+		LIST(&ctl_pause, &ctl_resume, &ctl_checkpoint, &ctl_replay, &ctl_drain, &ctl_undrain) },
+	{ "Setting up:", LIST(&ctl_doctor, &ctl_topology, &ctl_complete) },
+};
+enum { GROUPS = sizeof groups / sizeof *groups, NAMES_MAX = 32 };
 
 static int show_help(void)
 {
 	printf("usage: hcpctl [options] command ...\n\n"
-		"Hands tasks to an HCP callee over RabbitMQ and shows what becomes of them.\n\n");
-	for (size_t i = 0; i < COMMANDS; i++)
-		printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
-	printf("\n" CTL_GLOBAL_HELP
+		"Hands tasks to an HCP callee over RabbitMQ and shows what becomes of them; looks after the daemon.\n");
+	for (const struct group *g = groups; g < groups + GROUPS; g++) {
+		printf("\n%s\n", g->title);
+		for (const struct ctl_command *const *c = g->commands; *c; c++)
+			if ((*c)->summary)      /* not for people */
+				printf("  %-11s  %s\n", (*c)->name, (*c)->summary);
+	}
+	printf("\nOptions:\n" CTL_GLOBAL_HELP CTL_OPERATOR_HELP
 		"  -h, --help          this; `hcpctl COMMAND --help` tells more\n"
 		"  -V, --version       the version\n"
+		"\nSessions are named by their id, or by the first characters of it.\n"
 		"\nExample:\n"
 		"  export HCP_CALLER=alpha HCP_CALLEE=demo\n"
 		"  hcpctl submit echo --input text=hello\n"
+		"  hcpctl list --state live\n"
 		"\nExit status: 0 completed, 2 failed, 3 rejected, 4 aborted, 5 no answer, 1 other trouble here,\n"
-		"64 wrong usage, 69 no broker, 78 wrong settings, 130 interrupted. hcpctl(1) has it all.\n");
+		"64 wrong usage, 69 no broker or no daemon, 78 wrong settings, 130 interrupted. hcpctl(1) has it all.\n");
 	return fflush(stdout) == 0 ? CTL_COMPLETED : CTL_ERROR;
+}
+
+static const struct ctl_command *find_command(const char *name)
+{
+	for (const struct group *g = groups; g < groups + GROUPS; g++)
+		for (const struct ctl_command *const *c = g->commands; *c; c++)
+			if (strcmp((*c)->name, name) == 0)
+				return *c;
+	return NULL;
 }
 
 static int show_version(void)
@@ -37,11 +64,14 @@ static int show_version(void)
 
 static int complain_of_command(const char *name)
 {
-	const char *names[COMMANDS], *near;
+	const char *names[NAMES_MAX], *near;
+	size_t count = 0;
 
-	for (size_t i = 0; i < COMMANDS; i++)
-		names[i] = commands[i]->name;
-	near = config_find_nearest(name, names, COMMANDS);
+	for (const struct group *g = groups; g < groups + GROUPS; g++)
+		for (const struct ctl_command *const *c = g->commands; *c && count < NAMES_MAX; c++)
+			if ((*c)->summary)
+				names[count++] = (*c)->name;
+	near = config_find_nearest(name, names, count);
 	if (near)
 		return ctl_cmd_usage("", "there is no command %s; did you mean %s?", name, near);
 	return ctl_cmd_usage("", "there is no command %s", name);
@@ -51,6 +81,7 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = { { "version", no_argument, NULL, 'V' }, CTL_GLOBAL_OPTIONS };
 	static const struct ctl_command top = { .name = "", .help = "" };
+	const struct ctl_command *command;
 	struct ctl_options o = { 0 };
 	int c, status;
 
@@ -65,13 +96,11 @@ int main(int argc, char **argv)
 			return status;
 	}
 	if (optind >= argc)
-		return ctl_cmd_usage("", "a command is missing: submit, watch or abort");
-	for (size_t i = 0; i < COMMANDS; i++)
-		if (strcmp(argv[optind], commands[i]->name) == 0) {
-			argc -= optind;
-			argv += optind;
-			optind = 0;     /* getopt begins anew, with the command's own options */
-			return commands[i]->run(argc, argv, &o);
-		}
-	return complain_of_command(argv[optind]);
+		return ctl_cmd_usage("", "a command is missing, such as submit, watch or list");
+	if (!(command = find_command(argv[optind])))
+		return complain_of_command(argv[optind]);
+	argc -= optind;
+	argv += optind;
+	optind = 0;                     /* getopt begins anew, with the command's own options */
+	return command->run(argc, argv, &o);
 }

@@ -106,25 +106,50 @@ static void answer_again(struct core *c, const struct command *cmd, int64_t answ
 		effect_repeat(c, cmd->caller_id, answer);
 }
 
+static unsigned count_running(void *arg, const char *capability)
+{
+	struct core *c = arg;
+	struct lane *l;
+
+	HASH_FIND_STR(c->slots.lanes, capability, l);
+	return l != NULL ? l->running : 0;
+}
+
 static void submit(struct core *c, const struct command *cmd, const struct config_caller *caller, struct addressee *to)
 {
 	const struct config *config = c->policy->config;
-	struct gate_context context = {.may_wait = c->slots.waiting < (unsigned)config->max_pending};
+	const struct config_amqp *link = &c->first_policy->config->amqp;
+	struct rate *rate = rates_get(&c->rates, caller->name);
+	struct gate_context context = {.may_wait = c->slots.waiting < (unsigned)config->max_pending,
+		.link_is_safe = link->tls && link->verify, .running = count_running, .running_arg = c, .rate = rate,
+		.now_us = clock_boot_us()};
 	struct verdict v;
 	struct session *s;
 
 	context.may_start = policy_find(c->policy, cmd->task.capability) != NULL
 		&& slots_has_room(c, cmd->task.capability);
+	risk_clock_read(clock_wall_us(), &context.clock);
 	gate_decide(c->policy, caller, &cmd->task, &context, &v);
-	if (!v.approved) {
+	if (v.kind == VERDICT_APPROVED && c->is_refusing) {
+		reject(c, cmd, to, "resource_unavailable", "this callee is draining and takes no new tasks",
+			"try another callee, or the same one later, under a new message_id", v.risk, true);
+		return;
+	}
+	if (v.kind != VERDICT_APPROVED) {
 		reject(c, cmd, to, v.code, v.message, v.suggestion, v.risk, true);
 		return;
 	}
+	rate_take(&caller->rate, rate, context.now_us);
 	s = session_new(c, cmd, &v, to);
+	if (v.why[0] != '\0')
+		log_info("risk was raised: session=%.8s risk=%s why=%s", s->id, risk_names[v.risk], v.why);
+	if (cmd->task.data_class >= T2)
+		log_info("access to data: class=%s session=%.8s caller=%s capability=%s", data_class_names[cmd->task.data_class], s->id,
+			s->caller_id, s->capability);
 	note_submit(c, cmd, s->answer);
 	CRASH_POINT(intake_accepted);
 	slots_wait(c, s);
-	core_fill_slots(c);
+	(void)core_fill_slots(c);       /* the commit tries it again, and says what is wrong */
 	s->is_fresh = false;
 }
 

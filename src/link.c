@@ -361,6 +361,11 @@ int link_declare_exchange(struct link *l, const char *name, const char *type, st
 	return -1;
 }
 
+int link_find_exchange(struct link *l, const char *name, struct link_error *e)
+{
+	return declare_exchange(l, name, "", true, e);
+}
+
 static int declare_queue(struct link *l, const struct link_queue *q, const char *type, bool passive,
 	struct link_error *e)
 {

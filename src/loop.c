@@ -33,6 +33,7 @@ static void on_wake(struct ev_loop *ev, struct ev_async *w, int events)
 
 	(void)ev, (void)events;
 	core_on_bus(l->core);
+	core_on_asks(l->core);
 }
 
 static void on_again(struct ev_loop *ev, struct ev_async *w, int events)

@@ -14,6 +14,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "confine.h"
+#include "control.h"
 #include "core.h"
 #include "crash.h"
 #include "log.h"
@@ -79,6 +80,8 @@ static int serve(struct core *c, struct loop *l)
 		log_error("the threads for the broker cannot be started: %s", strerror(errno));
 		return EX_OSERR;
 	}
+	if ((code = control_start(config, loop_wake, l, &c->control)) != EX_OK)
+		return code;
 	CRASH_POINT(start_before_ready);
 	tell_ready();
 	log_info("ready: callee=%s version=%s state_dir=%s", config->callee_id, HCPD_VERSION, c->state_dir);
@@ -148,6 +151,9 @@ static int run(const char *path)
 	code = serve(&core, l);
 	CRASH_POINT(stop_loop_left);
 	sd_notify(0, "STOPPING=1");
+	if (core.control != NULL)
+		control_stop(core.control);
+	core.control = NULL;
 	if (core.bus != NULL)
 		bus_stop(core.bus);
 	if (core.workers != NULL)

@@ -6,7 +6,8 @@
  * the line's head is dropped, and its id is the caller's watermark: everything up to it is done with. A
  * line is the beginning of what the store holds; where it is not all of it the caller lags, and the line
  * is filled from the store as it gets short. Beside it stands a short second line for what goes out
- * again: unroutable messages that are tried once more, and answers that were asked for twice. */
+ * again: unroutable messages that are tried once more, answers that were asked for twice, and, when nothing else
+ * waits, what an operator wants replayed (outbox_replay.c). */
 #include "outbox_private.h"
 
 #include <assert.h>
@@ -44,7 +45,7 @@ static void ring_remove(struct addressee *a)
 
 static bool is_idle(const struct addressee *a)
 {
-	return a->pins == 0 && a->line == NULL && a->second == NULL && a->loaded == a->last && !a->unsaved
+	return a->pins == 0 && a->line == NULL && a->second == NULL && a->replays == NULL && a->loaded == a->last && !a->unsaved
 		&& a->confirmed == a->last && !a->unroutable && !timer_is_set(&a->retry);
 }
 
@@ -176,7 +177,7 @@ static void line_append(struct addressee *a, struct entry *n)
 static void second_append(struct addressee *a, struct entry *n)
 {
 	DL_APPEND(a->second, n);
-	a->second_count++;
+	(*(n->kind == REPLAY ? &a->replayed : &a->second_count))++;
 	outbox_ring_add(a);
 }
 
@@ -185,7 +186,7 @@ void outbox_second_remove(struct entry *n)
 	struct addressee *a = n->to;
 
 	DL_DELETE(a->second, n);
-	a->second_count--;
+	(*(n->kind == REPLAY ? &a->replayed : &a->second_count))--;
 	if (n->suspect)
 		a->ob->suspects--;
 	outbox_entry_free(n);
@@ -308,14 +309,15 @@ static struct entry *next_waiting(struct addressee *a)
 {
 	struct entry *n;
 
+	/* A replay gives way to all else, but a suspect makes everybody wait. */
 	DL_FOREACH(a->second, n)
-		if (n->state == WAITING)
+		if (n->state == WAITING && (n->kind != REPLAY || n->suspect))
 			return n;
 	while (a->cursor != NULL && a->cursor->state != WAITING)
 		a->cursor = a->cursor->next;
 	if (a->cursor == NULL)
 		refill(a);              /* sets it to the first new one */
-	return a->cursor;
+	return a->cursor != NULL ? a->cursor : outbox_replay_next(a);
 }
 
 static bool has_window(const struct outbox *ob)
@@ -464,6 +466,7 @@ void outbox_free(struct outbox *ob)
 	HASH_ITER (hh, ob->all, a, tmp) {
 		free_list(a->line);
 		free_list(a->second);
+		outbox_replay_fini(a);
 		addressee_free(a);
 	}
 	free(ob);

@@ -98,6 +98,9 @@ static void on_confirmed(struct entry *n)
 	case REPEAT:
 		second_done(n);
 		break;
+	case REPLAY:
+		outbox_replay_done(n);
+		break;
 	}
 }
 
@@ -142,6 +145,10 @@ static void on_unroutable(struct entry *n)
 		break;
 	case REPEAT:
 		second_done(n);
+		break;
+	case REPLAY:
+		outbox_replay_done(n);
+		outbox_replay_give_up(a, "no queue takes it");
 		break;
 	}
 }
@@ -282,9 +289,13 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 static void blame(struct outbox *ob, struct entry *n, int code, const char *why)
 {
 	bool is_answer = strcmp(n->out.type, "task_accepted") == 0 || strcmp(n->out.type, "task_rejected") == 0;
+	struct addressee *a = n->to;
 
 	/* Answers are small and nothing can stand in for them: what is refused there is not their size. */
-	if (code == 403 || (code == 406 && is_answer)) {
+	if (code == 406 && n->kind == REPLAY) {
+		outbox_replay_done(n);  /* it was published once, and must not become another now */
+		outbox_replay_give_up(a, why);
+	} else if (code == 403 || (code == 406 && is_answer)) {
 		back_off(n->to);
 		log_error("broker forbids publishing to a caller, check topic permissions: caller=%s again_in=%llds why=%s",
 			n->to->caller_id, (long long)(n->to->backoff_us / SECOND), why);

@@ -15,7 +15,14 @@
 #define LOAD_ROWS 256                   /* read from the store at a time */
 
 enum state { WAITING, SENT, SETTLED, HELD };    /* HELD: its substitute is not committed yet */
-enum kind { LIVE, AGAIN, REPEAT };
+enum kind { LIVE, AGAIN, REPEAT, REPLAY };
+
+struct replay {                         /* of a session, for an operator */
+	struct replay *prev, *next;
+	int64_t session, after, upto;   /* rows behind the one, up to the other */
+	int64_t behind;                 /* begins once the watermark is here */
+	int64_t sent;
+};
 
 struct entry {
 	struct bus_out out;             /* first: the bus gives back a pointer to it */
@@ -40,6 +47,8 @@ struct addressee {
 	struct entry *line, *second;    /* lists; the head's prev is the tail */
 	struct entry *cursor;           /* nothing before it waits; NULL: nothing in the line waits */
 	size_t line_count, second_count;
+	struct replay *replays;         /* the first one is under way; its entries stand in the second line ... */
+	size_t replay_count, replayed;  /* ... but are not in second_count */
 	int64_t loaded;                 /* the line's last id, or the watermark */
 	int64_t last;                   /* the store's last id; loaded < last: lagging */
 	int64_t confirmed;
@@ -92,6 +101,11 @@ bool outbox_on_row(void *ctx, const struct store_event *e);
 void outbox_advance(struct addressee *a);       /* drops what is settled at the line's head */
 void outbox_second_remove(struct entry *n);
 void outbox_entry_free(struct entry *n);
+/* outbox_replay.c */
+struct entry *outbox_replay_next(struct addressee *a);  /* the next that waits, loaded where need be; NULL: none */
+void outbox_replay_done(struct entry *n);
+void outbox_replay_give_up(struct addressee *a, const char *why);       /* all of a caller's that wait */
+void outbox_replay_fini(struct addressee *a);
 void outbox_ring_add(struct addressee *a);
 void outbox_on_retry(struct timer *t);
 void outbox_on_probe(struct timer *t);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "artifact.h"
 #include "checkpoint.h"
 #include "clock.h"
 #include "core.h"
@@ -59,7 +60,8 @@ static void go_on_from(struct session *s, const struct checkpoint *cp, bool foun
 
 	if (found)
 		memcpy(s->last_checkpoint, cp->id, ID_SIZE);
-	if (s->deadline_us != 0 && s->deadline_us <= clock_wall_us())
+	/* Where its timer runs, that is on the clock that counts: one that an operator paused was brought back before. */
+	if (!timer_is_set(&s->deadline) && s->deadline_us != 0 && s->deadline_us <= clock_wall_us())
 		finish_as(s, "timeout", "timeout", "max_duration was over while the callee was down");
 	else if (cap == NULL)
 		finish_as(s, "worker_failed", "internal_error", "its capability is no longer in the configuration");
@@ -71,8 +73,8 @@ static void go_on_from(struct session *s, const struct checkpoint *cp, bool foun
 		resume_from(s, cp, found);
 }
 
-/* PAUSED by a crash, a stop or its worker: on it goes, one way or another. -1: the store cannot be read. */
-static int go_on(struct session *s)
+/* PAUSED by a crash, a stop or its worker, or no longer by an operator. */
+int recover_go_on(struct session *s)
 {
 	struct checkpoint cp;
 	int found = checkpoint_find(s->core->store, s->key, &cp);
@@ -90,7 +92,7 @@ static int recover(struct session *s)
 	if (to == NULL)
 		return -1;
 	session_address(s, to);
-	if (session_load_outcome(s) < 0)
+	if (session_load_outcome(s) < 0 || artifacts_load(s) < 0)
 		return -1;
 	if (s->state == S_PENDING && !session_has_outcome(s)) {
 		slots_wait(s->core, s);
@@ -112,7 +114,7 @@ static int recover(struct session *s)
 		s->paused_by = PAUSED_BY_CRASH;
 		CRASH_POINT(recover_paused);
 	}
-	return go_on(s);
+	return recover_go_on(s);
 }
 
 /* Is this directory somebody's? A crash may have left one of a reused process, or of a session that had ended. */

@@ -9,11 +9,13 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "artifact.h"
 #include "canon.h"
 #include "clock.h"
 #include "core.h"
 #include "crash.h"
 #include "log.h"
+#include "operate.h"
 #include "run.h"
 #include "wline.h"
 
@@ -189,8 +191,10 @@ static void on_usage(struct session *s, const struct wline *l)
 
 static void on_artifact(struct session *s, const struct wline *l)
 {
-	session_warn(s, "artifact_not_kept", "artifact %.128s stays in the working directory: artifacts are not collected here",
-		wline_string(l, "name", ""));
+	const json_t *name = wline_get(l, "name"), *path = wline_get(l, "path");
+
+	artifact_announce(s, json_string_value(name), json_string_length(name), json_string_value(path),
+		json_string_length(path), json_string_value(wline_get(l, "mime")));
 }
 
 static void on_paused(struct session *s, const struct wline *l)
@@ -202,6 +206,8 @@ static void on_paused(struct session *s, const struct wline *l)
 		bad_line(s, "paused, but the session does not run", l->text, l->size);
 		return;
 	}
+	if (operate_on_paused(s))
+		return;
 	snprintf(reason, sizeof reason, "%.*s", (int)buf_utf8_cut(said, strlen(said), REASON_MAX), said);
 	session_go(s, S_PAUSED, reason, "worker");
 	s->paused_by = PAUSED_BY_WORKER;
@@ -211,7 +217,7 @@ static void on_resumed(struct session *s, const struct wline *l)
 {
 	if (s->state != S_PAUSED)
 		bad_line(s, "resumed, but the session is not paused", l->text, l->size);
-	else
+	else if (!operate_on_resumed(s))
 		session_run(s, "resumed", "worker");
 }
 
@@ -238,7 +244,7 @@ static void check_confidence(struct session *s, const json_t *outputs)
 
 static bool fits_last_message(const struct session *s, size_t size)
 {
-	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size) <= s->core->first_policy->config->max_message;
+	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size + artifacts_room(s)) <= s->core->first_policy->config->max_message;
 }
 
 static void on_completed(struct session *s, const struct wline *l)

@@ -1,6 +1,6 @@
 /* schema.c: the store's tables. Append steps, never change one that was released.
  *
- * sessions, transitions, events and checkpoints are a documented read interface (hcpd(8), FILES). Each
+ * sessions, transitions, events, checkpoints and artifacts are a documented read interface (hcpd(8), FILES). Each
  * has session_id as text for readers, and the integer key for joins: integers grow with time, so the
  * indexes grow at their right end however long the history is. */
 #include "schema.h"
@@ -58,6 +58,13 @@ const char *const schema_steps[] = {
 
 	/* 1 -> 2: of the canonical form of state; NULL in rows that are older */
 	"ALTER TABLE checkpoints ADD COLUMN sha256 TEXT;",
+
+	/* files that workers announced; size_bytes and sha256 are NULL until the file is in STATE_DIR/artifacts. path: in
+	 * the working directory. The latest announcement of a name is the only one. */
+	"CREATE TABLE artifacts ("
+	" id INTEGER PRIMARY KEY, session INTEGER NOT NULL, session_id TEXT NOT NULL, name TEXT NOT NULL,"
+	" type TEXT NOT NULL, path TEXT NOT NULL, created_at TEXT NOT NULL, size_bytes INTEGER, sha256 TEXT,"
+	" UNIQUE (session, name));",
 };
 
 const int schema_version = sizeof schema_steps / sizeof *schema_steps;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "artifact.h"
 #include "clock.h"
 #include "core.h"
 #include "crash.h"
@@ -408,6 +409,7 @@ void session_free(struct session *s)
 	struct core *c = s->core;
 
 	run_fini(s);
+	artifacts_free(s);
 	if (s->to != NULL)
 		addressee_unpin(s->to);
 	HASH_DELETE(by_id, c->by_id, s);
@@ -504,38 +506,50 @@ bool session_fail(struct session *s, const char *reason, const char *error_code,
 	return first;
 }
 
-static void add_summary(struct session *s, struct buf *b, bool with_warnings)
+/* How much goes into a result; what is not measured beforehand gives way. */
+enum fullness { WITH_ALL, WITHOUT_WARNINGS, WITHOUT_ARTIFACTS };
+
+static void add_summary(struct session *s, struct buf *b, enum fullness how)
 {
 	char took[DURATION_TEXT_SIZE];
 	int64_t us = s->started_us != 0 ? s->updated_us - s->started_us : 0;
 
 	duration_format(us > 0 ? us : 0, took);
-	buf_addf(b, ",\"artifacts\":[],\"execution_summary\":{\"duration\":\"%s\",\"steps_executed\":%lld,"
+	buf_add_text(b, ",\"artifacts\":");
+	if (how < WITHOUT_ARTIFACTS)
+		artifacts_add_list(s, b);
+	else
+		buf_add_text(b, "[]");
+	buf_addf(b, ",\"execution_summary\":{\"duration\":\"%s\",\"steps_executed\":%lld,"
 		"\"checkpoints_created\":%lld,\"risk_events\":[],\"warnings\":[", took, (long long)s->steps,
 		(long long)s->checkpoints);
-	if (with_warnings)
+	if (how < WITHOUT_WARNINGS)
 		buf_add(b, s->warnings.data, s->warnings.size);
 	buf_add_text(b, "]}}");
 }
 
-static void compose_result(struct session *s, const char *type, bool with_warnings)
+static void compose_result(struct session *s, const char *type, enum fullness how)
 {
 	struct buf *b = &s->core->scratch;
 
 	begin(s, type);
 	buf_add(b, s->outcome.payload, s->outcome.payload_size);
-	add_summary(s, b, with_warnings);
+	add_summary(s, b, how);
 	codec_end(b);
 }
 
-/* A failure of our own making (a death, with its last words) was not measured: its warnings give way. */
+/* A failure of our own making (a death, with its last words) was not measured: its warnings give way, and then its
+ * artifacts, which can be listed still. */
 static void put_result(struct session *s)
 {
 	const char *type = s->outcome.state == S_COMPLETED ? TYPE_COMPLETED : TYPE_FAILED;
+	int64_t most = s->core->first_policy->config->max_message;
 
-	compose_result(s, type, true);
-	if ((int64_t)s->core->scratch.size > s->core->first_policy->config->max_message)
-		compose_result(s, type, false);
+	compose_result(s, type, WITH_ALL);
+	if ((int64_t)s->core->scratch.size > most)
+		compose_result(s, type, WITHOUT_WARNINGS);
+	if ((int64_t)s->core->scratch.size > most)
+		compose_result(s, type, WITHOUT_ARTIFACTS);
 	put_message(s, type, NULL, 0);
 }
 
@@ -555,6 +569,8 @@ void session_finish(struct session *s)
 	struct core *c = s->core;
 
 	assert(session_has_outcome(s) && s->host == NULL && !s->is_closed);
+	if (artifacts_delay_end(s))
+		return;                 /* comes again once they are in */
 	while (!session_is_over(s->state)) {
 		enum sstate to = next_step[s->state][s->outcome.state];
 

@@ -54,6 +54,11 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_DROP_SUBMITS] = "DELETE FROM submits WHERE " OLD_SUBMITS,
 	[ST_PUT_UNROUTABLE] = "INSERT OR IGNORE INTO unroutable VALUES (?,?)",
 	[ST_DROP_UNROUTABLE] = "DELETE FROM unroutable WHERE event = ?",
+	/* the later announcement of a name takes the place of the earlier */
+	[ST_PUT_ARTIFACT] =
+		"INSERT OR REPLACE INTO artifacts (session, session_id, name, type, path, created_at) VALUES (?,?,?,?,?,?)",
+	[ST_SAVE_ARTIFACT] = "UPDATE artifacts SET size_bytes = ?3, sha256 = ?4 WHERE session = ?1 AND name = ?2",
+	[ST_DROP_ARTIFACT] = "DELETE FROM artifacts WHERE session = ? AND name = ?",
 	[ST_BEGIN] = "BEGIN IMMEDIATE",
 	[ST_COMMIT] = "COMMIT",
 	[ST_ROLLBACK] = "ROLLBACK",
@@ -85,7 +90,17 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_LAST_SUBMIT] = "SELECT max(id) FROM submits",
 	[ST_LOOK] = "SELECT (SELECT max(id) FROM sessions), (SELECT max(id) FROM events), (SELECT max(id) FROM submits),"
 		" (SELECT max(id) FROM callers), (SELECT max(session) FROM tasks), (SELECT max(id) FROM checkpoints)",
+	/* A session's n-th row has sequence n at most, and few rows have none: the index alone leads nearly there. */
+	[ST_FIND_REPLAY] =
+		"WITH s AS (SELECT id, caller_id, state FROM sessions WHERE session_id = ?1), f AS (SELECT min(id) AS id FROM"
+		" (SELECT id, sequence FROM events WHERE session = (SELECT id FROM s) ORDER BY id LIMIT 8 OFFSET ?2 - 1)"
+		" WHERE sequence >= ?2 OR ?2 = 1)"
+		" SELECT s.id, s.caller_id, s.state, f.id, (SELECT max(id) FROM events WHERE session = s.id),"
+		" (SELECT count(*) FROM events WHERE session = s.id AND id >= f.id) FROM s, f",
+	[ST_LOAD_REPLAY] =
+		"SELECT " EVENT_COLUMNS " FROM events e WHERE e.session = ? AND e.id > ? AND e.id <= ? ORDER BY e.id LIMIT ?",
 	[ST_FIND_OLD_SUBMIT] = "SELECT 1 FROM submits WHERE " OLD_SUBMITS " LIMIT 1",
+	[ST_LOAD_ARTIFACTS] = "SELECT name, type, path, size_bytes, sha256 FROM artifacts WHERE session = ? ORDER BY id",
 	[ST_FIND_CALLER] =
 		"SELECT id, confirmed, (SELECT max(id) FROM events WHERE caller = callers.id) FROM callers WHERE caller_id = ?",
 };
@@ -288,6 +303,21 @@ void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
 	add(s, ST_PUT_CHECKPOINT, "titttitst", c->checkpoint_id, c->session, c->session_id, c->description, c->step,
 		(int64_t)c->resumable, c->created_at, c->state, c->state_size, c->sha256);
 	add(s, ST_PRUNE_CHECKPOINTS, "ii", c->session, (int64_t)STORE_CHECKPOINTS_KEPT);
+}
+
+void store_put_artifact(struct store *s, const struct store_artifact *a, const char *at)
+{
+	add(s, ST_PUT_ARTIFACT, "itttt" "t", a->session, a->session_id, a->name, a->type, a->path, at);
+}
+
+void store_save_artifact(struct store *s, int64_t session, const char *name, int64_t size_bytes, const char *sha256)
+{
+	add(s, ST_SAVE_ARTIFACT, "itit", session, name, size_bytes, sha256);
+}
+
+void store_drop_artifact(struct store *s, int64_t session, const char *name)
+{
+	add(s, ST_DROP_ARTIFACT, "it", session, name);
 }
 
 void store_put_outcome(struct store *s, int64_t session, const char *json, size_t size)

@@ -131,6 +131,24 @@ int store_load_checkpoint(struct store *s, int64_t row, char checkpoint_id[ID_SI
 	return one_row(s, st, rc);
 }
 
+int store_load_artifacts(struct store *s, int64_t session, store_artifact_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_ARTIFACTS];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		const struct store_artifact a = {
+			.session = session, .name = text(st, 0), .type = text(st, 1), .path = text(st, 2),
+			.size_bytes = sqlite3_column_type(st, 3) != SQLITE_NULL ? sqlite3_column_int64(st, 3) : -1,
+			.sha256 = text(st, 4),
+		};
+
+		fn(ctx, &a);
+	}
+	return finish(s, st, rc);
+}
+
 int store_load_callers(struct store *s, store_caller_fn *fn, void *ctx)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_CALLERS];
@@ -214,6 +232,35 @@ int store_load_unroutable(struct store *s, int64_t caller, int64_t after, int li
 	sqlite3_bind_int64(st, 1, caller);
 	sqlite3_bind_int64(st, 2, after);
 	sqlite3_bind_int(st, 3, limit);
+	return load_events(s, st, fn, ctx);
+}
+
+int store_find_replay(struct store *s, const char *session_id, int64_t from, struct store_replay *out)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_REPLAY];
+	int rc;
+
+	sqlite3_bind_text(st, 1, session_id, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(st, 2, from);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		out->session = sqlite3_column_int64(st, 0);
+		snprintf(out->caller_id, sizeof out->caller_id, "%s", text(st, 1));
+		snprintf(out->state, sizeof out->state, "%s", text(st, 2));
+		out->first = sqlite3_column_int64(st, 3);
+		out->last = sqlite3_column_int64(st, 4);
+		out->count = sqlite3_column_int64(st, 5);
+	}
+	return one_row(s, st, rc);
+}
+
+int store_load_replay(struct store *s, int64_t session, int64_t after, int64_t upto, int limit, store_event_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_REPLAY];
+
+	sqlite3_bind_int64(st, 1, session);
+	sqlite3_bind_int64(st, 2, after);
+	sqlite3_bind_int64(st, 3, upto);
+	sqlite3_bind_int(st, 4, limit);
 	return load_events(s, st, fn, ctx);
 }
 

@@ -131,7 +131,7 @@ struct hcp_options {
 	int64_t queue_max_length;       /* the oldest are dropped. 0: any number */
 
 	int prefetch;                   /* 10; 1 to 100 messages in hand */
-	int batch_max, batch_ms;        /* a transaction ends after so many events (half of prefetch), or so long (100) */
+	int batch_max, batch_ms;        /* a transaction ends after so many events (prefetch), or so long (100) */
 	int repeat_s;                   /* 10: an unanswered submit is sent again, then after twice as long ... */
 	int give_up_s;                  /* 82800: no answer for so long is HCP_UNDELIVERED; below hcpd's dedup_window */
 	int reorder_max;                /* 1000: messages kept for one session while an earlier one is missing */

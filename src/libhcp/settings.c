@@ -90,7 +90,7 @@ static int read_numbers(struct hcp *h, struct lib_settings *s, const struct hcp_
 	int status;
 
 	if ((status = pick(h, "prefetch", o->prefetch, 10, 100, &prefetch)) < 0 ||
-			(status = pick(h, "batch_max", o->batch_max, (prefetch + 1) / 2, 100000, &batch)) < 0 ||
+			(status = pick(h, "batch_max", o->batch_max, prefetch, 100000, &batch)) < 0 ||
 			(status = pick(h, "batch_ms", o->batch_ms, 100, 60000, &batch_ms)) < 0 ||
 			(status = pick(h, "repeat_s", o->repeat_s, 10, 365 * DAY_S, &repeat)) < 0 ||
 			(status = pick(h, "give_up_s", o->give_up_s, 82800, 365 * DAY_S, &give_up)) < 0 ||

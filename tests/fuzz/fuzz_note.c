@@ -34,8 +34,8 @@ static void check_shown(const struct ctl_note *n, struct chance *chance)
 	ctl_show_result(&out, n);
 	MUST(fuzz_is_plain(out.data, out.size, "\n") && fuzz_is_utf8(out.data, out.size));
 	buf_clear(&out);
-	ctl_show_bar(&out, stage ? stage : "", json_number_value(json_object_get(n->data, "percent")), message ? message : "",
-		(long)chance_below(chance, 100000), (int)chance_below(chance, 200));
+	ctl_show_bar(&out, n->type, stage ? stage : "", json_number_value(json_object_get(n->data, "percent")), message ? message : "",
+		(long)chance_below(chance, 100000), (int)chance_below(chance, 200), false);
 	MUST(fuzz_is_plain(out.data, out.size, ""));
 	buf_fini(&out);
 }

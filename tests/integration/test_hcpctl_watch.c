@@ -1,5 +1,9 @@
 /* test_hcpctl_watch.c: hcpctl follows sessions: left and found again, on a terminal, all of them, over a
- * broker's death. */
+ * broker's death and its own.
+ *
+ * What is promised of a watch: no event is left out. Each is shown once, unless the watch was killed (SIGKILL, a lost
+ * machine) after it had printed a group of messages and before the broker had their ack: those, at most the
+ * prefetch, are shown again by the next one. */
 #include "hcpctl_kit.h"
 #include "peer.h"
 #include "wire.h"
@@ -21,7 +25,7 @@ START_TEST(a_detached_session_is_watched_later_without_a_gap)
 		"do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]", rig_path(r, "go"));
 	struct run first = start("submit", "agent", "--json", "--detach", "--input", input, NULL);
 	finish(&first, 0);
-	must_have(first.err, " goes on; see it: hcpctl watch ");
+	must_have(first.err, " goes on\nhcpctl: see it: hcpctl watch ");
 	const char *s = session_of(first.out);
 	must(strstr(sessions_file(), s), "not kept: %s", sessions_file());
 	int seen = check_sequences(first.out, 0);
@@ -54,7 +58,7 @@ START_TEST(ctrl_c_without_a_terminal_leaves_the_session_alone)
 	signal_run(&run, SIGINT);
 	finish(&run, 130);
 	const char *s = session_of(run.out);
-	must_have(run.err, " goes on; see it: hcpctl watch ");
+	must_have(run.err, " goes on\nhcpctl: see it: hcpctl watch ");
 	must_have(run.err, "end it: hcpctl abort ");
 	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'RUNNING'") == 1, "it runs");
 
@@ -188,6 +192,219 @@ START_TEST(events_are_put_in_order_shown_once_and_gaps_are_told)
 }
 END_TEST
 
+/* --- all of them, again and again --- */
+
+static const char *instance(void)
+{
+	wait_until(file_exists(rig_path(r, "home/hcp/instance")), WAIT_S, "the instance");
+	return text_of(rig_path(r, "home/hcp/instance"));
+}
+
+static void drop_own_queue(void)
+{
+	char queue[200];
+
+	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", caller, instance());
+	wire_delete_queue(r->broker, queue);
+}
+
+static bool is_drained(void)
+{
+	char queue[200];
+	int messages, consumers;
+
+	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", caller, instance());
+	return queue_look(r->broker, queue, &messages, &consumers) && messages == 0;
+}
+
+static const char *log_data(const char *message)
+{
+	static char data[200];
+
+	snprintf(data, sizeof data, "{\"level\":\"info\",\"message\":\"%s\"}", message);
+	return data;
+}
+
+START_TEST(a_watch_of_all_knows_after_its_restart_what_it_has_shown)    /* proves L2-14 */
+{
+	const char *a = "5f0c2222-1111-4111-8111-111111111111", *b = "6a0c2222-1111-4111-8111-111111111111";
+
+	begin_on(broker_shared(), false);
+	struct peer *p = peer_absent(r, "somebody-else");
+	struct run run = start("watch", "--all", NULL);
+	wait_until(is_consumed(instance()), WAIT_S, "the watch");
+	for (int i = 1; i <= 5; i++)
+		say_event(p, a, i, "log", log_data("first"));
+	say_event(p, b, 1, "log", log_data("other"));
+	wait_for(run.out, "other");
+	signal_run(&run, SIGTERM);
+	finish(&run, 0);
+	/* What the broker lost the ack of comes again; what is new comes behind it. */
+	say_event(p, a, 4, "log", log_data("again"));
+	say_event(p, a, 5, "log", log_data("again"));
+	say_event(p, b, 1, "log", log_data("again"));
+	say_event(p, a, 6, "log", log_data("news"));
+	say_event(p, b, 2, "log", log_data("tidings"));
+	run = start("watch", "--all", NULL);
+	wait_for(run.out, "tidings");
+	wait_until(is_drained(), WAIT_S, "the acks");
+	must(!strstr(text_of(run.out), "again"), "shown before: %s", text_of(run.out));
+	must_have(run.out, "news");
+	must(!strstr(text_of(run.err), "missing"), "%s", text_of(run.err));
+	signal_run(&run, SIGTERM);
+	finish(&run, 0);
+	drop_own_queue();
+	p->unjudged = true;
+	peer_finish(p);
+	end();
+}
+END_TEST
+
+#define MANY 3000                       /* events, of three sessions in turn */
+#define KILLS 12
+
+/* Each run goes on where the one before it was, but for what that one had printed without its ack. */
+static void check_run(const char *path, int next[3], int *repeats)
+{
+	int first[3] = { 0 };
+
+	for (const char *at = text_of(path), *line; (line = strstr(at, "\"session_id\":\"5f0c")); at = line + 20) {
+		const char *sequence = strstr(line, "\"sequence\":");
+		int session = line[14 + 7] - '0', number = sequence ? atoi(sequence + 11) : 0;
+
+		if (!sequence || !strchr(sequence, '\n'))
+			return;                 /* the line that the kill cut off */
+		if (!first[session]) {
+			first[session] = number;
+			must(number <= next[session], "session %d: %d came, %d is due", session, number, next[session]);
+			*repeats += next[session] - number;
+			next[session] = number;
+		}
+		must(number == next[session], "session %d: %d came, %d is due", session, number, next[session]);
+		next[session]++;
+	}
+}
+
+START_TEST(a_watch_that_is_killed_again_and_again_leaves_nothing_out)   /* proves L1-18 */
+{
+	char id[3][40];
+	int next[3] = { 1, 1, 1 }, repeats = 0, kills = 0;
+
+	begin_on(broker_shared(), false);
+	struct peer *p = peer_absent(r, "somebody-else");
+	struct run run = start("watch", "--all", "--json", NULL);
+	wait_until(is_consumed(instance()), WAIT_S, "the watch");
+	signal_run(&run, SIGTERM);
+	finish(&run, 0);
+	for (int i = 0; i < 3; i++)
+		snprintf(id[i], sizeof id[i], "5f0c333%d-1111-4111-8111-111111111111", i);
+	for (int i = 0; i < MANY; i++)
+		say_event(p, id[i % 3], i / 3 + 1, "log", log_data("m"));
+	while (kills < KILLS && next[0] + next[1] + next[2] < MANY + 3) {
+		run = start("watch", "--all", "--json", NULL);
+		wait_until(strstr(text_of(run.out), "sequence") || is_drained(), WAIT_S, "its first line");
+		usleep((useconds_t)(rand() % 3000));
+		signal_run(&run, SIGKILL);
+		finish(&run, 128 + SIGKILL);
+		check_run(run.out, next, &repeats);
+		kills++;
+	}
+	run = start("watch", "--all", "--json", NULL);
+	wait_until(is_consumed(instance()) && is_drained(), WAIT_S, "the rest");
+	signal_run(&run, SIGTERM);
+	finish(&run, 0);
+	check_run(run.out, next, &repeats);
+	for (int i = 0; i < 3; i++)
+		must(next[i] == MANY / 3 + 1, "session %d ends at %d", i, next[i] - 1);
+	must(repeats <= kills * 100, "%d came twice after %d kills", repeats, kills);
+	printf("%d events, %d kills, %d shown twice\n", MANY, kills, repeats);
+	drop_own_queue();
+	p->unjudged = true;
+	peer_finish(p);
+	end();
+}
+END_TEST
+
+START_TEST(a_watch_of_all_goes_on_over_a_broker_that_is_killed)         /* proves L1-18 */
+{
+	struct broker b = { .own = false };
+	char dir[300], input[400];
+
+	snprintf(dir, sizeof dir, "%sown-broker-%d", harness_tmp(), getpid());
+	broker_start(&b, dir);
+	begin_on(&b, true);
+	struct run all = start("watch", "--all", "--json", NULL);
+	wait_until(is_consumed(instance()), WAIT_S, "the watch");
+	snprintf(input, sizeof input, "do=[[\"progress\",300],[\"hold\",\"%s\"],[\"progress\",300],[\"complete\",{}]]",
+		rig_path(r, "go"));
+	struct run run = start("submit", "agent", "--detach", "--input", input, NULL);
+	finish(&run, 0);
+	wait_for(all.out, "event 300 ");
+	kill(b.pid, SIGKILL);
+	wait_for(all.err, "broker gone");
+	rig_touch(r, "go");
+	broker_start(&b, b.dir);
+	wait_for(all.out, "\"session_closed\"");
+	signal_run(&all, SIGINT);
+	finish(&all, 0);
+	must(check_sequences(all.out, 0) == rig_sql(r, "SELECT max(sequence) FROM events"), "%s", text_of(all.out));
+	must_have(all.out, "\"task_completed\"");
+	must_have(all.err, "broker is back");
+	must(!strstr(text_of(all.err), "missing"), "%s", text_of(all.err));
+	end();
+	broker_stop(&b);
+}
+END_TEST
+
+/* --- ending several --- */
+
+START_TEST(several_sessions_are_aborted_by_the_beginnings_of_their_ids)
+{
+	char first[40], second[40];
+
+	begin();
+	struct run run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+	finish(&run, 0);
+	snprintf(first, sizeof first, "%.8s", session_of(run.out));
+	run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+	finish(&run, 0);
+	snprintf(second, sizeof second, "%.8s", session_of(run.out));
+	/* One that is not there: nothing is ended, not even the first. */
+	run = start("abort", first, "zz", NULL);
+	finish(&run, 1);
+	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'RUNNING'") == 2, "both run");
+	run = start("abort", first, second, NULL);
+	finish(&run, 0);
+	wait_until(rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = 'aborted_by_caller'") == 2,
+		WAIT_S, "both ends");
+	end();
+}
+END_TEST
+
+START_TEST(a_session_of_others_is_aborted_by_the_daemons_socket)
+{
+	char mine[40], theirs[40];
+
+	begin();
+	struct run run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+	finish(&run, 0);
+	snprintf(theirs, sizeof theirs, "%.8s", session_of(run.out));
+	must(rename(rig_path(r, "home/hcp/sessions.json"), rig_path(r, "theirs.json")) == 0, "its token is not ours");
+	run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+	finish(&run, 0);
+	snprintf(mine, sizeof mine, "%.8s", session_of(run.out));
+	run = start("abort", theirs, NULL);
+	finish(&run, 1);
+	must_have(run.err, "no session of ours begins with ");
+	run = start("abort", theirs, mine, "--daemon-config", rig_path(r, "hcpd.ini"), "--reason", "enough", NULL);
+	finish(&run, 0);
+	wait_until(rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = 'aborted_by_operator'") == 1 &&
+		rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = 'aborted_by_caller'") == 1,
+		WAIT_S, "both ends");
+	end();
+}
+END_TEST
+
 START_TEST(a_broker_that_restarts_interrupts_nothing)
 {
 	struct broker b = { .own = false };
@@ -225,6 +442,11 @@ int main(void)
 	suite_test(s, no_color_is_honoured_on_a_terminal, 40);
 	suite_test(s, a_watch_of_all_shows_what_came_while_it_was_away, 60);
 	suite_test(s, events_are_put_in_order_shown_once_and_gaps_are_told, 60);
+	suite_test(s, a_watch_of_all_knows_after_its_restart_what_it_has_shown, 60);
+	suite_test(s, a_watch_that_is_killed_again_and_again_leaves_nothing_out, 120);
+	suite_test(s, a_watch_of_all_goes_on_over_a_broker_that_is_killed, 120);
+	suite_test(s, several_sessions_are_aborted_by_the_beginnings_of_their_ids, 60);
+	suite_test(s, a_session_of_others_is_aborted_by_the_daemons_socket, 60);
 	suite_test(s, a_broker_that_restarts_interrupts_nothing, 120);
 	return harness_run(s, false);
 }

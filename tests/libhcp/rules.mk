@@ -3,7 +3,7 @@
 LIBHCP       := $(B)/libhcp
 LIBHCP_ABI   := 0
 LIBHCP_PKGS  := librabbitmq jansson sqlite3 uuid libcrypto
-LIBHCP_USES  := link frames buf clock id codec duration semver jtext words ini \
+LIBHCP_USES  := link frames buf clock id codec duration semver jtext jscan words ini rate \
 	$(patsubst src/%.c,%,$(wildcard src/config*.c))
 LIBHCP_SRC   := $(wildcard src/libhcp/*.c)
 LIBHCP_OWN   := $(patsubst src/libhcp/%.c,$(LIBHCP)/%.o,$(LIBHCP_SRC))

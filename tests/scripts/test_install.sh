@@ -19,6 +19,9 @@ for page in "$root"/docs/*.[13578]; do
 	section=${page##*.}
 	it "$(basename "$page") is installed" test -r "$dest/opt/h/share/man/man$section/$(basename "$page")"
 done
+for f in bash-completion/completions/hcpctl zsh/site-functions/_hcpctl fish/vendor_completions.d/hcpctl.fish; do
+	it "$f is installed" test -r "$dest/opt/h/share/$f"
+done
 
 # The sample as installed, with its paths below DESTDIR and a state directory of ours.
 config=$dest/opt/etc/hcpd/hcpd.ini

@@ -12,7 +12,11 @@
 	X(STEP_CONFIRM, "step", "broker confirms") X(STEP_LINK, "step", "link") X(STEP_CALLER, "step", "caller") \
 	X(STEP_DISK, "step", "disk") X(STEP_CRASH, "step", "crash") X(STEP_STOP, "step", "stop")             \
 	X(STEP_RELOAD, "step", "reload") X(STEP_TIME, "step", "time") X(STEP_CLOCK, "step", "clock")         \
-	X(STEP_SYSTEM, "step", "system")                                                                     \
+	X(STEP_SYSTEM, "step", "system") X(STEP_OPERATE, "step", "operator")                                 \
+	X(OPERATE_DONE, "operator", "is obeyed") X(OPERATE_REFUSED, "operator", "is refused")                \
+	X(OPERATE_RESUMED, "operator", "resumes without a process") X(OPERATE_RESUMED_LIVE, "operator", "resumes a worker") \
+	X(REASON_OPERATOR_PAUSED, "reason", "paused_by_operator")                                            \
+	X(REASON_OPERATOR_ABORTED, "reason", "aborted_by_operator") X(CRASH_ANSWER, "crash", "at an answer to an operator")                                                                     \
 	X(PENDING_RUNNING, "transition", "PENDING>RUNNING") X(PENDING_REJECTED, "transition", "PENDING>REJECTED") \
 	X(RUNNING_PAUSED, "transition", "RUNNING>PAUSED") X(RUNNING_ABORTING, "transition", "RUNNING>ABORTING") \
 	X(RUNNING_COMPLETED, "transition", "RUNNING>COMPLETED") X(RUNNING_FAILED, "transition", "RUNNING>FAILED") \
@@ -75,6 +79,9 @@
 	X(RELOAD_BROKEN, "stop", "broken configuration refused") X(RELOAD_REMOVED, "stop", "a capability removed") \
 	X(CLOCK_STEPPED, "clock", "wall clock stepped") X(CLOCK_SUSPENDED, "clock", "suspended")             \
 	X(CLOCK_DOWN, "clock", "long down time")                                                             \
+	X(ARTIFACT_IN, "artifact", "stored") X(ARTIFACT_REFUSED, "artifact", "refused")                      \
+	X(ARTIFACT_BROKEN, "artifact", "no room for it") X(ARTIFACT_LEFT, "artifact", "left by a crash")     \
+	X(ARTIFACT_WAITED, "artifact", "an end waited for it")                                               \
 	X(RECOVER_LIVE, "recovery", "a running session") X(RECOVER_PENDING, "recovery", "a waiting session") \
 	X(RECOVER_OUTCOME, "recovery", "an end decided before") X(RECOVER_ABORTING, "recovery", "an abort under way") \
 	X(RECOVER_OUTBOX, "recovery", "messages not confirmed") X(RECOVER_TIMED_OUT, "recovery", "max_duration over while down")

@@ -36,6 +36,10 @@ void script_on_line(struct worker *w, const char *line)
 	} else if (strncmp(line, "{\"type\":\"checkpoint_request\"", 28) == 0 && !w->closed_out) {
 		cover(WORKER_OBEYS);
 		fake_worker_say(w, "{\"type\":\"checkpoint\",\"state\":{\"asked\":true},\"step\":7}");
+	} else if (strncmp(line, "{\"type\":\"pause\"", 15) == 0 && !w->closed_out) {
+		fake_worker_say(w, "{\"type\":\"paused\",\"reason\":\"as told\"}");
+	} else if (strncmp(line, "{\"type\":\"resume\"", 16) == 0 && !w->closed_out) {
+		fake_worker_say(w, "{\"type\":\"resumed\"}");
 	}
 }
 
@@ -60,6 +64,8 @@ static const struct saying {
 	{"{\"type\":\"step\",\"name\":\"s\"}", WORKER_PROGRESS},
 	{"{\"type\":\"usage\",\"tokens_in\":3,\"cost\":0.25}", WORKER_PROGRESS},
 	{"{\"type\":\"artifact\",\"name\":\"a\",\"path\":\"a\"}", WORKER_PROGRESS},
+	{"{\"type\":\"artifact\",\"name\":\"b\",\"path\":\"d/b\",\"mime\":\"text/plain\"}", WORKER_PROGRESS},
+	{"{\"type\":\"artifact\",\"name\":\"../c\",\"path\":\"c\"}", WORKER_PROGRESS},
 	{"{\"type\":\"checkpoint\",\"description\":\"d\",\"state\":{\"n\":1}}", WORKER_CHECKPOINT},
 	{"{\"type\":\"checkpoint\",\"state\":{\"n\":2},\"ref\":\"r\"}", WORKER_CHECKPOINT},
 	{"{\"type\":\"checkpoint\",\"state\":{},\"resumable\":false}", WORKER_BARE_POINT},
@@ -390,7 +396,7 @@ static const struct {
 	{34, do_worker, STEP_WORKER}, {18, do_broker, STEP_BROKER}, {8, do_confirm, STEP_CONFIRM},
 	{6, do_link, STEP_LINK}, {3, do_caller, STEP_CALLER}, {6, do_disk, STEP_DISK}, {5, do_crash, STEP_CRASH},
 	{2, do_stop, STEP_STOP}, {2, do_reload, STEP_RELOAD}, {16, do_time, STEP_TIME}, {2, do_clock, STEP_CLOCK},
-	{2, do_system, STEP_SYSTEM},
+	{2, do_system, STEP_SYSTEM}, {8, operator_act, STEP_OPERATE},
 };
 
 static void step(void)
@@ -453,6 +459,8 @@ static void come_to_rest(void)
 	heal();
 	for (int round = 0; round < HEAL_ROUNDS && !is_at_rest(); round++) {
 		stage_pass(10 * SECONDS);
+		operator_heal();
+		stage_pass(1 * SECONDS);
 		finish_work();
 		stage_pass(5 * SECONDS);
 	}

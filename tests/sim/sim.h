@@ -5,6 +5,7 @@
  *	setup.c      configurations                    broker.c   commands in, messages out, and their fates
  *	eye.c        what was committed, row by row    judge.c    what must hold at every effect, and at rest
  *	verdict.c    what must hold in the end         cover.c    what happened how often
+ *	operator.c   somebody at the control socket
  *	memdisk.c    the disk                          leaves.c   log and working directories
  *
  * There is one world in a process, and nothing in it depends on anything but the seed. */
@@ -119,6 +120,9 @@ void stage_lock(bool lock);
 const char *stage_exec(const char *sql);        /* NULL, or what is wrong */
 bool stage_has_workdir(const char *session_id);
 void stage_fail_workdirs(int count);    /* the next so many cannot be made */
+void shelf_reset(void);                 /* shelf.c: stored artifacts */
+bool shelf_has(const char *session_id, const char *name);
+bool shelf_has_half(void);
 size_t workers_alive(void);             /* processes */
 
 unsigned sim_choose(unsigned n);        /* 0 to n-1 */
@@ -140,6 +144,14 @@ const char *setup_ini(bool broken);     /* its file */
 void orders_submit(void);
 void orders_abort(void);
 const struct order *orders_repeat(size_t i);      /* the same submit again; NULL: no room for it */
+
+/* ---- operator.c ---- */
+
+void operator_begin(void);              /* a life */
+void operator_end(void);
+void operator_act(void);
+bool operator_has_asked(void);
+void operator_heal(void);               /* whoever was paused goes on */
 
 /* ---- script.c ---- */
 

@@ -11,6 +11,7 @@
 
 #include <sqlite3.h>
 
+#include "artifact.h"
 #include "fake_id.h"
 #include "run.h"
 
@@ -116,6 +117,7 @@ void stage_reset(uint64_t seed)
 	memdisk_restore();
 	memdisk_faults.forgets_syncs = lie == LIE_FORGETS;
 	stage_fail_workdirs(-1);
+	shelf_reset();
 	judge_reset();
 	broker_reset();
 	sim.variant = (int)sim_choose(VARIANTS);
@@ -238,6 +240,7 @@ static void part(void)
 
 static void clear_up(void)
 {
+	operator_end();
 	fake_workers_fini(&sim.workers);
 	fake_bus_fini(&sim.bus);
 	memset(&sim.bus, 0, sizeof sim.bus);
@@ -322,6 +325,7 @@ static bool try_begin(void)
 	sim.workers.on_end = on_end;
 	sim.workers.leftovers = left_over;
 	sim.core.bus = &sim.bus;
+	operator_begin();
 	sim.core.workers = &sim.workers;
 	core_make_outbox(&sim.core);
 	code = core_recover(&sim.core);
@@ -426,12 +430,14 @@ static void lie_about_processes(void)
 static bool input(void)
 {
 	struct core *c = &sim.core;
-	bool did = sim.bus.in != NULL && !c->is_held, workers_first = sim_chance(3);
+	bool did = (sim.bus.in != NULL || operator_has_asked()) && !c->is_held, workers_first = sim_chance(3);
 
 	if (workers_first)
 		did |= fake_workers_run(&sim.workers);
 	if (!sim.is_dead)
 		core_on_bus(c);
+	if (!sim.is_dead)
+		core_on_asks(c);
 	if (!sim.is_dead && core_next_us(c) <= fake_boot_us) {
 		core_on_time(c);
 		did = true;
@@ -454,6 +460,8 @@ bool stage_turn(void)
 		some_trouble();
 	if (!sim.is_dead)
 		did |= core_end_turn(c);
+	if (!sim.is_dead && artifacts_delay_stop(c))
+		cover(ARTIFACT_WAITED);
 	if (sim.is_dead) {
 		life_crash(sim_chance(3));
 		life_begin();

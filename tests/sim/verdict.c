@@ -12,6 +12,7 @@ struct stream {                         /* a session as its messages tell it */
 	int64_t sequence, changes;
 	bool is_accepted, is_closed;
 	int results;
+	int64_t artifacts;              /* that its result names */
 };
 
 static struct stream streams[ORDERS_MAX + 2];
@@ -113,6 +114,7 @@ static void read_message(int64_t session, const char *type, const char *caller, 
 		if (strcmp(s->state, strcmp(type, "task_completed") == 0 ? "COMPLETED" : "FAILED") != 0)
 			violation("the state is %s at %s", s->state, body);
 		s->results++;
+		s->artifacts = (int64_t)json_array_size(json_object_get(payload, "artifacts"));
 	}
 	json_decref(root);
 }
@@ -147,6 +149,34 @@ static void check_session(int64_t key)
 		violation("session %.8s is %s and has %d results", s->id, s->state, told->results);
 	if (stage_has_workdir(s->id) && strcmp(s->state, "FAILED") != 0)
 		violation("session %.8s is %s, and its working directory is there", s->id, s->state);
+}
+
+/* ---- artifacts ---- */
+
+/* A row has its file, and the result of an end that has one names it: nothing that was announced is forgotten, nothing
+ * half done is left. proves L4-05 */
+static void check_artifacts(void)
+{
+	sqlite3_stmt *st;
+
+	if (sqlite3_prepare_v2(db, "SELECT session, session_id, name, size_bytes IS NULL FROM artifacts ORDER BY id", -1, &st, NULL)
+		!= SQLITE_OK)
+		violation("%s", sqlite3_errmsg(db));
+	while (sqlite3_step(st) == SQLITE_ROW) {
+		const char *id = (const char *)sqlite3_column_text(st, 1), *name = (const char *)sqlite3_column_text(st, 2);
+
+		if (sqlite3_column_int(st, 3) != 0)
+			violation("session %.8s is over, and artifact %s was never stored or refused", id, name);
+		if (!shelf_has(id, name))
+			violation("artifact %s of session %.8s has a row and no file", name, id);
+		streams[sqlite3_column_int64(st, 0)].artifacts--;
+	}
+	sqlite3_finalize(st);
+	for (int64_t key = 1; key <= judge.session_count; key++)
+		if (streams[key].results > 0 && streams[key].artifacts != 0)
+			violation("the result of session %.8s does not name its artifacts", judge.sessions[key].id);
+	if (shelf_has_half())
+		violation("all is over, and half an artifact is left");
 }
 
 /* ---- commands, messages, processes ---- */
@@ -254,6 +284,7 @@ void verdict_check(void)
 	read_messages();
 	for (int64_t key = 1; key <= judge.session_count; key++)
 		check_session(key);
+	check_artifacts();
 	check_orders();
 	check_messages();
 	check_processes();

@@ -2,6 +2,8 @@
  *	count, every     counts up, from its checkpoint on; a checkpoint at every `every`-th number
  *	hold             then says "holding" and waits until this file is there
  *	big              one event of so many bytes
+ *	keep             an artifact of so many MiB, and one that is none
+ *	begun            goes on only when the daemon is at the copy
  *	litter           files left in its directory, in a directory of their own
  *	child            a deaf grandchild in a session of its own, its pid in this file
  *	deaf             ignores SIGTERM, aborts and the end of its stdin
@@ -110,6 +112,10 @@ static void attend(int ms)
 	note(line);
 	if (strstr(line, "\"type\":\"abort\"") && !deaf)
 		exit(0);
+	if (strstr(line, "\"type\":\"pause\""))
+		say("{'type':'paused','reason':'as told'}\n");
+	if (strstr(line, "\"type\":\"resume\""))
+		say("{'type':'resumed'}\n");
 	if (strstr(line, "\"type\":\"checkpoint_request\""))
 		say_checkpoint();
 }
@@ -148,6 +154,33 @@ static void litter(const char *dir, long long count)
 		snprintf(path, sizeof path, "%s/d/f%lld", dir, i);
 		close(open(path, O_WRONLY | O_CREAT, 0600));
 	}
+}
+
+/* Written in full at once: what is announced stays as it is. */
+static void keep(const char *dir, long long mib)
+{
+	char path[600];
+	int fd;
+
+	snprintf(path, sizeof path, "%s/kept", dir);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	if (fd < 0 || ftruncate(fd, mib << 20) < 0)
+		abort();
+	close(fd);
+	say("{'type':'artifact','name':'none','path':'../none'}\n");
+	say("{'type':'artifact','name':'kept','path':'kept','mime':'application/zero'}\n");
+}
+
+/* Or was. */
+static void wait_for_copy(void)
+{
+	const char *id = getenv("HCP_SESSION_ID");
+	char half[300], whole[300];
+
+	snprintf(half, sizeof half, "../../artifacts/%s/.new", id ? id : "");
+	snprintf(whole, sizeof whole, "../../artifacts/%s/kept", id ? id : "");
+	while (access(half, F_OK) != 0 && access(whole, F_OK) != 0)
+		attend(LOOK_MS);
 }
 
 static void count_up(json_t *start, json_t *in)
@@ -209,6 +242,10 @@ static void serve(json_t *start)
 		make_child(json_string_value(path));
 	if (json_object_get(in, "litter"))
 		litter(dir ? dir : ".", json_integer_value(json_object_get(in, "litter")));
+	if (json_object_get(in, "keep"))
+		keep(dir ? dir : ".", json_integer_value(json_object_get(in, "keep")));
+	if (has(in, "begun"))
+		wait_for_copy();
 	count_up(start, in);
 	if (json_object_get(in, "big"))
 		say_big((int)json_integer_value(json_object_get(in, "big")));

@@ -40,6 +40,7 @@ static struct rig *make_rig(const struct scenario *s)
 	rig_text(r, "text", "echo one\necho two >&2\necho three\n");
 	rig_text(r, "holding", "echo holding\nwhile [ ! -e \"$RIG_MARK/go\" ]; do sleep 0.01; done\necho gone\n");
 	rig_set(r, "daemon", "stop_timeout", "4s");
+	rig_set(r, "control", "socket", "%s", rig_path(r, "ctl"));
 	rig_set(r, "amqp", "reconnect_max", "1s");
 	rig_set(r, "daemon", "max_sessions", "%s", s->max_sessions ? s->max_sessions : "20");
 	rig_set(r, "session", "exit_grace", "%s", s->exit_grace ? s->exit_grace : "PT0.2S");
@@ -208,7 +209,19 @@ static bool is_reached(struct life *l)
 		rig_signal(l->rig, SIGHUP);
 		l->reloaded = true;
 	}
+	/* Whoever rested in the first life has to be done with it. */
+	for (int i = 0; i < l->count && l->number == 1; i++)
+		if (l->errands[i].task->operate && strcmp(l->errands[i].task->operate, "rest") == 0 && !l->errands[i].rested)
+			return false;
 	return !l->reloaded || rig_log_has(l->rig, "configuration reloaded") || l->number > 1;
+}
+
+/* A submit that was said again in vain, just before the last end, would lie there for ever. */
+static bool has_heard_all(struct life *l)
+{
+	int messages = 0, consumers = 0;
+
+	return l->number == 1 || (queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && messages == 0);
 }
 
 static bool is_consuming(struct life *l)
@@ -232,7 +245,9 @@ static void serve(struct life *l)
 			say(l, &l->errands[i]);
 		if (!r->exited)
 			mind_queues(l);
-		if (!r->exited && is_reached(l))
+		if (!r->exited)
+			operator_act(l);
+		if (!r->exited && is_reached(l) && has_heard_all(l))
 			break;
 		must(harness_now() < end, "life %d of %s comes to no end", l->number, l->scenario->name);
 		harness_tick();
@@ -256,6 +271,7 @@ static void one_life(struct life *l)
 	l->status = rig_wait_exit(r, LIFE_S);
 	must(l->ops->was_cut(l) || l->status == wanted, "life %d ended with status %d", l->number, l->status);
 	verdict_at_rest(l);
+	operator_at_rest(l);
 }
 
 static bool is_over(struct life *l)
@@ -272,6 +288,7 @@ void life_run(struct life *l, const struct scenario *s, const struct life_ops *o
 	l->scenario = s;
 	l->ops = ops;
 	l->ctx = ctx;
+	l->follow_fd = -1;
 	begin(l);
 	do {
 		must(++l->number <= LIVES_MAX, "it does not end in %d lives", LIVES_MAX);
@@ -339,6 +356,19 @@ const struct scenario scenarios[] = {
 		{.capability = "agent", .inputs = "{'count':4,'every':2}", .ends = "COMPLETED", .who = FULL},
 		{.capability = "agent", .inputs = "{'count':2,'big':40000}", .ends = "COMPLETED", .who = REFUSED},
 	}},
+	{.name = "operator", .is_operated = true, .tasks = {
+		{.capability = "agent", .inputs = "{'count':4,'every':2,'hold':'@/go','notes':'@/notes-#'}", .ends = "COMPLETED",
+			.operate = "restart", .ready = "\"to_state\":\"PAUSED\""},
+		{.capability = "agent", .inputs = "{'count':1,'hold':'@/go'}", .ends = "COMPLETED", .operate = "rest", .ready = "resumed"},
+		{.capability = "agent", .inputs = "{'count':1,'hold':'@/never','notes':'@/notes-#'}", .ends = "ABORTED",
+			.operate = "abort"},
+		{.capability = "agent", .inputs = "{'count':3,'every':1}", .ends = "COMPLETED", .operate = "replay"},
+	}},
+	{.name = "operated-crash", .is_operated = true, .is_killed = true, .tasks = {
+		{.capability = "agent", .inputs = "{'count':4,'every':2,'hold':'@/go','notes':'@/notes-#'}", .ends = "COMPLETED",
+			.operate = "restart", .ready = "\"to_state\":\"PAUSED\""},
+		{.capability = "agent", .inputs = "{'count':3,'every':1}", .ends = "COMPLETED", .operate = "replay"},
+	}},
 	{.name = "many", .is_large = true, .max_sessions = "60", .garbage = 10, .tasks = {
 		{.capability = "agent", .inputs = "{'count':1,'every':1,'litter':1}", .ends = "COMPLETED", .times = 10, .twice = true},
 		{.capability = "warm", .inputs = "{'count':1}", .ends = "COMPLETED", .times = 20, .in_turn = true},
@@ -357,6 +387,15 @@ const struct scenario scenarios[] = {
 			.ready = HOLDING, .times = 10},
 		{.capability = "agent", .inputs = "{'deaf':true,'count':1,'linger':true}", .ends = "COMPLETED",
 			.ready = "\"message\":\"lingering\"", .times = 10},
+	}},
+	{.name = "artifacts", .tasks = {
+		{.capability = "agent", .inputs = "{'keep':24,'count':2,'every':1}", .ends = "COMPLETED"},
+		{.capability = "agent", .inputs = "{'keep':2,'fail':true}", .ends = "FAILED"},
+		{.capability = "warm", .inputs = "{'keep':2,'count':1}", .ends = "COMPLETED", .times = 2, .in_turn = true},
+	}},
+	{.name = "artifacts crash", .is_killed = true, .exit_grace = "1s", .abort_timeout = "1s", .tasks = {
+		{.capability = "agent", .inputs = "{'keep':1,'hold':'@/go'}", .ends = "COMPLETED", .ready = HOLDING},
+		{.capability = "agent", .inputs = "{'keep':400,'begun':true,'hold':'@/go'}", .ends = "COMPLETED", .ready = HOLDING},
 	}},
 };
 const int scenario_count = sizeof scenarios / sizeof *scenarios;

@@ -27,6 +27,7 @@ struct task {
 	const char *more;               /* merged into the payload */
 	int times;                      /* so often; 0: once */
 	bool in_turn;                   /* each waits for the end of the one before */
+	const char *operate;            /* by an operator: abort, replay, rest (pause and resume), restart (across lives) */
 	bool twice;                     /* submitted twice, under one message_id */
 };
 
@@ -36,6 +37,7 @@ struct scenario {
 	const char *max_sessions, *exit_grace, *abort_timeout;
 	bool is_killed;                 /* its first life ends by SIGKILL, not by SIGTERM */
 	bool is_reloaded;               /* SIGHUP before that */
+	bool is_operated;               /* somebody is at the control socket */
 	bool is_large;                  /* takes longer: only for passings that others do not reach */
 	int garbage;                    /* commands that are none */
 };
@@ -51,6 +53,9 @@ struct errand {
 	const char *message_id;         /* NULL: not yet sent */
 	const char *abort_id;           /* the newest abort's */
 	int sent_in, aborted_in;        /* which life it was last sent in */
+	int operated_in;                /* in which life an operator last was obeyed */
+	bool rested;                    /* it was paused and resumed */
+	const char *must_be;            /* what an operator was told: SQL on its row */
 	bool end_seen;                  /* its end was seen, and looked at */
 };
 
@@ -71,6 +76,8 @@ struct life {
 	int status;                     /* how the last one ended: an exit status, or 128 + signal */
 	bool reloaded, full_consumed, away_opened;
 	int garbage_sent;
+	double operated_at;
+	int drained_in, follow_fd;
 	void *ctx;                      /* of the ops */
 };
 
@@ -78,6 +85,10 @@ struct life {
 void life_run(struct life *l, const struct scenario *s, const struct life_ops *ops, void *ctx);
 const char *errand_session(const struct errand *e);     /* NULL: none (yet) */
 bool errand_has_ended(const struct errand *e);
+
+/* operator.c */
+void operator_act(struct life *l);
+void operator_at_rest(struct life *l);  /* hcpd is dead */
 
 /* verdict.c: the judge. hcpd is dead: what it left, compared with what it said and heard. */
 void verdict_at_rest(struct life *l);

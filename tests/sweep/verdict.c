@@ -3,6 +3,7 @@
  * so it looks whenever hcpd is dead, not only at the end. */
 #include <dirent.h>
 #include <errno.h>
+#include <openssl/evp.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -203,6 +204,47 @@ static void must_hold_what_was_started(struct life *l, sqlite3 *db)
 		closedir(d);
 }
 
+/* --- artifacts --- */
+
+static void hash_file(const char *path, char hex[65])
+{
+	static unsigned char piece[1 << 20];
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	FILE *f = fopen(path, "r");
+	unsigned size = 0;
+
+	must(f, "%s: %s", path, strerror(errno));
+	EVP_DigestInit_ex(ctx, EVP_sha256(), NULL);
+	for (size_t n; (n = fread(piece, 1, sizeof piece, f)) > 0;)
+		EVP_DigestUpdate(ctx, piece, n);
+	EVP_DigestFinal_ex(ctx, digest, &size);
+	EVP_MD_CTX_free(ctx);
+	fclose(f);
+	for (unsigned i = 0; i < size; i++)
+		snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* A row that has its size has its file, and nothing that was said names another. */
+static void must_hold_artifacts(struct life *l, sqlite3 *db)
+{
+	sqlite3_stmt *st = ask(db, "SELECT session_id, name, sha256 FROM artifacts WHERE size_bytes IS NOT NULL", NULL, NULL);
+
+	while (sqlite3_step(st) == SQLITE_ROW) {
+		const char *path = rig_path(l->rig, "state/artifacts/%s/%s", (const char *)sqlite3_column_text(st, 0),
+			(const char *)sqlite3_column_text(st, 1));
+		char hex[65] = "";
+
+		hash_file(path, hex);
+		must_str(hex, (const char *)sqlite3_column_text(st, 2));
+	}
+	sqlite3_finalize(st);
+	must(number(db, "SELECT count(*) FROM events, json_each(events.body, '$.payload.artifacts') AS a WHERE events.type LIKE 'task_%' AND"
+			" NOT EXISTS (SELECT 1 FROM artifacts WHERE artifacts.session = events.session AND artifacts.name = a.value ->> '$.name' AND"
+			" 'sha256:' || sha256 = a.value ->> '$.checksum' AND size_bytes = a.value ->> '$.size_bytes')", NULL, NULL) == 0,
+		"a result names an artifact that is not in the store");
+}
+
 /* --- processes --- */
 
 static int find_process(const char *mark)
@@ -251,6 +293,8 @@ static void must_be_consistent(struct life *l, sqlite3 *db)
 	must_hold_what_was_acknowledged(l, db);
 	must_hold_what_workers_heard(l, db);
 	must_hold_what_was_started(l, db);
+	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'artifacts'", NULL, NULL) == 1)
+		must_hold_artifacts(l, db);
 	must(number(db, "SELECT count(*) FROM (SELECT 1 FROM events WHERE sequence > 0 GROUP BY session, sequence"
 			" HAVING count(*) > 1)", NULL, NULL) == 0, "a sequence with two contents");
 	must(number(db, "SELECT count(*) FROM sessions WHERE coalesce((SELECT to_state FROM transitions WHERE session ="
@@ -306,7 +350,10 @@ static void judge_errand(struct life *l, sqlite3 *db, const struct errand *e)
 	must(closed->sequence == number(db, "SELECT max(sequence) FROM events WHERE session_id = ?1", session, NULL),
 		"session_closed of %s is not its last event", session);
 	must_have_no_process(session);
-	(void)l;
+	must(!e->task->inputs || !strstr(e->task->inputs, "'keep'") || number(db, "SELECT count(*) FROM events WHERE session_id = ?1"
+			" AND json_extract(body, '$.payload.artifacts[0].name') = 'kept'", session, NULL) == 1,
+		"the result of %s does not name what was kept", session);
+	must(!file_exists(rig_path(l->rig, "state/artifacts/%s/.new", session)), "half an artifact of %s is left", session);
 }
 
 /* Grandchildren told their pids; one of another program may have the number by now. */
@@ -351,6 +398,7 @@ void verdict_at_end(struct life *l)
 	must(number(db, "SELECT count(*) FROM submits", NULL, NULL) == l->count, "one row a submit");
 	must(number(db, "SELECT count(DISTINCT session) FROM submits", NULL, NULL) == sessions, "one submit a session");
 	must(number(db, "SELECT count(*) FROM outcomes", NULL, NULL) == 0, "an outcome is left");
+	must(number(db, "SELECT count(*) FROM artifacts WHERE size_bytes IS NULL", NULL, NULL) == 0, "an artifact never came in");
 	must(number(db, "SELECT count(*) FROM unroutable", NULL, NULL) == 0, "something is still taken for unroutable");
 	wait_until(queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && consumers == 0 && messages == 0, 2.0,
 		"an empty command queue, not %d messages", messages);

@@ -105,7 +105,7 @@ START_TEST(what_is_optional_may_be_absent)
 }
 END_TEST
 
-#define PATH(p) "x.json: capability" p ": "
+#define PATH(p) "x.json: /capability" p ": "
 #define BODY(text) "{\"capability\":{" text "}}"
 
 static const struct {
@@ -122,57 +122,57 @@ static const struct {
 	{"{}", PATH("") "is missing; write {\"capability\"", 1},
 	{"3", "x.json:1:", 1},
 	{"{\"capability\":[]}", PATH("") "is an array", 1},
-	{BODY(""), PATH(".name") "is missing", 6},
-	{BODY(NAMES "," SCHEMAS), PATH(".safety") "is missing", 1},
-	{BODY(NAMES "," SCHEMAS ",\"safety\":[]"), PATH(".safety") "is an array", 1},
+	{BODY(""), PATH("/name") "is missing", 6},
+	{BODY(NAMES "," SCHEMAS), PATH("/safety") "is missing", 1},
+	{BODY(NAMES "," SCHEMAS ",\"safety\":[]"), PATH("/safety") "is an array", 1},
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{}"),
-		PATH(".safety.risk_ceiling") "is missing; write \"R1\" to \"R5\"", 3},
+		PATH("/safety/risk_ceiling") "is missing; write \"R1\" to \"R5\"", 3},
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":\"R6\"," FLAGS "}"),
-		PATH(".safety.risk_ceiling") "is \"R6\"; write \"R1\"", 1},
+		PATH("/safety/risk_ceiling") "is \"R6\"; write \"R1\"", 1},
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":\"R22\"," FLAGS "}"),
-		PATH(".safety.risk_ceiling") "is \"R22\"", 1},
+		PATH("/safety/risk_ceiling") "is \"R22\"", 1},
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":\"r2\"," FLAGS "}"),
-		PATH(".safety.risk_ceiling"), 1},
+		PATH("/safety/risk_ceiling"), 1},
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":2," FLAGS "}"),
-		PATH(".safety.risk_ceiling") "is a whole number", 1},
+		PATH("/safety/risk_ceiling") "is a whole number", 1},
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":\"R2\",\"risk_floor\":\"R3\"," FLAGS "}"),
-		PATH(".safety.risk_floor") "is above", 1},
+		PATH("/safety/risk_floor") "is above", 1},
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":\"R2\",\"requires_human_approval\":\"no\","
 				"\"involves_physical_resources\":0}"),
-		PATH(".safety.requires_human_approval") "is a string; write true or false", 2},
+		PATH("/safety/requires_human_approval") "is a string; write true or false", 2},
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":\"R2\",\"resource_types\":[\"a\",1],\"hazard_"
 				"categories\":\"x\",\"envelope\":1," FLAGS "}"),
-		PATH(".safety.resource_types[1]") "is a whole number; write a string", 3},
+		PATH("/safety/resource_types/1") "is a whole number; write a string", 3},
 	{BODY("\"name\":\"y\",\"version\":\"1.2.3\",\"description\":\"d\"," SCHEMAS "," SAFETY),
-		PATH(".name") "is \"y\", but the section is [capability x]", 1},
+		PATH("/name") "is \"y\", but the section is [capability x]", 1},
 	{BODY("\"name\":1,\"version\":\"1.2.3\",\"description\":\"d\"," SCHEMAS "," SAFETY),
-		PATH(".name") "is a whole number", 1},
+		PATH("/name") "is a whole number", 1},
 	{BODY("\"name\":\"x\",\"version\":\"1.2\",\"description\":\"d\"," SCHEMAS "," SAFETY),
-		PATH(".version") "is \"1.2\"; write a semantic version", 1},
+		PATH("/version") "is \"1.2\"; write a semantic version", 1},
 	{BODY("\"name\":\"x\",\"version\":1.2,\"description\":\"d\"," SCHEMAS "," SAFETY),
-		PATH(".version") "is a real number", 1},
+		PATH("/version") "is a real number", 1},
 	{BODY("\"name\":\"x\",\"version\":\"1.2.3\",\"description\":\"\"," SCHEMAS "," SAFETY),
-		PATH(".description") "is empty", 1},
+		PATH("/description") "is empty", 1},
 	{BODY("\"name\":\"x\\u0000\",\"version\":\"1.2.3\",\"description\":\"d\"," SCHEMAS "," SAFETY),
 		"x.json:1:", 1},
 	{BODY(NAMES ",\"input_schema\":[],\"output_schema\":\"x\"," SAFETY),
-		PATH(".output_schema") "is a string; write a JSON Schema", 2},
-	{WITH(",\"constraints\":1"), PATH(".constraints") "is a whole number; write an object", 1},
+		PATH("/output_schema") "is a string; write a JSON Schema", 2},
+	{WITH(",\"constraints\":1"), PATH("/constraints") "is a whole number; write an object", 1},
 	{WITH(",\"constraints\":{\"max_duration\":\"1h\"}"),
-		PATH(".constraints.max_duration") "is \"1h\"; write an ISO 8601", 1},
+		PATH("/constraints/max_duration") "is \"1h\"; write an ISO 8601", 1},
 	{WITH(",\"constraints\":{\"max_duration\":\"PT0S\"}"),
-		PATH(".constraints.max_duration") "is \"PT0S\"", 1},
+		PATH("/constraints/max_duration") "is \"PT0S\"", 1},
 	{WITH(",\"constraints\":{\"max_duration\":60}"),
-		PATH(".constraints.max_duration") "is a whole number", 1},
+		PATH("/constraints/max_duration") "is a whole number", 1},
 	{WITH(",\"constraints\":{\"concurrent_limit\":0}"),
-		PATH(".constraints.concurrent_limit") "is 0; write a whole number from 1 on", 1},
-	{WITH(",\"constraints\":{\"concurrent_limit\":-1}"), PATH(".constraints.concurrent_limit"), 1},
-	{WITH(",\"constraints\":{\"concurrent_limit\":9999999999}"), PATH(".constraints.concurrent_limit"),
+		PATH("/constraints/concurrent_limit") "is 0; write a whole number from 1 on", 1},
+	{WITH(",\"constraints\":{\"concurrent_limit\":-1}"), PATH("/constraints/concurrent_limit"), 1},
+	{WITH(",\"constraints\":{\"concurrent_limit\":9999999999}"), PATH("/constraints/concurrent_limit"),
 		1},
 	{WITH(",\"constraints\":{\"concurrent_limit\":1.5}"),
-		PATH(".constraints.concurrent_limit") "is a real number", 1},
+		PATH("/constraints/concurrent_limit") "is a real number", 1},
 	{WITH(",\"constraints\":{\"concurrent_limit\":null}"),
-		PATH(".constraints.concurrent_limit") "is null", 1},
+		PATH("/constraints/concurrent_limit") "is null", 1},
 };
 
 START_TEST(a_broken_one_is_refused_with_file_position_and_reason) /* proves L3-01 */
@@ -266,6 +266,32 @@ START_TEST(the_examples_load)
 }
 END_TEST
 
+START_TEST(the_example_of_everything_loads_without_a_word)
+{
+	static char furnace[] = "furnace", path[] = "etc/capabilities.d/furnace.json";
+
+	cc.name = furnace;
+	cc.declaration = path;
+	c = capability_load(&cc, note, &said);
+	ck_assert_str_eq(buf_text(&said), "");
+	ck_assert_ptr_nonnull(c);
+	ck_assert(capability_uses(c, "furnace-room") && !capability_uses(c, "furnace"));
+	ck_assert(c->input_schema && c->output_schema && c->risk && c->envelope);
+}
+END_TEST
+
+START_TEST(a_schema_that_cannot_be_used_is_refused_with_its_pointer) /* proves L3-01 */
+{
+	static const char text[] = BODY(NAMES ",\"input_schema\":{\"properties\":{\"a\":{\"minimum\":\"5\"}}},"
+					      "\"output_schema\":{\"$ref\":\"#/$defs/none\"}," SAFETY);
+
+	load(text, sizeof(text) - 1);
+	ck_assert_int_eq(errors, 2);
+	ck_assert_msg(strstr(buf_text(&said), "x.json: /capability/input_schema/properties/a/minimum: ") != NULL, "%s", buf_text(&said));
+	ck_assert_msg(strstr(buf_text(&said), "x.json: /capability/output_schema/$ref: ") != NULL, "%s", buf_text(&said));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("capability");
@@ -281,6 +307,8 @@ int main(void)
 	tcase_add_test(t, deep_nesting_is_an_error_and_no_crash);
 	tcase_add_test(t, a_command_that_cannot_be_run_is_a_warning);
 	tcase_add_test(t, the_examples_load);
+	tcase_add_test(t, the_example_of_everything_loads_without_a_word);
+	tcase_add_test(t, a_schema_that_cannot_be_used_is_refused_with_its_pointer);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

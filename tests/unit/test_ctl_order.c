@@ -185,6 +185,20 @@ START_TEST(a_watcher_that_joins_late_begins_where_it_is)
 }
 END_TEST
 
+START_TEST(what_another_life_has_handed_out_is_known_and_no_gap_is_told)   /* proves L2-14 */
+{
+	order = (struct ctl_order){ .floor = 5 };
+	must_be_seen(event(4, 1));
+	must_be_seen(event(5, 2));
+	put(event(8, 3));               /* 6 and 7 were shown after the 5 had been written down */
+	ck_assert_int_eq(take(), 8);
+	ck_assert(gap_from == 0 && gap_to == 0);
+	must_be_seen(event(7, 4));
+	put(event(9, 5));
+	ck_assert_int_eq(take(), 9);
+}
+END_TEST
+
 START_TEST(what_is_no_message_is_not_read)
 {
 	static const char *const bad[] = { "", "{", "[]", "7", "{}", "{\"type\":1,\"payload\":{}}",
@@ -226,6 +240,7 @@ int main(void)
 	tcase_add_test(tc, more_than_the_bound_is_never_held);
 	tcase_add_test(tc, a_message_without_sequence_keeps_its_place);
 	tcase_add_test(tc, a_watcher_that_joins_late_begins_where_it_is);
+	tcase_add_test(tc, what_another_life_has_handed_out_is_known_and_no_gap_is_told);
 	tcase_add_test(tc, what_is_no_message_is_not_read);
 	tcase_add_test(tc, a_message_with_odd_fields_is_read_as_far_as_it_goes);
 	suite_add_tcase(suite, tc);

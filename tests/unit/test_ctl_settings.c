@@ -34,6 +34,8 @@ static void begin(void)
 	unsetenv("HCP_URL");
 	unsetenv("HCP_CALLER");
 	unsetenv("HCP_CALLEE");
+	unsetenv("HCP_SOCKET");
+	unsetenv("HCP_DAEMON_CONFIG");
 	buf_clear(&said);
 	error_count = warning_count = 0;
 }
@@ -126,6 +128,26 @@ START_TEST(the_environment_wins_over_the_file_and_options_over_both)
 }
 END_TEST
 
+START_TEST(the_daemons_paths_are_found_in_the_same_order)
+{
+	struct ctl_settings s;
+	char expected[300];
+
+	write_ini("[hcpctl]\nsocket = run/c.sock\ndaemon_config = /etc/other.ini\n");
+	ck_assert_int_eq(load(&s, (struct ctl_options){ 0 }), 0);
+	snprintf(expected, sizeof expected, "%s/hcp/run/c.sock", home);
+	ck_assert_str_eq(s.socket, expected);
+	ck_assert_str_eq(s.daemon_config, "/etc/other.ini");
+	ctl_settings_fini(&s);
+	setenv("HCP_SOCKET", "from-env", 1);
+	setenv("HCP_DAEMON_CONFIG", "env.ini", 1);
+	ck_assert_int_eq(load(&s, (struct ctl_options){ .daemon_config = "option.ini" }), 0);
+	ck_assert_str_eq(s.socket, "from-env");
+	ck_assert_str_eq(s.daemon_config, "option.ini");
+	ctl_settings_fini(&s);
+}
+END_TEST
+
 START_TEST(the_directory_is_the_homes_where_xdg_says_nothing)
 {
 	struct ctl_settings s;
@@ -208,6 +230,7 @@ int main(void)
 	tcase_add_test(tc, without_anything_there_is_the_local_broker_and_nobody);
 	tcase_add_test(tc, the_file_is_read);
 	tcase_add_test(tc, the_environment_wins_over_the_file_and_options_over_both);
+	tcase_add_test(tc, the_daemons_paths_are_found_in_the_same_order);
 	tcase_add_test(tc, the_directory_is_the_homes_where_xdg_says_nothing);
 	tcase_add_test(tc, a_file_that_an_option_names_must_be_there);
 	tcase_add_test(tc, every_error_is_told_with_its_place);

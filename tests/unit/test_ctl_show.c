@@ -210,15 +210,21 @@ END_TEST
 
 START_TEST(the_bar_fits_its_line)
 {
-	ctl_show_bar(&out, "mixing", 50, "half way", 67, 60);
-	ck_assert_str_eq(buf_text(&out), "mixing [########-------]  50% 01:07 half way");
+	int used = ctl_show_bar(&out, "RUNNING", "mixing", 50, "half way", 67, 60, false);
+
+	ck_assert_str_eq(buf_text(&out), "RUNNING mixing [########-------]  50% 01:07 half way");
+	ck_assert_int_eq(used, (int)out.size);
 	buf_clear(&out);
-	ctl_show_bar(&out, "", -1, "", 3723, 60);
+	ctl_show_bar(&out, "", "", -1, "", 3723, 60, false);
 	ck_assert_str_eq(buf_text(&out), "working 1:02:03");
+	buf_clear(&out);
+	ctl_show_bar(&out, "RUNNING", "a stage with a name that leaves no room for anything else at all", 50, "x", 1, 60, false);
+	ck_assert_str_eq(buf_text(&out), "RUNNING a stage with a [########-------]  50% 00:01 x");
 	for (int columns = 1; columns < 60; columns++) {
 		buf_clear(&out);
-		ctl_show_bar(&out, "mixing\033[2J", 5000, "a message that goes on and on and on", 1, columns);
+		used = ctl_show_bar(&out, "RUNNING", "mixing\033[2J", 5000, "a message that goes on and on and on", 1, columns, false);
 		ck_assert_uint_le(out.size, (size_t)columns);
+		ck_assert_int_eq(used, (int)out.size);
 		ck_assert_ptr_null(strchr(buf_text(&out), '\033'));
 	}
 }

@@ -111,7 +111,7 @@ START_TEST(a_caller_is_known_by_its_section_and_its_user) /* proves L3-05 L1-15 
 
 	ck_assert_int_eq(c != NULL, identities[_i].known);
 	if (c == NULL) {
-		ck_assert(!v.approved);
+		ck_assert(v.kind == VERDICT_REJECTED);
 		ck_assert_str_eq(v.code, "unauthorized");
 		ck_assert_uint_gt(strlen(v.message), 0);
 	} else {
@@ -184,9 +184,10 @@ static void decide(int i, struct verdict *v)
 {
 	char name[32], range[32];
 	struct task task = {.capability = name,
+		.inputs = json_object(),
 		.data_class = verdicts[i].data_class,
 		.names_checkpoint = verdicts[i].names_checkpoint};
-	const struct gate_context context = {verdicts[i].may_start, verdicts[i].may_wait};
+	const struct gate_context context = {.may_start = verdicts[i].may_start, .may_wait = verdicts[i].may_wait};
 	const struct config_caller *caller = gate_identify(p, verdicts[i].caller, NULL, v);
 
 	snprintf(name, sizeof name, "%s", verdicts[i].capability);
@@ -196,6 +197,7 @@ static void decide(int i, struct verdict *v)
 	}
 	ck_assert(caller != NULL);
 	gate_decide(p, caller, &task, &context, v);
+	json_decref(task.inputs);
 }
 
 START_TEST(each_task_has_its_verdict) /* proves L3-04 L3-10 L1-15 L4-01 */
@@ -204,10 +206,9 @@ START_TEST(each_task_has_its_verdict) /* proves L3-04 L3-10 L1-15 L4-01 */
 
 	memset(&v, 0xaa, sizeof v);
 	decide(_i, &v);
-	ck_assert_msg(v.approved == (verdicts[_i].code == NULL), "%s: %s", v.approved ? "" : v.code,
-		v.approved ? "" : v.message);
+	ck_assert_msg((v.kind == VERDICT_APPROVED) == (verdicts[_i].code == NULL), "%s: %s", v.code ? v.code : "", v.message);
 	ck_assert_int_eq(v.risk, verdicts[_i].risk);
-	if (v.approved) {
+	if (v.kind == VERDICT_APPROVED) {
 		ck_assert_str_eq(v.capability->name, verdicts[_i].capability);
 		return;
 	}
@@ -230,7 +231,7 @@ START_TEST(the_same_question_has_the_same_answer)
 			decide((i * 7 + 3) % (int)(sizeof verdicts / sizeof *verdicts), &b);
 			memset(&b, 0x33, sizeof b);
 			decide(i, &b);
-			ck_assert(a.approved == b.approved && a.risk == b.risk &&
+			ck_assert(a.kind == b.kind && a.risk == b.risk &&
 				  a.max_duration_us == b.max_duration_us && a.capability == b.capability);
 			ck_assert_str_eq(a.message, b.message);
 			ck_assert_str_eq(a.suggestion, b.suggestion);
@@ -247,12 +248,13 @@ static const struct {
 START_TEST(max_duration_is_the_least_of_three) /* proves L2-09 L3-10 */
 {
 	char name[16];
-	struct task task = {.capability = name, .max_duration_us = durations[_i].task_s * 1000000};
+	struct task task = {.capability = name, .inputs = json_object(), .max_duration_us = durations[_i].task_s * 1000000};
 	struct verdict v;
 
 	snprintf(name, sizeof name, "%s", durations[_i].capability);
-	gate_decide(p, gate_identify(p, "all", NULL, &v), &task, &(struct gate_context){true, true}, &v);
-	ck_assert(v.approved);
+	gate_decide(p, gate_identify(p, "all", NULL, &v), &task, &(struct gate_context){.may_start = true}, &v);
+	json_decref(task.inputs);
+	ck_assert(v.kind == VERDICT_APPROVED);
 	ck_assert_int_eq(v.max_duration_us, durations[_i].wanted_s * 1000000);
 }
 END_TEST
@@ -265,7 +267,7 @@ START_TEST(long_names_from_outside_do_not_overflow_the_answer)
 
 	memset(name, 'n', sizeof name - 1);
 	name[sizeof name - 1] = '\0';
-	gate_decide(p, gate_identify(p, "all", NULL, &v), &task, &(struct gate_context){true, true}, &v);
+	gate_decide(p, gate_identify(p, "all", NULL, &v), &task, &(struct gate_context){.may_start = true}, &v);
 	ck_assert_str_eq(v.code, "unknown_capability");
 	ck_assert_uint_lt(strlen(v.message), sizeof v.message);
 	ck_assert(gate_identify(p, "named", name, &v) == NULL);

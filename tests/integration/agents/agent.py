@@ -2,7 +2,7 @@
 """A worker that does what its task says: inputs.do is a list of steps, each [name, argument...].
 
 inputs.on says what it does with control lines: {"abort": "ignore" | "complete" | "exit" (default),
-"checkpoint_request": "ignore" | "checkpoint" (default)}. It serves one start line after another until
+"checkpoint_request": "ignore" | "checkpoint" (default), "pause": "ignore" | until resume (default)}. It serves one start line after another until
 its stdin ends, so it also fits `reuse`.
 """
 import json
@@ -65,6 +65,10 @@ class Task:
             sys.exit(0)
         elif kind == "checkpoint_request" and action != "ignore" and self.state:
             self.do_checkpoint(self.state)
+        elif kind == "pause" and action != "ignore":
+            say(type="paused", reason="as told")
+            self.until(lambda: self.heard[-1]["type"] == "resume")
+            say(type="resumed")
         elif kind == "eof" and action != "ignore":
             sys.exit(0)
 
@@ -151,6 +155,14 @@ class Task:
     def do_write(self, path, text="x"):
         with open(path, "a") as f:
             f.write(text + "\n")
+
+    def do_shell(self, script):
+        subprocess.run(["sh", "-c", script], cwd=self.start.get("workdir"), stdin=subprocess.DEVNULL, check=True)
+
+    def do_first(self, *steps):
+        """Only in the first attempt."""
+        for name, *arguments in steps if self.start["attempt"] == 1 else ():
+            getattr(self, "do_" + name)(*arguments)
 
     def do_pids(self, path):
         self.do_write(path, str(os.getpid()))

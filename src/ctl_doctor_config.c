@@ -1,0 +1,79 @@
+/* ctl_doctor_config.c: the configuration and the declarations, in hcpd's own words.
+ * Owns which of its warnings mean nothing outside the daemon.
+ * Never parses anything itself: config.c, capability.c and confine.c do. */
+#include "ctl_doctor.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capability.h"
+
+struct count {
+	struct doctor *d;
+	size_t said;
+};
+
+void doctor_find_credentials(void)
+{
+	static const char *const places[] = { "/run/credentials/hcpd.service", "/etc/credstore" };
+
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+		if (!getenv("CREDENTIALS_DIRECTORY") && access(places[i], X_OK) == 0)
+			setenv("CREDENTIALS_DIRECTORY", places[i], 0);
+}
+
+/* What the daemon could read, or has in its environment, and we do not, is no fault of the file. */
+static bool is_only_ours(bool is_error, const char *text)
+{
+	if (is_error)
+		return geteuid() != 0 && strstr(text, "Permission denied");
+	return strstr(text, "pass_env: ") && strstr(text, "is not set in hcpd's environment");
+}
+
+static void on_config(void *ctx, bool is_error, const char *text)
+{
+	struct count *count = ctx;
+
+	if (is_only_ours(is_error, text)) {
+		doctor_say(count->d, DOCTOR_SKIP, "config", is_error ? "run it as root, or as the user that runs hcpd" :
+			"see to it that the service has the variable (Environment= in its unit)", "%s", text);
+		return;
+	}
+	count->said++;
+	doctor_say_text(count->d, is_error ? DOCTOR_FAIL : DOCTOR_WARN, "config", text);
+}
+
+static void on_declaration(void *ctx, bool is_error, const char *text)
+{
+	struct count *count = ctx;
+
+	count->said++;
+	doctor_say(count->d, is_error ? DOCTOR_FAIL : DOCTOR_WARN, "declaration",
+		"correct the file; hcpd does not start, or reload, with it as it is", "%s", text);
+}
+
+static void check_declarations(struct doctor *d)
+{
+	struct count count = { .d = d };
+
+	for (size_t i = 0; i < d->config->capability_count; i++)
+		capability_free(capability_load(&d->config->capabilities[i], on_declaration, &count));
+	if (count.said == 0 && d->config->capability_count > 0)
+		doctor_say(d, DOCTOR_OK, "declaration", NULL, "%zu can be read", d->config->capability_count);
+}
+
+void doctor_check_config(struct doctor *d)
+{
+	struct count count = { .d = d };
+
+	doctor_find_credentials();
+	d->config = config_load(d->path, on_config, &count);
+	if (!d->config)
+		return;
+	if (count.said == 0)
+		doctor_say(d, DOCTOR_OK, "config", NULL, "%s: callee %s, %zu capabilities, %zu callers", d->path,
+			d->config->callee_id, d->config->capability_count, d->config->caller_count);
+	check_declarations(d);
+}

@@ -1,0 +1,207 @@
+/* ctl_request.c: what an operator asks of the daemon: pause, resume, checkpoint, replay, drain, undrain.
+ * Owns their options and the words for what came of it.
+ * Never waits for a worker: the daemon answers when it has told it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl_ops.h"
+
+enum { OPT_JSON = 256 };
+
+static const struct request {
+	const struct ctl_command *command;
+	const char *options;            /* letters: s takes sessions, r a reason, f a sequence to begin from */
+	const char *asked;              /* the worker was told: the session's state now is behind it */
+	const char *done;
+} requests[] = {
+	{ &ctl_pause, "sr", "was asked to pause, which hcpctl show tells; now", "is" },
+	{ &ctl_resume, "s", "was asked to go on, which hcpctl show tells; now", "goes on when there is a slot; now" },
+	{ &ctl_checkpoint, "s", "was asked for a checkpoint, which hcpctl checkpoints shows; now", "is" },
+	{ &ctl_replay, "sf", NULL, NULL },
+	{ &ctl_drain, "", NULL, "draining: new tasks are refused, what was accepted runs; undrain or a restart ends it" },
+	{ &ctl_undrain, "", NULL, "no longer draining: new tasks are taken" },
+};
+
+struct asking {
+	const struct request *request;
+	const char *reason;
+	int64_t from;
+	bool is_json;
+};
+
+static void show(const struct asking *a, const json_t *done)
+{
+	const struct request *r = a->request;
+	bool was_asked = r->asked && json_is_true(json_object_get(done, "asked"));
+	struct buf b = { 0 };
+	char *text;
+
+	if (a->is_json) {
+		if ((text = json_dumps(done, JSON_COMPACT)))
+			printf("%s\n", text);
+		free(text);
+		return;
+	}
+	if (strchr(r->options, 'f'))
+		buf_addf(&b, "%lld messages of session %s are published again, behind what waits for its caller",
+			(long long)json_integer_value(json_object_get(done, "messages")), ctl_ops_text(done, "session"));
+	else if (!strchr(r->options, 's'))
+		buf_add_text(&b, r->done);
+	else
+		buf_addf(&b, "session %s %s %s", ctl_ops_text(done, "session"), was_asked ? r->asked : r->done,
+			ctl_ops_text(done, "state"));
+	buf_add_text(&b, "\n");
+	ctl_ops_print(&b);
+	buf_fini(&b);
+}
+
+static int ask_one(struct ctl_client *c, const struct asking *a, const char *session)
+{
+	json_t *request = ctl_client_request(a->request->command->name, session), *done = NULL;
+	int status;
+
+	if (!request || (a->reason && !ctl_client_set(request, "reason", a->reason))) {
+		json_decref(request);
+		return CTL_USAGE;
+	}
+	if (a->from > 0)
+		json_object_set_new(request, "from", json_integer(a->from));
+	status = ctl_client_ask(c, request, NULL, NULL, &done);
+	if (status == CTL_COMPLETED) {
+		json_object_del(done, "id");
+		show(a, done);
+	}
+	json_decref(done);
+	return status;
+}
+
+static int ask_all(const struct asking *a, struct ctl_options *o, char **sessions, int count)
+{
+	struct ctl_settings s;
+	struct ctl_client *c;
+	int status, worst = CTL_COMPLETED;
+
+	if ((status = ctl_cmd_settings(&s, o)) != 0)
+		return status;
+	if ((c = ctl_client_open(&s, CTL_NEED_DAEMON, &worst)) != NULL) {
+		if (!strchr(a->request->options, 's'))
+			worst = ask_one(c, a, NULL);
+		for (int i = 0; i < count && worst != CTL_CLIENT_LOST; i++)
+			if ((status = ask_one(c, a, sessions[i])) != CTL_COMPLETED)
+				worst = status;
+		if (worst == CTL_CLIENT_LOST)
+			worst = ctl_client_say_lost();
+	}
+	ctl_client_close(c);
+	ctl_settings_fini(&s);
+	return ctl_ops_flush(worst);
+}
+
+static bool take_from(struct asking *a, const char *word)
+{
+	char *end;
+
+	a->from = strtoll(word, &end, 10);
+	return end != word && *end == '\0' && a->from > 0;
+}
+
+static int run(int argc, char **argv, struct ctl_options *o)
+{
+	static const struct option options[] = { { "reason", required_argument, NULL, 'r' },
+		{ "from", required_argument, NULL, 'n' }, { "json", no_argument, NULL, OPT_JSON }, CTL_OPERATOR_OPTIONS };
+	const struct request *r = requests;
+	struct asking a = { 0 };
+	char name[32];
+	int c, status;
+
+	while (strcmp(r->command->name, argv[0]) != 0)
+		r++;
+	a.request = r;
+	snprintf(name, sizeof name, "%s ", argv[0]);
+	while ((c = getopt_long(argc, argv, ":hr:n:", options, NULL)) != -1) {
+		if (c == OPT_JSON)
+			a.is_json = true;
+		else if (c == 'r' && strchr(r->options, 'r'))
+			a.reason = optarg;
+		else if (c == 'n' && strchr(r->options, 'f') && take_from(&a, optarg))
+			continue;
+		else if (c == 'n' && strchr(r->options, 'f'))
+			return ctl_cmd_usage(name, "--from %s is no sequence; they count from 1 on", optarg);
+		else if (c == 'r' || c == 'n')
+			return ctl_cmd_usage(name, "it has no option %s", c == 'r' ? "--reason" : "--from");
+		else if ((status = ctl_cmd_option(c, argv, r->command, o)) >= 0)
+			return status;
+	}
+	if (strchr(r->options, 's') && optind >= argc)
+		return ctl_cmd_usage(name,
+			"which session? an id, or the beginning of one, is missing (hcpctl list shows them)");
+	if (!strchr(r->options, 's') && optind < argc)
+		return ctl_cmd_usage(name, "it is for the whole daemon: %s is too much", argv[optind]);
+	return ask_all(&a, o, argv + optind, argc - optind);
+}
+
+#define JSON_HELP "      --json          the daemon's answer as JSON\n"
+
+const struct ctl_command ctl_pause = {
+	.name = "pause",
+	.summary = "ask workers to pause: SESSION... [--reason TEXT]",
+	.help = "usage: hcpctl pause [options] SESSION...\n\n"
+		"Asks the workers of running sessions to pause. A session is PAUSED when its worker says that it\n"
+		"has, and stays so, through restarts of the daemon too, until `hcpctl resume`. Its time runs on:\n"
+		"max_duration counts.\n\n"
+		"  -r, --reason TEXT   why; told to the worker\n" JSON_HELP CTL_OPERATOR_HELP
+		"\nExample:\n  hcpctl pause 5f0c --reason 'the lab is being cleaned'\n",
+	.run = run,
+};
+
+const struct ctl_command ctl_resume = {
+	.name = "resume",
+	.summary = "let paused sessions go on: SESSION...",
+	.help = "usage: hcpctl resume [options] SESSION...\n\n"
+		"Lets paused sessions go on. One without a process, since the daemon was restarted, starts again from\n"
+		"its checkpoint when there is a slot.\n\n" JSON_HELP CTL_OPERATOR_HELP
+		"\nExample:\n  hcpctl resume 5f0c\n",
+	.run = run,
+};
+
+const struct ctl_command ctl_checkpoint = {
+	.name = "checkpoint",
+	.summary = "ask workers for a checkpoint: SESSION...",
+	.help = "usage: hcpctl checkpoint [options] SESSION...\n\n"
+		"Asks the workers of running sessions for a checkpoint. `hcpctl checkpoints` shows what came of it.\n\n"
+		JSON_HELP CTL_OPERATOR_HELP
+		"\nExample:\n  hcpctl checkpoint 5f0c\n",
+	.run = run,
+};
+
+const struct ctl_command ctl_replay = {
+	.name = "replay",
+	.summary = "publish messages again, for a caller that lost them: SESSION... [--from SEQ]",
+	.help = "usage: hcpctl replay [options] SESSION...\n\n"
+		"Publishes the stored messages of sessions again, byte for byte, behind what waits for their caller.\n"
+		"A caller knows them by message_id and sequence, and passes over what it has. A restart of the daemon\n"
+		"ends a replay where it is.\n\n"
+		"  -n, --from SEQ      from this sequence on\n" JSON_HELP CTL_OPERATOR_HELP
+		"\nExample:\n  hcpctl replay 5f0c --from 17\n",
+	.run = run,
+};
+
+const struct ctl_command ctl_drain = {
+	.name = "drain",
+	.summary = "take no new tasks; what was accepted runs",
+	.help = "usage: hcpctl drain [options]\n\n"
+		"The daemon refuses new tasks (resource_unavailable); what it accepted before is run, the waiting\n"
+		"ones too. A restart of the daemon ends it, and so does `hcpctl undrain`. `hcpctl stats` shows it.\n\n"
+		JSON_HELP CTL_OPERATOR_HELP
+		"\nExample:\n  hcpctl drain && hcpctl list --state live\n",
+	.run = run,
+};
+
+const struct ctl_command ctl_undrain = {
+	.name = "undrain",
+	.summary = "take new tasks again",
+	.help = "usage: hcpctl undrain [options]\n\nThe daemon takes new tasks again.\n\n" JSON_HELP CTL_OPERATOR_HELP
+		"\nExample:\n  hcpctl undrain\n",
+	.run = run,
+};

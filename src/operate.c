@@ -1,0 +1,437 @@
+/* operate.c: what an operator may do to sessions and to the daemon, a handler a verb.
+ * Owns the answers. Never waits for a worker: what it is asked for is answered at once, and the session's state says
+ * later what came of it. Knows no socket (control.c). */
+#include "operate.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "control.h"
+#include "core.h"
+#include "crash.h"
+#include "log.h"
+#include "run.h"
+
+#define SECOND 1000000
+#define UNWRITTEN_MAX (1 << 20)         /* bytes that wait for the worker to read its stdin */
+
+/* ---- asks ---- */
+
+struct ask *ask_new(enum ask_verb verb)
+{
+	struct ask *a = xcalloc(1, sizeof *a);
+
+	a->verb = verb;
+	a->from = 1;
+	return a;
+}
+
+void ask_free(struct ask *a)
+{
+	if (a == NULL)
+		return;
+	free(a->reason);
+	buf_fini(&a->item);
+	buf_fini(&a->done);
+	free(a);
+}
+
+static void __attribute__((format(printf, 4, 5)))
+refuse(struct ask *a, const char *code, const char *remedy, const char *fmt, ...)
+{
+	va_list ap;
+
+	a->code = code;
+	va_start(ap, fmt);
+	vsnprintf(a->message, sizeof a->message, fmt, ap);
+	va_end(ap);
+	snprintf(a->remedy, sizeof a->remedy, "%s", remedy);
+}
+
+static void say_state(struct ask *a, const struct session *s)
+{
+	buf_addf(&a->done, ",\"session\":\"%s\",\"state\":\"%s\"", s->id, sstate_names[s->state]);
+}
+
+/* ---- a worker that can be told something ---- */
+
+/* False: it cannot, and the ask says why. */
+static bool can_tell(struct ask *a, const struct session *s)
+{
+	if (s->core->is_stopping)
+		refuse(a, "not_now", "start hcpd again, then ask again", "hcpd is stopping");
+	else if (session_has_outcome(s))
+		refuse(a, "not_now", "wait for its end", "the end of session %.8s is decided: %s", s->id,
+			sstate_names[s->outcome.state]);
+	else if (s->host != NULL && s->cap->config->protocol == PROTOCOL_TEXT)
+		refuse(a, "refused", "abort it, or let it run", "capability %s is of protocol text: its worker hears nothing", s->capability);
+	else if (s->host != NULL && !worker_has_stdin(run_worker(s)))
+		refuse(a, "not_now", "look at it with show", "the worker of session %.8s is on its way out", s->id);
+	else if (s->host != NULL && worker_unwritten(run_worker(s)) >= UNWRITTEN_MAX)
+		refuse(a, "not_now", "abort it if it hangs", "the worker of session %.8s does not read what it is told", s->id);
+	else
+		return true;
+	return false;
+}
+
+static void tell(struct session *s, const char *type, const char *reason)
+{
+	struct buf b = {0};
+
+	buf_addf(&b, "{\"type\":\"%s\"", type);
+	if (reason != NULL) {
+		buf_add_text(&b, ",\"reason\":");
+		buf_add_json(&b, reason, strlen(reason));
+	}
+	buf_add_text(&b, "}");
+	effect_line(s, b.data, b.size);
+	buf_fini(&b);
+}
+
+/* ---- verbs on a session that is not over ---- */
+
+static void do_abort(struct session *s, struct ask *a)
+{
+	bool again = s->state == S_ABORTING;
+
+	CRASH_POINT(operate_abort);
+	s->core->stats.aborts++;
+	if (!run_abort(s, "aborted_by_operator", "operator", a->reason) && !again)
+		refuse(a, "not_now", "wait for its end", "the end of session %.8s was decided before: %s", s->id,
+			sstate_names[s->outcome.state]);
+	else
+		say_state(a, s);
+}
+
+static void become_paused(struct session *s)
+{
+	s->pause_asked = false;
+	session_go(s, S_PAUSED, "paused_by_operator", "operator");
+	s->paused_by = PAUSED_BY_OPERATOR;
+	CRASH_POINT(operate_paused);
+}
+
+bool operate_on_paused(struct session *s)
+{
+	bool ours = s->pause_asked;
+
+	if (ours)
+		become_paused(s);
+	return ours;
+}
+
+static void do_pause(struct session *s, struct ask *a)
+{
+	/* One that waits to go on is PAUSED yet, and may be told to stay so; one that was told to go on, and did not yet. */
+	bool is_going = s->state == S_RUNNING || s->resume_asked || s->is_waiting;
+
+	if (s->state != S_RUNNING && (s->state != S_PAUSED || !is_going)) {
+		refuse(a, "not_now", "only a RUNNING session can be paused", "session %.8s is %s", s->id, sstate_names[s->state]);
+		return;
+	}
+	if (!can_tell(a, s))
+		return;
+	s->resume_asked = false;
+	if (s->host != NULL) {
+		s->pause_asked = s->state == S_RUNNING;
+		s->paused_by = s->pause_asked ? s->paused_by : PAUSED_BY_OPERATOR;
+		session_mark_dirty(s);
+		tell(s, "pause", a->reason != NULL ? a->reason : "operator");
+		buf_add_text(&a->done, ",\"asked\":true");
+	} else if (s->state == S_RUNNING) {
+		timer_cancel(&s->core->timers, &s->again);
+		become_paused(s);
+		slots_leave(s->core, s);
+	} else {
+		s->paused_by = PAUSED_BY_OPERATOR;
+		session_mark_dirty(s);
+		slots_leave(s->core, s);
+	}
+	say_state(a, s);
+}
+
+bool operate_on_resumed(struct session *s)
+{
+	bool ours = s->resume_asked;
+
+	s->resume_asked = false;
+	if (ours) {
+		session_run(s, "resumed", "operator");
+		CRASH_POINT(operate_resumed);
+	}
+	return ours;
+}
+
+/* It has no process: it starts again as after a crash, once there is a slot. */
+static void resume_from_store(struct session *s, struct ask *a)
+{
+	struct core *c = s->core;
+	const struct capability *cap = policy_find(c->policy, s->capability);
+
+	if (cap == NULL)
+		refuse(a, "refused", "add it to the configuration again and reload, or abort the session",
+			"capability %s is no longer in the configuration", s->capability);
+	else if (cap->config->recovery == RECOVERY_FAIL)
+		refuse(a, "refused", "abort it", "the process of session %.8s is gone, and capability %s does not recover", s->id,
+			s->capability);
+	if (a->code != NULL)
+		return;
+	CRASH_POINT(operate_resume);
+	s->paused_by = PAUSED_NOT;      /* nobody holds it: should we crash now, recovery brings it back */
+	session_mark_dirty(s);
+	if (!s->is_waiting)
+		slots_wait(c, s);
+	(void)core_fill_slots(c);       /* the commit tries it again, and says what is wrong */
+	say_state(a, s);
+}
+
+static void do_resume(struct session *s, struct ask *a)
+{
+	if (s->state != S_PAUSED && !s->pause_asked) {
+		refuse(a, "not_now", "only a PAUSED session can be resumed", "session %.8s is %s", s->id, sstate_names[s->state]);
+		return;
+	}
+	if (!can_tell(a, s))
+		return;
+	if (s->host == NULL) {
+		resume_from_store(s, a);
+		return;
+	}
+	s->resume_asked = s->state == S_PAUSED;
+	s->pause_asked = false;
+	tell(s, "resume", NULL);
+	buf_add_text(&a->done, ",\"asked\":true");
+	say_state(a, s);
+}
+
+static void do_checkpoint(struct session *s, struct ask *a)
+{
+	if (s->host == NULL) {
+		refuse(a, "not_now", "ask again when it runs", "session %.8s is %s and has no worker to ask", s->id,
+			sstate_names[s->state]);
+		return;
+	}
+	if (!can_tell(a, s))
+		return;
+	CRASH_POINT(operate_checkpoint);
+	tell(s, "checkpoint_request", "operator");
+	buf_add_text(&a->done, ",\"asked\":true");
+	say_state(a, s);
+}
+
+static void do_live(struct session *s, struct ask *a)
+{
+	const struct worker *w = run_worker(s);
+
+	a->has_live = true;
+	a->live = (struct ask_live){
+		.pid = w != NULL && !worker_has_exited(w) ? worker_pid(w) : 0, .reads = !s->is_unread, .waits = s->is_waiting,
+		.idle_us = w != NULL ? clock_boot_us() - s->active_us : 0, .outbox_bytes = s->waiting_bytes,
+	};
+}
+
+/* ---- verbs on the store, and on the daemon ---- */
+
+static bool do_replay(struct core *c, struct ask *a)
+{
+	struct store_replay r = {.session = 0};
+	int found = store_find_replay(c->store, a->session_id, a->from, &r);
+	struct addressee *to;
+
+	if (found < 0)
+		return false;
+	if (found == 0) {
+		refuse(a, "not_found", "see list", "there is no session %.36s", a->session_id);
+		return true;
+	}
+	if ((to = outbox_addressee(c->outbox, r.caller_id)) == NULL)
+		return false;
+	CRASH_POINT(operate_replay);
+	if (r.count > 0 && !outbox_replay(c->outbox, to, r.session, r.first - 1, r.last))
+		refuse(a, "unavailable", "ask again when those are done", "16 replays to caller %s are waiting already", r.caller_id);
+	else
+		buf_addf(&a->done, ",\"session\":\"%s\",\"state\":\"%s\",\"messages\":%lld", a->session_id, r.state,
+			(long long)r.count);
+	return true;
+}
+
+static void do_drain(struct core *c, struct ask *a, bool drain)
+{
+	CRASH_POINT(operate_drain);
+	if (drain != c->is_refusing)
+		log_warn("%s", drain ? "draining: new tasks are refused, what was accepted runs" :
+			"no longer draining: new tasks are taken");
+	c->is_refusing = drain;
+	core_say_status(c);
+	buf_addf(&a->done, ",\"draining\":%s", drain ? "true" : "false");
+}
+
+static long long own_memory(void)
+{
+	long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (f == NULL || fscanf(f, "%*s %ld", &pages) != 1)
+		pages = 0;
+	if (f != NULL)
+		fclose(f);
+	return (long long)pages * sysconf(_SC_PAGESIZE);
+}
+
+static const char *yes(bool is_so)
+{
+	return is_so ? "true" : "false";
+}
+
+static void add_states(struct core *c, struct buf *b)
+{
+	unsigned counts[S_COUNT] = {0};
+	struct session *s, *tmp;
+
+	HASH_ITER (by_key, c->by_key, s, tmp)
+		if (!s->is_closed)
+			counts[s->state]++;
+	buf_addf(b, ",\"by_state\":{\"PENDING\":%u,\"RUNNING\":%u,\"PAUSED\":%u,\"ABORTING\":%u}", counts[S_PENDING],
+		counts[S_RUNNING], counts[S_PAUSED], counts[S_ABORTING]);
+}
+
+static void add_links(struct core *c, struct buf *b)
+{
+	int64_t oldest = outbox_oldest_us(c->outbox, clock_boot_us());
+	struct outbox_stats st;
+	struct bus_health h;
+
+	outbox_get_stats(c->outbox, &st);
+	bus_get_health(c->bus, &h);
+	buf_addf(b, ",\"outbox\":{\"waiting_bytes\":%lld,\"unconfirmed\":%u,\"oldest_s\":", (long long)st.waiting_bytes, st.in_flight);
+	if (oldest >= 0)
+		buf_addf(b, "%.3f}", (double)oldest / SECOND);
+	else
+		buf_add_text(b, "null}");
+	buf_addf(b, ",\"publishing\":%s,\"blocked\":%s,\"consuming\":%s,\"reconnects\":%llu", yes(h.pub_up), yes(h.blocked),
+		yes(h.sub_up), (unsigned long long)h.reconnects);
+}
+
+static void add_capabilities(struct core *c, struct buf *b)
+{
+	buf_add_text(b, ",\"capabilities\":[");
+	for (size_t i = 0; i < c->policy->config->capability_count; i++) {
+		const struct capability *cap = c->policy->capabilities[i];
+		unsigned waiting = 0;
+		struct session *s;
+		struct lane *l;
+
+		HASH_FIND_STR(c->slots.lanes, cap->name, l);
+		for (int p = 0; l != NULL && p < PRIORITY_COUNT; p++)
+			for (s = l->waiting[p]; s != NULL; s = s->lane_next)
+				waiting++;
+		buf_addf(b, "%s{\"name\":\"%s\",\"version\":", i > 0 ? "," : "", cap->name);
+		buf_add_json(b, cap->version, strlen(cap->version));
+		buf_addf(b, ",\"running\":%u,\"waiting\":%u,\"limit\":", l != NULL ? l->running : 0, waiting);
+		if (cap->concurrent_limit > 0)
+			buf_addf(b, "%d}", cap->concurrent_limit);
+		else
+			buf_add_text(b, "null}");
+	}
+	buf_add_text(b, "]");
+}
+
+static void do_stats(struct core *c, struct ask *a)
+{
+	const struct core_stats *t = &c->stats;
+	struct buf *b = &a->item;
+
+	buf_addf(b, "{\"version\":\"%s\",\"instance\":\"%s\",\"pid\":%d,\"uptime_s\":%lld,\"callee_id\":\"%s\",\"state_dir\":",
+		HCPD_VERSION, store_instance(c->store), getpid(), (long long)((clock_boot_us() - c->began_us) / SECOND),
+		c->first_policy->config->callee_id);
+	buf_add_json(b, c->state_dir, strlen(c->state_dir));
+	buf_addf(b, ",\"draining\":%s,\"held\":%s,\"stopping\":%s,\"running\":%u,\"waiting\":%u", yes(c->is_refusing),
+		yes(c->is_held), yes(c->is_stopping), c->slots.running, c->slots.waiting);
+	add_states(c, b);
+	add_links(c, b);
+	buf_addf(b, ",\"totals\":{\"submits\":%llu,\"duplicates\":%llu,\"rejected\":%llu,\"dropped\":%llu,\"aborts\":%llu,"
+		"\"late_lines\":%llu,\"unroutable\":%llu},\"rss_bytes\":%lld", (unsigned long long)t->submits,
+		(unsigned long long)t->duplicates, (unsigned long long)t->rejected, (unsigned long long)t->dropped,
+		(unsigned long long)t->aborts, (unsigned long long)t->late_lines, (unsigned long long)t->unroutable, own_memory());
+	add_capabilities(c, b);
+	buf_add_text(b, "}");
+}
+
+/* ---- the table ---- */
+
+static const struct {
+	const char *name;
+	void (*on_session)(struct session *s, struct ask *a);   /* NULL: it is no verb of a session in memory */
+	bool only_looks;
+} verbs[ASK_VERBS] = {
+	[ASK_ABORT] = {"abort", do_abort, false}, [ASK_PAUSE] = {"pause", do_pause, false},
+	[ASK_RESUME] = {"resume", do_resume, false}, [ASK_CHECKPOINT] = {"checkpoint", do_checkpoint, false},
+	[ASK_REPLAY] = {"replay", NULL, false}, [ASK_DRAIN] = {"drain", NULL, false},
+	[ASK_UNDRAIN] = {"undrain", NULL, false}, [ASK_STATS] = {"stats", NULL, true}, [ASK_LIVE] = {"live", do_live, true},
+};
+
+const char *ask_name(enum ask_verb verb)
+{
+	return verbs[verb].name;
+}
+
+bool operate_only_looks(enum ask_verb verb)
+{
+	return verbs[verb].only_looks;
+}
+
+static bool on_session(struct core *c, struct ask *a)
+{
+	struct session *s = session_find(c, a->session_id);
+	char state[16] = "";
+	int found = 1;
+
+	if (s != NULL && !s->is_closed) {
+		verbs[a->verb].on_session(s, a);
+		return true;
+	}
+	if (s != NULL)
+		snprintf(state, sizeof state, "%s", sstate_names[s->state]);
+	else if ((found = store_find_session(c->store, a->session_id, state)) < 0)
+		return false;
+	if (found == 0)
+		refuse(a, "not_found", "see list", "there is no session %.36s", a->session_id);
+	else
+		refuse(a, "not_now", "see what came of it with show", "session %.8s has ended: %s", a->session_id, state);
+	return true;
+}
+
+static bool act(struct core *c, struct ask *a)
+{
+	switch (a->verb) {
+	case ASK_REPLAY:
+		return do_replay(c, a);
+	case ASK_DRAIN: case ASK_UNDRAIN:
+		do_drain(c, a, a->verb == ASK_DRAIN);
+		return true;
+	case ASK_STATS:
+		do_stats(c, a);
+		return true;
+	default:
+		return on_session(c, a);
+	}
+}
+
+bool operate_take(struct core *c, struct ask *a)
+{
+	if (!act(c, a))
+		return false;
+	if (operate_only_looks(a->verb)) {
+		control_answer(c->control, a);
+		return true;
+	}
+	log_info("operator: verb=%s session=%.8s uid=%lld answer=%s%s%s", ask_name(a->verb),
+		a->session_id[0] != '\0' ? a->session_id : "-", (long long)a->uid, a->code != NULL ? a->code : "done",
+		a->reason != NULL ? " why=" : "", a->reason != NULL ? a->reason : "");
+	effect_answer(c, a);
+	return true;
+}

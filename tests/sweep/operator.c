@@ -1,0 +1,122 @@
+/* operator.c: somebody at the control socket of a life: asks, pauses, resumes, aborts, replays, drains.
+ * hcpd may die under each of it: what is not answered is tried again, and what was answered must be in the store when it
+ * is dead. Never waits longer than an answer takes. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "life.h"
+#include "talk.h"
+
+#define PAUSE_S 0.03                    /* between two looks */
+
+/* One request on its own connection. True: it is done. */
+static bool ask(struct life *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static bool ask(struct life *l, const char *fmt, ...)
+{
+	struct timeval limit = {.tv_sec = 5};
+	int fd = talk_dial(rig_path(l->rig, "ctl"));
+	char text[600], heard[65536];
+	size_t size = 0;
+	va_list ap;
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text - 1, fmt, ap);
+	va_end(ap);
+	strcat(text, "\n");
+	for (char *c = text; *c; c++)
+		*c = *c == '\'' ? '"' : *c;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	heard[0] = '\0';
+	if (send(fd, text, strlen(text), MSG_NOSIGNAL) > 0)
+		while (!strstr(heard, "\"done\":true") && !strstr(heard, "\"error\":{") && size < sizeof heard - 1
+			&& (n = recv(fd, heard + size, sizeof heard - 1 - size, 0)) > 0)
+			heard[size += (size_t)n] = '\0';
+	close(fd);
+	return strstr(heard, "\"done\":true") != NULL;
+}
+
+static long long is_state(struct life *l, const char *session, const char *states)
+{
+	return rig_sql(l->rig, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND (%s)", session, states);
+}
+
+/* Follows until the connection ends, without ever reading: it is there to be told. */
+static void follow(struct life *l, const char *session)
+{
+	char text[200];
+
+	if (l->follow_fd >= 0 || (l->follow_fd = talk_dial(rig_path(l->rig, "ctl"))) < 0)
+		return;
+	snprintf(text, sizeof text, "{\"id\":1,\"do\":\"events\",\"session\":\"%s\",\"follow\":true}\n", session);
+	(void)!send(l->follow_fd, text, strlen(text), MSG_NOSIGNAL);
+}
+
+/* What is to be done for this task now. */
+static void operate(struct life *l, struct errand *e, const char *session)
+{
+	const char *what = e->task->operate;
+
+	if (strcmp(what, "abort") == 0 && is_state(l, session, "state = 'RUNNING'")) {
+		if (ask(l, "{'id':1,'do':'abort','session':'%s'}", session))
+			e->must_be = "state IN ('ABORTING','ABORTED')";
+	} else if (strcmp(what, "replay") == 0 && errand_has_ended(e) && e->operated_in != l->number) {
+		if (ask(l, "{'id':1,'do':'replay','session':'%s'}", session))
+			e->operated_in = l->number;
+	} else if (is_state(l, session, "state = 'PAUSED' AND paused_by = 'operator'")) {
+		if ((l->number > 1 || strcmp(what, "rest") == 0) && ask(l, "{'id':1,'do':'resume','session':'%s'}", session))
+			e->rested = true;
+	} else if (l->number == 1 && !e->rested && strncmp(what, "rest", 4) == 0 && is_state(l, session, "state = 'RUNNING'")) {
+		follow(l, session);
+		ask(l, "{'id':1,'do':'checkpoint','session':'%s'}", session);
+		ask(l, "{'id':1,'do':'pause','session':'%s'}", session);
+	}
+}
+
+static bool all_are_accepted(struct life *l)
+{
+	for (int i = 0; i < l->count; i++)
+		if (!errand_session(&l->errands[i]))
+			return false;
+	return true;
+}
+
+void operator_act(struct life *l)
+{
+	if (!l->scenario->is_operated || harness_now() - l->operated_at < PAUSE_S)
+		return;
+	l->operated_at = harness_now();
+	if (l->drained_in != l->number && all_are_accepted(l) && ask(l, "{'id':1,'do':'drain'}"))
+		l->drained_in = ask(l, "{'id':1,'do':'undrain'}") ? l->number : 0;
+	ask(l, "{'id':1,'do':'stats'}");
+	for (int i = 0; i < l->count && !l->rig->exited; i++) {
+		const char *session = errand_session(&l->errands[i]);
+
+		if (!session || !l->errands[i].task->operate)
+			continue;
+		ask(l, "{'id':1,'do':'show','session':'%s'}", session);
+		operate(l, &l->errands[i], session);
+	}
+}
+
+void operator_at_rest(struct life *l)
+{
+	if (l->scenario->is_operated && l->follow_fd >= 0)
+		close(l->follow_fd);
+	l->follow_fd = -1;
+	for (int i = 0; i < l->count; i++) {
+		const struct errand *e = &l->errands[i];
+
+		must(!e->must_be || is_state(l, errand_session(e), e->must_be) == 1, "answered, but not stored: session %s, %s",
+			errand_session(e), e->must_be);
+	}
+}

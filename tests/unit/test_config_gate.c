@@ -1,0 +1,59 @@
+/* test_config_gate.c: the keys that the gate reads: classes of data, encryption, rates. */
+#include "config_kit.h"
+
+START_TEST(without_them_nothing_is_limited_and_nothing_is_encrypted)
+{
+	ck_assert_ptr_nonnull(load(GOOD));
+	ck_assert(!c->store_is_encrypted);
+	ck_assert_int_eq(c->callers[0].max_data_class, T4);
+	ck_assert_int_eq(c->callers[0].rate.count, 0);
+	ck_assert_int_eq(c->callers[0].rate.burst, 10);
+}
+END_TEST
+
+START_TEST(what_is_written_counts) /* proves L3-04 */
+{
+	ck_assert_ptr_nonnull(load(GOOD "max_data_class = T2\nrate_burst = 3\nrate_limit = 90/h\n[store]\nencrypted = yes\n"));
+	ck_assert(c->store_is_encrypted);
+	ck_assert_int_eq(c->callers[0].max_data_class, T2);
+	ck_assert_int_eq(c->callers[0].rate.count, 90);
+	ck_assert_int_eq(c->callers[0].rate.period_us, INT64_C(3600000000));
+	ck_assert_int_eq(c->callers[0].rate.burst, 3);
+}
+END_TEST
+
+static const struct {
+	const char *lines, *says;
+} wrong[] = {
+	{"rate_limit = 90\n", "E DIR/hcpd.ini:9: rate_limit = 90 is not understood; write off, or tasks for a time"},
+	{"rate_limit = 90/week\n", "is not understood"},
+	{"rate_limit =\n", "is not understood"},
+	{"rate_burst = 0\n", "rate_burst = 0 is too little"},
+	{"rate_burst = 10001\n", "is too much"},
+	{"max_data_class = R2\n", "is not known; write one of T1, T2, T3, T4"},
+	{"max_data_class = t2\n", "is not known"},
+	{"[store]\nencrypted = maybe\n", "write yes or no"},
+};
+
+START_TEST(what_is_wrong_is_told_with_its_line)
+{
+	char text[400];
+
+	snprintf(text, sizeof text, "%s%s", GOOD, wrong[_i].lines);
+	ck_assert_ptr_null(load(text));
+	ck_assert_int_eq(errors, 1);
+	ck_assert_msg(strstr(buf_text(&said), wrong[_i].says) != NULL, "%s", buf_text(&said));
+}
+END_TEST
+
+static void add_tests(TCase *t)
+{
+	tcase_add_test(t, without_them_nothing_is_limited_and_nothing_is_encrypted);
+	tcase_add_test(t, what_is_written_counts);
+	tcase_add_loop_test(t, what_is_wrong_is_told_with_its_line, 0, COUNT(wrong));
+}
+
+int main(void)
+{
+	return config_run("config_gate", add_tests);
+}
