@@ -47,8 +47,7 @@ struct core {
 	struct core_stats stats;
 	/* phases of a life */
 	bool is_held;                           /* the store refuses: nothing may happen */
-	bool is_draining;                       /* no worker is started */
-	bool is_refusing;                       /* an operator drains: no new task is taken, what was accepted runs */
+	bool is_draining;                       /* no worker is started: by an operator, or at a stop */
 	bool is_stopping, is_done;
 	bool has_committed;                     /* the last commit was of something */
 	bool all_paused;                        /* the outbox is over its limit for all */

@@ -170,7 +170,7 @@ void core_say_status(struct core *c)
 	snprintf(text, sizeof text, "%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s; "
 		"last frame %lld s ago; %llu dropped, %llu unroutable, %llu late lines",
 		c->is_held ? "HELD, the store refuses: " : "", c->is_held ? store_error(c->store) : "",
-		c->is_stopping ? "stopping" : c->is_refusing ? "draining, new tasks are refused" : c->is_held ? "" : "serving", c->slots.running, c->slots.waiting,
+		c->is_stopping ? "stopping" : c->is_draining ? "draining, no worker is started" : c->is_held ? "" : "serving", c->slots.running, c->slots.waiting,
 		(long long)st.waiting_bytes, oldest, !h.pub_up ? "no" : h.blocked ? "blocked by the broker" : "yes",
 		h.sub_up ? "yes" : "no",
 		(long long)((h.sub_up ? h.sub_frame_age_us : h.pub_up ? h.pub_frame_age_us : 0) / SECOND),

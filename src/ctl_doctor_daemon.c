@@ -25,7 +25,7 @@ static bool on_stats(void *ctx, const char *text, size_t size)
 		doctor_say(d, DOCTOR_FAIL, "daemon", "see its log: the disk is full or broken, or somebody else writes to the store",
 			"hcpd stands still, because the store takes nothing");
 	if (is_true(stats, "draining"))
-		doctor_say(d, DOCTOR_WARN, "daemon", "hcpctl undrain", "hcpd is draining, and refuses new tasks");
+		doctor_say(d, DOCTOR_WARN, "daemon", "hcpctl undrain", "hcpd is draining: new tasks wait");
 	if (json_object_get(stats, "consuming") && !is_true(stats, "consuming"))
 		doctor_say(d, DOCTOR_FAIL, "daemon", "see its log for why", "hcpd does not consume commands now");
 	if (json_object_get(stats, "publishing") && !is_true(stats, "publishing"))

@@ -19,8 +19,8 @@ static const struct request {
 	{ &ctl_resume, "s", "was asked to go on, which hcpctl show tells; now", "goes on when there is a slot; now" },
 	{ &ctl_checkpoint, "s", "was asked for a checkpoint, which hcpctl checkpoints shows; now", "is" },
 	{ &ctl_replay, "sf", NULL, NULL },
-	{ &ctl_drain, "", NULL, "draining: new tasks are refused, what was accepted runs; undrain or a restart ends it" },
-	{ &ctl_undrain, "", NULL, "no longer draining: new tasks are taken" },
+	{ &ctl_drain, "", NULL, "draining: what runs goes on, new tasks are accepted and wait; undrain or a restart ends it" },
+	{ &ctl_undrain, "", NULL, "no longer draining: what waits starts" },
 };
 
 struct asking {
@@ -189,10 +189,10 @@ const struct ctl_command ctl_replay = {
 
 const struct ctl_command ctl_drain = {
 	.name = "drain",
-	.summary = "take no new tasks; what was accepted runs",
+	.summary = "start nothing new; what runs goes on",
 	.help = "usage: hcpctl drain [options]\n\n"
-		"The daemon refuses new tasks (resource_unavailable); what it accepted before is run, the waiting\n"
-		"ones too. A restart of the daemon ends it, and so does `hcpctl undrain`. `hcpctl stats` shows it.\n\n"
+		"The daemon starts no worker: what runs goes on to its end, new tasks are accepted and wait. A restart\n"
+		"of the daemon ends it, and so does `hcpctl undrain`. `hcpctl stats` shows it.\n\n"
 		JSON_HELP CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl drain && hcpctl list --state live\n",
 	.run = run,
@@ -200,8 +200,8 @@ const struct ctl_command ctl_drain = {
 
 const struct ctl_command ctl_undrain = {
 	.name = "undrain",
-	.summary = "take new tasks again",
-	.help = "usage: hcpctl undrain [options]\n\nThe daemon takes new tasks again.\n\n" JSON_HELP CTL_OPERATOR_HELP
+	.summary = "start what waits again",
+	.help = "usage: hcpctl undrain [options]\n\nWhat waits starts again.\n\n" JSON_HELP CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl undrain\n",
 	.run = run,
 };

@@ -34,7 +34,7 @@ static void put_daemon(struct buf *b, const json_t *s)
 	buf_addf(b, "%-*s%s %s, pid %lld, up %s, %s of memory\n", LABEL, "daemon", ctl_ops_text(s, "callee_id"),
 		ctl_ops_text(s, "version"), count_of(s, "pid"), span, size);
 	buf_addf(b, "%-*s%s%s\n", LABEL, "state", is_so(s, "stopping") ? "stopping" : is_so(s, "draining") ?
-		"draining: new tasks are refused (hcpctl undrain)" : "takes tasks", is_so(s, "held") ?
+		"draining: new tasks wait (hcpctl undrain)" : "takes tasks", is_so(s, "held") ?
 		"; HELD: the store refuses, see the log" : "");
 	buf_addf(b, "%-*s", LABEL, "store");
 	ctl_escape(b, dir, strlen(dir), false);

@@ -130,11 +130,6 @@ static void submit(struct core *c, const struct command *cmd, const struct confi
 		&& slots_has_room(c, cmd->task.capability);
 	risk_clock_read(clock_wall_us(), &context.clock);
 	gate_decide(c->policy, caller, &cmd->task, &context, &v);
-	if (v.kind == VERDICT_APPROVED && c->is_refusing) {
-		reject(c, cmd, to, "resource_unavailable", "this callee is draining and takes no new tasks",
-			"try another callee, or the same one later, under a new message_id", v.risk, true);
-		return;
-	}
 	if (v.kind != VERDICT_APPROVED) {
 		reject(c, cmd, to, v.code, v.message, v.suggestion, v.risk, true);
 		return;

@@ -262,10 +262,14 @@ static bool do_replay(struct core *c, struct ask *a)
 static void do_drain(struct core *c, struct ask *a, bool drain)
 {
 	CRASH_POINT(operate_drain);
-	if (drain != c->is_refusing)
-		log_warn("%s", drain ? "draining: new tasks are refused, what was accepted runs" :
-			"no longer draining: new tasks are taken");
-	c->is_refusing = drain;
+	if (c->is_stopping) {
+		refuse(a, "not_now", "wait until it runs again", "the daemon is stopping");
+		return;
+	}
+	if (drain != c->is_draining)
+		log_warn("%s", drain ? "draining: what runs goes on, new tasks are accepted and wait" :
+			"no longer draining: what waits starts");
+	c->is_draining = drain;
 	core_say_status(c);
 	buf_addf(&a->done, ",\"draining\":%s", drain ? "true" : "false");
 }
@@ -349,7 +353,7 @@ static void do_stats(struct core *c, struct ask *a)
 		HCPD_VERSION, store_instance(c->store), getpid(), (long long)((clock_boot_us() - c->began_us) / SECOND),
 		c->first_policy->config->callee_id);
 	buf_add_json(b, c->state_dir, strlen(c->state_dir));
-	buf_addf(b, ",\"draining\":%s,\"held\":%s,\"stopping\":%s,\"running\":%u,\"waiting\":%u", yes(c->is_refusing),
+	buf_addf(b, ",\"draining\":%s,\"held\":%s,\"stopping\":%s,\"running\":%u,\"waiting\":%u", yes(c->is_draining),
 		yes(c->is_held), yes(c->is_stopping), c->slots.running, c->slots.waiting);
 	add_states(c, b);
 	add_links(c, b);

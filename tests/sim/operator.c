@@ -99,7 +99,7 @@ void operator_act(void)
 	struct jsession *s = NULL;
 
 	if (sim_chance(30)) {
-		ask(sim.core.is_refusing ? ASK_UNDRAIN : ASK_DRAIN, NULL);
+		ask(sim.core.is_draining ? ASK_UNDRAIN : ASK_DRAIN, NULL);
 		return;
 	}
 	for (unsigned tries = 0; tries < 4 && judge.session_count > 0 && (s == NULL || judge_is_over(s->state)); tries++)
@@ -115,7 +115,7 @@ void operator_act(void)
 /* Whoever rests goes on, or ends where it cannot, and new tasks are taken. */
 void operator_heal(void)
 {
-	if (sim.core.is_refusing)
+	if (sim.core.is_draining)
 		ask(ASK_UNDRAIN, NULL);
 	for (int64_t key = 1; key <= judge.session_count; key++) {
 		struct jsession *s = &judge.sessions[key];

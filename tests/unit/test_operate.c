@@ -455,7 +455,7 @@ END_TEST
 
 /* ---- drain ---- */
 
-START_TEST(while_draining_new_tasks_are_refused_and_accepted_ones_run)
+START_TEST(while_draining_new_tasks_wait_and_running_ones_go_on)
 {
 	struct worker *p = world_start(&w, "m1", "narrow");
 	struct ask *a;
@@ -466,20 +466,20 @@ START_TEST(while_draining_new_tasks_are_refused_and_accepted_ones_run)
 	ck_assert(strstr(buf_text(&a->done), "\"draining\":true") != NULL);
 	world_submit(&w, "m3", "work");
 	world_submit(&w, "m4", "nosuch");
-	world_submit(&w, "m1", "narrow");       /* said before: the same answer */
 	world_run(&w);
-	ck_assert_int_eq(world_said(&w, "resource_unavailable"), 1);
-	ck_assert_int_eq(world_said(&w, "draining"), 1);
 	ck_assert_int_eq(world_said(&w, "unknown_capability"), 1);
 	say(p, COMPLETED);
 	fake_worker_exit(p, 0);
 	world_run(&w);
-	ck_assert_str_eq(world_state(&w, 2), "RUNNING");
+	ck_assert_str_eq(world_state(&w, 1), "COMPLETED");
+	ck_assert_str_eq(world_state(&w, 2), "PENDING");        /* its slot is free, and it waits */
+	ck_assert_str_eq(world_state(&w, 3), "PENDING");
 	world_abort(&w, world_id(&w, 2));
 	world_run(&w);
-	ck_assert_str_eq(world_state(&w, 2), "ABORTING");
+	ck_assert_str_eq(world_state(&w, 2), "ABORTED");
 	ask(ASK_UNDRAIN, 0);
-	world_start(&w, "m5", "work");
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 3), "RUNNING");
 }
 END_TEST
 
@@ -566,7 +566,7 @@ static Suite *suite(void)
 		what_cannot_recover_is_not_resumed_without_its_process, a_session_that_an_operator_paused_ends_at_its_deadline,
 		a_step_of_the_clock_ends_nothing_that_is_resumed, a_session_that_waits_for_disk_room_is_paused_at_once, an_operator_may_change_his_mind_before_the_worker_answers,
 		a_checkpoint_is_asked_for, a_worker_that_reads_nothing_is_told_no_more,
-		while_draining_new_tasks_are_refused_and_accepted_ones_run, a_restart_ends_the_draining, stats_tell_what_is_so,
+		while_draining_new_tasks_wait_and_running_ones_go_on, a_restart_ends_the_draining, stats_tell_what_is_so,
 		live_tells_of_the_process, whoever_follows_is_woken_by_commits_alone};
 	Suite *s = suite_create("operate");
 	TCase *t = tcase_create("operate");
