@@ -27,6 +27,18 @@ static const struct {
 	[ASK_REPLAY] = {M_SESSION | M_FROM, M_SESSION}, [ASK_LIVE] = {M_SESSION, M_SESSION}, [ASK_VERBS] = {M_OF, M_OF},
 };
 
+/* A cut may go through a character, and what a parser quotes may be none. */
+static void keep_utf8(char *text)
+{
+	size_t left = strlen(text), size;
+
+	for (; left > 0; text += size, left -= size)
+		if ((size = buf_utf8_size((unsigned char *)text, left)) == 0) {
+			*text = '?';
+			size = 1;
+		}
+}
+
 void control_set_error(struct query_error *e, const char *code, const char *next, const char *fmt, ...)
 {
 	va_list ap;
@@ -36,8 +48,7 @@ void control_set_error(struct query_error *e, const char *code, const char *next
 	vsnprintf(e->message, sizeof e->message, fmt, ap);
 	va_end(ap);
 	snprintf(e->next, sizeof e->next, "%s", next);
-	/* A cut may go through a character. */
-	e->message[buf_utf8_cut(e->message, strlen(e->message), sizeof e->message - 4)] = '\0';
+	keep_utf8(e->message);
 }
 
 static int bad(struct query_error *e, const char *next, const char *what, const char *name)

@@ -436,7 +436,7 @@ START_TEST(a_session_whose_token_is_not_known_here_is_aborted_as_its_operator)
 }
 END_TEST
 
-START_TEST(a_drained_daemon_takes_no_task_until_it_is_undrained)
+START_TEST(a_drained_daemon_starts_no_task_until_it_is_undrained)
 {
 	begin_here();
 	struct run run;
@@ -447,12 +447,11 @@ START_TEST(a_drained_daemon_takes_no_task_until_it_is_undrained)
 	finish(&run, 0);
 	must_have(run.out, "draining");
 	must_have(run.out, "agent");
-	run = start("submit", "agent", NULL);
-	finish(&run, 3);
+	struct run waits = start("submit", "agent", NULL);
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING'") == 1, WAIT_S, "it waits");
 	run = start("undrain", NULL);
 	finish(&run, 0);
-	run = start("submit", "agent", NULL);
-	finish(&run, 0);
+	finish(&waits, 0);
 	run = start("stats", "--json", NULL);
 	finish(&run, 0);
 	must(count_objects(run.out) == 1, "%s", text_of(run.out));
@@ -587,7 +586,7 @@ int main(void)
 	suite_test(s, events_are_streamed_not_loaded, 90);
 	suite_test(s, an_operator_pauses_and_resumes_asks_for_a_checkpoint_and_a_replay, 60);
 	suite_test(s, a_session_whose_token_is_not_known_here_is_aborted_as_its_operator, 60);
-	suite_test(s, a_drained_daemon_takes_no_task_until_it_is_undrained, 60);
+	suite_test(s, a_drained_daemon_starts_no_task_until_it_is_undrained, 60);
 	suite_test(s, without_a_daemon_a_request_says_so_and_what_to_do, 60);
 	suite_test(s, a_stranger_is_told_who_may, 60);
 	suite_test(s, a_table_fits_the_terminal, 60);
