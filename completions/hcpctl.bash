@@ -11,7 +11,10 @@ _hcpctl() {
 				COMPREPLY+=("$line")
 			done < <(compgen -f -- "$current")
 		else
-			COMPREPLY+=("${line%%$'\t'*}")
+			# Quoted: names of artifacts are made up by workers, and what stands on the line is executed.
+			line=${line%%$'\t'*}
+			[[ $line != *[!A-Za-z0-9_@%+=:,./-]* ]] || printf -v line %q "$line"
+			COMPREPLY+=("$line")
 		fi
 	done < <("$program" complete line "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }

@@ -44,7 +44,8 @@ static void say_failed(const char *path, const char *what)
 	ctl_say("cannot %s %s: %s", what, path, strerror(errno));
 }
 
-static bool is_in_the_way(const char *path)
+/* What is no plain file is never replaced: that would make one of /dev/null. */
+static bool is_in_the_way(const char *path, bool replaces)
 {
 	struct stat st;
 
@@ -52,6 +53,10 @@ static bool is_in_the_way(const char *path)
 		return false;
 	if (S_ISDIR(st.st_mode))
 		ctl_say("%s is a directory; name a file with -o", path);
+	else if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
+		ctl_say("%s is no plain file; `-o - >%s` writes into it", path, path);
+	else if (replaces)
+		return false;
 	else
 		ctl_say("%s is there already; --force replaces it, -o names another", path);
 	return true;
@@ -85,7 +90,7 @@ struct ctl_save *ctl_save_begin(const char *path, bool replaces)
 {
 	struct ctl_save *s;
 
-	if (strcmp(path, "-") != 0 && !replaces && is_in_the_way(path))
+	if (strcmp(path, "-") != 0 && is_in_the_way(path, replaces))
 		return NULL;
 	s = xcalloc(1, sizeof *s);
 	s->fd = STDOUT_FILENO;

@@ -98,6 +98,7 @@ START_TEST(a_file_that_is_there_is_not_replaced_unless_told)
 {
 	begin();
 	const char *s = keep_some();
+	struct stat st;
 	struct run run;
 
 	file_write(in_here("x"), "mine");
@@ -111,6 +112,12 @@ START_TEST(a_file_that_is_there_is_not_replaced_unless_told)
 	run = artifact("get", s, "hello.txt", "-o", here, NULL);
 	finish(&run, 1);
 	must_have(run.err, "directory");
+	unlink(in_here("x"));
+	must(mkfifo(in_here("x"), 0600) == 0, "a FIFO");
+	run = artifact("get", s, "hello.txt", "-o", in_here("x"), "--force");   /* /dev/null would go the same way */
+	finish(&run, 1);
+	must_have(run.err, "no plain file");
+	must(lstat(in_here("x"), &st) == 0 && S_ISFIFO(st.st_mode), "it is still one");
 	unlink(in_here("x"));
 	must_be_empty();
 	end();

@@ -101,6 +101,12 @@ for shell in bash fish; do
 	it "$shell offers the options of submit" has_all "$(in_$shell 'hcpctl submit --')" $(options_of submit)
 done
 
+# A worker chooses the names of its artifacts: on the line they must be words, not commands.
+printf '#!/bin/sh\necho %s\n' "'evil\$(touch owned) name'" >"$tmp/files/evil"
+chmod +x "$tmp/files/evil"
+it "bash quotes what a worker made up" same 'evil\$\(touch\ owned\)\ name' "$(in_bash './evil artifact get 5f0c e')"
+rm "$tmp/files/evil"
+
 # --- never an error, never a wait ---------------------------------------------------------------------------
 
 it "no daemon, no store: nothing but own sessions, silently" same "$id1
