@@ -17,6 +17,7 @@
 struct ctl_place {
 	char *state_dir;                /* from the daemon's configuration, or /var/lib/hcpd */
 	char *sockets[3];               /* to try, in this order; NULL-terminated; none where the socket is off */
+	const char *named_by;           /* what named the socket, for messages; NULL: it is a usual one */
 	char *config;                   /* the file that was looked at, for messages */
 	char *trouble;                  /* why that file could not be read; NULL: it could */
 };
@@ -28,7 +29,7 @@ struct ctl_client;
 
 enum ctl_need {
 	CTL_NEED_DAEMON,                /* only it can do that */
-	CTL_STORE_WILL_DO,              /* the store is read where it does not run, which is said */
+	CTL_STORE_WILL_DO,              /* the store is read where it does not run or answer, which is said */
 	CTL_STORE_QUIETLY,              /* the same, and nothing is said, not even what is wrong (completion) */
 	CTL_DAEMON_QUIETLY              /* NULL with *status = CTL_NO_BROKER where nobody listens, and nothing said */
 };
@@ -36,13 +37,15 @@ enum ctl_need {
 /* NULL: it was said why, and *status is what to exit with. */
 struct ctl_client *ctl_client_open(const struct ctl_settings *s, enum ctl_need need, int *status);
 void ctl_client_close(struct ctl_client *c);
-/* Is it the daemon that answers, or the store? */
+/* Is it the daemon that answers, or the store? A question that the daemon leaves unanswered may change it. */
 bool ctl_client_is_live(const struct ctl_client *c);
 
 /* What ctl_client_ask says beside an exit status: the daemon went away in the middle of an answer; said by nobody yet. */
 enum { CTL_CLIENT_LOST = -1 };
 /* Asks, and hands each item to fn (NULL: there are none). The request is taken: an object with `do`; its id is made here.
  * NULL, from ctl_client_request, is CTL_USAGE.
+ * A daemon that says nothing for ten seconds is given up: the store answers instead where it will do, else it is
+ * CTL_NO_BROKER, said, and so is every further question. A follow waits for ever.
  * Where fn says false, the rest is left unread and the client can only be closed: CTL_COMPLETED. `done`, where not
  * NULL, gets the closing line, the caller's to free; NULL in it where there was none. */
 int ctl_client_ask(struct ctl_client *c, json_t *request, query_item_fn *fn, void *ctx, json_t **done)

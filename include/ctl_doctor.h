@@ -44,21 +44,30 @@ void doctor_say(struct doctor *d, enum doctor_level level, const char *subject, 
 /* A text of the form `what is wrong; what to do`, as config and link have them. */
 void doctor_say_text(struct doctor *d, enum doctor_level level, const char *subject, const char *text);
 
-/* Runs check as that user: here, in a child where we are root; a SKIP that says so where neither can be. */
+/* Runs check as that user: here, in a child where we are root; a SKIP that says so of what, where neither can be. */
 typedef void doctor_check_fn(struct doctor *d, const void *ctx);
-void doctor_as(struct doctor *d, uid_t uid, gid_t gid, const char *user, const char *subject, doctor_check_fn *check,
-	const void *ctx);
-/* Runs check in a child, at most so long: for questions to somebody who may not answer. */
+void doctor_as(struct doctor *d, uid_t uid, gid_t gid, const char *user, const char *subject, const char *what,
+	doctor_check_fn *check, const void *ctx);
+/* Runs check in a child, at most so long: for questions to the daemon, which hangs where it does not answer. */
 void doctor_apart(struct doctor *d, const char *subject, unsigned seconds, doctor_check_fn *check, const void *ctx);
 
 /* Where the daemon's configuration is: settings (NULL: they are broken), the option, or the usual place. */
 const char *doctor_config_path(const struct ctl_options *o, const struct ctl_settings *s);
 /* systemd gives hcpd its credentials by a variable; a shell has none, so it is set to where they are. */
 void doctor_find_credentials(void);
+/* What config.c says of a file that cannot be read names hcpd's option; for us it is another. NULL: it says no such thing,
+ * else to be freed. */
+char *doctor_reword_config(const char *text);
+/* All of stdout is written, or that it cannot be is said and status becomes CTL_ERROR. */
+int doctor_end_output(int status);
 
 void doctor_check_config(struct doctor *d);     /* loads it */
+void doctor_check_shared(struct doctor *d);     /* does a caller have hcpd's own log-in? */
+/* Sends people to `topology`; which refuses where a caller has hcpd's own log-in, so that they hear that first. */
+const char *doctor_todo_topology(const struct doctor *d);
 void doctor_find_daemon(struct doctor *d);      /* fills in who runs it; says whether it runs */
 void doctor_check_answers(struct doctor *d, const void *settings);      /* by its control socket */
+void doctor_check_socket(struct doctor *d);     /* can [control] group get there? */
 void doctor_check_state(struct doctor *d);
 void doctor_check_store(struct doctor *d, const void *ctx);     /* as the daemon's user */
 void doctor_check_commands(struct doctor *d);

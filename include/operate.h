@@ -26,6 +26,8 @@ struct ask_live {                       /* of a session that is not over */
 	bool waits;                     /* for a slot */
 	int64_t idle_us;                /* since its worker last said something */
 	int64_t outbox_bytes;           /* stored and not yet settled */
+	const char *asked;              /* pause, resume or checkpoint: its worker was told, and has not answered; NULL: nothing */
+	int64_t asked_us;               /* since then */
 };
 
 struct ask {
@@ -56,7 +58,8 @@ bool operate_only_looks(enum ask_verb verb);
  * ask is still the caller's. */
 bool operate_take(struct core *c, struct ask *a) __attribute__((warn_unused_result));
 
-/* The worker says that it has paused, or resumed: was it an operator who asked for that? Then the state changes here. */
+/* The worker says that it has paused, or resumed: is it what an operator asked for? Then the state changes here, unless
+ * it is so already. False: it is the worker's own affair. */
 bool operate_on_paused(struct session *s);
 bool operate_on_resumed(struct session *s);
 

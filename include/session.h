@@ -27,6 +27,8 @@ int sstate_parse(const char *name);                     /* -1: no state */
 
 enum paused_by { PAUSED_NOT, PAUSED_BY_CRASH, PAUSED_BY_STOP, PAUSED_BY_WORKER, PAUSED_BY_OPERATOR };
 
+enum asked { ASKED_NOTHING, ASKED_PAUSE, ASKED_RESUME };
+
 /* How it will end: decided by the first cause, committed, then carried out once its processes are gone. */
 struct outcome {
 	enum sstate state;              /* COMPLETED, FAILED or ABORTED; S_COUNT: undecided */
@@ -81,7 +83,9 @@ struct session {
 	int64_t active_us;              /* boot clock: the worker last said something */
 	int64_t waiting_bytes;          /* stored and not yet confirmed */
 	bool said_unroutable, stop_asked, stdout_closed;
-	bool pause_asked, resume_asked; /* by an operator, and its worker has not answered yet */
+	enum asked asked;               /* what an operator had its worker told last: a pause or a resume; operate.c */
+	unsigned words_due;             /* of those that were told, one after the other in turn: not answered yet */
+	int64_t asked_us, checkpoint_asked_us;  /* boot clock; of the latter 0: none is due */
 	int exit_status;                /* a wait(2) status, -1: not yet */
 	int64_t bad_lines_since_us;     /* window of the rate limit ... */
 	unsigned bad_lines;             /* ... and what it holds */

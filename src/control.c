@@ -1,6 +1,6 @@
-/* control.c: the control socket: its file, who may speak, and the thread that serves it.
+/* control.c: the control socket: who may speak, and the thread that serves it.
  * Owns every descriptor of it, and the two queues to and from the core. Never answers anything by itself
- * (control_client.c), never touches a session (operate.c). */
+ * (control_client.c), never touches a session (operate.c), nor the socket's file (control_socket.c). */
 #include "control_private.h"
 
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -21,111 +20,7 @@
 #define SECOND 1000000
 #define STUCK_US (30 * SECOND)          /* a client that takes nothing for so long is dropped */
 #define PART_US SECOND                  /* for the last answers */
-#define BACKLOG 64
 #define GROUPS_MAX 65536                /* of a peer; the kernel's own bound */
-
-/* ---- where it is ---- */
-
-bool control_path(const struct config *config, char *path, size_t size)
-{
-	const char *dir = getenv("RUNTIME_DIRECTORY");
-	int n;
-
-	if (config->control_socket != NULL && strcmp(config->control_socket, "off") == 0)
-		return false;
-	if (config->control_socket != NULL)
-		n = snprintf(path, size, "%s", config->control_socket);
-	else if (dir != NULL && dir[0] == '/')          /* several are separated by colons */
-		n = snprintf(path, size, "%.*s/control.sock", (int)strcspn(dir, ":"), dir);
-	else
-		n = snprintf(path, size, "%s/control.sock", config->state_dir);
-	if (n > 0 && (size_t)n < size && (size_t)n < sizeof ((struct sockaddr_un *)0)->sun_path)
-		return true;
-	log_warn("operators are not heard: the path of the control socket is too long; name a shorter one in [control]: path=%s", path);
-	return false;
-}
-
-/* ---- the file ---- */
-
-static void set_address(struct sockaddr_un *to, const char *path)
-{
-	memset(to, 0, sizeof *to);
-	to->sun_family = AF_UNIX;
-	memcpy(to->sun_path, path, strlen(path));
-}
-
-/* Whose is what stands there? The state directory is locked, so an hcpd of ours is not; but the path may be another's. */
-static bool is_in_use(const struct sockaddr_un *at)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool used = fd >= 0 && (connect(fd, (const struct sockaddr *)at, sizeof *at) == 0 || errno == EAGAIN);
-
-	if (fd >= 0)
-		close(fd);
-	return used;
-}
-
-static int clear_place(const struct sockaddr_un *at)
-{
-	struct stat st;
-
-	if (lstat(at->sun_path, &st) < 0)
-		return 0;               /* nothing, or bind says what is wrong */
-	if (!S_ISSOCK(st.st_mode)) {
-		log_error("the control socket cannot be made: %s is there and is no socket; move it, or change [control] socket",
-			at->sun_path);
-		return -1;
-	}
-	if (is_in_use(at)) {
-		log_error("the control socket cannot be made: somebody listens at %s; give each hcpd its own [control] socket",
-			at->sun_path);
-		return -1;
-	}
-	return unlink(at->sun_path) == 0 || errno == ENOENT ? 0 : -1;
-}
-
-/* Nobody can connect before listen, so the mode is right from the first moment on. */
-static int make_socket(struct control *ctl)
-{
-	struct sockaddr_un at;
-	struct stat st;
-
-	set_address(&at, ctl->path);
-	if (clear_place(&at) < 0)
-		return -1;
-	ctl->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (ctl->listen_fd < 0 || bind(ctl->listen_fd, (const struct sockaddr *)&at, sizeof at) < 0) {
-		log_error("the control socket cannot be made at %s: %s; see [control] socket", ctl->path, strerror(errno));
-		return -1;
-	}
-	CRASH_POINT(control_bound);
-	/* Our own group needs no change, and the shipped unit would not allow one. */
-	if (lstat(ctl->path, &st) == 0 && ctl->group >= 0 && st.st_gid != (gid_t)ctl->group
-		&& lchown(ctl->path, (uid_t)-1, (gid_t)ctl->group) < 0) {
-		log_error("the control socket cannot be given to the group of [control]: %s; run hcpd as a member of it",
-			strerror(errno));
-		unlink(ctl->path);
-		return -1;
-	}
-	if (chmod(ctl->path, ctl->group >= 0 ? 0660 : 0600) < 0 || lstat(ctl->path, &st) < 0
-		|| listen(ctl->listen_fd, BACKLOG) < 0) {
-		log_error("the control socket cannot be made at %s: %s", ctl->path, strerror(errno));
-		unlink(ctl->path);
-		return -1;
-	}
-	ctl->dev = st.st_dev;
-	ctl->ino = st.st_ino;
-	return 0;
-}
-
-/* Only our own: somebody may have put another there. */
-static void remove_socket(const struct control *ctl)
-{
-	struct stat st;
-
-	if (lstat(ctl->path, &st) == 0 && st.st_dev == ctl->dev && st.st_ino == ctl->ino)
-		unlink(ctl->path);
-}
 
 /* ---- who may speak ---- */
 
@@ -472,7 +367,7 @@ int control_start(const struct config *config, void (*wake)(void *ctx), void *ct
 		control_free(ctl);
 		return EX_OK;
 	}
-	if (ctl->event_fd >= 0 && make_socket(ctl) == 0) {
+	if (ctl->event_fd >= 0 && control_make_socket(ctl) == 0) {
 		int error = start_thread(ctl);
 
 		if (error == 0) {
@@ -480,7 +375,7 @@ int control_start(const struct config *config, void (*wake)(void *ctx), void *ct
 			return EX_OK;
 		}
 		log_error("the thread for the control socket cannot be started: %s", strerror(error));
-		remove_socket(ctl);
+		control_remove_socket(ctl);
 		rc = EX_OSERR;
 	}
 	control_free(ctl);
@@ -492,7 +387,7 @@ void control_stop(struct control *ctl)
 	atomic_store(&ctl->is_stopping, true);
 	wake_thread(ctl);
 	pthread_join(ctl->thread, NULL);
-	remove_socket(ctl);
+	control_remove_socket(ctl);
 	CRASH_POINT(control_removed);
 	control_free(ctl);
 }

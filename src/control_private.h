@@ -38,6 +38,13 @@ void control_request_fini(struct control_request *r);
 void control_set_error(struct query_error *e, const char *code, const char *next, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* ---- control_socket.c: its file ---- */
+
+/* Listens at ctl->path; 0, or -1 with what is wrong logged. */
+int control_make_socket(struct control *ctl) __attribute__((warn_unused_result));
+/* Only our own: somebody may have put another there. */
+void control_remove_socket(const struct control *ctl);
+
 /* ---- control_client.c: a client ---- */
 
 enum request_state { REQUEST_FREE, REQUEST_READING, REQUEST_FOLLOWING, REQUEST_ASKED };
@@ -84,7 +91,7 @@ void client_add_error(struct buf *out, const int64_t *id, const struct query_err
 
 void control_add_live(const struct ask_live *l, struct buf *out);
 
-/* ---- control.c: the socket and the thread ---- */
+/* ---- control.c: who may speak, and the thread ---- */
 
 struct control {
 	char path[sizeof ((struct sockaddr_un *)0)->sun_path];

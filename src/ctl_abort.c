@@ -117,10 +117,12 @@ static const char *pick_callee(const struct ctl_settings *s, const struct ctl_op
 static int send_by_broker(const struct ctl_settings *s, const struct ctl_options *o, const struct target *targets,
 	size_t count, const char *reason)
 {
-	struct ctl_pump *p = ctl_pump_new(s);
+	struct ctl_pump *p;
 	int worst = CTL_COMPLETED, status;
 	struct link_error e;
 
+	ctl_pump_catch_signals();       /* not before: while we wait for the daemon's socket Ctrl-C just ends us */
+	p = ctl_pump_new(s);
 	if (ctl_pump_open(p, &e) < 0)
 		worst = ctl_cmd_unreachable(s, &e);
 	for (size_t i = 0; i < count && worst != CTL_INTERRUPTED && worst != CTL_NO_BROKER; i++) {
@@ -183,7 +185,6 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		return ctl_cmd_usage("abort ", "which session? an id, or the beginning of one, is missing");
 	if ((status = ctl_cmd_settings(&s, o)))
 		return status;
-	ctl_pump_catch_signals();
 	status = abort_all(&s, o, argv + optind, (size_t)(argc - optind), reason);
 	ctl_settings_fini(&s);
 	return status;

@@ -9,21 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "ctl.h"
 #include "jtext.h"
 
-#define SLOW_MS 10000           /* said once that there is no answer yet */
-#define GIVE_UP_MS 60000
+#define FIRST_S 10              /* for the first line of an answer */
+#define NEXT_S 60               /* for each further one */
 #define READ_SIZE 65536
 #define LINE_MAX_BYTES ((size_t)256 << 20)
 
 struct ctl_client {
-	int fd;                         /* -1: the store answers */
-	struct query *query;
+	int fd;                         /* -1: the store answers ... */
+	struct query *query;            /* ... or, where this is NULL too, nobody any more */
+	struct ctl_place place;
+	enum ctl_need need;
 	struct buf in;                  /* what was read and not yet taken ... */
 	size_t taken;                   /* ... from here on */
 	int next_id;
@@ -35,6 +39,7 @@ struct ctl_client {
 static int connect_to(const char *path)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	struct timeval limit = { .tv_sec = FIRST_S };
 	int fd, saved;
 
 	if (strlen(path) >= sizeof a.sun_path) {
@@ -44,6 +49,8 @@ static int connect_to(const char *path)
 	strcpy(a.sun_path, path);
 	if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0)
 		return -1;
+	/* One that hangs accepts nobody: when its backlog is full we would wait for ever. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 	if (connect(fd, (const struct sockaddr *)&a, sizeof a) == 0)
 		return fd;
 	saved = errno;
@@ -57,7 +64,10 @@ static bool is_absence(int error)
 	return error == ENOENT || error == ECONNREFUSED || error == ENOTDIR;
 }
 
-/* A descriptor; -1: nobody listens anywhere; -2: somebody may, but not to us, which was said unless quiet. */
+enum { ABSENT = -1, BARRED = -2, SILENT = -3 };
+
+/* A descriptor; ABSENT: nobody listens anywhere; BARRED: somebody may, but not to us, which was said unless quiet;
+ * SILENT: somebody should, and does not take our connection. */
 static int connect_any(const struct ctl_place *p, bool is_quiet)
 {
 	for (char *const *path = p->sockets; *path != NULL; path++) {
@@ -67,16 +77,18 @@ static int connect_any(const struct ctl_place *p, bool is_quiet)
 			return fd;
 		if (is_absence(errno))
 			continue;
+		if (errno == EAGAIN)
+			return SILENT;
 		if (is_quiet)
-			return -2;
+			return BARRED;
 		if (errno == EACCES || errno == EPERM)
 			ctl_say("%s may not be used by you; be root, the daemon's user, or a member of the group that "
 				"[control] group in %s names", *path, p->config);
 		else
 			ctl_say("%s: %s; name the daemon's socket with --socket", *path, strerror(errno));
-		return -2;
+		return BARRED;
 	}
-	return -1;
+	return ABSENT;
 }
 
 static void say_trouble(const struct ctl_place *p)
@@ -92,6 +104,9 @@ static int say_absent(const struct ctl_place *p)
 	if (!p->sockets[0])
 		ctl_say("[control] socket in %s is off, and only the daemon can do this; name a path there, start it anew",
 			p->config);
+	else if (p->named_by)
+		ctl_say("nobody listens on %s, which %s names; is that the daemon's socket, and does it run "
+			"(systemctl status hcpd)?", p->sockets[0], p->named_by);
 	else
 		ctl_say("the daemon is not running: nobody listens on %s%s%s; start it (systemctl start hcpd), or name its "
 			"socket with --socket", p->sockets[0], p->sockets[1] ? " or " : "",
@@ -99,40 +114,77 @@ static int say_absent(const struct ctl_place *p)
 	return CTL_NO_BROKER;
 }
 
-static int open_store(struct ctl_client *c, const struct ctl_place *p, bool is_quiet)
+static int say_silent(void)
+{
+	ctl_say("the daemon has not answered for %d s (what was asked may still be done when it goes on); hcpctl doctor "
+		"looks for what is wrong", FIRST_S);
+	return CTL_NO_BROKER;
+}
+
+/* Why it is the store that answers. */
+static void add_why(struct buf *b, const struct ctl_place *p, bool is_silent)
+{
+	if (is_silent)
+		buf_addf(b, "the daemon has not answered for %d s (hcpctl doctor looks for what is wrong)", FIRST_S);
+	else if (!p->sockets[0])
+		buf_add_text(b, "the daemon's socket is off");
+	else if (p->named_by)
+		buf_addf(b, "nobody listens on %s, which %s names", p->sockets[0], p->named_by);
+	else
+		buf_add_text(b, "the daemon is not running");
+}
+
+static bool is_quiet(const struct ctl_client *c)
+{
+	return c->need == CTL_STORE_QUIETLY || c->need == CTL_DAEMON_QUIETLY;
+}
+
+static bool may_read_store(const struct ctl_client *c)
+{
+	return c->need == CTL_STORE_WILL_DO || c->need == CTL_STORE_QUIETLY;
+}
+
+static int open_store(struct ctl_client *c, bool is_silent)
 {
 	char why[1024];
-	int code = query_open(p->state_dir, &c->query, why, sizeof why);
+	int code = query_open(c->place.state_dir, &c->query, why, sizeof why);
+	struct buf b = { 0 };
 
-	if (code == EX_OK) {
-		if (!is_quiet)
-			ctl_say("%s; this is what the store says",
-				p->sockets[0] ? "the daemon is not running" : "the daemon's socket is off");
+	add_why(&b, &c->place, is_silent);
+	if (code == EX_OK && !is_quiet(c)) {
+		ctl_say("%s; this is what the store says", buf_text(&b));
+	} else if (!is_quiet(c)) {
+		say_trouble(&c->place);
+		ctl_say("%s, and the store does not answer either: %s", buf_text(&b), why);
+	}
+	buf_fini(&b);
+	if (code == EX_OK)
 		return CTL_COMPLETED;
-	}
-	if (!is_quiet) {
-		say_trouble(p);
-		ctl_say("the daemon is not running, and its store does not answer either: %s", why);
-	}
-	return code == EX_CONFIG ? CTL_BAD_SETTINGS : code == EX_NOINPUT ? CTL_NO_BROKER : CTL_ERROR;
+	return code == EX_CONFIG ? CTL_BAD_SETTINGS : code == EX_NOINPUT || is_silent ? CTL_NO_BROKER : CTL_ERROR;
+}
+
+/* What becomes of a client without a connection. */
+static int do_without(struct ctl_client *c, int reason)
+{
+	if (reason == BARRED)
+		return CTL_ERROR;
+	if (may_read_store(c))
+		return open_store(c, reason == SILENT);
+	if (is_quiet(c))
+		return CTL_NO_BROKER;
+	return reason == SILENT ? say_silent() : say_absent(&c->place);
 }
 
 struct ctl_client *ctl_client_open(const struct ctl_settings *s, enum ctl_need need, int *status)
 {
 	struct ctl_client *c = xcalloc(1, sizeof *c);
-	bool is_quiet = need == CTL_STORE_QUIETLY || need == CTL_DAEMON_QUIETLY;
-	struct ctl_place p;
+	int fd;
 
-	ctl_place_find(&p, s);
-	*status = CTL_COMPLETED;
-	c->fd = connect_any(&p, is_quiet);
-	if (c->fd == -2)
-		*status = CTL_ERROR;
-	else if (c->fd < 0 && (need == CTL_STORE_WILL_DO || need == CTL_STORE_QUIETLY))
-		*status = open_store(c, &p, is_quiet);
-	else if (c->fd < 0)
-		*status = is_quiet ? CTL_NO_BROKER : say_absent(&p);
-	ctl_place_fini(&p);
+	c->need = need;
+	ctl_place_find(&c->place, s);
+	fd = connect_any(&c->place, is_quiet(c));
+	c->fd = fd < 0 ? -1 : fd;
+	*status = fd < 0 ? do_without(c, fd) : CTL_COMPLETED;
 	if (*status == CTL_COMPLETED)
 		return c;
 	ctl_client_close(c);
@@ -146,6 +198,7 @@ void ctl_client_close(struct ctl_client *c)
 	if (c->fd >= 0)
 		close(c->fd);
 	query_close(c->query);
+	ctl_place_fini(&c->place);
 	buf_fini(&c->in);
 	free(c);
 }
@@ -178,28 +231,26 @@ static void send_line(struct ctl_client *c, const char *line, size_t size)
 	}
 }
 
-/* Waits for something to read: 1, or 0 after GIVE_UP_MS without. A follow waits for ever. */
-static int wait_for_input(struct ctl_client *c, bool is_patient)
+/* Waits for something to read: true, or false after so many seconds without; -1: for ever. */
+static bool wait_for_input(struct ctl_client *c, int limit_s)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLIN };
-	int waited_ms = 0, ready;
+	int64_t end_us = clock_boot_us() + limit_s * INT64_C(1000000);
+	int64_t left_ms = -1;
 
-	while ((ready = poll(&p, 1, is_patient ? -1 : SLOW_MS)) <= 0) {
-		if (ready < 0)
-			continue;               /* a signal that does not end us */
-		waited_ms += SLOW_MS;
-		if (waited_ms >= GIVE_UP_MS)
-			return 0;
-		if (waited_ms == SLOW_MS)
-			ctl_say("the daemon has not answered yet; waiting on (its log may say why, Ctrl-C gives up)");
-	}
-	return 1;
+	do {
+		if (limit_s >= 0)
+			left_ms = (end_us - clock_boot_us()) / 1000;
+		if (limit_s >= 0 && left_ms < 0)
+			return false;
+	} while (poll(&p, 1, (int)left_ms) <= 0);
+	return true;
 }
 
 enum { LINE_OK, LINE_LOST, LINE_LATE };
 
 /* One line, without its newline, until the next call. */
-static int read_line(struct ctl_client *c, bool is_patient, const char **line, size_t *size)
+static int read_line(struct ctl_client *c, int limit_s, const char **line, size_t *size)
 {
 	size_t looked = c->taken;
 
@@ -221,7 +272,7 @@ static int read_line(struct ctl_client *c, bool is_patient, const char **line, s
 		}
 		if (c->in.size > LINE_MAX_BYTES)
 			return LINE_LOST;
-		if (!wait_for_input(c, is_patient))
+		if (!wait_for_input(c, limit_s))
 			return LINE_LATE;
 		buf_reserve(&c->in, READ_SIZE);
 		got = recv(c->fd, c->in.data + c->in.size, READ_SIZE, 0);
@@ -262,9 +313,10 @@ static int end_answer(const char *line, size_t size, json_t **done)
 	return status;
 }
 
+/* SILENT where not a line came. */
 static int ask_daemon(struct ctl_client *c, const json_t *request, query_item_fn *fn, void *ctx, json_t **done)
 {
-	bool is_patient = json_is_true(json_object_get(request, "follow"));
+	bool is_patient = json_is_true(json_object_get(request, "follow")), is_first = true;
 	char *text = json_dumps(request, JSON_COMPACT);
 	struct buf out = { 0 };
 	const char *line;
@@ -275,15 +327,19 @@ static int ask_daemon(struct ctl_client *c, const json_t *request, query_item_fn
 	send_line(c, out.data, out.size);
 	buf_fini(&out);
 	for (;;) {
-		int rc = read_line(c, is_patient, &line, &size);
+		int rc = read_line(c, is_patient ? -1 : is_first ? FIRST_S : NEXT_S, &line, &size);
 		struct jslice item;
 
 		if (rc == LINE_LOST)
 			return CTL_CLIENT_LOST;
+		if (rc == LINE_LATE && is_first)
+			return SILENT;
 		if (rc == LINE_LATE) {
-			ctl_say("the daemon does not answer; look at its log, or try again later");
-			return CTL_NO_ANSWER;
+			ctl_say("the daemon stopped in the middle of its answer, %d s ago; hcpctl doctor looks for what is wrong",
+				NEXT_S);
+			return CTL_NO_BROKER;
 		}
+		is_first = false;
 		item = jtext_member(line, size, "item");
 		if (item.at == NULL)
 			return end_answer(line, size, done);
@@ -359,6 +415,19 @@ json_t *ctl_client_request(const char *verb, const char *session)
 	return NULL;
 }
 
+/* What it says later must not be taken for the answer to another question: its connection is done with. */
+static int ask_elsewhere(struct ctl_client *c, const json_t *request, query_item_fn *fn, void *ctx, json_t **done)
+{
+	int status;
+
+	close(c->fd);
+	c->fd = -1;
+	if (!may_read_store(c) || !query_knows(json_string_value(json_object_get(request, "do"))))
+		return say_silent();
+	status = open_store(c, true);
+	return status == CTL_COMPLETED ? ask_store(c, request, fn, ctx, done) : status;
+}
+
 int ctl_client_ask(struct ctl_client *c, json_t *request, query_item_fn *fn, void *ctx, json_t **done)
 {
 	int status;
@@ -368,7 +437,12 @@ int ctl_client_ask(struct ctl_client *c, json_t *request, query_item_fn *fn, voi
 	if (!request)
 		return CTL_USAGE;
 	json_object_set_new(request, "id", json_integer(++c->next_id));
-	status = ctl_client_is_live(c) ? ask_daemon(c, request, fn, ctx, done) : ask_store(c, request, fn, ctx, done);
+	if (ctl_client_is_live(c))
+		status = ask_daemon(c, request, fn, ctx, done);
+	else
+		status = c->query ? ask_store(c, request, fn, ctx, done) : CTL_NO_BROKER;
+	if (status == SILENT)
+		status = ask_elsewhere(c, request, fn, ctx, done);
 	json_decref(request);
 	return status;
 }

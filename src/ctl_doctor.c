@@ -194,21 +194,21 @@ static void run_apart(struct doctor *d, const char *subject, uid_t uid, gid_t gi
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-		doctor_say(d, DOCTOR_WARN, subject, "see its log; a daemon that hangs is ended by its watchdog, where it has one",
-			"no answer within %u s", seconds);
+		doctor_say(d, DOCTOR_FAIL, subject, "see its log (journalctl -u hcpd) for where it stands, then systemctl restart hcpd",
+			"hcpd runs and hangs: no answer on its control socket within %u s", seconds);
 	else if (status != 0)
 		doctor_say(d, DOCTOR_SKIP, subject, NULL, "the look at it broke off");
 }
 
-void doctor_as(struct doctor *d, uid_t uid, gid_t gid, const char *user, const char *subject, doctor_check_fn *check,
-	const void *ctx)
+void doctor_as(struct doctor *d, uid_t uid, gid_t gid, const char *user, const char *subject, const char *what,
+	doctor_check_fn *check, const void *ctx)
 {
 	if (geteuid() == uid) {
 		check(d, ctx);
 		return;
 	}
 	if (geteuid() != 0) {
-		doctor_say(d, DOCTOR_SKIP, subject, "run it as root, or as that user", "only user %s could say more", user);
+		doctor_say(d, DOCTOR_SKIP, subject, "run it as root, or as that user", "%s: only user %s could say more", what, user);
 		return;
 	}
 	run_apart(d, subject, uid, gid, user, 0, check, ctx);
@@ -239,9 +239,11 @@ static void check_all(struct doctor *d, const struct ctl_settings *s)
 {
 	doctor_check_config(d);
 	if (d->config) {
+		doctor_check_shared(d);
 		doctor_find_daemon(d);
 		if (d->pid && s && strcmp(d->config->control_socket ? d->config->control_socket : "", "off") != 0)
 			doctor_apart(d, "daemon", ANSWER_S, doctor_check_answers, s);
+		doctor_check_socket(d);
 		doctor_check_state(d);
 		doctor_check_commands(d);
 		if (d->config->amqp.tls)
@@ -264,15 +266,25 @@ static void check_all(struct doctor *d, const struct ctl_settings *s)
 	doctor_check_host(d);
 }
 
+int doctor_end_output(int status)
+{
+	/* What failed before left its mark, and what is left to write mostly fails for the same reason. */
+	bool failed = ferror(stdout);
+
+	errno = 0;
+	if (fflush(stdout) == 0 && !failed)
+		return status;
+	ctl_say("the standard output cannot be written%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+	return CTL_ERROR;
+}
+
 static int finish(struct doctor *d)
 {
 	if (d->voice == DOCTOR_TEXT)
 		printf("\n%d to mend, %d to think about, %d good, %d not looked at\n", d->count[DOCTOR_FAIL],
 			d->count[DOCTOR_WARN], d->count[DOCTOR_OK], d->count[DOCTOR_SKIP]);
 	config_free(d->config);
-	if (fflush(stdout) != 0)
-		return CTL_ERROR;
-	return d->count[DOCTOR_FAIL] ? CTL_ERROR : CTL_COMPLETED;
+	return doctor_end_output(d->count[DOCTOR_FAIL] ? CTL_ERROR : CTL_COMPLETED);
 }
 
 static int run(int argc, char **argv, struct ctl_options *o)
@@ -293,7 +305,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		case OPT_JSON: d.voice = DOCTOR_JSON; break;
 		default:
 			if ((status = ctl_cmd_option(c, argv, &ctl_doctor, o)) >= 0)
-				return status;
+				return c == 'h' ? doctor_end_output(status) : status;
 		}
 	}
 	if (optind < argc)

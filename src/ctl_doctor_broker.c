@@ -219,7 +219,7 @@ void doctor_check_rights(struct doctor *d)
 	snprintf(key, sizeof key, "%s.-.task_rejected", caller);
 	events = probe_write(d, "hcp.events", key);
 	if (events == 403)
-		doctor_say(d, DOCTOR_FAIL, "permissions", "hcpctl topology prints the commands that let it",
+		doctor_say(d, DOCTOR_FAIL, "permissions", doctor_todo_topology(d),
 			"user %s may not publish to hcp.events with key %s: no caller hears anything", user, key);
 	else if (events == 406)
 		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may publish to hcp.events", user);
@@ -227,7 +227,7 @@ void doctor_check_rights(struct doctor *d)
 		doctor_say(d, DOCTOR_SKIP, "permissions", NULL, "whether user %s may publish to hcp.events did not show", user);
 	elsewhere = probe_write(d, "amq.topic", key);
 	if (elsewhere == 406)
-		doctor_say(d, DOCTOR_WARN, "permissions", "hcpctl topology prints the commands for a user of its own",
+		doctor_say(d, DOCTOR_WARN, "permissions", doctor_todo_topology(d),
 			"user %s may write to exchanges that are none of hcpd's", user);
 	else if (elsewhere == 403)
 		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may not write elsewhere", user);

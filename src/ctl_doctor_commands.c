@@ -221,13 +221,15 @@ void doctor_check_commands(struct doctor *d)
 {
 	for (size_t i = 0; i < d->config->capability_count; i++) {
 		const struct config_capability *cc = &d->config->capabilities[i];
+		char what[300];
 		struct target t = { .cc = cc, .user = cc->confine.user ? cc->confine.user : d->user };
 
+		snprintf(what, sizeof what, "[capability %.256s] its command", cc->name);
 		if (cc->confine.user)
-			doctor_as(d, cc->confine.uid, cc->confine.gid, cc->confine.user, "command", check_one, &t);
+			doctor_as(d, cc->confine.uid, cc->confine.gid, cc->confine.user, "command", what, check_one, &t);
 		else
-			doctor_as(d, d->uid, d->gid, d->user, "command", check_one, &t);
+			doctor_as(d, d->uid, d->gid, d->user, "command", what, check_one, &t);
 	}
 	if (!d->pid && has_confine(d->config))
-		doctor_as(d, d->uid, d->gid, d->user, "command", check_confine, NULL);
+		doctor_as(d, d->uid, d->gid, d->user, "command", "what workers are kept from", check_confine, NULL);
 }

@@ -1,13 +1,21 @@
-/* ctl_doctor_daemon.c: what a running daemon says of itself, by its control socket.
+/* ctl_doctor_daemon.c: what a running daemon says of itself, by its control socket, and who gets to that.
  * Owns what of its figures is a finding.
  * Never waits by itself: the caller bounds the time. */
 #include "ctl_doctor.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "ctl_client.h"
 
+#define UNIT_CONFIG "/etc/hcpd/hcpd.ini"
+#define UNIT_DIR "/run/hcpd"            /* its RuntimeDirectory */
 #define OLD_S 300                       /* a message that waits so long for its confirm */
 
 static bool is_true(const json_t *o, const char *key)
@@ -57,4 +65,55 @@ void doctor_check_answers(struct doctor *d, const void *settings)
 			"see [control] in hcpd.ini: where is the socket, and who may use it? An hcpd of before has none: restart it",
 			"hcpd runs, and does not answer on its control socket");
 	ctl_client_close(c);
+}
+
+/* --- the group of [control] --- */
+
+/* False: the unit makes the directory when it starts, and so long nothing can be said. */
+static bool find_socket(const struct doctor *d, char *path, size_t size)
+{
+	bool is_units = strcmp(d->path, UNIT_CONFIG) == 0;
+
+	if (d->config->control_socket)
+		snprintf(path, size, "%s", d->config->control_socket);
+	else if (is_units && access(UNIT_DIR, F_OK) == 0)
+		snprintf(path, size, UNIT_DIR "/control.sock");
+	else
+		snprintf(path, size, "%s/control.sock", d->config->state_dir);
+	return d->config->control_socket || !is_units || d->pid || access(UNIT_DIR, F_OK) == 0;
+}
+
+static bool may_enter(const struct doctor *d, const char *dir)
+{
+	struct stat st;
+
+	if (stat(dir, &st) < 0) {
+		if (errno != ENOENT || strcmp(dir, d->config->state_dir) != 0)
+			return true;            /* not to be seen, or not made yet: by whom and how is not known */
+		st = (struct stat){ .st_mode = config_has_users(d->config) ? 0711 : 0700 };
+	}
+	if (getxattr(dir, "system.posix_acl_access", NULL, 0) > 0)
+		return true;                    /* somebody has thought about it */
+	return st.st_mode & (st.st_gid == (gid_t)d->config->control_gid ? S_IXGRP : S_IXOTH);
+}
+
+void doctor_check_socket(struct doctor *d)
+{
+	char path[PATH_MAX], *at = path;
+
+	if (!d->config->control_group || strcmp(d->config->control_socket ? d->config->control_socket : "", "off") == 0 ||
+			!find_socket(d, path, sizeof path))
+		return;
+	while ((at = strchr(at + 1, '/'))) {
+		*at = '\0';
+		if (!may_enter(d, path)) {
+			doctor_say(d, DOCTOR_WARN, "control",
+				"write socket = PATH into [control], in a directory that they may enter, such as the unit's RuntimeDirectory",
+				"group %s may use the control socket, and cannot get to it: its members may not enter %s",
+				d->config->control_group, path);
+			return;
+		}
+		*at = '/';
+	}
+	doctor_say(d, DOCTOR_OK, "control", NULL, "group %s gets to the control socket %s", d->config->control_group, path);
 }

@@ -12,8 +12,6 @@
 #include "buf.h"
 #include "ctl_topology.h"
 
-#define TODO_TOPOLOGY "hcpctl topology prints the commands"
-
 static const char *const right_names[] = { "configure", "write", "read" };
 
 /* The name is prefix, callee or caller, suffix. */
@@ -128,11 +126,11 @@ static bool judge_rule(struct doctor *d, const json_t *row, const char *user, co
 	if (may < 0)
 		doctor_say(d, DOCTOR_SKIP, "permissions", NULL, "user %s: the expression %s is not understood here", user, pattern);
 	else if (r->must && !may)
-		doctor_say(d, DOCTOR_FAIL, "permissions", TODO_TOPOLOGY, "user %s may not %s %s: %s", user, right_names[r->right],
-			whole, r->why);
+		doctor_say(d, DOCTOR_FAIL, "permissions", doctor_todo_topology(d), "user %s may not %s %s: %s", user,
+			right_names[r->right], whole, r->why);
 	else if (!r->must && may)
-		doctor_say(d, DOCTOR_WARN, "permissions", TODO_TOPOLOGY, "user %s may %s %s: %s", user, right_names[r->right],
-			whole, r->why);
+		doctor_say(d, DOCTOR_WARN, "permissions", doctor_todo_topology(d), "user %s may %s %s: %s", user,
+			right_names[r->right], whole, r->why);
 	return may >= 0 && may == r->must;
 }
 
@@ -144,13 +142,13 @@ static bool judge_topics(struct doctor *d, const json_t *topics, const char *use
 
 	snprintf(own, sizeof own, "%s.#", caller);
 	if (!row)
-		doctor_say(d, DOCTOR_WARN, "permissions", TODO_TOPOLOGY,
+		doctor_say(d, DOCTOR_WARN, "permissions", doctor_todo_topology(d),
 			"user %s has no topic permissions on hcp.events, so it can bind # and read all callers' events and tokens", user);
 	else if (fits(member(row, "read"), own) == 0)
-		doctor_say(d, DOCTOR_FAIL, "permissions", TODO_TOPOLOGY, "user %s may not bind %s on hcp.events: it hears nothing", user,
-			own);
+		doctor_say(d, DOCTOR_FAIL, "permissions", doctor_todo_topology(d),
+			"user %s may not bind %s on hcp.events: it hears nothing", user, own);
 	else if (fits(member(row, "read"), "#") || fits(member(row, "read"), "hcp-doctor-other.#"))
-		doctor_say(d, DOCTOR_WARN, "permissions", TODO_TOPOLOGY,
+		doctor_say(d, DOCTOR_WARN, "permissions", doctor_todo_topology(d),
 			"user %s may bind other callers' keys on hcp.events, and read their events and tokens", user);
 	else
 		return true;
@@ -165,9 +163,13 @@ static void judge_as(struct doctor *d, const json_t *row, const json_t *topics, 
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
 		if (rules[i].of_daemon == of_daemon && (rules[i].must || !is_both))
 			good = judge_rule(d, row, user, name, &rules[i]) && good;
-	if (!of_daemon)
+	/* One that is hcpd's as well may do too much in any case: doctor_check_shared has said so. */
+	if (!of_daemon && !is_both)
 		good = judge_topics(d, topics, user, name) && good;
-	if (good)
+	if (good && is_both)
+		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may do what %s %s must", user,
+			of_daemon ? "the callee" : "caller", name);
+	else if (good)
 		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may do what %s %s must, and no more", user,
 			of_daemon ? "the callee" : "caller", name);
 }
@@ -184,13 +186,10 @@ static void check_users(struct doctor *d, const json_t *permissions, const json_
 		bool is_both = u->is_daemon && u->caller_count > 0;
 
 		if (!row) {
-			doctor_say(d, u->is_daemon && t.is_renamed ? DOCTOR_SKIP : DOCTOR_FAIL, "permissions", TODO_TOPOLOGY,
+			doctor_say(d, u->is_daemon && t.is_renamed ? DOCTOR_SKIP : DOCTOR_FAIL, "permissions", doctor_todo_topology(d),
 				"user %s has no permissions in virtual host %s, or does not exist", u->name, d->config->amqp.vhost);
 			continue;
 		}
-		if (is_both)
-			doctor_say(d, DOCTOR_WARN, "permissions", "give hcpd and each caller a user of its own",
-				"user %s is hcpd's and a caller's: it can read and make up everything", u->name);
 		if (u->is_daemon)
 			judge_as(d, row, topics, u->name, true, is_both, d->config->callee_id);
 		for (size_t k = 0; k < u->caller_count; k++)
@@ -232,7 +231,7 @@ static void check_policies(struct doctor *d, const json_t *policies)
 	if (exchange)
 		doctor_say(d, DOCTOR_OK, "topology", NULL, "what hcpd rejects from %s goes to %s", queue, exchange);
 	else
-		doctor_say(d, DOCTOR_WARN, "topology", TODO_TOPOLOGY,
+		doctor_say(d, DOCTOR_WARN, "topology", doctor_todo_topology(d),
 			"no policy gives %s a dead-letter exchange: commands that cannot be read are dropped", queue);
 	free(exchange);
 }
@@ -259,7 +258,7 @@ static void check_bindings(struct doctor *d, const json_t *bindings)
 	}
 	if (!bound)
 		doctor_say(d, d->pid ? DOCTOR_FAIL : DOCTOR_WARN, "topology", "hcpd binds it when it connects, if it may; else: "
-			TODO_TOPOLOGY, "%s is not bound to hcp.commands with %s: tasks do not arrive", queue, d->config->callee_id);
+			"hcpctl topology prints the commands", "%s is not bound to hcp.commands with %s: tasks do not arrive", queue, d->config->callee_id);
 	else
 		doctor_say(d, DOCTOR_OK, "topology", NULL, "%s is bound to hcp.commands", queue);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <linux/magic.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "buf.h"
@@ -109,11 +111,33 @@ void doctor_find_daemon(struct doctor *d)
 
 /* --- the directory --- */
 
+/* Nobody keeps files there, though access(2) says to root that it may. */
+static bool is_kernels(const char *dir)
+{
+	static const unsigned kinds[] = { PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,
+		TRACEFS_MAGIC, SECURITYFS_MAGIC, DEVPTS_SUPER_MAGIC, BPF_FS_MAGIC, PSTOREFS_MAGIC };
+	struct statfs fs;
+
+	if (statfs(dir, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if ((unsigned)fs.f_type == kinds[i])
+			return true;
+	return false;
+}
+
 static void check_missing(struct doctor *d, const char *dir)
 {
 	char *copy = xstrdup(dir), *parent = dirname(copy);
+	struct stat st;
 
-	if (access(parent, W_OK | X_OK) == 0)
+	if (stat(parent, &st) < 0 && errno == ENOENT)
+		doctor_say(d, DOCTOR_FAIL, "state", "make it, owned by that user, mode 0700",
+			"%s is not there, and nor is %s: hcpd makes only the last directory of the path", dir, parent);
+	else if (is_kernels(parent))
+		doctor_say(d, DOCTOR_FAIL, "state", "name a state_dir on a disk",
+			"%s is not there and cannot be made: %s is a file system of the kernel's own", dir, parent);
+	else if (access(parent, W_OK | X_OK) == 0)
 		doctor_say(d, DOCTOR_OK, "state", NULL, "%s is not there yet; hcpd makes it at its first start", dir);
 	else
 		doctor_say(d, DOCTOR_FAIL, "state", "make it, owned by that user, mode 0700",
@@ -224,5 +248,5 @@ static void check_directory(struct doctor *d, const void *ctx)
 
 void doctor_check_state(struct doctor *d)
 {
-	doctor_as(d, d->uid, d->gid, d->user, "state", check_directory, NULL);
+	doctor_as(d, d->uid, d->gid, d->user, "state", d->config->state_dir, check_directory, NULL);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <time.h>
 
 #include "ctl_ops.h"
 #include "ctl_table.h"
@@ -88,13 +90,27 @@ static bool on_item(void *ctx, const char *json, size_t size)
 
 /* ---- the command ---- */
 
-/* An instant, or how long ago: 2h, PT30M, 7d. */
+/* The beginning of a day of ours. */
+static bool parse_date(const char *word, int64_t *us)
+{
+	struct tm tm = { .tm_isdst = -1 };
+	const char *end = strptime(word, "%Y-%m-%d", &tm);
+	int day = tm.tm_mday;
+	time_t at;
+
+	if (end == NULL || *end != '\0' || (at = mktime(&tm)) == (time_t)-1 || tm.tm_mday != day)
+		return false;                   /* the last: mktime takes the 31st of February for a day in March */
+	*us = (int64_t)at * 1000000;
+	return true;
+}
+
+/* An instant, a date, or how long ago: 2h, PT30M, 7d. */
 static bool take_since(json_t *request, const char *word)
 {
 	char text[CLOCK_TEXT_SIZE];
 	int64_t us;
 
-	if (clock_parse(word, &us))
+	if (clock_parse(word, &us) || parse_date(word, &us))
 		;
 	else if (duration_parse(word, &us))
 		us = clock_wall_us() - us;
@@ -105,18 +121,33 @@ static bool take_since(json_t *request, const char *word)
 	return true;
 }
 
-static bool take_states(json_t *request, const char *list)
+static bool is_state(const char *name)
+{
+	static const char *const names[] = { "PENDING", "RUNNING", "PAUSED", "ABORTING", "COMPLETED", "FAILED", "ABORTED",
+		"live", "over" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* -1, or an exit status. */
+static int take_states(json_t *request, const char *list)
 {
 	json_t *states = json_object_get(request, "state");
-	char **names = words_split_list(list);
-	bool is_good = true;
+	char **names = words_split_list(list), **name;
+	int status = -1;
 
 	if (!states)
 		json_object_set_new(request, "state", states = json_array());
-	for (char **name = names; *name && is_good; name++)
-		is_good = json_array_append_new(states, json_string(*name)) == 0;       /* else it is no UTF-8 */
+	for (name = names; *name && is_state(*name); name++)
+		json_array_append_new(states, json_string(*name));
+	if (*name || name == names)
+		status = ctl_cmd_usage("list ", "--state: '%s' is no state; write PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, "
+			"FAILED, ABORTED, live or over", *name ? *name : list);
 	words_free(names);
-	return is_good;
+	return status;
 }
 
 /* -1: go on; else an exit status. */
@@ -126,9 +157,7 @@ static int take_option(json_t *request, int c, bool *is_json, bool *is_full)
 
 	switch (c) {
 	case 's':
-		if (take_states(request, optarg))
-			return -1;
-		return ctl_cmd_usage("list ", "--state %s names no state", optarg);
+		return take_states(request, optarg);
 	case 'c': return ctl_client_set(request, "caller", optarg) ? -1 : CTL_USAGE;
 	case OPT_CAPABILITY: return ctl_client_set(request, "capability", optarg) ? -1 : CTL_USAGE;
 	case OPT_JSON: *is_json = true; return -1;
@@ -136,7 +165,7 @@ static int take_option(json_t *request, int c, bool *is_json, bool *is_full)
 	case 'S':
 		if (take_since(request, optarg))
 			return -1;
-		return ctl_cmd_usage("list ", "--since %s is no time; write 2h, 7d or 2026-01-31T12:00:00Z", optarg);
+		return ctl_cmd_usage("list ", "--since %s is no time; write 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z", optarg);
 	default:
 		json_object_set_new(request, "limit", json_integer(strtoll(optarg, &end, 10)));
 		if (*end == '\0' && end != optarg && strtoll(optarg, NULL, 10) >= 0)
@@ -202,11 +231,11 @@ const struct ctl_command ctl_list = {
 	.name = "list",
 	.summary = "sessions, newest first: [--state S,...] [--caller ID] [--since T]",
 	.help = "usage: hcpctl list [options]\n\n"
-		"The daemon's sessions, the newest first. Where the daemon does not run, its store is read.\n\n"
+		"The daemon's sessions, the newest first. Where the daemon does not run or answer, its store is read.\n\n"
 		"  -s, --state S,...   live, over, or PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, FAILED, ABORTED\n"
 		"  -c, --caller ID     of this caller\n"
 		"      --capability C  of this capability\n"
-		"  -S, --since T       created since: 2h, 7d, or 2026-01-31T12:00:00Z\n"
+		"  -S, --since T       created since: 2h, 7d, 2026-01-31 (local time), or 2026-01-31T12:00:00Z\n"
 		"  -n, --limit N       at most so many (1000); 0 for all\n"
 		"      --full          whole ids\n"
 		"      --json          one JSON object a line\n" CTL_OPERATOR_HELP

@@ -75,9 +75,11 @@ void ctl_place_find(struct ctl_place *p, const struct ctl_settings *s)
 	p->state_dir = f.state_dir && *f.state_dir ? f.state_dir : xstrdup(DEFAULT_STATE);
 	if (s->socket) {
 		p->sockets[0] = xstrdup(s->socket);
+		p->named_by = "--socket, HCP_SOCKET or [hcpctl] socket";
 	} else if (f.socket && *f.socket) {
 		if (strcmp(f.socket, "off") != 0)
 			p->sockets[0] = xstrdup(f.socket);
+		p->named_by = "[control] socket in the daemon's configuration";
 	} else {
 		/* Another configuration is another daemon's: the unit's own must not answer for it. */
 		if (is_usual)

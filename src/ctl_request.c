@@ -15,8 +15,9 @@ static const struct request {
 	const char *asked;              /* the worker was told: the session's state now is behind it */
 	const char *done;
 } requests[] = {
-	{ &ctl_pause, "sr", "was asked to pause, which hcpctl show tells; now", "is" },
-	{ &ctl_resume, "s", "was asked to go on, which hcpctl show tells; now", "goes on when there is a slot; now" },
+	{ &ctl_pause, "sr", "was asked to pause: PAUSED when its worker says so, which hcpctl show tells; now", "is" },
+	{ &ctl_resume, "s", "was asked to go on: RUNNING when its worker says so, which hcpctl show tells; now",
+		"goes on when there is a slot; now" },
 	{ &ctl_checkpoint, "s", "was asked for a checkpoint, which hcpctl checkpoints shows; now", "is" },
 	{ &ctl_replay, "sf", NULL, NULL },
 	{ &ctl_drain, "", NULL, "draining: what runs goes on, new tasks are accepted and wait; undrain or a restart ends it" },
@@ -150,7 +151,7 @@ const struct ctl_command ctl_pause = {
 		"Asks the workers of running sessions to pause. A session is PAUSED when its worker says that it\n"
 		"has, and stays so, through restarts of the daemon too, until `hcpctl resume`. Its time runs on:\n"
 		"max_duration counts.\n\n"
-		"  -r, --reason TEXT   why; told to the worker\n" JSON_HELP CTL_OPERATOR_HELP
+		"  -r, --reason TEXT   why; told to the worker, and in the log of hcpd\n" JSON_HELP CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl pause 5f0c --reason 'the lab is being cleaned'\n",
 	.run = run,
 };

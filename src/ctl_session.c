@@ -322,6 +322,19 @@ static void on_result(struct page *p, const json_t *r, const char *json, size_t 
 	put_pretty("partial outputs", jtext_member(payload.at, payload.size, "partial_outputs"));
 }
 
+/* The daemon names what an operator asked for; the words are ours. */
+static void put_asked(const json_t *l)
+{
+	static const char *const words[][2] = { { "pause", "to pause" }, { "resume", "to go on" },
+		{ "checkpoint", "for a checkpoint" } };
+	char ago[CTL_SPAN_SIZE];
+
+	ctl_span((int64_t)(json_number_value(json_object_get(l, "asked_seconds")) * 1e6), ago);
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (strcmp(ctl_ops_text(l, "asked"), words[i][0]) == 0)
+			printf("  was asked %s %s ago, and has not answered yet\n", words[i][1], ago);
+}
+
 static void on_live(struct page *p, const json_t *l)
 {
 	char memory[CTL_SPAN_SIZE], idle[CTL_SPAN_SIZE], outbox[CTL_SPAN_SIZE];
@@ -342,6 +355,7 @@ static void on_live(struct page *p, const json_t *l)
 		json_number_value(json_object_get(l, "cpu_seconds")));
 	printf("  last heard of %s ago; %s wait for the caller%s\n", idle, outbox,
 		json_is_false(json_object_get(l, "reads")) ? "; its output is not read until they are taken" : "");
+	put_asked(l);
 }
 
 static bool on_item(void *ctx, const char *json, size_t size)

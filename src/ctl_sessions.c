@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "query.h"
 
 #define LOCK_FILE "sessions.lock"
 #define NAMED_MAX 5                     /* of an ambiguous prefix, so many are named */
@@ -186,6 +187,10 @@ enum ctl_found ctl_sessions_find(const char *dir, const char *prefix, struct ctl
 		return CTL_UNREADABLE;
 	if (*prefix == '\0') {
 		snprintf(why, CTL_WHY_SIZE, "a session's id, or the beginning of one, is missing");
+		found = CTL_NONE;
+	} else if (strlen(prefix) < QUERY_PREFIX_MIN) {
+		snprintf(why, CTL_WHY_SIZE, "%s is too little of a session's id; write %d characters at least", prefix,
+			QUERY_PREFIX_MIN);
 		found = CTL_NONE;
 	} else {
 		found = find_in(root, prefix, out, why);

@@ -54,6 +54,15 @@ static json_t *make_request(const struct ctl_stream *s)
 	return request;
 }
 
+/* A follow may have nothing to say for long: whether the daemon answers at all is asked first. */
+static int ask_whether_it_answers(struct ctl_client *c)
+{
+	json_t *request = ctl_client_request("list", NULL);
+
+	json_object_set_new(request, "limit", json_integer(1));
+	return ctl_client_ask(c, request, NULL, NULL, NULL);
+}
+
 /* One connection, or one look into the store. *is_open: the session goes on, and so should we. */
 static int run_once(struct ctl_stream *s, const struct ctl_settings *settings, bool *was_away, bool *is_open)
 {
@@ -67,10 +76,14 @@ static int run_once(struct ctl_stream *s, const struct ctl_settings *settings, b
 		*is_open = *was_away;   /* it was there a moment ago */
 		return status;
 	}
+	if (s->is_follow && ctl_client_is_live(c))
+		status = ask_whether_it_answers(c);
 	is_live = ctl_client_is_live(c);
-	if (is_live && *was_away)
+	if (is_live && *was_away && status == CTL_COMPLETED)
 		ctl_say("the daemon is back");
-	status = ctl_client_ask(c, make_request(s), on_item, s, &done);
+	if (status == CTL_COMPLETED)
+		status = ctl_client_ask(c, make_request(s), on_item, s, &done);
+	is_live = is_live && ctl_client_is_live(c);
 	*is_open = s->is_follow && !ferror(stdout)
 		&& (status == CTL_CLIENT_LOST || json_object_get(done, "waiting")
 			|| (is_live && s->row > 0 && status == CTL_NO_BROKER));        /* it ends, and said so */

@@ -18,6 +18,7 @@
 #define SECOND INT64_C(1000000)
 #define EARLY_MAX 32                    /* messages of unknown sessions kept until the answer says which is ours */
 #define DETACH_QUIET_US (SECOND / 5)    /* so long a silence means that what was sent before has come */
+#define SHORT_ID 8
 #define DETACH_MAX_US (2 * SECOND)
 
 struct submit {
@@ -32,6 +33,7 @@ struct submit {
 	size_t early_count;
 	struct ctl_view *view;          /* NULL: no answer yet */
 	struct ctl_session session;
+	bool is_kept;                   /* so that watch and abort know it by its beginning */
 	struct buf abort_body;
 };
 
@@ -59,6 +61,8 @@ static void keep_session(struct submit *s, const struct ctl_note *n)
 		ctl_say("there is no home directory, so the session's token is not kept");
 	else if (ctl_sessions_put(s->settings->home, &s->session, why) < 0)
 		ctl_say("%s; the session's token is not kept", why);
+	else
+		s->is_kept = true;
 }
 
 static void release_early(struct submit *s)
@@ -118,6 +122,12 @@ static int take_early(struct submit *s, struct ctl_note *n)
 
 /* --- leaving it alone --- */
 
+/* As much of the id as it takes to name it here. */
+static int name_size(const struct submit *s)
+{
+	return s->is_kept ? SHORT_ID : ID_SIZE - 1;
+}
+
 /* A queue of the session's own, so that a later watch misses nothing; then what came until now is shown. */
 static void keep_for_watch(struct submit *s)
 {
@@ -159,7 +169,8 @@ static int detach(struct submit *s, int status)
 	s->follow.term.is_live = false;
 	fflush(stdout);
 	ctl_say("session %s goes on", s->session.id);
-	ctl_say("see it: hcpctl watch %.8s   end it: hcpctl abort %.8s", s->session.id, s->session.id);
+	ctl_say("see it: hcpctl watch %.*s   end it: hcpctl abort %.*s", name_size(s), s->session.id, name_size(s),
+		s->session.id);
 	return status;
 }
 
@@ -189,7 +200,8 @@ static int take_signal(struct submit *s)
 		if (!s->follow.term.has_bar)    /* the terminal has shown ^C; where the bar is it goes with it */
 			fputs("\n", stderr);
 		ctl_say("session %s goes on unless it is aborted", s->session.id);
-		ctl_say("later: hcpctl abort %.8s, hcpctl watch %.8s", s->session.id, s->session.id);
+		ctl_say("later: hcpctl abort %.*s, hcpctl watch %.*s", name_size(s), s->session.id, name_size(s),
+			s->session.id);
 		answer = ctl_term_ask(&s->follow.term, "abort (a), detach (d), go on (Enter)? ");
 	}
 	if (answer == 'a') {

@@ -23,6 +23,7 @@ struct words {
 	json_t *inputs, *context;
 	struct buf inputs_text;
 	char max_duration[DURATION_TEXT_SIZE];
+	bool wait;
 };
 
 enum { OPT_INPUTS = 256, OPT_VERSION, OPT_DURATION, OPT_PRIORITY, OPT_CLASS, OPT_CONTEXT, OPT_WAIT, OPT_DETACH,
@@ -159,8 +160,10 @@ static int take_option(struct words *w, int c)
 	case OPT_CONTEXT:
 		return take_assignment("context", optarg, w->context);
 	case OPT_WAIT:
+		w->wait = true;
+		return 0;
 	case OPT_DETACH:
-		w->out.detach = c == OPT_DETACH;
+		w->out.detach = true;
 		return 0;
 	case OPT_TIMEOUT:
 		return take_duration("timeout", optarg, &w->out.timeout_us);
@@ -186,6 +189,8 @@ static int read_words(struct words *w, int argc, char **argv, struct ctl_options
 		if (status < 0 && (status = ctl_cmd_option(c, argv, &ctl_submit, o)) >= 0)
 			return status;
 	}
+	if (w->wait && w->out.detach)
+		return usage("--wait and --detach exclude each other; leave out one");
 	if (optind >= argc)
 		return usage("which capability? its name is missing");
 	if (optind + 1 < argc)

@@ -26,7 +26,8 @@ static const char help[] =
 	"      --rabbitmqctl COMMAND  compare also with what this lists, e.g. 'sudo rabbitmqctl'\n"
 	"\nExample:\n"
 	"  hcpctl topology >setup.sh && less setup.sh && sudo sh setup.sh\n"
-	"\nExit status: 0, or 78 where the configuration is wrong.\n";
+	"\nExit status: 0; 78 where the configuration is wrong; 1 where a caller has hcpd's own user, whose rights the script\n"
+	"would take away, or the script cannot be written.\n";
 
 /* --- who needs what --- */
 
@@ -401,9 +402,37 @@ static void print_script(const struct topology *t)
 
 static void on_config(void *ctx, bool is_error, const char *text)
 {
+	char *ours = doctor_reword_config(text);
+
 	(void)ctx;
 	if (is_error)
-		ctl_say("%s", text);
+		ctl_say("%s", ours ? ours : text);
+	free(ours);
+}
+
+/* The user that hcpd logs in with, now or after the script, keeps its rights: it is never a caller's, too. */
+static bool is_daemons(const struct topology *t, const struct topology_user *u)
+{
+	const struct config_amqp *a = &t->config->amqp;
+
+	return u->is_daemon || (a->sasl != SASL_EXTERNAL && a->user && strcmp(a->user, u->name) == 0);
+}
+
+static bool check_apart(const struct topology *t)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < t->user_count; i++)
+		for (size_t k = 0; is_daemons(t, &t->users[i]) && k < t->users[i].caller_count; k++) {
+			const char *caller = t->users[i].callers[k], *user = t->users[i].name;
+
+			ok = false;
+			ctl_say("caller %s has the user %s, with which hcpd itself logs in%s, and the script would change that user's rights; "
+				"give the caller a user of its own, amqp_user in [caller %s]%s, or leave it out with --callers", caller, user,
+				t->is_renamed && t->users[i].is_daemon ? " after the script" : "", caller,
+				strcmp(caller, user) == 0 ? " with another name" : ", such as its name");
+		}
+	return ok;
 }
 
 static bool check_callers(char *const *callers)
@@ -422,7 +451,7 @@ static void compare(struct config *c, const char *rabbitmqctl)
 	struct doctor d = { .path = c->path, .rabbitmqctl = rabbitmqctl, .config = c, .voice = DOCTOR_WARNINGS,
 		.lock_unseen = true };
 
-	fflush(stdout);
+	doctor_check_shared(&d);
 	if (doctor_check_broker(&d)) {
 		doctor_check_topology(&d);
 		doctor_check_rights(&d);
@@ -435,18 +464,25 @@ static int print_for(const char *path, char *const *callers, const char *user, c
 {
 	struct config *c;
 	struct topology t;
+	int status = CTL_ERROR;
 
 	doctor_find_credentials();
 	if (!(c = config_load(path, on_config, NULL)))
 		return CTL_BAD_SETTINGS;
 	topology_plan(&t, c, callers, user);
+	if (!check_apart(&t))
+		goto out;
 	print_script(&t);
+	/* Before the rest, which takes its time: an incomplete script is the worst of it. */
+	if ((status = doctor_end_output(CTL_COMPLETED)) != CTL_COMPLETED)
+		goto out;
 	if (t.user_count == 1 && t.users[0].caller_count == 0)
 		ctl_say("warning: no caller is named; write [caller NAME] sections, or --callers NAME,NAME");
 	compare(c, rabbitmqctl);
+out:
 	topology_fini(&t);
 	config_free(c);
-	return fflush(stdout) == 0 ? CTL_COMPLETED : CTL_ERROR;
+	return status;
 }
 
 static int run(int argc, char **argv, struct ctl_options *o)
@@ -467,7 +503,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		case OPT_CTL: rabbitmqctl = optarg; break;
 		default:
 			if ((status = ctl_cmd_option(c, argv, &ctl_topology, o)) >= 0)
-				return status;
+				return c == 'h' ? doctor_end_output(status) : status;
 		}
 	}
 	if (optind < argc)

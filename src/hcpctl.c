@@ -35,7 +35,7 @@ static int show_help(void)
 				printf("  %-11s  %s\n", (*c)->name, (*c)->summary);
 	}
 	printf("\nOptions:\n" CTL_GLOBAL_HELP CTL_OPERATOR_HELP
-		"  -h, --help          this; `hcpctl COMMAND --help` tells more\n"
+		"  -h, --help          this; `hcpctl COMMAND --help` and `hcpctl help COMMAND` tell more\n"
 		"  -V, --version       the version\n"
 		"\nSessions are named by their id, or by the first characters of it.\n"
 		"\nExample:\n"
@@ -62,19 +62,49 @@ static int show_version(void)
 	return fflush(stdout) == 0 ? CTL_COMPLETED : CTL_ERROR;
 }
 
+/* Do they begin and end alike, for half of them? Few edits alone make log of foo. */
+static bool is_slip(const char *typed, const char *name)
+{
+	size_t typed_size = strlen(typed), size = strlen(name), most = typed_size < size ? typed_size : size;
+	size_t head = 0, tail = 0;
+
+	while (head < most && typed[head] == name[head])
+		head++;
+	while (head + tail < most && typed[typed_size - 1 - tail] == name[size - 1 - tail])
+		tail++;
+	return 2 * (head + tail) >= (typed_size > size ? typed_size : size);
+}
+
 static int complain_of_command(const char *name)
 {
 	const char *names[NAMES_MAX], *near;
 	size_t count = 0;
 
 	for (const struct group *g = groups; g < groups + GROUPS; g++)
-		for (const struct ctl_command *const *c = g->commands; *c && count < NAMES_MAX; c++)
+		for (const struct ctl_command *const *c = g->commands; *c && count < NAMES_MAX - 1; c++)
 			if ((*c)->summary)
 				names[count++] = (*c)->name;
+	names[count++] = "help";
 	near = config_find_nearest(name, names, count);
-	if (near)
+	if (near && is_slip(name, near))
 		return ctl_cmd_usage("", "there is no command %s; did you mean %s?", name, near);
 	return ctl_cmd_usage("", "there is no command %s", name);
+}
+
+/* `hcpctl help`, `hcpctl help COMMAND`: words begin with help. */
+static int help_with(int argc, char **argv, struct ctl_options *o)
+{
+	char option[] = "--help", *words[] = { argc > 1 ? argv[1] : NULL, option, NULL };
+	const struct ctl_command *command;
+
+	if (argc < 2 || strcmp(argv[1], "help") == 0)
+		return show_help();
+	if (argc > 2 && argv[2][0] != '-' && strcmp(argv[1], "artifact") != 0)
+		return ctl_cmd_usage("", "help is about one command: %s is too much", argv[2]);
+	if (!(command = find_command(argv[1])))
+		return complain_of_command(argv[1]);
+	optind = 0;
+	return command->run(2, words, o);
 }
 
 int main(int argc, char **argv)
@@ -97,6 +127,8 @@ int main(int argc, char **argv)
 	}
 	if (optind >= argc)
 		return ctl_cmd_usage("", "a command is missing, such as submit, watch or list");
+	if (strcmp(argv[optind], "help") == 0)
+		return help_with(argc - optind, argv + optind, &o);
 	if (!(command = find_command(argv[optind])))
 		return complain_of_command(argv[optind]);
 	argc -= optind;

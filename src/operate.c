@@ -107,9 +107,45 @@ static void do_abort(struct session *s, struct ask *a)
 		say_state(a, s);
 }
 
+/* ---- pause, resume, checkpoint: told once, answered later ---- */
+
+/* It was told that and has not answered: a second operator asks for nothing new. */
+static bool is_under_way(const struct session *s, enum asked what)
+{
+	return s->asked == what && s->words_due > 0;
+}
+
+static void say_asked(struct ask *a, const struct session *s)
+{
+	buf_add_text(&a->done, ",\"asked\":true");
+	say_state(a, s);
+}
+
+static void tell_once(struct session *s, struct ask *a, enum asked what, const char *type, const char *reason)
+{
+	if (!is_under_way(s, what)) {
+		s->asked = what;
+		s->words_due++;
+		s->asked_us = clock_boot_us();
+		tell(s, type, reason);
+	}
+	say_asked(a, s);
+}
+
+/* Its worker says that it paused or resumed: is that an answer? Those that are due were told in turn, the last of them
+ * is s->asked; a worker that was told to pause and to go on again in one breath may answer the later one alone. */
+static bool is_answer(struct session *s, enum asked word)
+{
+	unsigned taken = (s->asked == word) == (s->words_due % 2 == 1) ? 1 : 2;
+
+	if (s->words_due < taken)
+		return false;
+	s->words_due -= taken;
+	return true;
+}
+
 static void become_paused(struct session *s)
 {
-	s->pause_asked = false;
 	session_go(s, S_PAUSED, "paused_by_operator", "operator");
 	s->paused_by = PAUSED_BY_OPERATOR;
 	CRASH_POINT(operate_paused);
@@ -117,17 +153,21 @@ static void become_paused(struct session *s)
 
 bool operate_on_paused(struct session *s)
 {
-	bool ours = s->pause_asked;
+	bool ours = is_answer(s, ASKED_PAUSE);
 
-	if (ours)
-		become_paused(s);
-	return ours;
+	if (s->state == S_PAUSED)       /* it paused by itself meanwhile, say: that it is told again is no fault */
+		return ours || s->asked == ASKED_PAUSE;
+	/* He who wants it to go on again has not paused it: should we crash now, recovery brings it back. */
+	if (!ours || s->asked != ASKED_PAUSE || s->state != S_RUNNING)
+		return false;
+	become_paused(s);
+	return true;
 }
 
 static void do_pause(struct session *s, struct ask *a)
 {
 	/* One that waits to go on is PAUSED yet, and may be told to stay so; one that was told to go on, and did not yet. */
-	bool is_going = s->state == S_RUNNING || s->resume_asked || s->is_waiting;
+	bool is_going = s->state == S_RUNNING || s->words_due > 0 || s->is_waiting;
 
 	if (s->state != S_RUNNING && (s->state != S_PAUSED || !is_going)) {
 		refuse(a, "not_now", "only a RUNNING session can be paused", "session %.8s is %s", s->id, sstate_names[s->state]);
@@ -135,14 +175,14 @@ static void do_pause(struct session *s, struct ask *a)
 	}
 	if (!can_tell(a, s))
 		return;
-	s->resume_asked = false;
 	if (s->host != NULL) {
-		s->pause_asked = s->state == S_RUNNING;
-		s->paused_by = s->pause_asked ? s->paused_by : PAUSED_BY_OPERATOR;
+		if (s->state == S_PAUSED)
+			s->paused_by = PAUSED_BY_OPERATOR;
 		session_mark_dirty(s);
-		tell(s, "pause", a->reason != NULL ? a->reason : "operator");
-		buf_add_text(&a->done, ",\"asked\":true");
-	} else if (s->state == S_RUNNING) {
+		tell_once(s, a, ASKED_PAUSE, "pause", a->reason != NULL ? a->reason : "operator");
+		return;
+	}
+	if (s->state == S_RUNNING) {
 		timer_cancel(&s->core->timers, &s->again);
 		become_paused(s);
 		slots_leave(s->core, s);
@@ -156,14 +196,15 @@ static void do_pause(struct session *s, struct ask *a)
 
 bool operate_on_resumed(struct session *s)
 {
-	bool ours = s->resume_asked;
+	bool ours = is_answer(s, ASKED_RESUME);
 
-	s->resume_asked = false;
-	if (ours) {
-		session_run(s, "resumed", "operator");
-		CRASH_POINT(operate_resumed);
-	}
-	return ours;
+	if (s->state == S_RUNNING)
+		return ours || s->asked == ASKED_RESUME;
+	if (!ours || s->state != S_PAUSED)
+		return false;
+	session_run(s, "resumed", "operator");
+	CRASH_POINT(operate_resumed);
+	return true;
 }
 
 /* It has no process: it starts again as after a crash, once there is a slot. */
@@ -191,21 +232,16 @@ static void resume_from_store(struct session *s, struct ask *a)
 
 static void do_resume(struct session *s, struct ask *a)
 {
-	if (s->state != S_PAUSED && !s->pause_asked) {
+	if (s->state != S_PAUSED && s->words_due == 0) {
 		refuse(a, "not_now", "only a PAUSED session can be resumed", "session %.8s is %s", s->id, sstate_names[s->state]);
 		return;
 	}
 	if (!can_tell(a, s))
 		return;
-	if (s->host == NULL) {
+	if (s->host == NULL)
 		resume_from_store(s, a);
-		return;
-	}
-	s->resume_asked = s->state == S_PAUSED;
-	s->pause_asked = false;
-	tell(s, "resume", NULL);
-	buf_add_text(&a->done, ",\"asked\":true");
-	say_state(a, s);
+	else
+		tell_once(s, a, ASKED_RESUME, "resume", NULL);
 }
 
 static void do_checkpoint(struct session *s, struct ask *a)
@@ -218,9 +254,27 @@ static void do_checkpoint(struct session *s, struct ask *a)
 	if (!can_tell(a, s))
 		return;
 	CRASH_POINT(operate_checkpoint);
-	tell(s, "checkpoint_request", "operator");
-	buf_add_text(&a->done, ",\"asked\":true");
-	say_state(a, s);
+	if (s->checkpoint_asked_us == 0) {
+		s->checkpoint_asked_us = clock_boot_us();
+		tell(s, "checkpoint_request", "operator");
+	}
+	say_asked(a, s);
+}
+
+/* What its worker was told and has not done; where it is so already, no answer is missed. */
+static void look_asked(const struct session *s, struct ask_live *l)
+{
+	int64_t since = s->checkpoint_asked_us;
+
+	if (is_under_way(s, ASKED_PAUSE) && s->state == S_RUNNING)
+		l->asked = "pause";
+	else if (is_under_way(s, ASKED_RESUME) && s->state == S_PAUSED)
+		l->asked = "resume";
+	if (l->asked != NULL)
+		since = s->asked_us;
+	else if (since != 0)
+		l->asked = "checkpoint";
+	l->asked_us = l->asked != NULL ? clock_boot_us() - since : 0;
 }
 
 static void do_live(struct session *s, struct ask *a)
@@ -232,6 +286,7 @@ static void do_live(struct session *s, struct ask *a)
 		.pid = w != NULL && !worker_has_exited(w) ? worker_pid(w) : 0, .reads = !s->is_unread, .waits = s->is_waiting,
 		.idle_us = w != NULL ? clock_boot_us() - s->active_us : 0, .outbox_bytes = s->waiting_bytes,
 	};
+	look_asked(s, &a->live);
 }
 
 /* ---- verbs on the store, and on the daemon ---- */

@@ -113,6 +113,7 @@ static void on_checkpoint(struct session *s, const struct wline *l)
 	const char *said = wline_string(l, "description", "");
 	char description[DESCRIPTION_MAX + 1], hash[CANON_HASH_SIZE];
 
+	s->checkpoint_asked_us = 0;     /* also by one that cannot be kept: there is a warning then */
 	wline_add_raw(l, &state, "state", "{}");
 	if ((int64_t)state.size > config->max_checkpoint) {
 		session_warn(s, "checkpoint_too_large", "a checkpoint of %zu bytes was not kept; %lld is the limit", state.size,
@@ -202,12 +203,12 @@ static void on_paused(struct session *s, const struct wline *l)
 	const char *said = wline_string(l, "reason", "paused_by_worker");
 	char reason[REASON_MAX + 1];
 
+	if (operate_on_paused(s))
+		return;
 	if (s->state != S_RUNNING) {
 		bad_line(s, "paused, but the session does not run", l->text, l->size);
 		return;
 	}
-	if (operate_on_paused(s))
-		return;
 	snprintf(reason, sizeof reason, "%.*s", (int)buf_utf8_cut(said, strlen(said), REASON_MAX), said);
 	session_go(s, S_PAUSED, reason, "worker");
 	s->paused_by = PAUSED_BY_WORKER;
@@ -215,9 +216,11 @@ static void on_paused(struct session *s, const struct wline *l)
 
 static void on_resumed(struct session *s, const struct wline *l)
 {
+	if (operate_on_resumed(s))
+		return;
 	if (s->state != S_PAUSED)
 		bad_line(s, "resumed, but the session is not paused", l->text, l->size);
-	else if (!operate_on_resumed(s))
+	else
 		session_run(s, "resumed", "worker");
 }
 

@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
-"""count: counts to inputs.to, a number every inputs.delay seconds, and survives being killed.
-
+"""count: counts to inputs.to, a number every inputs.delay seconds; it can be paused, and survives being killed.
 In hcpd.ini:  [capability count]   command = .../count.py   protocol = hcp   recovery = resume
 Each number is a checkpoint. After a crash hcpd starts this program again with the last one that it stored."""
-import json, queue, sys, threading, time
-
+import json, queue, sys, threading
 def say(**line):
     print(json.dumps(line), flush=True)
 
@@ -16,24 +14,26 @@ def listen():                       # what hcpd says while we work; end of file:
 def save():
     say(type="checkpoint", description=f"counted to {n}", state={"n": n}, step=n, resumable=True)
 
-orders = queue.Queue()
+orders, resting = queue.Queue(), False
 start = json.loads(sys.stdin.readline())
 try:
-    to, delay = int(start["task"]["inputs"].get("to", 10)), float(start["task"]["inputs"].get("delay", 0.5))
+    to, delay = int(start["task"]["inputs"].get("to", 10)), max(0, float(start["task"]["inputs"].get("delay", 0.5)))
 except (TypeError, ValueError):
     sys.exit(say(type="failed", error_code="input_error", error_message="to and delay must be numbers"))
 n = start["checkpoint"]["state"]["n"] if start["checkpoint"] else 0
 threading.Thread(target=listen, daemon=True).start()
-due = time.monotonic() + delay
 while n < to:
     try:
-        order = orders.get(timeout=max(0, due - time.monotonic()))
+        order = orders.get(timeout=None if resting else delay)
         if order == "abort":
             sys.exit(1)             # nothing to tidy up here
         if order == "checkpoint_request":
             save()
+        if order in ("pause", "resume"):
+            resting = order == "pause"
+            say(type=order + "d")   # the session is PAUSED, or RUNNING again, from here on
     except queue.Empty:             # the delay is over: one more
-        n, due = n + 1, due + delay
+        n += 1
         say(type="progress", stage="counting", percent=round(100 * n / to, 1), message=f"{n} of {to}")
         save()
 say(type="completed", outputs={"counted_to": n, "attempt": start["attempt"]})

@@ -138,6 +138,58 @@ START_TEST(a_worker_is_paused_checkpointed_and_resumed)
 }
 END_TEST
 
+/* Does `hcpctl show` say so? */
+static bool shows(const char *s, const char *words)
+{
+	const char *build = getenv("HCP_BUILD");
+	char command[1024], line[512];
+	bool found = false;
+	FILE *f;
+
+	snprintf(command, sizeof command, "'%s/hcpctl' show --socket '%s' %s", build ? build : "build", path, s);
+	must((f = popen(command, "re")) != NULL, "%s", command);
+	while (fgets(line, sizeof line, f))
+		found |= strstr(line, words) != NULL;
+	must(pclose(f) == 0, "%s", command);
+	return found;
+}
+
+START_TEST(a_request_that_waits_for_its_worker_shows_and_is_told_once)
+{
+	begin();
+	char *heard = strdup(rig_path(r, "heard")), *text;
+	const char *s = peer_run(p, "agent", J("{'on':{'pause':'ignore'},'do':[['note_lines','%s'],['progress',1],"
+		"['hold','/nonexistent']]}", heard));
+	peer_event(p, s, "progress");
+	json_t *live = json_object_get(item(call("'do':'live','session':'%s'", s), 0), "live");
+	must(json_is_null(json_object_get(live, "asked")) && json_is_null(json_object_get(live, "asked_seconds")), "%s",
+		json_dumps(live, 0));
+	for (int i = 0; i < 2; i++) {
+		json_t *e = call("'do':'pause','session':'%s','reason':'lunch break'", s);
+		must(json_is_true(json_object_get(e, "asked")), "%s", json_dumps(e, 0));
+		must_str(json_text_at(e, "state"), "RUNNING");
+	}
+	json_t *e = call("'do':'show','session':'%s'", s);
+	live = json_object_get(item(e, items(e) - 1), "live");
+	must_str(json_text_at(live, "asked"), "pause");
+	must(json_is_real(json_object_get(live, "asked_seconds")), "%s", json_dumps(live, 0));
+	must(shows(s, "was asked to pause"), "hcpctl show does not tell");
+	must(rig_log_count(r, "verb=pause") == 2 && rig_log_count(r, "why=lunch break") == 2, "the log has no reason");
+	for (int i = 0; i < 2; i++)
+		must_code(call("'do':'resume','session':'%s'", s), "");
+	live = json_object_get(item(call("'do':'live','session':'%s'", s), 0), "live");
+	must(json_is_null(json_object_get(live, "asked")), "%s", json_dumps(live, 0));  /* it runs, as it was asked to */
+	call("'do':'abort','session':'%s'", s);
+	peer_closed(p, s, "ABORTED", NULL);
+	must((text = file_read(heard, NULL)) != NULL, "%s", heard);
+	must(file_lines(heard) == 3 && strncmp(text, "pause ", 6) == 0 && strstr(text, "\nresume ")
+		&& strstr(text, "\nabort "), "%s", text);
+	free(text);
+	free(heard);
+	end();
+}
+END_TEST
+
 static void pause_it(const char *s)
 {
 	call("'do':'pause','session':'%s'", s);
@@ -563,6 +615,33 @@ START_TEST(strangers_are_turned_away_and_members_of_the_group_are_not)
 }
 END_TEST
 
+START_TEST(a_group_that_cannot_get_to_the_socket_is_warned_of)
+{
+	char dir[64] = "/tmp/hcpd-control-XXXXXX";
+	const struct group *own = getgrgid(getegid());
+
+	must(own, "a group without a name");
+	r = rig_new();
+	r->no_consumer_wait = true;
+	must(mkdtemp(dir), "%s", dir);
+	rig_set(r, "control", "group", "%s", own->gr_name);
+	rig_set(r, "control", "socket", "%s/ctl", dir);
+	rig_start(r);
+	must(rig_log_count(r, "may not enter") == 1 && rig_log_has(r, dir), "a directory of mode 0700");
+	rig_stop(r);
+	must(chmod(dir, 0710) == 0, "chmod");
+	rig_start(r);
+	must(rig_log_count(r, "may not enter") == 1, "its group may enter");
+	rig_stop(r);
+	must(chmod(dir, 0700) == 0, "chmod");
+	rig_set(r, "control", "group", NULL);
+	rig_start(r);
+	must(rig_log_count(r, "may not enter") == 1, "there is no group");
+	rig_finish(r);
+	rmdir(dir);
+}
+END_TEST
+
 /* --- stops, crashes, and what stands in the way --- */
 
 START_TEST(a_stop_answers_who_follows_and_removes_the_socket)
@@ -695,6 +774,7 @@ int main(void)
 
 	suite_test(s, questions_are_answered_from_the_store, 60);
 	suite_test(s, a_worker_is_paused_checkpointed_and_resumed, 60);
+	suite_test(s, a_request_that_waits_for_its_worker_shows_and_is_told_once, 60);
 	suite_test(s, a_pause_holds_across_a_restart_and_a_crash_until_it_is_resumed, 60);
 	suite_test(s, while_draining_new_tasks_wait_and_the_others_run_to_their_end, 60);
 	suite_test(s, a_replay_gives_the_same_bytes_in_order_while_another_session_goes_on, 60);
@@ -706,6 +786,7 @@ int main(void)
 	suite_test(s, the_33rd_client_is_told_so_and_there_is_room_again_when_one_goes, 60);
 	suite_test(s, a_client_that_does_not_read_is_dropped_and_costs_little, 120);
 	suite_test(s, strangers_are_turned_away_and_members_of_the_group_are_not, 60);
+	suite_test(s, a_group_that_cannot_get_to_the_socket_is_warned_of, 60);
 	suite_test(s, a_stop_answers_who_follows_and_removes_the_socket, 60);
 	suite_test(s, a_crash_in_the_middle_of_requests_leaves_a_socket_that_the_next_life_replaces, 60);
 	suite_test(s, what_is_not_ours_is_left_alone, 60);

@@ -175,9 +175,9 @@ START_TEST(what_a_running_daemon_says_of_itself_is_heard_and_not_waited_for)
 	found(run, "WARN  daemon", "hcpd is draining", "hcpctl undrain");
 	must_be_alone(&run);
 	rig_signal(r, SIGSTOP);
-	run = look(0);
+	run = look(1);
 	rig_signal(r, SIGCONT);
-	found(run, "WARN  daemon", "no answer within 5 s", "see its log");
+	found(run, "FAIL  daemon", "hcpd runs and hangs: no answer on its control socket within 5 s", "systemctl restart hcpd");
 	discharge();
 }
 END_TEST
@@ -209,7 +209,8 @@ START_TEST(a_configuration_that_is_nowhere_is_told)
 	admit();
 	struct run run = start("doctor", "--daemon-config", "/nonexistent/hcpd.ini", NULL);
 	finish(&run, 1);
-	found(run, "FAIL  config", "/nonexistent/hcpd.ini: cannot be read: No such file", "name the configuration");
+	found(run, "FAIL  config", "/nonexistent/hcpd.ini: cannot be read: No such file",
+		"name the configuration with --daemon-config FILE");
 	discharge();
 }
 END_TEST
@@ -236,6 +237,40 @@ START_TEST(a_broken_declaration_is_told)
 	struct run run = look(1);
 	found(run, "FAIL  declaration", "agent.json", "correct the file");
 	must_be_alone(&run);
+	discharge();
+}
+END_TEST
+
+START_TEST(a_caller_with_the_daemons_own_log_in_is_told_before_anything_sends_to_topology)
+{
+	admit();
+	rig_set(r, "caller alpha", "amqp_user", "%s", vhost);
+	rig_write_ini(r);
+	permit(vhost, ".*", ".*", ".*");
+	struct run run = look(0);
+	found(run, "WARN  permissions", "caller alpha has the user", "give the caller a user of its own, amqp_user in [caller alpha]");
+	found(run, "WARN  permissions", "may write to exchanges that are none of hcpd's", "first give every caller a user of its own");
+	discharge();
+}
+END_TEST
+
+START_TEST(an_output_that_cannot_be_written_is_told)
+{
+	char command[1200];
+	static const char *const what[] = { "doctor", "doctor --help", "topology --help" };
+
+	admit();
+	for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+		size_t size;
+
+		snprintf(command, sizeof command, "%s %s --daemon-config %s 2>%s >/dev/full", program(), what[i], r->ini,
+			rig_path(r, "said"));
+		int status = system(command);
+		char *said = file_read(rig_path(r, "said"), &size);
+		must(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%s: %d", what[i], status);
+		must(said && strstr(said, "the standard output cannot be written"), "%s: %s", what[i], said ? said : "nothing");
+		free(said);
+	}
 	discharge();
 }
 END_TEST
@@ -343,6 +378,83 @@ START_TEST(a_state_directory_of_somebody_else_is_told)
 	must_have(run.out, "state can be used by user nobody");
 	run = visit("--user", "no-such-user", 1);
 	found(run, "FAIL  daemon", "there is no user no-such-user", "leave --user out");
+	tree_remove(open_dir);
+	discharge();
+}
+END_TEST
+
+START_TEST(a_state_directory_is_good_only_where_it_can_be_made)
+{
+	admit();
+	rig_set(r, "daemon", "state_dir", "/proc/nope");
+	rig_write_ini(r);
+	struct run run = look(1);
+	found(run, "FAIL  state", "/proc/nope is not there and cannot be made", "name a state_dir on a disk");
+	rig_set(r, "daemon", "state_dir", "%s", rig_path(r, "one/two"));
+	rig_write_ini(r);
+	run = look(1);
+	found(run, "FAIL  state", "hcpd makes only the last directory", "make it, owned by that user");
+	rig_set(r, "daemon", "state_dir", "%s", rig_path(r, "one"));
+	rig_write_ini(r);
+	run = look(0);
+	must_have(run.out, "is not there yet; hcpd makes it at its first start");
+	discharge();
+}
+END_TEST
+
+START_TEST(a_state_directory_that_only_root_could_make_is_told)
+{
+	if (!admit_for_nobody())
+		return;
+	rig_set(r, "daemon", "state_dir", "%s", in_open("new"));
+	rig_write_ini(r);
+	struct run run = visit("--user", "nobody", 1);
+	found(run, "FAIL  state", "user nobody cannot make it: Permission denied", "make it, owned by that user");
+	tree_remove(open_dir);
+	discharge();
+}
+END_TEST
+
+START_TEST(a_control_group_that_cannot_get_to_the_socket_is_told)
+{
+	if (!admit_for_nobody())
+		return;
+	rig_set(r, "control", "socket", NULL);
+	rig_set(r, "control", "group", "daemon");
+	rig_write_ini(r);
+	struct run run = look(0);
+	found(run, "WARN  control", "its members may not enter", "write socket = PATH into [control]");
+	rig_set(r, "control", "socket", "%s", in_open("control.sock"));
+	rig_write_ini(r);
+	run = look(0);
+	must_have(run.out, "group daemon gets to the control socket");
+	tree_remove(open_dir);
+	discharge();
+}
+END_TEST
+
+/* What another user's doctor cannot look at is told by its name. */
+START_TEST(what_only_another_user_could_look_at_is_named)
+{
+	char command[1200];
+	size_t size;
+
+	if (!admit_for_nobody())
+		return;
+	/* The tree may be out of nobody's reach: everything that is needed comes along. */
+	snprintf(command, sizeof command, "cp %s %s/hcpctl && cp %s %s/agent.json && chmod 755 %s/hcpctl && chmod 644 %s/agent.json",
+		program(), open_dir, rig_path(r, "agent.json"), open_dir, open_dir, open_dir);
+	must(system(command) == 0, "%s", command);
+	rig_set(r, "capability agent", "declaration", "%s", in_open("agent.json"));
+	rig_write_ini(r);
+	snprintf(command, sizeof command, "cp %s %s/hcpd.ini && chown nobody %s/hcpd.ini && chmod 600 %s/hcpd.ini && cd / && "
+		"HOME=/ setpriv --reuid=65534 --clear-groups %s/hcpctl doctor --daemon-config %s/hcpd.ini >%s/said 2>&1", r->ini, open_dir,
+		open_dir, open_dir, open_dir, open_dir, open_dir);
+	must(system(command) >= 0, "%s", command);
+	char *said = file_read(in_open("said"), &size);
+	must(strstr(said, "SKIP  command     [capability agent] its command: only user root could say more"), "%s", said);
+	must(strstr(said, "SKIP  state ") && strstr(said, "state: only user root could say more"), "%s", said);
+	free(said);
 	tree_remove(open_dir);
 	discharge();
 }
@@ -604,11 +716,17 @@ int main(void)
 	suite_test(s, what_a_running_daemon_says_of_itself_is_heard_and_not_waited_for, 60);
 	suite_test(s, a_broken_line_and_an_unknown_key_are_named_with_their_line, 60);
 	suite_test(s, a_configuration_that_is_nowhere_is_told, 60);
+	suite_test(s, a_caller_with_the_daemons_own_log_in_is_told_before_anything_sends_to_topology, 60);
+	suite_test(s, an_output_that_cannot_be_written_is_told, 60);
 	suite_test(s, an_env_file_that_others_can_read_is_told, 60);
 	suite_test(s, a_broken_declaration_is_told, 60);
 	suite_test(s, commands_that_cannot_be_executed_are_told_apart, 60);
 	suite_test(s, a_command_is_looked_at_as_the_daemons_user, 60);
 	suite_test(s, a_state_directory_of_somebody_else_is_told, 60);
+	suite_test(s, a_state_directory_is_good_only_where_it_can_be_made, 60);
+	suite_test(s, a_state_directory_that_only_root_could_make_is_told, 60);
+	suite_test(s, a_control_group_that_cannot_get_to_the_socket_is_told, 60);
+	suite_test(s, what_only_another_user_could_look_at_is_named, 60);
 	suite_test(s, an_open_state_directory_and_an_open_key_are_told, 60);
 	suite_test(s, a_store_of_a_newer_hcpd_is_told_and_left_alone, 60);
 	suite_test(s, a_damaged_store_is_told, 60);

@@ -487,6 +487,71 @@ START_TEST(without_a_daemon_a_request_says_so_and_what_to_do)
 }
 END_TEST
 
+START_TEST(a_daemon_that_hangs_is_given_up_and_ctrl_c_ends_at_once)
+{
+	struct run list, show, events, stats, ending;
+	char id[40];
+
+	begin_here();
+	snprintf(id, sizeof id, "%s", submit(""));
+	wait_for_state(id, "RUNNING");
+	must(unlink(rig_path(r, "home/hcp/sessions.json")) == 0, "its token is not ours");
+	must(kill(r->pid, SIGSTOP) == 0, "stop");
+	list = start("list", NULL);
+	show = start("show", id, NULL);
+	events = start("events", "--follow", id, NULL);
+	stats = start("stats", NULL);
+	for (int i = 0; i < 2; i++) {
+		double from = harness_now();
+
+		ending = start("abort", id, NULL);
+		wait_until(file_exists(ending.pid), WAIT_S, "its pid");
+		harness_pass(0.5);      /* so that it is waiting for the answer */
+		signal_run(&ending, i ? SIGTERM : SIGINT);
+		finish(&ending, 128 + (i ? SIGTERM : SIGINT));
+		must(harness_now() < from + 8 * harness_scale(), "it took %.1f s", harness_now() - from);
+	}
+	finish(&list, 0);
+	must_have(list.out, short_id(id));
+	must_have(list.err, "has not answered for 10 s");
+	must_have(list.err, "this is what the store says");
+	finish(&show, 0);
+	must_have(show.out, "make it so");
+	finish(&stats, 69);
+	must_have(stats.err, "hcpctl doctor");
+	wait_for(events.err, "the session is not over: waiting for the daemon");
+	must(kill(r->pid, SIGCONT) == 0, "go on");
+	wait_for(events.err, "the daemon is back");
+	finish(&events, 0);             /* it took up the aborts that were asked for before */
+	end();
+}
+END_TEST
+
+START_TEST(a_list_takes_states_and_dates_and_says_what_else_it_wants)
+{
+	static const char *const bad[] = { "bogus", "", "live,bogus" };
+	struct run run;
+
+	begin_here();
+	const char *id = submit("");
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		run = start("list", "--state", bad[i], NULL);
+		finish(&run, 64);
+		must_have(run.err, *bad[i] ? "'bogus' is no state" : "'' is no state");
+		must_have(run.err, "ABORTED, live or over");
+	}
+	run_ok(&run, "list", "--since", "2026-01-31");
+	must_have(run.out, short_id(id));
+	run_ok(&run, "list", "--since", "2999-01-01");
+	must_not_have(run.out, short_id(id));
+	run = start("list", "--since", "2026-02-31", NULL);
+	finish(&run, 64);
+	rig_touch(r, "go");
+	wait_for_state(id, "COMPLETED");
+	end();
+}
+END_TEST
+
 /* As nobody, who can reach neither the program by its path nor the socket. */
 START_TEST(a_stranger_is_told_who_may)
 {
@@ -567,7 +632,17 @@ START_TEST(help_has_an_example_for_each_command)
 		must_have(run.out, line);
 		finish(&own, 0);
 		must_have(own.out, "\nExample:\n  hcpctl ");
+		struct run other = start("help", names[i], NULL);
+		finish(&other, 0);
+		must(strcmp(text_of(other.out), text_of(own.out)) == 0, "help %s: %s", names[i], text_of(other.out));
 	}
+	struct run bare = start("help", NULL), far = start("foo", NULL), near = start("lsit", NULL);
+	finish(&bare, 0);
+	must(strcmp(text_of(bare.out), text_of(run.out)) == 0, "%s", text_of(bare.out));
+	finish(&far, 64);
+	must_not_have(far.err, "did you mean");
+	finish(&near, 64);
+	must_have(near.err, "did you mean list?");
 	end();
 }
 END_TEST
@@ -588,6 +663,8 @@ int main(void)
 	suite_test(s, a_session_whose_token_is_not_known_here_is_aborted_as_its_operator, 60);
 	suite_test(s, a_drained_daemon_starts_no_task_until_it_is_undrained, 60);
 	suite_test(s, without_a_daemon_a_request_says_so_and_what_to_do, 60);
+	suite_test(s, a_daemon_that_hangs_is_given_up_and_ctrl_c_ends_at_once, 90);
+	suite_test(s, a_list_takes_states_and_dates_and_says_what_else_it_wants, 60);
 	suite_test(s, a_stranger_is_told_who_may, 60);
 	suite_test(s, a_table_fits_the_terminal, 60);
 	suite_test(s, help_has_an_example_for_each_command, 60);

@@ -13,14 +13,29 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "ctl.h"
 #include "store.h"
 
 static char dir[100], ini[120], state[120], path[140];
 static struct ctl_settings settings;
 static struct buf said, got;
+
+/* Goes on by so much at each look, where a test has no time to wait. */
+static int64_t leap_us;
+
+int64_t clock_boot_us(void)
+{
+	static int64_t leapt_us;
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	leapt_us += leap_us;
+	return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000 + leapt_us;
+}
 
 /* What would have gone to stderr. */
 static void hear(void *ctx, const char *line, size_t size)
@@ -237,6 +252,67 @@ START_TEST(nobody_there_is_said_with_the_path)
 }
 END_TEST
 
+/* Who names a path may have named the wrong one: that says nothing about the daemon. */
+START_TEST(a_socket_that_was_named_is_not_taken_for_the_daemon)
+{
+	char named[] = "/nonexist/control.sock";
+	struct ctl_client *c;
+	struct store *s;
+	char why[256];
+	int status;
+
+	ck_assert(store_open(state, &s, why, sizeof why) == EX_OK);
+	store_close(s);
+	if (_i == 0)
+		settings.socket = named;
+	else
+		write_ini("[daemon]\nstate_dir = state\n[control]\nsocket = /nonexist/control.sock\n");
+	ck_assert(ctl_client_open(&settings, CTL_NEED_DAEMON, &status) == NULL && status == CTL_NO_BROKER);
+	must_have("nobody listens on /nonexist/control.sock, which ");
+	must_have(_i == 0 ? "--socket" : "[control] socket");
+	c = ctl_client_open(&settings, CTL_STORE_WILL_DO, &status);
+	ck_assert(c != NULL && !ctl_client_is_live(c));
+	must_have("names; this is what the store says");
+	ck_assert_ptr_null(strstr(buf_text(&said), "not running"));
+	ctl_client_close(c);
+}
+END_TEST
+
+/* One that hangs: connections are made, and nobody takes them up; then there is no room for them either. */
+START_TEST(a_daemon_that_hangs_is_given_up_after_ten_seconds_and_the_store_answers)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), status;
+	struct ctl_client *c, *full;
+	struct store *s;
+	char why[256];
+
+	ck_assert(store_open(state, &s, why, sizeof why) == EX_OK);
+	store_close(s);
+	snprintf(a.sun_path, sizeof a.sun_path, "%.100s", path);
+	ck_assert(bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, 0) == 0);
+	c = ctl_client_open(&settings, _i == 0 ? CTL_STORE_WILL_DO : CTL_NEED_DAEMON, &status);
+	ck_assert(c != NULL && ctl_client_is_live(c));
+	leap_us = 9500000;
+	status = ctl_client_ask(c, ctl_client_request("list", NULL), on_item, NULL, NULL);
+	leap_us = 0;
+	ck_assert_int_eq(status, _i == 0 ? CTL_COMPLETED : CTL_NO_BROKER);
+	must_have("has not answered for 10 s");
+	must_have(_i == 0 ? "this is what the store says" : "hcpctl doctor");
+	ck_assert(!ctl_client_is_live(c));
+	buf_clear(&said);
+	status = ctl_client_ask(c, ctl_client_request("list", NULL), on_item, NULL, NULL);
+	ck_assert_int_eq(status, _i == 0 ? CTL_COMPLETED : CTL_NO_BROKER);
+	if (_i == 0) {
+		full = ctl_client_open(&settings, CTL_NEED_DAEMON, &status);
+		ck_assert(full == NULL && status == CTL_NO_BROKER);
+		must_have("has not answered for 10 s");
+	}
+	ctl_client_close(c);
+	close(fd);
+}
+END_TEST
+
 START_TEST(a_socket_of_the_configuration_is_the_only_one)
 {
 	struct ctl_place p;
@@ -313,13 +389,15 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 30);
+	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, items_come_byte_for_byte_however_they_are_cut, 0, 64);
 	tcase_add_test(t, an_error_is_said_with_what_to_do);
 	tcase_add_test(t, one_who_is_turned_away_hears_why_though_nobody_read_his_request);
 	tcase_add_test(t, an_answer_that_breaks_off_is_told_from_one_that_ends);
 	tcase_add_loop_test(t, what_is_no_answer_is_said_to_be_none, 0, (int)(sizeof garbage / sizeof *garbage));
 	tcase_add_test(t, nobody_there_is_said_with_the_path);
+	tcase_add_loop_test(t, a_socket_that_was_named_is_not_taken_for_the_daemon, 0, 2);
+	tcase_add_loop_test(t, a_daemon_that_hangs_is_given_up_after_ten_seconds_and_the_store_answers, 0, 2);
 	tcase_add_test(t, a_socket_of_the_configuration_is_the_only_one);
 	tcase_add_test(t, another_configurations_daemon_is_never_the_units);
 	tcase_add_test(t, the_store_answers_where_the_daemon_does_not);

@@ -419,6 +419,136 @@ START_TEST(an_operator_may_change_his_mind_before_the_worker_answers)
 }
 END_TEST
 
+/* How often the worker was told so. */
+static int told(struct worker *p, const char *type)
+{
+	char text[64];
+	int n = 0;
+
+	snprintf(text, sizeof text, "{\"type\":\"%s\"", type);
+	for (const char *at = buf_text(&p->in); (at = strstr(at, text)) != NULL; at++)
+		n++;
+	return n;
+}
+
+static void expect_asked(struct ask *a, const char *state)
+{
+	expect_done(a, state);
+	ck_assert_msg(strstr(buf_text(&a->done), "\"asked\":true") != NULL, "%s", buf_text(&a->done));
+}
+
+static void expect_live(const char *asked, int64_t us)
+{
+	struct ask *a = ask(ASK_LIVE, 1);
+
+	ck_assert(a->has_live);
+	ck_assert_pstr_eq(a->live.asked, asked);
+	ck_assert_int_eq(a->live.asked_us, us);
+}
+
+static void expect_no_bad_line(void)
+{
+	ck_assert_int_eq(world_said(&w, "bad_line"), 0);
+}
+
+START_TEST(a_worker_is_told_once_whoever_asks_and_how_often)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	expect_asked(ask(ASK_PAUSE, 1), "RUNNING");
+	expect_asked(ask(ASK_PAUSE, 1), "RUNNING");
+	ck_assert_int_eq(told(p, "pause"), 1);
+	say(p, PAUSED);
+	expect_asked(ask(ASK_RESUME, 1), "PAUSED");
+	expect_asked(ask(ASK_RESUME, 1), "PAUSED");
+	ck_assert_int_eq(told(p, "resume"), 1);
+	say(p, RESUMED);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	expect_asked(ask(ASK_CHECKPOINT, 1), "RUNNING");
+	expect_asked(ask(ASK_CHECKPOINT, 1), "RUNNING");
+	ck_assert_int_eq(told(p, "checkpoint_request"), 1);
+	say(p, CHECKPOINT);
+	ask(ASK_CHECKPOINT, 1);
+	ask(ASK_PAUSE, 1);
+	ck_assert_int_eq(told(p, "checkpoint_request"), 2);
+	ck_assert_int_eq(told(p, "pause"), 2);
+	expect_no_bad_line();
+}
+END_TEST
+
+START_TEST(a_worker_that_says_what_is_so_already_after_a_request_is_not_blamed)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	ask(ASK_PAUSE, 1);
+	say(p, PAUSED);         /* by itself, a moment before it read that, */
+	say(p, PAUSED);         /* and in answer */
+	ask(ASK_RESUME, 1);
+	say(p, RESUMED);
+	say(p, RESUMED);
+	expect_no_bad_line();
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	say(p, PAUSED);
+	say(p, PAUSED);         /* nobody asked for that */
+	ck_assert_int_eq(world_said(&w, "bad_line"), 1);
+}
+END_TEST
+
+START_TEST(the_last_word_of_an_operator_holds_when_its_worker_answers_each)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	ask(ASK_PAUSE, 1);
+	ask(ASK_RESUME, 1);
+	ask(ASK_PAUSE, 1);
+	ck_assert_int_eq(told(p, "pause"), 2);
+	say(p, PAUSED);
+	say(p, RESUMED);
+	say(p, PAUSED);
+	ck_assert_str_eq(world_text(&w, "SELECT paused_by FROM sessions", NULL), "operator");
+	expect_error(ask(ASK_PAUSE, 1), "not_now");
+	ask(ASK_RESUME, 1);
+	expect_asked(ask(ASK_PAUSE, 1), "PAUSED");
+	say(p, RESUMED);
+	say(p, PAUSED);
+	ck_assert_str_eq(world_text(&w, "SELECT paused_by FROM sessions", NULL), "operator");
+	ask(ASK_RESUME, 1);
+	ask(ASK_PAUSE, 1);
+	say(p, PAUSED);         /* it never stirred */
+	ck_assert_str_eq(world_state(&w, 1), "PAUSED");
+	ask(ASK_RESUME, 1);
+	say(p, RESUMED);
+	ask(ASK_PAUSE, 1);
+	ask(ASK_RESUME, 1);
+	say(p, RESUMED);        /* it never paused */
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	expect_error(ask(ASK_RESUME, 1), "not_now");
+	expect_no_bad_line();
+}
+END_TEST
+
+START_TEST(live_tells_what_its_worker_has_not_answered)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	expect_live(NULL, 0);
+	ask(ASK_CHECKPOINT, 1);
+	world_pass(&w, 1 * SECONDS);
+	expect_live("checkpoint", 1 * SECONDS);
+	ask(ASK_PAUSE, 1);
+	world_pass(&w, 2 * SECONDS);
+	ask(ASK_PAUSE, 1);
+	expect_live("pause", 2 * SECONDS);
+	say(p, PAUSED);
+	expect_live("checkpoint", 3 * SECONDS);
+	ask(ASK_RESUME, 1);
+	expect_live("resume", 0);
+	say(p, RESUMED);
+	say(p, CHECKPOINT);
+	expect_live(NULL, 0);
+}
+END_TEST
+
 /* ---- checkpoint ---- */
 
 START_TEST(a_checkpoint_is_asked_for)
@@ -440,8 +570,8 @@ START_TEST(a_worker_that_reads_nothing_is_told_no_more)
 	p->is_deaf = true;
 	memset(long_reason, 'x', 1000);
 	long_reason[1000] = '\0';
-	for (int i = 0; i < 1100; i++) {
-		struct ask *a = fake_control_ask(&control, ASK_PAUSE, world_id(&w, 1));
+	for (int i = 0; i < 2200; i++) {
+		struct ask *a = fake_control_ask(&control, i % 2 == 0 ? ASK_PAUSE : ASK_RESUME, world_id(&w, 1));
 
 		a->reason = xstrdup(long_reason);
 		core_on_asks(&w.core);
@@ -565,6 +695,9 @@ static Suite *suite(void)
 		a_resume_that_waits_for_a_slot_survives_a_crash, a_resume_waits_while_its_checkpoint_cannot_be_read,
 		what_cannot_recover_is_not_resumed_without_its_process, a_session_that_an_operator_paused_ends_at_its_deadline,
 		a_step_of_the_clock_ends_nothing_that_is_resumed, a_session_that_waits_for_disk_room_is_paused_at_once, an_operator_may_change_his_mind_before_the_worker_answers,
+		a_worker_is_told_once_whoever_asks_and_how_often,
+		a_worker_that_says_what_is_so_already_after_a_request_is_not_blamed,
+		the_last_word_of_an_operator_holds_when_its_worker_answers_each, live_tells_what_its_worker_has_not_answered,
 		a_checkpoint_is_asked_for, a_worker_that_reads_nothing_is_told_no_more,
 		while_draining_new_tasks_wait_and_running_ones_go_on, a_restart_ends_the_draining, stats_tell_what_is_so,
 		live_tells_of_the_process, whoever_follows_is_woken_by_commits_alone};
