@@ -8,7 +8,6 @@
 #include "ctl_ops.h"
 #include "ctl_table.h"
 #include "ctl_term.h"
-#include "duration.h"
 #include "words.h"
 
 enum { OPT_JSON = 256, OPT_CAPABILITY, OPT_FULL };
@@ -47,11 +46,14 @@ static void add_detail(const json_t *item, const char *state, char *out, size_t 
 {
 	const char *end = ctl_ops_text(item, "end_reason"), *paused = ctl_ops_text(item, "paused_by");
 	const char *step = ctl_ops_text(item, "step"), *priority = ctl_ops_text(item, "priority");
+	const char *waits = ctl_ops_text(item, "waits_for");
 
 	if (*end)
 		snprintf(out, size, "%s", end);
 	else if (*paused)
 		snprintf(out, size, "paused by %s", paused);
+	else if (*waits)
+		snprintf(out, size, "waiting for a %s", waits);
 	else if (strcmp(state, "PENDING") == 0)
 		snprintf(out, size, "waiting, priority %s", priority);
 	else
@@ -88,23 +90,6 @@ static bool on_item(void *ctx, const char *json, size_t size)
 
 /* ---- the command ---- */
 
-/* An instant, or how long ago: 2h, PT30M, 7d. */
-static bool take_since(json_t *request, const char *word)
-{
-	char text[CLOCK_TEXT_SIZE];
-	int64_t us;
-
-	if (clock_parse(word, &us))
-		;
-	else if (duration_parse(word, &us))
-		us = clock_wall_us() - us;
-	else
-		return false;
-	clock_format(us, text);
-	json_object_set_new(request, "since", json_string(text));
-	return true;
-}
-
 static bool take_states(json_t *request, const char *list)
 {
 	json_t *states = json_object_get(request, "state");
@@ -134,7 +119,7 @@ static int take_option(json_t *request, int c, bool *is_json, bool *is_full)
 	case OPT_JSON: *is_json = true; return -1;
 	case OPT_FULL: *is_full = true; return -1;
 	case 'S':
-		if (take_since(request, optarg))
+		if (ctl_ops_take_since(request, optarg))
 			return -1;
 		return ctl_cmd_usage("list ", "--since %s is no time; write 2h, 7d or 2026-01-31T12:00:00Z", optarg);
 	default:
@@ -203,7 +188,8 @@ const struct ctl_command ctl_list = {
 	.summary = "sessions, newest first: [--state S,...] [--caller ID] [--since T]",
 	.help = "usage: hcpctl list [options]\n\n"
 		"The daemon's sessions, the newest first. Where the daemon does not run, its store is read.\n\n"
-		"  -s, --state S,...   live, over, or PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, FAILED, ABORTED\n"
+		"  -s, --state S,...   live, over, or PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, FAILED, ABORTED,\n"
+		"                      REJECTED\n"
 		"  -c, --caller ID     of this caller\n"
 		"      --capability C  of this capability\n"
 		"  -S, --since T       created since: 2h, 7d, or 2026-01-31T12:00:00Z\n"
