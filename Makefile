@@ -122,6 +122,7 @@ format:
 SUBST := sed -e 's,/usr/local,$(PREFIX),g' -e 's,/etc/hcpd,$(SYSCONFDIR)/hcpd,g'
 MAN   := $(wildcard docs/*.[13578])
 AGENTS := $(wildcard scripts/agents/*)
+POLICIES := $(wildcard scripts/policies/*)
 ETC   := $(wildcard etc/hcpd.ini etc/capabilities.d/*)
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 # File of completions/ and where its shell looks for it.
@@ -129,10 +130,11 @@ COMPLETIONS := hcpctl.bash:bash-completion/completions/hcpctl _hcpctl:zsh/site-f
 	hcpctl.fish:fish/vendor_completions.d/hcpctl.fish
 
 install: programs libhcp
-	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hcpd/agents
+	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hcpd/agents $(DESTDIR)$(PREFIX)/lib/hcpd/policies
 	install -m 755 $(B)/hcpd $(DESTDIR)$(PREFIX)/sbin/hcpd
 	install -m 755 $(B)/hcpctl $(DESTDIR)$(PREFIX)/bin/hcpctl
 	install -m 755 $(AGENTS) $(DESTDIR)$(PREFIX)/lib/hcpd/agents
+	install -m 755 $(POLICIES) $(DESTDIR)$(PREFIX)/lib/hcpd/policies
 	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSUSERSDIR) $(DESTDIR)$(PREFIX)/share/doc/hcpd
 	$(SUBST) systemd/hcpd.service | install -m 644 /dev/stdin $(DESTDIR)$(UNITDIR)/hcpd.service
 	install -m 644 systemd/hcpd.sysusers $(DESTDIR)$(SYSUSERSDIR)/hcpd.conf

@@ -13,5 +13,7 @@
 
 void canon_add(struct buf *b, const json_t *value);
 void canon_hash(const json_t *value, char hex[CANON_HASH_SIZE]);
+/* SHA-256 of any bytes, written in the same way. */
+void canon_hash_bytes(const void *data, size_t size, char hex[CANON_HASH_SIZE]);
 
 #endif

@@ -23,6 +23,7 @@ struct capability {
 	int64_t max_duration_us;        /* 0: none of its own */
 	int concurrent_limit;           /* 0: none of its own */
 	const struct config_capability *config;
+	char sha256[65];                /* of the file's text, in hex */
 };
 
 /* Reads the declaration of cc and compiles its schemas. NULL with all that is wrong (file, JSON pointer or position,

@@ -12,8 +12,8 @@ struct checkpoint {
 	const char *damage;             /* what is wrong with it */
 };
 
-/* 1: found; 0: there is none, or none is good (damaged says which); -1: the store cannot be read now. */
-int checkpoint_find(struct store *s, int64_t session, struct checkpoint *out) __attribute__((warn_unused_result));
+/* seal: of the session's intent. 1: found; 0: there is none, or none is good (damaged says which); -1: the store cannot be read now. */
+int checkpoint_find(struct store *s, int64_t session, const char *seal, struct checkpoint *out) __attribute__((warn_unused_result));
 void checkpoint_fini(struct checkpoint *c);
 
 #endif

@@ -29,6 +29,7 @@ struct task {
 	char *json;                     /* the worker's `task` object, minified, values byte for byte */
 	size_t json_size;
 	json_t *inputs;                 /* parsed, for the gate */
+	json_t *expected_output;        /* the same; NULL: none */
 	char *metadata;                 /* JSON text, NULL: none */
 	int64_t max_duration_us;        /* 0: not constrained */
 	enum priority priority;

@@ -76,8 +76,19 @@ struct config_caller {
 	int line;
 };
 
+/* A human's key: who may decide about tasks that wait, and up to which risk. */
+struct config_approver {
+	char *name;                     /* signerKeyId in decisions */
+	char *key;                      /* ed25519:BASE64URL */
+	char *person;                   /* whose key it is; NULL: the name */
+	enum risk max_risk;
+	bool revoked;
+	int line;
+};
+
 struct config {
 	char *path;
+	char sha256[65];                /* of the file's text, in hex */
 	char *callee_id;
 	char *state_dir;
 	int max_sessions, max_pending;
@@ -91,6 +102,10 @@ struct config {
 	char *control_socket;           /* a path, "off", or NULL: the default (control.h) */
 	char *control_group;            /* whose members may use it; NULL: none ... */
 	int64_t control_gid;            /* ... and -1 */
+	char **policy_command;          /* the program that has the last word on tasks (judge.h); NULL: none */
+	int64_t policy_timeout_us;
+	int64_t approval_expires_us;    /* how long a task waits for a human */
+	enum risk two_person;           /* from this risk on two persons must allow; R_NONE: one is enough */
 	int64_t max_duration_us, idle_timeout_us, abort_timeout_us, exit_grace_us, artifact_timeout_us;
 	int64_t max_outbox, max_outbox_total;           /* bytes unconfirmed: a session, all */
 	int64_t max_message, max_line, max_lines_total, max_checkpoint, max_text_output;
@@ -100,6 +115,8 @@ struct config {
 	size_t capability_count;
 	struct config_caller *callers;
 	size_t caller_count;
+	struct config_approver *approvers;
+	size_t approver_count;
 	char **secrets;                 /* this file, the state directory, files with passwords and keys: absolute */
 	size_t secret_count;
 };

@@ -11,8 +11,9 @@
 #include "buf.h"
 #include "config.h"
 
-enum config_kind {                      /* of section; the last two have a name */
-	KIND_DAEMON, KIND_AMQP, KIND_STORE, KIND_CONTROL, KIND_SESSION, KIND_LIMITS, KIND_CAPABILITY, KIND_CALLER, KIND_COUNT
+enum config_kind {                      /* of section; those from KIND_CAPABILITY on have a name */
+	KIND_DAEMON, KIND_AMQP, KIND_STORE, KIND_CONTROL, KIND_SESSION, KIND_LIMITS, KIND_POLICY, KIND_APPROVAL, KIND_CAPABILITY, KIND_CALLER,
+	KIND_APPROVER, KIND_COUNT
 };
 
 enum config_type {
@@ -40,7 +41,7 @@ struct config_key {
 	const char *fallback;           /* as one would write it; NULL: none, the field stays NULL */
 	int64_t min, max;
 	const char *const *choices;
-	size_t offset;                  /* in struct config, config_capability or config_caller */
+	size_t offset;                  /* in struct config, config_capability, config_caller or config_approver */
 	bool is_required;
 	const char *help;               /* what would be right, for messages */
 };

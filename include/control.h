@@ -32,6 +32,16 @@ void control_stop(struct control *ctl);
 struct ask *control_take(struct control *ctl);
 /* Gives an answered one back. */
 void control_answer(struct control *ctl, struct ask *a);
+/* Who was turned away from the socket since the last call, and how often; at most CONTROL_STRANGERS users are told apart,
+ * the rest is counted with the last. How many there are in out. */
+enum { CONTROL_STRANGERS = 8 };
+struct control_stranger {
+	int64_t uid;
+	char user[33];
+	int pid;                        /* of the first */
+	uint64_t count;
+};
+int control_take_strangers(struct control *ctl, struct control_stranger out[CONTROL_STRANGERS]);
 /* Something was committed: whoever follows is told. Costs next to nothing where nobody does. */
 void control_on_commit(struct control *ctl);
 

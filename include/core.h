@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "audit.h"
 #include "bus.h"
 #include "effect.h"
 #include "gate.h"
@@ -32,16 +33,19 @@ struct core {
 	struct control *control;                /* NULL: operators are not heard */
 	struct workers *workers;
 	struct timers timers;
-	struct token_key key;
+	struct token_keys keys;
 	struct effects effects;
 	struct session *by_id, *by_key;         /* every session that is not over */
 	struct session *dirty, *closed;         /* of this turn */
 	struct slots slots;
 	struct rates rates;                     /* of the callers, by section */
+	struct audit audit;
+	struct policy_program *program;         /* judge.c; there also where the configuration names none */
 	struct host *hosts, *idle_hosts;        /* run.c: processes, and those that serve nobody now */
 	bool host_is_gone;                      /* there is something to sweep */
 	struct artifacts *collecting;           /* artifact.c: of sessions that have files to be stored */
 	int64_t last_session;
+	struct nonce_seen *turn_nonces;         /* review.c: the same of decisions */
 	struct submit_seen *turn_submits;       /* of this turn: the store does not know them yet */
 	struct buf scratch;                     /* for composing one message */
 	struct core_stats stats;
@@ -60,7 +64,7 @@ struct core {
 	int64_t submit_cursor;                  /* how far old submits were looked through */
 	struct bus_in *deferred;                /* came while the store could not be read */
 	struct ask *asks;                       /* of operators, while nothing may happen */
-	struct log_limit drop_limit, room_limit;
+	struct log_limit drop_limit, room_limit, judge_limit;
 	void (*on_status)(void *ctx, const char *text);
 	void *status_ctx;
 };
@@ -106,5 +110,10 @@ int recover_go_on(struct session *s) __attribute__((warn_unused_result));
 /* intake.c: one command of the bus. False: the store cannot be read now, try it again later. */
 bool intake_take(struct core *c, const struct bus_in *in) __attribute__((warn_unused_result));
 void intake_end_turn(struct core *c);
+/* Puts a task_rejected into the outbox: its event. message_id "": none that could be read. */
+int64_t intake_put_rejected(struct core *c, struct addressee *to, const char *message_id, const char *code,
+	const char *message, const char *suggestion, enum risk risk, bool is_fleeting);
+/* What the gate says of a task now. Again: of one that waits already, and so neither takes room nor counts as sent. */
+void intake_look(struct core *c, const struct config_caller *caller, const struct task *task, bool again, struct verdict *v);
 
 #endif

@@ -22,6 +22,8 @@ int ctl_ops_width(void);
 void ctl_ops_print(const struct buf *b);
 /* A member's text, "" where it is none. */
 const char *ctl_ops_text(const json_t *o, const char *name);
+/* The member `since` out of an option: an instant, or how long ago: 2h, PT30M, 7d. False: it is neither. */
+bool ctl_ops_take_since(json_t *request, const char *word);
 /* Now, less the instant that a member holds, in microseconds; 0 where it holds none. */
 int64_t ctl_ops_since(const json_t *o, const char *name);
 /* The instant that a member holds, as local time in the form of strftime(3); "-" where it holds none. */

@@ -11,12 +11,16 @@
 #include "rate.h"
 #include "risk.h"
 
+struct harp_keys;
+
 /* One reading of the configuration and its declarations. Swapped whole on reload; who still runs under
  * an old one holds a reference. */
 struct policy {
 	unsigned refs;
 	struct config *config;
 	struct capability **capabilities;       /* as many as config->capability_count */
+	struct harp_keys *approvers;            /* the keys of humans that may decide */
+	char hash[65];                          /* SHA-256 over the texts of them all, in hex: which policy it was */
 };
 
 /* Reads configuration and declarations; says everything that is wrong. NULL where anything is. */
@@ -24,6 +28,9 @@ struct policy *policy_load(const char *path, config_say_fn *say, void *ctx);
 struct policy *policy_ref(struct policy *p);
 void policy_unref(struct policy *p);
 const struct capability *policy_find(const struct policy *p, const char *name);
+
+/* Is there anybody who may decide about a task of this risk: one person, or two where it takes two? */
+bool policy_can_ask(const struct policy *p, enum risk risk);
 
 /* What the task cannot know. */
 struct gate_context {

@@ -17,7 +17,9 @@ struct core;
 struct session;
 
 enum ask_verb {
-	ASK_ABORT, ASK_PAUSE, ASK_RESUME, ASK_CHECKPOINT, ASK_REPLAY, ASK_DRAIN, ASK_UNDRAIN, ASK_STATS, ASK_LIVE, ASK_VERBS
+	ASK_ABORT, ASK_PAUSE, ASK_RESUME, ASK_CHECKPOINT, ASK_REPLAY, ASK_DRAIN, ASK_UNDRAIN,
+	ASK_REVOKE_TOKEN, ASK_ROTATE_KEY, ASK_STATS, ASK_LIVE, ASK_DECIDE,
+	ASK_APPROVERS, ASK_VERBS
 };
 
 struct ask_live {                       /* of a session that is not over */
@@ -33,11 +35,14 @@ struct ask_live {                       /* of a session that is not over */
 struct ask {
 	struct ask *next;
 	uint64_t ticket;                /* the asker's own */
-	int64_t uid;                    /* of whoever asked, for the log */
+	int64_t uid;                    /* of whoever asked ... */
+	char user[33];                  /* ... and the login name; "": it has none */
 	enum ask_verb verb;
 	char session_id[ID_SIZE];       /* whole; "" where the verb has none */
 	char *reason;                   /* NULL: none was given */
 	int64_t from;                   /* replay: the first sequence; 1: everything */
+	char *decision;                 /* decide: as it came */
+	size_t decision_size;
 	/* the answer */
 	const char *code;               /* of the error; NULL: done */
 	char message[256], remedy[192];
@@ -57,6 +62,9 @@ bool operate_only_looks(enum ask_verb verb);
 /* Does what is asked, or says why not, and takes the ask. False: the store cannot be read now, nothing happened, the
  * ask is still the caller's. */
 bool operate_take(struct core *c, struct ask *a) __attribute__((warn_unused_result));
+
+/* Puts those who were turned away from the control socket into the audit. */
+void operate_note_strangers(struct core *c);
 
 /* The worker says that it has paused, or resumed: is it what an operator asked for? Then the state changes here, unless
  * it is so already. False: it is the worker's own affair. */

@@ -1,4 +1,4 @@
-/* query.h: questions to the store, for people: list, show, events, checkpoints, log.
+/* query.h: questions to the store, for people: list, show, events, checkpoints, log, audit, approvals.
  *
  * Read-only, on a connection of its own; the daemon's control thread has one beside the core's, and hcpctl has one where
  * no daemon answers. A query belongs to one thread. Answers come in slices: a cursor is plain data that says how far
@@ -29,22 +29,23 @@ struct query_error {
 	char next[256];                 /* what to do about it */
 };
 
-enum query_verb { QUERY_LIST, QUERY_SHOW, QUERY_EVENTS, QUERY_CHECKPOINTS, QUERY_LOG, QUERY_VERBS };
+enum query_verb { QUERY_LIST, QUERY_SHOW, QUERY_EVENTS, QUERY_CHECKPOINTS, QUERY_LOG, QUERY_AUDIT, QUERY_APPROVALS,
+	QUERY_VERBS };
 
 /* How far one came. Plain: may be copied, needs no fini. */
 struct query_cursor {
 	enum query_verb verb;
 	bool is_follow;                 /* events, log: goes on at the end of what there is */
 	bool has_state;                 /* checkpoints: with their state */
-	int part;                       /* show: what comes next */
-	int64_t session;                /* its key; 0 for list */
+	int part;                       /* show, audit: what comes next */
+	int64_t session;                /* its key; 0 for list, and for approvals of all */
 	char session_id[ID_SIZE];       /* whole; "" for list */
 	int64_t row;                    /* the last one that was given */
 	int64_t limit;                  /* list: how many items yet; 0: all */
 	bool is_cut;                    /* list: the limit cut it, query_add_done says where */
 	int64_t items;                  /* given so far */
 	uint32_t states;                /* list: a bit for each state; 0: all */
-	char since[CLOCK_TEXT_SIZE];    /* list: created then or later; "": at any time */
+	char since[CLOCK_TEXT_SIZE];    /* list, audit: created then or later; "": at any time */
 	char caller[CALLER_ID_SIZE], capability[129];   /* list: "": any */
 };
 
@@ -56,7 +57,7 @@ int query_open(const char *state_dir, struct query **out, char *why, size_t why_
 	__attribute__((warn_unused_result));
 void query_close(struct query *q);
 
-/* Is it one of the five? */
+/* Is it one of them? */
 bool query_knows(const char *verb);
 /* Begins an answer. `request` is the whole request, an object with `do`, and maybe `id`; any other member must be one
  * of that verb's. Session words are resolved here. 0, or -1 with the error filled in. */

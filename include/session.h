@@ -8,6 +8,7 @@
 
 #include <uthash.h>
 
+#include "canon.h"
 #include "codec.h"
 #include "gate.h"
 #include "store.h"
@@ -15,8 +16,10 @@
 #include "token.h"
 
 struct core;
+struct expectation;
 struct host;
 struct lane;
+struct refusals;
 
 enum sstate { S_PENDING, S_REJECTED, S_RUNNING, S_PAUSED, S_ABORTING, S_ABORTED, S_COMPLETED, S_FAILED, S_COUNT };
 
@@ -24,6 +27,9 @@ extern const char *const sstate_names[S_COUNT];
 bool session_may(enum sstate from, enum sstate to);     /* is the transition legal? */
 bool session_is_over(enum sstate s);
 int sstate_parse(const char *name);                     /* -1: no state */
+
+/* PENDING and undecided: nothing is said of it to its caller before it is accepted. */
+enum waits_for { WAITS_NOT, WAITS_FOR_HUMAN, WAITS_FOR_PROGRAM, WAITS_COUNT };
 
 enum paused_by { PAUSED_NOT, PAUSED_BY_CRASH, PAUSED_BY_STOP, PAUSED_BY_WORKER, PAUSED_BY_OPERATOR };
 
@@ -49,11 +55,15 @@ struct session {
 	struct addressee *to;           /* pinned */
 	char *capability, *capability_version;
 	enum sstate state;
+	enum waits_for waits_for;
+	char *message_id;               /* of its submit; NULL: it was accepted at once */
 	int64_t state_version, sequence;
 	enum risk risk;
 	enum data_class data_class;
 	enum priority priority;
 	char *token;
+	bool token_revoked;
+	char seal[CANON_HASH_SIZE];     /* of its intent (seal.h); "": it is older than seals */
 	int64_t created_us, updated_us, started_us, deadline_us;        /* wall clock; 0: not yet */
 	int64_t max_duration_us, attempt;
 	enum paused_by paused_by;
@@ -61,16 +71,22 @@ struct session {
 	char *step;
 	struct buf warnings;            /* JSON texts, comma between; see session_warn */
 	unsigned warning_count;
+	struct buf risk_events;         /* the same, of what its worker did at the limits; see session_risk_event */
+	unsigned risk_event_count;
 	int64_t tokens_in, tokens_out;
 	double cost;
 	char last_checkpoint[ID_SIZE];
 	int64_t answer;                 /* the event that said task_accepted; 0 in a later life */
 	/* what lives only in memory */
 	struct outcome outcome;
+	struct consult *consult;        /* consult.c: a verdict that waits for the store; NULL: none */
+	struct review *review;          /* review.c: what a human was asked last in this life; NULL: nothing */
 	struct policy *policy;          /* while it runs: what it was started under ... */
 	const struct capability *cap;   /* ... and its capability there */
 	struct host *host;              /* its process; NULL: none */
 	struct artifacts *artifacts;    /* artifact.c: what it announced; NULL: nothing */
+	struct expectation *expect;          /* of its outputs; NULL before its first start */
+	struct refusals *refusals;      /* action.c: what this attempt may not announce again; NULL: nothing */
 	struct lane *lane;              /* where its slot is counted */
 	bool has_slot, is_waiting, is_fresh;    /* fresh: accepted in this turn */
 	struct session *lane_prev, *lane_next;
@@ -104,12 +120,24 @@ struct session {
 
 /* Accepts a task: the session, PENDING, with task_accepted and session_created. */
 struct session *session_new(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to);
+/* The task is undecided: the session, PENDING, of which nothing is said yet. */
+struct session *session_ask(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to,
+	enum waits_for whom, const char *id);
+/* The one that waits, waits for a human from now on. */
+void session_hand_over(struct session *s, const struct verdict *v);
+/* The one that waited is accepted, as this verdict says: task_accepted and session_created. */
+void session_accept(struct session *s, const struct verdict *v);
+/* The one that waited is REJECTED, and over; its answer is task_rejected, an event that the caller of this has put. */
+void session_reject(struct session *s, const char *reason, const char *actor, int64_t answer);
 /* From a row of an earlier life. It can say nothing before it has an addressee. */
 struct session *session_load(struct core *c, const struct store_session *row);
 void session_free(struct session *s);
 void session_address(struct session *s, struct addressee *to);
 struct session *session_find(struct core *c, const char *id);
 struct session *session_find_key(struct core *c, int64_t key);
+
+/* Is it this session's token? Every command that carries one asks here. now_us 0: expiry does not count (an abort). */
+enum token_fault session_check_token(const struct session *s, const char *token, int64_t now_us);
 
 /* ---- the stream ---- */
 
@@ -119,6 +147,8 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 /* A warning event of the daemon's own; its text also goes into the summary. */
 void session_warn(struct session *s, const char *code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void session_note_warning(struct session *s, const char *text);
+/* A warning event about the safety envelope; its text goes into the summary's risk_events. */
+void session_risk_event(struct session *s, const char *code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- states ---- */
 

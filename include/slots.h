@@ -21,6 +21,7 @@ struct lane {
 struct slots {
 	struct lane *lanes;
 	unsigned running, waiting;
+	unsigned asking;                /* undecided: they wait for a human or a program, and in no lane */
 };
 
 void slots_wait(struct core *c, struct session *s);     /* joins the queue of its capability */

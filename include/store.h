@@ -36,6 +36,31 @@ struct store_session {
 	int64_t tokens_in, tokens_out;
 	double cost;
 	int64_t sequence;               /* the last one used; only when loading */
+	const char *seal;               /* of its intent; NULL: it is older than seals */
+	const char *risk_events;        /* JSON array; not when putting */
+	bool token_revoked;             /* not when putting */
+	const char *waits_for;          /* human, program; NULL: it is accepted ... */
+	const char *message_id;         /* ... and this may be NULL */
+};
+
+/* What a human is asked. */
+struct store_review {
+	int64_t session;
+	const char *session_id;
+	const char *request_id, *state, *risk_level, *created_at, *expires_at, *artifact_hash;
+	const char *artifact;
+	size_t artifact_size;
+};
+
+/* What was answered. */
+struct store_decision {
+	const char *request_id, *artifact_hash, *signer, *nonce;
+	bool allow, is_final;
+	const char *expires_at, *at;
+	const char *reason;             /* NULL: none was given */
+	int64_t uid;                    /* of whoever brought it */
+	const char *text;               /* as it came */
+	size_t text_size;
 };
 
 struct store_event {
@@ -63,6 +88,7 @@ struct store_checkpoint {
 	const char *state;              /* JSON text */
 	size_t state_size;
 	const char *sha256;             /* of its canonical form */
+	const char *seal;               /* of the session's intent; NULL: it has none */
 };
 
 enum { STORE_CALLER_SIZE = 129 };
@@ -73,6 +99,12 @@ struct store_artifact {
 	const char *path;               /* in the working directory */
 	int64_t size_bytes;             /* -1: announced, and not in yet ... */
 	const char *sha256;             /* ... NULL then; only when loading */
+};
+
+/* The last row of the audit's table, and what meta says of it: number and hash; 0 and "" where there is none. */
+struct store_audit_end {
+	int64_t last, count;
+	char last_hash[65], head[65];
 };
 
 enum { STORE_CHECKPOINTS_KEPT = 3 };    /* of a session, and as many resumable ones */
@@ -107,9 +139,18 @@ void store_put_outcome(struct store *s, int64_t session, const char *json, size_
 void store_drop_outcome(struct store *s, int64_t session);
 void store_put_submit(struct store *s, int64_t caller, const char *message_id, const char *at, int64_t session,
 	int64_t answer);
+/* A waiting session is accepted: what was not yet certain of its row. */
+void store_accept_session(struct store *s, const struct store_session *row);
+/* A submit that was undecided has its answer. */
+void store_save_answer(struct store *s, int64_t caller, const char *message_id, int64_t answer);
+void store_put_review(struct store *s, const struct store_review *r);
+void store_save_review(struct store *s, const char *request_id, const char *state, const char *at);
+void store_put_decision(struct store *s, const struct store_decision *d);
 void store_drop_submits(struct store *s, int64_t after, int64_t upto, const char *before); /* of ended sessions */
 void store_put_unroutable(struct store *s, int64_t event, int64_t caller);
 void store_drop_unroutable(struct store *s, int64_t event);
+void store_put_audit(struct store *s, int64_t n, const char *entry, size_t size, const char *hash);
+void store_save_audit_head(struct store *s, int64_t n, const char *hash);
 
 bool store_has_batch(const struct store *s);
 /* 0, or -1 with the reason logged by nobody yet: store_error says it. */
@@ -124,12 +165,20 @@ int64_t store_find_answer(struct store *s, int64_t caller, const char *message_i
 /* One row: 1 found, 0 there is none, -1 the store cannot be read. */
 int store_find_session(struct store *s, const char *session_id, char state[16]);
 int store_load_task(struct store *s, int64_t session, struct buf *out);
+int store_find_audit_end(struct store *s, struct store_audit_end *out);
 int store_load_outcome(struct store *s, int64_t session, struct buf *out);
 /* The newest resumable checkpoint of a session whose row stands before another: its row, 0 there is none, -1. */
 int64_t store_next_checkpoint(struct store *s, int64_t session, int64_t before);
-/* hash: "" where the row has none. */
+/* hash, seal: "" where the row has none. */
 int store_load_checkpoint(struct store *s, int64_t row, char checkpoint_id[ID_SIZE], struct buf *step_json,
-	struct buf *state, char hash[65]);
+	struct buf *state, char hash[65], char seal[65]);
+/* A review by its request; -1, 0, 1. */
+int store_load_review(struct store *s, const char *request_id, int64_t *session, char state[24], struct buf *artifact);
+/* The undecided one of a session; the texts have room for a HARP id and a time. */
+enum { STORE_WORD_SIZE = 64 };
+int store_find_open_review(struct store *s, int64_t session, char request_id[STORE_WORD_SIZE],
+	char expires_at[STORE_WORD_SIZE]);
+int store_find_nonce(struct store *s, const char *nonce, const char *signer);
 int store_find_caller(struct store *s, const char *caller_id, int64_t *key, int64_t *confirmed, int64_t *last_event);
 
 typedef void store_caller_fn(void *ctx, int64_t key, const char *caller_id, int64_t confirmed, int64_t last_event,
@@ -138,12 +187,16 @@ typedef void store_session_fn(void *ctx, const struct store_session *row);
 typedef bool store_event_fn(void *ctx, const struct store_event *e);   /* false: enough */
 typedef void store_backlog_fn(void *ctx, int64_t session, int64_t bytes);
 typedef void store_artifact_fn(void *ctx, const struct store_artifact *a);
+typedef void store_vote_fn(void *ctx, const char *signer, const char *expires_at);
 
 /* These return -1 where the store cannot be read. */
 int store_load_callers(struct store *s, store_caller_fn *fn, void *ctx) __attribute__((warn_unused_result));
 int store_load_live(struct store *s, store_session_fn *fn, void *ctx) __attribute__((warn_unused_result));
 /* In the order of their announcements. */
 int store_load_artifacts(struct store *s, int64_t session, store_artifact_fn *fn, void *ctx)
+	__attribute__((warn_unused_result));
+/* Those who allowed it, where one is not enough. */
+int store_load_votes(struct store *s, const char *request_id, store_vote_fn *fn, void *ctx)
 	__attribute__((warn_unused_result));
 /* Unconfirmed, routable bytes of each session of a caller. */
 int store_load_backlog(struct store *s, int64_t caller, int64_t after, store_backlog_fn *fn, void *ctx)

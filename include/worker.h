@@ -58,6 +58,7 @@ struct worker_spec {
 	const struct config_confine *confine;   /* NULL: nothing more than every worker gets */
 	const char *mark;               /* "HCP_SESSION_ID=..." : whoever has it in its environment is ours */
 	void *owner;
+	const struct worker_ops *ops;   /* NULL: those of workers_new; a loan for its life */
 };
 
 /* Makes this process a subreaper. loop must not be libev's default loop: that one reaps children itself. NULL

@@ -123,18 +123,28 @@ void canon_add(struct buf *b, const json_t *value)
 	}
 }
 
-void canon_hash(const json_t *value, char hex[CANON_HASH_SIZE])
+void canon_hash_bytes(const void *data, size_t size, char hex[CANON_HASH_SIZE])
 {
+	static const char digits[] = "0123456789abcdef";
 	unsigned char digest[EVP_MAX_MD_SIZE];
-	struct buf b = {0};
-	unsigned size = 0;
+	unsigned length = 0;
 
-	canon_add(&b, value);
-	if (!EVP_Digest(b.data, b.size, digest, &size, EVP_sha256(), NULL) || size != 32) {
+	if (!EVP_Digest(data, size, digest, &length, EVP_sha256(), NULL) || length != 32) {
 		log_error("libcrypto has no SHA-256");
 		abort();
 	}
-	for (unsigned i = 0; i < size; i++)
-		snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+	for (unsigned i = 0; i < length; i++) {
+		hex[2 * i] = digits[digest[i] >> 4];
+		hex[2 * i + 1] = digits[digest[i] & 15];
+	}
+	hex[2 * length] = '\0';
+}
+
+void canon_hash(const json_t *value, char hex[CANON_HASH_SIZE])
+{
+	struct buf b = {0};
+
+	canon_add(&b, value);
+	canon_hash_bytes(b.data, b.size, hex);
 	buf_fini(&b);
 }

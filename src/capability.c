@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "canon.h"
 #include "config_table.h"
 #include "declaration.h"
 #include "duration.h"
@@ -150,7 +151,7 @@ static void __attribute__((format(printf, 2, 3))) complain_of_file(struct declar
 	buf_fini(&b);
 }
 
-static json_t *read_file(struct declaration *d)
+static json_t *read_file(struct declaration *d, char sha256[CANON_HASH_SIZE])
 {
 	struct buf text = {0};
 	struct stat st;
@@ -161,6 +162,7 @@ static json_t *read_file(struct declaration *d)
 		complain_of_file(d, " cannot be read: %s; name the declaration's file",
 			errno == EFBIG ? "it is over 1 MiB" : strerror(errno));
 	} else {
+		canon_hash_bytes(text.data, text.size, sha256);
 		root = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, &error);
 		if (!root)
 			complain_of_file(d, "%d:%d: %s", error.line, error.column, error.text);
@@ -173,7 +175,7 @@ struct capability *capability_load(const struct config_capability *cc, config_sa
 {
 	struct declaration d = {.path = cc->declaration, .say = say, .ctx = ctx};
 	struct capability *c = xcalloc(1, sizeof(*c));
-	struct declared root = {.value = read_file(&d)}, object = declared_member(&root, "capability");
+	struct declared root = {.value = read_file(&d, c->sha256)}, object = declared_member(&root, "capability");
 
 	c->config = cc;
 	if (root.value && declared_is_object(&d, &object, "{\"capability\": {...}}")) {

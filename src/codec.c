@@ -175,6 +175,7 @@ static void write_task(struct task *t, const json_t *payload, struct jslice raw)
 			jtext_add_value(&b, jtext_member(raw.at, raw.size, name), v);
 	}
 	buf_add_text(&b, "}");
+	(void)buf_text(&b);             /* a NUL behind it: seal.h wants one */
 	t->json = b.data;
 	t->json_size = b.size;
 }
@@ -211,6 +212,7 @@ static enum codec_verdict read_submit(struct command *c, const json_t *payload, 
 		buf_fini(&b);
 	}
 	t->inputs = json_incref(json_object_get(payload, "inputs"));
+	t->expected_output = json_incref(json_object_get(payload, "expected_output"));
 	write_task(t, payload, raw);
 	return CODEC_OK;
 }
@@ -344,6 +346,7 @@ void command_fini(struct command *c)
 	free(c->task.json);
 	free(c->task.metadata);
 	json_decref(c->task.inputs);
+	json_decref(c->task.expected_output);
 	free(c->token);
 	free(c->reason);
 }

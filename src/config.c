@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "canon.h"
 #include "config_table.h"
 #include "ini.h"
 #include "words.h"
@@ -183,8 +184,8 @@ static void complain_of_head(struct config_reader *r, int line, const char *head
 		config_complain(r, line, "there is no section [%s]; did you mean [%s]?", head, near);
 	else
 		config_complain(r, line,
-			"there is no section [%s]; there are daemon, amqp, store, control, session, limits, "
-			"capability NAME and caller NAME",
+			"there is no section [%s]; there are daemon, amqp, store, control, session, limits, policy, approval, "
+			"capability NAME, caller NAME and approver NAME",
 			head);
 }
 
@@ -204,6 +205,9 @@ static bool check_head(struct config_reader *r, int line, int kind, const char *
 			"[caller %s] does not do; a name is 1 to 128 letters, digits, -, _ and :, or * for "
 			"any",
 			name);
+	else if (kind == KIND_APPROVER && !config_is_name(name, "-_.@"))
+		config_complain(r, line,
+			"[approver %s] does not do; a name is 1 to 128 letters, digits, -, _, . and @", name);
 	else
 		return true;
 	return false;
@@ -390,6 +394,15 @@ static void add_caller(struct config_reader *r, const struct config_section *s, 
 			s->name);
 }
 
+/* Whether the key is one, and nobody else's, is seen where the set is made (gate.c). */
+static void add_approver(struct config_reader *r, const struct config_section *s, struct config *c)
+{
+	struct config_approver *a = &c->approvers[c->approver_count++];
+
+	*a = (struct config_approver){.name = xstrdup(s->name), .line = s->line};
+	fill(r, KIND_APPROVER, s, a);
+}
+
 static struct config *build(struct config_reader *r)
 {
 	struct config *c = xcalloc(1, sizeof(*c));
@@ -409,12 +422,15 @@ static struct config *build(struct config_reader *r)
 	/* Capabilities first: callers name them. */
 	c->capabilities = xcalloc(r->section_count, sizeof(*c->capabilities));
 	c->callers = xcalloc(r->section_count, sizeof(*c->callers));
+	c->approvers = xcalloc(r->section_count, sizeof(*c->approvers));
 	for (size_t i = 0; i < r->section_count; i++)
 		if (r->sections[i].kind == KIND_CAPABILITY)
 			add_capability(r, &r->sections[i], c);
 	for (size_t i = 0; i < r->section_count; i++)
 		if (r->sections[i].kind == KIND_CALLER)
 			add_caller(r, &r->sections[i], c);
+		else if (r->sections[i].kind == KIND_APPROVER)
+			add_approver(r, &r->sections[i], c);
 	for (size_t i = 0; i < c->capability_count; i++)
 		c->capabilities[i].confine.secrets = c->secrets;
 	if (c->capability_count == 0)
@@ -472,6 +488,7 @@ struct config *config_load(const char *path, config_say_fn *say, void *ctx)
 	if (read_all(&r, &text)) {
 		ini_parse(text.data, text.size, on_line, &r);
 		c = build(&r);
+		canon_hash_bytes(text.data, text.size, c->sha256);
 	}
 	if (say_all(&r, say, ctx) > 0) {
 		config_free(c);
@@ -501,8 +518,13 @@ void config_free(struct config *c)
 		config_free_fields(KIND_CALLER, &c->callers[i]);
 		free(c->callers[i].name);
 	}
+	for (size_t i = 0; i < c->approver_count; i++) {
+		config_free_fields(KIND_APPROVER, &c->approvers[i]);
+		free(c->approvers[i].name);
+	}
 	free(c->capabilities);
 	free(c->callers);
+	free(c->approvers);
 	free(c->amqp.url);
 	free(c->amqp.host);
 	free(c->amqp.vhost);

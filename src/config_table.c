@@ -31,11 +31,13 @@ static const char *const protocols[] = {"hcp", "text", NULL};
 static const char *const recoveries[] = {"resume", "restart", "fail", NULL};
 static const char *const keeps[] = {"never", "failed", "always", NULL};
 static const char *const data_classes[] = {"T1", "T2", "T3", "T4", NULL};
+static const char *const two_persons[] = {"off", "R1", "R2", "R3", "R4", "R5", NULL};
 static const char *const risks[] = {"", "R1", "R2", "R3", "R4", "R5", NULL}; /* R_NONE has no name */
 
 #define IN(field) .offset = offsetof(struct config, field)
 #define IN_CAPABILITY(field) .offset = offsetof(struct config_capability, field)
 #define IN_CALLER(field) .offset = offsetof(struct config_caller, field)
+#define IN_APPROVER(field) .offset = offsetof(struct config_approver, field)
 
 const struct config_key config_keys[] = {
 	{KIND_DAEMON, "callee_id", TYPE_CALLEE_ID, NULL, IN(callee_id), .is_required = true,
@@ -112,6 +114,15 @@ const struct config_key config_keys[] = {
 	{KIND_LIMITS, "artifacts_total", TYPE_SIZE, "4GiB", 0, 16384 * GIB, IN(max_artifacts_total),
 		.help = "all artifacts of a session together"},
 
+	{KIND_POLICY, "command", TYPE_COMMAND, NULL, IN(policy_command),
+		.help = "a program that has the last word on tasks, and its arguments"},
+	{KIND_POLICY, "timeout", TYPE_DURATION, "2s", 10 * MS, 10 * MIN, IN(policy_timeout_us),
+		.help = "within which it answers; no answer is a denial"},
+
+	{KIND_APPROVAL, "expires", TYPE_DURATION, "24h", S, 3650 * D, IN(approval_expires_us),
+		.help = "how long a task waits for a human's decision"},
+	{KIND_APPROVAL, "two_person", TYPE_CHOICE, "off", .choices = two_persons, IN(two_person)},
+
 	{KIND_CAPABILITY, "declaration", TYPE_PATH, NULL, IN_CAPABILITY(declaration), .is_required = true,
 		.help = "the path of its JSON file"},
 	{KIND_CAPABILITY, "command", TYPE_COMMAND, NULL, IN_CAPABILITY(command), .is_required = true,
@@ -161,11 +172,17 @@ const struct config_key config_keys[] = {
 	{KIND_CALLER, "rate_burst", TYPE_INT, "10", 1, 10000, IN_CALLER(rate.burst),
 		.help = "tasks that may come at once after a rest"},
 	{KIND_CALLER, "amqp_user", TYPE_TEXT, NULL, IN_CALLER(amqp_user), .help = "a user of the broker"},
+
+	{KIND_APPROVER, "key", TYPE_TEXT, NULL, IN_APPROVER(key), .is_required = true,
+		.help = "the line ed25519:... that `hcpctl keygen` prints"},
+	{KIND_APPROVER, "max_risk", TYPE_CHOICE, "R3", .choices = risks, IN_APPROVER(max_risk)},
+	{KIND_APPROVER, "person", TYPE_TEXT, NULL, IN_APPROVER(person), .help = "whose key it is"},
+	{KIND_APPROVER, "revoked", TYPE_BOOL, "no", IN_APPROVER(revoked)},
 };
 const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);
 
 static const char *const kind_names[KIND_COUNT] = {
-	"daemon", "amqp", "store", "control", "session", "limits", "capability", "caller"};
+	"daemon", "amqp", "store", "control", "session", "limits", "policy", "approval", "capability", "caller", "approver"};
 
 const char *config_kind_name(enum config_kind kind)
 {

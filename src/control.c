@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,48 @@ static bool may_speak(const struct control *ctl, int fd, struct ucred *who)
 	return ctl->group >= 0 && (who->gid == (gid_t)ctl->group || is_in_group(fd, (gid_t)ctl->group));
 }
 
+void control_find_user(int64_t uid, char user[33])
+{
+	char text[4096];
+	struct passwd pw, *found = NULL;
+
+	user[0] = '\0';
+	if (getpwuid_r((uid_t)uid, &pw, text, sizeof text, &found) == 0 && found != NULL)
+		snprintf(user, 33, "%s", pw.pw_name);
+}
+
+/* For the audit; the core writes it. */
+static void note_stranger(struct control *ctl, const struct ucred *who)
+{
+	struct control_stranger *s = ctl->strangers, found = {.uid = who->uid, .pid = who->pid};
+	bool is_first;
+
+	control_find_user(found.uid, found.user);       /* not under the lock: the core must not wait for it */
+	pthread_mutex_lock(&ctl->lock);
+	while (s < ctl->strangers + CONTROL_STRANGERS - 1 && s->count > 0 && s->uid != (int64_t)who->uid)
+		s++;
+	is_first = s->count == 0;
+	if (is_first)
+		*s = found;
+	s->count++;
+	pthread_mutex_unlock(&ctl->lock);
+	if (is_first)
+		ctl->wake(ctl->wake_ctx);
+}
+
+int control_take_strangers(struct control *ctl, struct control_stranger out[CONTROL_STRANGERS])
+{
+	int n = 0;
+
+	pthread_mutex_lock(&ctl->lock);
+	while (n < CONTROL_STRANGERS && ctl->strangers[n].count > 0)
+		n++;
+	memcpy(out, ctl->strangers, (size_t)n * sizeof *out);
+	memset(ctl->strangers, 0, sizeof ctl->strangers);
+	pthread_mutex_unlock(&ctl->lock);
+	return n;
+}
+
 static void turn_away(int fd, const char *code, const char *next, const char *message)
 {
 	struct query_error e;
@@ -80,6 +123,7 @@ static void take_in(struct control *ctl, int fd)
 	if (!may_speak(ctl, fd, &who)) {
 		if (log_may(&ctl->stranger_limit, 10))
 			log_warn("a stranger was turned away from the control socket: uid=%ld pid=%d", (long)who.uid, who.pid);
+		note_stranger(ctl, &who);
 		turn_away(fd, "refused", "become root or hcpd's user, or a member of the group in [control] of hcpd.ini",
 			"you may not use this socket");
 	} else if (place == NULL) {

@@ -87,6 +87,7 @@ void client_open(struct control *ctl, struct client *c, int fd, int64_t uid)
 	memset(c, 0, sizeof *c);
 	c->fd = fd;
 	c->uid = uid;
+	control_find_user(uid, c->user);
 	c->serial = ++ctl->last_serial;
 }
 
@@ -181,6 +182,7 @@ static void ask_core(struct control *ctl, struct client *c, struct request *r, s
 	ctl->unanswered++;
 	a->ticket = make_ticket(ctl, c, r);
 	a->uid = c->uid;
+	memcpy(a->user, c->user, sizeof a->user);
 	r->state = REQUEST_ASKED;
 	control_ask(ctl, a);
 }
@@ -202,6 +204,10 @@ static void begin_ask(struct control *ctl, struct client *c, struct request *r, 
 	}
 	a->reason = q->reason != NULL ? xstrdup(q->reason) : NULL;
 	a->from = q->from;
+	if (q->verb == ASK_DECIDE) {
+		a->decision = xstrndup(q->decision.at, q->decision.size);
+		a->decision_size = q->decision.size;
+	}
 	ask_core(ctl, c, r, a);
 }
 

@@ -29,6 +29,7 @@ struct control_request {
 	json_t *root;                   /* the whole of it */
 	const char *session, *reason, *name;    /* loans of root; NULL: not given */
 	int64_t from, of;
+	struct jslice decision;         /* a loan of the line; as it was written */
 };
 
 /* 0, or -1 with the error filled in. To be finished in both cases. */
@@ -61,6 +62,7 @@ struct client {
 	int fd;                         /* -1: none */
 	uint32_t serial;                /* no other client ever had it */
 	int64_t uid;
+	char user[33];                  /* its login name, for the audit */
 	struct buf in, out;
 	size_t out_at;                  /* sent of it */
 	int64_t stuck_since_us;         /* output waits, and nothing was taken since; 0: nothing waits */
@@ -115,10 +117,13 @@ struct control {
 	unsigned unanswered;            /* asks in the core's hands; those of clients that went too */
 	int64_t accept_at_us;           /* descriptors have run out until then; 0: they have not */
 	struct log_limit stranger_limit, full_limit, stuck_limit;
+	struct control_stranger strangers[CONTROL_STRANGERS];   /* shared with the core; under the lock */
 };
 
 /* The connection to the store; NULL with the error filled in. */
 struct query *control_query(struct control *ctl, struct query_error *e);
 void control_ask(struct control *ctl, struct ask *a);
+/* The login name; "" where there is none. May take its time: here, not in the core. */
+void control_find_user(int64_t uid, char user[33]);
 
 #endif

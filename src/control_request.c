@@ -9,14 +9,17 @@
 
 #include "jtext.h"
 
-enum { M_SESSION = 1, M_REASON = 2, M_FROM = 4, M_OF = 8, M_NAME = 16 };
+enum { M_SESSION = 1, M_REASON = 2, M_FROM = 4, M_OF = 8, M_NAME = 16, M_DECISION = 32 };
+
+enum value { A_TEXT, A_NUMBER, AN_OBJECT };
+static const char *const write_it[] = {"write a string", "write a whole number", "write an object"};
 
 static const struct {
 	const char *name;
 	unsigned bit;
-	bool is_text;
-} members[] = {{"session", M_SESSION, true}, {"reason", M_REASON, true}, {"from", M_FROM, false}, {"of", M_OF, false},
-	{"name", M_NAME, true}};
+	enum value kind;
+} members[] = {{"session", M_SESSION, A_TEXT}, {"reason", M_REASON, A_TEXT}, {"from", M_FROM, A_NUMBER}, {"of", M_OF, A_NUMBER},
+	{"name", M_NAME, A_TEXT}, {"decision", M_DECISION, AN_OBJECT}};
 
 /* by ask_verb; the last is `stop` */
 static const struct {
@@ -24,7 +27,9 @@ static const struct {
 } verbs[ASK_VERBS + 1] = {
 	[ASK_ABORT] = {M_SESSION | M_REASON, M_SESSION}, [ASK_PAUSE] = {M_SESSION | M_REASON, M_SESSION},
 	[ASK_RESUME] = {M_SESSION, M_SESSION}, [ASK_CHECKPOINT] = {M_SESSION, M_SESSION},
-	[ASK_REPLAY] = {M_SESSION | M_FROM, M_SESSION}, [ASK_LIVE] = {M_SESSION, M_SESSION}, [ASK_VERBS] = {M_OF, M_OF},
+	[ASK_REPLAY] = {M_SESSION | M_FROM, M_SESSION}, [ASK_LIVE] = {M_SESSION, M_SESSION},
+	[ASK_DECIDE] = {M_SESSION | M_REASON | M_DECISION, M_DECISION},
+	[ASK_REVOKE_TOKEN] = {M_SESSION | M_REASON, M_SESSION}, [ASK_VERBS] = {M_OF, M_OF},
 };
 
 /* A cut may go through a character, and what a parser quotes may be none. */
@@ -65,9 +70,11 @@ static int find_member(const char *name)
 	return -1;
 }
 
-static bool fits(const json_t *value, bool is_text)
+static bool fits(const json_t *value, enum value kind)
 {
-	if (is_text)    /* a NUL would hide what stands behind it */
+	if (kind == AN_OBJECT)
+		return json_is_object(value);
+	if (kind == A_TEXT)     /* a NUL would hide what stands behind it */
 		return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
 	return json_is_integer(value) && json_integer_value(value) >= 0;
 }
@@ -85,8 +92,8 @@ static int check_members(struct control_request *r, unsigned may, unsigned must,
 			continue;
 		if (i < 0 || (members[i].bit & may) == 0)
 			return bad(e, "leave it out", "this verb has no member ", name);
-		if (!fits(value, members[i].is_text))
-			return bad(e, members[i].is_text ? "write a string" : "write a whole number", "this cannot be the value of ", name);
+		if (!fits(value, members[i].kind))
+			return bad(e, write_it[members[i].kind], "this cannot be the value of ", name);
 		seen |= members[i].bit;
 	}
 	for (size_t i = 0; i < sizeof members / sizeof *members; i++)
@@ -126,14 +133,16 @@ static int take_verb(struct control_request *r, const char *verb, struct query_e
 	while (i < ASK_VERBS && strcmp(ask_name((enum ask_verb)i), verb) != 0)
 		i++;
 	if (i == ASK_VERBS && strcmp(verb, "stop") != 0) {
-		control_set_error(e, "unknown_verb", "there are list, show, events, checkpoints, log, abort, pause, resume, checkpoint, "
-			"replay, drain, undrain, stats, live, artifact and stop", "there is no verb %.100s", verb);
+		control_set_error(e, "unknown_verb", "there are list, show, events, checkpoints, log, audit, abort, pause, resume, checkpoint, "
+			"replay, drain, undrain, revoke_token, rotate_token_key, stats, live, approvals, decide, approvers, artifact and stop", "there is no verb %.100s", verb);
 		return -1;
 	}
 	r->kind = i == ASK_VERBS ? CONTROL_STOP : CONTROL_ASK;
 	r->verb = (enum ask_verb)i;
 	if (check_members(r, verbs[i].may, verbs[i].must, e) < 0)
 		return -1;
+	if ((verbs[i].must & M_DECISION) && r->decision.at == NULL)
+		return bad(e, "write it without escapes", "this member's name is not plain: ", "decision");
 	return take_members(r, e);
 }
 
@@ -158,8 +167,9 @@ int control_read_request(const char *line, size_t size, struct control_request *
 	if (!r->has_id)
 		return bad(e, shape, "there is no whole number as ", "id");
 	verb = json_object_get(r->root, "do");
-	if (!fits(verb, true))
+	if (!fits(verb, A_TEXT))
 		return bad(e, shape, "there is no text as ", "do");
+	r->decision = jtext_member(line, size, "decision");     /* what is signed are bytes */
 	return take_verb(r, json_string_value(verb), e);
 }
 

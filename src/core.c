@@ -10,9 +10,11 @@
 
 #include "artifact.h"
 #include "clock.h"
+#include "consult.h"
 #include "control.h"
 #include "crash.h"
 #include "log.h"
+#include "review.h"
 #include "run.h"
 #include "statedir.h"
 
@@ -157,7 +159,7 @@ void core_say_status(struct core *c)
 {
 	struct outbox_stats st;
 	struct bus_health h;
-	char text[448], oldest[48] = "";
+	char text[512], oldest[48] = "";
 	int64_t age;
 
 	if (c->on_status == NULL)
@@ -168,14 +170,14 @@ void core_say_status(struct core *c)
 	if (age >= 0)
 		snprintf(oldest, sizeof oldest, ", oldest unconfirmed %lld s", (long long)(age / SECOND));
 	snprintf(text, sizeof text, "%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s; "
-		"last frame %lld s ago; %llu dropped, %llu unroutable, %llu late lines",
+		"last frame %lld s ago; %llu dropped, %llu unroutable, %llu late lines; audit %lld %.16s",
 		c->is_held ? "HELD, the store refuses: " : "", c->is_held ? store_error(c->store) : "",
-		c->is_stopping ? "stopping" : c->is_draining ? "draining, no worker is started" : c->is_held ? "" : "serving", c->slots.running, c->slots.waiting,
+		c->is_stopping ? "stopping" : c->is_draining ? "draining, no worker is started" : c->is_held ? "" : "serving", c->slots.running, c->slots.waiting + c->slots.asking,
 		(long long)st.waiting_bytes, oldest, !h.pub_up ? "no" : h.blocked ? "blocked by the broker" : "yes",
 		h.sub_up ? "yes" : "no",
 		(long long)((h.sub_up ? h.sub_frame_age_us : h.pub_up ? h.pub_frame_age_us : 0) / SECOND),
 		(unsigned long long)c->stats.dropped, (unsigned long long)c->stats.unroutable,
-		(unsigned long long)c->stats.late_lines);
+		(unsigned long long)c->stats.late_lines, (long long)c->audit.count, c->audit.head);
 	c->on_status(c->status_ctx, text);
 }
 
@@ -232,6 +234,7 @@ static void let_go(struct core *c)
 	log_warn("the store takes again, going on: held_for=%llds", (long long)((clock_boot_us() - c->held_since_us) / SECOND));
 	workers_hold(c->workers, false);
 	run_touch_all(c);
+	judge_touch_all(c->program);
 	core_say_status(c);
 	core_on_bus(c);         /* what came meanwhile */
 	core_on_asks(c);
@@ -257,6 +260,7 @@ static int commit(struct core *c)
 	if (!core_fill_slots(c))        /* a slot that this turn freed is taken in the same commit */
 		return -1;
 	sessions_save_dirty(c);
+	audit_end_turn(c);
 	/* Seldom: it costs a page in a commit. Callers that nobody knows come in crowds, and are forgotten once saved. */
 	if (c->save_due || (store_has_batch(c->store) && outbox_unsaved(c->outbox) > UNSAVED_MAX)) {
 		outbox_save(c->outbox);
@@ -278,11 +282,13 @@ bool core_end_turn(struct core *c)
 		core_hold(c);           /* ... so nothing may be said; the batch is kept and tried again */
 		return false;
 	}
-	intake_end_turn(c);             /* the store knows this turn's submits now */
+	intake_end_turn(c);             /* the store knows this turn's submits now, */
+	review_end_turn(c);             /* and its decisions */
 	outbox_release(c->outbox);      /* what a failing start says below waits for its own commit, */
 	over = c->closed;               /* and so do sessions that it closes */
 	c->closed = NULL;
 	effects_release(c);             /* acks, lines, starts, ends; workers are at it while we publish */
+	judge_end_turn(c->program);     /* whoever waits for its verdict is stored */
 	outbox_pump(c->outbox);
 	bus_flush(c->bus);              /* once: each costs a wake-up */
 	if (c->control != NULL && c->has_committed)
@@ -414,6 +420,8 @@ void core_on_asks(struct core *c)
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = control_take(c->control);
+	if (!c->is_held)
+		operate_note_strangers(c);
 	for (at = &c->asks; (a = *at) != NULL;) {
 		*at = a->next;
 		a->next = NULL;
@@ -518,8 +526,13 @@ void core_reload(struct core *c)
 	struct policy *p = policy_load(c->config_path, core_say_log, NULL);
 	const struct config *was = c->first_policy->config;
 
+	struct audit_entry row = {.what = "reload", .outcome = "done", .who = "daemon", .policy_before = c->policy->hash};
+
 	if (p == NULL) {
 		log_error("the new configuration is broken and refused whole, the old one stays: file=%s", c->config_path);
+		row.outcome = "refused";
+		row.code = "broken_configuration";
+		audit_put(c, &row);
 		return;
 	}
 	CRASH_POINT(reload_loaded);
@@ -527,6 +540,8 @@ void core_reload(struct core *c)
 		log_warn("callee_id, state_dir, cgroup, dumpable, [amqp], [control] and message, line and lines_total of [limits] are read at "
 			"start only: "
 			"restart hcpd for their new values");
+	row.policy = p->hash;
+	audit_put(c, &row);
 	policy_unref(c->policy);
 	c->policy = p;
 	log_set_level(p->config->log_level);
@@ -534,6 +549,7 @@ void core_reload(struct core *c)
 	if (config_has_users(p->config))
 		(void)statedir_prepare(c->state_dir, true);     /* they have to find their directories; what is wrong was said */
 	run_retire_idle(c);             /* their command may be another now */
+	judge_reload(c->program);
 	log_info("configuration reloaded: file=%s capabilities=%zu callers=%zu", c->config_path, p->config->capability_count,
 		p->config->caller_count);
 }
@@ -556,10 +572,14 @@ int core_init(struct core *c, struct policy *policy, const char *config_path, ch
 	c->stop_end.on_due = on_stop_end;
 	if ((code = store_open(dir, &c->store, why, why_size)) != EX_OK)
 		return code;
-	if (token_load_key(dir, &c->key, why, why_size) < 0)
+	if (token_load_keys(dir, &c->keys, why, why_size) < 0)
 		return EX_CANTCREAT;
+	if (audit_init(c, why, why_size) < 0)
+		return EX_IOERR;
+	audit_put(c, &(struct audit_entry){.what = "start", .outcome = "done", .who = "daemon", .about = "hcpd " HCPD_VERSION});
 	c->last_session = store_last_session(c->store);
 	c->began_us = clock_boot_us();
+	c->program = judge_new(c, consult_on_answer);
 	c->has_trash = true;            /* what an earlier life left of it */
 	timer_set(&c->timers, &c->health, clock_boot_us() + heartbeat_us(c));
 	return EX_OK;
@@ -577,12 +597,18 @@ void core_fini(struct core *c)
 	/* What the last turn decided is stored whole, or not at all; its effects are left to the next life. */
 	c->is_draining = c->save_due = true;
 	CRASH_POINT(stop_before_last_commit);
+	if (c->outbox != NULL && !c->is_held)
+		audit_flush(c);
 	if (c->outbox != NULL && !c->is_held && commit(c) < 0)
 		log_warn("the last turn is not stored, and nobody was told of it: error=%s", store_error(c->store));
 	CRASH_POINT(stop_last_commit);
+	if (c->audit.slots != NULL)
+		log_info("audit: rows=%lld head=%s", (long long)c->audit.count, c->audit.head);
+	audit_fini(c);
 	run_fini_all(c);
 	HASH_ITER (by_key, c->by_key, s, tmp)
 		session_free(s);
+	judge_free(c->program);
 	while (c->deferred != NULL) {
 		struct bus_in *in = c->deferred;
 
@@ -596,6 +622,7 @@ void core_fini(struct core *c)
 		ask_free(a);
 	}
 	intake_end_turn(c);
+	review_end_turn(c);
 	if (c->outbox != NULL)
 		outbox_free(c->outbox);
 	store_close(c->store);

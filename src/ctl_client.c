@@ -287,7 +287,9 @@ static int read_line(struct ctl_client *c, int limit_s, const char **line, size_
 
 static int say_error(const char *code, const char *message, const char *next)
 {
-	ctl_say("%s%s%s", message, next && *next ? "; " : "", next ? next : "");
+	bool is_harp = code && strncmp(code, "HARP_", 5) == 0;  /* others know them by that */
+
+	ctl_say("%s%s%s%s%s", is_harp ? code : "", is_harp ? ": " : "", message, next && *next ? "; " : "", next ? next : "");
 	return code && strcmp(code, "unavailable") == 0 ? CTL_NO_BROKER : CTL_ERROR;
 }
 

@@ -186,16 +186,19 @@ static void check_open(struct doctor *d, const char *path, mode_t mode, mode_t a
 	buf_fini(&todo);
 }
 
-/* token.c refuses one that others can read, since it is no secret any more. */
+/* token_keys.c refuses keys that others can read, since they are no secret any more; token.key is of older versions. */
 static void check_key(struct doctor *d, const char *dir)
 {
+	static const char *const names[] = { "token.keys", "token.key" };
 	char path[4200];
 	struct stat st;
 
-	snprintf(path, sizeof path, "%s/token.key", dir);
-	if (stat(path, &st) == 0 && (st.st_mode & 077))
-		doctor_say(d, DOCTOR_FAIL, "state", "remove it while hcpd is stopped: a new one is made, and older tokens are void",
-			"%s has mode %04o; hcpd does not start with a key that others can read", path, st.st_mode & 07777);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+		if (stat(path, &st) == 0 && (st.st_mode & 077))
+			doctor_say(d, DOCTOR_FAIL, "state", "remove it while hcpd is stopped: a new one is made, and older tokens are void",
+				"%s has mode %04o; hcpd does not start with a key that others can read", path, st.st_mode & 07777);
+	}
 }
 
 static void check_space(struct doctor *d, const char *dir)

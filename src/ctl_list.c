@@ -10,7 +10,6 @@
 #include "ctl_ops.h"
 #include "ctl_table.h"
 #include "ctl_term.h"
-#include "duration.h"
 #include "words.h"
 
 enum { OPT_JSON = 256, OPT_CAPABILITY, OPT_FULL };
@@ -49,11 +48,14 @@ static void add_detail(const json_t *item, const char *state, char *out, size_t 
 {
 	const char *end = ctl_ops_text(item, "end_reason"), *paused = ctl_ops_text(item, "paused_by");
 	const char *step = ctl_ops_text(item, "step"), *priority = ctl_ops_text(item, "priority");
+	const char *waits = ctl_ops_text(item, "waits_for");
 
 	if (*end)
 		snprintf(out, size, "%s", end);
 	else if (*paused)
 		snprintf(out, size, "paused by %s", paused);
+	else if (*waits)
+		snprintf(out, size, "waiting for a %s", waits);
 	else if (strcmp(state, "PENDING") == 0)
 		snprintf(out, size, "waiting, priority %s", priority);
 	else
@@ -90,41 +92,10 @@ static bool on_item(void *ctx, const char *json, size_t size)
 
 /* ---- the command ---- */
 
-/* The beginning of a day of ours. */
-static bool parse_date(const char *word, int64_t *us)
-{
-	struct tm tm = { .tm_isdst = -1 };
-	const char *end = strptime(word, "%Y-%m-%d", &tm);
-	int day = tm.tm_mday;
-	time_t at;
-
-	if (end == NULL || *end != '\0' || (at = mktime(&tm)) == (time_t)-1 || tm.tm_mday != day)
-		return false;                   /* the last: mktime takes the 31st of February for a day in March */
-	*us = (int64_t)at * 1000000;
-	return true;
-}
-
-/* An instant, a date, or how long ago: 2h, PT30M, 7d. */
-static bool take_since(json_t *request, const char *word)
-{
-	char text[CLOCK_TEXT_SIZE];
-	int64_t us;
-
-	if (clock_parse(word, &us) || parse_date(word, &us))
-		;
-	else if (duration_parse(word, &us))
-		us = clock_wall_us() - us;
-	else
-		return false;
-	clock_format(us, text);
-	json_object_set_new(request, "since", json_string(text));
-	return true;
-}
-
 static bool is_state(const char *name)
 {
 	static const char *const names[] = { "PENDING", "RUNNING", "PAUSED", "ABORTING", "COMPLETED", "FAILED", "ABORTED",
-		"live", "over" };
+		"REJECTED", "live", "over" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcasecmp(name, names[i]) == 0)
@@ -163,7 +134,7 @@ static int take_option(json_t *request, int c, bool *is_json, bool *is_full)
 	case OPT_JSON: *is_json = true; return -1;
 	case OPT_FULL: *is_full = true; return -1;
 	case 'S':
-		if (take_since(request, optarg))
+		if (ctl_ops_take_since(request, optarg))
 			return -1;
 		return ctl_cmd_usage("list ", "--since %s is no time; write 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z", optarg);
 	default:
@@ -232,7 +203,8 @@ const struct ctl_command ctl_list = {
 	.summary = "sessions, newest first: [--state S,...] [--caller ID] [--since T]",
 	.help = "usage: hcpctl list [options]\n\n"
 		"The daemon's sessions, the newest first. Where the daemon does not run or answer, its store is read.\n\n"
-		"  -s, --state S,...   live, over, or PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, FAILED, ABORTED\n"
+		"  -s, --state S,...   live, over, or PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, FAILED, ABORTED,\n"
+		"                      REJECTED\n"
 		"  -c, --caller ID     of this caller\n"
 		"      --capability C  of this capability\n"
 		"  -S, --since T       created since: 2h, 7d, 2026-01-31 (local time), or 2026-01-31T12:00:00Z\n"

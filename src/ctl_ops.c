@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ctl_term.h"
+#include "duration.h"
 
 int ctl_ops_ask(struct ctl_options *o, enum ctl_need need, json_t *request, query_item_fn *fn, void *ctx, json_t **done)
 {
@@ -86,6 +87,36 @@ const char *ctl_ops_text(const json_t *o, const char *name)
 	const char *text = json_string_value(json_object_get(o, name));
 
 	return text ? text : "";
+}
+
+/* The beginning of a day of ours. */
+static bool parse_date(const char *word, int64_t *us)
+{
+	struct tm tm = { .tm_isdst = -1 };
+	const char *end = strptime(word, "%Y-%m-%d", &tm);
+	int day = tm.tm_mday;
+	time_t at;
+
+	if (end == NULL || *end != '\0' || (at = mktime(&tm)) == (time_t)-1 || tm.tm_mday != day)
+		return false;                   /* the last: mktime takes the 31st of February for a day in March */
+	*us = (int64_t)at * 1000000;
+	return true;
+}
+
+bool ctl_ops_take_since(json_t *request, const char *word)
+{
+	char text[CLOCK_TEXT_SIZE];
+	int64_t us;
+
+	if (clock_parse(word, &us) || parse_date(word, &us))
+		;
+	else if (duration_parse(word, &us))
+		us = clock_wall_us() - us;
+	else
+		return false;
+	clock_format(us, text);
+	json_object_set_new(request, "since", json_string(text));
+	return true;
 }
 
 int64_t ctl_ops_since(const json_t *o, const char *name)

@@ -226,7 +226,7 @@ static void on_session(struct page *p, const json_t *s, const char *json, size_t
 
 	snprintf(p->state, sizeof p->state, "%s", ctl_ops_text(s, "state"));
 	p->is_over = strcmp(p->state, "COMPLETED") == 0 || strcmp(p->state, "FAILED") == 0
-		|| strcmp(p->state, "ABORTED") == 0;
+		|| strcmp(p->state, "ABORTED") == 0 || strcmp(p->state, "REJECTED") == 0;
 	if (clock_parse(ctl_ops_text(s, "created_at"), &us))
 		p->entered_us = us;
 	put_head(p, s);

@@ -74,6 +74,14 @@ static void put_totals(struct buf *b, const json_t *s)
 		count_of(totals, "unroutable"), count_of(totals, "late_lines"));
 }
 
+static void put_audit(struct buf *b, const json_t *s)
+{
+	const json_t *audit = json_object_get(s, "audit");
+
+	buf_addf(b, "%-*s%lld rows, head %lld:%s\n", LABEL, "audit", count_of(audit, "count"), count_of(audit, "count"),
+		ctl_ops_text(audit, "head"));
+}
+
 static void put_capabilities(struct buf *b, const json_t *s)
 {
 	const json_t *one;
@@ -109,6 +117,7 @@ static bool on_item(void *ctx, const char *json, size_t size)
 	put_sessions(&b, s);
 	put_broker(&b, s);
 	put_totals(&b, s);
+	put_audit(&b, s);
 	put_capabilities(&b, s);
 	ctl_ops_print(&b);
 	buf_fini(&b);

@@ -17,6 +17,7 @@
 
 #define SECOND INT64_C(1000000)
 #define EARLY_MAX 32                    /* messages of unknown sessions kept until the answer says which is ours */
+#define UNDECIDED_US (6 * SECOND)       /* a machine has answered by then */
 #define DETACH_QUIET_US (SECOND / 5)    /* so long a silence means that what was sent before has come */
 #define SHORT_ID 8
 #define DETACH_MAX_US (2 * SECOND)
@@ -28,7 +29,7 @@ struct submit {
 	struct ctl_follow follow;
 	struct buf body;
 	char message_id[ID_SIZE];
-	int64_t repeat_at_us, repeat_us, give_up_us;
+	int64_t repeat_at_us, repeat_us, give_up_us, undecided_us;
 	struct ctl_note *early, **early_end;
 	size_t early_count;
 	struct ctl_view *view;          /* NULL: no answer yet */
@@ -223,6 +224,8 @@ static int64_t next_us(const struct submit *s)
 		due_us = s->repeat_at_us;
 	if (!s->view && s->give_up_us < due_us)
 		due_us = s->give_up_us;
+	if (!s->view && s->undecided_us < due_us)
+		due_us = s->undecided_us;
 	return due_us;
 }
 
@@ -241,9 +244,15 @@ static int look_at_clock(struct submit *s)
 	if (s->view)
 		return s->view->is_done ? (int)s->view->exit : -1;
 	if (now_us >= s->give_up_us) {
-		ctl_say("no answer from %s; the task (message_id %s) waits in its queue, unless %s has dropped it: its log says "
-			"so, for one above its limit of a message's size", s->settings->callee, s->message_id, s->settings->callee);
+		ctl_say("no answer from %s; the task (message_id %s) waits in its queue, or there for a human's approval, unless %s "
+			"has dropped it: its log says so, for one above its limit of a message's size", s->settings->callee,
+			s->message_id, s->settings->callee);
 		return CTL_NO_ANSWER;
+	}
+	if (now_us >= s->undecided_us) {
+		s->undecided_us = INT64_MAX;
+		ctl_say("no answer yet: the task may be waiting for a human's approval (hcpctl approvals, where %s runs)",
+			s->settings->callee);
 	}
 	if (now_us >= s->repeat_at_us)
 		send_submit(s);
@@ -303,7 +312,7 @@ static int submit_and_follow(struct submit *s)
 int ctl_submit_run(const struct ctl_settings *settings, const struct ctl_submit_words *w)
 {
 	struct submit s = { .settings = settings, .words = w, .pump = ctl_pump_new(settings),
-		.repeat_us = w->retry_us, .give_up_us = clock_boot_us() + w->timeout_us };
+		.repeat_us = w->retry_us, .give_up_us = clock_boot_us() + w->timeout_us, .undecided_us = clock_boot_us() + UNDECIDED_US };
 	char instance[ID_SIZE], key[CTL_NAME_SIZE];
 	struct codec_head head;
 	struct link_error e;

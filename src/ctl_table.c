@@ -64,7 +64,7 @@ void ctl_size(int64_t bytes, char out[CTL_SPAN_SIZE])
 }
 
 static const struct { const char *state; char shade; } shades[] = {
-	{ "RUNNING", 'c' }, { "COMPLETED", 'g' }, { "FAILED", 'r' }, { "ABORTED", 'y' },
+	{ "RUNNING", 'c' }, { "COMPLETED", 'g' }, { "FAILED", 'r' }, { "ABORTED", 'y' }, { "REJECTED", 'r' },
 	{ "ABORTING", 'y' }, { "PAUSED", 'm' },
 };
 

@@ -7,10 +7,69 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "canon.h"
 #include "confine.h"
 #include "envelope.h"
+#include "expect.h"
+#include "harp.h"
 #include "jschema.h"
 #include "semver.h"
+
+/* A key that anybody could sign with, or that two would share, is found only beside the others. */
+static bool load_approvers(struct policy *p, config_say_fn *say, void *ctx)
+{
+	bool good = true;
+	char why[256];
+
+	p->approvers = harp_keys_new();
+	for (size_t i = 0; i < p->config->approver_count; i++) {
+		const struct config_approver *a = &p->config->approvers[i];
+		const struct harp_key key = {.id = a->name, .person = a->person, .public_line = a->key, .max_risk = a->max_risk,
+			.revoked = a->revoked};
+		struct buf text = {0};
+
+		if (harp_keys_add(p->approvers, &key, why, sizeof why) == 0)
+			continue;
+		buf_addf(&text, "%s:%d: [approver %s]: %s", p->config->path, a->line, a->name, why);
+		say(ctx, true, buf_text(&text));
+		buf_fini(&text);
+		good = false;
+	}
+	return good;
+}
+
+static const char *person_of(const struct config_approver *a)
+{
+	return a->person != NULL ? a->person : a->name;
+}
+
+bool policy_can_ask(const struct policy *p, enum risk risk)
+{
+	const struct config *c = p->config;
+	bool takes_two = c->two_person != R_NONE && risk >= c->two_person;
+	const char *first = NULL;
+
+	for (size_t i = 0; i < c->approver_count; i++) {
+		if (!harp_keys_may(p->approvers, c->approvers[i].name, risk))
+			continue;
+		if (!takes_two || (first != NULL && strcmp(first, person_of(&c->approvers[i])) != 0))
+			return true;
+		first = person_of(&c->approvers[i]);
+	}
+	return false;
+}
+
+/* The file's hash, then name and hash of each declaration. */
+static void hash_texts(struct policy *p)
+{
+	struct buf b = {0};
+
+	buf_add_text(&b, p->config->sha256);
+	for (size_t i = 0; i < p->config->capability_count; i++)
+		buf_addf(&b, "\n%s %s", p->capabilities[i]->name, p->capabilities[i]->sha256);
+	canon_hash_bytes(b.data, b.size, p->hash);
+	buf_fini(&b);
+}
 
 struct policy *policy_load(const char *path, config_say_fn *say, void *ctx)
 {
@@ -22,6 +81,7 @@ struct policy *policy_load(const char *path, config_say_fn *say, void *ctx)
 		free(p);
 		return NULL;
 	}
+	good = load_approvers(p, say, ctx);
 	p->capabilities = xcalloc(p->config->capability_count + 1, sizeof *p->capabilities);
 	for (size_t i = 0; i < p->config->capability_count; i++) {
 		const struct config_capability *cc = &p->config->capabilities[i];
@@ -35,6 +95,7 @@ struct policy *policy_load(const char *path, config_say_fn *say, void *ctx)
 		policy_unref(p);
 		return NULL;
 	}
+	hash_texts(p);
 	return p;
 }
 
@@ -51,6 +112,7 @@ void policy_unref(struct policy *p)
 	for (size_t i = 0; i < p->config->capability_count; i++)
 		capability_free(p->capabilities[i]);
 	free(p->capabilities);
+	harp_keys_free(p->approvers);
 	config_free(p->config);
 	free(p);
 }
@@ -171,6 +233,18 @@ static bool is_valid(struct question *q, struct verdict *v)
 	return false;
 }
 
+/* A schema that cannot be used is found now, not when the work is done. */
+static bool is_expectation_sound(struct question *q, struct verdict *v)
+{
+	char why[JSCHEMA_WHY_SIZE] = "";
+	struct expectation *e = expect_new(q->task->expected_output, why, sizeof why);
+
+	if (e == NULL)
+		reject(v, "invalid_input", "payload.expected_output.schema is broken: %.400s", why);
+	expect_free(e);
+	return e != NULL;
+}
+
 static bool is_inside_envelope(struct question *q, struct verdict *v)
 {
 	struct envelope_breach breach;
@@ -262,18 +336,23 @@ static bool is_within_rate(struct question *q, struct verdict *v)
 	return false;
 }
 
+static void reject_full(struct verdict *v)
+{
+	reject(v, "resource_unavailable", "all slots are taken and as many tasks as may wait do wait");
+	snprintf(v->suggestion, sizeof v->suggestion, "submit it again later, under a new message_id");
+}
+
 static bool has_room(struct question *q, struct verdict *v)
 {
 	if (q->context->may_start || q->context->may_wait)
 		return true;
-	reject(v, "resource_unavailable", "all slots are taken and as many tasks as may wait do wait");
-	snprintf(v->suggestion, sizeof v->suggestion, "submit it again later, under a new message_id");
+	reject_full(v);
 	return false;
 }
 
 /* The order is part of the protocol: who may not ask learns nothing of what would have been wrong with the question. */
 static bool (*const checks[])(struct question *q, struct verdict *v) = {is_offered, is_allowed, is_in_range, is_from_the_start,
-	is_valid, is_inside_envelope, is_within_risk, is_fit_for_data, is_within_rate, has_room};
+	is_valid, is_expectation_sound, is_inside_envelope, is_within_risk, is_fit_for_data, is_within_rate, has_room};
 
 /* Whom to ask, where nothing speaks against it. */
 static unsigned whom_to_ask(const struct question *q, const struct verdict *v)
@@ -308,6 +387,10 @@ void gate_decide(const struct policy *p, const struct config_caller *caller, con
 	v->ask = whom_to_ask(&q, v);
 	if (v->ask != 0 && !context->can_ask) {
 		deny_unasked(&q, v);
+		return;
+	}
+	if (v->ask != 0 && !context->may_wait) {        /* a free slot does not help: it would not take it */
+		reject_full(v);
 		return;
 	}
 	v->kind = v->ask != 0 ? VERDICT_ASK : VERDICT_APPROVED;

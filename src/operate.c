@@ -14,6 +14,7 @@
 #include "core.h"
 #include "crash.h"
 #include "log.h"
+#include "review.h"
 #include "run.h"
 
 #define SECOND 1000000
@@ -35,6 +36,7 @@ void ask_free(struct ask *a)
 	if (a == NULL)
 		return;
 	free(a->reason);
+	free(a->decision);
 	buf_fini(&a->item);
 	buf_fini(&a->done);
 	free(a);
@@ -100,6 +102,11 @@ static void do_abort(struct session *s, struct ask *a)
 
 	CRASH_POINT(operate_abort);
 	s->core->stats.aborts++;
+	if (s->waits_for != WAITS_NOT) {
+		review_cancel(s, a->reason);
+		say_state(a, s);
+		return;
+	}
 	if (!run_abort(s, "aborted_by_operator", "operator", a->reason) && !again)
 		refuse(a, "not_now", "wait for its end", "the end of session %.8s was decided before: %s", s->id,
 			sstate_names[s->outcome.state]);
@@ -277,6 +284,19 @@ static void look_asked(const struct session *s, struct ask_live *l)
 	l->asked_us = l->asked != NULL ? clock_boot_us() - since : 0;
 }
 
+/* From now on it proves nothing; who it was given to is not told, since whoever has it by now would hear it too. */
+static void do_revoke_token(struct session *s, struct ask *a)
+{
+	if (s->token[0] == '\0') {
+		refuse(a, "not_now", "deny it instead", "session %.8s is not accepted yet, and has no token", s->id);
+		return;
+	}
+	s->token_revoked = true;
+	session_mark_dirty(s);
+	CRASH_POINT(operate_token_revoked);
+	say_state(a, s);
+}
+
 static void do_live(struct session *s, struct ask *a)
 {
 	const struct worker *w = run_worker(s);
@@ -327,6 +347,36 @@ static void do_drain(struct core *c, struct ask *a, bool drain)
 	c->is_draining = drain;
 	core_say_status(c);
 	buf_addf(&a->done, ",\"draining\":%s", drain ? "true" : "false");
+}
+
+static bool is_key_needed(void *ctx, const struct token_key *key)
+{
+	struct core *c = ctx;
+	struct session *s, *tmp;
+
+	HASH_ITER (by_key, c->by_key, s, tmp)
+		if (!s->is_closed && token_is_of(key, s->token))
+			return true;
+	return false;
+}
+
+/* The new key is on disk before anything is signed with it. No token can outlive the longest that a session may run. */
+static void do_rotate_key(struct core *c, struct ask *a)
+{
+	int64_t now = clock_wall_us(), until = now + c->policy->config->max_duration_us;
+	struct session *s, *tmp;
+	char why[256];
+
+	HASH_ITER (by_key, c->by_key, s, tmp)
+		if (s->updated_us + s->max_duration_us > until)
+			until = s->updated_us + s->max_duration_us;     /* accepted under a longer one */
+	if (token_rotate(c->state_dir, &c->keys, now, until, is_key_needed, c, why, sizeof why) < 0) {
+		refuse(a, "unavailable", "the old key signs on; ask again when that is mended", "%.200s", why);
+		return;
+	}
+	CRASH_POINT(operate_key_rotated);
+	log_warn("session tokens are signed with a new key: kid=%s keys=%zu", c->keys.list[0].kid, c->keys.count);
+	buf_addf(&a->done, ",\"kid\":\"%s\",\"keys\":%zu", c->keys.list[0].kid, c->keys.count);
 }
 
 static long long own_memory(void)
@@ -408,14 +458,16 @@ static void do_stats(struct core *c, struct ask *a)
 		HCPD_VERSION, store_instance(c->store), getpid(), (long long)((clock_boot_us() - c->began_us) / SECOND),
 		c->first_policy->config->callee_id);
 	buf_add_json(b, c->state_dir, strlen(c->state_dir));
-	buf_addf(b, ",\"draining\":%s,\"held\":%s,\"stopping\":%s,\"running\":%u,\"waiting\":%u", yes(c->is_draining),
-		yes(c->is_held), yes(c->is_stopping), c->slots.running, c->slots.waiting);
+	buf_addf(b, ",\"draining\":%s,\"held\":%s,\"stopping\":%s,\"running\":%u,\"waiting\":%u,\"undecided\":%u",
+		yes(c->is_draining), yes(c->is_held), yes(c->is_stopping), c->slots.running, c->slots.waiting, c->slots.asking);
 	add_states(c, b);
 	add_links(c, b);
 	buf_addf(b, ",\"totals\":{\"submits\":%llu,\"duplicates\":%llu,\"rejected\":%llu,\"dropped\":%llu,\"aborts\":%llu,"
 		"\"late_lines\":%llu,\"unroutable\":%llu},\"rss_bytes\":%lld", (unsigned long long)t->submits,
 		(unsigned long long)t->duplicates, (unsigned long long)t->rejected, (unsigned long long)t->dropped,
 		(unsigned long long)t->aborts, (unsigned long long)t->late_lines, (unsigned long long)t->unroutable, own_memory());
+	buf_addf(b, ",\"audit\":{\"count\":%lld,\"head\":\"%s\"},\"policy\":\"%s\"", (long long)c->audit.count, c->audit.head,
+		c->policy->hash);
 	add_capabilities(c, b);
 	buf_add_text(b, "}");
 }
@@ -430,7 +482,9 @@ static const struct {
 	[ASK_ABORT] = {"abort", do_abort, false}, [ASK_PAUSE] = {"pause", do_pause, false},
 	[ASK_RESUME] = {"resume", do_resume, false}, [ASK_CHECKPOINT] = {"checkpoint", do_checkpoint, false},
 	[ASK_REPLAY] = {"replay", NULL, false}, [ASK_DRAIN] = {"drain", NULL, false},
+	[ASK_REVOKE_TOKEN] = {"revoke_token", do_revoke_token, false}, [ASK_ROTATE_KEY] = {"rotate_token_key", NULL, false},
 	[ASK_UNDRAIN] = {"undrain", NULL, false}, [ASK_STATS] = {"stats", NULL, true}, [ASK_LIVE] = {"live", do_live, true},
+	[ASK_DECIDE] = {"decide", NULL, false}, [ASK_APPROVERS] = {"approvers", NULL, true},
 };
 
 const char *ask_name(enum ask_verb verb)
@@ -472,12 +526,34 @@ static bool act(struct core *c, struct ask *a)
 	case ASK_DRAIN: case ASK_UNDRAIN:
 		do_drain(c, a, a->verb == ASK_DRAIN);
 		return true;
+	case ASK_ROTATE_KEY:
+		do_rotate_key(c, a);
+		return true;
 	case ASK_STATS:
 		do_stats(c, a);
+		return true;
+	case ASK_DECIDE:
+		return review_decide(c, a);
+	case ASK_APPROVERS:
+		review_list_approvers(c, a);
 		return true;
 	default:
 		return on_session(c, a);
 	}
+}
+
+/* What was done, and what was refused: the latter can be asked for at any rate. */
+static void note(struct core *c, const struct ask *a)
+{
+	const struct audit_entry row = {.what = ask_name(a->verb), .outcome = a->code != NULL ? "refused" : "done",
+		.who = "operator", .has_uid = true, .uid = a->uid, .user = a->user, .session = a->session_id, .code = a->code,
+		.why = a->code != NULL ? a->message : a->reason};
+
+	CRASH_POINT(operate_audited);
+	if (a->code != NULL)
+		audit_put_refusal(c, &row, NULL);
+	else
+		audit_put(c, &row);
 }
 
 bool operate_take(struct core *c, struct ask *a)
@@ -491,6 +567,21 @@ bool operate_take(struct core *c, struct ask *a)
 	log_info("operator: verb=%s session=%.8s uid=%lld answer=%s%s%s", ask_name(a->verb),
 		a->session_id[0] != '\0' ? a->session_id : "-", (long long)a->uid, a->code != NULL ? a->code : "done",
 		a->reason != NULL ? " why=" : "", a->reason != NULL ? a->reason : "");
+	note(c, a);
 	effect_answer(c, a);
 	return true;
+}
+
+void operate_note_strangers(struct core *c)
+{
+	struct control_stranger list[CONTROL_STRANGERS];
+	int count = control_take_strangers(c->control, list);
+
+	for (int i = 0; i < count; i++) {
+		const struct audit_entry row = {.what = "control", .outcome = "refused", .who = "stranger", .has_uid = true,
+			.uid = list[i].uid, .user = list[i].user, .code = "refused", .why = "may not use the control socket",
+			.times = list[i].count};
+
+		audit_put_refusal(c, &row, NULL);
+	}
 }

@@ -9,7 +9,8 @@
 #include <strings.h>
 
 static const char *const verb_names[QUERY_VERBS] = { [QUERY_LIST] = "list", [QUERY_SHOW] = "show",
-	[QUERY_EVENTS] = "events", [QUERY_CHECKPOINTS] = "checkpoints", [QUERY_LOG] = "log" };
+	[QUERY_EVENTS] = "events", [QUERY_CHECKPOINTS] = "checkpoints", [QUERY_LOG] = "log", [QUERY_AUDIT] = "audit",
+	[QUERY_APPROVALS] = "approvals" };
 
 #define LIMIT_DEFAULT 1000
 #define ALL_STATES ((1u << STATE_COUNT) - 1)
@@ -52,7 +53,7 @@ static const char *take_capability(struct query_cursor *c, const json_t *v)
 
 static const char *take_state(struct query_cursor *c, const json_t *v)
 {
-	static const char what[] = "PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, FAILED, ABORTED, live or over";
+	static const char what[] = "PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, FAILED, ABORTED, REJECTED, live or over";
 	const json_t *one;
 	size_t i;
 
@@ -131,7 +132,7 @@ static const char *pass(struct query_cursor *c, const json_t *v)       /* others
 }
 
 #define BIT(verb) (1u << (verb))
-#define OF_ONE (BIT(QUERY_SHOW) | BIT(QUERY_EVENTS) | BIT(QUERY_CHECKPOINTS) | BIT(QUERY_LOG))
+#define OF_ONE (BIT(QUERY_APPROVALS) | BIT(QUERY_SHOW) | BIT(QUERY_EVENTS) | BIT(QUERY_CHECKPOINTS) | BIT(QUERY_LOG))
 
 static const struct member {
 	unsigned verbs;
@@ -140,7 +141,7 @@ static const struct member {
 } members[] = {
 	{ ~0u, "id", pass }, { ~0u, "do", pass }, { OF_ONE, "session", pass },
 	{ BIT(QUERY_LIST), "state", take_state }, { BIT(QUERY_LIST), "caller", take_caller },
-	{ BIT(QUERY_LIST), "capability", take_capability }, { BIT(QUERY_LIST), "since", take_since },
+	{ BIT(QUERY_LIST), "capability", take_capability }, { BIT(QUERY_LIST) | BIT(QUERY_AUDIT), "since", take_since },
 	{ BIT(QUERY_LIST), "limit", take_limit }, { BIT(QUERY_LIST), "before", take_row },
 	{ BIT(QUERY_EVENTS), "from", take_row }, { BIT(QUERY_EVENTS) | BIT(QUERY_LOG), "follow", take_follow },
 	{ BIT(QUERY_CHECKPOINTS), "state", take_has_state },
@@ -252,6 +253,10 @@ int query_begin(struct query *q, struct query_cursor *c, const json_t *request, 
 			goto unreadable;
 		return 0;
 	}
+	if (c->verb == QUERY_AUDIT)
+		return 0;
+	if (word == NULL && c->verb == QUERY_APPROVALS)
+		return 0;
 	if (word == NULL)
 		return refuse(e, "%s needs a session", name);
 	if (query_find(q, word, &c->session, c->session_id, e) < 0)

@@ -13,7 +13,7 @@ struct query {
 	char *dir;
 };
 
-enum { STATE_COUNT = 7, LIVE_STATES = 4 };      /* the live ones first: a bit for each in query_cursor.states */
+enum { STATE_COUNT = 8, LIVE_STATES = 4 };      /* the live ones first: a bit for each in query_cursor.states */
 extern const char *const query_states[STATE_COUNT];
 
 /* NULL where it cannot be prepared: the error is noted. Finalize it before returning: nothing is held between slices. */
@@ -31,6 +31,10 @@ bool query_give(struct query *q, struct query_cursor *c, query_item_fn *fn, void
 
 /* query_show.c */
 int query_more_show(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx);
+int query_more_approvals(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx);
 int query_more_checkpoints(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx);
+
+/* query_audit.c */
+int query_more_audit(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx);
 
 #endif

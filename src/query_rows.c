@@ -77,7 +77,8 @@ bool query_give(struct query *q, struct query_cursor *c, query_item_fn *fn, void
 /* The last transition is the end's; its reason is one step into an index away. */
 #define LIST_COLUMNS \
 	"SELECT id AS key, session_id, caller_id, capability, capability_version, state, priority, risk_level, created_at," \
-	" updated_at, started_at, deadline, attempt, step, paused_by, CASE WHEN state IN ('COMPLETED','FAILED','ABORTED')" \
+	" updated_at, started_at, deadline, attempt, step, paused_by, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for," \
+	" CASE WHEN state IN ('COMPLETED','FAILED','ABORTED','REJECTED')" \
 	" THEN (SELECT reason FROM transitions WHERE session = sessions.id ORDER BY state_version DESC LIMIT 1) END" \
 	" AS end_reason FROM sessions"
 #define LIVE_MASK ((1u << LIVE_STATES) - 1)
@@ -181,7 +182,7 @@ static int more_list(struct query *q, struct query_cursor *c, int max_rows, quer
 
 static int is_over(struct query *q, const struct query_cursor *c)
 {
-	sqlite3_stmt *st = query_prepare(q, "SELECT state IN ('COMPLETED','FAILED','ABORTED') FROM sessions WHERE id = ?");
+	sqlite3_stmt *st = query_prepare(q, "SELECT state IN ('COMPLETED','FAILED','ABORTED','REJECTED') FROM sessions WHERE id = ?");
 	int rc, over = 1;
 
 	if (st == NULL)
@@ -342,6 +343,8 @@ int query_more(struct query *q, struct query_cursor *c, int max_rows, query_item
 	case QUERY_EVENTS:
 	case QUERY_LOG:         return more_events(q, c, max_rows, fn, ctx);
 	case QUERY_CHECKPOINTS: return query_more_checkpoints(q, c, max_rows, fn, ctx);
+	case QUERY_APPROVALS:   return query_more_approvals(q, c, max_rows, fn, ctx);
+	case QUERY_AUDIT:       return query_more_audit(q, c, max_rows, fn, ctx);
 	case QUERY_VERBS:       break;
 	}
 	return QUERY_DONE;

@@ -49,6 +49,17 @@ static int more_rows(struct query *q, struct query_cursor *c, const char *sql, c
 	return is_full || seen == max_rows ? QUERY_MORE : QUERY_DONE;
 }
 
+/* What waits for a human. The artifact is a text: what is hashed are its bytes. */
+int query_more_approvals(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
+{
+	return more_rows(q, c, "SELECT r.session_id AS session_id, s.caller_id AS caller_id, s.capability AS capability,"
+		" r.risk_level AS risk_level, r.request_id AS request_id, r.created_at AS created_at, r.expires_at AS expires_at,"
+		" (SELECT json_group_array(signer) FROM decisions d WHERE d.request_id = r.request_id AND decision = 'allow')"
+		" AS \"allowed_by#\", r.artifact_hash AS artifact_hash, r.artifact AS artifact, r.id"
+		" FROM reviews r JOIN sessions s ON s.id = r.session WHERE r.state = 'AWAITING_DECISION'"
+		" AND (?1 = 0 OR r.session = ?1) AND r.id > ?2 ORDER BY r.id LIMIT ?3", NULL, NULL, max_rows, fn, ctx);
+}
+
 int query_more_checkpoints(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
 	return more_rows(q, c, c->has_state ? CHECKPOINT_COLUMNS ", state AS \"state#\", id" CHECKPOINT_ROWS :
@@ -78,7 +89,7 @@ static int show_session(struct query *q, struct query_cursor *c, query_item_fn *
 	sqlite3_stmt *st = query_prepare(q,
 		"SELECT s.id AS key, session_id, s.caller_id AS caller_id, capability, capability_version, state,"
 		" state_version, risk_level, data_classification, priority, metadata AS \"metadata#\", created_at, updated_at, started_at,"
-		" deadline, max_duration_us, attempt, paused_by, steps, step, checkpoints, warnings AS \"warnings#\", tokens_in,"
+		" deadline, max_duration_us, attempt, paused_by, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for, steps, step, checkpoints, warnings AS \"warnings#\", tokens_in,"
 		" tokens_out, cost, (SELECT count(*) FROM events WHERE session = s.id) AS events,"
 		" coalesce((SELECT sequence FROM events WHERE session = s.id AND sequence IS NOT NULL"
 		"  ORDER BY id DESC LIMIT 1), 0) AS last_sequence,"

@@ -7,10 +7,13 @@
 #include "artifact.h"
 #include "checkpoint.h"
 #include "clock.h"
+#include "consult.h"
 #include "core.h"
 #include "crash.h"
 #include "log.h"
+#include "review.h"
 #include "run.h"
+#include "seal.h"
 
 static void on_row(void *ctx, const struct store_session *row)
 {
@@ -74,12 +77,34 @@ static void go_on_from(struct session *s, const struct checkpoint *cp, bool foun
 }
 
 /* PAUSED by a crash, a stop or its worker, or no longer by an operator. */
+/* Before anything is said of its going on: is its task still the one that was accepted? What cannot be read, or is not
+ * there, run_start.c says. -1: the store cannot be read now. */
+static int check_seal(struct session *s)
+{
+	struct buf task = {0}, message = {0};
+	int found = store_load_task(s->core->store, s->key, &task);
+	const char *fault = found > 0 ? seal_find_fault(buf_text(&task), task.size, s->seal, &s->core->keys, s->token) : NULL;
+
+	if (fault != NULL) {
+		log_error("ALARM: a sealed intent was changed, the session does not go on: session=%.8s why=%s", s->id, fault);
+		buf_addf(&message, "the sealed intent is broken: %s", fault);
+		finish_as(s, "intent_changed", "internal_error", buf_text(&message));
+	}
+	buf_fini(&task);
+	buf_fini(&message);
+	return found < 0 && !store_is_damaged(s->core->store) ? -1 : 0;
+}
+
 int recover_go_on(struct session *s)
 {
 	struct checkpoint cp;
-	int found = checkpoint_find(s->core->store, s->key, &cp);
+	int found;
 
-	if (found >= 0)
+	if (check_seal(s) < 0)
+		return -1;
+	if (session_has_outcome(s))
+		return 0;
+	if ((found = checkpoint_find(s->core->store, s->key, s->seal, &cp)) >= 0)
 		go_on_from(s, &cp, found > 0);
 	checkpoint_fini(&cp);
 	return found < 0 ? -1 : 0;
@@ -94,6 +119,10 @@ static int recover(struct session *s)
 	session_address(s, to);
 	if (session_load_outcome(s) < 0 || artifacts_load(s) < 0)
 		return -1;
+	if (s->waits_for == WAITS_FOR_PROGRAM)
+		return consult_recover(s);
+	if (s->waits_for == WAITS_FOR_HUMAN)
+		return review_recover(s);
 	if (s->state == S_PENDING && !session_has_outcome(s)) {
 		slots_wait(s->core, s);
 		return 0;

@@ -9,11 +9,13 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "action.h"
 #include "artifact.h"
 #include "canon.h"
 #include "clock.h"
 #include "core.h"
 #include "crash.h"
+#include "expect.h"
 #include "log.h"
 #include "operate.h"
 #include "run.h"
@@ -131,6 +133,7 @@ static void on_checkpoint(struct session *s, const struct wline *l)
 	cp.state_size = state.size;
 	hash_text(&state, hash);
 	cp.sha256 = hash;
+	cp.seal = s->seal[0] != '\0' ? s->seal : NULL;
 	store_put_checkpoint(s->core->store, &cp);
 	CRASH_POINT(checkpoint_stored);
 	s->checkpoints++;
@@ -247,23 +250,71 @@ static void check_confidence(struct session *s, const json_t *outputs)
 
 static bool fits_last_message(const struct session *s, size_t size)
 {
-	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size + artifacts_room(s)) <= s->core->first_policy->config->max_message;
+	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size + s->risk_events.size + artifacts_room(s)) <= s->core->first_policy->config->max_message;
+}
+
+/* What was promised is not there: it fails, with what there is. */
+static void fail_unfit(struct session *s, const struct expect_failure *f, const struct buf *outputs)
+{
+	struct buf b = {0}, details = {0};
+
+	buf_add_text(&details, "\"unfit_for\":");
+	buf_add_json(&details, f->against, strlen(f->against));
+	if (f->missing.size > 0) {
+		buf_add_text(&details, ",\"missing\":[");
+		buf_add(&details, f->missing.data, f->missing.size);
+		buf_add_text(&details, "]");
+	}
+	buf_add_text(&b, "{\"error_code\":\"execution_error\",\"error_message\":");
+	buf_add_json(&b, f->message, strlen(f->message));
+	buf_add_text(&b, ",\"error_details\":{");
+	session_add_details(s, &b, "completion");
+	buf_addf(&b, ",%s},\"partial_outputs\":", buf_text(&details));
+	buf_add(&b, outputs->data, outputs->size);
+	buf_add_text(&b, "}");
+	if (fits_last_message(s, b.size))
+		session_decide(s, S_FAILED, "worker_failed", "worker", b.data, b.size);
+	else
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
+			"%s; and they are over the message limit", f->message);
+	CRASH_POINT(report_unfit);
+	buf_fini(&b);
+	buf_fini(&details);
+}
+
+/* outputs: an object, and the same as text. False: they are not what was promised, and the end is decided. */
+static bool are_promised(struct session *s, const json_t *outputs, const struct buf *text)
+{
+	struct expect_failure f;
+	bool fit = expect_check(s->expect, s->cap->output_schema, outputs, &f);
+
+	if (!fit)
+		fail_unfit(s, &f, text);
+	expect_failure_fini(&f);
+	return fit;
 }
 
 static void on_completed(struct session *s, const struct wline *l)
 {
-	struct buf b = {0};
+	const json_t *outputs = wline_get(l, "outputs");
+	json_t *none = json_object();
+	struct buf text = {0}, b = {0};
 
-	check_confidence(s, wline_get(l, "outputs"));
+	wline_add_raw(l, &text, "outputs", "{}");
+	check_confidence(s, outputs);
 	buf_add_text(&b, "{\"outputs\":");
-	wline_add_raw(l, &b, "outputs", "{}");
+	buf_add(&b, text.data, text.size);
 	buf_add_text(&b, "}");
-	if (fits_last_message(s, b.size))
+	if (!are_promised(s, outputs != NULL ? outputs : none, &text))
+		log_warn("the outputs are not what was promised: session=%.8s", s->id);
+	else if (fits_last_message(s, b.size))
 		session_decide(s, S_COMPLETED, "completed", "worker", b.data, b.size);
 	else
 		session_fail(s, "worker_failed", "execution_error", "worker", NULL,
 			"the outputs of %zu bytes are over the message limit of %lld", b.size,
 			(long long)s->core->first_policy->config->max_message);
+	json_decref(none);
+	buf_fini(&text);
 	buf_fini(&b);
 	run_conclude(s);
 }
@@ -329,7 +380,7 @@ static void on_failed(struct session *s, const struct wline *l)
 static void (*const handlers[WL_COUNT])(struct session *s, const struct wline *l) = {
 	[WL_PROGRESS] = on_event, [WL_INTERMEDIATE_RESULT] = on_event, [WL_LOG] = on_event, [WL_WARNING] = on_event,
 	[WL_ERROR] = on_event, [WL_CHECKPOINT] = on_checkpoint, [WL_STEP] = on_step, [WL_USAGE] = on_usage,
-	[WL_ARTIFACT] = on_artifact, [WL_PAUSED] = on_paused, [WL_RESUMED] = on_resumed, [WL_COMPLETED] = on_completed,
+	[WL_ARTIFACT] = on_artifact, [WL_ACTION] = action_announced, [WL_PAUSED] = on_paused, [WL_RESUMED] = on_resumed, [WL_COMPLETED] = on_completed,
 	[WL_FAILED] = on_failed,
 };
 
@@ -342,8 +393,9 @@ static void hcp_line(struct session *s, const char *line, size_t size)
 		bad_line(s, why, line, size);
 		return;
 	}
-	/* Once the end is decided, output is still published until the pipe is drained; the rest is too late. */
-	if (!session_has_outcome(s) || wline_is_event(&l))
+	/* Once the end is decided, output is still published until the pipe is drained, and who asks is answered; the rest is
+	 * too late. */
+	if (!session_has_outcome(s) || wline_is_event(&l) || l.type == WL_ACTION)
 		handlers[l.type](s, &l);
 	else if (l.type == WL_COMPLETED || l.type == WL_FAILED)
 		bad_line(s, "the session's end was decided before", line, size);
@@ -375,16 +427,26 @@ void report_line(struct session *s, enum worker_stream stream, const char *line,
 
 static void text_completed(struct session *s)
 {
-	struct buf b = {0};
+	struct buf b = {0}, text = {0};
+	json_t *outputs;
+	char why[64];
 
 	cut_tail(&s->text_output, (size_t)s->core->policy->config->max_text_output);
-	buf_add_text(&b, "{\"outputs\":{\"stdout\":");
-	buf_add_json(&b, s->text_output.data, s->text_output.size);
-	buf_add_text(&b, s->text_cut ? ",\"truncated\":true}}" : "}}");
-	if (fits_last_message(s, b.size))
+	buf_add_text(&text, "{\"stdout\":");
+	buf_add_json(&text, s->text_output.data, s->text_output.size);
+	buf_add_text(&text, s->text_cut ? ",\"truncated\":true}" : "}");
+	buf_add_text(&b, "{\"outputs\":");
+	buf_add(&b, text.data, text.size);
+	buf_add_text(&b, "}");
+	outputs = jtext_parse(text.data, text.size, why, sizeof why);
+	if (!are_promised(s, outputs, &text))
+		log_warn("the output is not what was promised: session=%.8s", s->id);
+	else if (fits_last_message(s, b.size))
 		session_decide(s, S_COMPLETED, "completed", "worker", b.data, b.size);
 	else
 		session_fail(s, "worker_failed", "execution_error", "worker", NULL, "the output is over the message limit");
+	json_decref(outputs);
+	buf_fini(&text);
 	buf_fini(&b);
 }
 

@@ -11,10 +11,14 @@
 
 #include <utlist.h>
 
+#include "action.h"
 #include "checkpoint.h"
 #include "clock.h"
 #include "crash.h"
+#include "envelope.h"
+#include "expect.h"
 #include "log.h"
+#include "seal.h"
 
 #define START_AGAIN_US 1000000          /* where the disk was full */
 #define INTENT_MAX 32768                /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
@@ -138,7 +142,7 @@ static int add_checkpoint(struct session *s, struct buf *b)
 		buf_add_text(b, "null");
 		return 0;
 	}
-	found = checkpoint_find(s->core->store, s->key, &cp);
+	found = checkpoint_find(s->core->store, s->key, s->seal, &cp);
 	if (found > 0) {
 		buf_addf(b, "{\"checkpoint_id\":\"%s\",\"step\":", cp.id);
 		buf_add(b, cp.step.data, cp.step.size);
@@ -160,8 +164,9 @@ static int write_start_line(struct session *s, const struct buf *task, const cha
 	buf_addf(b, "{\"type\":\"start\",\"protocol\":1,\"session_id\":\"%s\",\"attempt\":%lld,\"task\":", s->id,
 		(long long)s->attempt);
 	buf_add(b, task->data, task->size);
-	buf_addf(b, ",\"risk_level\":\"%s\",\"safety_envelope\":{},\"deadline\":\"%s\",\"checkpoint\":", risk_names[s->risk],
-		deadline);
+	buf_addf(b, ",\"risk_level\":\"%s\",\"safety_envelope\":", risk_names[s->risk]);
+	buf_add_text(b, envelope_text(s->cap->envelope));
+	buf_addf(b, ",\"deadline\":\"%s\",\"checkpoint\":", deadline);
 	if (add_checkpoint(s, b) < 0)
 		return -1;
 	if (host_is_reused(s->cap)) {
@@ -273,6 +278,37 @@ static bool has_to_start(struct session *s)
 	return true;
 }
 
+/* Nothing starts on a task that is not the one that was accepted. */
+static bool is_sealed(struct session *s, struct buf *task)
+{
+	const char *fault = seal_find_fault(buf_text(task), task->size, s->seal, &s->core->keys, s->token);
+
+	if (fault == NULL)
+		return true;
+	log_error("ALARM: a sealed intent was changed, nothing is started: session=%.8s why=%s", s->id, fault);
+	session_fail(s, "intent_changed", "internal_error", "daemon", NULL, "the sealed intent is broken: %s", fault);
+	run_conclude(s);
+	return false;
+}
+
+/* What the outputs will be held against. */
+static bool has_expectation(struct session *s, const struct buf *task)
+{
+	struct jslice raw = jtext_member(task->data, task->size, "expected_output");
+	char why[512] = "";
+	json_t *expected = raw.at != NULL ? jtext_parse(raw.at, raw.size, why, sizeof why) : NULL;
+
+	if (s->expect == NULL)
+		s->expect = expect_new(expected, why, sizeof why);
+	json_decref(expected);
+	if (s->expect != NULL)
+		return true;
+	/* Accepted by a version that did not look. */
+	session_fail(s, "worker_failed", "input_error", "daemon", NULL, "expected_output.schema cannot be used: %s", why);
+	run_conclude(s);
+	return false;
+}
+
 /* What it needs from the store and the disk. False: it was not to be had, and what follows is decided. */
 static bool prepare(struct session *s, struct buf *task, struct buf *line, char *workdir, size_t workdir_size)
 {
@@ -286,6 +322,8 @@ static bool prepare(struct session *s, struct buf *task, struct buf *line, char 
 		run_conclude(s);
 		return false;
 	}
+	if (found > 0 && (!is_sealed(s, task) || !has_expectation(s, task)))
+		return false;
 	if (workdir_make(c->state_dir, s->id, host_is_reused(s->cap) ? NULL : task->data, task->size, workdir, workdir_size) < 0) {
 		int error = errno;
 
@@ -332,6 +370,7 @@ void run_start(struct session *s)
 		goto out;
 	}
 	CRASH_POINT(run_has_host);
+	action_forget(s);
 	host_set_idle(h, false);
 	h->session = s;
 	s->host = h;

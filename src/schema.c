@@ -65,6 +65,36 @@ const char *const schema_steps[] = {
 	" id INTEGER PRIMARY KEY, session INTEGER NOT NULL, session_id TEXT NOT NULL, name TEXT NOT NULL,"
 	" type TEXT NOT NULL, path TEXT NOT NULL, created_at TEXT NOT NULL, size_bytes INTEGER, sha256 TEXT,"
 	" UNIQUE (session, name));",
+
+	/* who decided what: entry is canonical JSON, hash is over the hash before it and the entry (audit_chain.h). Rows are
+	 * numbered 1, 2, 3 ... without a hole, and are never changed: the triggers keep slips away, not attackers, for whom
+	 * there is the chain. Its end is also in meta, as 'audit'. */
+	"CREATE TABLE audit (id INTEGER PRIMARY KEY, entry TEXT NOT NULL, hash TEXT NOT NULL);"
+	"CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;"
+	"CREATE TRIGGER audit_is_kept BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;",
+
+	/* A task that is undecided: whom it waits for (human, program; NULL: it was accepted), and the message that its answer
+	 * will reply to. What a human is asked is a review, in HARP's states; what was answered, as it was signed. */
+	"ALTER TABLE sessions ADD COLUMN waits_for TEXT;"
+	"ALTER TABLE sessions ADD COLUMN message_id TEXT;"
+	"CREATE TABLE reviews ("
+	" id INTEGER PRIMARY KEY, request_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, session_id TEXT NOT NULL,"
+	" state TEXT NOT NULL, risk_level TEXT NOT NULL, created_at TEXT NOT NULL, expires_at TEXT NOT NULL,"
+	" decided_at TEXT, artifact_hash TEXT NOT NULL, artifact TEXT NOT NULL);"
+	"CREATE INDEX reviews_open ON reviews (id) WHERE state = 'AWAITING_DECISION';"
+	"CREATE INDEX reviews_by_session ON reviews (session);"
+	"CREATE TABLE decisions ("
+	" id INTEGER PRIMARY KEY, request_id TEXT NOT NULL, artifact_hash TEXT NOT NULL, signer TEXT NOT NULL,"
+	" nonce TEXT NOT NULL, decision TEXT NOT NULL, is_final INTEGER NOT NULL, expires_at TEXT NOT NULL,"
+	" reason TEXT, uid INTEGER NOT NULL, text TEXT NOT NULL, at TEXT NOT NULL, UNIQUE (nonce, signer));"
+	"CREATE INDEX decisions_by_request ON decisions (request_id);",
+
+	/* The intent that was accepted, as its hash (seal.h), NULL in rows that are older; what its worker did at the limits; whether
+	 * its token counts no more. Each checkpoint is of the intent that it was made under. */
+	"ALTER TABLE sessions ADD COLUMN seal TEXT;"
+	"ALTER TABLE sessions ADD COLUMN risk_events TEXT NOT NULL DEFAULT '[]';"
+	"ALTER TABLE sessions ADD COLUMN token_revoked INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE checkpoints ADD COLUMN seal TEXT;",
 };
 
 const int schema_version = sizeof schema_steps / sizeof *schema_steps;

@@ -9,13 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "action.h"
 #include "artifact.h"
 #include "clock.h"
+#include "consult.h"
 #include "core.h"
 #include "crash.h"
 #include "duration.h"
+#include "envelope.h"
+#include "expect.h"
 #include "log.h"
+#include "review.h"
 #include "run.h"
+#include "seal.h"
 
 #define WARNINGS_MAX 50                 /* kept for the summary, each of ... */
 #define WARNING_SIZE 200                /* ... so many bytes at most */
@@ -29,6 +35,10 @@ const char *const sstate_names[S_COUNT] = {
 static const char *const paused_names[] = {
 	[PAUSED_NOT] = NULL, [PAUSED_BY_CRASH] = "crash", [PAUSED_BY_STOP] = "stop", [PAUSED_BY_WORKER] = "worker",
 	[PAUSED_BY_OPERATOR] = "operator",
+};
+
+static const char *const waits_names[WAITS_COUNT] = {
+	[WAITS_NOT] = NULL, [WAITS_FOR_HUMAN] = "human", [WAITS_FOR_PROGRAM] = "program",
 };
 
 #define TO(s) (1u << (s))
@@ -70,7 +80,7 @@ int sstate_parse(const char *name)
 
 struct row_texts {
 	char created[CLOCK_TEXT_SIZE], updated[CLOCK_TEXT_SIZE], started[CLOCK_TEXT_SIZE], deadline[CLOCK_TEXT_SIZE];
-	struct buf warnings;
+	struct buf warnings, risk_events;
 };
 
 static void fill_row(const struct session *s, struct store_session *row, struct row_texts *t)
@@ -88,7 +98,8 @@ static void fill_row(const struct session *s, struct store_session *row, struct 
 		.started_at = s->started_us != 0 ? t->started : NULL, .deadline = s->deadline_us != 0 ? t->deadline : NULL,
 		.max_duration_us = s->max_duration_us, .attempt = s->attempt, .paused_by = paused_names[s->paused_by],
 		.steps = s->steps, .step = s->step, .checkpoints = s->checkpoints, .tokens_in = s->tokens_in,
-		.tokens_out = s->tokens_out, .cost = s->cost,
+		.tokens_out = s->tokens_out, .cost = s->cost, .waits_for = waits_names[s->waits_for], .message_id = s->message_id,
+		.seal = s->seal[0] != '\0' ? s->seal : NULL, .token_revoked = s->token_revoked,
 	};
 }
 
@@ -101,20 +112,26 @@ void session_mark_dirty(struct session *s)
 	s->core->dirty = s;
 }
 
+static const char *list_text(struct buf *to, const struct buf *texts)
+{
+	buf_clear(to);
+	buf_add_text(to, "[");
+	buf_add(to, texts->data, texts->size);
+	buf_add_text(to, "]");
+	return buf_text(to);
+}
+
 void sessions_save_dirty(struct core *c)
 {
 	struct session *s, *next;
 	struct store_session row;
-	struct row_texts t = {.warnings = {0}};
+	struct row_texts t = {.warnings = {0}, .risk_events = {0}};
 
 	for (s = c->dirty; s != NULL; s = next) {
 		next = s->dirty_next;
 		fill_row(s, &row, &t);
-		buf_clear(&t.warnings);
-		buf_add_text(&t.warnings, "[");
-		buf_add(&t.warnings, s->warnings.data, s->warnings.size);
-		buf_add_text(&t.warnings, "]");
-		row.warnings = buf_text(&t.warnings);
+		row.warnings = list_text(&t.warnings, &s->warnings);
+		row.risk_events = list_text(&t.risk_events, &s->risk_events);
 		store_save_session(c->store, &row);
 		if (!s->is_closed)
 			session_save_outcome(s);
@@ -122,6 +139,7 @@ void sessions_save_dirty(struct core *c)
 	}
 	c->dirty = NULL;
 	buf_fini(&t.warnings);
+	buf_fini(&t.risk_events);
 }
 
 /* ---- the stream ---- */
@@ -173,13 +191,13 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 	return true;
 }
 
-static void add_warning(struct session *s, const char *text, size_t size)
+static void add_text(struct buf *list, unsigned *count, const char *text, size_t size)
 {
-	if (s->warning_count++ >= WARNINGS_MAX)
+	if ((*count)++ >= WARNINGS_MAX)
 		return;
-	if (s->warnings.size > 0)
-		buf_add_text(&s->warnings, ",");
-	buf_add_json(&s->warnings, text, buf_utf8_cut(text, size, WARNING_SIZE));
+	if (list->size > 0)
+		buf_add_text(list, ",");
+	buf_add_json(list, text, buf_utf8_cut(text, size, WARNING_SIZE));
 }
 
 void session_note_warning(struct session *s, const char *text)
@@ -187,25 +205,46 @@ void session_note_warning(struct session *s, const char *text)
 	/* Once the end is decided its message has the size that was checked. */
 	if (session_has_outcome(s))
 		return;
-	add_warning(s, text, strlen(text));
+	add_text(&s->warnings, &s->warning_count, text, strlen(text));
 	session_mark_dirty(s);
 }
 
-void session_warn(struct session *s, const char *code, const char *fmt, ...)
+static void warning_event(struct session *s, const char *code, const char *text)
 {
-	char text[640];
 	struct buf b = {0};
-	va_list ap;
 
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
 	buf_addf(&b, "{\"code\":\"%s\",\"message\":", code);
 	buf_add_json(&b, text, strlen(text));
 	buf_add_text(&b, "}");
 	session_event(s, "warning", b.data, b.size);
 	buf_fini(&b);
+}
+
+void session_warn(struct session *s, const char *code, const char *fmt, ...)
+{
+	char text[640];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	warning_event(s, code, text);
 	session_note_warning(s, text);
+}
+
+void session_risk_event(struct session *s, const char *code, const char *fmt, ...)
+{
+	char text[640];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	warning_event(s, code, text);
+	if (session_has_outcome(s))
+		return;                 /* its last message has the size that was checked */
+	add_text(&s->risk_events, &s->risk_event_count, text, strlen(text));
+	session_mark_dirty(s);
 }
 
 /* ---- states ---- */
@@ -231,6 +270,8 @@ bool session_go(struct session *s, enum sstate to, const char *reason, const cha
 	store_put_transition(s->core->store, &row, sstate_names[from], reason, actor);
 	CRASH_POINT(session_transition);
 	session_mark_dirty(s);
+	if (s->waits_for != WAITS_NOT)
+		return true;            /* to its caller there is no session yet */
 	buf_addf(&data, "{\"from_state\":\"%s\",\"to_state\":\"%s\",\"reason\":", sstate_names[from], sstate_names[to]);
 	buf_add_json(&data, reason, strlen(reason));
 	buf_add_text(&data, "}");
@@ -272,23 +313,55 @@ static void index_session(struct session *s)
 	HASH_ADD(by_key, s->core->by_key, key, sizeof s->key, s);
 }
 
-static void put_accepted(struct session *s, const struct command *cmd)
+/* What it must stay inside, under the policy of this moment. */
+static const char *envelope_of(const struct session *s)
+{
+	const struct capability *cap = policy_find(s->core->policy, s->capability);
+
+	return cap != NULL ? envelope_text(cap->envelope) : "{}";
+}
+
+/* For what was approved: everything that it claims must be known by now. */
+static void make_token(struct session *s)
+{
+	char token[TOKEN_SIZE], max[DURATION_TEXT_SIZE], hash[CANON_HASH_SIZE];
+	const char *envelope = envelope_of(s);
+
+	duration_format(s->max_duration_us, max);
+	canon_hash_bytes(envelope, strlen(envelope), hash);
+	token_make(&s->core->keys, &(struct token_claims){.session_id = s->id, .caller_id = s->caller_id, .risk = risk_names[s->risk],
+		.data_class = data_class_names[s->data_class], .max_duration = max, .envelope = hash, .intent = s->seal,
+		.issued_us = s->updated_us, .expires_us = s->updated_us + s->max_duration_us}, token);
+	free(s->token);
+	s->token = xstrdup(token);
+}
+
+enum token_fault session_check_token(const struct session *s, const char *token, int64_t now_us)
+{
+	const struct token_session own = {.session_id = s->id, .token = s->token, .is_revoked = s->token_revoked};
+
+	return token_check(&s->core->keys, token, &own, now_us);
+}
+
+static void put_accepted(struct session *s, const char *message_id)
 {
 	struct buf *b = &s->core->scratch;
-	char max[DURATION_TEXT_SIZE], abort_timeout[DURATION_TEXT_SIZE], at[CLOCK_TEXT_SIZE];
+	char max[DURATION_TEXT_SIZE], abort_timeout[DURATION_TEXT_SIZE];
 
 	duration_format(s->max_duration_us, max);
 	duration_format(s->core->policy->config->abort_timeout_us, abort_timeout);
 	begin(s, TYPE_ACCEPTED);
-	buf_addf(b, "{\"session_token\":\"%s\",\"risk_level\":\"%s\",\"data_classification\":\"%s\",\"safety_envelope\":{},"
-		"\"constraints\":{\"max_duration\":\"%s\",\"abort_timeout\":\"%s\"},\"in_reply_to\":", s->token,
-		risk_names[s->risk], data_class_names[s->data_class], max, abort_timeout);
-	buf_add_json(b, cmd->message_id, strlen(cmd->message_id));
+	buf_addf(b, "{\"session_token\":\"%s\",\"risk_level\":\"%s\",\"data_classification\":\"%s\",\"safety_envelope\":",
+		s->token, risk_names[s->risk], data_class_names[s->data_class]);
+	buf_add_text(b, envelope_of(s));
+	buf_addf(b, ",\"constraints\":{\"max_duration\":\"%s\",\"abort_timeout\":\"%s\"},\"intent_checksum\":\"sha256:%s\","
+		"\"in_reply_to\":", max, abort_timeout, s->seal);
+	buf_add_json(b, message_id, strlen(message_id));
 	buf_add_text(b, "}");
 	codec_end(b);
 	s->answer = put_message(s, TYPE_ACCEPTED, NULL, 0);
-	clock_format(s->created_us, at);
-	store_put_submit(s->core->store, addressee_key(s->to), cmd->message_id, at, s->key, s->answer);
+	log_info("task accepted: session=%.8s caller=%s capability=%s risk=%s", s->id, s->caller_id, s->capability,
+		risk_names[s->risk]);
 }
 
 static void put_created(struct session *s)
@@ -307,15 +380,14 @@ void session_address(struct session *s, struct addressee *to)
 	addressee_pin(to);
 }
 
-struct session *session_new(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to)
+/* What one that is accepted at once and one that waits have in common. */
+static struct session *make_session(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to,
+	const char *id)
 {
 	struct session *s = session_alloc(c);
-	struct store_session row;
-	struct row_texts t;
-	char token[TOKEN_SIZE];
 
 	s->key = ++c->last_session;
-	id_make(s->id);
+	memcpy(s->id, id, ID_SIZE);
 	snprintf(s->caller_id, sizeof s->caller_id, "%s", cmd->caller_id);
 	session_address(s, to);
 	s->capability = xstrdup(v->capability->name);
@@ -325,20 +397,110 @@ struct session *session_new(struct core *c, const struct command *cmd, const str
 	s->priority = cmd->task.priority;
 	s->max_duration_us = v->max_duration_us;
 	s->created_us = s->updated_us = clock_wall_us();
-	s->is_fresh = true;
-	token_make(&c->key, &(struct token_claims){s->id, s->caller_id, risk_names[s->risk],
-		data_class_names[s->data_class], s->created_us, s->created_us + s->max_duration_us}, token);
-	s->token = xstrdup(token);
+	if (!seal_task(cmd->task.json, cmd->task.json_size, s->seal)) {
+		log_error("a task cannot be sealed, this is a defect; it runs unsealed: session=%.8s", s->id);
+		s->seal[0] = '\0';
+	}
 	index_session(s);
+	return s;
+}
+
+static void put_session(struct session *s, const struct command *cmd)
+{
+	struct store_session row;
+	struct row_texts t;
+
 	fill_row(s, &row, &t);
 	row.metadata = cmd->task.metadata;
-	store_put_session(c->store, &row, cmd->task.json, cmd->task.json_size);
+	store_put_session(s->core->store, &row, cmd->task.json, cmd->task.json_size);
 	CRASH_POINT(session_stored);
-	put_accepted(s, cmd);
+}
+
+struct session *session_new(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to)
+{
+	char id[ID_SIZE], at[CLOCK_TEXT_SIZE];
+	struct session *s;
+
+	id_make(id);
+	s = make_session(c, cmd, v, to, id);
+	s->is_fresh = true;
+	make_token(s);
+	put_session(s, cmd);
+	put_accepted(s, cmd->message_id);
+	clock_format(s->created_us, at);
+	store_put_submit(c->store, addressee_key(to), cmd->message_id, at, s->key, s->answer);
 	put_created(s);
-	log_info("task accepted: session=%.8s caller=%s capability=%s risk=%s", s->id, s->caller_id, s->capability,
-		risk_names[s->risk]);
 	return s;
+}
+
+struct session *session_ask(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to,
+	enum waits_for whom, const char *id)
+{
+	struct session *s = make_session(c, cmd, v, to, id);
+	char at[CLOCK_TEXT_SIZE];
+
+	s->waits_for = whom;
+	s->message_id = xstrdup(cmd->message_id);
+	s->token = xstrdup("");         /* made when it is accepted */
+	c->slots.asking++;
+	put_session(s, cmd);
+	clock_format(s->created_us, at);
+	store_put_submit(c->store, addressee_key(to), cmd->message_id, at, s->key, 0);
+	return s;
+}
+
+void session_hand_over(struct session *s, const struct verdict *v)
+{
+	struct store_session row;
+	struct row_texts t;
+
+	assert(s->state == S_PENDING && s->waits_for != WAITS_NOT && !s->is_closed);
+	s->waits_for = WAITS_FOR_HUMAN;
+	s->risk = v->risk;
+	s->updated_us = clock_wall_us();
+	fill_row(s, &row, &t);
+	store_accept_session(s->core->store, &row);
+	session_mark_dirty(s);
+}
+
+void session_accept(struct session *s, const struct verdict *v)
+{
+	struct core *c = s->core;
+	struct store_session row;
+	struct row_texts t;
+
+	assert(s->state == S_PENDING && s->waits_for != WAITS_NOT && !s->is_closed);
+	s->waits_for = WAITS_NOT;
+	c->slots.asking--;
+	free(s->capability_version);
+	s->capability_version = xstrdup(v->capability->version);
+	s->risk = v->risk;
+	s->max_duration_us = v->max_duration_us;
+	s->updated_us = clock_wall_us();
+	make_token(s);
+	fill_row(s, &row, &t);
+	store_accept_session(c->store, &row);
+	CRASH_POINT(session_accepted);
+	put_accepted(s, s->message_id);
+	store_save_answer(c->store, addressee_key(s->to), s->message_id, s->answer);
+	put_created(s);
+}
+
+static void close_session(struct session *s)
+{
+	slots_leave(s->core, s);
+	s->is_closed = true;
+	s->closed_next = s->core->closed;
+	s->core->closed = s;
+}
+
+void session_reject(struct session *s, const char *reason, const char *actor, int64_t answer)
+{
+	assert(s->state == S_PENDING && s->waits_for != WAITS_NOT && !s->is_closed);
+	session_go(s, S_REJECTED, reason, actor);
+	store_save_answer(s->core->store, addressee_key(s->to), s->message_id, answer);
+	s->core->slots.asking--;
+	close_session(s);
 }
 
 static int find_name(const char *const *names, int count, const char *name)
@@ -357,7 +519,7 @@ static int64_t wall_or_0(const char *text)
 }
 
 /* They go into the last message as they are: what a damaged row has instead of them stays out of it. */
-static void load_warnings(struct session *s, const char *json)
+static void load_texts(struct buf *to, unsigned *count, const char *json)
 {
 	char why[256];
 	json_t *list = json != NULL ? jtext_parse(json, strlen(json), why, sizeof why) : NULL, *text;
@@ -365,7 +527,7 @@ static void load_warnings(struct session *s, const char *json)
 
 	json_array_foreach(list, i, text)
 		if (json_is_string(text))
-			add_warning(s, json_string_value(text), json_string_length(text));
+			add_text(to, count, json_string_value(text), json_string_length(text));
 	json_decref(list);
 }
 
@@ -386,6 +548,11 @@ struct session *session_load(struct core *c, const struct store_session *row)
 	s->data_class = (enum data_class)find_name(data_class_names, 4, row->data_classification);
 	s->priority = (enum priority)find_name(priority_names, PRIORITY_COUNT, row->priority);
 	s->token = xstrdup(row->session_token);
+	s->token_revoked = row->token_revoked;
+	snprintf(s->seal, sizeof s->seal, "%s", row->seal != NULL ? row->seal : "");
+	s->waits_for = (enum waits_for)find_name(waits_names, WAITS_COUNT, row->waits_for);
+	s->message_id = row->message_id != NULL ? xstrdup(row->message_id) : NULL;
+	s->core->slots.asking += s->waits_for != WAITS_NOT;
 	s->created_us = wall_or_0(row->created_at);
 	s->updated_us = wall_or_0(row->updated_at);
 	s->started_us = wall_or_0(row->started_at);
@@ -399,7 +566,8 @@ struct session *session_load(struct core *c, const struct store_session *row)
 	s->tokens_in = row->tokens_in;
 	s->tokens_out = row->tokens_out;
 	s->cost = row->cost;
-	load_warnings(s, row->warnings);
+	load_texts(&s->warnings, &s->warning_count, row->warnings);
+	load_texts(&s->risk_events, &s->risk_event_count, row->risk_events);
 	index_session(s);
 	return s;
 }
@@ -409,6 +577,8 @@ void session_free(struct session *s)
 	struct core *c = s->core;
 
 	run_fini(s);
+	consult_forget(s);
+	review_forget(s);
 	artifacts_free(s);
 	if (s->to != NULL)
 		addressee_unpin(s->to);
@@ -417,8 +587,12 @@ void session_free(struct session *s)
 	free(s->capability);
 	free(s->capability_version);
 	free(s->token);
+	free(s->message_id);
 	free(s->step);
 	free(s->outcome.payload);
+	expect_free(s->expect);
+	action_forget(s);
+	buf_fini(&s->risk_events);
 	buf_fini(&s->warnings);
 	buf_fini(&s->text_output);
 	buf_fini(&s->stderr_tail);
@@ -521,8 +695,10 @@ static void add_summary(struct session *s, struct buf *b, enum fullness how)
 	else
 		buf_add_text(b, "[]");
 	buf_addf(b, ",\"execution_summary\":{\"duration\":\"%s\",\"steps_executed\":%lld,"
-		"\"checkpoints_created\":%lld,\"risk_events\":[],\"warnings\":[", took, (long long)s->steps,
-		(long long)s->checkpoints);
+		"\"checkpoints_created\":%lld,\"risk_events\":[", took, (long long)s->steps, (long long)s->checkpoints);
+	if (how < WITHOUT_ARTIFACTS)
+		buf_add(b, s->risk_events.data, s->risk_events.size);
+	buf_add_text(b, "],\"warnings\":[");
 	if (how < WITHOUT_WARNINGS)
 		buf_add(b, s->warnings.data, s->warnings.size);
 	buf_add_text(b, "]}}");
@@ -589,10 +765,7 @@ void session_finish(struct session *s)
 		s->outcome.reason, (long long)s->sequence, (long long)s->attempt);
 	if (s->outcome.stored)
 		store_drop_outcome(c->store, s->key);
-	slots_leave(c, s);
-	s->is_closed = true;
-	s->closed_next = c->closed;
-	c->closed = s;
+	close_session(s);
 }
 
 void sessions_sweep(struct session *closed)

@@ -18,7 +18,7 @@
 #define LOCK_PAUSE_US 50000
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
-/* token.key is not among them: one that others could read is no secret any more, and token.c refuses it. */
+/* token.keys is not among them: what others could read is no secret any more, and token_keys.c refuses it. */
 static const char *const files[] = {"hcpd.db", "hcpd.db-wal", "hcpd.db-shm", "hcpd.lock", NULL};
 
 static bool has_ours(int fd)

@@ -27,13 +27,13 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_PUT_SESSION] =
 		"INSERT INTO sessions (id, session_id, caller_id, capability, capability_version, state, state_version,"
 		" risk_level, data_classification, priority, session_token, metadata, created_at, updated_at,"
-		" max_duration_us, attempt, steps, checkpoints, warnings, tokens_in, tokens_out, cost)"
-		" VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,'[]',0,0,0.0)",
+		" max_duration_us, attempt, waits_for, message_id, seal, steps, checkpoints, warnings, tokens_in, tokens_out,"
+		" cost) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,'[]',0,0,0.0)",
 	[ST_PUT_TASK] = "INSERT INTO tasks VALUES (?,?)",
 	[ST_SAVE_SESSION] =
 		"UPDATE sessions SET state = ?2, state_version = ?3, updated_at = ?4, started_at = ?5, deadline = ?6,"
 		" attempt = ?7, paused_by = ?8, steps = ?9, step = ?10, checkpoints = ?11, warnings = ?12,"
-		" tokens_in = ?13, tokens_out = ?14, cost = ?15 WHERE id = ?1",
+		" tokens_in = ?13, tokens_out = ?14, cost = ?15, risk_events = ?16, token_revoked = ?17 WHERE id = ?1",
 	[ST_PUT_TRANSITION] =
 		"INSERT INTO transitions (session, session_id, from_state, to_state, reason, actor, at, state_version)"
 		" VALUES (?,?,?,?,?,?,?,?)",
@@ -43,7 +43,7 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_PUT_SUBSTITUTE] = "UPDATE events SET substitute = ?2 WHERE id = ?1",
 	[ST_PUT_CHECKPOINT] =
 		"INSERT INTO checkpoints (checkpoint_id, session, session_id, description, step, resumable, created_at, state,"
-		" sha256) VALUES (?,?,?,?,?,?,?,?,?)",
+		" sha256, seal) VALUES (?,?,?,?,?,?,?,?,?,?)",
 	[ST_PRUNE_CHECKPOINTS] =
 		"DELETE FROM checkpoints WHERE session = ?1"
 		" AND id NOT IN (SELECT id FROM checkpoints WHERE session = ?1 ORDER BY id DESC LIMIT ?2)"
@@ -59,6 +59,21 @@ const char *const store_sql[ST_COUNT] = {
 		"INSERT OR REPLACE INTO artifacts (session, session_id, name, type, path, created_at) VALUES (?,?,?,?,?,?)",
 	[ST_SAVE_ARTIFACT] = "UPDATE artifacts SET size_bytes = ?3, sha256 = ?4 WHERE session = ?1 AND name = ?2",
 	[ST_DROP_ARTIFACT] = "DELETE FROM artifacts WHERE session = ? AND name = ?",
+	[ST_PUT_AUDIT] = "INSERT INTO audit VALUES (?,?,?)",
+	/* the row stays where it is, and its index as it is: one page a commit */
+	[ST_SAVE_AUDIT_HEAD] =
+		"INSERT INTO meta VALUES ('audit', ?1 || ' ' || ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+	[ST_ACCEPT_SESSION] =
+		"UPDATE sessions SET capability_version = ?2, risk_level = ?3, session_token = ?4, max_duration_us = ?5,"
+		" updated_at = ?6, waits_for = ?7 WHERE id = ?1",
+	[ST_SAVE_ANSWER] = "UPDATE submits SET answer = ?3 WHERE caller = ?1 AND message_id = ?2",
+	[ST_PUT_REVIEW] =
+		"INSERT INTO reviews (request_id, session, session_id, state, risk_level, created_at, expires_at, artifact_hash,"
+		" artifact) VALUES (?,?,?,?,?,?,?,?,?)",
+	[ST_SAVE_REVIEW] = "UPDATE reviews SET state = ?2, decided_at = ?3 WHERE request_id = ?1",
+	[ST_PUT_DECISION] =
+		"INSERT INTO decisions (request_id, artifact_hash, signer, nonce, decision, is_final, expires_at, reason, uid,"
+		" text, at) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
 	[ST_BEGIN] = "BEGIN IMMEDIATE",
 	[ST_COMMIT] = "COMMIT",
 	[ST_ROLLBACK] = "ROLLBACK",
@@ -67,7 +82,7 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_LOAD_TASK] = "SELECT task FROM tasks WHERE session = ?",
 	[ST_LOAD_OUTCOME] = "SELECT outcome FROM outcomes WHERE session = ?",
 	[ST_NEXT_CHECKPOINT] = "SELECT max(id) FROM checkpoints WHERE session = ? AND resumable AND id < ?",
-	[ST_LOAD_CHECKPOINT] = "SELECT checkpoint_id, step, state, sha256 FROM checkpoints WHERE id = ?",
+	[ST_LOAD_CHECKPOINT] = "SELECT checkpoint_id, step, state, sha256, seal FROM checkpoints WHERE id = ?",
 	[ST_LOAD_CALLERS] =
 		"SELECT id, caller_id, confirmed, (SELECT max(id) FROM events WHERE caller = callers.id),"
 		" (SELECT min(event) FROM unroutable WHERE caller = callers.id) FROM callers ORDER BY id",
@@ -75,8 +90,8 @@ const char *const store_sql[ST_COUNT] = {
 		"SELECT id, session_id, caller_id, capability, capability_version, state, state_version, risk_level,"
 		" data_classification, priority, session_token, NULL, created_at, updated_at, started_at, deadline,"
 		" max_duration_us, attempt, paused_by, steps, step, checkpoints, warnings, tokens_in, tokens_out, cost,"
-		" (SELECT max(sequence) FROM events WHERE session = sessions.id)"
-		" FROM sessions WHERE state IN ('PENDING','RUNNING','PAUSED','ABORTING') ORDER BY id",
+		" (SELECT max(sequence) FROM events WHERE session = sessions.id), waits_for, message_id, seal,"
+		" risk_events, token_revoked FROM sessions WHERE state IN ('PENDING','RUNNING','PAUSED','ABORTING') ORDER BY id",
 	[ST_LOAD_BACKLOG] =
 		"SELECT session, sum(length(CAST(coalesce(substitute, body) AS BLOB))) FROM events WHERE caller = ? AND id > ?"
 		" AND id NOT IN (SELECT event FROM unroutable) GROUP BY session",
@@ -99,8 +114,17 @@ const char *const store_sql[ST_COUNT] = {
 		" (SELECT count(*) FROM events WHERE session = s.id AND id >= f.id) FROM s, f",
 	[ST_LOAD_REPLAY] =
 		"SELECT " EVENT_COLUMNS " FROM events e WHERE e.session = ? AND e.id > ? AND e.id <= ? ORDER BY e.id LIMIT ?",
+	[ST_FIND_AUDIT_END] =
+		"SELECT coalesce((SELECT max(id) FROM audit), 0), (SELECT hash FROM audit ORDER BY id DESC LIMIT 1),"
+		" (SELECT value FROM meta WHERE key = 'audit')",
 	[ST_FIND_OLD_SUBMIT] = "SELECT 1 FROM submits WHERE " OLD_SUBMITS " LIMIT 1",
 	[ST_LOAD_ARTIFACTS] = "SELECT name, type, path, size_bytes, sha256 FROM artifacts WHERE session = ? ORDER BY id",
+	[ST_LOAD_REVIEW] = "SELECT session, state, artifact FROM reviews WHERE request_id = ?",
+	[ST_FIND_OPEN_REVIEW] =
+		"SELECT request_id, expires_at FROM reviews WHERE session = ? AND state = 'AWAITING_DECISION' ORDER BY id DESC LIMIT 1",
+	[ST_FIND_NONCE] = "SELECT 1 FROM decisions WHERE nonce = ? AND signer = ?",
+	[ST_LOAD_VOTES] =
+		"SELECT signer, expires_at FROM decisions WHERE request_id = ? AND decision = 'allow' ORDER BY id",
 	[ST_FIND_CALLER] =
 		"SELECT id, confirmed, (SELECT max(id) FROM events WHERE caller = callers.id) FROM callers WHERE caller_id = ?",
 };
@@ -267,17 +291,19 @@ void store_save_confirmed(struct store *s, int64_t caller, int64_t event)
 
 void store_put_session(struct store *s, const struct store_session *r, const char *task, size_t task_size)
 {
-	add(s, ST_PUT_SESSION, "ittttti" "ttt" "tttt" "ii", r->key, r->session_id, r->caller_id, r->capability,
+	add(s, ST_PUT_SESSION, "ittttti" "ttt" "tttt" "iittt", r->key, r->session_id, r->caller_id, r->capability,
 		r->capability_version, r->state, r->state_version, r->risk_level, r->data_classification, r->priority,
-		r->session_token, r->metadata, r->created_at, r->updated_at, r->max_duration_us, r->attempt);
+		r->session_token, r->metadata, r->created_at, r->updated_at, r->max_duration_us, r->attempt, r->waits_for,
+		r->message_id, r->seal);
 	add(s, ST_PUT_TASK, "is", r->key, task, task_size);
 }
 
 void store_save_session(struct store *s, const struct store_session *r)
 {
-	add(s, ST_SAVE_SESSION, "itittt" "ititit" "iir", r->key, r->state, r->state_version, r->updated_at,
+	add(s, ST_SAVE_SESSION, "itittt" "ititit" "iirti", r->key, r->state, r->state_version, r->updated_at,
 		r->started_at, r->deadline, r->attempt, r->paused_by, r->steps, r->step, r->checkpoints, r->warnings,
-		r->tokens_in, r->tokens_out, r->cost);
+		r->tokens_in, r->tokens_out, r->cost, r->risk_events != NULL ? r->risk_events : "[]",
+		(int64_t)r->token_revoked);
 }
 
 void store_put_transition(struct store *s, const struct store_session *r, const char *from, const char *reason,
@@ -300,8 +326,8 @@ void store_put_substitute(struct store *s, int64_t event, const char *body, size
 
 void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
 {
-	add(s, ST_PUT_CHECKPOINT, "titttitst", c->checkpoint_id, c->session, c->session_id, c->description, c->step,
-		(int64_t)c->resumable, c->created_at, c->state, c->state_size, c->sha256);
+	add(s, ST_PUT_CHECKPOINT, "titttitstt", c->checkpoint_id, c->session, c->session_id, c->description, c->step,
+		(int64_t)c->resumable, c->created_at, c->state, c->state_size, c->sha256, c->seal);
 	add(s, ST_PRUNE_CHECKPOINTS, "ii", c->session, (int64_t)STORE_CHECKPOINTS_KEPT);
 }
 
@@ -336,6 +362,34 @@ void store_put_submit(struct store *s, int64_t caller, const char *message_id, c
 	add(s, ST_PUT_SUBMIT, "ittnn", caller, message_id, at, session, answer);
 }
 
+void store_accept_session(struct store *s, const struct store_session *r)
+{
+	add(s, ST_ACCEPT_SESSION, "ittti" "tt", r->key, r->capability_version, r->risk_level, r->session_token,
+		r->max_duration_us, r->updated_at, r->waits_for);
+}
+
+void store_save_answer(struct store *s, int64_t caller, const char *message_id, int64_t answer)
+{
+	add(s, ST_SAVE_ANSWER, "iti", caller, message_id, answer);
+}
+
+void store_put_review(struct store *s, const struct store_review *r)
+{
+	add(s, ST_PUT_REVIEW, "tittt" "ttts", r->request_id, r->session, r->session_id, r->state, r->risk_level, r->created_at,
+		r->expires_at, r->artifact_hash, r->artifact, r->artifact_size);
+}
+
+void store_save_review(struct store *s, const char *request_id, const char *state, const char *at)
+{
+	add(s, ST_SAVE_REVIEW, "ttt", request_id, state, at);
+}
+
+void store_put_decision(struct store *s, const struct store_decision *d)
+{
+	add(s, ST_PUT_DECISION, "tttt" "titt" "ist", d->request_id, d->artifact_hash, d->signer, d->nonce,
+		d->allow ? "allow" : "deny", (int64_t)d->is_final, d->expires_at, d->reason, d->uid, d->text, d->text_size, d->at);
+}
+
 void store_drop_submits(struct store *s, int64_t after, int64_t upto, const char *before)
 {
 	add(s, ST_DROP_SUBMITS, "iit", after, upto, before);
@@ -349,4 +403,14 @@ void store_put_unroutable(struct store *s, int64_t event, int64_t caller)
 void store_drop_unroutable(struct store *s, int64_t event)
 {
 	add(s, ST_DROP_UNROUTABLE, "i", event);
+}
+
+void store_put_audit(struct store *s, int64_t n, const char *entry, size_t size, const char *hash)
+{
+	add(s, ST_PUT_AUDIT, "ist", n, entry, size, hash);
+}
+
+void store_save_audit_head(struct store *s, int64_t n, const char *hash)
+{
+	add(s, ST_SAVE_AUDIT_HEAD, "it", n, hash);
 }

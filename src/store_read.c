@@ -76,6 +76,26 @@ int store_find_session(struct store *s, const char *session_id, char state[16])
 	return one_row(s, st, rc);
 }
 
+/* Anybody may have written anything there: what is no number and hash is none. */
+int store_find_audit_end(struct store *s, struct store_audit_end *out)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_AUDIT_END];
+	long long count = 0;
+	int rc;
+
+	memset(out, 0, sizeof *out);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		out->last = sqlite3_column_int64(st, 0);
+		if (text(st, 1) != NULL)
+			snprintf(out->last_hash, sizeof out->last_hash, "%s", text(st, 1));
+		if (text(st, 2) != NULL && sscanf(text(st, 2), "%lld %64[0-9a-f]", &count, out->head) == 2 && count > 0)
+			out->count = count;
+		else
+			out->head[0] = '\0';
+	}
+	return one_row(s, st, rc);
+}
+
 static int load_text(struct store *s, enum statement which, int64_t key, struct buf *out)
 {
 	sqlite3_stmt *st = s->st[which];
@@ -114,7 +134,7 @@ int64_t store_next_checkpoint(struct store *s, int64_t session, int64_t before)
 }
 
 int store_load_checkpoint(struct store *s, int64_t row, char checkpoint_id[ID_SIZE], struct buf *step_json,
-	struct buf *state, char hash[65])
+	struct buf *state, char hash[65], char seal[65])
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_CHECKPOINT];
 	int rc;
@@ -127,8 +147,59 @@ int store_load_checkpoint(struct store *s, int64_t row, char checkpoint_id[ID_SI
 		buf_add_text(step_json, sqlite3_column_type(st, 1) != SQLITE_NULL ? text(st, 1) : "null");
 		buf_add(state, bytes, (size_t)sqlite3_column_bytes(st, 2));
 		snprintf(hash, 65, "%s", sqlite3_column_type(st, 3) != SQLITE_NULL ? text(st, 3) : "");
+		snprintf(seal, 65, "%s", sqlite3_column_type(st, 4) != SQLITE_NULL ? text(st, 4) : "");
 	}
 	return one_row(s, st, rc);
+}
+
+int store_load_review(struct store *s, const char *request_id, int64_t *session, char state[24], struct buf *artifact)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_REVIEW];
+	int rc;
+
+	sqlite3_bind_text(st, 1, request_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		const char *bytes = text(st, 2);
+
+		*session = sqlite3_column_int64(st, 0);
+		snprintf(state, 24, "%s", text(st, 1));
+		buf_add(artifact, bytes, (size_t)sqlite3_column_bytes(st, 2));
+	}
+	return one_row(s, st, rc);
+}
+
+int store_find_open_review(struct store *s, int64_t session, char request_id[STORE_WORD_SIZE],
+	char expires_at[STORE_WORD_SIZE])
+{
+	sqlite3_stmt *st = s->st[ST_FIND_OPEN_REVIEW];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		snprintf(request_id, STORE_WORD_SIZE, "%s", text(st, 0));
+		snprintf(expires_at, STORE_WORD_SIZE, "%s", text(st, 1));
+	}
+	return one_row(s, st, rc);
+}
+
+int store_find_nonce(struct store *s, const char *nonce, const char *signer)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_NONCE];
+
+	sqlite3_bind_text(st, 1, nonce, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 2, signer, -1, SQLITE_STATIC);
+	return one_row(s, st, step_row(st));
+}
+
+int store_load_votes(struct store *s, const char *request_id, store_vote_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_VOTES];
+	int rc;
+
+	sqlite3_bind_text(st, 1, request_id, -1, SQLITE_STATIC);
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW)
+		fn(ctx, text(st, 0), text(st, 1));
+	return finish(s, st, rc);
 }
 
 int store_load_artifacts(struct store *s, int64_t session, store_artifact_fn *fn, void *ctx)
@@ -177,7 +248,8 @@ int store_load_live(struct store *s, store_session_fn *fn, void *ctx)
 			.steps = sqlite3_column_int64(st, 19), .step = text(st, 20), .checkpoints = sqlite3_column_int64(st, 21),
 			.warnings = text(st, 22), .tokens_in = sqlite3_column_int64(st, 23),
 			.tokens_out = sqlite3_column_int64(st, 24), .cost = sqlite3_column_double(st, 25),
-			.sequence = sqlite3_column_int64(st, 26),
+			.sequence = sqlite3_column_int64(st, 26), .waits_for = text(st, 27), .message_id = text(st, 28),
+			.seal = text(st, 29), .risk_events = text(st, 30), .token_revoked = sqlite3_column_int(st, 31) != 0,
 		};
 
 		fn(ctx, &row);

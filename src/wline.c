@@ -43,6 +43,8 @@ static const struct type {
 		{{"tokens_in", K_NUMBER, false, NULL}, {"tokens_out", K_NUMBER, false, NULL}, {"cost", K_NUMBER, false, NULL}}},
 	[WL_ARTIFACT] = {"artifact",
 		{{"name", K_STRING, true, NULL}, {"path", K_STRING, true, NULL}, {"mime", K_STRING, false, NULL}}},
+	[WL_ACTION] = {"action",
+		{{"name", K_STRING, true, NULL}, {"parameters", K_OBJECT, false, NULL}, {"ref", K_SCALAR, false, NULL}}},
 	[WL_PAUSED] = {"paused", {{"reason", K_STRING, false, NULL}}},
 	[WL_RESUMED] = {"resumed", {{NULL, K_ANY, false, NULL}}},
 	[WL_COMPLETED] = {"completed", {{"outputs", K_OBJECT, false, NULL}}},

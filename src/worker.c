@@ -55,6 +55,7 @@ struct worker {
 	struct worker *prev, *next;
 	struct worker *prev_ended, *next_ended;
 	void *owner;
+	const struct worker_ops *ops;
 	struct pipe_end out[2];
 	struct ev_io in;                /* fd -1: closed */
 	struct buf queue;               /* for its stdin ... */
@@ -270,7 +271,7 @@ static void say_line(void *ctx, const char *line, size_t size, enum line_kind ki
 	struct pipe_end *p = ctx;
 
 	CRASH_POINT(worker_line);
-	p->worker->all->ops->on_line(p->worker, p->stream, line, size, kind);
+	p->worker->ops->on_line(p->worker, p->stream, line, size, kind);
 }
 
 static void wake_waiting(struct workers *ws)
@@ -292,7 +293,7 @@ static void pipe_end_now(struct pipe_end *p)
 
 	pipe_close(w->all, p);
 	CRASH_POINT(worker_eof);
-	w->all->ops->on_eof(w, p->stream);
+	w->ops->on_eof(w, p->stream);
 	worker_settle(w);
 }
 
@@ -469,7 +470,7 @@ static void worker_settle(struct worker *w)
 	DL_DELETE2(w->all->ended, w, prev_ended, next_ended);
 	w->gone = true;
 	CRASH_POINT(worker_gone);
-	w->all->ops->on_gone(w);
+	w->ops->on_gone(w);
 }
 
 /* Nobody of ours holds the pipes. Is there something in them, or their end, that we did not come round to read? */
@@ -600,7 +601,7 @@ void workers_reap(struct workers *ws)
 	DL_FOREACH2(ws->ended, w, next_ended)
 		if (!w->exit_said) {
 			w->exit_said = true;
-			ws->ops->on_exit(w, w->status);
+			w->ops->on_exit(w, w->status);
 			w->fresh = true;
 		}
 	check_trees(ws);
@@ -624,7 +625,7 @@ static void say_stuck(struct workers *ws, int64_t now)
 			continue;
 		pid = kin_find_live(&ws->kins, &w->kin);
 		w->stuck_said = true;
-		ws->ops->on_stuck(w, pid ? pid : w->kin.pid);
+		w->ops->on_stuck(w, pid ? pid : w->kin.pid);
 	}
 }
 
@@ -665,6 +666,7 @@ static struct worker *worker_adopt(struct workers *ws, const struct worker_spec 
 	w->magic = WORKER_MAGIC;
 	w->all = ws;
 	w->owner = spec->owner;
+	w->ops = spec->ops != NULL ? spec->ops : ws->ops;
 	w->timer.on_due = on_timer;
 	w->term_at_us = w->kill_at_us = NEVER;
 	ev_io_init(&w->in, on_writable, pipes->ours[0], EV_WRITE);

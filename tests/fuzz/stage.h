@@ -10,12 +10,18 @@
 #include "artifact_file.h"
 #include "artifact_name.h"
 #include "canon.h"
+#include "consult.h"
 #include "core.h"
 #include "ctl_note.h"
 #include "ctl_show.h"
+#include "declaration.h"
+#include "envelope.h"
+#include "expect.h"
 #include "fuzz.h"
+#include "jschema.h"
 #include "operate.h"
 #include "report.h"
+#include "review.h"
 #include "run.h"
 
 #define STAGE_ID "6f1c8a52-0b1d-4c3e-9a7b-2d4e6f801234"
@@ -133,11 +139,13 @@ static void stage_check_row(const struct store_session *row)
 void store_save_session(struct store *s, const struct store_session *row)
 {
 	json_t *warnings = fuzz_json(row->warnings, strlen(row->warnings));
+	json_t *risks = fuzz_json(row->risk_events, strlen(row->risk_events));
 
 	(void)s;
-	MUST(json_is_array(warnings));
+	MUST(json_is_array(warnings) && json_is_array(risks) && json_array_size(risks) <= 50);
 	stage_check_row(row);
 	json_decref(warnings);
+	json_decref(risks);
 }
 
 void store_put_transition(struct store *s, const struct store_session *row, const char *from, const char *reason,
@@ -221,6 +229,16 @@ void store_put_submit(struct store *s, int64_t caller, const char *message_id, c
 	int64_t answer)
 {
 	(void)s, (void)caller, (void)message_id, (void)at, (void)session, (void)answer;
+}
+
+void store_accept_session(struct store *s, const struct store_session *row)
+{
+	(void)s, (void)row;
+}
+
+void store_save_answer(struct store *s, int64_t caller, const char *message_id, int64_t answer)
+{
+	(void)s, (void)caller, (void)message_id, (void)answer;
 }
 
 void store_drop_outcome(struct store *s, int64_t session)
@@ -336,12 +354,47 @@ void run_clean_up(struct session *s)
 	(void)s;
 }
 
+void review_forget(struct session *s)
+{
+	(void)s;
+}
+
+void consult_forget(struct session *s)
+{
+	(void)s;
+}
+
 void slots_leave(struct core *c, struct session *s)
 {
 	(void)c, (void)s;
 }
 
 /* ---- a life ---- */
+
+/* Made once: limits to announce actions against, and promises for outputs to break. */
+static void stage_set_rules(struct session *s)
+{
+	static const char rules[] = "{\"envelope\":{\"parameters\":{\"t\":{\"max\":80,\"min\":-5,\"hard_limit\":95,\"unit\":\"C\"}},"
+		"\"prohibited_actions\":[\"vent\"]},\"outputs\":{\"properties\":{\"x\":{\"maximum\":6}}},"
+		"\"expected\":{\"schema\":{\"properties\":{\"y\":{\"type\":\"array\"}}}}}";
+	static struct envelope *envelope;
+	static struct jschema *outputs;
+	char why[JSCHEMA_WHY_SIZE];
+	json_t *root = fuzz_json(rules, strlen(rules));
+
+	if (envelope == NULL) {
+		struct declaration d = {.path = "stage"};
+		struct declared at = {.value = json_object_get(root, "envelope")};
+
+		envelope = envelope_read(&d, &at);
+		outputs = jschema_compile(json_object_get(root, "outputs"), NULL, why, sizeof why);
+		MUST(d.errors == 0 && outputs != NULL);
+	}
+	stage.capability.envelope = envelope;
+	stage.capability.output_schema = outputs;
+	MUST((s->expect = expect_new(json_object_get(root, "expected"), why, sizeof why)) != NULL);
+	json_decref(root);
+}
 
 static struct session *stage_begin(const char *warnings, const char *step)
 {
@@ -350,7 +403,7 @@ static struct session *stage_begin(const char *warnings, const char *step)
 		.data_classification = "T1", .priority = "normal", .session_token = "token",
 		.created_at = "2026-01-31T11:59:58.000Z", .updated_at = "2026-01-31T11:59:59.000Z",
 		.started_at = "2026-01-31T11:59:59.000Z", .deadline = "2026-01-31T12:59:59.000Z", .max_duration_us = 3600000000,
-		.attempt = 1, .warnings = warnings, .step = step, .sequence = 2};
+		.attempt = 1, .warnings = warnings, .risk_events = "[\"before\"]", .step = step, .sequence = 2};
 	struct session *s;
 
 	fuzz_logged = 0;
@@ -365,6 +418,7 @@ static struct session *stage_begin(const char *warnings, const char *step)
 	stage.sequence = row.sequence;
 	s = session_load(&stage.core, &row);
 	s->cap = &stage.capability;
+	stage_set_rules(s);
 	return s;
 }
 

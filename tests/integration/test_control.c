@@ -571,7 +571,7 @@ static void try_as(uid_t uid, gid_t gid, gid_t more, char *out, size_t size)
 	must(waitpid(pid, &status, 0) == pid && status == 0, "the other user's process: %d", status);
 }
 
-START_TEST(strangers_are_turned_away_and_members_of_the_group_are_not)
+START_TEST(strangers_are_turned_away_and_members_of_the_group_are_not)     /* proves SA-15 */
 {
 	const gid_t group = 1;          /* daemon, on every Debian */
 	char open_dir[64] = "/tmp/hcpd-control-XXXXXX", place[128], said[1100];
@@ -609,6 +609,8 @@ START_TEST(strangers_are_turned_away_and_members_of_the_group_are_not)
 	try_as(65534, 65534, 2, said, sizeof said);
 	must(strstr(said, "\"code\":\"refused\""), "%s", said);
 	must(rig_log_count(r, "a stranger was turned away") == 2, "the log");
+	wait_until(rig_sql(r, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'control' AND json_extract(entry, '$.uid')"
+		" = 65534 AND json_extract(entry, '$.outcome') = 'refused'") == 2, WAIT_S, "the audit, in both lives");
 	peer_finish(p);
 	rig_finish(r);
 	rmdir(open_dir);

@@ -465,13 +465,13 @@ START_TEST(an_open_state_directory_and_an_open_key_are_told)
 	admit();
 	rig_start(r);
 	chmod(r->state, 0755);
-	chmod(rig_path(r, "state/token.key"), 0644);
+	chmod(rig_path(r, "state/token.keys"), 0644);
 	struct run run = look(1);
 	found(run, "WARN  state", "has mode 0755, so others get at tasks and tokens", "chmod 0700");
-	found(run, "FAIL  state", "token.key has mode 0644", "a new one is made");
+	found(run, "FAIL  state", "token.keys has mode 0644", "a new one is made");
 	must(count_complaints(run.out) == 2, "%s", text_of(run.out));
 	chmod(r->state, 0700);
-	chmod(rig_path(r, "state/token.key"), 0600);
+	chmod(rig_path(r, "state/token.keys"), 0600);
 	discharge();
 }
 END_TEST

@@ -460,6 +460,33 @@ START_TEST(a_drained_daemon_starts_no_task_until_it_is_undrained)
 }
 END_TEST
 
+START_TEST(a_key_is_rotated_and_a_token_revoked_by_name)        /* proves L3-08 */
+{
+	begin_here();
+	const char *id = submit("");
+	struct run run;
+
+	wait_for_state(id, "RUNNING");
+	run = start("token", "rotate", NULL);
+	finish(&run, 0);
+	must_have(run.out, "are signed with key");
+	must_have(run.out, "2 keys verify");
+	run = start("token", "revoke", id, "--reason", "it leaked", NULL);
+	finish(&run, 0);
+	must_have(run.out, "counts no more");
+	must(rig_sql(r, "SELECT token_revoked FROM sessions") == 1, "it is stored");
+	run = start("token", "revoke", NULL);
+	finish(&run, 64);
+	run = start("token", "rotate", id, NULL);
+	finish(&run, 64);
+	run = start("token", "shred", NULL);
+	finish(&run, 64);
+	rig_touch(r, "go");
+	wait_for_state(id, "COMPLETED");
+	end();
+}
+END_TEST
+
 START_TEST(without_a_daemon_a_request_says_so_and_what_to_do)
 {
 	static const char *const words[][2] = { { "pause", "00000000" }, { "drain", NULL }, { "stats", NULL } };
@@ -662,6 +689,7 @@ int main(void)
 	suite_test(s, an_operator_pauses_and_resumes_asks_for_a_checkpoint_and_a_replay, 60);
 	suite_test(s, a_session_whose_token_is_not_known_here_is_aborted_as_its_operator, 60);
 	suite_test(s, a_drained_daemon_starts_no_task_until_it_is_undrained, 60);
+	suite_test(s, a_key_is_rotated_and_a_token_revoked_by_name, 60);
 	suite_test(s, without_a_daemon_a_request_says_so_and_what_to_do, 60);
 	suite_test(s, a_daemon_that_hangs_is_given_up_and_ctrl_c_ends_at_once, 90);
 	suite_test(s, a_list_takes_states_and_dates_and_says_what_else_it_wants, 60);

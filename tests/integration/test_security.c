@@ -75,7 +75,7 @@ static const char probe[] =
 	" 'home': lambda: os.environ['HOME'],\n"
 	" 'NO store': lambda: read(state + '/hcpd.db'),\n"
 	" 'NO wal': lambda: read(state + '/hcpd.db-wal'),\n"
-	" 'NO key': lambda: read(state + '/token.key'),\n"
+	" 'NO key': lambda: read(state + '/token.keys'),\n"
 	" 'NO lock': lambda: read(state + '/hcpd.lock'),\n"
 	" 'NO list': lambda: os.listdir(state),\n"
 	" 'NO work': lambda: os.listdir(state + '/work'),\n"
@@ -239,7 +239,7 @@ START_TEST(without_these_options_a_worker_of_the_same_user_reaches_it_all)
 	mkdir(in_open("likeness"), 0700);
 	mkdir(in_open("likeness/work"), 0700);
 	mkdir(in_open("likeness/work/one"), 0700);
-	static const char *const files[] = {"hcpd.db", "hcpd.db-wal", "token.key", "hcpd.lock", "work/one/task.json"};
+	static const char *const files[] = {"hcpd.db", "hcpd.db-wal", "token.keys", "hcpd.lock", "work/one/task.json"};
 	for (size_t i = 0; i < COUNT(files); i++) {
 		char path[300];
 		snprintf(path, sizeof path, "%s/likeness/%s", open_dir, files[i]);

@@ -40,5 +40,23 @@ it "count says what is wrong with its inputs" same input_error "$(count null '{"
 it "count checkpoints when asked" same "0 " "$(steps "$(count null '{"to":9,"delay":60}' '{"type":"checkpoint_request","reason":"stopping"}' '{"type":"abort"}')")"
 it "count stops at an abort" not count null '{"to":9,"delay":60}' '{"type":"abort","reason":"x"}'
 
+furnace() { # TARGET LINE...: what it says when it is answered so
+	target=$1
+	shift
+	(
+		printf '{"type":"start","task":{"inputs":{"temperature_c":%s}},"safety_envelope":{"parameters":{"temperature_c":{"max":900}}}}\n' "$target"
+		printf '%s\n' "$@"
+	) | "$agents/furnace.py"
+}
+yes='{"type":"action_verdict","ref":"heat","allowed":true,"reason":null}'
+no='{"type":"action_verdict","ref":"heat","allowed":false,"reason":"x"}'
+asked() { jq -r 'select(.type == "action") | .parameters.temperature_c' | tr '\n' ' '; }
+it "furnace asks before it heats" same "110 " "$(furnace 100 "$yes" | asked)"
+it "furnace does what it was allowed" same 110 "$(furnace 100 "$yes" | jq 'select(.type == "completed") | .outputs.peak_c')"
+it "furnace stays below the limit when it is refused" same 900 "$(furnace 895 "$no" "$yes" | jq 'select(.type == "completed") | .outputs.peak_c')"
+it "furnace never asks twice for the same" same "905 900 " "$(furnace 895 "$no" "$no" | asked)"
+it "furnace heats nothing that is not allowed" same safety_violation "$(furnace 895 "$no" "$no" | jq -r 'select(.type == "failed") | .error_code')"
+it "furnace does nothing after an abort" not furnace 100 '{"type":"abort","reason":"x"}'
+
 it "shout is loud" same "HELLO WORLD " "$(HCP_INTENT='hello  world' "$agents/shout.sh" | tr '\n' ' ')"
 it "shout fails without a text" not env HCP_INTENT= "$agents/shout.sh"

@@ -21,6 +21,12 @@ struct ask *control_take(struct control *ctl)
 	return list;
 }
 
+int control_take_strangers(struct control *ctl, struct control_stranger out[CONTROL_STRANGERS])
+{
+	(void)ctl, (void)out;
+	return 0;
+}
+
 static void look_at(const struct ask *a)
 {
 	const struct jsession *s;

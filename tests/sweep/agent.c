@@ -4,6 +4,7 @@
  *	big              one event of so many bytes
  *	keep             an artifact of so many MiB, and one that is none
  *	begun            goes on only when the daemon is at the copy
+ *	acts             announces to heat to each of these, and waits for the verdict
  *	litter           files left in its directory, in a directory of their own
  *	child            a deaf grandchild in a session of its own, its pid in this file
  *	deaf             ignores SIGTERM, aborts and the end of its stdin
@@ -31,6 +32,7 @@ static size_t heard_size;
 static bool deaf, at_end;
 static long long at;                    /* how far it has counted */
 static const char *notes;
+static unsigned verdicts;               /* that it heard */
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -118,6 +120,19 @@ static void attend(int ms)
 		say("{'type':'resumed'}\n");
 	if (strstr(line, "\"type\":\"checkpoint_request\""))
 		say_checkpoint();
+	verdicts += strstr(line, "\"type\":\"action_verdict\"") != NULL;
+}
+
+static void act(json_t *acts)
+{
+	for (size_t i = 0; i < json_array_size(acts); i++) {
+		unsigned before = verdicts;
+
+		say("{'type':'action','name':'heat','parameters':{'t':%lld},'ref':%zu}\n",
+			(long long)json_integer_value(json_array_get(acts, i)), i);
+		while (verdicts == before)
+			attend(LOOK_MS);
+	}
 }
 
 static void make_child(const char *path)
@@ -246,6 +261,7 @@ static void serve(json_t *start)
 		keep(dir ? dir : ".", json_integer_value(json_object_get(in, "keep")));
 	if (has(in, "begun"))
 		wait_for_copy();
+	act(json_object_get(in, "acts"));
 	count_up(start, in);
 	if (json_object_get(in, "big"))
 		say_big((int)json_integer_value(json_object_get(in, "big")));

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "approver.h"
 #include "wire.h"
 
 #define FULL_ARGS "x-max-length=3,x-overflow=reject-publish"
@@ -18,14 +19,15 @@
 
 /* --- making --- */
 
-static void add_agent(struct rig *r, const char *name, const char *recovery, const char *reuse)
+/* more: into its declaration; taken */
+static void add_agent(struct rig *r, const char *name, const char *recovery, const char *reuse, json_t *more)
 {
 	const char *build = getenv("HCP_BUILD");
 	char command[600], section[64];
 
 	snprintf(command, sizeof command, "%s/sweep/agent", build ? build : "build/crash");
 	snprintf(section, sizeof section, "capability %s", name);
-	rig_capability(r, name, command[0] == '/' ? command : source_path(command), NULL);
+	rig_capability(r, name, command[0] == '/' ? command : source_path(command), more);
 	rig_set(r, section, "recovery", "%s", recovery);
 	rig_set(r, section, "reuse", "%s", reuse);
 }
@@ -34,9 +36,14 @@ static struct rig *make_rig(const struct scenario *s)
 {
 	struct rig *r = rig_new();
 
-	add_agent(r, "agent", "resume", "1");
-	add_agent(r, "frail", "fail", "1");
-	add_agent(r, "warm", "resume", "2");
+	add_agent(r, "agent", "resume", "1", NULL);
+	add_agent(r, "frail", "fail", "1", NULL);
+	add_agent(r, "warm", "resume", "2", NULL);
+	add_agent(r, "lab", "resume", "1", J("{'safety':{'risk_ceiling':'R3','requires_human_approval':true}}"));
+	add_agent(r, "oven", "resume", "1", J("{'output_schema':{'properties':{'n':{'maximum':6}}},'safety':{'envelope':"
+		"{'parameters':{'t':{'max':80,'hard_limit':95}}}}}"));
+	approver_make(r, "ann", "R3");
+	rig_set(r, "approval", "expires", "8s");
 	rig_text(r, "text", "echo one\necho two >&2\necho three\n");
 	rig_text(r, "holding", "echo holding\nwhile [ ! -e \"$RIG_MARK/go\" ]; do sleep 0.01; done\necho gone\n");
 	rig_set(r, "daemon", "stop_timeout", "4s");
@@ -45,6 +52,10 @@ static struct rig *make_rig(const struct scenario *s)
 	rig_set(r, "daemon", "max_sessions", "%s", s->max_sessions ? s->max_sessions : "20");
 	rig_set(r, "session", "exit_grace", "%s", s->exit_grace ? s->exit_grace : "PT0.2S");
 	rig_set(r, "session", "abort_timeout", "%s", s->abort_timeout ? s->abort_timeout : "PT0.3S");
+	if (s->is_judged) {
+		rig_set(r, "policy", "command", "/usr/bin/env RIG_MARK=%s %s", r->dir, source_path("tests/integration/agents/policy.py"));
+		rig_set(r, "policy", "timeout", "60s");
+	}
 	return r;
 }
 
@@ -184,8 +195,10 @@ static void mind_queues(struct life *l)
 
 /* --- a life of the daemon --- */
 
-static bool is_ready(const struct errand *e)
+static bool is_ready(struct life *l, const struct errand *e)
 {
+	if (e->task->ready && strcmp(e->task->ready, ASKED) == 0)
+		return e->message_id && rig_sql(l->rig, "SELECT count(*) FROM sessions WHERE message_id = '%s'", e->message_id) == 1;
 	return errand_has_ended(e) || (e->task->ready && has_heard(e, e->task->ready));
 }
 
@@ -201,7 +214,7 @@ static bool has_got_all(struct life *l, enum who who)
 static bool is_reached(struct life *l)
 {
 	for (int i = 0; i < l->count; i++)
-		if (l->number == 1 ? !is_ready(&l->errands[i]) : !errand_has_ended(&l->errands[i]))
+		if (l->number == 1 ? !is_ready(l, &l->errands[i]) : !errand_has_ended(&l->errands[i]))
 			return false;
 	if (!has_got_all(l, FULL) || !has_got_all(l, AWAY))
 		return false;
@@ -209,10 +222,13 @@ static bool is_reached(struct life *l)
 		rig_signal(l->rig, SIGHUP);
 		l->reloaded = true;
 	}
-	/* Whoever rested in the first life has to be done with it. */
-	for (int i = 0; i < l->count && l->number == 1; i++)
-		if (l->errands[i].task->operate && strcmp(l->errands[i].task->operate, "rest") == 0 && !l->errands[i].rested)
+	/* Whoever rested in the first life has to be done with it; a token is revoked in it. */
+	for (int i = 0; i < l->count && l->number == 1; i++) {
+		const char *operate = l->errands[i].task->operate ? l->errands[i].task->operate : "";
+
+		if ((strcmp(operate, "rest") == 0 && !l->errands[i].rested) || (strcmp(operate, "revoke") == 0 && !l->errands[i].operated_in))
 			return false;
+	}
 	return !l->reloaded || rig_log_has(l->rig, "configuration reloaded") || l->number > 1;
 }
 
@@ -368,6 +384,34 @@ const struct scenario scenarios[] = {
 		{.capability = "agent", .inputs = "{'count':4,'every':2,'hold':'@/go','notes':'@/notes-#'}", .ends = "COMPLETED",
 			.operate = "restart", .ready = "\"to_state\":\"PAUSED\""},
 		{.capability = "agent", .inputs = "{'count':3,'every':1}", .ends = "COMPLETED", .operate = "replay"},
+	}},
+	{.name = "rules", .is_operated = true, .is_killed = true, .tasks = {
+		{.capability = "oven", .inputs = "{'acts':[80,81,79],'count':1}", .ends = "COMPLETED"},
+		{.capability = "oven", .inputs = "{'acts':[81,96],'hold':'@/never'}", .ends = "FAILED"},
+		{.capability = "oven", .inputs = "{'count':7,'every':3}", .ends = "FAILED"},
+		{.capability = "agent", .inputs = "{'count':1,'hold':'@/go'}", .ends = "COMPLETED", .operate = "revoke", .ready = HOLDING},
+	}},
+	/* What the operator says of each stands in its inputs. */
+	{.name = "approval", .is_operated = true, .is_reloaded = true, .tasks = {
+		{.capability = "lab", .inputs = "{'count':2,'verdict':'allow'}", .ends = "COMPLETED", .times = 3, .twice = true},
+		{.capability = "lab", .inputs = "{'verdict':'deny'}", .ends = "approval_denied", .times = 2},
+		{.capability = "lab", .inputs = "{'verdict':'cancel'}", .ends = "policy_denied"},
+		{.capability = "lab", .inputs = "{'count':1,'verdict':'later'}", .ends = "COMPLETED", .ready = ASKED},
+		{.capability = "lab", .inputs = "{'verdict':'none'}", .ends = "approval_expired", .ready = ASKED},
+	}},
+	{.name = "approval-crash", .is_operated = true, .is_killed = true, .tasks = {
+		{.capability = "lab", .inputs = "{'count':1,'verdict':'allow'}", .ends = "COMPLETED"},
+		{.capability = "lab", .inputs = "{'count':1,'verdict':'later'}", .ends = "COMPLETED", .ready = ASKED, .times = 2},
+		{.capability = "lab", .inputs = "{'verdict':'none'}", .ends = "approval_expired", .ready = ASKED},
+	}},
+	{.name = "judged", .is_judged = true, .is_killed = true, .is_reloaded = true, .tasks = {
+		{.capability = "agent", .inputs = "{'count':1,'policy':'allow'}", .ends = "COMPLETED", .times = 2, .twice = true},
+		{.capability = "agent", .inputs = "{'policy':'deny'}", .ends = "policy_denied"},
+		{.capability = "agent", .inputs = "{'policy':'ask'}", .ends = "approval_expired", .ready = ASKED},
+		{.capability = "agent", .inputs = "{'count':1,'policy':'@/go'}", .ends = "COMPLETED", .ready = ASKED},
+	}},
+	{.name = "judge dies", .is_judged = true, .tasks = {
+		{.capability = "agent", .inputs = "{'policy':'die'}", .ends = "policy_denied", .times = 2},
 	}},
 	{.name = "many", .is_large = true, .max_sessions = "60", .garbage = 10, .tasks = {
 		{.capability = "agent", .inputs = "{'count':1,'every':1,'litter':1}", .ends = "COMPLETED", .times = 10, .twice = true},

@@ -22,14 +22,16 @@ struct task {
 	const char *inputs;             /* JSON, ' for ", @ for the rig's directory, # for the errand's number */
 	const char *ends;               /* the states in which it may end, or the code of its rejection */
 	enum who who;
-	const char *ready;              /* part of a message after which the first life may end; NULL: only its end */
+	const char *ready;              /* part of a message after which the first life may end, or ASKED; NULL: only its end */
 	const char *abort_on;           /* part of a message after which it is aborted */
 	const char *more;               /* merged into the payload */
 	int times;                      /* so often; 0: once */
 	bool in_turn;                   /* each waits for the end of the one before */
-	const char *operate;            /* by an operator: abort, replay, rest (pause and resume), restart (across lives) */
+	const char *operate;            /* by an operator: abort, replay, revoke (its token; and a new key), rest (pause and resume), restart (across lives) */
 	bool twice;                     /* submitted twice, under one message_id */
 };
+
+#define ASKED "asked"                   /* it waits for a human, and nothing is said */
 
 struct scenario {
 	const char *name;
@@ -37,6 +39,7 @@ struct scenario {
 	const char *max_sessions, *exit_grace, *abort_timeout;
 	bool is_killed;                 /* its first life ends by SIGKILL, not by SIGTERM */
 	bool is_reloaded;               /* SIGHUP before that */
+	bool is_judged;                 /* a policy program is asked: it does what `policy` in the inputs says */
 	bool is_operated;               /* somebody is at the control socket */
 	bool is_large;                  /* takes longer: only for passings that others do not reach */
 	int garbage;                    /* commands that are none */
@@ -78,6 +81,8 @@ struct life {
 	int garbage_sent;
 	double operated_at;
 	int drained_in, follow_fd;
+	char decided[ERRANDS_MAX][40];  /* requests whose decision was answered */
+	int decided_count;
 	void *ctx;                      /* of the ops */
 };
 

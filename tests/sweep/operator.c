@@ -10,10 +10,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "approver.h"
 #include "life.h"
 #include "talk.h"
 
 #define PAUSE_S 0.03                    /* between two looks */
+
+static char heard[65536];               /* the last answer */
 
 /* One request on its own connection. True: it is done. */
 static bool ask(struct life *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -22,7 +25,7 @@ static bool ask(struct life *l, const char *fmt, ...)
 {
 	struct timeval limit = {.tv_sec = 5};
 	int fd = talk_dial(rig_path(l->rig, "ctl"));
-	char text[600], heard[65536];
+	char text[2000];
 	size_t size = 0;
 	va_list ap;
 	ssize_t n;
@@ -69,6 +72,11 @@ static void operate(struct life *l, struct errand *e, const char *session)
 	if (strcmp(what, "abort") == 0 && is_state(l, session, "state = 'RUNNING'")) {
 		if (ask(l, "{'id':1,'do':'abort','session':'%s'}", session))
 			e->must_be = "state IN ('ABORTING','ABORTED')";
+	} else if (strcmp(what, "revoke") == 0 && e->operated_in != l->number && is_state(l, session, "state = 'RUNNING'")) {
+		if (ask(l, "{'id':1,'do':'revoke_token','session':'%s'}", session))
+			e->must_be = "token_revoked";
+		if (ask(l, "{'id':1,'do':'rotate_token_key'}"))
+			e->operated_in = l->number;
 	} else if (strcmp(what, "replay") == 0 && errand_has_ended(e) && e->operated_in != l->number) {
 		if (ask(l, "{'id':1,'do':'replay','session':'%s'}", session))
 			e->operated_in = l->number;
@@ -79,6 +87,43 @@ static void operate(struct life *l, struct errand *e, const char *session)
 		follow(l, session);
 		ask(l, "{'id':1,'do':'checkpoint','session':'%s'}", session);
 		ask(l, "{'id':1,'do':'pause','session':'%s'}", session);
+	}
+}
+
+/* What its task says: allow, deny, cancel, later (in the second life) or none. */
+static void decide(struct life *l, json_t *item)
+{
+	json_t *artifact = json_loads(json_text_at(item, "artifact"), 0, NULL), *decision;
+	const char *request = json_text_at(item, "request_id"), *task = json_text_at(artifact, "payload.task");
+	bool allow = strstr(task, "\"allow\"") || (l->number > 1 && strstr(task, "\"later\"")), deny = strstr(task, "\"deny\"");
+	char *text;
+
+	if (strstr(task, "\"cancel\"")) {
+		ask(l, "{'id':1,'do':'abort','session':'%s'}", json_text_at(item, "session_id"));
+	} else if ((allow || deny) && l->decided_count < ERRANDS_MAX) {
+		decision = approver_decide(l->rig, artifact, allow ? "allow" : "deny", "ann");
+		text = json_dumps(decision, JSON_COMPACT);
+		if (ask(l, "{'id':1,'do':'decide','decision':%s}", text))
+			snprintf(l->decided[l->decided_count++], sizeof l->decided[0], "%s", request);
+		free(text);
+		json_decref(decision);
+	}
+	json_decref(artifact);
+}
+
+static void decide_all(struct life *l)
+{
+	char copy[sizeof heard], *save = NULL;
+
+	if (!ask(l, "{'id':1,'do':'approvals'}"))
+		return;
+	memcpy(copy, heard, sizeof copy);
+	for (char *line = strtok_r(copy, "\n", &save); line && !l->rig->exited; line = strtok_r(NULL, "\n", &save)) {
+		json_t *answer = json_loads(line, 0, NULL), *item = json_object_get(answer, "item");
+
+		if (item)
+			decide(l, item);
+		json_decref(answer);
 	}
 }
 
@@ -98,6 +143,7 @@ void operator_act(struct life *l)
 	if (l->drained_in != l->number && all_are_accepted(l) && ask(l, "{'id':1,'do':'drain'}"))
 		l->drained_in = ask(l, "{'id':1,'do':'undrain'}") ? l->number : 0;
 	ask(l, "{'id':1,'do':'stats'}");
+	decide_all(l);
 	for (int i = 0; i < l->count && !l->rig->exited; i++) {
 		const char *session = errand_session(&l->errands[i]);
 
@@ -113,6 +159,10 @@ void operator_at_rest(struct life *l)
 	if (l->scenario->is_operated && l->follow_fd >= 0)
 		close(l->follow_fd);
 	l->follow_fd = -1;
+	for (int i = 0; i < l->decided_count; i++)
+		must(rig_sql(l->rig, "SELECT count(*) FROM reviews JOIN decisions USING (request_id) WHERE request_id = '%s' AND"
+			" state IN ('EXECUTED','DENIED') AND is_final", l->decided[i]) == 1, "answered, but not stored: request %s",
+			l->decided[i]);
 	for (int i = 0; i < l->count; i++) {
 		const struct errand *e = &l->errands[i];
 

@@ -23,7 +23,7 @@
 #define PASSINGS 10
 #define LIVES 2                 /* of a scenario: the first, and the one that recovers */
 #define JOBS_MAX 8
-#define SCENARIOS_MAX 16
+#define SCENARIOS_MAX 24
 #define CASE_S 80
 #define SAY_EVERY_S 30.0
 #define MESSAGE_LIMIT "30000"   /* of the broker: below task `big` of scenario "callers", far above all else */

@@ -283,6 +283,39 @@ void verdict_on_end(struct life *l, const struct errand *e)
 		must_have_no_process(errand_session(e));
 }
 
+/* --- the audit --- */
+
+/* No row without its place in the chain, no decision without its row, and none twice. */
+static void must_be_audited(sqlite3 *db)
+{
+	must(number(db, "SELECT coalesce(max(id), 0) = count(*) FROM audit", NULL, NULL) == 1, "the audit has a hole");
+	must(number(db, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.n') <> id", NULL, NULL) == 0, "a row out of place");
+	must(number(db, "SELECT coalesce((SELECT value FROM meta WHERE key = 'audit'), '') = coalesce((SELECT id || ' ' || hash FROM"
+			" audit ORDER BY id DESC LIMIT 1), '')", NULL, NULL) == 1, "the audit's head is not that of its last row");
+	must(number(db, "SELECT (SELECT count(*) FROM submits) = (SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') ="
+			" 'task')", NULL, NULL) == 1, "a decision without its row, or the other way round");
+}
+
+/* --- humans --- */
+
+/* Who waits was told nothing and runs nothing; who was accepted after waiting was so by a decision that is used up. */
+static void must_hold_reviews(sqlite3 *db)
+{
+	must(number(db, "SELECT count(*) FROM sessions s WHERE waits_for IS NOT NULL AND (state NOT IN ('PENDING','REJECTED') OR"
+			" started_at IS NOT NULL OR EXISTS (SELECT 1 FROM events WHERE session = s.id))", NULL, NULL) == 0,
+		"something was said or done for a task that is undecided");
+	must(number(db, "SELECT count(*) FROM sessions s WHERE message_id IS NOT NULL AND (waits_for IS NULL) <> EXISTS (SELECT 1"
+			" FROM reviews r JOIN decisions USING (request_id) WHERE r.session = s.id AND r.state = 'EXECUTED' AND"
+			" decision = 'allow' AND is_final) AND (waits_for IS NULL) <> EXISTS (SELECT 1 FROM audit WHERE"
+			" json_extract(entry, '$.what') = 'verdict' AND json_extract(entry, '$.outcome') = 'accepted' AND"
+			" json_extract(entry, '$.session') = s.session_id)", NULL, NULL) == 0, "accepted without a decision, or the other way round");
+	must(number(db, "SELECT count(*) FROM sessions s WHERE message_id IS NOT NULL AND (state = 'PENDING' AND waits_for IS"
+			" 'human') <> EXISTS (SELECT 1 FROM reviews r WHERE r.session = s.id AND r.state = 'AWAITING_DECISION')", NULL,
+		     NULL) == 0, "one waits unasked, or is asked about in vain");
+	must(number(db, "SELECT count(*) FROM submits JOIN sessions s ON s.id = submits.session WHERE (s.state = 'PENDING' AND"
+			" waits_for IS NOT NULL) <> (answer IS NULL)", NULL, NULL) == 0, "an answer before the decision, or none after it");
+}
+
 /* --- at rest --- */
 
 static void must_be_consistent(struct life *l, sqlite3 *db)
@@ -303,7 +336,11 @@ static void must_be_consistent(struct life *l, sqlite3 *db)
 	must(number(db, "SELECT count(*) FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED') AND NOT EXISTS"
 			" (SELECT 1 FROM events WHERE session = sessions.id AND event_type = 'session_closed')", NULL, NULL) == 0,
 		"a session has ended, and was not closed in the same transaction");
-	st = ask(db, "SELECT session_id FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED')", NULL, NULL);
+	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'reviews'", NULL, NULL) == 1)
+		must_hold_reviews(db);
+	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'audit'", NULL, NULL) == 1)
+		must_be_audited(db);
+	st = ask(db, "SELECT session_id FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED','REJECTED')", NULL, NULL);
 	while (sqlite3_step(st) == SQLITE_ROW)
 		must_have_no_process((const char *)sqlite3_column_text(st, 0));
 	sqlite3_finalize(st);
@@ -394,9 +431,10 @@ void verdict_at_end(struct life *l)
 		sessions += errand_session(&l->errands[i]) != NULL;
 		must_have_no_child(l, i + 1);
 	}
-	must(number(db, "SELECT count(*) FROM sessions", NULL, NULL) == sessions, "one session a submit");
+	must(number(db, "SELECT count(*) FROM sessions WHERE waits_for IS NULL", NULL, NULL) == sessions, "one session a submit");
 	must(number(db, "SELECT count(*) FROM submits", NULL, NULL) == l->count, "one row a submit");
-	must(number(db, "SELECT count(DISTINCT session) FROM submits", NULL, NULL) == sessions, "one submit a session");
+	must(number(db, "SELECT count(DISTINCT session) FROM submits JOIN sessions s ON s.id = submits.session WHERE waits_for IS"
+			" NULL", NULL, NULL) == sessions, "one submit a session");
 	must(number(db, "SELECT count(*) FROM outcomes", NULL, NULL) == 0, "an outcome is left");
 	must(number(db, "SELECT count(*) FROM artifacts WHERE size_bytes IS NULL", NULL, NULL) == 0, "an artifact never came in");
 	must(number(db, "SELECT count(*) FROM unroutable", NULL, NULL) == 0, "something is still taken for unroutable");

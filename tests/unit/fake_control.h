@@ -12,6 +12,7 @@ struct control {
 	struct ask *asked, **asked_end;
 	struct ask *answered;           /* the newest first; they stay until the end */
 	unsigned answers, commits;
+	struct control_stranger stranger;       /* turned away: the test's wish */
 	/* called at each answer, NULL: nobody */
 	void (*on_answer)(void *ctx, const struct ask *a);
 	void *ctx;
@@ -49,6 +50,15 @@ static inline struct ask *fake_control_ask(struct control *ctl, enum ask_verb ve
 }
 
 #ifndef FAKE_TYPES_ONLY
+
+int control_take_strangers(struct control *ctl, struct control_stranger out[CONTROL_STRANGERS])
+{
+	int n = ctl->stranger.count > 0;
+
+	out[0] = ctl->stranger;
+	ctl->stranger.count = 0;
+	return n;
+}
 
 struct ask *control_take(struct control *ctl)
 {

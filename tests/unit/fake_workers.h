@@ -38,6 +38,7 @@ struct fake_word { /* something in a worker's pipe, or its exit */
 struct worker {
 	struct workers *ws;
 	void *owner;
+	const struct worker_ops *ops;
 	int number, pid;
 	char **argv, **env;
 	char *workdir;
@@ -155,7 +156,7 @@ static inline void fake_worker_climb(struct worker *w)
 
 static inline void fake_worker_hand_over(struct worker *w, const struct fake_word *f)
 {
-	const struct worker_ops *ops = w->ws->ops;
+	const struct worker_ops *ops = w->ops;
 
 	switch (f->kind) {
 	case FAKE_OUT:
@@ -220,7 +221,7 @@ static inline bool fake_workers_run(struct workers *ws)
 		}
 		if (w->has_exited && w->out_eof && w->err_eof && w->children == 0 && !w->is_gone) {
 			w->is_gone = true;
-			ws->ops->on_gone(w);
+			w->ops->on_gone(w);
 			did = true;
 		}
 	}
@@ -358,6 +359,7 @@ int worker_start(
 	w = xcalloc(1, sizeof *w);
 	w->ws = ws;
 	w->owner = spec->owner;
+	w->ops = spec->ops != NULL ? spec->ops : ws->ops;
 	w->number = (int)ws->count;
 	w->pid = 100000 + w->number;
 	w->argv = fake_copy_words(spec->argv);

@@ -91,8 +91,11 @@ static inline void world_check_rows(struct world *w)
 				 " OR (state_version > 0 AND state <> (SELECT to_state FROM transitions t "
 				 "WHERE t.session = s.id"
 				 "  ORDER BY state_version DESC LIMIT 1))"
-				 " OR state_version <> (SELECT count(*) FROM events e WHERE e.session = s.id "
-				 "AND e.event_type = 'state_changed')",
+				 " OR state_version - (state = 'REJECTED') <> (SELECT count(*) FROM events e WHERE "
+				 "e.session = s.id AND e.event_type = 'state_changed')"
+				 " OR (waits_for IS NOT NULL AND EXISTS (SELECT 1 FROM events e WHERE e.session = s.id))"
+				 " OR (waits_for = 'human' AND state = 'PENDING') <> EXISTS (SELECT 1 FROM reviews r "
+				 "WHERE r.session = s.id AND r.state = 'AWAITING_DECISION')",
 				 NULL),
 		0);
 }
@@ -146,6 +149,10 @@ static inline void world_on_write(void *ctx, const struct worker *worker, const 
 	if (strcmp(type, "abort") == 0)
 		ck_assert_msg(world_count(w, WORLD_IS_ENDING, worker->session_id) == 1,
 			"told to abort before that was stored");
+	if (strcmp(type, "decide") == 0)
+		ck_assert_int_eq(world_count(w, "SELECT count(*) FROM sessions WHERE session_id = ? AND waits_for = 'program'",
+					 json_string_value(json_object_get(root, "session"))),
+			1);
 	if (strcmp(type, "checkpoint_saved") == 0) {
 		id = json_string_value(json_object_get(root, "checkpoint_id"));
 		ck_assert_int_eq(

@@ -270,7 +270,7 @@ START_TEST(the_sample_shows_the_defaults_of_the_table)
 	while (fgets(line, sizeof(line), f)) {
 		const struct config_key *k;
 
-		if (sscanf(line, "[%63[a-z]", section) == 1 ||
+		if (sscanf(line, "[%63[a-z]", section) == 1 || sscanf(line, ";[%63[a-z]", section) == 1 ||
 			sscanf(line, ";%63[a-z_] = %255[^\n]", key, value) != 2)
 			continue;
 		k = config_find_key((enum config_kind)config_find_kind(section), key);

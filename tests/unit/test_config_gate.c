@@ -1,6 +1,29 @@
 /* test_config_gate.c: the keys that the gate reads: classes of data, encryption, rates. */
 #include "config_kit.h"
 
+#define ANN "[approver ann@lab.example]\nkey = ed25519:abc\n"
+
+START_TEST(approvals_have_defaults_and_take_what_is_written)
+{
+	ck_assert_ptr_nonnull(load(GOOD ANN));
+	ck_assert_int_eq(c->approval_expires_us, INT64_C(86400000000));
+	ck_assert_int_eq(c->two_person, R_NONE);
+	ck_assert_uint_eq(c->approver_count, 1);
+	ck_assert_str_eq(c->approvers[0].name, "ann@lab.example");
+	ck_assert_str_eq(c->approvers[0].key, "ed25519:abc");
+	ck_assert_int_eq(c->approvers[0].max_risk, R3);
+	ck_assert_ptr_null(c->approvers[0].person);
+	ck_assert(!c->approvers[0].revoked);
+	ck_assert_ptr_nonnull(load(GOOD ANN "person = Ann\nrevoked = yes\nmax_risk = R5\n[approval]\nexpires = 10m\n"
+		"two_person = R5\n[approver bob]\nkey = x\n"));
+	ck_assert_int_eq(c->approval_expires_us, INT64_C(600000000));
+	ck_assert_int_eq(c->two_person, R5);
+	ck_assert_uint_eq(c->approver_count, 2);
+	ck_assert_str_eq(c->approvers[0].person, "Ann");
+	ck_assert(c->approvers[0].revoked && c->approvers[0].max_risk == R5);
+}
+END_TEST
+
 START_TEST(without_them_nothing_is_limited_and_nothing_is_encrypted)
 {
 	ck_assert_ptr_nonnull(load(GOOD));
@@ -33,6 +56,13 @@ static const struct {
 	{"max_data_class = R2\n", "is not known; write one of T1, T2, T3, T4"},
 	{"max_data_class = t2\n", "is not known"},
 	{"[store]\nencrypted = maybe\n", "write yes or no"},
+	{"[approver ann]\n", "E DIR/hcpd.ini:9: [approver ann] needs key; write the line ed25519:"},
+	{"[approver]\nkey = x\n", "[approver] has no name"},
+	{"[approver a b]\nkey = x\n", "[approver a b] does not do"},
+	{"[approver ann]\nkey = x\nmax_risk = R6\n", "is not known; write one of R1, R2, R3, R4, R5"},
+	{"[approver ann]\nkey = x\nrevoked = perhaps\n", "write yes or no"},
+	{"[approval]\ntwo_person = R6\n", "write one of off, R1, R2, R3, R4, R5"},
+	{"[approval]\nexpires = 0\n", "expires = 0 is too little"},
 };
 
 START_TEST(what_is_wrong_is_told_with_its_line)
@@ -50,6 +80,7 @@ static void add_tests(TCase *t)
 {
 	tcase_add_test(t, without_them_nothing_is_limited_and_nothing_is_encrypted);
 	tcase_add_test(t, what_is_written_counts);
+	tcase_add_test(t, approvals_have_defaults_and_take_what_is_written);
 	tcase_add_loop_test(t, what_is_wrong_is_told_with_its_line, 0, COUNT(wrong));
 }
 

@@ -210,7 +210,7 @@ START_TEST(task_accepted_and_session_created_have_all_fields) /* proves L1-19 L2
 	ck_assert_str_eq(json_string_value(json_object_get(d, "state")), "PENDING");
 	ck_assert_str_eq(json_string_value(json_object_get(d, "risk_level")), "R2");
 	ck_assert_str_eq(json_string_value(json_object_get(d, "session_token")), token);
-	ck_assert(token_fits(&w.core.key, token, s->id));
+	ck_assert_int_eq(session_check_token(s, token, clock_wall_us()), TOKEN_GOOD);
 	json_decref(a);
 	json_decref(e);
 }

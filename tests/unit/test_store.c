@@ -320,7 +320,7 @@ static void put_checkpoint(int n, bool resumable)
 
 START_TEST(the_last_three_and_the_last_three_resumable_checkpoints_are_kept)
 {
-	char id[ID_SIZE], hash[65];
+	char id[ID_SIZE], hash[65], seal[65];
 	struct buf step = {0}, state = {0};
 	int64_t row;
 
@@ -339,7 +339,7 @@ START_TEST(the_last_three_and_the_last_three_resumable_checkpoints_are_kept)
 		ask("SELECT count(*) FROM checkpoints WHERE state IN ('{\"n\":8}','{\"n\":9}','{\"n\":10}')"),
 		3);
 	row = store_next_checkpoint(s, 1, INT64_MAX);
-	ck_assert_int_eq(store_load_checkpoint(s, row, id, &step, &state, hash), 1);
+	ck_assert_int_eq(store_load_checkpoint(s, row, id, &step, &state, hash, seal), 1);
 	ck_assert_str_eq(buf_text(&state), "{\"n\":5}"); /* the newest that can be resumed from */
 	ck_assert_str_eq(buf_text(&step), "\"s\"");
 	ck_assert_str_eq(id, "00000005-1111-4111-8111-111111111111");

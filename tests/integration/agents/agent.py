@@ -152,6 +152,15 @@ class Task:
     def do_await(self, kind):
         self.until(lambda: any(m and m["type"] == kind for m in self.heard))
 
+    def do_action(self, name, parameters=None):
+        """Asks before it acts, and waits for the verdict; do_verdicts completes with all of them."""
+        ref = "%s-%d" % (name, len(self.heard))
+        say(type="action", name=name, parameters=parameters or {}, ref=ref)
+        self.until(lambda: any(m and m["type"] == "action_verdict" and m["ref"] == ref for m in self.heard))
+
+    def do_verdicts(self):
+        self.do_complete({"verdicts": [m for m in self.heard if m and m["type"] == "action_verdict"]})
+
     def do_write(self, path, text="x"):
         with open(path, "a") as f:
             f.write(text + "\n")

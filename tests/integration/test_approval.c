@@ -1,0 +1,427 @@
+/* test_approval.c: a task that waits for a human: with a real broker and a real daemon, hcpctl as people use it, and
+ * attackers at the control socket, who sign by themselves (approver.h). */
+#include "hcpctl_kit.h"
+
+#include <sys/stat.h>
+
+#include "approver.h"
+#include "peer.h"
+#include "talk.h"
+
+#define LAB source_path("tests/integration/agents/agent.py")
+#define HOT "{\"temperature_c\":90}"
+
+static const char *path;                /* of the control socket */
+
+/* ---- the scene ---- */
+
+static const char *key_file(const char *name)
+{
+	return approver_key(r, name);
+}
+
+/* Makes a key with hcpctl, and enters the approver as keygen prints it. */
+static void add_approver(const char *name, const char *max_risk)
+{
+	char section[64], line[80];
+	struct run run = start("keygen", key_file(name), NULL);
+
+	finish(&run, 0);
+	must_have(run.out, "key = ed25519:");
+	snprintf(line, sizeof line, "%.51s", strstr(text_of(run.out), "ed25519:"));
+	snprintf(section, sizeof section, "approver %s", name);
+	rig_set(r, section, "key", "%s", line);
+	rig_set(r, section, "max_risk", "%s", max_risk);
+}
+
+static void begin_lab(const char *expires)
+{
+	begin_on(broker_shared(), false);
+	path = talk_path(r);
+	setenv("HCP_DAEMON_CONFIG", r->ini, 1);
+	unsetenv("HCP_SOCKET");
+	rig_capability(r, "lab", LAB,
+		J("{'safety':{'risk_floor':'R1','risk_ceiling':'R5','requires_human_approval':true,'rules':["
+		  "{'when':{'pointer':'/temperature_c','op':'>','value':80},'level':'R3','reason':'hot'},"
+		  "{'when':{'pointer':'/temperature_c','op':'>','value':500},'level':'R5','reason':'it melts'}]}}"));
+	rig_set(r, "approval", "expires", "%s", expires);
+	add_approver("ann", "R5");
+	add_approver("bob", "R4");
+	rig_start(r);
+}
+
+static struct run submit(const char *inputs)
+{
+	char input[200];
+
+	file_write(rig_path(r, "inputs.json"), inputs);
+	snprintf(input, sizeof input, "%s", rig_path(r, "inputs.json"));
+	return start("submit", "lab", "--intent", "heat the sample", "--inputs", input, NULL);
+}
+
+/* The session that waits; there is one. */
+static const char *waiting(void)
+{
+	static char id[4][37];
+	static int turn;
+	json_t *end;
+
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE waits_for = 'human' AND state = 'PENDING'") == 1, WAIT_S,
+		"one that waits");
+	end = talk_once(path, "'do':'approvals'");
+	snprintf(id[++turn % 4], 37, "%s", json_text_at(json_array_get(json_object_get(end, "items"), 0), "session_id"));
+	return id[turn % 4];
+}
+
+static void kill_and_start(void)
+{
+	rig_kill(r);
+	rig_start(r);
+}
+
+static void reload(void)
+{
+	int before = rig_log_count(r, "configuration reloaded");
+
+	rig_write_ini(r);
+	rig_signal(r, SIGHUP);
+	wait_until(rig_log_count(r, "configuration reloaded") > before, WAIT_S, "the reload");
+}
+
+/* ---- hcpctl ---- */
+
+START_TEST(a_task_waits_through_crashes_until_it_is_approved_with_hcpctl)       /* proves L3-09, HC-02 */
+{
+	begin_lab("1h");
+	struct run task = submit("{\"temperature_c\":90,\"note\":\"for batch 7\"}");
+	char id[37];
+
+	snprintf(id, sizeof id, "%s", waiting());
+	must(rig_sql(r, "SELECT count(*) FROM events") == 0, "nothing is said");
+	kill_and_start();
+	struct run run = start("approvals", NULL);
+	finish(&run, 0);
+	must_have(run.out, short_id(id));
+	must_have(run.out, "heat the sample");
+	run = start("list", NULL);
+	finish(&run, 0);
+	must_have(run.out, "waiting for a human");
+	wait_for(task.err, "may be waiting for a human");
+	kill_and_start();
+	/* No: it stays. */
+	static const struct key no[] = { { "(y/N)?", "n\n" }, { NULL, NULL } }, yes[] = { { "(y/N)?", "y\n" }, { NULL, NULL } };
+	run = start_on_terminal(no, "approve", short_id(id), "--key", key_file("ann"), NULL);
+	finish(&run, 1);
+	must_have(run.out, "nothing was decided");
+	run = start("approve", id, "--key", key_file("ann"), NULL);     /* nobody to ask, and no --yes */
+	finish(&run, 64);
+	must_str(waiting(), id);
+	/* Yes: all of the task is shown before. */
+	run = start_on_terminal(yes, "approve", short_id(id), "--key", key_file("ann"), NULL);
+	finish(&run, 0);
+	must_have(run.out, "heat the sample");
+	must_have(run.out, "\"note\": \"for batch 7\"");
+	must_have(run.out, "R3: hot (R3)");
+	must_have(run.out, "is approved");
+	finish(&task, 0);
+	must_have(task.out, "completed");
+	must(rig_sql(r, "SELECT count(*) FROM reviews WHERE state = 'EXECUTED'") == 1, "used up");
+	must(rig_sql(r, "SELECT count(*) FROM decisions WHERE signer = 'ann' AND is_final") == 1, "and kept");
+	run = start("approve", id, "--key", key_file("ann"), "--yes", NULL);
+	finish(&run, 1);
+	must_have(run.err, "waits for no human");
+	run = start("approvals", NULL);
+	finish(&run, 0);
+	must_have(run.err, "nothing waits for a human");
+	end();
+}
+END_TEST
+
+START_TEST(a_task_below_r3_asks_nobody) /* proves L3-09 */
+{
+	begin_lab("1h");
+	struct run task = submit("{\"temperature_c\":20}");
+	finish(&task, 0);
+	must(rig_sql(r, "SELECT count(*) FROM reviews") == 0, "nobody was asked");
+	end();
+}
+END_TEST
+
+START_TEST(a_denial_is_told_to_the_caller_with_its_reason)      /* proves L3-09 */
+{
+	begin_lab("1h");
+	struct run task = submit(HOT);
+	struct run run = start("deny", waiting(), "--key", key_file("bob"), "--yes", "--reason", "the lab is closed", NULL);
+
+	finish(&run, 0);
+	must_have(run.out, "is denied: REJECTED");
+	finish(&task, 3);
+	must_have(task.out, "approval_denied");
+	must_have(task.out, "the lab is closed");
+	run = start("list", "--state", "REJECTED", NULL);
+	finish(&run, 0);
+	must_have(run.out, "approval_denied");
+	end();
+}
+END_TEST
+
+START_TEST(nobody_decides_and_it_expires_also_while_the_daemon_is_dead) /* proves L3-09 */
+{
+	begin_lab("4s");
+	struct run task = submit(HOT);
+	char id[37];
+
+	snprintf(id, sizeof id, "%s", waiting());
+	finish(&task, 3);
+	must_have(task.out, "approval_expired");
+	task = submit(HOT);
+	snprintf(id, sizeof id, "%s", waiting());
+	rig_kill(r);
+	/* Its store can be looked into. */
+	struct run run = start("approvals", "--json", NULL);
+	finish(&run, 0);
+	must_have(run.out, id);
+	wait_until(rig_sql(r, "SELECT count(*) FROM reviews WHERE state = 'AWAITING_DECISION'"
+		" AND julianday('now') > julianday(expires_at)") == 1, WAIT_S, "its time");
+	rig_start(r);
+	finish(&task, 3);
+	must_have(task.out, "approval_expired");
+	must(rig_sql(r, "SELECT count(*) FROM reviews WHERE state = 'EXPIRED'") == 2, "both");
+	end();
+}
+END_TEST
+
+START_TEST(from_r5_on_it_takes_two_persons)     /* proves L3-09, HC-03 */
+{
+	begin_lab("1h");
+	rig_set(r, "approval", "two_person", "R5");
+	rig_set(r, "approver bob", "max_risk", "R5");
+	add_approver("ann2", "R5");
+	rig_set(r, "approver ann2", "person", "ann");
+	reload();
+	struct run task = submit("{\"temperature_c\":600}");
+	char id[37];
+
+	snprintf(id, sizeof id, "%s", waiting());
+	struct run run = start("approve", id, "--key", key_file("ann"), "--yes", NULL);
+	finish(&run, 0);
+	must_have(run.out, "another person must allow it, too");
+	kill_and_start();
+	run = start("approve", id, "--key", key_file("ann2"), "--yes", NULL);
+	finish(&run, 1);
+	must_have(run.err, "HARP_ERR_POLICY_DENY");
+	must_str(waiting(), id);
+	run = start("approve", id, "--key", key_file("bob"), "--yes", NULL);
+	finish(&run, 0);
+	must_have(run.out, "allowed by  ann");
+	finish(&task, 0);
+	end();
+}
+END_TEST
+
+START_TEST(a_key_that_nobody_knows_is_told_what_to_do)
+{
+	begin_lab("1h");
+	struct run task = submit(HOT);
+	struct run run = start("keygen", NULL);
+	const char *own = rig_path(r, "home/hcp/approver.pem");
+	struct stat st;
+
+	finish(&run, 0);
+	must(stat(own, &st) == 0 && (st.st_mode & 0777) == 0600, "%s", own);
+	must(!strstr(text_of(run.out), "PRIVATE"), "%s", text_of(run.out));
+	run = start("keygen", NULL);
+	finish(&run, 1);                        /* never over a key */
+	run = start("keygen", "--show", NULL);
+	finish(&run, 0);
+	must_have(run.out, "key = ed25519:");
+	run = start("approve", waiting(), "--yes", NULL);
+	finish(&run, 1);
+	must_have(run.err, "does not know your key");
+	must_have(run.out, "[approver ");
+	run = start("abort", waiting(), "--reason", "not needed", NULL);
+	finish(&run, 0);
+	finish(&task, 3);
+	must_have(task.out, "policy_denied");
+	end();
+}
+END_TEST
+
+/* ---- attackers at the socket ---- */
+
+/* The artifact of the newest that waits. */
+static json_t *asked(void)
+{
+	json_t *end = talk_once(path, "'do':'approvals'"), *items = json_object_get(end, "items"), *a;
+
+	must(json_array_size(items) > 0, "nothing waits");
+	a = json_loads(json_text_at(json_array_get(items, json_array_size(items) - 1), "artifact"), 0, NULL);
+	must(a, "no artifact");
+	return a;
+}
+
+static json_t *decision_on(json_t *artifact, const char *decision, const char *signer)
+{
+	return approver_decide(r, artifact, decision, signer);
+}
+
+static void sign(json_t *decision, const char *file)
+{
+	approver_sign(decision, file);
+}
+
+/* What the daemon says: "" for done. session NULL: none is named. */
+static const char *send_it(json_t *decision, const char *session)
+{
+	static char code[64];
+	char *text = json_dumps(decision, JSON_COMPACT), named[80] = "";
+
+	if (session)
+		snprintf(named, sizeof named, ",'session':'%s'", session);
+	for (char *c = text; *c; c++)
+		*c = *c == '"' ? '\'' : *c;
+	snprintf(code, sizeof code, "%s", talk_code(talk_once(path, "'do':'decide','decision':%s%s", text, named)));
+	free(text);
+	return code;
+}
+
+static void set(json_t *decision, const char *name, const char *value)
+{
+	json_object_set_new(decision, name, json_string(value));
+}
+
+START_TEST(forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_with_its_code) /* proves HC-03 */
+{
+	begin_lab("1h");
+	struct peer *p = peer_new(r);
+	const char *first = peer_submit(p, "lab", J("{'temperature_c':90,'do':[['complete',{}]]}"));
+	json_t *artifact, *d;
+	char id[37];
+
+	snprintf(id, sizeof id, "%s", waiting());
+	artifact = asked();
+	must_str(json_text_at(artifact, "artifactType"), "task.review");
+	must_str(json_text_at(artifact, "payload.risk"), "R3");
+
+	d = decision_on(artifact, "deny", "ann");               /* turned about after it was signed */
+	set(d, "decision", "allow");
+	must_str(send_it(d, id), "HARP_ERR_SIGNATURE_INVALID");
+	d = decision_on(artifact, "allow", "bob");              /* another's name */
+	set(d, "signerKeyId", "ann");
+	sign(d, key_file("bob"));
+	must_str(send_it(d, id), "HARP_ERR_SIGNATURE_INVALID");
+	set(d, "signerKeyId", "nobody");
+	sign(d, key_file("bob"));
+	must_str(send_it(d, id), "HARP_ERR_SIGNATURE_INVALID");
+	d = decision_on(artifact, "allow", "ann");              /* past */
+	set(d, "expiresAt", "2026-01-01T00:00:00Z");
+	sign(d, key_file("ann"));
+	must_str(send_it(d, id), "HARP_ERR_EXPIRED");
+	d = decision_on(artifact, "allow", "ann");              /* about another text */
+	set(d, "artifactHash", "0000000000000000000000000000000000000000000000000000000000000000");
+	sign(d, key_file("ann"));
+	must_str(send_it(d, id), "HARP_ERR_HASH_MISMATCH");
+	d = decision_on(artifact, "allow", "ann");
+	set(d, "repoRef", "hcp:elsewhere/lab");
+	sign(d, key_file("ann"));
+	must_str(send_it(d, id), "HARP_ERR_HASH_MISMATCH");
+	d = decision_on(artifact, "allow", "ann");              /* for another session */
+	set(d, "scope", "session");
+	json_object_set_new(d, "policyHints", J("{'sessionId':'11111111-2222-4333-8444-555555555555'}"));
+	sign(d, key_file("ann"));
+	must_str(send_it(d, id), "HARP_ERR_SCOPE");
+	d = decision_on(artifact, "allow", "ann");              /* another algorithm, a field of its own */
+	set(d, "sigAlg", "none");
+	sign(d, key_file("ann"));
+	must_str(send_it(d, id), "HARP_ERR_UNSUPPORTED");
+	d = decision_on(artifact, "allow", "ann");
+	set(d, "maxRisk", "R5");
+	sign(d, key_file("ann"));
+	must_str(send_it(d, id), "HARP_ERR_UNSUPPORTED");
+	d = decision_on(artifact, "allow", "ann");
+	json_object_set_new(d, "policyHints", json_pack("{s:f}", "weight", 0.5));
+	must_str(send_it(d, id), "HARP_ERR_CANONICALIZATION");
+	must(rig_sql(r, "SELECT count(*) FROM decisions") == 0 && !peer_find_reply(p, first), "none of it counted");
+
+	/* A good one, signed by other means than hcpd's; and then the same again, also after a crash. */
+	d = decision_on(artifact, "allow", "ann");
+	must_str(send_it(d, id), "");
+	peer_completed(p, peer_accepted(p, first));
+	must_str(send_it(d, NULL), "HARP_ERR_REPLAY");
+	must_str(send_it(decision_on(artifact, "deny", "bob"), NULL), "HARP_ERR_REPLAY");
+	kill_and_start();
+	must_str(send_it(d, NULL), "HARP_ERR_REPLAY");
+
+	/* Aimed at another task; and one whose risk is above the signer's. */
+	const char *second = peer_submit(p, "lab", J("{'temperature_c':600,'do':[['complete',{}]]}"));
+	snprintf(id, sizeof id, "%s", waiting());
+	must_str(send_it(d, id), "HARP_ERR_HASH_MISMATCH");
+	artifact = asked();
+	must_str(send_it(decision_on(artifact, "allow", "bob"), id), "HARP_ERR_POLICY_DENY");
+	must(!peer_find_reply(p, second), "it waits");
+	must_str(send_it(decision_on(artifact, "deny", "ann"), id), "");
+	peer_rejected(p, second, "approval_denied");
+	peer_finish(p);
+	end();
+}
+END_TEST
+
+START_TEST(a_key_that_is_revoked_decides_nothing_from_the_reload_on)    /* proves HC-03 */
+{
+	begin_lab("1h");
+	struct peer *p = peer_new(r);
+	const char *task = peer_submit(p, "lab", J("{'temperature_c':90,'do':[['complete',{}]]}"));
+	char id[37];
+	json_t *d;
+
+	snprintf(id, sizeof id, "%s", waiting());
+	d = decision_on(asked(), "allow", "ann");       /* signed while it was good */
+	rig_set(r, "approver ann", "revoked", "yes");
+	reload();
+	must_str(send_it(d, id), "HARP_ERR_POLICY_DENY");
+	struct run run = start("approve", id, "--key", key_file("ann"), "--yes", NULL);
+	finish(&run, 1);
+	must_have(run.err, "is revoked");
+	must(!peer_find_reply(p, task), "it waits");
+	run = start("approve", id, "--key", key_file("bob"), "--yes", NULL);
+	finish(&run, 0);
+	peer_completed(p, peer_accepted(p, task));
+	peer_finish(p);
+	end();
+}
+END_TEST
+
+START_TEST(what_the_policy_forbids_meanwhile_is_not_run_for_a_humans_yes)
+{
+	begin_lab("1h");
+	struct peer *p = peer_new(r);
+	const char *task = peer_submit(p, "lab", J("{'temperature_c':90}"));
+	const char *id = waiting();
+
+	rig_set(r, "caller *", "max_risk", "R2");
+	reload();
+	struct run run = start("approve", id, "--key", key_file("ann"), "--yes", NULL);
+	finish(&run, 1);
+	must_have(run.err, "the policy of now rejects it, risk_too_high");
+	peer_rejected(p, task, "risk_too_high");
+	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'RUNNING'") == 0, "nothing ran");
+	peer_finish(p);
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("approval");
+
+	suite_test(s, a_task_waits_through_crashes_until_it_is_approved_with_hcpctl, 60);
+	suite_test(s, a_task_below_r3_asks_nobody, 40);
+	suite_test(s, a_denial_is_told_to_the_caller_with_its_reason, 40);
+	suite_test(s, nobody_decides_and_it_expires_also_while_the_daemon_is_dead, 60);
+	suite_test(s, from_r5_on_it_takes_two_persons, 40);
+	suite_test(s, a_key_that_nobody_knows_is_told_what_to_do, 40);
+	suite_test(s, forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_with_its_code, 60);
+	suite_test(s, a_key_that_is_revoked_decides_nothing_from_the_reload_on, 40);
+	suite_test(s, what_the_policy_forbids_meanwhile_is_not_run_for_a_humans_yes, 40);
+	return harness_run(s, false);
+}

@@ -1,0 +1,182 @@
+/* test_audit.c: the audit of a real daemon: what hcpctl shows of it, with the daemon and without, and that whoever changes
+ * the file is found out. */
+#include "hcpctl_kit.h"
+
+#include <sqlite3.h>
+
+static void begin_here(void)
+{
+	begin();
+	setenv("HCP_DAEMON_CONFIG", r->ini, 1);
+	unsetenv("HCP_SOCKET");
+}
+
+static void write_sql(const char *text)
+{
+	sqlite3 *db;
+	char *why = NULL;
+
+	must(sqlite3_open(r->db, &db) == SQLITE_OK, "%s", r->db);
+	sqlite3_busy_timeout(db, 5000);
+	must(sqlite3_exec(db, text, NULL, NULL, &why) == SQLITE_OK, "%s: %s", text, why);
+	sqlite3_close(db);
+}
+
+/* Two that ran, one that did not, and an operator's word: seven rows, with the start. */
+static void make_history(void)
+{
+	struct run run;
+
+	for (int i = 0; i < 2; i++) {
+		run = start("submit", "agent", "--input", "do=[[\"complete\",{\"n\":1}]]", NULL);
+		finish(&run, 0);
+	}
+	run = start("submit", "nonsense", NULL);
+	finish(&run, 3);
+	run = start("drain", NULL);
+	finish(&run, 0);
+	run = start("undrain", NULL);
+	finish(&run, 0);
+	run = start("resume", session_of(rig_path(r, "ctl-1.out")), NULL);
+	finish(&run, 1);
+	must(rig_sql(r, "SELECT max(id) FROM audit") == 7, "%lld rows", rig_sql(r, "SELECT max(id) FROM audit"));
+}
+
+static void verify(int status, const char *says)
+{
+	struct run run = start("audit", "verify", NULL);
+
+	finish(&run, status);
+	must_have(status == 0 ? run.out : run.err, says);
+}
+
+START_TEST(who_did_what_is_shown_and_verified_by_the_daemon_and_by_the_store_of_a_dead_one)      /* proves SA-15 */
+{
+	struct run run;
+	char head[200];
+
+	begin_here();
+	make_history();
+	for (int is_dead = 0; is_dead < 2; is_dead++) {
+		run = start("audit", NULL);
+		finish(&run, 0);
+		must_have(run.out, "WHAT");
+		must_have(run.out, "accepted");
+		must_have(run.out, "unknown_capability");
+		must_have(run.out, "undrain");
+		must_have(run.out, "operator");
+		run = start("audit", "--json", NULL);
+		finish(&run, 0);
+		must_have(run.out, "\"what\":\"resume\",\"who\":\"operator\"");
+		must_have(run.out, "\"outcome\":\"refused\"");
+		must_have(run.out, caller);
+		run = start("audit", "--since", "2099-01-01T00:00:00Z", NULL);
+		finish(&run, 0);
+		must(strcmp(text_of(run.out), "") == 0, "%s", text_of(run.out));
+		verify(0, "good: 7 rows, head 7:");
+		if (!is_dead) {
+			run = start("audit", "verify", NULL);
+			finish(&run, 0);
+			snprintf(head, sizeof head, "%s", strstr(text_of(run.out), "head ") + 5);
+			head[strcspn(head, "\n")] = '\0';
+			run = start("stats", NULL);
+			finish(&run, 0);
+			must_have(run.out, head);       /* where an operator can note it */
+			rig_stop(r);
+			must(rig_log_count(r, strchr(head, ':') + 1) == 1, "the log has it, too");
+		}
+		run = start("audit", "verify", "--noted", head, NULL);
+		finish(&run, 0);
+	}
+	run = start("audit", "verify", "--noted", "7:0123456789abcdef", NULL);
+	finish(&run, 2);
+	must_have(run.err, "row 7 has not the hash that was noted");
+	run = start("audit", "verify", "--noted", "seven", NULL);
+	finish(&run, 64);
+	run = start("audit", "verfy", NULL);
+	finish(&run, 64);
+	end();
+}
+END_TEST
+
+START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
+{
+	static const struct {
+		const char *sql, *offline, *online;
+	} cases[] = {
+		{"UPDATE audit SET entry = replace(entry, 'rejected', 'accepted') WHERE id = 4", "row 4 does not follow", "row 4 does not"},
+		{"DELETE FROM audit WHERE id = 4", "row 4 is missing", "row 4 is missing"},
+		{"UPDATE audit SET id = 99 WHERE id = 2; UPDATE audit SET id = 2 WHERE id = 3; UPDATE audit SET id = 3 WHERE id = 99",
+			"row 2 was put there: it says that it is row 3", "row 3 was put there: it says that it is row 2"},
+		{"DELETE FROM audit WHERE id > 5", "the end is missing: there were 7 rows, and the last one is row 5",
+			"rows 6 to 7 are missing"},
+	};
+	char copy[400], command[900];
+
+	begin_here();
+	make_history();
+	rig_stop(r);
+	snprintf(copy, sizeof copy, "%s", rig_path(r, "good.db"));
+	snprintf(command, sizeof command, "cp %s %s", r->db, copy);
+	must(system(command) == 0, "%s", command);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		write_sql("DROP TRIGGER audit_stays; DROP TRIGGER audit_is_kept");
+		write_sql(cases[i].sql);
+		verify(2, cases[i].offline);
+		verify(2, "NOT as it was written");
+		rig_start(r);           /* which goes on behind it, and mends nothing */
+		verify(2, cases[i].online);
+		rig_stop(r);
+		verify(2, cases[i].online);
+		snprintf(command, sizeof command, "cp %s %s", copy, r->db);
+		must(system(command) == 0, "%s", command);
+		verify(0, "good: 7 rows");
+	}
+	must(rig_log_count(r, "ALARM: the audit was changed from outside") == 1, "the daemon noticed the missing end");
+	end();
+}
+END_TEST
+
+START_TEST(tampering_beside_a_running_daemon_is_found_out_and_hurts_it_not)
+{
+	struct run run;
+
+	begin_here();
+	make_history();
+	write_sql("DROP TRIGGER audit_is_kept; DELETE FROM audit WHERE id = 7");
+	verify(2, "the end is missing");
+	run = start("submit", "agent", "--input", "do=[[\"complete\",{\"n\":1}]]", NULL);
+	finish(&run, 0);
+	verify(2, "row 7 is missing");
+	must(rig_sql(r, "SELECT max(id) FROM audit") == 8, "it goes on counting");
+	end();
+}
+END_TEST
+
+START_TEST(a_crash_leaves_a_good_chain)
+{
+	struct run run;
+
+	begin_here();
+	for (int i = 0; i < 3; i++) {
+		run = start("submit", "agent", "--detach", "--input", "do=[[\"hold\",\"/nonexistent\"]]", NULL);
+		finish(&run, 0);
+		rig_kill(r);
+		verify(0, "good:");
+		rig_start(r);
+		verify(0, "good:");
+	}
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("audit");
+
+	suite_test(s, who_did_what_is_shown_and_verified_by_the_daemon_and_by_the_store_of_a_dead_one, 120);
+	suite_test(s, whoever_changes_removes_or_moves_a_row_is_found_out, 180);
+	suite_test(s, tampering_beside_a_running_daemon_is_found_out_and_hurts_it_not, 90);
+	suite_test(s, a_crash_leaves_a_good_chain, 120);
+	return harness_run(s, false);
+}
