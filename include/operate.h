@@ -54,6 +54,8 @@ struct ask {
 
 struct ask *ask_new(enum ask_verb verb);
 void ask_free(struct ask *a);
+/* The answer is no: code, what to do about it, and why. */
+void ask_refuse(struct ask *a, const char *code, const char *remedy, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* The name of the verb in the protocol. */
 const char *ask_name(enum ask_verb verb);
 

@@ -31,7 +31,7 @@ int sstate_parse(const char *name);                     /* -1: no state */
 /* PENDING and undecided: nothing is said of it to its caller before it is accepted. */
 enum waits_for { WAITS_NOT, WAITS_FOR_HUMAN, WAITS_FOR_PROGRAM, WAITS_COUNT };
 
-enum paused_by { PAUSED_NOT, PAUSED_BY_CRASH, PAUSED_BY_STOP, PAUSED_BY_WORKER, PAUSED_BY_OPERATOR };
+enum paused_by { PAUSED_NOT, PAUSED_BY_CRASH, PAUSED_BY_STOP, PAUSED_BY_WORKER, PAUSED_BY_OPERATOR, PAUSED_COUNT };
 
 enum asked { ASKED_NOTHING, ASKED_PAUSE, ASKED_RESUME };
 

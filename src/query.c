@@ -246,7 +246,7 @@ int query_find(struct query *q, const char *word, int64_t *key, char session_id[
 	if (take_word(word, prefix) && (count = find_prefix(q, prefix, key, session_id, &named)) < 0) {
 		query_fault(q, e);
 	} else if (count == 0) {
-		snprintf(text, sizeof text, "there is no session %.64s", word);
+		snprintf(text, sizeof text, "there is no session %.*s", (int)buf_utf8_cut(word, strlen(word), 64), word);
 		complain(e, "not_found", look, text);
 	} else if (count > 1) {
 		snprintf(text, sizeof text, "%s fits several sessions: %s%s", prefix, buf_text(&named),

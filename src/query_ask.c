@@ -125,6 +125,13 @@ static const char *take_has_state(struct query_cursor *c, const json_t *v)
 	return take_bool(v, &c->has_state);
 }
 
+/* query_begin looks it up. A NUL would hide what stands behind it. */
+static const char *take_session(struct query_cursor *c, const json_t *v)
+{
+	(void)c;
+	return json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v) ? NULL : "the beginning of a session's id";
+}
+
 static const char *pass(struct query_cursor *c, const json_t *v)       /* others look at it */
 {
 	(void)c, (void)v;
@@ -139,7 +146,7 @@ static const struct member {
 	const char *name;
 	member_fn *take;
 } members[] = {
-	{ ~0u, "id", pass }, { ~0u, "do", pass }, { OF_ONE, "session", pass },
+	{ ~0u, "id", pass }, { ~0u, "do", pass }, { OF_ONE, "session", take_session },
 	{ BIT(QUERY_LIST), "state", take_state }, { BIT(QUERY_LIST), "caller", take_caller },
 	{ BIT(QUERY_LIST), "capability", take_capability }, { BIT(QUERY_LIST) | BIT(QUERY_AUDIT), "since", take_since },
 	{ BIT(QUERY_LIST), "limit", take_limit }, { BIT(QUERY_LIST), "before", take_row },
@@ -176,7 +183,7 @@ static int take_members(struct query_cursor *c, const json_t *request, struct qu
 		while (m < members + MEMBERS && (!(m->verbs & BIT(c->verb)) || strcmp(m->name, name) != 0))
 			m++;
 		if (m == members + MEMBERS)
-			return refuse(e, "%s takes no member %.64s", verb, name);
+			return refuse(e, "%s takes no member %.*s", verb, (int)buf_utf8_cut(name, strlen(name), 64), name);
 		if (!json_is_null(v) && (wanted = m->take(c, v)) != NULL)
 			return refuse(e, "%s of %s does not do: it is %s", name, verb, wanted);
 	}

@@ -1,0 +1,218 @@
+/* operate_pause.c: pause, resume and checkpoint: what a worker is told, and what it answers.
+ * Never waits for a worker: what it is asked for is answered to the operator at once, and the session's state says later
+ * what came of it. */
+#include "operate_private.h"
+
+#include <string.h>
+
+#include "clock.h"
+#include "core.h"
+#include "crash.h"
+#include "run.h"
+
+#define UNWRITTEN_MAX (1 << 20)         /* bytes that wait for the worker to read its stdin */
+
+/* ---- a worker that can be told something ---- */
+
+/* False: it cannot, and the ask says why. */
+static bool can_tell(struct ask *a, const struct session *s)
+{
+	if (s->core->is_stopping)
+		ask_refuse(a, "not_now", "start hcpd again, then ask again", "hcpd is stopping");
+	else if (session_has_outcome(s))
+		ask_refuse(a, "not_now", "wait for its end", "the end of session %.8s is decided: %s", s->id,
+			sstate_names[s->outcome.state]);
+	else if (s->host != NULL && s->cap->config->protocol == PROTOCOL_TEXT)
+		ask_refuse(a, "refused", "abort it, or let it run", "capability %s is of protocol text: its worker hears nothing", s->capability);
+	else if (s->host != NULL && !worker_has_stdin(run_worker(s)))
+		ask_refuse(a, "not_now", "look at it with show", "the worker of session %.8s is on its way out", s->id);
+	else if (s->host != NULL && worker_unwritten(run_worker(s)) >= UNWRITTEN_MAX)
+		ask_refuse(a, "not_now", "abort it if it hangs", "the worker of session %.8s does not read what it is told", s->id);
+	else
+		return true;
+	return false;
+}
+
+static void tell(struct session *s, const char *type, const char *reason)
+{
+	struct buf b = {0};
+
+	buf_addf(&b, "{\"type\":\"%s\"", type);
+	if (reason != NULL) {
+		buf_add_text(&b, ",\"reason\":");
+		buf_add_json(&b, reason, strlen(reason));
+	}
+	buf_add_text(&b, "}");
+	effect_line(s, b.data, b.size);
+	buf_fini(&b);
+}
+
+/* ---- pause, resume, checkpoint: told once, answered later ---- */
+
+/* It was told that and has not answered: a second operator asks for nothing new. */
+static bool is_under_way(const struct session *s, enum asked what)
+{
+	return s->asked == what && s->words_due > 0;
+}
+
+static void say_asked(struct ask *a, const struct session *s)
+{
+	buf_add_text(&a->done, ",\"asked\":true");
+	operate_say_state(a, s);
+}
+
+static void tell_once(struct session *s, struct ask *a, enum asked what, const char *type, const char *reason)
+{
+	if (!is_under_way(s, what)) {
+		s->asked = what;
+		s->words_due++;
+		s->asked_us = clock_boot_us();
+		tell(s, type, reason);
+	}
+	say_asked(a, s);
+}
+
+/* Its worker says that it paused or resumed: is that an answer? Those that are due were told in turn, the last of them
+ * is s->asked; a worker that was told to pause and to go on again in one breath may answer the later one alone. */
+static bool is_answer(struct session *s, enum asked word)
+{
+	unsigned taken = (s->asked == word) == (s->words_due % 2 == 1) ? 1 : 2;
+
+	if (s->words_due < taken)
+		return false;
+	s->words_due -= taken;
+	return true;
+}
+
+static void become_paused(struct session *s)
+{
+	session_go(s, S_PAUSED, "paused_by_operator", "operator");
+	s->paused_by = PAUSED_BY_OPERATOR;
+	CRASH_POINT(operate_paused);
+}
+
+bool operate_on_paused(struct session *s)
+{
+	bool ours = is_answer(s, ASKED_PAUSE);
+
+	if (s->state == S_PAUSED)       /* it paused by itself meanwhile, say: that it is told again is no fault */
+		return ours || s->asked == ASKED_PAUSE;
+	/* He who wants it to go on again has not paused it: should we crash now, recovery brings it back. */
+	if (!ours || s->asked != ASKED_PAUSE || s->state != S_RUNNING)
+		return false;
+	become_paused(s);
+	return true;
+}
+
+void operate_pause(struct session *s, struct ask *a)
+{
+	/* One that waits to go on is PAUSED yet, and may be told to stay so; one that was told to go on, and did not yet. */
+	bool is_going = s->state == S_RUNNING || s->words_due > 0 || s->is_waiting;
+
+	if (s->state != S_RUNNING && (s->state != S_PAUSED || !is_going)) {
+		ask_refuse(a, "not_now", "only a RUNNING session can be paused", "session %.8s is %s", s->id, sstate_names[s->state]);
+		return;
+	}
+	if (!can_tell(a, s))
+		return;
+	if (s->host != NULL) {
+		if (s->state == S_PAUSED)
+			s->paused_by = PAUSED_BY_OPERATOR;
+		session_mark_dirty(s);
+		tell_once(s, a, ASKED_PAUSE, "pause", a->reason != NULL ? a->reason : "operator");
+		return;
+	}
+	if (s->state == S_RUNNING) {
+		timer_cancel(&s->core->timers, &s->again);
+		become_paused(s);
+		slots_leave(s->core, s);
+	} else {
+		s->paused_by = PAUSED_BY_OPERATOR;
+		session_mark_dirty(s);
+		slots_leave(s->core, s);
+	}
+	operate_say_state(a, s);
+}
+
+bool operate_on_resumed(struct session *s)
+{
+	bool ours = is_answer(s, ASKED_RESUME);
+
+	if (s->state == S_RUNNING)
+		return ours || s->asked == ASKED_RESUME;
+	if (!ours || s->state != S_PAUSED)
+		return false;
+	session_run(s, "resumed", "operator");
+	CRASH_POINT(operate_resumed);
+	return true;
+}
+
+/* It has no process: it starts again as after a crash, once there is a slot. */
+static void resume_from_store(struct session *s, struct ask *a)
+{
+	struct core *c = s->core;
+	const struct capability *cap = policy_find(c->policy, s->capability);
+
+	if (cap == NULL)
+		ask_refuse(a, "refused", "add it to the configuration again and reload, or abort the session",
+			"capability %s is no longer in the configuration", s->capability);
+	else if (cap->config->recovery == RECOVERY_FAIL)
+		ask_refuse(a, "refused", "abort it", "the process of session %.8s is gone, and capability %s does not recover", s->id,
+			s->capability);
+	if (a->code != NULL)
+		return;
+	CRASH_POINT(operate_resume);
+	s->paused_by = PAUSED_NOT;      /* nobody holds it: should we crash now, recovery brings it back */
+	session_mark_dirty(s);
+	if (!s->is_waiting)
+		slots_wait(c, s);
+	(void)core_fill_slots(c);       /* the commit tries it again, and says what is wrong */
+	operate_say_state(a, s);
+}
+
+void operate_resume(struct session *s, struct ask *a)
+{
+	if (s->state != S_PAUSED && s->words_due == 0) {
+		ask_refuse(a, "not_now", "only a PAUSED session can be resumed", "session %.8s is %s", s->id, sstate_names[s->state]);
+		return;
+	}
+	if (!can_tell(a, s))
+		return;
+	if (s->host == NULL)
+		resume_from_store(s, a);
+	else
+		tell_once(s, a, ASKED_RESUME, "resume", NULL);
+}
+
+void operate_checkpoint(struct session *s, struct ask *a)
+{
+	if (s->host == NULL) {
+		ask_refuse(a, "not_now", "ask again when it runs", "session %.8s is %s and has no worker to ask", s->id,
+			sstate_names[s->state]);
+		return;
+	}
+	if (!can_tell(a, s))
+		return;
+	CRASH_POINT(operate_checkpoint);
+	if (s->checkpoint_asked_us == 0) {
+		s->checkpoint_asked_us = clock_boot_us();
+		tell(s, "checkpoint_request", "operator");
+	}
+	say_asked(a, s);
+}
+
+/* What its worker was told and has not done; where it is so already, no answer is missed. */
+void operate_look_asked(const struct session *s, struct ask_live *l)
+{
+	int64_t since = s->checkpoint_asked_us;
+
+	if (is_under_way(s, ASKED_PAUSE) && s->state == S_RUNNING)
+		l->asked = "pause";
+	else if (is_under_way(s, ASKED_RESUME) && s->state == S_PAUSED)
+		l->asked = "resume";
+	if (l->asked != NULL)
+		since = s->asked_us;
+	else if (since != 0)
+		l->asked = "checkpoint";
+	l->asked_us = l->asked != NULL ? clock_boot_us() - since : 0;
+}
