@@ -10,7 +10,7 @@ CFLAGS     ?= -O2
 
 comma   := ,
 B       := build$(if $(SAN),/san)
-PKGS    := librabbitmq jansson sqlite3 uuid libssl libcrypto libsystemd
+PKGS    := librabbitmq jansson sqlite3 uuid libssl libcrypto libsystemd libzstd
 VERSION := $(shell cat VERSION)
 
 # Ours apart from the user's: CFLAGS and LDFLAGS stay free for packagers.
