@@ -26,9 +26,13 @@ enum bus_status {
 	BUS_NACKED,                     /* refused, for instance by a full queue */
 	BUS_LOST                        /* the connection or channel went first: nobody knows */
 };
+/* Where to: hcp.events, or harp.sessions, which is declared where the configuration wants it, and else once something is
+ * to be published there: that costs a new connection. */
+enum bus_exchange { BUS_TO_EVENTS, BUS_TO_HARP, BUS_EXCHANGES };
 struct bus_out {
 	struct bus_out *next;
 	enum bus_status status;
+	enum bus_exchange exchange;
 	char key[BUS_KEY_SIZE];
 	char message_id[ID_SIZE];
 	char correlation_id[ID_SIZE];   /* empty: none */

@@ -32,6 +32,8 @@ struct capability {
 struct capability *capability_load(const struct config_capability *cc, config_say_fn *say, void *ctx);
 void capability_free(struct capability *c);
 bool capability_uses(const struct capability *c, const char *resource);
+/* Could it be executed now? False with why. */
+bool capability_has_command(const struct config_capability *cc, char *why, size_t why_size) __attribute__((warn_unused_result));
 /* A warning where the command cannot be executed now; never an error: it may be installed later. */
 void capability_check_command(const struct config_capability *cc, config_say_fn *say, void *ctx);
 

@@ -34,7 +34,8 @@ struct task {
 	int64_t max_duration_us;        /* 0: not constrained */
 	enum priority priority;
 	enum data_class data_class;
-	bool names_checkpoint;          /* constraints.checkpoint is there */
+	char checkpoint[ID_SIZE];       /* constraints.checkpoint, lower case; "": none */
+	char continues[ID_SIZE];        /* context.continues, the same */
 };
 
 enum command_kind { COMMAND_SUBMIT, COMMAND_ABORT };
@@ -59,6 +60,8 @@ struct command {
 /* Reads one command. Whatever the verdict, command_fini frees what it holds. */
 enum codec_verdict codec_read(const char *body, size_t size, int max_depth, struct command *out);
 void command_fini(struct command *c);
+/* A UUID in lower case. */
+void codec_copy_id(char to[ID_SIZE], const char *uuid);
 bool codec_is_caller_id(const char *text, size_t size);
 
 /* What goes into the AMQP properties stands at a fixed place of every body that we compose. */

@@ -13,7 +13,8 @@ enum queue_type { QUEUE_CLASSIC, QUEUE_QUORUM };
 enum store_on_error { STORE_RETRY, STORE_EXIT };
 enum sasl { SASL_PLAIN, SASL_EXTERNAL };
 enum protocol { PROTOCOL_HCP, PROTOCOL_TEXT };
-enum recovery { RECOVERY_RESUME, RECOVERY_RESTART, RECOVERY_FAIL };
+enum recovery { RECOVERY_RESUME, RECOVERY_RESTART, RECOVERY_FAIL, RECOVERY_SUMMARIZE, RECOVERY_DISCARD, RECOVERY_COUNT };
+enum on_start { ON_START_AUTO, ON_START_ASK };
 enum keep_workdir { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
 enum risk { R_NONE, R1, R2, R3, R4, R5 };
 enum data_class { T1, T2, T3, T4 };
@@ -58,9 +59,19 @@ struct config_capability {
 	char **command;                 /* NULL-terminated words */
 	enum protocol protocol;
 	enum recovery recovery;
+	int max_attempts;               /* deaths of its worker that end a session */
+	int64_t retry_delay_us;
+	bool pause_frees_worker;
+	char *state_version;            /* NULL: its workers take any */
+	char **migrate;                 /* NULL: states of another major are refused */
+	int checkpoint_full_every;      /* 1: no deltas */
+	int checkpoint_steps;           /* one is asked for after so many; 0: none */
+	int64_t checkpoint_interval_us; /* 0: none */
+	bool checkpoint_adaptive;
 	int reuse;                      /* 1: a process a session */
 	char **env;                     /* NULL-terminated NAME=value; env, pass_env and env_file resolved */
 	enum keep_workdir keep_workdir;
+	bool harp;                      /* its sessions are told of on harp.sessions */
 	struct config_confine confine;
 	int line;                       /* of its section, for messages, ... */
 	const char *path;               /* ... in this file; struct config's */
@@ -95,6 +106,7 @@ struct config {
 	int64_t stop_timeout_us, dedup_window_us;
 	enum log_level log_level;
 	char *cgroup;                   /* "auto", "off" or a directory */
+	enum on_start on_start;         /* what becomes of interrupted sessions: go on, or wait for an operator */
 	bool dumpable;                  /* may be debugged by its own user, and dumps core */
 	struct config_amqp amqp;
 	enum store_on_error store_on_error;
@@ -105,8 +117,12 @@ struct config {
 	char **policy_command;          /* the program that has the last word on tasks (judge.h); NULL: none */
 	int64_t policy_timeout_us;
 	int64_t approval_expires_us;    /* how long a task waits for a human */
+	int64_t retain_grace_us, retain_expire_us;      /* of ended sessions: in the store, at all; 0: for ever (retain.h) */
+	bool retain_archives;
 	enum risk two_person;           /* from this risk on two persons must allow; R_NONE: one is enough */
 	int64_t max_duration_us, idle_timeout_us, abort_timeout_us, exit_grace_us, artifact_timeout_us;
+	int64_t pause_grace_us;         /* 0: PAUSED for as long as max_duration lets it */
+	int64_t max_extended_us;        /* of a deadline, from the first RUNNING on */
 	int64_t max_outbox, max_outbox_total;           /* bytes unconfirmed: a session, all */
 	int64_t max_message, max_line, max_lines_total, max_checkpoint, max_text_output;
 	int64_t max_artifact, max_artifacts_total;      /* bytes: one, all of a session */
@@ -135,6 +151,8 @@ const struct config_capability *config_find_capability(const struct config *c, c
 bool config_caller_may(const struct config_caller *caller, const char *capability);
 /* Does any capability have workers of another user? */
 bool config_has_users(const struct config *c);
+/* Is any capability's session told of to the world? */
+bool config_wants_harp(const struct config *c);
 /* Prints "section key" lines, every key there is; scripts compare them with the sample and the manual. */
 void config_list_keys(void);
 

@@ -31,6 +31,7 @@ struct core {
 	struct outbox *outbox;
 	struct bus *bus;
 	struct control *control;                /* NULL: operators are not heard */
+	struct retain *retain;                  /* NULL: nobody ever leaves */
 	struct workers *workers;
 	struct timers timers;
 	struct token_keys keys;
@@ -41,11 +42,13 @@ struct core {
 	struct rates rates;                     /* of the callers, by section */
 	struct audit audit;
 	struct policy_program *program;         /* judge.c; there also where the configuration names none */
+	struct migration *migrations;           /* migrate.c: programs that bring states to another version */
 	struct host *hosts, *idle_hosts;        /* run.c: processes, and those that serve nobody now */
 	bool host_is_gone;                      /* there is something to sweep */
 	struct artifacts *collecting;           /* artifact.c: of sessions that have files to be stored */
 	int64_t last_session;
 	struct nonce_seen *turn_nonces;         /* review.c: the same of decisions */
+	struct snapshot_seen *turn_snapshots;   /* snapshot.c: the same of snapshots */
 	struct submit_seen *turn_submits;       /* of this turn: the store does not know them yet */
 	struct buf scratch;                     /* for composing one message */
 	struct core_stats stats;
@@ -103,9 +106,6 @@ void core_say_log(void *ctx, bool is_error, const char *text);
 /* Starts what may start now. False: the store cannot be read, and somebody waits for that. */
 bool core_fill_slots(struct core *c);
 void core_say_status(struct core *c);
-
-/* recover.c: a PAUSED session without a process goes on, one way or another. -1: the store cannot be read. */
-int recover_go_on(struct session *s) __attribute__((warn_unused_result));
 
 /* intake.c: one command of the bus. False: the store cannot be read now, try it again later. */
 bool intake_take(struct core *c, const struct bus_in *in) __attribute__((warn_unused_result));

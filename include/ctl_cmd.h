@@ -18,9 +18,9 @@ struct ctl_command {
 
 extern const struct ctl_command ctl_submit, ctl_watch, ctl_abort;
 extern const struct ctl_command ctl_list, ctl_session, ctl_events, ctl_log, ctl_checkpoints, ctl_stats, ctl_audit;
-extern const struct ctl_command ctl_pause, ctl_resume, ctl_checkpoint, ctl_replay, ctl_drain, ctl_undrain, ctl_token;
+extern const struct ctl_command ctl_pause, ctl_resume, ctl_checkpoint, ctl_recover, ctl_extend, ctl_replay, ctl_drain, ctl_undrain, ctl_token;
 extern const struct ctl_command ctl_approvals, ctl_approve, ctl_deny, ctl_keygen;
-extern const struct ctl_command ctl_artifact, ctl_doctor, ctl_topology, ctl_complete;
+extern const struct ctl_command ctl_archive, ctl_artifact, ctl_doctor, ctl_topology, ctl_complete;
 
 /* Global options may stand before the command and behind it. A command's own long options have values from 256
  * on, below CTL_OPT_GLOBAL. */

@@ -9,6 +9,7 @@
 #include "config.h"
 
 #define TOPOLOGY_DEAD "hcp.dead"        /* exchange and queue of dead letters */
+#define TOPOLOGY_HARP "harp.sessions"   /* exchange of HARP-SESSION events, where a capability has harp = yes */
 
 /* A user of the broker, and for whom it speaks. Several callers may share one. */
 struct topology_user {
@@ -34,7 +35,7 @@ enum topology_right { TOPOLOGY_CONFIGURE, TOPOLOGY_WRITE, TOPOLOGY_READ };
 /* The regular expression that the broker is given. */
 void topology_add_pattern(struct buf *out, const struct topology *t, const struct topology_user *u,
 	enum topology_right right);
-/* The same for the routing keys of hcp.events; right is write or read. */
-void topology_add_keys(struct buf *out, const struct topology_user *u, enum topology_right right);
+/* The same for the routing keys of hcp.events, or of harp.sessions; right is write or read. */
+void topology_add_keys(struct buf *out, const struct topology_user *u, bool is_harp, enum topology_right right);
 
 #endif

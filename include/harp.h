@@ -44,10 +44,15 @@ enum harp_code {
 	HARP_REPLAY,
 	HARP_SCOPE,
 	HARP_POLICY_DENY,
-	HARP_CODES
+	HARP_CODES,
+	/* HARP-SESSION's own (harp_session.h) */
+	HARP_INVALID_STATE = HARP_CODES,
+	HARP_DUPLICATE_SNAPSHOT,
+	HARP_SESSION_CLOSED,
+	HARP_ALL_CODES
 };
 
-const char *harp_code_name(enum harp_code code);        /* "HARP_ERR_…"; "" for HARP_OK */
+const char *harp_code_name(enum harp_code code);        /* "HARP_ERR_…", "HARP_SESSION_ERR_…"; "" for HARP_OK */
 /* HARP's error object, as canonical JSON: code, message, retryable. */
 void harp_add_error(struct buf *b, enum harp_code code, const char *message);
 

@@ -19,7 +19,7 @@ struct session;
 enum ask_verb {
 	ASK_ABORT, ASK_PAUSE, ASK_RESUME, ASK_CHECKPOINT, ASK_REPLAY, ASK_DRAIN, ASK_UNDRAIN,
 	ASK_REVOKE_TOKEN, ASK_ROTATE_KEY, ASK_STATS, ASK_LIVE, ASK_DECIDE,
-	ASK_APPROVERS, ASK_VERBS
+	ASK_APPROVERS, ASK_RECOVER, ASK_EXTEND, ASK_VERBS
 };
 
 struct ask_live {                       /* of a session that is not over */
@@ -30,6 +30,7 @@ struct ask_live {                       /* of a session that is not over */
 	int64_t outbox_bytes;           /* stored and not yet settled */
 	const char *asked;              /* pause, resume or checkpoint: its worker was told, and has not answered; NULL: nothing */
 	int64_t asked_us;               /* since then */
+	unsigned unanswered;            /* requests for checkpoints, in a row */
 };
 
 struct ask {
@@ -41,6 +42,9 @@ struct ask {
 	char session_id[ID_SIZE];       /* whole; "" where the verb has none */
 	char *reason;                   /* NULL: none was given */
 	int64_t from;                   /* replay: the first sequence; 1: everything */
+	char how[16];                   /* recover: which of recovery_names; may be anything */
+	int64_t by_us;                  /* extend: how much longer */
+	char *token;                    /* extend: the session's, NULL: none was given */
 	char *decision;                 /* decide: as it came */
 	size_t decision_size;
 	/* the answer */

@@ -44,6 +44,10 @@ int outbox_load(struct outbox *ob) __attribute__((warn_unused_result));
 struct addressee *outbox_addressee(struct outbox *ob, const char *caller_id);
 /* So many callers have something unsettled that made-up names must not add to them. */
 bool outbox_is_crowded(const struct outbox *ob);
+/* The same caller, for HARP-SESSION's events: messages of type OUTBOX_HARP, with the HARP event's name as event_type. They
+ * go to harp.sessions with the same care, but in a line of their own, and where no queue is bound they are done with. */
+#define OUTBOX_HARP "harp"
+struct addressee *outbox_harp_addressee(struct outbox *ob, const char *caller_id);
 void addressee_pin(struct addressee *a);
 void addressee_unpin(struct addressee *a);
 int64_t addressee_key(const struct addressee *a);

@@ -36,7 +36,8 @@ enum query_verb { QUERY_LIST, QUERY_SHOW, QUERY_EVENTS, QUERY_CHECKPOINTS, QUERY
 struct query_cursor {
 	enum query_verb verb;
 	bool is_follow;                 /* events, log: goes on at the end of what there is */
-	bool has_state;                 /* checkpoints: with their state */
+	bool has_state;                 /* checkpoints: with their state, restored and verified */
+	char checkpoint[ID_SIZE];       /* checkpoints: only those whose id begins so; "": all */
 	int part;                       /* show, audit: what comes next */
 	int64_t session;                /* its key; 0 for list, and for approvals of all */
 	char session_id[ID_SIZE];       /* whole; "" for list */

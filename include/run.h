@@ -7,9 +7,12 @@
 
 #include "worker.h"
 
+struct capability;
 struct core;
 struct host;
 struct session;
+
+enum { RUN_UNWRITTEN_MAX = 1 << 20 };   /* bytes that wait for a worker to read its stdin: more is not told to it */
 
 extern const struct worker_ops run_ops;
 
@@ -24,6 +27,15 @@ bool run_abort(struct session *s, const char *reason, const char *actor, const c
 void run_stop(struct session *s);
 /* Ends the process of a stopping session: SIGTERM now, SIGKILL then. */
 void run_stop_now(struct session *s, int64_t kill_at_us);
+/* What a helper of the session's gets: the environment of its worker, but for what is of an attempt. NULL-terminated. */
+char **run_make_env(const struct session *s, const struct capability *cap, const char *workdir);
+void run_free_env(char **env);
+/* A session has paused, or a paused one made a checkpoint: its process may go, where it is to be freed. */
+void run_consider_free(struct session *s);
+/* Gives up the process of a PAUSED session, and its slot with it. */
+void run_free(struct session *s);
+/* PAUSED since its last transition, or not: the clock of pause_grace. */
+void run_watch_pause(struct session *s);
 /* An outcome was decided: ends what runs, finishes what does not. */
 void run_conclude(struct session *s);
 /* Sets the clocks of a session that runs. */

@@ -14,16 +14,19 @@
 #include "store.h"
 #include "timer.h"
 #include "token.h"
+#include "trigger.h"
 
 struct core;
 struct expectation;
 struct host;
 struct lane;
+struct migration;
 struct refusals;
 
 enum sstate { S_PENDING, S_REJECTED, S_RUNNING, S_PAUSED, S_ABORTING, S_ABORTED, S_COMPLETED, S_FAILED, S_COUNT };
 
 extern const char *const sstate_names[S_COUNT];
+extern const char *const recovery_names[RECOVERY_COUNT];
 bool session_may(enum sstate from, enum sstate to);     /* is the transition legal? */
 bool session_is_over(enum sstate s);
 int sstate_parse(const char *name);                     /* -1: no state */
@@ -31,7 +34,8 @@ int sstate_parse(const char *name);                     /* -1: no state */
 /* PENDING and undecided: nothing is said of it to its caller before it is accepted. */
 enum waits_for { WAITS_NOT, WAITS_FOR_HUMAN, WAITS_FOR_PROGRAM, WAITS_COUNT };
 
-enum paused_by { PAUSED_NOT, PAUSED_BY_CRASH, PAUSED_BY_STOP, PAUSED_BY_WORKER, PAUSED_BY_OPERATOR, PAUSED_COUNT };
+/* PAUSED_NOT while it is PAUSED: nobody holds it, it waits for a slot. */
+enum paused_by { PAUSED_NOT, PAUSED_BY_CRASH, PAUSED_BY_STOP, PAUSED_BY_WORKER, PAUSED_BY_OPERATOR, PAUSED_BY_RETRY, PAUSED_COUNT };
 
 enum asked { ASKED_NOTHING, ASKED_PAUSE, ASKED_RESUME };
 
@@ -43,6 +47,14 @@ struct outcome {
 	char *payload;                  /* of task_completed or task_failed, without its closing brace; NULL for ABORTED */
 	size_t payload_size;
 	bool stored;                    /* it was committed apart from the end */
+};
+
+/* The last full checkpoint that was made in this life, on which deltas build (report_checkpoint.c). */
+struct checkpoint_base {
+	char id[ID_SIZE];               /* "": none yet */
+	char hash[CANON_HASH_SIZE];     /* of its bytes */
+	int deltas;                     /* that build on it */
+	char last_id[ID_SIZE];          /* the last checkpoint of all, in this life */
 };
 
 struct session {
@@ -67,6 +79,8 @@ struct session {
 	int64_t created_us, updated_us, started_us, deadline_us;        /* wall clock; 0: not yet */
 	int64_t max_duration_us, attempt;
 	enum paused_by paused_by;
+	int64_t deaths;                 /* of its worker; attempt.c */
+	enum recovery recover_as;       /* while PAUSED: an operator's choice; RECOVERY_COUNT: the capability's */
 	int64_t steps, checkpoints;
 	char *step;
 	struct buf warnings;            /* JSON texts, comma between; see session_warn */
@@ -77,9 +91,11 @@ struct session {
 	double cost;
 	char last_checkpoint[ID_SIZE];
 	int64_t answer;                 /* the event that said task_accepted; 0 in a later life */
+	bool harp;                      /* its capability had harp = yes when it was made */
 	/* what lives only in memory */
 	struct outcome outcome;
 	struct consult *consult;        /* consult.c: a verdict that waits for the store; NULL: none */
+	struct tell *tell;              /* tell.c: NULL: the world is not told of it */
 	struct review *review;          /* review.c: what a human was asked last in this life; NULL: nothing */
 	struct policy *policy;          /* while it runs: what it was started under ... */
 	const struct capability *cap;   /* ... and its capability there */
@@ -95,13 +111,23 @@ struct session {
 	struct session *dirty_next, *closed_next;
 	struct timer deadline, idle;
 	struct timer again;             /* its start, where the disk was full */
+	struct timer retry;             /* attempt.c: its next attempt */
+	struct timer grace;             /* PAUSED for too long */
+	int64_t retry_us;               /* the back-off before its last attempt; 0: none yet in this life */
+	int64_t checkpoints_before;     /* when this attempt began */
+	struct migration *migration;    /* migrate.c: a program that brings its state to another version; NULL: none */
+	bool from_checkpoint;           /* its next start gets its own latest one */
+	bool is_saved;                  /* its latest checkpoint has all that its worker said it did */
 	struct timer mute;              /* its stdout ended: a word about it, unless it was its death */
 	int64_t active_us;              /* boot clock: the worker last said something */
 	int64_t waiting_bytes;          /* stored and not yet confirmed */
 	bool said_unroutable, stop_asked, stdout_closed;
+	bool is_leaving;                /* its process ends, and it does not: PAUSED once that is gone */
 	enum asked asked;               /* what an operator had its worker told last: a pause or a resume; operate.c */
 	unsigned words_due;             /* of those that were told, one after the other in turn: not answered yet */
-	int64_t asked_us, checkpoint_asked_us;  /* boot clock; of the latter 0: none is due */
+	int64_t asked_us;               /* boot clock */
+	struct trigger trigger;         /* what checkpoints it is asked for */
+	struct checkpoint_base base;
 	int exit_status;                /* a wait(2) status, -1: not yet */
 	int64_t bad_lines_since_us;     /* window of the rate limit ... */
 	unsigned bad_lines;             /* ... and what it holds */

@@ -28,7 +28,7 @@ struct store_session {
 	const char *started_at, *deadline;      /* NULL before the first RUNNING */
 	int64_t max_duration_us;
 	int64_t attempt;
-	const char *paused_by;          /* crash, stop, worker, operator; NULL while not PAUSED */
+	const char *paused_by;          /* crash, stop, worker, operator, retry; NULL while not PAUSED */
 	int64_t steps;
 	const char *step;               /* the last one's name */
 	int64_t checkpoints;
@@ -39,6 +39,9 @@ struct store_session {
 	const char *seal;               /* of its intent; NULL: it is older than seals */
 	const char *risk_events;        /* JSON array; not when putting */
 	bool token_revoked;             /* not when putting */
+	int64_t deaths;                 /* of its worker; not when putting ... */
+	const char *recover_as;         /* ... nor is this; NULL: as its capability says */
+	bool harp;                      /* the world is told of it (tell.h) */
 	const char *waits_for;          /* human, program; NULL: it is accepted ... */
 	const char *message_id;         /* ... and this may be NULL */
 };
@@ -63,6 +66,12 @@ struct store_decision {
 	size_t text_size;
 };
 
+/* Of a session.snapshot that was put as an event. */
+struct store_snapshot {
+	int64_t session, event;
+	const char *session_id, *snapshot_id, *snapshot_type, *created_at, *sha256;
+};
+
 struct store_event {
 	int64_t id;                     /* rowid: the order of all that was ever said */
 	int64_t session;                /* its key; 0: none */
@@ -85,9 +94,14 @@ struct store_checkpoint {
 	const char *step;               /* JSON text or NULL */
 	bool resumable;
 	const char *created_at;
-	const char *state;              /* JSON text */
+	const char *state;              /* as it is stored (pack.h): JSON text, or bytes */
 	size_t state_size;
-	const char *sha256;             /* of its canonical form */
+	const char *encoding;           /* of that; NULL: JSON text */
+	int64_t base;                   /* a delta's: the row of the full one; 0: none */
+	int64_t whole_size;             /* of the text; 0: it is stored as it is */
+	const char *trigger;            /* what it was made for (trigger.h); NULL: not known */
+	const char *state_version;      /* of the state's own schema; NULL: the worker named none */
+	const char *sha256;             /* of the text's canonical form */
 	const char *seal;               /* of the session's intent; NULL: it has none */
 };
 
@@ -107,7 +121,21 @@ struct store_audit_end {
 	char last_hash[65], head[65];
 };
 
-enum { STORE_CHECKPOINTS_KEPT = 3 };    /* of a session, and as many resumable ones */
+enum { STORE_CHECKPOINTS_KEPT = 3 };    /* of a session, and as many resumable ones; and what their deltas build on */
+
+/* A checkpoint's row as it was found: nothing in it is to be trusted (checkpoint.h). Texts are "" where it has none. */
+enum { STORE_WORD_SIZE = 64 };
+struct store_kept {
+	int64_t row, session, base;     /* base 0: it is whole */
+	int64_t whole_size;
+	char checkpoint_id[ID_SIZE], encoding[16], sha256[65], seal[65], state_version[STORE_WORD_SIZE];
+	bool resumable;
+	struct buf description;
+	struct buf step;                /* JSON text */
+	struct buf state;               /* as it is stored */
+};
+void store_kept_clear(struct store_kept *k);    /* keeps the memory */
+void store_kept_fini(struct store_kept *k);
 
 /* ---- life ---- */
 
@@ -135,6 +163,21 @@ void store_put_checkpoint(struct store *s, const struct store_checkpoint *c);  /
 void store_put_artifact(struct store *s, const struct store_artifact *a, const char *at);       /* in place of an earlier of that name */
 void store_save_artifact(struct store *s, int64_t session, const char *name, int64_t size_bytes, const char *sha256);
 void store_drop_artifact(struct store *s, int64_t session, const char *name);
+/* What a worker wants to be known after its session, and what is known at its end: row by session, the texts JSON. */
+struct store_continuity {
+	int64_t session;
+	const char *session_id, *caller_id, *capability;
+	const char *summary;            /* text */
+	const char *decisions, *open_questions, *next_steps;    /* JSON arrays */
+	int64_t checkpoint_count;
+	const char *completion;         /* full, partial, aborted; NULL: it has not ended */
+	const char *closed_at;
+};
+void store_put_continuity(struct store *s, const struct store_continuity *k);   /* in place of an earlier one */
+/* The end: what its worker said stays, where it said anything. */
+void store_close_continuity(struct store *s, const struct store_continuity *k);
+/* No earlier checkpoint of the session is gone on from any more. */
+void store_retire_checkpoints(struct store *s, int64_t session);
 void store_put_outcome(struct store *s, int64_t session, const char *json, size_t size);
 void store_drop_outcome(struct store *s, int64_t session);
 void store_put_submit(struct store *s, int64_t caller, const char *message_id, const char *at, int64_t session,
@@ -146,11 +189,34 @@ void store_save_answer(struct store *s, int64_t caller, const char *message_id, 
 void store_put_review(struct store *s, const struct store_review *r);
 void store_save_review(struct store *s, const char *request_id, const char *state, const char *at);
 void store_put_decision(struct store *s, const struct store_decision *d);
+void store_put_snapshot(struct store *s, const struct store_snapshot *n);
 void store_drop_submits(struct store *s, int64_t after, int64_t upto, const char *before); /* of ended sessions */
 void store_put_unroutable(struct store *s, int64_t event, int64_t caller);
 void store_drop_unroutable(struct store *s, int64_t event);
 void store_put_audit(struct store *s, int64_t n, const char *entry, size_t size, const char *hash);
 void store_save_audit_head(struct store *s, int64_t n, const char *hash);
+
+/* Retention (retain.h). A table is owned by sessions where it has a column `session`; so are their decisions. Its number
+ * is its place in here, the same for every connection to one store. */
+enum { STORE_OWNED_MAX = 24, STORE_TABLE_SIZE = 32 };
+struct store_owned {
+	int count;
+	char tables[STORE_OWNED_MAX][STORE_TABLE_SIZE];
+};
+/* Of a session's row of such a table: what the WHERE of a statement says, with the session as ?1. */
+const char *store_owned_where(const char *table);
+void store_put_archive(struct store *s, const char *day, int64_t size, int64_t sessions);     /* in place of what was */
+void store_drop_archive(struct store *s, const char *day);
+/* Before anything that may have the greatest key is dropped: it is not given out again. */
+void store_keep_keys(struct store *s);
+/* An ended session is no session of this store any more; what is left of it may be dropped. */
+void store_leave_session(struct store *s, int64_t session, bool with_artifacts);
+void store_drop_rows(struct store *s, int table, int64_t session, int64_t upto);        /* rowids up to there */
+void store_drop_kept(struct store *s, int64_t session, int64_t upto);  /* its events so far need no queue any more */
+void store_drop_leaving(struct store *s, int64_t session);      /* nothing is left of it */
+void store_drop_answer(struct store *s, int64_t event);         /* one that belongs to no session */
+void store_vacuum(struct store *s);                             /* gives STORE_VACUUM_PAGES free pages back */
+enum { STORE_VACUUM_PAGES = 32 };
 
 bool store_has_batch(const struct store *s);
 /* 0, or -1 with the reason logged by nobody yet: store_error says it. */
@@ -169,15 +235,27 @@ int store_find_audit_end(struct store *s, struct store_audit_end *out);
 int store_load_outcome(struct store *s, int64_t session, struct buf *out);
 /* The newest resumable checkpoint of a session whose row stands before another: its row, 0 there is none, -1. */
 int64_t store_next_checkpoint(struct store *s, int64_t session, int64_t before);
-/* hash, seal: "" where the row has none. */
-int store_load_checkpoint(struct store *s, int64_t row, char checkpoint_id[ID_SIZE], struct buf *step_json,
-	struct buf *state, char hash[65], char seal[65]);
+/* The id of the newest resumable one that was ever put, whether it is still there or not. */
+int store_find_newest(struct store *s, int64_t session, char checkpoint_id[ID_SIZE]);
+/* By its id, of whichever session: its row, 0 there is none, -1. */
+int64_t store_find_checkpoint(struct store *s, const char *checkpoint_id);
+int store_load_checkpoint(struct store *s, int64_t row, struct store_kept *out);        /* cleared before */
+/* The newest checkpoint, resumable or not, in words: -1, 0, 1. step: JSON text. */
+int store_find_last_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE], struct buf *description,
+	struct buf *step);
+/* Of any session, by its key. */
+struct store_owner {
+	char session_id[ID_SIZE], caller_id[STORE_CALLER_SIZE], capability[129], state[16];
+};
+int store_find_owner(struct store *s, int64_t session, struct store_owner *out);
+/* The record of an ended session of that caller, as a JSON object; 0 there is none, -1. */
+int store_load_continuity(struct store *s, const char *session_id, const char *caller_id, struct buf *out);
 /* A review by its request; -1, 0, 1. */
 int store_load_review(struct store *s, const char *request_id, int64_t *session, char state[24], struct buf *artifact);
 /* The undecided one of a session; the texts have room for a HARP id and a time. */
-enum { STORE_WORD_SIZE = 64 };
 int store_find_open_review(struct store *s, int64_t session, char request_id[STORE_WORD_SIZE],
 	char expires_at[STORE_WORD_SIZE]);
+int store_find_snapshot(struct store *s, int64_t session, const char *snapshot_id, char sha256[65], struct buf *created_at);
 int store_find_nonce(struct store *s, const char *nonce, const char *signer);
 int store_find_caller(struct store *s, const char *caller_id, int64_t *key, int64_t *confirmed, int64_t *last_event);
 
@@ -206,7 +284,7 @@ int store_load_events(struct store *s, int64_t caller, int64_t after, int limit,
 	__attribute__((warn_unused_result));
 int store_load_unroutable(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
 	__attribute__((warn_unused_result));
-/* What a session ever said, from a sequence on; what has none comes at its place. */
+/* What a session ever said to its caller, from a sequence on; what has none comes at its place. */
 struct store_replay {
 	int64_t session;
 	char caller_id[STORE_CALLER_SIZE], state[16];
@@ -214,6 +292,9 @@ struct store_replay {
 };
 int store_find_replay(struct store *s, const char *session_id, int64_t from, struct store_replay *out);
 int store_load_replay(struct store *s, int64_t session, int64_t after, int64_t upto, int limit, store_event_fn *fn, void *ctx)
+	__attribute__((warn_unused_result));
+/* Its intermediate results among its last `rows` messages, newest first. */
+int store_load_results(struct store *s, int64_t session, int rows, store_event_fn *fn, void *ctx)
 	__attribute__((warn_unused_result));
 int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx) __attribute__((warn_unused_result));
 /* Was the last read refused because the file is damaged? Then trying again does not help. */

@@ -158,6 +158,7 @@ struct bus *bus_new(const struct config *config, void (*wake)(void *ctx), void *
 	copy_amqp(&b->amqp, &config->amqp);
 	b->callee_id = xstrdup(config->callee_id);
 	b->max_message = (size_t)config->max_message;
+	b->wants_harp = config_wants_harp(config);
 	b->in_end = &b->in;
 	out_list_init(&b->outs);
 	out_list_init(&b->staged);

@@ -13,6 +13,7 @@
 
 #define EXCHANGE_COMMANDS "hcp.commands"
 #define EXCHANGE_EVENTS "hcp.events"
+#define EXCHANGE_HARP "harp.sessions"
 
 struct lane;
 
@@ -86,6 +87,7 @@ struct bus {
 	size_t max_message;
 	_Atomic int64_t watchdog_us;
 	_Atomic uint64_t reconnects;
+	_Atomic bool wants_harp;        /* harp.sessions is to be declared */
 	/* in: from the lanes to the core */
 	struct bus_in *in, **in_end;
 	bool told;                      /* wake() was called and bus_take did not follow yet */

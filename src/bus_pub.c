@@ -33,6 +33,7 @@ struct pub_state {
 	uint64_t settled_from, settled_end;     /* where to look for what to report; the end is 0: nowhere */
 	uint64_t return_cursor;         /* returns come in publishing order: the search goes on from here */
 	struct out_list waiting;        /* for their burst, or for the end of the broker's alarm */
+	bool has_harp;                  /* this connection has declared harp.sessions */
 	_Atomic bool blocked;
 };
 
@@ -67,7 +68,13 @@ static struct slot *slot_of(struct pub_state *p, uint64_t tag)
 
 static int pub_set_up(struct lane *l, struct link_error *e)
 {
-	return lane_declare_exchange(l, EXCHANGE_EVENTS, "topic", e) < 0 ? -1 : link_confirm(l->link, e);
+	bool wants_harp = l->bus->wants_harp;
+
+	if (lane_declare_exchange(l, EXCHANGE_EVENTS, "topic", e) < 0
+			|| (wants_harp && lane_declare_exchange(l, EXCHANGE_HARP, "topic", e) < 0))
+		return -1;
+	l->bus->pub_state->has_harp = wants_harp;
+	return link_confirm(l->link, e);
 }
 
 static void pub_on_up(struct lane *l)
@@ -272,7 +279,8 @@ static void grow_slots(struct pub_state *p)
 static int send_one(struct lane *l, struct bus_out *o, struct link_error *e)
 {
 	struct pub_state *p = l->bus->pub_state;
-	struct link_message m = { .exchange = EXCHANGE_EVENTS, .key = o->key, .message_id = o->message_id,
+	static const char *const exchanges[BUS_EXCHANGES] = { EXCHANGE_EVENTS, EXCHANGE_HARP };
+	struct link_message m = { .exchange = exchanges[o->exchange], .key = o->key, .message_id = o->message_id,
 		.type = o->type, .correlation_id = o->correlation_id, .timestamp_s = o->timestamp_s, .body = o->body,
 		.size = o->size };
 
@@ -285,8 +293,22 @@ static int send_one(struct lane *l, struct bus_out *o, struct link_error *e)
 	return link_publish(l->link, &m, e);
 }
 
+/* RPCs are for before publishing: where the exchange was not wanted then (a reload, or an earlier life's messages), the
+ * connection is made anew with it. */
+static bool is_declared(struct lane *l, const struct bus_out *o, enum loss *how, struct link_error *e)
+{
+	if (o->exchange != BUS_TO_HARP || l->bus->pub_state->has_harp)
+		return true;
+	CRASH_POINT(pub_wants_harp);
+	l->bus->wants_harp = true;
+	*how = LOSS_SOFT;
+	e->code = 0;
+	snprintf(e->text, sizeof e->text, "exchange " EXCHANGE_HARP " is needed and has to be declared first");
+	return false;
+}
+
 /* One burst. */
-static int pub_send(struct lane *l, struct link_error *e)
+static int pub_send(struct lane *l, enum loss *how, struct link_error *e)
 {
 	struct pub_state *p = l->bus->pub_state;
 	size_t messages = 0, bytes = 0;
@@ -298,6 +320,10 @@ static int pub_send(struct lane *l, struct link_error *e)
 	while (rc == 0 && messages < BURST_MESSAGES && bytes < BURST_BYTES && may_send(p)) {
 		struct bus_out *o = p->waiting.first;
 
+		if (!is_declared(l, o, how, e)) {
+			rc = -1;
+			break;
+		}
 		p->waiting.first = o->next;
 		if (!o->next)
 			out_list_init(&p->waiting);
@@ -318,7 +344,7 @@ static enum loss pub_run(struct lane *l, struct link_error *e)
 	while (lane_come_round(l)) {
 		take_handed_over(l->bus);
 		/* First out, then in: sending may read frames into the library, and its descriptor is silent then. */
-		if (pub_send(l, e) < 0 || (more = pub_pump(l, &how, e)) < 0)
+		if (pub_send(l, &how, e) < 0 || (more = pub_pump(l, &how, e)) < 0)
 			return how;
 		if (!more && !may_send(l->bus->pub_state))
 			lane_sleep(l);

@@ -259,21 +259,29 @@ static bool is_in_path(const char *name, const char *path)
 	return found;
 }
 
-void capability_check_command(const struct config_capability *cc, config_say_fn *say, void *ctx)
+bool capability_has_command(const struct config_capability *cc, char *why, size_t why_size)
 {
-	const char *program = cc->command[0], *why = "it is not in PATH";
-	struct buf b = {0};
+	const char *program = cc->command[0], *fault = "it is not in PATH";
 
 	if (strchr(program, '/')) {
 		if (is_program(program))
-			return;
-		why = strerror(errno);
+			return true;
+		fault = strerror(errno);
 	} else if (is_in_path(program, find_path(cc))) {
-		return;
+		return true;
 	}
-	buf_addf(&b,
-		"%s:%d: [capability %s] command %s cannot be run now: %s; its tasks will fail until it can",
-		cc->path, cc->line, cc->name, program, why);
+	snprintf(why, why_size, "command %.160s cannot be run now: %s", program, fault);
+	return false;
+}
+
+void capability_check_command(const struct config_capability *cc, config_say_fn *say, void *ctx)
+{
+	struct buf b = {0};
+	char why[256];
+
+	if (capability_has_command(cc, why, sizeof(why)))
+		return;
+	buf_addf(&b, "%s:%d: [capability %s] %s; its tasks will fail until it can", cc->path, cc->line, cc->name, why);
 	say(ctx, false, buf_text(&b));
 	buf_fini(&b);
 }

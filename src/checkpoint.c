@@ -1,29 +1,52 @@
 /* checkpoint.c: checkpoints are verified when they are loaded: a disk may lie.
- * Owns what "good" means: JSON, and its canonical form has the hash that was stored with it,
- * and it was made under the intent that the session has. Never changes a row. */
+ * Owns which one a session goes on from: the newest that is good (checkpoint_restore.c) and was made under the intent
+ * that the session has. Never changes a row. */
 #include "checkpoint.h"
 
 #include <string.h>
 
-#include "canon.h"
-#include "jtext.h"
-
-/* NULL: it is good. */
-static const char *find_damage(const struct buf *state, const char *hash, const char *made_under, const char *seal)
+/* A row and what it builds on. 1, 0, -1 as store_load_checkpoint; the base's row is 0 where it was not found. */
+static int load_rows(struct store *s, int64_t row, struct store_kept *own, struct store_kept *base)
 {
-	char why[128], now[CANON_HASH_SIZE];
-	json_t *value = jtext_parse(state->data, state->size, why, sizeof why);
+	int found = store_load_checkpoint(s, row, own);
 
-	if (!json_is_object(value)) {
-		json_decref(value);
-		return "its state is no JSON object";
-	}
-	canon_hash(value, now);
-	json_decref(value);
-	/* "": stored by a version that had no hashes, or no seals yet. */
-	if (hash[0] != '\0' && strcmp(hash, now) != 0)
-		return "its state does not have the hash that was stored with it";
-	return made_under[0] == '\0' || strcmp(made_under, seal) == 0 ? NULL : "it was made under another intent";
+	store_kept_clear(base);
+	if (found <= 0 || own->base == 0)
+		return found;
+	/* One that cannot be read for damage is as good as gone; what passes is waited for. */
+	if (store_load_checkpoint(s, own->base, base) < 0 && !store_is_damaged(s))
+		return -1;
+	return 1;
+}
+
+/* 1: it is good; 0: it is not, and *damage says why; -1: the store cannot be read now. seal NULL: any will do. */
+static int load(struct store *s, int64_t row, const char *seal, struct checkpoint *out, const char **damage)
+{
+	struct store_kept own = {0}, base = {0};
+	int found = load_rows(s, row, &own, &base);
+
+	if (found < 0 && store_is_damaged(s))
+		found = 0;
+	else if (found < 0)
+		goto out;
+	buf_clear(&out->state);
+	*damage = found == 0 ? "its row cannot be read: the store is damaged" :
+		checkpoint_restore(&own, base.row != 0 ? &base : NULL, &out->state);
+	if (*damage == NULL && seal != NULL && own.seal[0] != '\0' && strcmp(own.seal, seal) != 0)
+		*damage = "it was made under another intent";
+	memcpy(out->id, own.checkpoint_id, ID_SIZE);
+	memcpy(out->state_version, own.state_version, sizeof out->state_version);
+	out->session = own.session;
+	out->resumable = own.resumable;
+	buf_clear(&out->step);
+	buf_add(&out->step, own.step.data, own.step.size);
+	buf_clear(&out->description);
+	buf_add(&out->description, own.description.data, own.description.size);
+	found = *damage == NULL;
+out:
+	store_kept_fini(&own);
+	store_kept_fini(&base);
+	return found;
 }
 
 static void note_damage(struct checkpoint *c, const char *why)
@@ -34,32 +57,61 @@ static void note_damage(struct checkpoint *c, const char *why)
 	c->damage = why;
 }
 
+/* A row that is not there cannot be seen to be damaged: its session says that there was one. -1: it cannot be read now. */
+static int miss_newest(struct store *s, int64_t session, struct checkpoint *out)
+{
+	int found = store_find_newest(s, session, out->id);
+	int64_t row = found > 0 && out->id[0] != '\0' ? store_find_checkpoint(s, out->id) : found > 0 ? 1 : found;
+
+	if (row < 0 && !store_is_damaged(s))
+		return -1;
+	if (found > 0 && row == 0)
+		note_damage(out, "it is no longer in the store");
+	out->id[0] = '\0';
+	return 0;
+}
+
 int checkpoint_find(struct store *s, int64_t session, const char *seal, struct checkpoint *out)
 {
 	int64_t row = INT64_MAX;
 
 	*out = (struct checkpoint){.damaged = 0};
+	if (miss_newest(s, session, out) < 0)
+		return -1;
 	while ((row = store_next_checkpoint(s, session, row)) > 0) {
-		char hash[CANON_HASH_SIZE] = "", made_under[CANON_HASH_SIZE] = "";
-		const char *damage;
-		int found;
+		const char *damage = NULL;
+		int found = load(s, row, seal, out, &damage);
 
-		buf_clear(&out->step);
-		buf_clear(&out->state);
-		out->id[0] = '\0';
-		found = store_load_checkpoint(s, row, out->id, &out->step, &out->state, hash, made_under);
-		if (found < 0 && !store_is_damaged(s))
-			return -1;
-		damage = found > 0 ? find_damage(&out->state, hash, made_under, seal) : "its row cannot be read: the store is damaged";
-		if (damage == NULL)
-			return 1;
+		if (found != 0)
+			return found;
 		note_damage(out, damage);
 	}
 	return (int)row;
 }
 
+int checkpoint_load(struct store *s, const char *checkpoint_id, struct checkpoint *out)
+{
+	int64_t row = store_find_checkpoint(s, checkpoint_id);
+
+	*out = (struct checkpoint){.damaged = 0};
+	return row <= 0 ? (int)row : load(s, row, NULL, out, &out->damage);
+}
+
+int64_t checkpoint_load_base(struct store *s, const char *checkpoint_id, int64_t session, struct buf *text)
+{
+	struct store_kept own = {0};
+	int64_t row = store_find_checkpoint(s, checkpoint_id);
+
+	if (row <= 0 || store_load_checkpoint(s, row, &own) <= 0 || own.session != session || own.base != 0
+		|| checkpoint_unpack(&own, NULL, text) != NULL)
+		row = 0;
+	store_kept_fini(&own);
+	return row;
+}
+
 void checkpoint_fini(struct checkpoint *c)
 {
+	buf_fini(&c->description);
 	buf_fini(&c->step);
 	buf_fini(&c->state);
 }

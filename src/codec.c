@@ -80,6 +80,12 @@ static int name_index(const char *const *names, int count, const json_t *v)
 	return -1;
 }
 
+void codec_copy_id(char to[ID_SIZE], const char *uuid)
+{
+	for (size_t i = 0; i < ID_SIZE; i++)
+		to[i] = (char)tolower((unsigned char)uuid[i]);
+}
+
 static enum codec_verdict read_constraints(struct command *c, const json_t *constraints)
 {
 	struct task *t = &c->task;
@@ -105,7 +111,24 @@ static enum codec_verdict read_constraints(struct command *c, const json_t *cons
 			return invalid(c, "payload.constraints.data_classification is not one of T1, T2, T3, T4");
 		t->data_class = (enum data_class)i;
 	}
-	t->names_checkpoint = optional(constraints, "checkpoint") != NULL;
+	if ((v = optional(constraints, "checkpoint")) != NULL) {
+		if (!is_text(v) || !id_is_uuid4(json_string_value(v)))
+			return invalid(c, "payload.constraints.checkpoint is not the id of a checkpoint");
+		codec_copy_id(t->checkpoint, json_string_value(v));
+	}
+	return CODEC_OK;
+}
+
+/* Of the rest of it nobody but the worker knows what it means. */
+static enum codec_verdict read_context(struct command *c, const json_t *context)
+{
+	const json_t *v = json_is_object(context) ? optional(context, "continues") : NULL;
+
+	if (v == NULL)
+		return CODEC_OK;
+	if (!is_text(v) || !id_is_uuid4(json_string_value(v)))
+		return invalid(c, "payload.context.continues is not the id of a session");
+	codec_copy_id(c->task.continues, json_string_value(v));
 	return CODEC_OK;
 }
 
@@ -199,6 +222,8 @@ static enum codec_verdict read_submit(struct command *c, const json_t *payload, 
 		t->version_range = xstrdup(json_string_value(v));
 	}
 	if ((v = optional(payload, "constraints")) != NULL && (verdict = read_constraints(c, v)) != CODEC_OK)
+		return verdict;
+	if ((verdict = read_context(c, json_object_get(payload, "context"))) != CODEC_OK)
 		return verdict;
 	if ((v = optional(payload, "expected_output")) != NULL && (verdict = check_expected(c, v)) != CODEC_OK)
 		return verdict;

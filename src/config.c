@@ -184,7 +184,7 @@ static void complain_of_head(struct config_reader *r, int line, const char *head
 		config_complain(r, line, "there is no section [%s]; did you mean [%s]?", head, near);
 	else
 		config_complain(r, line,
-			"there is no section [%s]; there are daemon, amqp, store, control, session, limits, policy, approval, "
+			"there is no section [%s]; there are daemon, amqp, store, control, session, limits, policy, approval, retention, "
 			"capability NAME, caller NAME and approver NAME",
 			head);
 }
@@ -344,6 +344,45 @@ static void check_limits(struct config_reader *r, struct config *c)
 			"max_message_size is raised; a larger one closes the channel");
 }
 
+static void check_retention(struct config_reader *r, const struct config *c)
+{
+	const struct config_section *s = find_section(r, KIND_RETENTION, "");
+
+	if (c->retain_expire_us > 0 && c->retain_expire_us < c->retain_grace_us)
+		config_complain(r, config_get(s, "expire")->line,
+			"expire is shorter than grace: sessions would be gone before they may leave; both count from their end");
+	if (c->retain_expire_us > 0 && c->retain_grace_us == 0)
+		config_warn(r, config_get(s, "expire")->line,
+			"expire without grace: sessions stay in the store for ever, only archives that are there already are deleted");
+}
+
+/* "2", "2.1" */
+static bool is_state_version(const char *text)
+{
+	size_t major = strspn(text, "0123456789"), minor = text[major] == '.' ? strspn(text + major + 1, "0123456789") : 0;
+
+	return major > 0 && major <= 9 && (text[major] == '\0' || (minor > 0 && text[major + 1 + minor] == '\0'));
+}
+
+/* What brings a session back must fit together. */
+static void check_recovery(struct config_reader *r, const struct config_section *s, const struct config_capability *cc)
+{
+	bool goes_on = cc->recovery == RECOVERY_RESUME || cc->recovery == RECOVERY_RESTART;
+
+	if (cc->state_version != NULL && !is_state_version(cc->state_version))
+		config_complain(r, config_get(s, "state_version")->line,
+			"state_version = %s is not understood; write MAJOR or MAJOR.MINOR, as in 2.1", cc->state_version);
+	if (cc->migrate != NULL && cc->state_version == NULL)
+		config_complain(r, config_get(s, "migrate")->line, "migrate without state_version: there is nothing to migrate to");
+	if (cc->max_attempts > 1 && !goes_on)
+		config_warn(r, config_get(s, "max_attempts")->line,
+			"max_attempts = %d has no effect: a session of this capability is not started again; write recovery = "
+			"resume or restart", cc->max_attempts);
+	if (cc->pause_frees_worker && (cc->recovery != RECOVERY_RESUME || cc->protocol == PROTOCOL_TEXT))
+		config_complain(r, config_get(s, "pause_frees_worker")->line,
+			"pause_frees_worker = yes needs checkpoints to go on from; write protocol = hcp and recovery = resume");
+}
+
 static void add_capability(struct config_reader *r, const struct config_section *s, struct config *c)
 {
 	struct config_capability *cc = &c->capabilities[c->capability_count++];
@@ -356,6 +395,7 @@ static void add_capability(struct config_reader *r, const struct config_section 
 			"reuse = %d with protocol = text: a text worker cannot be told of another task; "
 			"write reuse = 1, or protocol = hcp",
 			cc->reuse);
+	check_recovery(r, s, cc);
 	config_finish_confine(r, s, cc);
 }
 
@@ -418,6 +458,7 @@ static struct config *build(struct config_reader *r)
 	config_add_secret(r, c->amqp.key_file ? xstrdup(c->amqp.key_file) : NULL);
 	check_control(r, c);
 	check_limits(r, c);
+	check_retention(r, c);
 
 	/* Capabilities first: callers name them. */
 	c->capabilities = xcalloc(r->section_count, sizeof(*c->capabilities));
@@ -554,6 +595,14 @@ const struct config_capability *config_find_capability(const struct config *c, c
 		if (strcmp(c->capabilities[i].name, name) == 0)
 			return &c->capabilities[i];
 	return NULL;
+}
+
+bool config_wants_harp(const struct config *c)
+{
+	for (size_t i = 0; i < c->capability_count; i++)
+		if (c->capabilities[i].harp)
+			return true;
+	return false;
 }
 
 bool config_has_users(const struct config *c)

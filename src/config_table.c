@@ -28,7 +28,8 @@ static const char *const queue_types[] = {"classic", "quorum", NULL};
 static const char *const sasls[] = {"plain", "external", NULL};
 static const char *const on_errors[] = {"retry", "exit", NULL};
 static const char *const protocols[] = {"hcp", "text", NULL};
-static const char *const recoveries[] = {"resume", "restart", "fail", NULL};
+static const char *const recoveries[] = {"resume", "restart", "fail", "summarize", "discard", NULL};
+static const char *const on_starts[] = {"auto", "ask", NULL};
 static const char *const keeps[] = {"never", "failed", "always", NULL};
 static const char *const data_classes[] = {"T1", "T2", "T3", "T4", NULL};
 static const char *const two_persons[] = {"off", "R1", "R2", "R3", "R4", "R5", NULL};
@@ -54,6 +55,7 @@ const struct config_key config_keys[] = {
 	{KIND_DAEMON, "log_level", TYPE_CHOICE, "info", .choices = log_levels, IN(log_level)},
 	{KIND_DAEMON, "cgroup", TYPE_CGROUP, "auto", IN(cgroup),
 		.help = "auto, off, or the absolute path of a directory"},
+	{KIND_DAEMON, "on_start", TYPE_CHOICE, "auto", .choices = on_starts, IN(on_start)},
 	{KIND_DAEMON, "dumpable", TYPE_BOOL, "no", IN(dumpable)},
 
 	{KIND_AMQP, "url", TYPE_LATER, "amqp://guest:guest@127.0.0.1:5672/%2F",
@@ -93,6 +95,10 @@ const struct config_key config_keys[] = {
 		.help = "that a worker has to exit after its result"},
 	{KIND_SESSION, "artifact_timeout", TYPE_DURATION, "10m", S, D, IN(artifact_timeout_us),
 		.help = "how long a session's end waits for its artifacts to be stored"},
+	{KIND_SESSION, "pause_grace", TYPE_DURATION, "0", 0, 3650 * D, IN(pause_grace_us),
+		.help = "how long a session may stay PAUSED; 0 is off"},
+	{KIND_SESSION, "max_extended", TYPE_DURATION, "24h", 0, 3650 * D, IN(max_extended_us),
+		.help = "how far from its first start a session's deadline may be moved; 0: not at all"},
 	{KIND_SESSION, "max_outbox", TYPE_SIZE, "64MiB", KIB, 1024 * GIB, IN(max_outbox),
 		.help = "unconfirmed bytes of one session"},
 	{KIND_SESSION, "max_outbox_total", TYPE_SIZE, "1GiB", KIB, 16384 * GIB, IN(max_outbox_total),
@@ -123,12 +129,34 @@ const struct config_key config_keys[] = {
 		.help = "how long a task waits for a human's decision"},
 	{KIND_APPROVAL, "two_person", TYPE_CHOICE, "off", .choices = two_persons, IN(two_person)},
 
+	{KIND_RETENTION, "grace", TYPE_DURATION, "0", 0, 36500 * D, IN(retain_grace_us),
+		.help = "how long an ended session stays in the store; 0 is for ever"},
+	{KIND_RETENTION, "archive", TYPE_BOOL, "yes", IN(retain_archives)},
+	{KIND_RETENTION, "expire", TYPE_DURATION, "0", 0, 36500 * D, IN(retain_expire_us),
+		.help = "how long after its end anything of a session is kept; 0 is for ever"},
+
 	{KIND_CAPABILITY, "declaration", TYPE_PATH, NULL, IN_CAPABILITY(declaration), .is_required = true,
 		.help = "the path of its JSON file"},
 	{KIND_CAPABILITY, "command", TYPE_COMMAND, NULL, IN_CAPABILITY(command), .is_required = true,
 		.help = "the program that does the work, and its arguments"},
 	{KIND_CAPABILITY, "protocol", TYPE_CHOICE, "hcp", .choices = protocols, IN_CAPABILITY(protocol)},
 	{KIND_CAPABILITY, "recovery", TYPE_CHOICE, "resume", .choices = recoveries, IN_CAPABILITY(recovery)},
+	{KIND_CAPABILITY, "max_attempts", TYPE_INT, "1", 1, 1000, IN_CAPABILITY(max_attempts),
+		.help = "how often a worker may die in a session; the last death is its end"},
+	{KIND_CAPABILITY, "retry_delay", TYPE_DURATION, "1s", 10 * MS, MIN, IN_CAPABILITY(retry_delay_us),
+		.help = "before a dead worker is started again; doubles each time, up to 60s"},
+	{KIND_CAPABILITY, "pause_frees_worker", TYPE_BOOL, "no", IN_CAPABILITY(pause_frees_worker)},
+	{KIND_CAPABILITY, "state_version", TYPE_TEXT, NULL, IN_CAPABILITY(state_version),
+		.help = "MAJOR or MAJOR.MINOR of the states that its workers can go on from"},
+	{KIND_CAPABILITY, "migrate", TYPE_COMMAND, NULL, IN_CAPABILITY(migrate),
+		.help = "a program that brings a state of another major to this one, and its arguments"},
+	{KIND_CAPABILITY, "checkpoint_full_every", TYPE_INT, "10", 1, 1000, IN_CAPABILITY(checkpoint_full_every),
+		.help = "every so many checkpoints one is stored whole; 1: all are"},
+	{KIND_CAPABILITY, "checkpoint_steps", TYPE_INT, "5", 0, 1000000, IN_CAPABILITY(checkpoint_steps),
+		.help = "steps after which a checkpoint is asked for; 0 is off"},
+	{KIND_CAPABILITY, "checkpoint_interval", TYPE_DURATION, "10m", 0, 3650 * D, IN_CAPABILITY(checkpoint_interval_us),
+		.help = "after which a checkpoint is asked for; 0 is off"},
+	{KIND_CAPABILITY, "checkpoint_adaptive", TYPE_BOOL, "no", IN_CAPABILITY(checkpoint_adaptive)},
 	{KIND_CAPABILITY, "reuse", TYPE_INT, "1", 1, 1000000, IN_CAPABILITY(reuse),
 		.help = "sessions that one process may serve"},
 	{KIND_CAPABILITY, "env", TYPE_LATER, NULL,
@@ -137,6 +165,7 @@ const struct config_key config_keys[] = {
 	{KIND_CAPABILITY, "env_file", TYPE_LATER, NULL, .help = "the path of a file of NAME=value lines"},
 	{KIND_CAPABILITY, "keep_workdir", TYPE_CHOICE, "failed", .choices = keeps,
 		IN_CAPABILITY(keep_workdir)},
+	{KIND_CAPABILITY, "harp", TYPE_BOOL, "no", IN_CAPABILITY(harp)},
 	{KIND_CAPABILITY, "user", TYPE_TEXT, NULL, IN_CAPABILITY(confine.user),
 		.help = "NAME or NAME:GROUP, as they stand in /etc/passwd and /etc/group"},
 	{KIND_CAPABILITY, "landlock", TYPE_BOOL, "no", IN_CAPABILITY(confine.landlock)},
@@ -182,7 +211,8 @@ const struct config_key config_keys[] = {
 const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);
 
 static const char *const kind_names[KIND_COUNT] = {
-	"daemon", "amqp", "store", "control", "session", "limits", "policy", "approval", "capability", "caller", "approver"};
+	"daemon", "amqp", "store", "control", "session", "limits", "policy", "approval", "retention", "capability", "caller",
+	"approver"};
 
 const char *config_kind_name(enum config_kind kind)
 {

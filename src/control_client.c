@@ -203,6 +203,9 @@ static void begin_ask(struct control *ctl, struct client *c, struct request *r, 
 		}
 	}
 	a->reason = q->reason != NULL ? xstrdup(q->reason) : NULL;
+	a->token = q->token != NULL ? xstrdup(q->token) : NULL;
+	snprintf(a->how, sizeof a->how, "%s", q->how != NULL ? q->how : "");
+	a->by_us = q->by_us;
 	a->from = q->from;
 	if (q->verb == ASK_DECIDE) {
 		a->decision = xstrndup(q->decision.at, q->decision.size);

@@ -28,7 +28,8 @@ struct control_request {
 	enum ask_verb verb;             /* CONTROL_ASK */
 	json_t *root;                   /* the whole of it */
 	const char *session, *reason, *name;    /* loans of root; NULL: not given */
-	int64_t from, of;
+	const char *how, *token;        /* the same */
+	int64_t from, of, by_us;
 	struct jslice decision;         /* a loan of the line; as it was written */
 };
 

@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "duration.h"
 #include "jtext.h"
 
-enum { M_SESSION = 1, M_REASON = 2, M_FROM = 4, M_OF = 8, M_NAME = 16, M_DECISION = 32 };
+enum { M_SESSION = 1, M_REASON = 2, M_FROM = 4, M_OF = 8, M_NAME = 16, M_DECISION = 32, M_HOW = 64, M_BY = 128, M_TOKEN = 256 };
 
 enum value { A_TEXT, A_NUMBER, AN_OBJECT };
 static const char *const write_it[] = {"write a string", "write a whole number", "write an object"};
@@ -19,7 +20,8 @@ static const struct {
 	unsigned bit;
 	enum value kind;
 } members[] = {{"session", M_SESSION, A_TEXT}, {"reason", M_REASON, A_TEXT}, {"from", M_FROM, A_NUMBER}, {"of", M_OF, A_NUMBER},
-	{"name", M_NAME, A_TEXT}, {"decision", M_DECISION, AN_OBJECT}};
+	{"name", M_NAME, A_TEXT}, {"decision", M_DECISION, AN_OBJECT}, {"how", M_HOW, A_TEXT}, {"by", M_BY, A_TEXT},
+	{"token", M_TOKEN, A_TEXT}};
 
 /* by ask_verb; the last is `stop` */
 static const struct {
@@ -29,6 +31,8 @@ static const struct {
 	[ASK_RESUME] = {M_SESSION, M_SESSION}, [ASK_CHECKPOINT] = {M_SESSION, M_SESSION},
 	[ASK_REPLAY] = {M_SESSION | M_FROM, M_SESSION}, [ASK_LIVE] = {M_SESSION, M_SESSION},
 	[ASK_DECIDE] = {M_SESSION | M_REASON | M_DECISION, M_DECISION},
+	[ASK_RECOVER] = {M_SESSION | M_HOW | M_REASON, M_SESSION | M_HOW},
+	[ASK_EXTEND] = {M_SESSION | M_BY | M_TOKEN | M_REASON, M_SESSION | M_BY},
 	[ASK_REVOKE_TOKEN] = {M_SESSION | M_REASON, M_SESSION}, [ASK_VERBS] = {M_OF, M_OF},
 };
 
@@ -105,11 +109,16 @@ static int check_members(struct control_request *r, unsigned may, unsigned must,
 static int take_members(struct control_request *r, struct query_error *e)
 {
 	const json_t *from = json_object_get(r->root, "from");
+	const char *by = json_string_value(json_object_get(r->root, "by"));
 
 	r->session = json_string_value(json_object_get(r->root, "session"));
 	r->reason = json_string_value(json_object_get(r->root, "reason"));
 	r->name = json_string_value(json_object_get(r->root, "name"));
 	r->of = json_integer_value(json_object_get(r->root, "of"));
+	r->how = json_string_value(json_object_get(r->root, "how"));
+	r->token = json_string_value(json_object_get(r->root, "token"));
+	if (by != NULL && (!duration_parse(by, &r->by_us) || r->by_us <= 0))
+		return bad(e, "write a duration like 30m or PT30M", "this cannot be the value of ", "by");
 	r->from = from != NULL ? json_integer_value(from) : 1;
 	if (r->reason != NULL && strlen(r->reason) >= REASON_SIZE)
 		return bad(e, "write at most 1023 bytes", "this is too long for ", "reason");
@@ -133,7 +142,7 @@ static int take_verb(struct control_request *r, const char *verb, struct query_e
 	while (i < ASK_VERBS && strcmp(ask_name((enum ask_verb)i), verb) != 0)
 		i++;
 	if (i == ASK_VERBS && strcmp(verb, "stop") != 0) {
-		control_set_error(e, "unknown_verb", "there are list, show, events, checkpoints, log, audit, abort, pause, resume, checkpoint, "
+		control_set_error(e, "unknown_verb", "there are list, show, events, checkpoints, log, audit, abort, pause, resume, checkpoint, recover, extend, "
 			"replay, drain, undrain, revoke_token, rotate_token_key, stats, live, approvals, decide, approvers, artifact and stop", "there is no verb %.100s", verb);
 		return -1;
 	}

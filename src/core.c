@@ -14,8 +14,11 @@
 #include "control.h"
 #include "crash.h"
 #include "log.h"
+#include "recover.h"
+#include "retain.h"
 #include "review.h"
 #include "run.h"
+#include "snapshot.h"
 #include "statedir.h"
 
 #define SECOND 1000000
@@ -283,7 +286,8 @@ bool core_end_turn(struct core *c)
 		return false;
 	}
 	intake_end_turn(c);             /* the store knows this turn's submits now, */
-	review_end_turn(c);             /* and its decisions */
+	review_end_turn(c);             /* and its decisions, */
+	snapshot_end_turn(c);           /* and its snapshots */
 	outbox_release(c->outbox);      /* what a failing start says below waits for its own commit, */
 	over = c->closed;               /* and so do sessions that it closes */
 	c->closed = NULL;
@@ -300,6 +304,7 @@ bool core_end_turn(struct core *c)
 	if (c->has_trash)
 		c->has_trash = workdir_sweep(c->state_dir, TRASH_SLICE);
 	more_to_store = artifacts_step(c);      /* of files whose announcement is committed */
+	more_to_store |= retain_step(c);
 	if (outbox_unsaved(c->outbox) > 0 && !timer_is_set(&c->save))
 		timer_set(&c->timers, &c->save, clock_boot_us() + SAVE_DELAY_US);
 	check_stopped(c);
@@ -623,6 +628,7 @@ void core_fini(struct core *c)
 	}
 	intake_end_turn(c);
 	review_end_turn(c);
+	snapshot_end_turn(c);
 	if (c->outbox != NULL)
 		outbox_free(c->outbox);
 	store_close(c->store);

@@ -15,16 +15,18 @@
 
 #define OPTIONS_MAX 64
 
-enum takes { TAKES_NOTHING, TAKES_CAPABILITY, TAKES_SESSION, TAKES_SESSIONS, TAKES_LIVE, TAKES_LIVES, TAKES_ARTIFACT, TAKES_TOKEN, TAKES_AUDIT };
+enum takes { TAKES_NOTHING, TAKES_CAPABILITY, TAKES_SESSION, TAKES_SESSIONS, TAKES_LIVE, TAKES_LIVES, TAKES_ARTIFACT, TAKES_TOKEN, TAKES_AUDIT,
+	TAKES_ARCHIVE };
 
 static const struct {
 	const char *command;
 	enum takes takes;
 } commands[] = {
 	{ "submit", TAKES_CAPABILITY }, { "watch", TAKES_LIVES }, { "abort", TAKES_LIVES }, { "pause", TAKES_LIVES },
-	{ "resume", TAKES_LIVES }, { "checkpoint", TAKES_LIVES }, { "show", TAKES_SESSION }, { "events", TAKES_SESSION },
+	{ "resume", TAKES_LIVES }, { "checkpoint", TAKES_LIVES }, { "recover", TAKES_LIVES }, { "extend", TAKES_LIVES }, { "show", TAKES_SESSION }, { "events", TAKES_SESSION },
 	{ "log", TAKES_SESSION }, { "checkpoints", TAKES_SESSION }, { "replay", TAKES_SESSION }, { "artifact", TAKES_ARTIFACT },
 	{ "approve", TAKES_LIVE }, { "deny", TAKES_LIVE }, { "approvals", TAKES_LIVE }, { "token", TAKES_TOKEN }, { "audit", TAKES_AUDIT },
+	{ "archive", TAKES_ARCHIVE },
 };
 
 /* Options whose values are known; all others take something that only their writer knows. */
@@ -34,7 +36,7 @@ static const struct {
 	bool is_list;                   /* several, with commas */
 } values[] = {
 	{ "--state", "PENDING RUNNING PAUSED ABORTING COMPLETED FAILED ABORTED REJECTED live over", true },
-	{ "--priority", "low normal high urgent", false }, { "--data-class", "T1 T2 T3 T4", false },
+	{ "--how", "resume restart fail summarize discard", false }, { "--priority", "low normal high urgent", false }, { "--data-class", "T1 T2 T3 T4", false },
 	{ "--inputs", ":files", false }, { "--config", ":files", false }, { "--daemon-config", ":files", false },
 	{ "--socket", ":files", false }, { "--key", ":files", false }, { "--output", ":files", false }, { "--capability", ":capabilities", false },
 	{ "--caller", ":callers", false }, { "--callers", ":callers", true },
@@ -265,6 +267,8 @@ static void offer_positional(const struct complete *c, const struct line *l)
 		complete_artifacts(c, l->last);
 	else if (takes == TAKES_AUDIT && l->positional == 0)
 		offer_words(c, "verify");
+	else if (takes == TAKES_ARCHIVE && l->positional == 0)
+		offer_words(c, "list show cat verify");
 	else if (takes == TAKES_TOKEN && l->positional == 0)
 		offer_words(c, "revoke rotate");
 	else if (takes == TAKES_TOKEN && l->positional == 1 && strcmp(l->first, "revoke") == 0)

@@ -171,6 +171,8 @@ void doctor_check_topology(struct doctor *d)
 {
 	check_exchange(d, "hcp.commands", "direct");
 	check_exchange(d, "hcp.events", "topic");
+	if (config_wants_harp(d->config))
+		check_exchange(d, TOPOLOGY_HARP, "topic");
 	check_command_queue(d);
 	check_dead_letters(d);
 	check_caller_queues(d);

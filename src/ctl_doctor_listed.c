@@ -25,6 +25,8 @@ static const struct rule {
 	const char *why;
 } rules[] = {
 	{ true, TOPOLOGY_WRITE, "hcp.events", false, "", true, "no caller hears anything" },
+	{ true, TOPOLOGY_WRITE, TOPOLOGY_HARP, false, "", true, "nobody is told of sessions with harp = yes" },
+	{ false, TOPOLOGY_WRITE, TOPOLOGY_HARP, false, "", false, "it could make up HARP-SESSION events" },
 	{ true, TOPOLOGY_READ, "hcp.cmd.", true, "", true, "no task arrives" },
 	{ true, TOPOLOGY_READ, "hcp.events", false, "", false, "whoever has its password can read every caller's events" },
 	{ true, TOPOLOGY_WRITE, "amq.default", false, "", false, "it could put messages into any queue" },
@@ -135,21 +137,22 @@ static bool judge_rule(struct doctor *d, const json_t *row, const char *user, co
 }
 
 /* Of the keys that it may bind: its own, and nobody else's. */
-static bool judge_topics(struct doctor *d, const json_t *topics, const char *user, const char *caller)
+static bool judge_topics(struct doctor *d, const json_t *topics, const char *exchange, const char *user, const char *caller)
 {
-	const json_t *row = find_row(topics, user, "hcp.events");
+	const json_t *row = find_row(topics, user, exchange);
+	const char *tokens = strcmp(exchange, TOPOLOGY_HARP) == 0 ? "" : " and tokens";
 	char own[200];
 
 	snprintf(own, sizeof own, "%s.#", caller);
 	if (!row)
 		doctor_say(d, DOCTOR_WARN, "permissions", doctor_todo_topology(d),
-			"user %s has no topic permissions on hcp.events, so it can bind # and read all callers' events and tokens", user);
+			"user %s has no topic permissions on %s, so it can bind # and read all callers' events%s", user, exchange, tokens);
 	else if (fits(member(row, "read"), own) == 0)
 		doctor_say(d, DOCTOR_FAIL, "permissions", doctor_todo_topology(d),
-			"user %s may not bind %s on hcp.events: it hears nothing", user, own);
+			"user %s may not bind %s on %s: it hears nothing", user, own, exchange);
 	else if (fits(member(row, "read"), "#") || fits(member(row, "read"), "hcp-doctor-other.#"))
 		doctor_say(d, DOCTOR_WARN, "permissions", doctor_todo_topology(d),
-			"user %s may bind other callers' keys on hcp.events, and read their events and tokens", user);
+			"user %s may bind other callers' keys on %s, and read their events%s", user, exchange, tokens);
 	else
 		return true;
 	return false;
@@ -161,11 +164,14 @@ static void judge_as(struct doctor *d, const json_t *row, const json_t *topics, 
 	bool good = true;
 
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-		if (rules[i].of_daemon == of_daemon && (rules[i].must || !is_both))
+		if (rules[i].of_daemon == of_daemon && (rules[i].must || !is_both)
+				&& (strcmp(rules[i].prefix, TOPOLOGY_HARP) != 0 || config_wants_harp(d->config)))
 			good = judge_rule(d, row, user, name, &rules[i]) && good;
 	/* One that is hcpd's as well may do too much in any case: doctor_check_shared has said so. */
 	if (!of_daemon && !is_both)
-		good = judge_topics(d, topics, user, name) && good;
+		good = judge_topics(d, topics, "hcp.events", user, name) && good;
+	if (!of_daemon && !is_both && config_wants_harp(d->config))
+		good = judge_topics(d, topics, TOPOLOGY_HARP, user, name) && good;
 	if (good && is_both)
 		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may do what %s %s must", user,
 			of_daemon ? "the callee" : "caller", name);

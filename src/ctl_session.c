@@ -10,6 +10,7 @@
 #include "ctl_term.h"
 #include "duration.h"
 #include "jtext.h"
+#include "trigger.h"
 
 enum { OPT_JSON = 256, LABEL = 13, PRETTY_LINES = 40 };
 
@@ -113,6 +114,8 @@ static void put_head(struct page *p, const json_t *s)
 	}
 	if (count_of(s, "attempt") > 1)
 		printf(", attempt %lld", count_of(s, "attempt"));
+	if (count_of(s, "deaths") > 0)
+		printf(", its worker died %lld time%s", count_of(s, "deaths"), count_of(s, "deaths") == 1 ? "" : "s");
 	printf("\n");
 	label("capability");
 	put_text(ctl_ops_text(s, "capability"));
@@ -322,6 +325,31 @@ static void on_result(struct page *p, const json_t *r, const char *json, size_t 
 	put_pretty("partial outputs", jtext_member(payload.at, payload.size, "partial_outputs"));
 }
 
+static void put_points(const json_t *k, const char *name, const char *shown)
+{
+	const json_t *list = json_object_get(k, name), *one;
+	size_t i;
+
+	json_array_foreach(list, i, one) {
+		printf("  %-*s", LABEL, i ? "" : shown);
+		put_text(json_is_string(one) ? json_string_value(one) : "?");
+		printf("\n");
+	}
+}
+
+static void on_continuity(struct page *p, const json_t *k)
+{
+	title(p, "for those who continue it");
+	printf("  %-*s", LABEL, "completion");
+	put_text(*ctl_ops_text(k, "completion") ? ctl_ops_text(k, "completion") : "not over yet");
+	printf("\n  %-*s", LABEL, "summary");
+	put_text(ctl_ops_text(k, "summary"));
+	printf("\n");
+	put_points(k, "decisions", "decisions");
+	put_points(k, "open_questions", "open");
+	put_points(k, "next_steps", "next steps");
+}
+
 /* The daemon names what an operator asked for; the words are ours. */
 static void put_asked(const json_t *l)
 {
@@ -356,6 +384,10 @@ static void on_live(struct page *p, const json_t *l)
 	printf("  last heard of %s ago; %s wait for the caller%s\n", idle, outbox,
 		json_is_false(json_object_get(l, "reads")) ? "; its output is not read until they are taken" : "");
 	put_asked(l);
+	if (count_of(l, "checkpoints_unanswered") > 0)
+		printf("  left the last %s unanswered%s\n", count_of(l, "checkpoints_unanswered") == 1 ? "request for a checkpoint" :
+			"requests for checkpoints", count_of(l, "checkpoints_unanswered") >= TRIGGER_UNANSWERED_MAX ?
+			": it is no longer asked by itself" : "");
 }
 
 static bool on_item(void *ctx, const char *json, size_t size)
@@ -379,6 +411,8 @@ static bool on_item(void *ctx, const char *json, size_t size)
 			on_artifact(p, v);
 		else if ((v = json_object_get(item, "result")))
 			on_result(p, v, json, size);
+		else if ((v = json_object_get(item, "continuity")))
+			on_continuity(p, v);
 		else if ((v = json_object_get(item, "live")))
 			on_live(p, v);
 	}
@@ -418,7 +452,7 @@ const struct ctl_command ctl_session = {
 	.summary = "all about one session: SESSION [--json]",
 	.help = "usage: hcpctl show [options] SESSION\n\n"
 		"Properties, task, timeline with the time spent in each state, checkpoints, artifacts, result or\n"
-		"error, and, from a running daemon, its worker. Where the daemon does not run, its store is read.\n\n"
+		"error, what it leaves to its successors, and, from a running daemon, its worker. Where the daemon does not run, its store is read.\n\n"
 		"      --json          one JSON object a line, each with one member that says what it is\n"
 		CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl show 5f0c\n",

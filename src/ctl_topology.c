@@ -99,8 +99,10 @@ void topology_add_pattern(struct buf *out, const struct topology *t, const struc
 	/* What each may do to the two exchanges. The daemon makes both, and reads commands to bind its queue. */
 	static const char *const daemons[] = { "commands|events|", "events|", "commands|" };
 	static const char *const callers[] = { "", "commands|", "events|" };
+	/* The third one, where it is wanted: the daemon makes it and writes, callers may bind to it. */
+	bool harp = config_wants_harp(t->config) && (right == TOPOLOGY_READ ? u->caller_count > 0 : u->is_daemon);
 
-	buf_add_text(out, "^hcp\\.(");
+	buf_add_text(out, harp ? "^(harp\\.sessions|hcp\\.(" : "^hcp\\.(");
 	if (u->is_daemon)
 		buf_addf(out, "%scmd\\.%s%s", daemons[right], t->config->callee_id, u->caller_count ? "|" : "");
 	if (u->caller_count) {
@@ -110,14 +112,14 @@ void topology_add_pattern(struct buf *out, const struct topology *t, const struc
 		/* hcpctl's own: hcp.evt.CALLER.INSTANCE */
 		buf_add_text(out, "(\\..*)?");
 	}
-	buf_add_text(out, ")$");
+	buf_add_text(out, harp ? "))$" : ")$");
 }
 
-void topology_add_keys(struct buf *out, const struct topology_user *u, enum topology_right right)
+void topology_add_keys(struct buf *out, const struct topology_user *u, bool is_harp, enum topology_right right)
 {
 	if (right == TOPOLOGY_WRITE && u->is_daemon) {
 		/* Any caller: also one that is not known is told so. */
-		buf_add_text(out, "^[A-Za-z0-9_:-]+\\.[^.]+\\.[a-z_]+$");
+		buf_add_text(out, is_harp ? "^[A-Za-z0-9_:-]+\\.[^.]+\\.session\\.[a-z]+$" : "^[A-Za-z0-9_:-]+\\.[^.]+\\.[a-z_]+$");
 	} else if (right == TOPOLOGY_READ && u->caller_count) {
 		buf_add_text(out, "^");
 		add_callers(out, u);
@@ -287,8 +289,10 @@ static void print_definitions(const struct topology *t)
 {
 	const struct config *c = t->config;
 	bool quorum = c->amqp.queue_type == QUEUE_QUORUM;
+	/* The last one only where it is wanted. */
 	static const struct { const char *name, *type; } exchanges[] = { { "hcp.commands", "direct" },
-		{ "hcp.events", "topic" }, { TOPOLOGY_DEAD, "fanout" } };
+		{ "hcp.events", "topic" }, { TOPOLOGY_DEAD, "fanout" }, { TOPOLOGY_HARP, "topic" } };
+	size_t exchange_count = sizeof exchanges / sizeof *exchanges - !config_wants_harp(c);
 	const struct { const char *prefix, *name, *arguments; } queues[] = {
 		{ "hcp.cmd.", c->callee_id, quorum ? "{\"x-queue-type\":\"quorum\",\"x-single-active-consumer\":true}" :
 			"{\"x-queue-type\":\"classic\"}" },
@@ -296,10 +300,10 @@ static void print_definitions(const struct topology *t)
 	const struct { const char *from, *prefix, *to, *key; } bindings[] = {
 		{ "hcp.commands", "hcp.cmd.", c->callee_id, c->callee_id }, { TOPOLOGY_DEAD, "", TOPOLOGY_DEAD, "" } };
 
-	fputs("\n# Both exchanges, the command queue, and where dead letters go. Callers make their own queues, hcp.evt.CALLER and\n"
+	fputs("\n# The exchanges, the command queue, and where dead letters go. Callers make their own queues, hcp.evt.CALLER and\n"
 		"# below. What exists is left as it is: hcpctl doctor tells where it does not fit.\n"
 		"ctl_in import_definitions <<'END'\n{\"exchanges\":[", stdout);
-	for (size_t i = 0; i < sizeof exchanges / sizeof *exchanges; i++) {
+	for (size_t i = 0; i < exchange_count; i++) {
 		printf("%s\n {\"vhost\":", i ? "," : "");
 		print_json(c->amqp.vhost);
 		printf(",\"name\":\"%s\",\"type\":\"%s\",\"durable\":true,\"auto_delete\":false,\"internal\":false,\"arguments\":{}}",
@@ -322,6 +326,22 @@ static void print_definitions(const struct topology *t)
 	fputs("]}\nEND\n", stdout);
 }
 
+static void print_keys(const struct topology_user *u, bool is_harp)
+{
+	struct buf b = { 0 };
+
+	fputs("\nctl set_topic_permissions -p \"$vhost\" ", stdout);
+	print_quoted(u->name);
+	printf(" %s", is_harp ? TOPOLOGY_HARP : "hcp.events");
+	for (int right = TOPOLOGY_WRITE; right <= TOPOLOGY_READ; right++) {
+		buf_clear(&b);
+		topology_add_keys(&b, u, is_harp, (enum topology_right)right);
+		putchar(' ');
+		print_quoted(buf_text(&b));
+	}
+	buf_fini(&b);
+}
+
 static void print_patterns(const struct topology *t, const struct topology_user *u)
 {
 	struct buf b = { 0 };
@@ -334,15 +354,9 @@ static void print_patterns(const struct topology *t, const struct topology_user 
 		fputs(" \\\n\t", stdout);
 		print_quoted(buf_text(&b));
 	}
-	fputs("\nctl set_topic_permissions -p \"$vhost\" ", stdout);
-	print_quoted(u->name);
-	fputs(" hcp.events", stdout);
-	for (int right = TOPOLOGY_WRITE; right <= TOPOLOGY_READ; right++) {
-		buf_clear(&b);
-		topology_add_keys(&b, u, (enum topology_right)right);
-		putchar(' ');
-		print_quoted(buf_text(&b));
-	}
+	print_keys(u, false);
+	if (config_wants_harp(t->config))
+		print_keys(u, true);
 	putchar('\n');
 	buf_fini(&b);
 }

@@ -200,13 +200,6 @@ static bool is_in_range(struct question *q, struct verdict *v)
 	return false;
 }
 
-static bool is_from_the_start(struct question *q, struct verdict *v)
-{
-	if (q->task->names_checkpoint)
-		reject(v, "invalid_input", "payload.constraints.checkpoint: resuming an ended session is not offered here");
-	return !q->task->names_checkpoint;
-}
-
 /* The property that is missing or unexpected, else the last step of the pointer. */
 static const char *property_of(const struct jschema_failure *f)
 {
@@ -351,7 +344,7 @@ static bool has_room(struct question *q, struct verdict *v)
 }
 
 /* The order is part of the protocol: who may not ask learns nothing of what would have been wrong with the question. */
-static bool (*const checks[])(struct question *q, struct verdict *v) = {is_offered, is_allowed, is_in_range, is_from_the_start,
+static bool (*const checks[])(struct question *q, struct verdict *v) = {is_offered, is_allowed, is_in_range,
 	is_valid, is_expectation_sound, is_inside_envelope, is_within_risk, is_fit_for_data, is_within_rate, has_room};
 
 /* Whom to ask, where nothing speaks against it. */

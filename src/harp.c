@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const code_names[HARP_CODES] = {
+static const char *const code_names[HARP_ALL_CODES] = {
 	[HARP_OK] = "",
 	[HARP_CANONICALIZATION] = "HARP_ERR_CANONICALIZATION",
 	[HARP_UNSUPPORTED] = "HARP_ERR_UNSUPPORTED",
@@ -16,6 +16,9 @@ static const char *const code_names[HARP_CODES] = {
 	[HARP_REPLAY] = "HARP_ERR_REPLAY",
 	[HARP_SCOPE] = "HARP_ERR_SCOPE",
 	[HARP_POLICY_DENY] = "HARP_ERR_POLICY_DENY",
+	[HARP_INVALID_STATE] = "HARP_SESSION_ERR_INVALID_STATE",
+	[HARP_DUPLICATE_SNAPSHOT] = "HARP_SESSION_ERR_DUPLICATE_SNAPSHOT",
+	[HARP_SESSION_CLOSED] = "HARP_SESSION_ERR_SESSION_CLOSED",
 };
 
 static const char *const scope_names[HARP_SCOPES] = {

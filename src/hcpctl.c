@@ -18,9 +18,9 @@ static const struct group {
 	{ "For callers, over RabbitMQ:", LIST(&ctl_submit, &ctl_watch, &ctl_abort) },
 	{ "For operators, at the daemon's machine: look",
 		LIST(&ctl_list, &ctl_session, &ctl_events, &ctl_log, &ctl_checkpoints, &ctl_artifact, &ctl_stats,
-			&ctl_audit) },
+			&ctl_audit, &ctl_archive) },
 	{ "For operators: act",
-		LIST(&ctl_pause, &ctl_resume, &ctl_checkpoint, &ctl_replay, &ctl_drain, &ctl_undrain, &ctl_token) },
+		LIST(&ctl_pause, &ctl_resume, &ctl_checkpoint, &ctl_recover, &ctl_extend, &ctl_replay, &ctl_drain, &ctl_undrain, &ctl_token) },
 	{ "For approvers, at the daemon's machine:", LIST(&ctl_approvals, &ctl_approve, &ctl_deny, &ctl_keygen) },
 	{ "Setting up:", LIST(&ctl_doctor, &ctl_topology, &ctl_complete) },
 };

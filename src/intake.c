@@ -5,11 +5,13 @@
 
 #include "clock.h"
 #include "consult.h"
+#include "continuity.h"
 #include "core.h"
 #include "crash.h"
 #include "log.h"
 #include "review.h"
 #include "run.h"
+#include "tell.h"
 
 /* A submit of this turn, which the store does not know before the commit. */
 struct submit_seen {
@@ -187,13 +189,16 @@ static void wait_for_human(struct core *c, const struct command *cmd, const char
 	CRASH_POINT(intake_waits);
 }
 
-static void submit(struct core *c, const struct command *cmd, const char *user, const struct config_caller *caller,
+/* False: the store cannot be read now, and nothing happened. */
+static bool submit(struct core *c, const struct command *cmd, const char *user, const struct config_caller *caller,
 	struct addressee *to)
 {
 	struct verdict v;
 	struct session *s;
 
 	intake_look(c, caller, &cmd->task, false, &v);
+	if (continuity_check(c, cmd, &v) < 0)
+		return false;
 	if (v.kind != VERDICT_REJECTED)
 		rate_take(&caller->rate, rates_get(&c->rates, caller->name), clock_boot_us());
 	if (v.kind == VERDICT_ASK && (v.ask & ASK_PROGRAM)) {   /* a human is asked only about what it lets pass */
@@ -201,17 +206,17 @@ static void submit(struct core *c, const struct command *cmd, const char *user, 
 		note_submit(c, cmd, 0);
 		note_decision(c, cmd, user, caller, &(struct audit_entry){.outcome = "waits", .session = s->id,
 			.risk = risk_names[v.risk], .rules = v.why, .about = "the policy program is asked"});
-		return;
+		return true;
 	}
 	if (v.kind == VERDICT_ASK) {
 		wait_for_human(c, cmd, user, caller, to, &v);
-		return;
+		return true;
 	}
 	if (v.kind != VERDICT_APPROVED) {
 		reject(c, cmd, to, v.code, v.message, v.suggestion, v.risk, true);
 		note_decision(c, cmd, user, caller, &(struct audit_entry){.outcome = "rejected", .code = v.code, .why = v.message,
 			.risk = risk_names[v.risk], .rules = v.why});
-		return;
+		return true;
 	}
 	s = session_new(c, cmd, &v, to);
 	if (v.why[0] != '\0')
@@ -226,6 +231,7 @@ static void submit(struct core *c, const struct command *cmd, const char *user, 
 	slots_wait(c, s);
 	(void)core_fill_slots(c);       /* the commit tries it again, and says what is wrong */
 	s->is_fresh = false;
+	return true;
 }
 
 /* A submit, or something that its sender meant to be one. */
@@ -252,12 +258,12 @@ static enum taken take_submit(struct core *c, const struct command *cmd, const c
 	}
 	if (has_id)
 		answer = find_answer(c, cmd, to);
-	if (answer == STORE_UNREADABLE)
+	if (answer == STORE_UNREADABLE || !tell_prepare(c, cmd->task.capability, cmd->caller_id))
 		return UNREADABLE;
 	if (answer != STORE_UNSEEN)
 		answer_again(c, cmd, answer);
 	else if (verdict == CODEC_OK)
-		submit(c, cmd, user, caller, to);
+		return submit(c, cmd, user, caller, to) ? TAKEN : UNREADABLE;
 	else {
 		reject(c, cmd, to, cmd->code, cmd->message, "", R_NONE, has_id);
 		note_decision(c, cmd, user, caller, &(struct audit_entry){.outcome = "rejected", .code = cmd->code, .why = cmd->message});

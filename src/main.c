@@ -19,6 +19,7 @@
 #include "crash.h"
 #include "log.h"
 #include "loop.h"
+#include "retain.h"
 #include "run.h"
 #include "statedir.h"
 
@@ -81,6 +82,8 @@ static int serve(struct core *c, struct loop *l)
 		return EX_OSERR;
 	}
 	if ((code = control_start(config, loop_wake, l, &c->control)) != EX_OK)
+		return code;
+	if ((code = retain_start(c, loop_wake, l, &c->retain)) != EX_OK)
 		return code;
 	CRASH_POINT(start_before_ready);
 	tell_ready();
@@ -154,6 +157,9 @@ static int run(const char *path)
 	if (core.control != NULL)
 		control_stop(core.control);
 	core.control = NULL;
+	if (core.retain != NULL)
+		retain_stop(core.retain);
+	core.retain = NULL;
 	if (core.bus != NULL)
 		bus_stop(core.bus);
 	if (core.workers != NULL)

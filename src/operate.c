@@ -33,6 +33,7 @@ void ask_free(struct ask *a)
 		return;
 	free(a->reason);
 	free(a->decision);
+	free(a->token);
 	buf_fini(&a->item);
 	buf_fini(&a->done);
 	free(a);
@@ -181,6 +182,7 @@ static const struct {
 	[ASK_REPLAY] = {"replay", NULL, false}, [ASK_DRAIN] = {"drain", NULL, false},
 	[ASK_REVOKE_TOKEN] = {"revoke_token", do_revoke_token, false}, [ASK_ROTATE_KEY] = {"rotate_token_key", NULL, false},
 	[ASK_UNDRAIN] = {"undrain", NULL, false}, [ASK_STATS] = {"stats", NULL, true}, [ASK_LIVE] = {"live", do_live, true},
+	[ASK_RECOVER] = {"recover", operate_recover, false}, [ASK_EXTEND] = {"extend", operate_extend, false},
 	[ASK_DECIDE] = {"decide", NULL, false}, [ASK_APPROVERS] = {"approvers", NULL, true},
 };
 

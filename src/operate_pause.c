@@ -8,25 +8,33 @@
 #include "clock.h"
 #include "core.h"
 #include "crash.h"
+#include "recheck.h"
 #include "run.h"
-
-#define UNWRITTEN_MAX (1 << 20)         /* bytes that wait for the worker to read its stdin */
 
 /* ---- a worker that can be told something ---- */
 
 /* False: it cannot, and the ask says why. */
-static bool can_tell(struct ask *a, const struct session *s)
+static bool can_act(struct ask *a, const struct session *s)
 {
 	if (s->core->is_stopping)
 		ask_refuse(a, "not_now", "start hcpd again, then ask again", "hcpd is stopping");
 	else if (session_has_outcome(s))
 		ask_refuse(a, "not_now", "wait for its end", "the end of session %.8s is decided: %s", s->id,
 			sstate_names[s->outcome.state]);
-	else if (s->host != NULL && s->cap->config->protocol == PROTOCOL_TEXT)
+	else
+		return true;
+	return false;
+}
+
+static bool can_tell(struct ask *a, const struct session *s)
+{
+	if (!can_act(a, s))
+		return false;
+	if (s->host != NULL && s->cap->config->protocol == PROTOCOL_TEXT)
 		ask_refuse(a, "refused", "abort it, or let it run", "capability %s is of protocol text: its worker hears nothing", s->capability);
 	else if (s->host != NULL && !worker_has_stdin(run_worker(s)))
 		ask_refuse(a, "not_now", "look at it with show", "the worker of session %.8s is on its way out", s->id);
-	else if (s->host != NULL && worker_unwritten(run_worker(s)) >= UNWRITTEN_MAX)
+	else if (s->host != NULL && worker_unwritten(run_worker(s)) >= RUN_UNWRITTEN_MAX)
 		ask_refuse(a, "not_now", "abort it if it hangs", "the worker of session %.8s does not read what it is told", s->id);
 	else
 		return true;
@@ -104,21 +112,45 @@ bool operate_on_paused(struct session *s)
 	return true;
 }
 
+/* One that is PAUSED anyhow does not go on by itself any more. */
+static void hold(struct session *s)
+{
+	s->paused_by = PAUSED_BY_OPERATOR;
+	s->recover_as = RECOVERY_COUNT;
+	timer_cancel(&s->core->timers, &s->retry);
+	session_mark_dirty(s);
+	run_watch_pause(s);
+	if (s->host == NULL)
+		slots_leave(s->core, s);
+}
+
 void operate_pause(struct session *s, struct ask *a)
 {
 	/* One that waits to go on is PAUSED yet, and may be told to stay so; one that was told to go on, and did not yet. */
-	bool is_going = s->state == S_RUNNING || s->words_due > 0 || s->is_waiting;
+	bool is_going = s->state == S_RUNNING || s->words_due > 0 || s->is_waiting || s->paused_by == PAUSED_BY_RETRY
+		|| (s->is_leaving && s->paused_by == PAUSED_NOT);
 
 	if (s->state != S_RUNNING && (s->state != S_PAUSED || !is_going)) {
 		ask_refuse(a, "not_now", "only a RUNNING session can be paused", "session %.8s is %s", s->id, sstate_names[s->state]);
 		return;
 	}
+	if (s->state == S_PAUSED && s->is_leaving && !s->core->is_stopping && !session_has_outcome(s)) {
+		hold(s);                /* it has nobody to tell any more, and stays PAUSED when that is gone */
+		operate_say_state(a, s);
+		return;
+	}
 	if (!can_tell(a, s))
 		return;
+	if (s->migration != NULL) {
+		ask_refuse(a, "not_now", "ask again in a moment, or abort it", "the state of session %.8s is being migrated", s->id);
+		return;
+	}
 	if (s->host != NULL) {
 		if (s->state == S_PAUSED)
 			s->paused_by = PAUSED_BY_OPERATOR;
 		session_mark_dirty(s);
+		if (s->state == S_RUNNING && !is_under_way(s, ASKED_PAUSE))
+			trigger_ask(s, TRIGGER_PAUSE);  /* so that what it did until then is not lost with it */
 		tell_once(s, a, ASKED_PAUSE, "pause", a->reason != NULL ? a->reason : "operator");
 		return;
 	}
@@ -127,9 +159,7 @@ void operate_pause(struct session *s, struct ask *a)
 		become_paused(s);
 		slots_leave(s->core, s);
 	} else {
-		s->paused_by = PAUSED_BY_OPERATOR;
-		session_mark_dirty(s);
-		slots_leave(s->core, s);
+		hold(s);
 	}
 	operate_say_state(a, s);
 }
@@ -150,35 +180,33 @@ bool operate_on_resumed(struct session *s)
 /* It has no process: it starts again as after a crash, once there is a slot. */
 static void resume_from_store(struct session *s, struct ask *a)
 {
-	struct core *c = s->core;
-	const struct capability *cap = policy_find(c->policy, s->capability);
+	const struct capability *cap = policy_find(s->core->policy, s->capability);
 
-	if (cap == NULL)
-		ask_refuse(a, "refused", "add it to the configuration again and reload, or abort the session",
-			"capability %s is no longer in the configuration", s->capability);
-	else if (cap->config->recovery == RECOVERY_FAIL)
-		ask_refuse(a, "refused", "abort it", "the process of session %.8s is gone, and capability %s does not recover", s->id,
-			s->capability);
-	if (a->code != NULL)
-		return;
-	CRASH_POINT(operate_resume);
-	s->paused_by = PAUSED_NOT;      /* nobody holds it: should we crash now, recovery brings it back */
-	session_mark_dirty(s);
-	if (!s->is_waiting)
-		slots_wait(c, s);
-	(void)core_fill_slots(c);       /* the commit tries it again, and says what is wrong */
-	operate_say_state(a, s);
+	if (s->migration == NULL && cap != NULL && cap->config->recovery >= RECOVERY_FAIL)
+		ask_refuse(a, "refused", "say with recover what becomes of it", "the process of session %.8s is gone, and capability %s "
+			"does not recover", s->id, s->capability);
+	else if (s->migration == NULL)
+		operate_go_on(s, RECOVERY_COUNT);
+	if (a->code == NULL)
+		operate_say_state(a, s);
 }
 
 void operate_resume(struct session *s, struct ask *a)
 {
+	struct recheck_fault f;
+
 	if (s->state != S_PAUSED && s->words_due == 0) {
 		ask_refuse(a, "not_now", "only a PAUSED session can be resumed", "session %.8s is %s", s->id, sstate_names[s->state]);
 		return;
 	}
-	if (!can_tell(a, s))
+	if (!(s->is_leaving ? can_act(a, s) : can_tell(a, s)))
 		return;
-	if (s->host == NULL)
+	if (s->state == S_PAUSED && !recheck_pass(s, s->host == NULL || s->is_leaving, &f)) {
+		ask_refuse(a, "refused", "mend that and reload, then ask again; or abort it", "session %.8s may not go on: %s", s->id,
+			f.message);
+		return;
+	}
+	if (s->host == NULL || s->is_leaving)
 		resume_from_store(s, a);
 	else
 		tell_once(s, a, ASKED_RESUME, "resume", NULL);
@@ -194,17 +222,14 @@ void operate_checkpoint(struct session *s, struct ask *a)
 	if (!can_tell(a, s))
 		return;
 	CRASH_POINT(operate_checkpoint);
-	if (s->checkpoint_asked_us == 0) {
-		s->checkpoint_asked_us = clock_boot_us();
-		tell(s, "checkpoint_request", "operator");
-	}
+	trigger_ask(s, TRIGGER_OPERATOR);
 	say_asked(a, s);
 }
 
 /* What its worker was told and has not done; where it is so already, no answer is missed. */
 void operate_look_asked(const struct session *s, struct ask_live *l)
 {
-	int64_t since = s->checkpoint_asked_us;
+	int64_t since = s->trigger.asked_us;
 
 	if (is_under_way(s, ASKED_PAUSE) && s->state == S_RUNNING)
 		l->asked = "pause";
@@ -212,7 +237,8 @@ void operate_look_asked(const struct session *s, struct ask_live *l)
 		l->asked = "resume";
 	if (l->asked != NULL)
 		since = s->asked_us;
-	else if (since != 0)
+	else if (trigger_is_waiting(s))
 		l->asked = "checkpoint";
+	l->unanswered = s->trigger.unanswered;
 	l->asked_us = l->asked != NULL ? clock_boot_us() - since : 0;
 }

@@ -2,6 +2,7 @@
 #ifndef HCPD_OPERATE_PRIVATE_H
 #define HCPD_OPERATE_PRIVATE_H
 
+#include "config.h"
 #include "operate.h"
 
 /* The members "session" and "state" of an answer. */
@@ -12,6 +13,12 @@ void operate_resume(struct session *s, struct ask *a);
 void operate_checkpoint(struct session *s, struct ask *a);
 /* What its worker was told and has not done. */
 void operate_look_asked(const struct session *s, struct ask_live *l);
+
+/* Nobody holds it any more: it queues for a slot, or does so once its former process is gone. how: RECOVERY_COUNT: as its
+ * capability says. */
+void operate_go_on(struct session *s, enum recovery how);
+void operate_recover(struct session *s, struct ask *a);
+void operate_extend(struct session *s, struct ask *a);
 
 void operate_stats(struct core *c, struct ask *a);
 

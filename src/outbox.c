@@ -131,11 +131,23 @@ static const char *static_type(const char *type)
 	return NULL;
 }
 
+static void fill_out(struct entry *n, const struct store_event *e)
+{
+	struct codec_head head = {.timestamp_s = 0};
+
+	if (!codec_peek(n->body->data, n->body->size, &head))
+		log_error("an event in the store is no message of ours, publishing it as it is: event=%lld", (long long)e->id);
+	n->out.type = static_type(e->type);
+	snprintf(n->out.key, sizeof n->out.key, "%s.%s.%s", n->to->caller_id, e->session_id != NULL ? e->session_id : "-",
+		n->out.type);
+	memcpy(n->out.message_id, head.message_id, sizeof n->out.message_id);
+	n->out.timestamp_s = head.timestamp_s;
+}
+
 /* Takes the body's reference. */
 static struct entry *entry_new(struct addressee *a, enum kind kind, const struct store_event *e, struct blob *body)
 {
 	struct entry *n = xcalloc(1, sizeof *n);
-	struct codec_head head = {.timestamp_s = 0};
 
 	n->to = a;
 	n->kind = kind;
@@ -143,14 +155,11 @@ static struct entry *entry_new(struct addressee *a, enum kind kind, const struct
 	n->session = e->session;
 	n->is_fleeting = e->is_fleeting;
 	n->body = body;
-	if (!codec_peek(body->data, body->size, &head))
-		log_error("an event in the store is no message of ours, publishing it as it is: event=%lld", (long long)e->id);
-	n->out.type = static_type(e->type);
-	snprintf(n->out.key, sizeof n->out.key, "%s.%s.%s", a->caller_id, e->session_id != NULL ? e->session_id : "-",
-		n->out.type);
-	memcpy(n->out.message_id, head.message_id, sizeof n->out.message_id);
+	if (strcmp(e->type, OUTBOX_HARP) == 0)
+		outbox_fill_harp(n, e);
+	else
+		fill_out(n, e);
 	snprintf(n->out.correlation_id, sizeof n->out.correlation_id, "%s", e->session_id != NULL ? e->session_id : "");
-	n->out.timestamp_s = head.timestamp_s;
 	n->out.body = body->data;
 	n->out.size = body->size;
 	a->ob->memory_bytes += body->size;

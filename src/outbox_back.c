@@ -124,13 +124,15 @@ static void on_unroutable(struct entry *n)
 	struct addressee *a = n->to;
 	struct outbox *ob = a->ob;
 	bool fleeting = n->is_fleeting; /* settling frees it */
+	bool is_harp = n->out.exchange == BUS_TO_HARP;
 
-	ob->stats.unroutable++;
+	ob->stats.unroutable += !is_harp;
 	switch (n->kind) {
 	case LIVE:
 		if (!fleeting)
 			store_put_unroutable(ob->store, n->id, a->key);
-		ob->ops->on_unroutable(ob->ctx, n->session, a->caller_id);
+		if (!is_harp)           /* its caller misses nothing of its own */
+			ob->ops->on_unroutable(ob->ctx, n->session, a->caller_id);
 		CRASH_POINT(outbox_unroutable);
 		settle_live(n);
 		if (!a->unroutable && !fleeting) {
@@ -286,6 +288,15 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 	buf_fini(&b);
 }
 
+/* Nothing else than HARP-SESSION's own fields may stand on its exchange: it goes without. */
+static void drop_harp(struct outbox *ob, struct entry *n, const char *why)
+{
+	log_error("ALARM: the broker refuses a HARP-SESSION event for good, it is not published: caller=%s session=%s event=%lld "
+		"type=%s bytes=%zu why=%s", n->to->caller_id, n->out.correlation_id, (long long)n->id, n->out.type, n->out.size, why);
+	ob->stats.set_aside++;
+	settle_live(n);
+}
+
 static void blame(struct outbox *ob, struct entry *n, int code, const char *why)
 {
 	bool is_answer = strcmp(n->out.type, "task_accepted") == 0 || strcmp(n->out.type, "task_rejected") == 0;
@@ -304,7 +315,10 @@ static void blame(struct outbox *ob, struct entry *n, int code, const char *why)
 			n->suspect = false;
 			ob->suspects--;
 		}
-		set_aside(ob, n, why);
+		if (n->out.exchange == BUS_TO_HARP)
+			drop_harp(ob, n, why);
+		else
+			set_aside(ob, n, why);
 	}
 }
 

@@ -13,6 +13,7 @@
 #define BACKOFF_MIN (1 * SECOND)
 #define BACKOFF_MAX (60 * SECOND)
 #define LOAD_ROWS 256                   /* read from the store at a time */
+#define OUTBOX_NAME_SIZE (CALLER_ID_SIZE + 8)   /* of a line: a caller_id, perhaps with a suffix (outbox_harp.c) */
 
 enum state { WAITING, SENT, SETTLED, HELD };    /* HELD: its substitute is not committed yet */
 enum kind { LIVE, AGAIN, REPEAT, REPLAY };
@@ -65,7 +66,7 @@ struct addressee {
 	struct timer probe;
 	struct addressee *ring_prev, *ring_next;
 	bool in_ring;                   /* has something to send, perhaps */
-	char caller_id[CALLER_ID_SIZE];
+	char caller_id[OUTBOX_NAME_SIZE];
 };
 
 struct outbox {
@@ -106,6 +107,8 @@ struct entry *outbox_replay_next(struct addressee *a);  /* the next that waits, 
 void outbox_replay_done(struct entry *n);
 void outbox_replay_give_up(struct addressee *a, const char *why);       /* all of a caller's that wait */
 void outbox_replay_fini(struct addressee *a);
+/* outbox_harp.c: where it goes and what it is called; body and addressee are there already */
+void outbox_fill_harp(struct entry *n, const struct store_event *e);
 void outbox_ring_add(struct addressee *a);
 void outbox_on_retry(struct timer *t);
 void outbox_on_probe(struct timer *t);

@@ -125,6 +125,11 @@ static const char *take_has_state(struct query_cursor *c, const json_t *v)
 	return take_bool(v, &c->has_state);
 }
 
+static const char *take_checkpoint(struct query_cursor *c, const json_t *v)
+{
+	return take_text(v, c->checkpoint, sizeof c->checkpoint, "the beginning of a checkpoint's id");
+}
+
 /* query_begin looks it up. A NUL would hide what stands behind it. */
 static const char *take_session(struct query_cursor *c, const json_t *v)
 {
@@ -151,7 +156,7 @@ static const struct member {
 	{ BIT(QUERY_LIST), "capability", take_capability }, { BIT(QUERY_LIST) | BIT(QUERY_AUDIT), "since", take_since },
 	{ BIT(QUERY_LIST), "limit", take_limit }, { BIT(QUERY_LIST), "before", take_row },
 	{ BIT(QUERY_EVENTS), "from", take_row }, { BIT(QUERY_EVENTS) | BIT(QUERY_LOG), "follow", take_follow },
-	{ BIT(QUERY_CHECKPOINTS), "state", take_has_state },
+	{ BIT(QUERY_CHECKPOINTS), "state", take_has_state }, { BIT(QUERY_CHECKPOINTS), "checkpoint", take_checkpoint },
 };
 #define MEMBERS (sizeof members / sizeof *members)
 

@@ -32,6 +32,12 @@ bool query_give(struct query *q, struct query_cursor *c, query_item_fn *fn, void
 /* query_show.c */
 int query_more_show(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx);
 int query_more_approvals(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx);
+
+/* query_checkpoints.c; columns of a checkpoint as people see it */
+#define QUERY_CHECKPOINT \
+	"checkpoint_id, description, step AS \"step#\", resumable AS \"resumable?\", trigger, created_at," \
+	" coalesce(state_size, length(CAST(state AS BLOB))) AS size, length(CAST(state AS BLOB)) AS stored, encoding," \
+	" (SELECT b.checkpoint_id FROM checkpoints b WHERE b.id = checkpoints.base) AS base, state_version, sha256"
 int query_more_checkpoints(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx);
 
 /* query_audit.c */

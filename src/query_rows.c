@@ -314,7 +314,7 @@ static int more_events(struct query *q, struct query_cursor *c, int max_rows, qu
 	st = query_prepare(q,
 		"SELECT id, type, event_type, id <= (SELECT confirmed FROM callers WHERE callers.id = events.caller)"
 		" AND NOT EXISTS (SELECT 1 FROM unroutable WHERE event = events.id), substitute, body"
-		" FROM events WHERE session = ? AND id > ? ORDER BY id LIMIT ?");
+		" FROM events WHERE session = ? AND id > ? AND type <> 'harp' ORDER BY id LIMIT ?");
 	if (st == NULL)
 		return QUERY_UNREADABLE;
 	sqlite3_bind_int64(st, 1, c->session);

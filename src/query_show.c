@@ -9,10 +9,6 @@
 
 #define LAST_ROWS 8             /* a session's result stands just before its session_closed, its last row */
 
-#define CHECKPOINT_COLUMNS \
-	"SELECT checkpoint_id, description, step AS \"step#\", resumable AS \"resumable?\", created_at," \
-	" length(CAST(state AS BLOB)) AS size, sha256"
-#define CHECKPOINT_ROWS " FROM checkpoints WHERE session = ? AND id > ? ORDER BY id LIMIT ?"
 
 typedef void add_fn(struct buf *b, const struct query_cursor *c, sqlite3_stmt *st);
 
@@ -60,12 +56,6 @@ int query_more_approvals(struct query *q, struct query_cursor *c, int max_rows, 
 		" AND (?1 = 0 OR r.session = ?1) AND r.id > ?2 ORDER BY r.id LIMIT ?3", NULL, NULL, max_rows, fn, ctx);
 }
 
-int query_more_checkpoints(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
-{
-	return more_rows(q, c, c->has_state ? CHECKPOINT_COLUMNS ", state AS \"state#\", id" CHECKPOINT_ROWS :
-		CHECKPOINT_COLUMNS ", id" CHECKPOINT_ROWS, NULL, NULL, max_rows, fn, ctx);
-}
-
 static void add_task(struct buf *b, const char *task, size_t size)
 {
 	static const char *const shown[] = { "intent", "inputs", "constraints" };
@@ -89,11 +79,12 @@ static int show_session(struct query *q, struct query_cursor *c, query_item_fn *
 	sqlite3_stmt *st = query_prepare(q,
 		"SELECT s.id AS key, session_id, s.caller_id AS caller_id, capability, capability_version, state,"
 		" state_version, risk_level, data_classification, priority, metadata AS \"metadata#\", created_at, updated_at, started_at,"
-		" deadline, max_duration_us, attempt, paused_by, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for, steps, step, checkpoints, warnings AS \"warnings#\", tokens_in,"
-		" tokens_out, cost, (SELECT count(*) FROM events WHERE session = s.id) AS events,"
+		" deadline, max_duration_us, attempt, deaths, paused_by, recover_as, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for, steps, step, checkpoints, warnings AS \"warnings#\", tokens_in,"
+		" tokens_out, cost, CASE WHEN s.harp THEN (SELECT count(*) FROM events WHERE session = s.id AND type <> 'harp')"
+		" ELSE (SELECT count(*) FROM events WHERE session = s.id) END AS events,"
 		" coalesce((SELECT sequence FROM events WHERE session = s.id AND sequence IS NOT NULL"
 		"  ORDER BY id DESC LIMIT 1), 0) AS last_sequence,"
-		" (SELECT count(*) FROM events WHERE session = s.id AND id > c.confirmed)"
+		" (SELECT count(*) FROM events WHERE session = s.id AND id > c.confirmed AND type <> 'harp')"
 		" + (SELECT count(*) FROM unroutable u JOIN events e ON e.id = u.event WHERE u.caller = c.id"
 		"    AND u.event <= c.confirmed AND e.session = s.id) AS unconfirmed,"
 		" (SELECT CASE WHEN json_valid(body) THEN json_extract(body, '$.payload.data') END FROM events WHERE id ="
@@ -128,7 +119,8 @@ static int show_transitions(struct query *q, struct query_cursor *c, int max_row
 
 static int show_checkpoints(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
-	return more_rows(q, c, CHECKPOINT_COLUMNS ", id" CHECKPOINT_ROWS, "checkpoint", NULL, max_rows, fn, ctx);
+	return more_rows(q, c, "SELECT " QUERY_CHECKPOINT ", id FROM checkpoints WHERE session = ? AND id > ? ORDER BY id LIMIT ?",
+		"checkpoint", NULL, max_rows, fn, ctx);
 }
 
 static void add_uri(struct buf *b, const struct query_cursor *c, sqlite3_stmt *st)
@@ -188,7 +180,15 @@ static int show_result(struct query *q, struct query_cursor *c, query_item_fn *f
 	return found < 0 ? QUERY_UNREADABLE : QUERY_DONE;
 }
 
-enum { PART_SESSION, PART_TRANSITIONS, PART_CHECKPOINTS, PART_ARTIFACTS, PART_RESULT, PARTS };
+/* What it leaves to the next; before its end, what its worker has said of that so far. */
+static int show_continuity(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
+{
+	return more_rows(q, c, "SELECT summary, decisions AS \"decisions#\", open_questions AS \"open_questions#\","
+		" next_steps AS \"next_steps#\", checkpoint_count, completion, closed_at, session"
+		" FROM continuity WHERE session = ? AND session > ? LIMIT ?", "continuity", NULL, max_rows, fn, ctx);
+}
+
+enum { PART_SESSION, PART_TRANSITIONS, PART_CHECKPOINTS, PART_ARTIFACTS, PART_RESULT, PART_CONTINUITY, PARTS };
 
 int query_more_show(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
@@ -200,6 +200,7 @@ int query_more_show(struct query *q, struct query_cursor *c, int max_rows, query
 	case PART_CHECKPOINTS: rc = show_checkpoints(q, c, max_rows, fn, ctx); break;
 	case PART_ARTIFACTS:   rc = show_artifacts(q, c, max_rows, fn, ctx); break;
 	case PART_RESULT:      rc = show_result(q, c, fn, ctx); break;
+	case PART_CONTINUITY:  rc = show_continuity(q, c, max_rows, fn, ctx); break;
 	default:               return QUERY_DONE;
 	}
 	if (rc != QUERY_DONE)

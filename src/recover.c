@@ -1,6 +1,9 @@
 /* recover.c: what becomes of the sessions of an earlier life.
- * Owns the decision between resume, restart and fail. Everything that it decides is committed before the
- * daemon consumes a command. */
+ * Owns the decision between resume, restart, fail, summarize and discard, also for those that died, or were paused, in
+ * this life. Everything that it decides about an earlier one is committed before the daemon consumes a command. */
+#include "recover.h"
+
+#include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -11,9 +14,13 @@
 #include "core.h"
 #include "crash.h"
 #include "log.h"
+#include "migrate.h"
+#include "recheck.h"
 #include "review.h"
 #include "run.h"
 #include "seal.h"
+#include "summary.h"
+#include "tell.h"
 
 static void on_row(void *ctx, const struct store_session *row)
 {
@@ -39,9 +46,10 @@ static bool accept_damage(struct session *s, const struct checkpoint *cp, bool f
 	return found;
 }
 
-static void resume(struct session *s, const char *reason)
+void recover_resume(struct session *s, const char *reason, bool from_checkpoint)
 {
 	s->attempt++;
+	s->from_checkpoint = from_checkpoint;
 	session_run(s, reason, "daemon");
 	CRASH_POINT(recover_running);
 	slots_take(s->core, s);
@@ -49,34 +57,96 @@ static void resume(struct session *s, const char *reason)
 	effect_start(s);
 }
 
-static void resume_from(struct session *s, const struct checkpoint *cp, bool found)
+/* What it was accepted under is no longer so: nothing starts, and the failure names what it was. */
+static void refuse(struct session *s, const struct recheck_fault *f)
 {
-	if (accept_damage(s, cp, found))
-		resume(s, found ? "recovered_from_checkpoint" : "restarted");
-	else
-		finish_as(s, "no_checkpoint", "internal_error", "the callee was restarted, and all checkpoints are damaged");
+	struct buf details = {0};
+
+	buf_addf(&details, "\"check\":\"%s\"", f->check);
+	log_warn("a session does not go on: session=%.8s check=%s why=%s", s->id, f->check, f->message);
+	session_fail(s, "recheck_failed", f->code, "daemon", buf_text(&details), "%s", f->message);
+	CRASH_POINT(recover_refused);
+	session_finish(s);
+	buf_fini(&details);
 }
 
-static void go_on_from(struct session *s, const struct checkpoint *cp, bool found)
+/* Its state is of another version than its capability's workers go on from. */
+static void resume_other_version(struct session *s, const struct checkpoint *cp, const struct capability *cap)
+{
+	struct recheck_fault f = {.check = "state_version", .code = "internal_error"};
+
+	if (cap->config->migrate != NULL) {
+		migrate_begin(s, cp);
+		return;
+	}
+	snprintf(f.message, sizeof f.message, "checkpoint %s has a state of version %s, capability %.64s takes %.32s and names no "
+		"migrate command", cp->id, cp->state_version, cap->name, cap->config->state_version);
+	refuse(s, &f);
+}
+
+static void resume_from(struct session *s, const struct checkpoint *cp, bool found, const struct capability *cap)
+{
+	if (!accept_damage(s, cp, found))
+		finish_as(s, "no_checkpoint", "internal_error", "the session was interrupted, and all checkpoints are damaged");
+	else if (found && !recheck_is_same_major(cp->state_version, cap->config->state_version))
+		resume_other_version(s, cp, cap);
+	else
+		recover_resume(s, found ? "recovered_from_checkpoint" : "restarted", found);
+}
+
+/* From the beginning. Where an operator wants that, no later crash may bring it back to what he passed over. */
+static void begin_anew(struct session *s)
+{
+	if (s->recover_as == RECOVERY_RESTART) {
+		store_retire_checkpoints(s->core->store, s->key);
+		s->last_checkpoint[0] = '\0';
+	}
+	recover_resume(s, "restarted", false);
+}
+
+int recover_end(struct session *s, enum recovery how, const char *actor)
+{
+	if (how == RECOVERY_SUMMARIZE && summary_decide(s, actor) < 0)
+		return -1;
+	if (how == RECOVERY_DISCARD)
+		session_decide(s, S_ABORTED, "discarded", actor, NULL, 0);
+	if (how == RECOVERY_FAIL)
+		session_fail(s, "no_checkpoint", "internal_error", actor, NULL, "the session was interrupted, and %s",
+			strcmp(actor, "operator") == 0 ? "an operator let it fail" : "this capability does not recover");
+	CRASH_POINT(recover_ended);
+	session_finish(s);
+	return 0;
+}
+
+static enum recovery choose(const struct session *s, const struct capability *cap)
+{
+	enum recovery how = s->recover_as < RECOVERY_COUNT ? s->recover_as : cap->config->recovery;
+
+	return how == RECOVERY_RESUME && cap->config->protocol == PROTOCOL_TEXT ? RECOVERY_RESTART : how;
+}
+
+static int go_on_from(struct session *s, const struct checkpoint *cp, bool found)
 {
 	const struct capability *cap = policy_find(s->core->policy, s->capability);
+	enum recovery how = cap != NULL ? choose(s, cap) : RECOVERY_RESUME;
+	struct recheck_fault f;
 
 	if (found)
 		memcpy(s->last_checkpoint, cp->id, ID_SIZE);
 	/* Where its timer runs, that is on the clock that counts: one that an operator paused was brought back before. */
 	if (!timer_is_set(&s->deadline) && s->deadline_us != 0 && s->deadline_us <= clock_wall_us())
 		finish_as(s, "timeout", "timeout", "max_duration was over while the callee was down");
-	else if (cap == NULL)
-		finish_as(s, "worker_failed", "internal_error", "its capability is no longer in the configuration");
-	else if (cap->config->recovery == RECOVERY_FAIL)
-		finish_as(s, "no_checkpoint", "internal_error", "the callee was restarted, and this capability does not recover");
-	else if (cap->config->recovery == RECOVERY_RESTART || cap->config->protocol == PROTOCOL_TEXT)
-		resume(s, "restarted");
+	else if (cap != NULL && how != RECOVERY_RESUME && how != RECOVERY_RESTART)
+		return recover_end(s, how, "daemon");
+	else if (!recheck_pass(s, true, &f))
+		refuse(s, &f);
+	else if (how == RECOVERY_RESTART)
+		begin_anew(s);
 	else
-		resume_from(s, cp, found);
+		resume_from(s, cp, found, cap);
+	return 0;
 }
 
-/* PAUSED by a crash, a stop or its worker, or no longer by an operator. */
 /* Before anything is said of its going on: is its task still the one that was accepted? What cannot be read, or is not
  * there, run_start.c says. -1: the store cannot be read now. */
 static int check_seal(struct session *s)
@@ -95,6 +165,7 @@ static int check_seal(struct session *s)
 	return found < 0 && !store_is_damaged(s->core->store) ? -1 : 0;
 }
 
+/* PAUSED by a crash, a stop, its worker or a death of it, or no longer by an operator. */
 int recover_go_on(struct session *s)
 {
 	struct checkpoint cp;
@@ -104,10 +175,18 @@ int recover_go_on(struct session *s)
 		return -1;
 	if (session_has_outcome(s))
 		return 0;
-	if ((found = checkpoint_find(s->core->store, s->key, s->seal, &cp)) >= 0)
-		go_on_from(s, &cp, found > 0);
+	if ((found = checkpoint_find(s->core->store, s->key, s->seal, &cp)) >= 0 && go_on_from(s, &cp, found > 0) < 0)
+		found = -1;
 	checkpoint_fini(&cp);
 	return found < 0 ? -1 : 0;
+}
+
+/* Somebody wants it to rest, or to be asked. Who resumed it before we went down has been. */
+static bool stays(const struct session *s)
+{
+	if (s->paused_by == PAUSED_BY_OPERATOR)
+		return true;
+	return s->core->policy->config->on_start == ON_START_ASK && s->paused_by != PAUSED_NOT;
 }
 
 static int recover(struct session *s)
@@ -117,7 +196,7 @@ static int recover(struct session *s)
 	if (to == NULL)
 		return -1;
 	session_address(s, to);
-	if (session_load_outcome(s) < 0 || artifacts_load(s) < 0)
+	if (tell_again(s) < 0 || session_load_outcome(s) < 0 || artifacts_load(s) < 0)
 		return -1;
 	if (s->waits_for == WAITS_FOR_PROGRAM)
 		return consult_recover(s);
@@ -134,14 +213,20 @@ static int recover(struct session *s)
 		CRASH_POINT(recover_finished);
 		return 0;
 	}
-	if (s->state == S_PAUSED && s->paused_by == PAUSED_BY_OPERATOR) {
-		run_set_clocks(s);
-		return 0;
-	}
 	if (s->state == S_RUNNING) {
 		session_go(s, S_PAUSED, "callee_restarted", "daemon");
 		s->paused_by = PAUSED_BY_CRASH;
 		CRASH_POINT(recover_paused);
+	}
+	if (stays(s)) {
+		run_set_clocks(s);
+		return 0;
+	}
+	/* One that had given its slot back queues again; the commit that follows looks who may start. */
+	if (s->paused_by == PAUSED_NOT || s->paused_by == PAUSED_BY_RETRY) {
+		run_set_clocks(s);
+		slots_wait(s->core, s);
+		return 0;
 	}
 	return recover_go_on(s);
 }

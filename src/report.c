@@ -13,12 +13,15 @@
 #include "artifact.h"
 #include "canon.h"
 #include "clock.h"
+#include "continuity.h"
 #include "core.h"
 #include "crash.h"
 #include "expect.h"
 #include "log.h"
 #include "operate.h"
 #include "run.h"
+#include "snapshot.h"
+#include "tell.h"
 #include "wline.h"
 
 #define BAD_LINES_MAX 10                /* warnings about bad lines of a session ... */
@@ -26,8 +29,6 @@
 #define STDERR_TAIL 2048                /* bytes of it in task_failed */
 #define LAST_MESSAGE_ROOM 16384         /* what a last message needs beside its outputs, summary included */
 #define HEAD_ROOM 512                   /* an event around its message */
-#define UNWRITTEN_MAX (1 << 20)         /* bytes that wait for the worker to read its stdin */
-#define DESCRIPTION_MAX 1024            /* of a checkpoint */
 #define STEP_MAX 256                    /* of a step's name */
 #define REASON_MAX 200                  /* of a pause */
 #define COUNT_MAX INT64_C(1000000000000000)     /* tokens of a session, and what they cost: sums stop here */
@@ -50,7 +51,7 @@ static void cut_tail(struct buf *b, size_t max)
 		buf_drop(b, b->size - max);
 }
 
-static void bad_line(struct session *s, const char *why, const char *line, size_t size)
+bool report_may_complain(struct session *s)
 {
 	int64_t now = clock_boot_us();
 
@@ -58,7 +59,12 @@ static void bad_line(struct session *s, const char *why, const char *line, size_
 		s->bad_lines_since_us = now;
 		s->bad_lines = 0;
 	}
-	if (s->bad_lines++ < BAD_LINES_MAX)
+	return s->bad_lines++ < BAD_LINES_MAX;
+}
+
+static void bad_line(struct session *s, const char *why, const char *line, size_t size)
+{
+	if (report_may_complain(s))
 		session_warn(s, "bad_line", "a line of the worker was dropped: %s: %.*s%s", why,
 			(int)(size < SHOWN ? size : SHOWN), line, size > SHOWN ? "..." : "");
 }
@@ -91,71 +97,8 @@ static void on_event(struct session *s, const struct wline *l)
 	stored = session_event(s, wline_type_name(l->type), b.data, b.size);
 	if (l->type == WL_WARNING && stored)
 		session_note_warning(s, wline_string(l, "message", ""));
-	buf_fini(&b);
-}
-
-/* Of the text that is stored, as it will be read again: the line's own values may have been read in another way (a
- * number beyond 64 bits elsewhere in it makes reals of all), and may have no state at all. */
-static void hash_text(const struct buf *state, char hash[CANON_HASH_SIZE])
-{
-	char why[128];
-	json_t *value = jtext_parse(state->data, state->size, why, sizeof why);
-
-	assert(value != NULL);          /* it is part of a line that was parsed */
-	canon_hash(value, hash);
-	json_decref(value);
-}
-
-static void on_checkpoint(struct session *s, const struct wline *l)
-{
-	const struct config *config = s->core->policy->config;
-	char at[CLOCK_TEXT_SIZE];
-	struct buf state = {0}, step = {0}, b = {0};
-	struct store_checkpoint cp = {.session = s->key, .session_id = s->id, .created_at = at};
-	const char *said = wline_string(l, "description", "");
-	char description[DESCRIPTION_MAX + 1], hash[CANON_HASH_SIZE];
-
-	s->checkpoint_asked_us = 0;     /* also by one that cannot be kept: there is a warning then */
-	wline_add_raw(l, &state, "state", "{}");
-	if ((int64_t)state.size > config->max_checkpoint) {
-		session_warn(s, "checkpoint_too_large", "a checkpoint of %zu bytes was not kept; %lld is the limit", state.size,
-			(long long)config->max_checkpoint);
-		goto out;
-	}
-	wline_add_raw(l, &step, "step", "null");
-	clock_format(clock_wall_us(), at);
-	id_make(cp.checkpoint_id);
-	snprintf(description, sizeof description, "%.*s", (int)buf_utf8_cut(said, strlen(said), DESCRIPTION_MAX), said);
-	cp.description = description;
-	cp.step = wline_get(l, "step") != NULL ? buf_text(&step) : NULL;
-	cp.resumable = !json_is_false(wline_get(l, "resumable"));
-	cp.state = state.data;
-	cp.state_size = state.size;
-	hash_text(&state, hash);
-	cp.sha256 = hash;
-	cp.seal = s->seal[0] != '\0' ? s->seal : NULL;
-	store_put_checkpoint(s->core->store, &cp);
-	CRASH_POINT(checkpoint_stored);
-	s->checkpoints++;
-	if (cp.resumable)
-		memcpy(s->last_checkpoint, cp.checkpoint_id, ID_SIZE);
-	session_mark_dirty(s);
-	buf_addf(&b, "{\"checkpoint_id\":\"%s\",\"description\":", cp.checkpoint_id);
-	buf_add_json(&b, description, strlen(description));
-	buf_addf(&b, ",\"resumable\":%s,\"created_at\":\"%s\"}", cp.resumable ? "true" : "false", at);
-	session_event(s, "checkpoint_created", b.data, b.size);
-	CRASH_POINT(checkpoint_said);
-	buf_clear(&b);
-	buf_addf(&b, "{\"type\":\"checkpoint_saved\",\"checkpoint_id\":\"%s\",\"ref\":", cp.checkpoint_id);
-	wline_add_raw(l, &b, "ref", "null");
-	buf_add_text(&b, "}");
-	if (worker_unwritten(run_worker(s)) < UNWRITTEN_MAX)    /* one that does not listen is told no more */
-		effect_line(s, b.data, b.size);
-	if (s->stop_asked)
-		run_stop_now(s, s->core->stop_at_us);
-out:
-	buf_fini(&state);
-	buf_fini(&step);
+	if (l->type == WL_PROGRESS)
+		tell_stage(s, wline_string(l, "stage", ""));
 	buf_fini(&b);
 }
 
@@ -167,6 +110,7 @@ static void on_step(struct session *s, const struct wline *l)
 	s->step = xstrndup(name, buf_utf8_cut(name, strlen(name), STEP_MAX));
 	s->steps++;
 	session_mark_dirty(s);
+	trigger_on_step(s);
 }
 
 static int64_t count_of(const struct wline *l, const char *name)
@@ -206,8 +150,10 @@ static void on_paused(struct session *s, const struct wline *l)
 	const char *said = wline_string(l, "reason", "paused_by_worker");
 	char reason[REASON_MAX + 1];
 
-	if (operate_on_paused(s))
+	if (operate_on_paused(s)) {
+		run_consider_free(s);
 		return;
+	}
 	if (s->state != S_RUNNING) {
 		bad_line(s, "paused, but the session does not run", l->text, l->size);
 		return;
@@ -215,12 +161,14 @@ static void on_paused(struct session *s, const struct wline *l)
 	snprintf(reason, sizeof reason, "%.*s", (int)buf_utf8_cut(said, strlen(said), REASON_MAX), said);
 	session_go(s, S_PAUSED, reason, "worker");
 	s->paused_by = PAUSED_BY_WORKER;
+	run_consider_free(s);
 }
 
 static void on_resumed(struct session *s, const struct wline *l)
 {
-	if (operate_on_resumed(s))
-		return;
+	trigger_on_resumed(s);
+	if (s->is_leaving || operate_on_resumed(s))
+		return;                 /* the former: it crossed its end, and starts again from its checkpoint */
 	if (s->state != S_PAUSED)
 		bad_line(s, "resumed, but the session is not paused", l->text, l->size);
 	else
@@ -379,15 +327,26 @@ static void on_failed(struct session *s, const struct wline *l)
 
 static void (*const handlers[WL_COUNT])(struct session *s, const struct wline *l) = {
 	[WL_PROGRESS] = on_event, [WL_INTERMEDIATE_RESULT] = on_event, [WL_LOG] = on_event, [WL_WARNING] = on_event,
-	[WL_ERROR] = on_event, [WL_CHECKPOINT] = on_checkpoint, [WL_STEP] = on_step, [WL_USAGE] = on_usage,
-	[WL_ARTIFACT] = on_artifact, [WL_ACTION] = action_announced, [WL_PAUSED] = on_paused, [WL_RESUMED] = on_resumed, [WL_COMPLETED] = on_completed,
+	[WL_ERROR] = on_event, [WL_CHECKPOINT] = report_checkpoint, [WL_STEP] = on_step, [WL_USAGE] = on_usage,
+	[WL_ARTIFACT] = on_artifact, [WL_ACTION] = action_announced, [WL_SNAPSHOT] = snapshot_reported, [WL_CONTINUITY] = continuity_note, [WL_PAUSED] = on_paused, [WL_RESUMED] = on_resumed, [WL_COMPLETED] = on_completed,
 	[WL_FAILED] = on_failed,
 };
 
+/* Does the latest checkpoint have all that the worker did, as far as it says what it does? */
+static void note_work(struct session *s, const struct wline *l, const char *checkpoint_before)
+{
+	if (l->type == WL_CHECKPOINT) {
+		s->is_saved = strcmp(checkpoint_before, s->last_checkpoint) != 0;       /* it is kept, and resumable */
+		run_consider_free(s);
+	} else if (l->type != WL_PAUSED && l->type != WL_LOG) {
+		s->is_saved = false;
+	}
+}
+
 static void hcp_line(struct session *s, const char *line, size_t size)
 {
+	char why[320], checkpoint_before[ID_SIZE];
 	struct wline l;
-	char why[320];
 
 	if (wline_read(&l, line, size, s->core->policy->config->max_depth, why, sizeof why) < 0) {
 		bad_line(s, why, line, size);
@@ -395,9 +354,11 @@ static void hcp_line(struct session *s, const char *line, size_t size)
 	}
 	/* Once the end is decided, output is still published until the pipe is drained, and who asks is answered; the rest is
 	 * too late. */
-	if (!session_has_outcome(s) || wline_is_event(&l) || l.type == WL_ACTION)
+	memcpy(checkpoint_before, s->last_checkpoint, ID_SIZE);
+	if (!session_has_outcome(s) || wline_is_event(&l) || l.type == WL_ACTION || l.type == WL_SNAPSHOT) {
 		handlers[l.type](s, &l);
-	else if (l.type == WL_COMPLETED || l.type == WL_FAILED)
+		note_work(s, &l, checkpoint_before);
+	} else if (l.type == WL_COMPLETED || l.type == WL_FAILED)
 		bad_line(s, "the session's end was decided before", line, size);
 	wline_fini(&l);
 }
@@ -466,6 +427,8 @@ void report_death(struct session *s)
 	else
 		buf_addf(&details, "\"exit_status\":%d,\"stderr\":", status != -1 ? WEXITSTATUS(status) : -1);
 	buf_add_json(&details, s->stderr_tail.data, s->stderr_tail.size);
+	if (s->deaths > 1)
+		buf_addf(&details, ",\"deaths\":%lld", (long long)s->deaths);
 	if (status != -1 && WIFSIGNALED(status))
 		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details), "the worker was killed by signal "
 			"%d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));

@@ -11,10 +11,12 @@
 
 #include <utlist.h>
 
+#include "attempt.h"
 #include "clock.h"
 #include "core.h"
 #include "crash.h"
 #include "log.h"
+#include "migrate.h"
 #include "report.h"
 
 #define MUTE_US 500000                  /* a death ends the pipes first, and is known a moment later */
@@ -108,12 +110,39 @@ static void on_mute(struct timer *t)
 		session_warn(s, "stdout_closed", "the worker closed its stdout: it runs on, but cannot complete any more");
 }
 
+/* One that waits to go on is not held by anybody. */
+static void on_grace(struct timer *t)
+{
+	struct session *s = container_of(t, struct session, grace);
+	bool is_going = s->paused_by == PAUSED_NOT || s->paused_by == PAUSED_BY_RETRY || s->is_waiting || s->migration != NULL;
+
+	if (s->is_closed || s->state != S_PAUSED || is_going)
+		return;
+	CRASH_POINT(run_pause_expired);
+	if (session_fail(s, "pause_expired", "timeout", "daemon", NULL, "it was PAUSED for longer than pause_grace"))
+		run_conclude(s);
+}
+
+/* The stored wall time counts: the time that nobody was here does too. */
+void run_watch_pause(struct session *s)
+{
+	int64_t grace = s->core->policy->config->pause_grace_us;
+
+	if (s->state == S_PAUSED && grace > 0)
+		timer_set(&s->core->timers, &s->grace, clock_boot_us() + grace - (clock_wall_us() - s->updated_us));
+	else
+		timer_cancel(&s->core->timers, &s->grace);
+}
+
 void run_init(struct session *s)
 {
 	s->deadline.on_due = on_deadline;
 	s->idle.on_due = on_idle;
 	s->again.on_due = run_on_again;
 	s->mute.on_due = on_mute;
+	trigger_init(s);
+	s->grace.on_due = on_grace;
+	s->retry.on_due = attempt_on_retry;
 }
 
 void run_set_clocks(struct session *s)
@@ -124,6 +153,8 @@ void run_set_clocks(struct session *s)
 	/* The stored wall time counts across restarts; from here on the boot clock does. */
 	if (!timer_is_set(&s->deadline) && s->deadline_us != 0)
 		timer_set(&c->timers, &s->deadline, now + (s->deadline_us - clock_wall_us()));
+	if (s->state == S_PAUSED)
+		run_watch_pause(s);
 	s->active_us = now;
 	if (s->host != NULL && c->policy->config->idle_timeout_us > 0)
 		timer_set(&c->timers, &s->idle, now + c->policy->config->idle_timeout_us);
@@ -135,6 +166,9 @@ void run_fini(struct session *s)
 	timer_cancel(&s->core->timers, &s->idle);
 	timer_cancel(&s->core->timers, &s->again);
 	timer_cancel(&s->core->timers, &s->mute);
+	trigger_fini(s);
+	timer_cancel(&s->core->timers, &s->grace);
+	timer_cancel(&s->core->timers, &s->retry);
 	policy_unref(s->policy);
 }
 
@@ -203,12 +237,14 @@ void run_conclude(struct session *s)
 
 	if (s->host != NULL && may_serve_on(s->host, s))
 		part(s);
-	if (s->host == NULL) {
+	if (s->host == NULL && !migrate_stop(s)) {
 		session_finish(s);
 		return;
 	}
 	CRASH_POINT(run_concluding);
 	session_mark_dirty(s);          /* the outcome is stored at the end of the turn */
+	if (s->host == NULL)
+		return;                 /* migrate.c goes on when its program is gone */
 	if (strcmp(o->actor, "worker") == 0)
 		let_go(s);
 	else
@@ -222,21 +258,21 @@ bool run_abort(struct session *s, const char *reason, const char *actor, const c
 			ladder(s, reason);      /* too late to decide, but not to hurry */
 		return false;
 	}
-	if (s->host == NULL) {
+	if (s->host == NULL && !migrate_stop(s)) {
 		session_finish(s);
 		return true;
 	}
 	session_go(s, S_ABORTING, reason, actor);
 	CRASH_POINT(run_aborting);
 	session_mark_dirty(s);
-	ladder(s, text != NULL ? text : reason);
+	if (s->host != NULL)
+		ladder(s, text != NULL ? text : reason);
 	return true;
 }
 
 void run_stop(struct session *s)
 {
-	static const char line[] = "{\"type\":\"checkpoint_request\",\"reason\":\"stopping\"}";
-
+	(void)migrate_stop(s);          /* it stays PAUSED */
 	if (s->host == NULL && timer_is_set(&s->again))
 		effect_start(s);        /* becomes PAUSED there */
 	if (s->host == NULL)
@@ -246,7 +282,7 @@ void run_stop(struct session *s)
 	if (session_has_outcome(s))
 		return;                 /* it is on its way out */
 	if (s->cap->config->protocol == PROTOCOL_HCP && worker_has_stdin(s->host->worker))
-		effect_line(s, line, sizeof line - 1);
+		trigger_ask(s, TRIGGER_STOP);
 	else
 		run_stop_now(s, s->core->stop_at_us);
 }
@@ -256,6 +292,32 @@ void run_stop_now(struct session *s, int64_t kill_at_us)
 	CRASH_POINT(stop_ending);
 	effect_close_stdin(s);
 	effect_end(s, clock_boot_us(), kill_at_us);
+}
+
+/* Once all that it did is in a checkpoint. It is told nothing: it rests. */
+void run_free(struct session *s)
+{
+	int64_t now = clock_boot_us();
+
+	if (s->host == NULL || s->is_leaving || s->stop_asked || session_has_outcome(s))
+		return;
+	CRASH_POINT(run_freeing);
+	s->is_leaving = true;
+	effect_close_stdin(s);
+	effect_end(s, now, now + s->core->policy->config->abort_timeout_us * 3 / 4);
+}
+
+/* It may have done something since its last checkpoint, and is asked for another then. */
+void run_consider_free(struct session *s)
+{
+	bool is_going = s->asked == ASKED_RESUME && s->words_due > 0;
+
+	if (s->host == NULL || s->state != S_PAUSED || is_going || !s->cap->config->pause_frees_worker)
+		return;
+	if (s->is_saved)
+		run_free(s);
+	else if (worker_has_stdin(s->host->worker) && worker_unwritten(s->host->worker) < RUN_UNWRITTEN_MAX)
+		trigger_ask(s, TRIGGER_PAUSE);
 }
 
 /* ---- from the worker ---- */
@@ -277,8 +339,13 @@ static void on_line(struct worker *w, enum worker_stream stream, const char *lin
 /* Worker death: it was reaped, and all that it said was read. */
 static void on_death(struct session *s)
 {
-	if (session_has_outcome(s) || s->stop_asked)
+	if (session_has_outcome(s) || s->stop_asked || s->is_leaving)
 		return;                 /* on_gone ends or pauses it */
+	if (attempt_take_death(s)) {
+		s->is_leaving = true;
+		let_go(s);              /* whatever it has started goes with it */
+		return;
+	}
 	report_death(s);
 	run_conclude(s);
 }
@@ -317,6 +384,22 @@ static void on_exit_status(struct worker *w, int status)
 		let_go(s);              /* somebody of its tree may still hold the pipe */
 }
 
+/* PAUSED, and without a process: others may have its slot. */
+static void rest(struct session *s)
+{
+	slots_leave(s->core, s);
+	policy_unref(s->policy);        /* its next process is started under the newest */
+	s->policy = NULL;
+	s->cap = NULL;
+	if (s->core->is_stopping)
+		return;
+	CRASH_POINT(run_rests);
+	if (s->paused_by == PAUSED_BY_RETRY)
+		attempt_wait(s);
+	else if (s->paused_by == PAUSED_NOT)
+		slots_wait(s->core, s); /* it was resumed meanwhile */
+}
+
 static void on_gone(struct worker *w)
 {
 	struct host *h = worker_owner(w);
@@ -327,7 +410,7 @@ static void on_gone(struct worker *w)
 	host_set_idle(h, false);
 	if (s == NULL)
 		return;
-	if (!session_has_outcome(s) && !s->stop_asked)
+	if (!session_has_outcome(s) && !s->stop_asked && !s->is_leaving && !attempt_take_death(s))
 		report_death(s);
 	h->session = NULL;
 	s->host = NULL;
@@ -335,13 +418,13 @@ static void on_gone(struct worker *w)
 		session_finish(s);
 		return;
 	}
-	s->stop_asked = false;
+	s->stop_asked = s->is_leaving = false;
 	if (s->state == S_RUNNING) {
 		session_go(s, S_PAUSED, "stopping", "daemon");
 		CRASH_POINT(stop_paused);
 		s->paused_by = PAUSED_BY_STOP;
 	}
-	slots_leave(s->core, s);
+	rest(s);
 }
 
 static void on_stuck(struct worker *w, int pid)
@@ -422,7 +505,7 @@ void run_hurry(struct core *c)
 
 bool run_has_processes(const struct core *c)
 {
-	return c->hosts != NULL;
+	return c->hosts != NULL || migrate_has_processes(c);
 }
 
 static void host_free(struct host *h)
@@ -443,6 +526,7 @@ void run_sweep(struct core *c)
 	if (!c->host_is_gone)
 		return;
 	c->host_is_gone = false;
+	migrate_sweep(c);
 	DL_FOREACH_SAFE(c->hosts, h, tmp)
 		if (h->is_gone) {
 			worker_free(h->worker);
@@ -454,6 +538,7 @@ void run_fini_all(struct core *c)
 {
 	struct host *h, *tmp;
 
+	migrate_fini_all(c);
 	DL_FOREACH_SAFE(c->hosts, h, tmp)
 		host_free(h);
 }

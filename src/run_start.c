@@ -12,8 +12,10 @@
 #include <utlist.h>
 
 #include "action.h"
+#include "attempt.h"
 #include "checkpoint.h"
 #include "clock.h"
+#include "continuity.h"
 #include "crash.h"
 #include "envelope.h"
 #include "expect.h"
@@ -111,11 +113,21 @@ static void env_base(struct env *e, const struct core *c, const struct capabilit
 	env_add(e, "HCP_CAPABILITY", cap->name);
 }
 
-static void env_free(struct env *e)
+void run_free_env(char **env)
 {
-	for (size_t i = 0; i < e->count; i++)
-		free(e->list[i]);
-	free(e->list);
+	for (char **v = env; *v != NULL; v++)
+		free(*v);
+	free(env);
+}
+
+char **run_make_env(const struct session *s, const struct capability *cap, const char *workdir)
+{
+	struct env e = {0};
+
+	env_base(&e, s->core, cap, workdir);
+	env_add(&e, "HCP_SESSION_ID", s->id);
+	env_add(&e, "HCP_WORKDIR", workdir);
+	return e.list;
 }
 
 /* As text for a variable: cut at its limit, between characters, and at a NUL. */
@@ -133,25 +145,33 @@ static char *intent_of(const struct buf *task)
 
 /* ---- the start ---- */
 
-static int add_checkpoint(struct session *s, struct buf *b)
+static void add_state(struct buf *b, const struct checkpoint *cp)
 {
-	struct checkpoint cp;
-	int found;
+	buf_addf(b, "{\"checkpoint_id\":\"%s\",\"step\":", cp->id);
+	buf_add(b, cp->step.data, cp->step.size);
+	buf_add_text(b, ",\"state\":");
+	buf_add(b, cp->state.data, cp->state.size);
+	if (cp->state_version[0] != '\0') {
+		buf_add_text(b, ",\"state_version\":");
+		buf_add_json(b, cp->state_version, strlen(cp->state_version));
+	}
+	buf_add_text(b, "}");
+}
 
-	if (s->attempt < 2 || s->cap->config->recovery != RECOVERY_RESUME) {
-		buf_add_text(b, "null");
-		return 0;
+/* Its own latest one, where it goes on; else the one that its task names; else null. */
+static int add_checkpoint(struct session *s, const struct buf *task, struct buf *b)
+{
+	struct checkpoint cp = {.damaged = 0};
+	int found = s->from_checkpoint ? checkpoint_find(s->core->store, s->key, s->seal, &cp) : 0;
+
+	if (found == 0) {
+		checkpoint_fini(&cp);
+		found = continuity_find_checkpoint(s, task, &cp);
 	}
-	found = checkpoint_find(s->core->store, s->key, s->seal, &cp);
-	if (found > 0) {
-		buf_addf(b, "{\"checkpoint_id\":\"%s\",\"step\":", cp.id);
-		buf_add(b, cp.step.data, cp.step.size);
-		buf_add_text(b, ",\"state\":");
-		buf_add(b, cp.state.data, cp.state.size);
-		buf_add_text(b, "}");
-	} else {
+	if (found > 0)
+		add_state(b, &cp);
+	else
 		buf_add_text(b, "null");
-	}
 	checkpoint_fini(&cp);
 	return found < 0 ? -1 : 0;
 }
@@ -167,7 +187,7 @@ static int write_start_line(struct session *s, const struct buf *task, const cha
 	buf_addf(b, ",\"risk_level\":\"%s\",\"safety_envelope\":", risk_names[s->risk]);
 	buf_add_text(b, envelope_text(s->cap->envelope));
 	buf_addf(b, ",\"deadline\":\"%s\",\"checkpoint\":", deadline);
-	if (add_checkpoint(s, b) < 0)
+	if (add_checkpoint(s, task, b) < 0 || continuity_add(s, task, b) < 0)
 		return -1;
 	if (host_is_reused(s->cap)) {
 		buf_add_text(b, ",\"workdir\":");
@@ -221,7 +241,7 @@ static struct host *host_new(struct session *s, const struct buf *task, const ch
 	spec.env = e.list;
 	rc = worker_start(c->workers, &spec, &h->worker, why, why_size);
 	error = errno;
-	env_free(&e);
+	run_free_env(e.list);
 	if (rc < 0) {
 		host_drop_home(c, h);
 		free(h);
@@ -340,7 +360,23 @@ static bool prepare(struct session *s, struct buf *task, struct buf *line, char 
 		core_hold(c);
 		return false;
 	}
+	if (session_has_outcome(s)) {   /* what its task names is gone */
+		run_conclude(s);
+		return false;
+	}
 	return true;
+}
+
+/* What an earlier process of it left in memory. */
+static void forget_last(struct session *s)
+{
+	s->exit_status = -1;
+	s->stdout_closed = s->is_unread = s->is_saved = s->text_cut = false;
+	s->words_due = 0;
+	trigger_begin(s);
+	timer_cancel(&s->core->timers, &s->mute);
+	buf_clear(&s->text_output);
+	buf_clear(&s->stderr_tail);
 }
 
 void run_start(struct session *s)
@@ -374,9 +410,10 @@ void run_start(struct session *s)
 	host_set_idle(h, false);
 	h->session = s;
 	s->host = h;
-	s->exit_status = -1;
-	s->stdout_closed = false;
+	forget_last(s);
+	attempt_begin(s);
 	run_set_clocks(s);
+	run_check_backlog(s);
 	if (s->cap->config->protocol == PROTOCOL_HCP)
 		worker_write(h->worker, line.data, line.size);
 	CRASH_POINT(run_started);

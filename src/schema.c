@@ -95,6 +95,40 @@ const char *const schema_steps[] = {
 	"ALTER TABLE sessions ADD COLUMN risk_events TEXT NOT NULL DEFAULT '[]';"
 	"ALTER TABLE sessions ADD COLUMN token_revoked INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE checkpoints ADD COLUMN seal TEXT;",
+
+	/* How state is stored (pack.h): json, its text; zstd; or delta, against the one in row base. What it was made for; the
+	 * version of the state's own schema; how long its text is. last_checkpoint: the newest to go on from, which is missed where
+	 * it is lost. */
+	"ALTER TABLE sessions ADD COLUMN last_checkpoint TEXT;"
+	"ALTER TABLE checkpoints ADD COLUMN encoding TEXT NOT NULL DEFAULT 'json';"
+	"ALTER TABLE checkpoints ADD COLUMN base INTEGER;"
+	"ALTER TABLE checkpoints ADD COLUMN trigger TEXT;"
+	"ALTER TABLE checkpoints ADD COLUMN state_version TEXT;"
+	"ALTER TABLE checkpoints ADD COLUMN state_size INTEGER;"
+	"CREATE INDEX checkpoints_bases ON checkpoints (session, base) WHERE base IS NOT NULL;",
+
+	/* How often its worker died; what an operator chose for it, NULL: what its capability says. continuity: what a session
+	 * leaves to the next; completion is NULL until its end. */
+	"ALTER TABLE sessions ADD COLUMN deaths INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sessions ADD COLUMN recover_as TEXT;"
+	"CREATE TABLE continuity ("
+	" session INTEGER PRIMARY KEY, session_id TEXT NOT NULL UNIQUE, caller_id TEXT NOT NULL, capability TEXT NOT NULL,"
+	" summary TEXT NOT NULL, decisions TEXT NOT NULL, open_questions TEXT NOT NULL, next_steps TEXT NOT NULL,"
+	" checkpoint_count INTEGER NOT NULL, completion TEXT, closed_at TEXT);",
+
+	/* Retention. archives: how much of each day's file counts, and how many sessions that is. leaving: sessions that are
+	 * gone from their table, and whose other rows and files go in slices; 1: their artifacts too. */
+	"CREATE TABLE archives (day TEXT PRIMARY KEY, size INTEGER NOT NULL, sessions INTEGER NOT NULL) WITHOUT ROWID;"
+	"CREATE TABLE leaving (session INTEGER PRIMARY KEY, session_id TEXT NOT NULL, artifacts INTEGER NOT NULL);"
+	"CREATE INDEX sessions_ended ON sessions (updated_at) WHERE state IN ('COMPLETED','FAILED','ABORTED','REJECTED');",
+
+	/* Sessions that the world is told of in HARP-SESSION's words: such events are rows of type 'harp', without a sequence, of
+	 * a caller whose name ends in /harp. Of each snapshot what makes it known again; its text is the event's. */
+	"ALTER TABLE sessions ADD COLUMN harp INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE snapshots ("
+	" id INTEGER PRIMARY KEY, session INTEGER NOT NULL, session_id TEXT NOT NULL, snapshot_id TEXT NOT NULL,"
+	" snapshot_type TEXT NOT NULL, created_at TEXT NOT NULL, sha256 TEXT NOT NULL, event INTEGER NOT NULL,"
+	" UNIQUE (session, snapshot_id));",
 };
 
 const int schema_version = sizeof schema_steps / sizeof *schema_steps;

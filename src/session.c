@@ -11,6 +11,7 @@
 #include "crash.h"
 #include "log.h"
 #include "run.h"
+#include "tell.h"
 
 #define WARNINGS_MAX 50                 /* kept for the summary, each of ... */
 #define WARNING_SIZE 200                /* ... so many bytes at most */
@@ -22,7 +23,12 @@ const char *const sstate_names[S_COUNT] = {
 
 const char *const session_paused_names[PAUSED_COUNT] = {
 	[PAUSED_NOT] = NULL, [PAUSED_BY_CRASH] = "crash", [PAUSED_BY_STOP] = "stop", [PAUSED_BY_WORKER] = "worker",
-	[PAUSED_BY_OPERATOR] = "operator",
+	[PAUSED_BY_OPERATOR] = "operator", [PAUSED_BY_RETRY] = "retry",
+};
+
+const char *const recovery_names[RECOVERY_COUNT] = {
+	[RECOVERY_RESUME] = "resume", [RECOVERY_RESTART] = "restart", [RECOVERY_FAIL] = "fail",
+	[RECOVERY_SUMMARIZE] = "summarize", [RECOVERY_DISCARD] = "discard",
 };
 
 const char *const session_waits_names[WAITS_COUNT] = {
@@ -74,7 +80,8 @@ void session_fill_row(const struct session *s, struct store_session *row, struct
 		.max_duration_us = s->max_duration_us, .attempt = s->attempt, .paused_by = session_paused_names[s->paused_by],
 		.steps = s->steps, .step = s->step, .checkpoints = s->checkpoints, .tokens_in = s->tokens_in,
 		.tokens_out = s->tokens_out, .cost = s->cost, .waits_for = session_waits_names[s->waits_for], .message_id = s->message_id,
-		.seal = s->seal[0] != '\0' ? s->seal : NULL, .token_revoked = s->token_revoked,
+		.seal = s->seal[0] != '\0' ? s->seal : NULL, .token_revoked = s->token_revoked, .harp = s->harp,
+		.deaths = s->deaths, .recover_as = s->recover_as < RECOVERY_COUNT ? recovery_names[s->recover_as] : NULL,
 	};
 }
 
@@ -239,18 +246,22 @@ bool session_go(struct session *s, enum sstate to, const char *reason, const cha
 	s->state = to;
 	s->state_version++;
 	s->updated_us = clock_wall_us();
-	if (to != S_PAUSED)
+	if (to != S_PAUSED) {
 		s->paused_by = PAUSED_NOT;
+		s->recover_as = RECOVERY_COUNT;
+	}
 	session_fill_row(s, &row, &t);
 	store_put_transition(s->core->store, &row, sstate_names[from], reason, actor);
 	CRASH_POINT(session_transition);
 	session_mark_dirty(s);
+	run_watch_pause(s);
 	if (s->waits_for != WAITS_NOT)
 		return true;            /* to its caller there is no session yet */
 	buf_addf(&data, "{\"from_state\":\"%s\",\"to_state\":\"%s\",\"reason\":", sstate_names[from], sstate_names[to]);
 	buf_add_json(&data, reason, strlen(reason));
 	buf_add_text(&data, "}");
 	session_event(s, "state_changed", data.data, data.size);
+	tell_state(s);
 	buf_fini(&data);
 	log_at(to == S_RUNNING || session_is_over(to) ? LOG_LVL_DEBUG : LOG_LVL_INFO,
 		"session %s: session=%.8s from=%s reason=%s version=%lld", sstate_names[to], s->id, sstate_names[from], reason,

@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "artifact.h"
+#include "continuity.h"
 #include "crash.h"
 #include "duration.h"
 #include "log.h"
 #include "run.h"
+#include "tell.h"
 
 #define OUTCOME_DEPTH 2048              /* more than any that was stored: a line's depth is bounded */
 
@@ -146,6 +148,26 @@ static void put_closed(struct session *s)
 	buf_fini(&b);
 }
 
+/* What HCP says of the end besides its reason is in the result. */
+static void tell_ended(struct session *s)
+{
+	json_t *payload = NULL;
+	char why[64];
+	struct buf b = {0};
+
+	if (s->tell != NULL && s->outcome.payload != NULL && s->state == S_FAILED) {
+		struct jslice code;
+
+		buf_add(&b, s->outcome.payload, s->outcome.payload_size);
+		buf_add_text(&b, "}");
+		code = jtext_member(b.data, b.size, "error_code");
+		payload = code.at != NULL ? jtext_parse(code.at, code.size, why, sizeof why) : NULL;
+	}
+	tell_end(s, s->outcome.reason, json_string_value(payload));
+	json_decref(payload);
+	buf_fini(&b);
+}
+
 void session_close(struct session *s)
 {
 	slots_leave(s->core, s);
@@ -171,9 +193,11 @@ void session_finish(struct session *s)
 			session_go(s, to, s->outcome.reason, s->outcome.actor);
 	}
 	CRASH_POINT(session_terminal);
+	continuity_close(s);
 	if (s->outcome.payload != NULL && s->state != S_ABORTED)
 		put_result(s);
 	CRASH_POINT(session_before_closed);
+	tell_ended(s);
 	put_closed(s);
 	log_info("session closed: session=%.8s state=%s reason=%s events=%lld attempt=%lld", s->id, sstate_names[s->state],
 		s->outcome.reason, (long long)s->sequence, (long long)s->attempt);

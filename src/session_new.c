@@ -18,6 +18,7 @@
 #include "review.h"
 #include "run.h"
 #include "seal.h"
+#include "tell.h"
 
 static struct session *session_alloc(struct core *c)
 {
@@ -26,6 +27,7 @@ static struct session *session_alloc(struct core *c)
 	s->core = c;
 	s->outcome.state = S_COUNT;
 	s->exit_status = -1;
+	s->recover_as = RECOVERY_COUNT;
 	run_init(s);
 	return s;
 }
@@ -124,6 +126,7 @@ static struct session *make_session(struct core *c, const struct command *cmd, c
 		log_error("a task cannot be sealed, this is a defect; it runs unsealed: session=%.8s", s->id);
 		s->seal[0] = '\0';
 	}
+	tell_begin(s);
 	index_session(s);
 	return s;
 }
@@ -167,6 +170,8 @@ struct session *session_ask(struct core *c, const struct command *cmd, const str
 	s->token = xstrdup("");         /* made when it is accepted */
 	c->slots.asking++;
 	put_session(s, cmd);
+	if (whom == WAITS_FOR_HUMAN)
+		tell_asked(s);
 	clock_format(s->created_us, at);
 	store_put_submit(c->store, addressee_key(to), cmd->message_id, at, s->key, 0);
 	return s;
@@ -184,6 +189,7 @@ void session_hand_over(struct session *s, const struct verdict *v)
 	session_fill_row(s, &row, &t);
 	store_accept_session(s->core->store, &row);
 	session_mark_dirty(s);
+	tell_asked(s);
 }
 
 void session_accept(struct session *s, const struct verdict *v)
@@ -213,6 +219,8 @@ void session_reject(struct session *s, const char *reason, const char *actor, in
 {
 	assert(s->state == S_PENDING && s->waits_for != WAITS_NOT && !s->is_closed);
 	session_go(s, S_REJECTED, reason, actor);
+	if (s->waits_for == WAITS_FOR_HUMAN)
+		tell_end(s, reason, NULL);      /* else nothing was said of it */
 	store_save_answer(s->core->store, addressee_key(s->to), s->message_id, answer);
 	s->core->slots.asking--;
 	session_close(s);
@@ -264,6 +272,7 @@ struct session *session_load(struct core *c, const struct store_session *row)
 	s->priority = (enum priority)find_name(priority_names, PRIORITY_COUNT, row->priority);
 	s->token = xstrdup(row->session_token);
 	s->token_revoked = row->token_revoked;
+	s->harp = row->harp;
 	snprintf(s->seal, sizeof s->seal, "%s", row->seal != NULL ? row->seal : "");
 	s->waits_for = (enum waits_for)find_name(session_waits_names, WAITS_COUNT, row->waits_for);
 	s->message_id = row->message_id != NULL ? xstrdup(row->message_id) : NULL;
@@ -275,6 +284,8 @@ struct session *session_load(struct core *c, const struct store_session *row)
 	s->max_duration_us = row->max_duration_us;
 	s->attempt = row->attempt;
 	s->paused_by = (enum paused_by)find_name(session_paused_names, PAUSED_COUNT, row->paused_by);
+	s->deaths = row->deaths;
+	s->recover_as = row->recover_as != NULL ? (enum recovery)find_name(recovery_names, RECOVERY_COUNT, row->recover_as) : RECOVERY_COUNT;
 	s->steps = row->steps;
 	s->step = row->step != NULL ? xstrdup(row->step) : NULL;
 	s->checkpoints = row->checkpoints;
@@ -295,6 +306,7 @@ void session_free(struct session *s)
 	consult_forget(s);
 	review_forget(s);
 	artifacts_free(s);
+	tell_forget(s);
 	if (s->to != NULL)
 		addressee_unpin(s->to);
 	HASH_DELETE(by_id, c->by_id, s);

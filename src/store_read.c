@@ -133,23 +133,87 @@ int64_t store_next_checkpoint(struct store *s, int64_t session, int64_t before)
 	return one_row(s, st, rc) < 0 ? -1 : row;
 }
 
-int store_load_checkpoint(struct store *s, int64_t row, char checkpoint_id[ID_SIZE], struct buf *step_json,
-	struct buf *state, char hash[65], char seal[65])
+int store_find_newest(struct store *s, int64_t session, char checkpoint_id[ID_SIZE])
+{
+	sqlite3_stmt *st = s->st[ST_FIND_NEWEST];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		snprintf(checkpoint_id, ID_SIZE, "%s", text(st, 0) != NULL ? text(st, 0) : "");
+	return one_row(s, st, rc);
+}
+
+int64_t store_find_checkpoint(struct store *s, const char *checkpoint_id)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_CHECKPOINT];
+	int64_t row = 0;
+	int rc;
+
+	sqlite3_bind_text(st, 1, checkpoint_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		row = sqlite3_column_int64(st, 0);
+	return one_row(s, st, rc) < 0 ? -1 : row;
+}
+
+static void take_word(sqlite3_stmt *st, int n, char *out, size_t size)
+{
+	const char *word = text(st, n);
+
+	snprintf(out, size, "%s", word != NULL ? word : "");
+}
+
+/* Anybody may have put text where bytes belong, and the other way round. */
+static void take_bytes(sqlite3_stmt *st, int n, struct buf *out)
+{
+	const void *bytes = sqlite3_column_type(st, n) == SQLITE_BLOB ? sqlite3_column_blob(st, n) : text(st, n);
+
+	if (bytes != NULL)
+		buf_add(out, bytes, (size_t)sqlite3_column_bytes(st, n));
+}
+
+int store_load_checkpoint(struct store *s, int64_t row, struct store_kept *out)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_CHECKPOINT];
 	int rc;
 
+	store_kept_clear(out);
 	sqlite3_bind_int64(st, 1, row);
 	if ((rc = step_row(st)) == SQLITE_ROW) {
-		const char *bytes = text(st, 2);
-
-		snprintf(checkpoint_id, ID_SIZE, "%s", text(st, 0));
-		buf_add_text(step_json, sqlite3_column_type(st, 1) != SQLITE_NULL ? text(st, 1) : "null");
-		buf_add(state, bytes, (size_t)sqlite3_column_bytes(st, 2));
-		snprintf(hash, 65, "%s", sqlite3_column_type(st, 3) != SQLITE_NULL ? text(st, 3) : "");
-		snprintf(seal, 65, "%s", sqlite3_column_type(st, 4) != SQLITE_NULL ? text(st, 4) : "");
+		out->row = sqlite3_column_int64(st, 0);
+		out->session = sqlite3_column_int64(st, 1);
+		out->base = sqlite3_column_int64(st, 2);
+		out->whole_size = sqlite3_column_int64(st, 3);
+		take_word(st, 4, out->checkpoint_id, sizeof out->checkpoint_id);
+		take_word(st, 5, out->encoding, sizeof out->encoding);
+		take_word(st, 6, out->sha256, sizeof out->sha256);
+		take_word(st, 7, out->seal, sizeof out->seal);
+		take_word(st, 8, out->state_version, sizeof out->state_version);
+		out->resumable = sqlite3_column_int64(st, 9) != 0;
+		take_bytes(st, 10, &out->description);
+		take_bytes(st, 11, &out->step);
+		if (out->step.size == 0)
+			buf_add_text(&out->step, "null");
+		take_bytes(st, 12, &out->state);
 	}
 	return one_row(s, st, rc);
+}
+
+void store_kept_clear(struct store_kept *k)
+{
+	struct store_kept empty = {.description = k->description, .step = k->step, .state = k->state};
+
+	buf_clear(&empty.description);
+	buf_clear(&empty.step);
+	buf_clear(&empty.state);
+	*k = empty;
+}
+
+void store_kept_fini(struct store_kept *k)
+{
+	buf_fini(&k->description);
+	buf_fini(&k->step);
+	buf_fini(&k->state);
 }
 
 int store_load_review(struct store *s, const char *request_id, int64_t *session, char state[24], struct buf *artifact)
@@ -189,6 +253,20 @@ int store_find_nonce(struct store *s, const char *nonce, const char *signer)
 	sqlite3_bind_text(st, 1, nonce, -1, SQLITE_STATIC);
 	sqlite3_bind_text(st, 2, signer, -1, SQLITE_STATIC);
 	return one_row(s, st, step_row(st));
+}
+
+int store_find_snapshot(struct store *s, int64_t session, const char *snapshot_id, char sha256[65], struct buf *created_at)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_SNAPSHOT];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	sqlite3_bind_text(st, 2, snapshot_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		snprintf(sha256, 65, "%s", text(st, 0));
+		buf_add_text(created_at, text(st, 1));
+	}
+	return one_row(s, st, rc);
 }
 
 int store_load_votes(struct store *s, const char *request_id, store_vote_fn *fn, void *ctx)
@@ -242,7 +320,7 @@ int store_load_live(struct store *s, store_session_fn *fn, void *ctx)
 			.capability = text(st, 3), .capability_version = text(st, 4), .state = text(st, 5),
 			.state_version = sqlite3_column_int64(st, 6), .risk_level = text(st, 7),
 			.data_classification = text(st, 8), .priority = text(st, 9), .session_token = text(st, 10),
-			.created_at = text(st, 12), .updated_at = text(st, 13),
+			.harp = sqlite3_column_int(st, 11) != 0, .created_at = text(st, 12), .updated_at = text(st, 13),
 			.started_at = text(st, 14), .deadline = text(st, 15), .max_duration_us = sqlite3_column_int64(st, 16),
 			.attempt = sqlite3_column_int64(st, 17), .paused_by = text(st, 18),
 			.steps = sqlite3_column_int64(st, 19), .step = text(st, 20), .checkpoints = sqlite3_column_int64(st, 21),
@@ -250,6 +328,7 @@ int store_load_live(struct store *s, store_session_fn *fn, void *ctx)
 			.tokens_out = sqlite3_column_int64(st, 24), .cost = sqlite3_column_double(st, 25),
 			.sequence = sqlite3_column_int64(st, 26), .waits_for = text(st, 27), .message_id = text(st, 28),
 			.seal = text(st, 29), .risk_events = text(st, 30), .token_revoked = sqlite3_column_int(st, 31) != 0,
+			.deaths = sqlite3_column_int64(st, 32), .recover_as = text(st, 33),
 		};
 
 		fn(ctx, &row);
@@ -336,6 +415,15 @@ int store_load_replay(struct store *s, int64_t session, int64_t after, int64_t u
 	return load_events(s, st, fn, ctx);
 }
 
+int store_load_results(struct store *s, int64_t session, int rows, store_event_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_RESULTS];
+
+	sqlite3_bind_int64(st, 1, session);
+	sqlite3_bind_int(st, 2, rows);
+	return load_events(s, st, fn, ctx);
+}
+
 int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_EVENT];
@@ -374,4 +462,49 @@ int64_t store_last_submit(struct store *s)
 
 	sqlite3_reset(st);
 	return id;
+}
+
+int store_find_last_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE], struct buf *description,
+	struct buf *step)
+{
+	sqlite3_stmt *st = s->st[ST_LAST_CHECKPOINT];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		take_word(st, 0, checkpoint_id, ID_SIZE);
+		take_bytes(st, 1, description);
+		take_bytes(st, 2, step);
+		if (step->size == 0)
+			buf_add_text(step, "null");
+	}
+	return one_row(s, st, rc);
+}
+
+int store_find_owner(struct store *s, int64_t session, struct store_owner *out)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_OWNER];
+	int rc;
+
+	memset(out, 0, sizeof *out);
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		take_word(st, 0, out->session_id, sizeof out->session_id);
+		take_word(st, 1, out->caller_id, sizeof out->caller_id);
+		take_word(st, 2, out->capability, sizeof out->capability);
+		take_word(st, 3, out->state, sizeof out->state);
+	}
+	return one_row(s, st, rc);
+}
+
+int store_load_continuity(struct store *s, const char *session_id, const char *caller_id, struct buf *out)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_CONTINUITY];
+	int rc;
+
+	sqlite3_bind_text(st, 1, session_id, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 2, caller_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		take_bytes(st, 0, out);
+	return one_row(s, st, rc);
 }

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum kind { K_STRING, K_NUMBER, K_BOOL, K_OBJECT, K_SCALAR, K_ANY, K_LEVEL, K_COUNT };
+enum kind { K_STRING, K_NUMBER, K_BOOL, K_OBJECT, K_SCALAR, K_ANY, K_LEVEL, K_STRINGS, K_COUNT };
 
 static const char *const kind_names[K_COUNT] = {
 	[K_STRING] = "a string", [K_NUMBER] = "a number", [K_BOOL] = "true or false", [K_OBJECT] = "an object",
-	[K_SCALAR] = "a string or a number", [K_ANY] = "a value", [K_LEVEL] = "info, warn or error",
+	[K_SCALAR] = "a string or a number", [K_ANY] = "a value", [K_LEVEL] = "info, warn or error", [K_STRINGS] = "an array of strings",
 };
 
 struct field {
@@ -37,7 +37,7 @@ static const struct type {
 		{{"code", K_STRING, false, "\"worker_error\""}, {"message", K_STRING, true, NULL}, {"recoverable", K_BOOL, false, "true"}}},
 	[WL_CHECKPOINT] = {"checkpoint",
 		{{"description", K_STRING, false, NULL}, {"state", K_OBJECT, false, NULL}, {"step", K_SCALAR, false, NULL},
-			{"resumable", K_BOOL, false, NULL}, {"ref", K_SCALAR, false, NULL}}},
+			{"resumable", K_BOOL, false, NULL}, {"ref", K_SCALAR, false, NULL}, {"state_version", K_STRING, false, NULL}}},
 	[WL_STEP] = {"step", {{"name", K_STRING, false, NULL}}},
 	[WL_USAGE] = {"usage",
 		{{"tokens_in", K_NUMBER, false, NULL}, {"tokens_out", K_NUMBER, false, NULL}, {"cost", K_NUMBER, false, NULL}}},
@@ -45,6 +45,10 @@ static const struct type {
 		{{"name", K_STRING, true, NULL}, {"path", K_STRING, true, NULL}, {"mime", K_STRING, false, NULL}}},
 	[WL_ACTION] = {"action",
 		{{"name", K_STRING, true, NULL}, {"parameters", K_OBJECT, false, NULL}, {"ref", K_SCALAR, false, NULL}}},
+	[WL_SNAPSHOT] = {"snapshot", {{NULL, K_ANY, false, NULL}}},     /* strictly, by HARP's own rules: snapshot.c */
+	[WL_CONTINUITY] = {"continuity",
+		{{"summary", K_STRING, false, NULL}, {"decisions", K_STRINGS, false, NULL}, {"open_questions", K_STRINGS, false, NULL},
+			{"next_steps", K_STRINGS, false, NULL}}},
 	[WL_PAUSED] = {"paused", {{"reason", K_STRING, false, NULL}}},
 	[WL_RESUMED] = {"resumed", {{NULL, K_ANY, false, NULL}}},
 	[WL_COMPLETED] = {"completed", {{"outputs", K_OBJECT, false, NULL}}},
@@ -52,6 +56,17 @@ static const struct type {
 		{{"error_code", K_STRING, false, NULL}, {"error_message", K_STRING, false, NULL},
 			{"error_details", K_OBJECT, false, NULL}, {"partial_outputs", K_OBJECT, false, NULL}}},
 };
+
+static bool is_strings(const json_t *v)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(v, i, one)
+		if (!json_is_string(one))
+			return false;
+	return json_is_array(v);
+}
 
 static bool fits(const json_t *v, enum kind kind)
 {
@@ -64,6 +79,7 @@ static bool fits(const json_t *v, enum kind kind)
 	case K_OBJECT: return json_is_object(v);
 	case K_SCALAR: return json_is_string(v) || json_is_number(v);
 	case K_LEVEL:  return text != NULL && (!strcmp(text, "info") || !strcmp(text, "warn") || !strcmp(text, "error"));
+	case K_STRINGS: return is_strings(v);
 	case K_ANY: case K_COUNT: break;
 	}
 	return true;

@@ -2,8 +2,9 @@
  * Owns its rows: written through the store, as the daemon writes them, and as large as real ones are.
  * Never runs a daemon.
  *
- *   history DIR SESSIONS [EVENTS]      SESSIONS of 20 callers in DIR, the last 20 of them paused by an operator, the very
- *                                      last with EVENTS more events; all is confirmed, so a daemon has nothing to do */
+ *   history DIR SESSIONS [EVENTS [EACH]]       SESSIONS of 20 callers in DIR with 2 events and EACH more (0), the last 20 of
+ *                                      them paused by an operator, the very last with EVENTS more (0); all is confirmed, so a
+ *                                      daemon has nothing to do */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,11 +88,11 @@ static void put_session(int64_t key, bool is_live, char id[ID_SIZE])
 
 int main(int argc, char **argv)
 {
-	int64_t sessions = argc > 2 ? atoll(argv[2]) : 0, events = argc > 3 ? atoll(argv[3]) : 0;
+	int64_t sessions = argc > 2 ? atoll(argv[2]) : 0, events = argc > 3 ? atoll(argv[3]) : 0, each = argc > 4 ? atoll(argv[4]) : 0;
 	char why[512], id[ID_SIZE] = "";
 
-	if (sessions < 1 || events < 0) {
-		fprintf(stderr, "usage: history DIR SESSIONS [EVENTS]\n");
+	if (sessions < 1 || events < 0 || each < 0) {
+		fprintf(stderr, "usage: history DIR SESSIONS [EVENTS [EACH]]\n");
 		return 64;
 	}
 	if (mkdir(argv[1], 0700) < 0)
@@ -109,11 +110,13 @@ int main(int argc, char **argv)
 	}
 	for (int64_t i = 1; i <= sessions; i++) {
 		put_session(i, i > sessions - LIVE, id);
+		for (int64_t k = 0; k < each; k++)
+			put_progress(i, id, k + 3);
 		if (i % A_COMMIT == 0)
 			commit();
 	}
 	for (int64_t i = 0; i < events; i++) {
-		put_progress(sessions, id, i + 3);
+		put_progress(sessions, id, i + each + 3);
 		if (i % A_COMMIT == 0)
 			commit();
 	}

@@ -82,7 +82,8 @@ static void check_submit_again(const struct command *c, int max_depth)
 	MUST(again.task.json_size == c->task.json_size && memcmp(again.task.json, c->task.json, c->task.json_size) == 0);
 	MUST(strcmp(again.caller_id, c->caller_id) == 0 && strcmp(again.message_id, MESSAGE_ID) == 0);
 	MUST(again.task.max_duration_us == c->task.max_duration_us && again.task.priority == c->task.priority);
-	MUST(again.task.data_class == c->task.data_class && again.task.names_checkpoint == c->task.names_checkpoint);
+	MUST(again.task.data_class == c->task.data_class && strcmp(again.task.checkpoint, c->task.checkpoint) == 0
+		&& strcmp(again.task.continues, c->task.continues) == 0);
 	command_fini(&again);
 	buf_fini(&b);
 }

@@ -10,6 +10,7 @@
 #include "artifact_file.h"
 #include "artifact_name.h"
 #include "canon.h"
+#include "checkpoint.h"
 #include "consult.h"
 #include "core.h"
 #include "ctl_note.h"
@@ -18,13 +19,18 @@
 #include "envelope.h"
 #include "expect.h"
 #include "fuzz.h"
+#include "harp_session.h"
 #include "jschema.h"
 #include "operate.h"
+#include "pack.h"
 #include "report.h"
 #include "review.h"
 #include "run.h"
+#include "snapshot.h"
+#include "tell.h"
 
 #define STAGE_ID "6f1c8a52-0b1d-4c3e-9a7b-2d4e6f801234"
+#define STAGE_MADE_ID "0a1b2c3d-4e5f-4a6b-8c7d-0123456789ab"
 #define STAGE_DEPTH 64
 
 static struct stage {
@@ -36,8 +42,11 @@ static struct stage {
 	int64_t sequence;               /* of the last event */
 	unsigned results, closed;       /* messages of that kind */
 	bool has_concluded;
+	unsigned snapshot_count;
+	char snapshots[16][HARP_WORD_MAX + 1];
 	struct buf outcome;             /* as it was stored, or as a test wants it to be read */
 } stage;
+static bool stage_is_told;              /* in HARP-SESSION's words, too */
 
 /* ---- clocks and ids: the same every time ---- */
 
@@ -53,7 +62,7 @@ int64_t clock_wall_us(void)
 
 void id_make(char out[ID_SIZE])
 {
-	memcpy(out, "0a1b2c3d-4e5f-4a6b-8c7d-0123456789ab", ID_SIZE);
+	memcpy(out, STAGE_MADE_ID, ID_SIZE);
 }
 
 /* ---- what is published: whole, JSON, in order, within the limit, and fit to be shown ---- */
@@ -86,8 +95,31 @@ static void stage_check_event(const struct store_event *e, const json_t *payload
 	stage.closed += strcmp(e->event_type, "session_closed") == 0;
 }
 
+/* HARP-SESSION's: canonical, by its rules, and of this session. */
+static void stage_check_harp(const struct store_event *e)
+{
+	struct harp_heard h;
+	char why[256] = "";
+
+	MUST(stage.closed == 0 && e->sequence == 0 && (int64_t)e->body->size <= stage.config.max_message);
+	MUST(harp_read_event(e->body->data, e->body->size, e->body->size, &h, why, sizeof why) == HARP_OK);
+	MUST(h.size == e->body->size && memcmp(h.text, e->body->data, h.size) == 0 && strcmp(h.session_id, STAGE_ID) == 0);
+	MUST(strcmp(e->event_type, harp_event_name(h.kind)) == 0);
+	harp_heard_fini(&h);
+}
+
+struct addressee *outbox_harp_addressee(struct outbox *ob, const char *caller_id)
+{
+	(void)ob, (void)caller_id;
+	return (struct addressee *)(void *)&stage;      /* only passed on */
+}
+
 int64_t outbox_put(struct outbox *ob, struct addressee *a, struct store_event *e)
 {
+	if (strcmp(e->type, OUTBOX_HARP) == 0) {
+		stage_check_harp(e);
+		return 1;
+	}
 	json_t *root = fuzz_json(e->body->data, e->body->size), *payload = json_object_get(root, "payload");
 	struct codec_head head;
 
@@ -160,16 +192,44 @@ void store_put_transition(struct store *s, const struct store_session *row, cons
 void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
 {
 	char hash[CANON_HASH_SIZE];
-	json_t *state = fuzz_json(c->state, c->state_size), *step = c->step != NULL ? fuzz_json(c->step, strlen(c->step)) : NULL;
+	int kind = pack_parse(c->encoding);
+	struct buf text = {0};
+	json_t *state, *step = c->step != NULL ? fuzz_json(c->step, strlen(c->step)) : NULL;
 
 	(void)s;
-	MUST(json_is_object(state) && (int64_t)c->state_size <= stage.config.max_checkpoint);
+	/* There is no base here. Small ones are their own text. */
+	MUST((kind == PACK_JSON || kind == PACK_ZSTD) && c->base == 0 && (kind == PACK_JSON || c->whole_size > PACK_PLAIN_MAX));
+	MUST(pack_restore((enum pack_kind)kind, c->state, c->state_size, (size_t)c->whole_size, NULL, 0, &text) == 0);
+	state = fuzz_json(text.data, text.size);
+	MUST(json_is_object(state) && c->whole_size <= stage.config.max_checkpoint);
+	MUST(strcmp(c->trigger, "worker") == 0 || strcmp(c->trigger, "steps") == 0);
+	MUST(stage_is_text(c->state_version) && (c->state_version == NULL || strlen(c->state_version) < STORE_WORD_SIZE));
+	buf_fini(&text);
 	MUST(step == NULL || json_is_string(step) || json_is_number(step));
 	canon_hash(state, hash);
 	MUST(c->sha256 != NULL && strcmp(c->sha256, hash) == 0);
 	MUST(stage_is_text(c->description) && strlen(c->description) <= 1024 && id_is_uuid4(c->checkpoint_id));
 	json_decref(state);
 	json_decref(step);
+}
+
+/* An id is stored once: within a turn the session remembers it, later the store does, which is empty here. */
+void store_put_snapshot(struct store *s, const struct store_snapshot *n)
+{
+	(void)s;
+	MUST(stage_is_text(n->snapshot_id) && n->snapshot_id[0] != '\0' && strlen(n->sha256) == 64 && n->event == 1);
+	if (strcmp(n->snapshot_id, STAGE_MADE_ID) == 0)
+		return;                 /* a checkpoint's: here all have this one */
+	for (unsigned i = 0; i < stage.snapshot_count; i++)
+		MUST(strcmp(stage.snapshots[i], n->snapshot_id) != 0);
+	if (stage.snapshot_count < sizeof stage.snapshots / sizeof *stage.snapshots)
+		snprintf(stage.snapshots[stage.snapshot_count++], sizeof stage.snapshots[0], "%s", n->snapshot_id);
+}
+
+int store_find_snapshot(struct store *s, int64_t session, const char *snapshot_id, char sha256[65], struct buf *created_at)
+{
+	(void)s, (void)session, (void)snapshot_id, (void)sha256, (void)created_at;
+	return 0;
 }
 
 void store_put_artifact(struct store *s, const struct store_artifact *a, const char *at)
@@ -246,6 +306,70 @@ void store_drop_outcome(struct store *s, int64_t session)
 	(void)s, (void)session;
 }
 
+const char *store_error(const struct store *s)
+{
+	(void)s;
+	return "";
+}
+
+/* No session before this one, and no checkpoint but those that were just made: each is whole. */
+
+int checkpoint_load(struct store *s, const char *checkpoint_id, struct checkpoint *out)
+{
+	(void)s, (void)checkpoint_id;
+	*out = (struct checkpoint){.damaged = 0};
+	return 0;
+}
+
+int64_t checkpoint_load_base(struct store *s, const char *checkpoint_id, int64_t session, struct buf *text)
+{
+	(void)s, (void)checkpoint_id, (void)session, (void)text;
+	return 0;
+}
+
+void checkpoint_fini(struct checkpoint *c)
+{
+	(void)c;
+}
+
+static void stage_check_continuity(const struct store_continuity *k)
+{
+	const char *const lists[] = {k->decisions, k->open_questions, k->next_steps};
+
+	MUST(stage_is_text(k->summary));
+	for (size_t i = 0; i < 3; i++) {
+		json_t *list = fuzz_json(lists[i], strlen(lists[i]));
+
+		MUST(json_is_array(list));
+		json_decref(list);
+	}
+}
+
+void store_put_continuity(struct store *s, const struct store_continuity *k)
+{
+	(void)s;
+	stage_check_continuity(k);
+}
+
+void store_close_continuity(struct store *s, const struct store_continuity *k)
+{
+	(void)s;
+	MUST(k->completion != NULL && k->closed_at != NULL);
+	stage_check_continuity(k);
+}
+
+int store_load_continuity(struct store *s, const char *session_id, const char *caller_id, struct buf *out)
+{
+	(void)s, (void)session_id, (void)caller_id, (void)out;
+	return 0;
+}
+
+int store_find_owner(struct store *s, int64_t session, struct store_owner *out)
+{
+	(void)s, (void)session, (void)out;
+	return 0;
+}
+
 /* ---- artifacts: a path of an even length is a file of three bytes, any other is none ---- */
 
 struct artifact_copy *artifact_copy_begin(const struct artifact_source *src, char *why, size_t why_size)
@@ -314,6 +438,22 @@ struct worker *run_worker(const struct session *s)
 {
 	(void)s;
 	return NULL;
+}
+
+bool worker_has_stdin(const struct worker *w)
+{
+	(void)w;
+	return true;
+}
+
+void run_watch_pause(struct session *s)
+{
+	(void)s;
+}
+
+void run_consider_free(struct session *s)
+{
+	(void)s;
 }
 
 size_t worker_unwritten(const struct worker *w)
@@ -403,7 +543,7 @@ static struct session *stage_begin(const char *warnings, const char *step)
 		.data_classification = "T1", .priority = "normal", .session_token = "token",
 		.created_at = "2026-01-31T11:59:58.000Z", .updated_at = "2026-01-31T11:59:59.000Z",
 		.started_at = "2026-01-31T11:59:59.000Z", .deadline = "2026-01-31T12:59:59.000Z", .max_duration_us = 3600000000,
-		.attempt = 1, .warnings = warnings, .risk_events = "[\"before\"]", .step = step, .sequence = 2};
+		.attempt = 1, .warnings = warnings, .risk_events = "[\"before\"]", .step = step, .sequence = 2, .harp = stage_is_told};
 	struct session *s;
 
 	fuzz_logged = 0;
@@ -417,6 +557,7 @@ static struct session *stage_begin(const char *warnings, const char *step)
 	stage.core.policy = stage.core.first_policy = &stage.policy;
 	stage.sequence = row.sequence;
 	s = session_load(&stage.core, &row);
+	MUST(tell_again(s) == 0);
 	s->cap = &stage.capability;
 	stage_set_rules(s);
 	return s;

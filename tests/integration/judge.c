@@ -1,5 +1,6 @@
 /* judge.c: what must hold at the end of every test. Reads messages and the store; never talks to anybody. */
 #include "judge.h"
+#include "restore.h"
 
 #include <ctype.h>
 #include <sqlite3.h>
@@ -284,7 +285,7 @@ static sqlite3 *open_store(struct rig *r)
 	if (sqlite3_open_v2(r->db, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
 		give_up("%s: %s", r->db, sqlite3_errmsg(db));
 	sqlite3_busy_timeout(db, 5000);
-	return db;
+	return restore_is_due(db) ? restore_copy(db, r) : db;   /* also what has left it */
 }
 
 static sqlite3_stmt *query(sqlite3 *db, const char *sql)

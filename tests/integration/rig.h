@@ -29,6 +29,7 @@ struct rig {
 	char status[512];               /* the last STATUS= */
 	bool watchdog_on;
 	int watchdog_usec;
+	bool forgets;                   /* sessions leave its store for good: what callers got cannot be held against it */
 	bool no_consumer_wait;          /* rig_start does not wait until the queue is consumed */
 	struct rig *next;
 };

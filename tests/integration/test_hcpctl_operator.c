@@ -205,12 +205,14 @@ END_TEST
 
 START_TEST(words_that_name_no_session_are_answered_with_what_to_do)
 {
-	static const char *const verbs[] = { "show", "events", "log", "checkpoints", "pause", "resume", "checkpoint", "replay" };
+	static const char *const verbs[] = { "show", "events", "log", "checkpoints", "pause", "resume", "checkpoint", "replay",
+		"recover", "extend" };
 
 	begin_here();
 	const char *id = submit("");
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
-		struct run none = start(verbs[i], "00000000-0000", NULL), little = start(verbs[i], "000", NULL);
+		const char *more = strcmp(verbs[i], "recover") == 0 ? "--how=fail" : strcmp(verbs[i], "extend") == 0 ? "--by=1s" : NULL;
+		struct run none = start(verbs[i], "00000000-0000", more, NULL), little = start(verbs[i], "000", more, NULL);
 		struct run missing = start(verbs[i], NULL);
 
 		finish(&none, 1);
@@ -413,6 +415,44 @@ START_TEST(an_operator_pauses_and_resumes_asks_for_a_checkpoint_and_a_replay)
 	must_have(run.out, "are published again");
 	rig_touch(r, "go");
 	wait_for_state(id, "COMPLETED");
+	end();
+}
+END_TEST
+
+START_TEST(an_operator_gives_more_time_and_decides_about_what_was_interrupted)      /* proves SA-10 CK-04 */
+{
+	rig_set((begin_here(), r), "daemon", "on_start", "ask");
+	const char *id = submit("[\"emit\",{\"type\":\"continuity\",\"summary\":\"half of it\",\"next_steps\":[\"the rest\"]}],"
+		"[\"checkpoint\",{\"mark\":1}]");
+	struct run run;
+
+	wait_for_event(id, "checkpoint_created");
+	run = start("extend", short_id(id), "--by", "30m", NULL);
+	finish(&run, 0);
+	must_have(run.out, "may take until ");
+	run = start("extend", short_id(id), "--by", "30m", "--token", "none", NULL);
+	finish(&run, 1);
+	must_have(run.err, "not the token");
+	run = start("extend", short_id(id), NULL);
+	finish(&run, 64);
+	must_have(run.err, "--by");
+	run = start("recover", short_id(id), "--how", "resume", NULL);
+	finish(&run, 1);
+	must_have(run.err, "only a PAUSED session can be recovered");
+	rig_kill(r);
+	rig_start(r);
+	wait_for_state(id, "PAUSED");
+	run = start("recover", short_id(id), NULL);
+	finish(&run, 64);
+	must_have(run.err, "--how");
+	run = start("recover", short_id(id), "--how", "discard", "--reason", "no need", NULL);
+	finish(&run, 0);
+	must_have(run.out, "is ABORTED");
+	run = start("show", short_id(id), NULL);
+	finish(&run, 0);
+	must_have(run.out, "completion   aborted");
+	must_have(run.out, "summary      half of it");
+	must_have(run.out, "next steps   the rest");
 	end();
 }
 END_TEST
@@ -687,6 +727,7 @@ int main(void)
 	suite_test(s, a_follow_of_a_dead_daemons_session_waits_for_the_daemon, 60);
 	suite_test(s, events_are_streamed_not_loaded, 90);
 	suite_test(s, an_operator_pauses_and_resumes_asks_for_a_checkpoint_and_a_replay, 60);
+	suite_test(s, an_operator_gives_more_time_and_decides_about_what_was_interrupted, 60);
 	suite_test(s, a_session_whose_token_is_not_known_here_is_aborted_as_its_operator, 60);
 	suite_test(s, a_drained_daemon_starts_no_task_until_it_is_undrained, 60);
 	suite_test(s, a_key_is_rotated_and_a_token_revoked_by_name, 60);

@@ -117,6 +117,16 @@ void wire_delete_queue(const struct broker *b, const char *queue)
 	wire_disconnect(&c);
 }
 
+void wire_make_exchange(const struct broker *b, const char *exchange, const char *type)
+{
+	amqp_connection_state_t c = wire_connect(b);
+
+	must(c, "no broker");
+	amqp_exchange_declare(c, 1, bytes(exchange), bytes(type), 0, 1, 0, 0, amqp_empty_table);
+	must(wire_ok(c), "exchange %s", exchange);
+	wire_disconnect(&c);
+}
+
 void wire_delete_exchange(const struct broker *b, const char *exchange)
 {
 	amqp_connection_state_t c = wire_connect(b);

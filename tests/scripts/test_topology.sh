@@ -30,6 +30,7 @@ reconnect_max = 1s
 [capability echo]
 declaration = $root/etc/capabilities.d/echo.json
 command = $root/scripts/agents/echo.sh
+harp = yes
 [capability count]
 declaration = $root/etc/capabilities.d/count.json
 command = $root/scripts/agents/count.py
@@ -95,6 +96,10 @@ while read -r who arguments; do
 done <<'END'
 alpha publish hcp.events alpha.x.event
 alpha publish hcp.events beta.x.event
+alpha publish harp.sessions alpha.x.session.start
+alpha bind hcp.evt.alpha harp.sessions beta.#
+alpha delete-exchange harp.sessions
+daemon publish harp.sessions alpha.x.event
 alpha publish amq.topic x
 alpha publish amq.fanout x
 alpha publish hcp.dead x
@@ -127,6 +132,7 @@ daemon delete hcp.evt.alpha
 END
 it "alpha may not publish past the exchanges" same 403 "$("$probe" "$alpha" publish "" hcp.evt.beta)"
 it "alpha may bind its own keys" same ok "$("$probe" "$alpha" bind hcp.evt.alpha hcp.events 'alpha.*.task_completed')"
+it "and those of its sessions' HARP events" same ok "$("$probe" "$alpha" bind hcp.evt.alpha harp.sessions 'alpha.#')"
 it "beta cannot so much as open a queue in alpha's name" not ctl_as "$beta" alpha submit echo --timeout 10s
 
 # --- the doctor's eye on it ---------------------------------------------------------------------------------

@@ -169,6 +169,15 @@ void judge_start(const struct worker *w)
 	}
 }
 
+/* Of a large one (script.c): both ends and all between. proves CK-02 */
+static bool is_whole(const json_t *state)
+{
+	const json_t *large = json_object_get(state, "large");
+
+	return large == NULL || (json_equal(large, json_object_get(state, "again"))
+		&& json_string_length(json_object_get(state, "fill")) == 5 * 1024);
+}
+
 /* The checkpoint that it starts from is the newest that is good. proves L2-08 */
 static void check_start_line(const struct worker *w, const json_t *line)
 {
@@ -187,6 +196,8 @@ static void check_start_line(const struct worker *w, const json_t *line)
 		cover(WORKER_REUSED);
 	}
 	snprintf(mood->served, sizeof mood->served, "%s", w->session_id);
+	if (!is_whole(json_object_get(json_object_get(line, "checkpoint"), "state")))
+		violation("session %.8s starts from a state that nobody made", s->id);
 	if (!eye_may_ask(Q_CHECKPOINT))
 		return;
 	resumes = json_integer_value(json_object_get(line, "attempt")) > 1 && strcmp(s->capability, "again") != 0;

@@ -52,6 +52,11 @@ static void worker_end_of(struct worker *w, const char *line, enum covered what)
 	fake_worker_say(w, line);
 }
 
+/* A state that is long enough to be stored in another way than as its text; judge.c knows it again. */
+#define FILL_64 "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
+#define FILL_1K FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64
+#define LARGE(n) "{\"type\":\"checkpoint\",\"state\":{\"large\":" n ",\"fill\":\"" FILL_1K FILL_1K FILL_1K FILL_1K FILL_1K "\",\"again\":" n "}}"
+
 static const struct saying {
 	const char *line;
 	enum covered what;
@@ -68,6 +73,9 @@ static const struct saying {
 	{"{\"type\":\"artifact\",\"name\":\"../c\",\"path\":\"c\"}", WORKER_PROGRESS},
 	{"{\"type\":\"checkpoint\",\"description\":\"d\",\"state\":{\"n\":1}}", WORKER_CHECKPOINT},
 	{"{\"type\":\"checkpoint\",\"state\":{\"n\":2},\"ref\":\"r\"}", WORKER_CHECKPOINT},
+	{LARGE("1"), WORKER_CHECKPOINT},
+	{LARGE("2"), WORKER_CHECKPOINT},
+	{LARGE("3"), WORKER_CHECKPOINT},
 	{"{\"type\":\"checkpoint\",\"state\":{},\"resumable\":false}", WORKER_BARE_POINT},
 	{"{\"type\":\"session_closed\",\"final_state\":\"COMPLETED\"}", WORKER_FORGES},
 	{"{\"type\":\"state_changed\",\"to_state\":\"FAILED\"}", WORKER_FORGES},

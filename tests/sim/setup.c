@@ -28,11 +28,11 @@ static const struct {
 	const char *name, *keys, *safety, *constraints;
 } capabilities[] = {
 	{"work", "keep_workdir = never\n", "R2", ""},
-	{"again", "recovery = restart\n", "R2", ""},
+	{"again", "recovery = restart\nmax_attempts = 3\nretry_delay = 2s\n", "R2", ""},
 	{"never", "recovery = fail\n", "R2", ""},
 	{"plain", "protocol = text\n", "R2", ""},
 	{"reused", "reuse = 2\nkeep_workdir = never\n", "R2", ""},
-	{"narrow", "", "R2", "\"concurrent_limit\":1"},
+	{"narrow", "pause_frees_worker = yes\nmax_attempts = 2\n", "R2", "\"concurrent_limit\":1"},
 	{"brief", "", "R2", "\"max_duration\":\"PT10S\""},
 	{"risky", "", "R4", ""},
 };

@@ -8,10 +8,18 @@
  *	litter           files left in its directory, in a directory of their own
  *	child            a deaf grandchild in a session of its own, its pid in this file
  *	deaf             ignores SIGTERM, aborts and the end of its stdin
+ *	snapshots        so many HARP-SESSION snapshots, the same in every attempt, and one that is none
+ *	version          its checkpoints' states are of this version
+ *	record           leaves this to whoever continues its session
+ *	rest             pauses by itself, for ever
+ *	die              dies by SIGKILL, once: where this file is not there yet
+ *	vanish           unlinks this, its own program, before it dies with `exit`
  *	linger           completes, says so, and does not go
  *	fail, exit       says that it failed; ends with this status without a word
  *	notes            every line that it hears goes to this file
- * Serves one start line after another until its stdin ends, so it also fits `reuse`. */
+ * Serves one start line after another until its stdin ends, so it also fits `reuse`.
+ * As `agent migrate` it is the program that migrates states: of 1.x at once, of 2.x when the mark `go` is there, of others not
+ * at all. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
@@ -31,7 +39,7 @@ static char heard[1 << 20];             /* not yet taken apart */
 static size_t heard_size;
 static bool deaf, at_end;
 static long long at;                    /* how far it has counted */
-static const char *notes;
+static const char *notes, *version;
 static unsigned verdicts;               /* that it heard */
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -58,7 +66,11 @@ static void say(const char *fmt, ...)
 
 static void say_checkpoint(void)
 {
-	say("{'type':'checkpoint','description':'at %lld','state':{'n':%lld},'step':'s','resumable':true}\n", at, at);
+	if (version)
+		say("{'type':'checkpoint','description':'at %lld','state':{'n':%lld},'step':'s','state_version':'%s'}\n", at, at,
+			version);
+	else
+		say("{'type':'checkpoint','description':'at %lld','state':{'n':%lld},'step':'s','resumable':true}\n", at, at);
 }
 
 static void note(const char *line)
@@ -133,6 +145,14 @@ static void act(json_t *acts)
 		while (verdicts == before)
 			attend(LOOK_MS);
 	}
+}
+
+static void show(long long count)
+{
+	for (long long i = 0; i < count; i++)
+		say("{'type':'snapshot','snapshotId':'s%lld','snapshotType':'plan','payload':{'n':%lld}}\n", i, i);
+	if (count > 0)
+		say("{'type':'snapshot','snapshotId':'none','snapshotType':'poem','payload':{}}\n");
 }
 
 static void make_child(const char *path)
@@ -228,8 +248,21 @@ static bool has(json_t *in, const char *name)
 	return json_is_true(json_object_get(in, name));
 }
 
+static void perish(json_t *in)
+{
+	const char *mark = json_string_value(json_object_get(in, "die")), *own = json_string_value(json_object_get(in, "vanish"));
+
+	if (own)
+		unlink(own);
+	if (!mark || access(mark, F_OK) == 0)
+		return;
+	close(open(mark, O_WRONLY | O_CREAT, 0600));
+	kill(getpid(), SIGKILL);
+}
+
 static void end(json_t *in)
 {
+	perish(in);
 	if (json_object_get(in, "exit"))
 		exit((int)json_integer_value(json_object_get(in, "exit")));
 	if (has(in, "fail")) {
@@ -250,6 +283,7 @@ static void serve(json_t *start)
 	const char *dir = json_string_value(json_object_get(start, "workdir"));
 
 	notes = json_string_value(json_object_get(in, "notes"));
+	version = json_string_value(json_object_get(in, "version"));
 	deaf = has(in, "deaf");
 	if (deaf)
 		signal(SIGTERM, SIG_IGN);
@@ -262,7 +296,15 @@ static void serve(json_t *start)
 	if (has(in, "begun"))
 		wait_for_copy();
 	act(json_object_get(in, "acts"));
+	show(json_integer_value(json_object_get(in, "snapshots")));
 	count_up(start, in);
+	if (json_object_get(in, "record"))
+		say("{'type':'continuity','summary':'%s','next_steps':['go on']}\n",
+			json_string_value(json_object_get(in, "record")));
+	if (has(in, "rest"))
+		say("{'type':'paused','reason':'rest'}\n");
+	while (has(in, "rest"))
+		attend(LOOK_MS);
 	if (json_object_get(in, "big"))
 		say_big((int)json_integer_value(json_object_get(in, "big")));
 	if ((path = json_object_get(in, "hold"))) {
@@ -274,10 +316,30 @@ static void serve(json_t *start)
 	notes = NULL;
 }
 
-int main(void)
+static int migrate(void)
+{
+	char *line = hear(-1), *text, go[600];
+	json_t *asked = line ? json_loads(line, 0, NULL) : NULL;
+	const char *from = json_string_value(json_object_get(asked, "from"));
+
+	snprintf(go, sizeof go, "%s/go", getenv("RIG_MARK") ? getenv("RIG_MARK") : ".");
+	while (from && *from == '2' && access(go, F_OK) != 0)
+		poll(NULL, 0, LOOK_MS);
+	if (!from || (*from != '1' && *from != '2'))
+		return 1;
+	text = json_dumps(json_object_get(asked, "state"), JSON_COMPACT);
+	printf("%s\n", text);
+	free(text);
+	json_decref(asked);
+	return 0;
+}
+
+int main(int argc, char **argv)
 {
 	char *line;
 
+	if (argc > 1 && strcmp(argv[1], "migrate") == 0)
+		return migrate();
 	while ((line = hear(-1))) {
 		json_t *start = json_loads(line, 0, NULL);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "approver.h"
+#include "restore.h"
 #include "wire.h"
 
 #define FULL_ARGS "x-max-length=3,x-overflow=reject-publish"
@@ -32,6 +33,29 @@ static void add_agent(struct rig *r, const char *name, const char *recovery, con
 	rig_set(r, section, "reuse", "%s", reuse);
 }
 
+/* Those that die, rest, and come back. */
+static void add_survivors(struct rig *r)
+{
+	static const char *const names[] = {"mortal", "slow", "freed", "moved", "fading"};
+	const char *build = getenv("HCP_BUILD");
+	char path[600], section[64];
+	const char *command;
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		add_agent(r, names[i], "resume", "1", NULL);
+		snprintf(section, sizeof section, "capability %s", names[i]);
+		rig_set(r, section, "max_attempts", "4");
+		rig_set(r, section, "retry_delay", strcmp(names[i], "slow") == 0 ? "60s" : "30ms");
+	}
+	rig_set(r, "capability freed", "pause_frees_worker", "yes");
+	snprintf(path, sizeof path, "%s/sweep/agent", build ? build : "build/crash");
+	command = path[0] == '/' ? path : source_path(path);
+	rig_set(r, "capability moved", "state_version", "3.0");
+	rig_set(r, "capability moved", "migrate", "%s migrate", command);
+	if (symlink(command, rig_path(r, "fading")) == 0)
+		rig_set(r, "capability fading", "command", "%s", rig_path(r, "fading"));
+}
+
 static struct rig *make_rig(const struct scenario *s)
 {
 	struct rig *r = rig_new();
@@ -42,6 +66,8 @@ static struct rig *make_rig(const struct scenario *s)
 	add_agent(r, "lab", "resume", "1", J("{'safety':{'risk_ceiling':'R3','requires_human_approval':true}}"));
 	add_agent(r, "oven", "resume", "1", J("{'output_schema':{'properties':{'n':{'maximum':6}}},'safety':{'envelope':"
 		"{'parameters':{'t':{'max':80,'hard_limit':95}}}}}"));
+	add_agent(r, "told", "resume", "1", NULL);
+	add_survivors(r);
 	approver_make(r, "ann", "R3");
 	rig_set(r, "approval", "expires", "8s");
 	rig_text(r, "text", "echo one\necho two >&2\necho three\n");
@@ -52,6 +78,16 @@ static struct rig *make_rig(const struct scenario *s)
 	rig_set(r, "daemon", "max_sessions", "%s", s->max_sessions ? s->max_sessions : "20");
 	rig_set(r, "session", "exit_grace", "%s", s->exit_grace ? s->exit_grace : "PT0.2S");
 	rig_set(r, "session", "abort_timeout", "%s", s->abort_timeout ? s->abort_timeout : "PT0.3S");
+	if (s->pause_grace)
+		rig_set(r, "session", "pause_grace", "%s", s->pause_grace);
+	r->forgets = s->is_discarded;
+	if (s->is_archived || s->is_discarded) {
+		rig_set(r, "retention", "grace", "1s");
+		rig_set(r, "retention", "archive", "%s", s->is_archived ? "yes" : "no");
+		rig_set(r, "retention", "expire", "1h");
+		rig_set(r, "daemon", "dedup_window", "3s");
+		rig_set(r, "amqp", "heartbeat", "1");
+	}
 	if (s->is_judged) {
 		rig_set(r, "policy", "command", "/usr/bin/env RIG_MARK=%s %s", r->dir, source_path("tests/integration/agents/policy.py"));
 		rig_set(r, "policy", "timeout", "60s");
@@ -78,7 +114,15 @@ static struct peer *make_peer(struct rig *r, enum who who)
 
 static void begin(struct life *l)
 {
+	char key[64];
+
 	l->rig = make_rig(l->scenario);
+	if (l->scenario->is_told) {
+		snprintf(l->ear, sizeof l->ear, "harp.sweep.%d", getpid());
+		wire_make_exchange(l->rig->broker, "harp.sessions", "topic");
+		snprintf(key, sizeof key, "well-%d.#", getpid());
+		wire_make_queue(l->rig->broker, l->ear, "", "harp.sessions", key);
+	}
 	for (const struct task *t = l->scenario->tasks; t < l->scenario->tasks + TASKS_MAX && t->capability; t++) {
 		if (!l->peers[t->who])
 			l->peers[t->who] = make_peer(l->rig, t->who);
@@ -211,6 +255,17 @@ static bool has_got_all(struct life *l, enum who who)
 		" callers ON callers.id = events.caller WHERE caller_id = '%s') = %zu", p->id, json_object_size(p->seen)) == 1;
 }
 
+/* In the first life some have left, in the second everybody, and the old day is gone. */
+static bool has_let_go(struct life *l)
+{
+	if (!l->scenario->is_archived && !l->scenario->is_discarded)
+		return true;
+	if (l->number == 1)
+		return rig_sql(l->rig, "SELECT count(*) FROM sessions") < l->count - 1;
+	return rig_sql(l->rig, "SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM leaving) + (SELECT count(*) FROM events)"
+		" + (SELECT count(*) FROM archives WHERE day < '2021')") == 0;
+}
+
 static bool is_reached(struct life *l)
 {
 	for (int i = 0; i < l->count; i++)
@@ -226,10 +281,11 @@ static bool is_reached(struct life *l)
 	for (int i = 0; i < l->count && l->number == 1; i++) {
 		const char *operate = l->errands[i].task->operate ? l->errands[i].task->operate : "";
 
-		if ((strcmp(operate, "rest") == 0 && !l->errands[i].rested) || (strcmp(operate, "revoke") == 0 && !l->errands[i].operated_in))
+		if ((strcmp(operate, "rest") == 0 && !l->errands[i].rested) || (!l->errands[i].operated_in
+			&& (strcmp(operate, "revoke") == 0 || strcmp(operate, "extend") == 0)))
 			return false;
 	}
-	return !l->reloaded || rig_log_has(l->rig, "configuration reloaded") || l->number > 1;
+	return has_let_go(l) && (!l->reloaded || rig_log_has(l->rig, "configuration reloaded") || l->number > 1);
 }
 
 /* A submit that was said again in vain, just before the last end, would lie there for ever. */
@@ -247,12 +303,24 @@ static bool is_consuming(struct life *l)
 	return l->rig->ready && queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && consumers > 0;
 }
 
+/* Not from the start: the exchange is needed then on a connection that has not declared it. */
+static void want_harp(struct life *l)
+{
+	rig_set(l->rig, "capability told", "harp", "yes");
+	rig_write_ini(l->rig);
+	if (!l->rig->exited)
+		rig_signal(l->rig, SIGHUP);
+	wait_until(l->rig->exited || rig_log_has(l->rig, "configuration reloaded"), LIFE_S, "the reload");
+}
+
 /* Until all is said and done, or it dies. */
 static void serve(struct life *l)
 {
 	struct rig *r = l->rig;
 
 	wait_until(r->exited || is_consuming(l), LIFE_S, "a consumer, in life %d", l->number);
+	if (l->scenario->is_told && l->number == 1)
+		want_harp(l);
 	for (; !r->exited && l->garbage_sent < l->scenario->garbage; l->garbage_sent++)
 		peer_publish(l->peers[WELL], "{not JSON", 9, NULL);
 	double end = harness_now() + LIFE_S * harness_scale();
@@ -276,6 +344,8 @@ static void one_life(struct life *l)
 	int wanted = 0;
 
 	l->ops->arm(l);
+	if (l->number > 1)
+		rig_set(r, "capability told", "harp", "yes");
 	rig_spawn(r);
 	serve(l);
 	if (!r->exited) {
@@ -288,6 +358,8 @@ static void one_life(struct life *l)
 	must(l->ops->was_cut(l) || l->status == wanted, "life %d ended with status %d", l->number, l->status);
 	verdict_at_rest(l);
 	operator_at_rest(l);
+	if (l->scenario->is_archived && !l->has_old_day)
+		l->has_old_day = restore_make_day(l->rig, "2020-01-01");
 }
 
 static bool is_over(struct life *l)
@@ -317,6 +389,8 @@ void life_run(struct life *l, const struct scenario *s, const struct life_ops *o
 		if (l->peers[i])
 			peer_finish(l->peers[i]);
 	wire_delete_queue(l->rig->broker, l->rig->queue);
+	if (l->ear[0])
+		wire_delete_queue(l->rig->broker, l->ear);
 	rig_finish(l->rig);
 }
 
@@ -436,6 +510,41 @@ const struct scenario scenarios[] = {
 		{.capability = "agent", .inputs = "{'keep':24,'count':2,'every':1}", .ends = "COMPLETED"},
 		{.capability = "agent", .inputs = "{'keep':2,'fail':true}", .ends = "FAILED"},
 		{.capability = "warm", .inputs = "{'keep':2,'count':1}", .ends = "COMPLETED", .times = 2, .in_turn = true},
+	}},
+	{.name = "told", .is_told = true, .is_killed = true, .tasks = {
+		{.capability = "told", .inputs = "{'snapshots':3,'count':2,'every':1,'hold':'@/go'}", .ends = "COMPLETED", .ready = HOLDING},
+		{.capability = "told", .inputs = "{'snapshots':1,'fail':true}", .ends = "FAILED"},
+	}},
+	{.name = "deaths", .is_operated = true, .tasks = {
+		{.capability = "mortal", .inputs = "{'count':4,'every':2,'die':'@/died-#','record':'r','notes':'@/notes-#'}",
+			.ends = "COMPLETED"},
+		{.capability = "mortal", .inputs = "{'exit':3}", .ends = "FAILED"},
+		{.capability = "slow", .inputs = "{'count':1,'every':1,'exit':3}", .ends = "FAILED", .operate = "recover"},
+		{.capability = "fading", .inputs = "{'exit':3,'vanish':'@/fading'}", .ends = "FAILED"},
+		{.capability = "freed", .inputs = "{'count':2,'hold':'@/go'}", .ends = "COMPLETED", .operate = "rest", .ready = HOLDING},
+		{.capability = "agent", .inputs = "{'count':1,'hold':'@/go'}", .ends = "COMPLETED", .operate = "extend", .ready = HOLDING},
+		{.capability = "moved", .inputs = "{'count':2,'every':1,'version':'1.2','die':'@/died-#'}", .ends = "COMPLETED"},
+		{.capability = "moved", .inputs = "{'count':2,'every':1,'version':'0.2','die':'@/died-#'}",
+			.ends = "FAILED COMPLETED"},    /* the latter where hcpd dies before its checkpoint is stored */
+		{.capability = "moved", .inputs = "{'count':2,'every':1,'version':'2.2','die':'@/died-#'}", .ends = "COMPLETED",
+			.ready = "worker_died"},
+	}},
+	{.name = "deaths-crash", .is_killed = true, .tasks = {
+		{.capability = "mortal", .inputs = "{'count':4,'every':2,'die':'@/died-#','hold':'@/go'}", .ends = "COMPLETED", .ready = HOLDING},
+		{.capability = "moved", .inputs = "{'count':2,'every':1,'version':'2.2','die':'@/died-#'}", .ends = "COMPLETED",
+			.ready = "worker_died"},
+	}},
+	{.name = "grace", .pause_grace = "PT0.2S", .tasks = {
+		{.capability = "agent", .inputs = "{'count':1,'every':1,'rest':true}", .ends = "FAILED"},
+	}},
+	{.name = "archive", .is_archived = true, .tasks = {
+		{.capability = "agent", .inputs = "{'count':4,'every':2,'keep':2}", .ends = "COMPLETED", .times = 2},
+		{.capability = "agent", .inputs = "{'count':1,'fail':true}", .ends = "FAILED"},
+		{.capability = "nosuch", .ends = "unknown_capability", .times = 2},
+	}},
+	{.name = "discard", .is_discarded = true, .tasks = {
+		{.capability = "agent", .inputs = "{'count':4,'every':2,'keep':2}", .ends = "COMPLETED", .times = 2},
+		{.capability = "agent", .inputs = "{'count':1,'fail':true}", .ends = "FAILED"},
 	}},
 	{.name = "artifacts crash", .is_killed = true, .exit_grace = "1s", .abort_timeout = "1s", .tasks = {
 		{.capability = "agent", .inputs = "{'keep':1,'hold':'@/go'}", .ends = "COMPLETED", .ready = HOLDING},

@@ -27,7 +27,7 @@ struct task {
 	const char *more;               /* merged into the payload */
 	int times;                      /* so often; 0: once */
 	bool in_turn;                   /* each waits for the end of the one before */
-	const char *operate;            /* by an operator: abort, replay, revoke (its token; and a new key), rest (pause and resume), restart (across lives) */
+	const char *operate;            /* by an operator: abort, replay, revoke (its token; and a new key), recover (summarize), extend, rest (pause and resume), restart (across lives) */
 	bool twice;                     /* submitted twice, under one message_id */
 };
 
@@ -36,11 +36,13 @@ struct task {
 struct scenario {
 	const char *name;
 	struct task tasks[TASKS_MAX];
-	const char *max_sessions, *exit_grace, *abort_timeout;
+	const char *max_sessions, *exit_grace, *abort_timeout, *pause_grace;
 	bool is_killed;                 /* its first life ends by SIGKILL, not by SIGTERM */
 	bool is_reloaded;               /* SIGHUP before that */
 	bool is_judged;                 /* a policy program is asked: it does what `policy` in the inputs says */
 	bool is_operated;               /* somebody is at the control socket */
+	bool is_told;                   /* somebody listens to harp.sessions */
+	bool is_archived, is_discarded; /* ended sessions leave the store, into the archive or for good */
 	bool is_large;                  /* takes longer: only for passings that others do not reach */
 	int garbage;                    /* commands that are none */
 };
@@ -81,6 +83,8 @@ struct life {
 	int garbage_sent;
 	double operated_at;
 	int drained_in, follow_fd;
+	bool has_old_day;               /* there was an archive that has to expire */
+	char ear[80];                   /* the queue at harp.sessions; "": none */
 	char decided[ERRANDS_MAX][40];  /* requests whose decision was answered */
 	int decided_count;
 	void *ctx;                      /* of the ops */

@@ -77,6 +77,14 @@ static void operate(struct life *l, struct errand *e, const char *session)
 			e->must_be = "token_revoked";
 		if (ask(l, "{'id':1,'do':'rotate_token_key'}"))
 			e->operated_in = l->number;
+	} else if (strcmp(what, "recover") == 0 && is_state(l, session, "state = 'PAUSED'")) {
+		if (ask(l, "{'id':1,'do':'recover','session':'%s','how':'summarize'}", session))
+			e->must_be = "state = 'FAILED'";
+	} else if (strcmp(what, "extend") == 0 && e->operated_in != l->number && is_state(l, session, "state = 'RUNNING'")) {
+		if (ask(l, "{'id':1,'do':'extend','session':'%s','by':'90m'}", session)) {
+			e->must_be = "julianday(deadline) - julianday(started_at) > 0.1";
+			e->operated_in = l->number;
+		}
 	} else if (strcmp(what, "replay") == 0 && errand_has_ended(e) && e->operated_in != l->number) {
 		if (ask(l, "{'id':1,'do':'replay','session':'%s'}", session))
 			e->operated_in = l->number;

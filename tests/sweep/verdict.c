@@ -13,6 +13,7 @@
 
 #include "judge.h"
 #include "life.h"
+#include "restore.h"
 #include "wire.h"
 
 /* --- the store, as a copy: looking must not heal it --- */
@@ -95,7 +96,8 @@ static void must_hold_what_was_said(struct life *l, sqlite3 *db)
 	sqlite3_finalize(st);
 	for (int who = 0; who < WHO_COUNT; who++)
 		for (size_t i = 0; l->peers[who] && i < l->peers[who]->note_count; i++)
-			must(json_object_get(bodies, l->peers[who]->notes[i]->body), "said, and not in the store: %s",
+			/* answers to what never became a session leave without a trace */
+			must((l->scenario->is_archived && l->peers[who]->notes[i]->session[0] == '\0') || json_object_get(bodies, l->peers[who]->notes[i]->body), "said, and not in the store: %s",
 				l->peers[who]->notes[i]->body);
 	json_decref(bodies);
 }
@@ -127,9 +129,10 @@ static json_t *look_into_queue(struct life *l)
 	return ids;
 }
 
-static void must_hold_errand(sqlite3 *db, const struct errand *e, json_t *queued)
+static void must_hold_errand(struct life *l, sqlite3 *db, const struct errand *e, json_t *queued)
 {
-	if (e->message_id && e->sent_in > 0 && !json_object_get(queued, e->message_id))
+	/* who leaves is forgotten as a submit first */
+	if (!l->scenario->is_archived && e->message_id && e->sent_in > 0 && !json_object_get(queued, e->message_id))
 		must(number(db, "SELECT count(*) FROM submits JOIN callers ON callers.id = submits.caller"
 				" WHERE message_id = ?1 AND caller_id = ?2", e->message_id, e->peer->id) == 1,
 			"submit %s was acknowledged and is not in the store", e->message_id);
@@ -154,7 +157,7 @@ static void must_hold_what_was_acknowledged(struct life *l, sqlite3 *db)
 		"the end of the dead one's consumer");
 	json_t *queued = look_into_queue(l);
 	for (int i = 0; i < l->count; i++)
-		must_hold_errand(db, &l->errands[i], queued);
+		must_hold_errand(l, db, &l->errands[i], queued);
 	json_decref(queued);
 }
 
@@ -286,13 +289,13 @@ void verdict_on_end(struct life *l, const struct errand *e)
 /* --- the audit --- */
 
 /* No row without its place in the chain, no decision without its row, and none twice. */
-static void must_be_audited(sqlite3 *db)
+static void must_be_audited(struct life *l, sqlite3 *db)
 {
 	must(number(db, "SELECT coalesce(max(id), 0) = count(*) FROM audit", NULL, NULL) == 1, "the audit has a hole");
 	must(number(db, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.n') <> id", NULL, NULL) == 0, "a row out of place");
 	must(number(db, "SELECT coalesce((SELECT value FROM meta WHERE key = 'audit'), '') = coalesce((SELECT id || ' ' || hash FROM"
 			" audit ORDER BY id DESC LIMIT 1), '')", NULL, NULL) == 1, "the audit's head is not that of its last row");
-	must(number(db, "SELECT (SELECT count(*) FROM submits) = (SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') ="
+	must(l->scenario->is_archived || number(db, "SELECT (SELECT count(*) FROM submits) = (SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') ="
 			" 'task')", NULL, NULL) == 1, "a decision without its row, or the other way round");
 }
 
@@ -339,7 +342,7 @@ static void must_be_consistent(struct life *l, sqlite3 *db)
 	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'reviews'", NULL, NULL) == 1)
 		must_hold_reviews(db);
 	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'audit'", NULL, NULL) == 1)
-		must_be_audited(db);
+		must_be_audited(l, db);
 	st = ask(db, "SELECT session_id FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED','REJECTED')", NULL, NULL);
 	while (sqlite3_step(st) == SQLITE_ROW)
 		must_have_no_process((const char *)sqlite3_column_text(st, 0));
@@ -353,7 +356,9 @@ void verdict_at_rest(struct life *l)
 	if (!db)
 		return;
 	must_be_sound(db);
-	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'sessions'", NULL, NULL) == 1)
+	if (l->scenario->is_archived && number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'leaving'", NULL, NULL) == 1)
+		restore_all(db, l->rig);        /* each session is in one of the two places: then all of it can be judged as ever */
+	if (!l->scenario->is_discarded && number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'sessions'", NULL, NULL) == 1)
 		must_be_consistent(l, db);
 	sqlite3_close(db);
 }
@@ -420,20 +425,76 @@ static void must_have_tidied_up(struct life *l, sqlite3 *db)
 		closedir(d);
 }
 
+/* Everything that is in the store for harp.sessions came there, in its order; what came twice is the same. */
+static void must_have_told(struct life *l, sqlite3 *db)
+{
+	sqlite3_stmt *st = ask(db, "SELECT body FROM events WHERE type = 'harp' ORDER BY id", NULL, NULL);
+	json_t *came = json_array(), *seen = json_object();
+	size_t size, i = 0;
+	char *body;
+
+	while ((body = wire_get(l->rig->broker, l->ear, &size))) {
+		if (!json_object_get(seen, body))
+			json_array_append_new(came, json_string(body));
+		json_object_set_new(seen, body, json_true());
+		free(body);
+	}
+	for (; sqlite3_step(st) == SQLITE_ROW; i++) {
+		const char *came_here = json_string_value(json_array_get(came, i));
+
+		must(came_here, "told only %zu of it", i);
+		must_str(came_here, (const char *)sqlite3_column_text(st, 0));
+	}
+	must(i == json_array_size(came) && i > 0, "%zu told, %zu stored", json_array_size(came), i);
+	sqlite3_finalize(st);
+	must(number(db, "SELECT count(*) FROM sessions s WHERE 1 <> (SELECT count(*) FROM events WHERE session = s.id AND event_type ="
+		" 'session.start') OR 1 <> (SELECT count(*) FROM events WHERE session = s.id AND event_type = 'session.end')", NULL,
+		NULL) == 0, "a session did not begin once and end once");
+	must(number(db, "SELECT count(*) FROM snapshots WHERE snapshot_type = 'plan'", NULL, NULL) == 4, "each snapshot once");
+	must(number(db, "SELECT count(*) FROM events WHERE event_type = 'session.snapshot'", NULL, NULL)
+		== number(db, "SELECT count(*) FROM snapshots", NULL, NULL), "an event a snapshot");
+	json_decref(came);
+	json_decref(seen);
+}
+
+/* Nothing of them is left, neither a row nor a file; the audit knows that they were. */
+static void must_be_gone(struct life *l, sqlite3 *db)
+{
+	char command[700];
+
+	must(number(db, "SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM leaving) + (SELECT count(*) FROM events) + (SELECT"
+			" count(*) FROM tasks) + (SELECT count(*) FROM transitions) + (SELECT count(*) FROM checkpoints) + (SELECT count(*)"
+			" FROM artifacts)", NULL, NULL) == 0, "something of a session is left");
+	snprintf(command, sizeof command, "test -z \"$(find %s/artifacts %s/work -type f 2>/dev/null)\"", l->rig->state, l->rig->state);
+	must(system(command) == 0, "a file of a session is left");
+	must(number(db, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'task'", NULL, NULL) == l->count, "one decision a task");
+}
+
 void verdict_at_end(struct life *l)
 {
 	int messages = -1, consumers = 0, sessions = 0;
 	sqlite3 *db = open_copy(l);
 
 	must(db, "no store");
+	if (l->scenario->is_discarded) {
+		must_be_gone(l, db);
+		sqlite3_close(db);
+		return;
+	}
+	if (l->scenario->is_archived) {
+		must(number(db, "SELECT count(*) FROM sessions", NULL, NULL) == 0, "somebody did not leave");
+		must(!l->has_old_day || !file_exists(rig_path(l->rig, "state/archive/2020-01-01.jsonl.zst")), "a day did not expire");
+		must(!file_exists(rig_path(l->rig, "state/artifacts/00000000-0000-4000-8000-000000000000")), "nor did its artifacts");
+		restore_all(db, l->rig);
+	}
 	for (int i = 0; i < l->count; i++) {
 		judge_errand(l, db, &l->errands[i]);
 		sessions += errand_session(&l->errands[i]) != NULL;
 		must_have_no_child(l, i + 1);
 	}
 	must(number(db, "SELECT count(*) FROM sessions WHERE waits_for IS NULL", NULL, NULL) == sessions, "one session a submit");
-	must(number(db, "SELECT count(*) FROM submits", NULL, NULL) == l->count, "one row a submit");
-	must(number(db, "SELECT count(DISTINCT session) FROM submits JOIN sessions s ON s.id = submits.session WHERE waits_for IS"
+	must(l->scenario->is_archived || number(db, "SELECT count(*) FROM submits", NULL, NULL) == l->count, "one row a submit");
+	must(l->scenario->is_archived || number(db, "SELECT count(DISTINCT session) FROM submits JOIN sessions s ON s.id = submits.session WHERE waits_for IS"
 			" NULL", NULL, NULL) == sessions, "one submit a session");
 	must(number(db, "SELECT count(*) FROM outcomes", NULL, NULL) == 0, "an outcome is left");
 	must(number(db, "SELECT count(*) FROM artifacts WHERE size_bytes IS NULL", NULL, NULL) == 0, "an artifact never came in");
@@ -441,5 +502,7 @@ void verdict_at_end(struct life *l)
 	wait_until(queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && consumers == 0 && messages == 0, 2.0,
 		"an empty command queue, not %d messages", messages);
 	must_have_tidied_up(l, db);
+	if (l->scenario->is_told)
+		must_have_told(l, db);
 	sqlite3_close(db);
 }

@@ -18,6 +18,7 @@
 struct fake_sent { /* one publish */
 	char key[BUS_KEY_SIZE], message_id[ID_SIZE], correlation_id[ID_SIZE];
 	const char *type;
+	enum bus_exchange exchange;
 	int64_t timestamp_s;
 	char *body; /* NUL-terminated copy, perhaps only of its beginning */
 	size_t size;
@@ -236,6 +237,7 @@ void bus_publish(struct bus *b, struct bus_out *list)
 		memcpy(s->message_id, list->message_id, sizeof s->message_id);
 		memcpy(s->correlation_id, list->correlation_id, sizeof s->correlation_id);
 		s->type = list->type;
+		s->exchange = list->exchange;
 		s->timestamp_s = list->timestamp_s;
 		s->body = xstrndup(list->body,
 			b->most_copied > 0 && list->size > b->most_copied ? b->most_copied : list->size);

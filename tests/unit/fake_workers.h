@@ -144,7 +144,7 @@ static inline void fake_worker_die(struct worker *w, int signal_number)
 static inline void fake_worker_climb(struct worker *w)
 {
 	if (w->kill_at_us <= fake_boot_us) { /* again and again, as the real ones */
-		w->was_killed = true;
+		w->was_killed = w->was_termed = true;
 		if (!w->is_immortal)
 			fake_worker_die(w, SIGKILL);
 	} else if (!w->was_termed && w->term_at_us <= fake_boot_us) {

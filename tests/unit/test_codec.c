@@ -138,6 +138,12 @@ static const struct {
 	{WITH("\"capability_version\":\"one\""), CODEC_REJECT, "invalid_input"},
 	{WITH("\"capability_version\":1"), CODEC_REJECT, "invalid_input"},
 	{WITH("\"constraints\":[]"), CODEC_REJECT, "invalid_input"},
+	{WITH("\"constraints\":{\"checkpoint\":\"c\"}"), CODEC_REJECT, "invalid_input"},
+	{WITH("\"constraints\":{\"checkpoint\":{}}"), CODEC_REJECT, "invalid_input"},
+	{WITH("\"context\":{\"continues\":\"s\"}"), CODEC_REJECT, "invalid_input"},
+	{WITH("\"context\":{\"continues\":5}"), CODEC_REJECT, "invalid_input"},
+	{WITH("\"context\":{\"continues\":null}"), CODEC_OK, NULL},
+	{WITH("\"context\":[\"continues\"]"), CODEC_OK, NULL},
 	{WITH("\"constraints\":{\"max_duration\":\"1h\"}"), CODEC_REJECT, "invalid_input"},
 	{WITH("\"constraints\":{\"max_duration\":\"PT\"}"), CODEC_REJECT, "invalid_input"},
 	{WITH("\"constraints\":{\"max_duration\":3600}"), CODEC_REJECT, "invalid_input"},
@@ -350,7 +356,8 @@ START_TEST(what_the_gate_looks_at_is_read) /* proves L4-01 */
 {
 	static const char body[] = WITH("\"capability_version\":\"1.x\",\"constraints\":{\"max_duration\":"
 					"\"PT1.5S\",\"priority\":\"high\","
-					"\"data_classification\":\"T2\",\"checkpoint\":\"c\"}");
+					"\"data_classification\":\"T2\",\"checkpoint\":\"5F0C0000-0000-4000-8000-00000000000a\"},"
+					"\"context\":{\"continues\":\"5f0c0000-0000-4000-8000-00000000000B\"}");
 
 	ck_assert_int_eq(read_text(body, sizeof body - 1), CODEC_OK);
 	ck_assert_int_eq(c.kind, COMMAND_SUBMIT);
@@ -359,10 +366,13 @@ START_TEST(what_the_gate_looks_at_is_read) /* proves L4-01 */
 	ck_assert_str_eq(c.task.capability, "work");
 	ck_assert_str_eq(c.task.version_range, "1.x");
 	ck_assert_int_eq(c.task.max_duration_us, 1500000);
-	ck_assert(c.task.priority == PRIORITY_HIGH && c.task.data_class == T2 && c.task.names_checkpoint);
+	ck_assert(c.task.priority == PRIORITY_HIGH && c.task.data_class == T2);
+	ck_assert_str_eq(c.task.checkpoint, "5f0c0000-0000-4000-8000-00000000000a");
+	ck_assert_str_eq(c.task.continues, "5f0c0000-0000-4000-8000-00000000000b");
 	command_fini(&c);
 	ck_assert_int_eq(read_text(SUBMIT "{" TASK "}}", strlen(SUBMIT "{" TASK "}}")), CODEC_OK);
-	ck_assert(c.task.priority == PRIORITY_NORMAL && c.task.data_class == T1 && !c.task.names_checkpoint);
+	ck_assert(c.task.priority == PRIORITY_NORMAL && c.task.data_class == T1);
+	ck_assert(c.task.checkpoint[0] == '\0' && c.task.continues[0] == '\0');
 	ck_assert(c.task.version_range == NULL && c.task.metadata == NULL && c.task.max_duration_us == 0);
 	command_fini(&c);
 }

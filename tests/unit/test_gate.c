@@ -141,43 +141,43 @@ END_TEST
 static const struct {
 	const char *caller, *capability, *range;
 	enum data_class data_class;
-	bool may_start, may_wait, names_checkpoint;
+	bool may_start, may_wait;
 	const char *code; /* NULL: approved */
 	enum risk risk;
 } verdicts[] = {
-	{"all", "easy", NULL, T1, true, true, false, NULL, R1},
-	{"all", "easy", "1.x", T1, true, true, false, NULL, R1},
-	{"all", "easy", "^1.4", T2, true, true, false, NULL, R1},
-	{"all", "easy", "~1.4.0 || 9.x", T1, true, true, false, NULL, R1},
-	{"all", "easy", "", T1, true, true, false, NULL, R1},
-	{"all", "easy", "*", T1, true, true, false, NULL, R1},
-	{"all", "easy", "2.x", T1, true, true, false, "unknown_capability", R_NONE},
-	{"all", "easy", ">=1.5.0", T1, true, true, false, "unknown_capability", R_NONE},
-	{"all", "hard", "2.x", T1, true, true, false, "unknown_capability",
+	{"all", "easy", NULL, T1, true, true, NULL, R1},
+	{"all", "easy", "1.x", T1, true, true, NULL, R1},
+	{"all", "easy", "^1.4", T2, true, true, NULL, R1},
+	{"all", "easy", "~1.4.0 || 9.x", T1, true, true, NULL, R1},
+	{"all", "easy", "", T1, true, true, NULL, R1},
+	{"all", "easy", "*", T1, true, true, NULL, R1},
+	{"all", "easy", "2.x", T1, true, true, "unknown_capability", R_NONE},
+	{"all", "easy", ">=1.5.0", T1, true, true, "unknown_capability", R_NONE},
+	{"all", "hard", "2.x", T1, true, true, "unknown_capability",
 		R_NONE}, /* a pre-release is not in it */
-	{"all", "hard", ">=2.0.0-rc.0", T1, true, true, false, NULL, R4},
-	{"all", "absent", NULL, T1, true, true, false, "unknown_capability", R_NONE},
-	{"all", "Easy", NULL, T1, true, true, false, "unknown_capability", R_NONE},
-	{"all", "*", NULL, T1, true, true, false, "unknown_capability", R_NONE},
-	{"some", "easy", NULL, T1, true, true, false, NULL, R1},
-	{"some", "asked", NULL, T1, true, true, false, "forbidden", R_NONE},
-	{"none", "easy", NULL, T1, true, true, false, "forbidden", R_NONE},
-	{"some", "hard", NULL, T1, true, true, false, "risk_too_high", R4},
-	{"low", "easy", NULL, T1, true, true, false, NULL, R1},
-	{"low", "hard", NULL, T1, true, true, false, "risk_too_high", R4},
-	{"low", "mild", NULL, T1, true, true, false, "risk_too_high", R2},
+	{"all", "hard", ">=2.0.0-rc.0", T1, true, true, NULL, R4},
+	{"all", "absent", NULL, T1, true, true, "unknown_capability", R_NONE},
+	{"all", "Easy", NULL, T1, true, true, "unknown_capability", R_NONE},
+	{"all", "*", NULL, T1, true, true, "unknown_capability", R_NONE},
+	{"some", "easy", NULL, T1, true, true, NULL, R1},
+	{"some", "asked", NULL, T1, true, true, "forbidden", R_NONE},
+	{"none", "easy", NULL, T1, true, true, "forbidden", R_NONE},
+	{"some", "hard", NULL, T1, true, true, "risk_too_high", R4},
+	{"low", "easy", NULL, T1, true, true, NULL, R1},
+	{"low", "hard", NULL, T1, true, true, "risk_too_high", R4},
+	{"low", "mild", NULL, T1, true, true, "risk_too_high", R2},
 	/* what cannot be kept is refused */
-	{"all", "asked", NULL, T1, true, true, false, "policy_denied", R3},
-	{"all", "mild", NULL, T1, true, true, false, NULL, R2}, /* approval is asked for from R3 on */
-	{"all", "easy", NULL, T3, true, true, false, "policy_denied", R1},
-	{"all", "easy", NULL, T4, true, true, false, "policy_denied", R1},
+	{"all", "asked", NULL, T1, true, true, "policy_denied", R3},
+	{"all", "mild", NULL, T1, true, true, NULL, R2}, /* approval is asked for from R3 on */
+	{"all", "easy", NULL, T3, true, true, "policy_denied", R1},
+	{"all", "easy", NULL, T4, true, true, "policy_denied", R1},
 	/* room */
-	{"all", "easy", NULL, T1, true, false, false, NULL, R1},
-	{"all", "easy", NULL, T1, false, true, false, NULL, R1},
-	{"all", "easy", NULL, T1, false, false, false, "resource_unavailable", R1},
+	{"all", "easy", NULL, T1, true, false, NULL, R1},
+	{"all", "easy", NULL, T1, false, true, NULL, R1},
+	{"all", "easy", NULL, T1, false, false, "resource_unavailable", R1},
 	/* the order: who, what, risk, room */
-	{"none", "easy", NULL, T4, false, false, false, "forbidden", R_NONE},
-	{"some", "hard", NULL, T4, false, false, false, "risk_too_high", R4},
+	{"none", "easy", NULL, T4, false, false, "forbidden", R_NONE},
+	{"some", "hard", NULL, T4, false, false, "risk_too_high", R4},
 };
 
 static void decide(int i, struct verdict *v)
@@ -185,8 +185,7 @@ static void decide(int i, struct verdict *v)
 	char name[32], range[32];
 	struct task task = {.capability = name,
 		.inputs = json_object(),
-		.data_class = verdicts[i].data_class,
-		.names_checkpoint = verdicts[i].names_checkpoint};
+		.data_class = verdicts[i].data_class};
 	const struct gate_context context = {.may_start = verdicts[i].may_start, .may_wait = verdicts[i].may_wait};
 	const struct config_caller *caller = gate_identify(p, verdicts[i].caller, NULL, v);
 

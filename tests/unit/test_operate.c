@@ -334,6 +334,11 @@ START_TEST(a_resume_that_waits_for_a_slot_survives_a_crash)
 	expect_done(ask(ASK_RESUME, 1), "PAUSED");
 	crash();
 	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 1), "PAUSED"); /* it has given its slot back, and another has it */
+	ck_assert_str_eq(world_state(&w, 2), "RUNNING");
+	say(w.workers.list[0], COMPLETED);
+	fake_worker_exit(w.workers.list[0], 0);
+	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 }
 END_TEST
@@ -466,11 +471,11 @@ START_TEST(a_worker_is_told_once_whoever_asks_and_how_often)
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 	expect_asked(ask(ASK_CHECKPOINT, 1), "RUNNING");
 	expect_asked(ask(ASK_CHECKPOINT, 1), "RUNNING");
-	ck_assert_int_eq(told(p, "checkpoint_request"), 1);
+	ck_assert_int_eq(told(p, "checkpoint_request"), 2);     /* for the pause, and for him who asks */
 	say(p, CHECKPOINT);
 	ask(ASK_CHECKPOINT, 1);
 	ask(ASK_PAUSE, 1);
-	ck_assert_int_eq(told(p, "checkpoint_request"), 2);
+	ck_assert_int_eq(told(p, "checkpoint_request"), 3);     /* one is under way */
 	ck_assert_int_eq(told(p, "pause"), 2);
 	expect_no_bad_line();
 }

@@ -15,6 +15,8 @@
 
 #include <sqlite3.h>
 
+#include "canon.h"
+#include "pack.h"
 #include "schema.h"
 #include "store.h"
 
@@ -506,8 +508,13 @@ static void put_checkpoint(int64_t session, const char *id, const char *state)
 {
 	struct store_checkpoint c = { .session = session, .session_id = id_of(session), .description = "so far", .step = "\"cut\"",
 		.resumable = true, .created_at = "2026-01-31T12:00:00.000Z", .state = state, .state_size = strlen(state),
-		.sha256 = "00ff" };
+		.trigger = "steps", .state_version = "2.1" };
+	json_t *v = json_loads(state, 0, NULL);
+	char hash[CANON_HASH_SIZE];
 
+	canon_hash(v, hash);
+	json_decref(v);
+	c.sha256 = hash;
 	snprintf(c.checkpoint_id, sizeof c.checkpoint_id, "%s", id);
 	store_put_checkpoint(s, &c);
 }
@@ -555,6 +562,78 @@ START_TEST(show_tells_everything_in_its_order)
 	json_decref(items);
 	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001','state':true}", 1), "state"), "{\"a\": 1} {\"a\": 2}");
 	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001'}", 1), "checkpoint_id"), "\"c-1\" \"c-2\"");
+	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001','checkpoint':'c-2'}", 1), "trigger"), "\"steps\"");
+	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001','checkpoint':'d'}", 1), "trigger"), "");
+}
+END_TEST
+
+/* A state of 20 KiB, whole in the first row and as a delta in the second, where another letter stands. */
+static void put_packed(void)
+{
+	struct buf text = {0}, other = {0}, packed = {0};
+	struct store_checkpoint c = { .session = 1, .session_id = id_of(1), .description = "so far", .resumable = true,
+		.created_at = "2026-01-31T12:00:00.000Z", .encoding = "zstd" };
+
+	buf_add_text(&text, "{\"n\":1.10,\"list\":[");
+	for (unsigned i = 0; i < 2000; i++)
+		buf_addf(&text, "%s%u", i > 0 ? "," : "", i * 2654435761u);
+	buf_add_text(&text, "]}");
+	buf_add(&other, text.data, text.size);
+	other.data[5] = '2';
+	c.whole_size = (int64_t)text.size;
+	ck_assert_int_eq(pack_state(text.data, text.size, NULL, 0, &packed), PACK_ZSTD);
+	snprintf(c.checkpoint_id, sizeof c.checkpoint_id, "full");
+	c.state = packed.data, c.state_size = packed.size;
+	store_put_checkpoint(s, &c);
+	commit();
+	buf_clear(&packed);
+	ck_assert_int_eq(pack_state(other.data, other.size, text.data, text.size, &packed), PACK_DELTA);
+	snprintf(c.checkpoint_id, sizeof c.checkpoint_id, "delta");
+	c.state = packed.data, c.state_size = packed.size, c.encoding = "delta", c.base = store_find_checkpoint(s, "full");
+	store_put_checkpoint(s, &c);
+	commit();
+	buf_fini(&text);
+	buf_fini(&other);
+	buf_fini(&packed);
+}
+
+static json_t *ask_state(const char *id)
+{
+	char request[128];
+	json_t *items, *one;
+
+	snprintf(request, sizeof request, "{'do':'checkpoints','session':'00000001','state':true,'checkpoint':'%s'}", id);
+	items = ask(request, 1);
+	ck_assert_int_eq((int)json_array_size(items), 1);
+	one = json_incref(json_array_get(items, 0));
+	json_decref(items);
+	return one;
+}
+
+START_TEST(states_are_shown_restored_and_what_is_damaged_as_that) /* proves CK-02 CK-03 */
+{
+	json_t *one;
+
+	put_session((struct put){ .key = 1, .state = "RUNNING" });
+	put_packed();
+	one = ask_state("delta");
+	ck_assert(json_is_null(json_object_get(one, "damage")));
+	ck_assert(json_real_value(json_object_get(json_object_get(one, "state"), "n")) == 2.1);
+	ck_assert_int_eq((int)json_array_size(json_object_get(json_object_get(one, "state"), "list")), 2000);
+	ck_assert_str_eq(json_string_value(json_object_get(one, "base")), "full");
+	ck_assert_str_eq(json_string_value(json_object_get(one, "encoding")), "delta");
+	ck_assert(json_integer_value(json_object_get(one, "stored")) < 200);
+	ck_assert(json_integer_value(json_object_get(one, "size")) > 15000);
+	json_decref(one);
+	sql("UPDATE checkpoints SET state = substr(state, 1, length(state) - 1) WHERE checkpoint_id = 'full'");
+	one = ask_state("delta");
+	ck_assert(json_is_null(json_object_get(one, "state")));
+	ck_assert_str_eq(json_string_value(json_object_get(one, "damage")), "the full checkpoint that it builds on is damaged");
+	json_decref(one);
+	sql("DELETE FROM checkpoints WHERE checkpoint_id = 'full'");
+	one = ask_state("delta");
+	ck_assert_str_eq(json_string_value(json_object_get(one, "damage")), "the full checkpoint that it builds on is gone");
+	json_decref(one);
 }
 END_TEST
 
@@ -708,6 +787,7 @@ int main(void)
 	tcase_add_test(t, whoever_has_enough_goes_on_later_without_a_gap);
 	tcase_add_test(t, the_log_is_log_lines_warnings_and_errors);
 	tcase_add_test(t, show_tells_everything_in_its_order);
+	tcase_add_test(t, states_are_shown_restored_and_what_is_damaged_as_that);
 	tcase_add_test(t, nothing_is_held_between_slices);
 	tcase_add_test(t, what_a_killed_daemon_left_is_read_whole);
 	tcase_add_test(t, a_store_that_cannot_be_read_says_what_to_do);

@@ -320,8 +320,7 @@ static void put_checkpoint(int n, bool resumable)
 
 START_TEST(the_last_three_and_the_last_three_resumable_checkpoints_are_kept)
 {
-	char id[ID_SIZE], hash[65], seal[65];
-	struct buf step = {0}, state = {0};
+	struct store_kept k = {0};
 	int64_t row;
 
 	put_session(1, "RUNNING");
@@ -339,16 +338,72 @@ START_TEST(the_last_three_and_the_last_three_resumable_checkpoints_are_kept)
 		ask("SELECT count(*) FROM checkpoints WHERE state IN ('{\"n\":8}','{\"n\":9}','{\"n\":10}')"),
 		3);
 	row = store_next_checkpoint(s, 1, INT64_MAX);
-	ck_assert_int_eq(store_load_checkpoint(s, row, id, &step, &state, hash, seal), 1);
-	ck_assert_str_eq(buf_text(&state), "{\"n\":5}"); /* the newest that can be resumed from */
-	ck_assert_str_eq(buf_text(&step), "\"s\"");
-	ck_assert_str_eq(id, "00000005-1111-4111-8111-111111111111");
-	ck_assert_str_eq(hash, "hash of 5");
+	ck_assert_int_eq(store_load_checkpoint(s, row, &k), 1);
+	ck_assert_str_eq(buf_text(&k.state), "{\"n\":5}"); /* the newest that can be resumed from */
+	ck_assert_str_eq(buf_text(&k.step), "\"s\"");
+	ck_assert_str_eq(k.checkpoint_id, "00000005-1111-4111-8111-111111111111");
+	ck_assert_str_eq(k.sha256, "hash of 5");
+	ck_assert_str_eq(k.encoding, "json");
+	ck_assert(k.row == row && k.session == 1 && k.base == 0 && k.whole_size == 7 && k.resumable);
+	ck_assert_int_eq(store_find_checkpoint(s, k.checkpoint_id), row);
+	ck_assert_int_eq(store_find_checkpoint(s, "nobody"), 0);
+	ck_assert_int_eq(store_load_checkpoint(s, row + 1000, &k), 0);
 	row = store_next_checkpoint(s, 1, row);
 	row = store_next_checkpoint(s, 1, row);
 	ck_assert_int_eq(store_next_checkpoint(s, 1, row), 0); /* that was the third */
-	buf_fini(&step);
-	buf_fini(&state);
+	store_kept_fini(&k);
+}
+END_TEST
+
+START_TEST(bytes_are_stored_as_bytes_and_what_they_build_on_is_kept)
+{
+	struct store_checkpoint c = {.session = 1, .session_id = id_of[1], .description = "d", .resumable = true,
+		.created_at = "t", .state = "a\0b", .state_size = 3, .encoding = "zstd", .whole_size = 5000, .trigger = "steps",
+		.state_version = "2.1"};
+	struct store_kept k = {0};
+
+	put_session(1, "RUNNING");
+	snprintf(c.checkpoint_id, ID_SIZE, "full");
+	store_put_checkpoint(s, &c);
+	ck_assert_int_eq(store_run(s), 0);
+	c.base = store_find_checkpoint(s, "full");
+	c.encoding = "delta";
+	for (int n = 0; n < 6; n++) {
+		snprintf(c.checkpoint_id, ID_SIZE, "delta %d", n);
+		store_put_checkpoint(s, &c);
+	}
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(ask("SELECT count(*) FROM checkpoints"), 4);
+	ck_assert_int_eq(ask("SELECT count(*) FROM checkpoints WHERE state = x'610062' AND typeof(state) = 'blob'"), 4);
+	ck_assert_int_eq(store_load_checkpoint(s, store_find_checkpoint(s, "delta 5"), &k), 1);
+	ck_assert(k.state.size == 3 && memcmp(k.state.data, "a\0b", 3) == 0 && k.whole_size == 5000);
+	ck_assert_int_eq(k.base, store_find_checkpoint(s, "full"));
+	ck_assert_str_eq(k.state_version, "2.1");
+	ck_assert_int_eq(ask("SELECT count(*) FROM checkpoints WHERE trigger = 'steps'"), 4);
+	store_kept_fini(&k);
+}
+END_TEST
+
+START_TEST(the_newest_that_was_put_is_known_also_when_it_is_gone)
+{
+	char id[ID_SIZE] = "x";
+
+	put_session(1, "RUNNING");
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(store_find_newest(s, 1, id), 1);
+	ck_assert_str_eq(id, "");
+	put_checkpoint(1, true);
+	put_checkpoint(2, true);
+	put_checkpoint(3, false);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(ask("DELETE FROM checkpoints RETURNING 1"), 1);
+	ck_assert_int_eq(store_find_newest(s, 1, id), 1);
+	ck_assert_str_eq(id, "00000002-1111-4111-8111-111111111111");
+	store_retire_checkpoints(s, 1);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(store_find_newest(s, 1, id), 1);
+	ck_assert_str_eq(id, "");
+	ck_assert_int_eq(store_find_newest(s, 99, id), 0);
 }
 END_TEST
 
@@ -578,6 +633,8 @@ int main(void)
 	tcase_add_test(t, keys_go_on_after_a_restart);
 	tcase_add_test(t, a_live_session_comes_back_whole_and_an_ended_one_does_not);
 	tcase_add_test(t, the_last_three_and_the_last_three_resumable_checkpoints_are_kept);
+	tcase_add_test(t, bytes_are_stored_as_bytes_and_what_they_build_on_is_kept);
+	tcase_add_test(t, the_newest_that_was_put_is_known_also_when_it_is_gone);
 	tcase_add_test(t, one_sessions_checkpoints_do_not_prune_anothers);
 	tcase_add_test(t, the_answer_to_a_submit_is_found_by_caller_and_message_id);
 	tcase_add_test(t, submits_are_dropped_only_when_old_and_their_session_has_ended);

@@ -5,9 +5,11 @@ inputs.on says what it does with control lines: {"abort": "ignore" | "complete" 
 "checkpoint_request": "ignore" | "checkpoint" (default), "pause": "ignore" | until resume (default)}. It serves one start line after another until
 its stdin ends, so it also fits `reuse`.
 """
+import hashlib
 import json
 import os
 import queue
+import random
 import signal
 import subprocess
 import sys
@@ -109,6 +111,36 @@ class Task:
     def do_checkpoint(self, state, description="a checkpoint"):
         self.state = state
         say(type="checkpoint", description=description, state=state, step="step", resumable=True)
+
+    def do_step(self, count=1):
+        for n in range(count):
+            say(type="step", name="step %d" % n)
+
+    def do_large(self, count, path):
+        """Checkpoints of a state of 60 kB, one row of it new each time, each stored before the next; their hashes go to path."""
+        chance = random.Random(self.start["session_id"])
+        rows = [chance.getrandbits(53) for _ in range(3000)]
+        for n in range(1, count + 1):
+            rows[chance.randrange(3000)] = n
+            self.do_checkpoint({"n": n, "rows": rows})
+            self.do_write(path, self.digest(self.state))
+            self.until(lambda: sum(m is not None and m["type"] == "checkpoint_saved" for m in self.heard) >= n)
+
+    def do_restored(self):
+        """Completes with what it was to go on from."""
+        saved = self.start["checkpoint"]
+        self.do_complete({"n": saved["state"]["n"], "digest": self.digest(saved["state"])})
+
+    @staticmethod
+    def digest(state):
+        return hashlib.sha256(json.dumps(state).encode()).hexdigest()
+
+    def do_snapshot(self, name, payload, view="summary", **more):
+        """With everything that HARP-SESSION has, hash included."""
+        event = {"sessionId": self.start["session_id"], "eventType": "session.snapshot", "snapshotId": name,
+                 "snapshotType": view, "createdAt": "2026-01-31T12:00:00Z", "payload": payload, "snapshotHashAlg": "SHA-256"}
+        canonical = json.dumps(event, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        say(type="snapshot", snapshotHash=hashlib.sha256(canonical.encode()).hexdigest(), **event, **more)
 
     def do_complete(self, outputs=None):
         self.done = True

@@ -1,0 +1,304 @@
+/* test_checkpoints.c: checkpoints of real workers: asked for, stored as differences, shown, damaged, gone on from. */
+#include "hcpctl_kit.h"
+
+#include <sqlite3.h>
+
+/* ---- scenes ---- */
+
+static void configure(void)
+{
+	r = rig_new();
+	snprintf(caller, sizeof caller, "ckpt-%d", getpid());
+	setenv("HCP_DAEMON_CONFIG", r->ini, 1);
+	unsetenv("HCP_SOCKET");
+}
+
+static const char *submit(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static const char *submit(const char *fmt, ...)
+{
+	char steps[800], input[900];
+	struct run run;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(steps, sizeof steps, fmt, ap);
+	va_end(ap);
+	for (char *c = steps; *c != '\0'; c++)
+		if (*c == '\'')
+			*c = '"';
+	snprintf(input, sizeof input, "do=[%s]", steps);
+	run = start("submit", "agent", "--json", "--detach", "--intent", "count", "--input", input, NULL);
+	finish(&run, 0);
+	return session_of(run.out);
+}
+
+/* A session with seven checkpoints of 60 kB, that waits for the file `go` and then says what it went on from. */
+static const char *submit_large(void)
+{
+	const char *id = submit("['first',['large',7,'%s'],['hold','%s']],['restored']", rig_path(r, "hashes"), rig_path(r, "never"));
+
+	wait_until(rig_sql(r, "SELECT checkpoints FROM sessions") == 7, WAIT_S, "seven checkpoints");
+	return id;
+}
+
+static void write_sql(const char *text)
+{
+	sqlite3 *db;
+	char *why = NULL;
+
+	must(r->pid == 0, "the daemon runs");
+	must(sqlite3_open(r->db, &db) == SQLITE_OK, "%s", r->db);
+	must(sqlite3_exec(db, text, NULL, NULL, &why) == SQLITE_OK, "%s: %s", text, why);
+	must(sqlite3_changes(db) > 0, "%s changed nothing", text);
+	sqlite3_close(db);
+}
+
+static void wait_for_state(const char *state)
+{
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = '%s'", state) == 1, WAIT_S, "%s", state);
+}
+
+/* The n-th line of the file of hashes. */
+static const char *hash_of(int n)
+{
+	const char *at = text_of(rig_path(r, "hashes"));
+	static char hash[65];
+
+	for (int i = 1; i < n; i++)
+		at = strchr(at, '\n') + 1;
+	snprintf(hash, sizeof hash, "%.64s", at);
+	return hash;
+}
+
+static void must_have_restored(int n)
+{
+	wait_for_state("COMPLETED");
+	must(rig_sql(r, "SELECT count(*) FROM events WHERE type = 'task_completed' AND body LIKE '%%\"n\":%d,\"digest\":\"%s\"%%'", n,
+		hash_of(n)) == 1, "it did not go on from checkpoint %d as it was", n);
+}
+
+static struct run run_ctl(int status, const char *a, const char *b, const char *c, const char *d, const char *e)
+{
+	struct run run = start("checkpoints", a, b, c, d, e, NULL);
+
+	finish(&run, status);
+	return run;
+}
+
+/* The id of the n-th of those that are kept, the oldest first. */
+static const char *kept(const char *id, int n)
+{
+	struct run run = run_ctl(0, id, "--json", NULL, NULL, NULL);
+	const char *at = text_of(run.out);
+	static char ids[4][9];
+	static int turn;
+	char *to = ids[turn++ % 4];
+
+	for (int i = 0; i < n; i++) {
+		at = strstr(at, "\"checkpoint_id\":\"");
+		must(at != NULL, "no checkpoint %d", n);
+		at += 17;
+	}
+	snprintf(to, 9, "%.8s", at);
+	return to;
+}
+
+/* ---- differences ---- */
+
+START_TEST(a_killed_daemon_goes_on_from_a_difference)   /* proves CK-02 */
+{
+	configure();
+	rig_start(r);
+	submit_large();
+	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE encoding = 'delta'") == 3, "three differences");
+	must(rig_sql(r, "SELECT max(length(state)) FROM checkpoints WHERE encoding = 'delta'") < 1000, "they are small");
+	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE encoding = 'zstd'") == 1, "and what they build on");
+	rig_kill(r);
+	rig_start(r);
+	must_have_restored(7);
+	must(rig_sql(r, "SELECT count(*) FROM events WHERE event_type = 'warning'") == 0, "no warning");
+	end();
+}
+END_TEST
+
+static void damage_and_resume(const char *sql, int expected)
+{
+	configure();
+	rig_start(r);
+	submit_large();
+	rig_kill(r);
+	write_sql(sql);
+	rig_start(r);
+	must_have_restored(expected);
+	must(rig_sql(r, "SELECT count(*) FROM events WHERE event_type = 'warning' AND body LIKE '%%checkpoint_damaged%%'") == 1, "a warning");
+	end();
+}
+
+#define NEWEST "id = (SELECT max(id) FROM checkpoints)"
+
+START_TEST(bits_that_flipped_cost_that_checkpoint_only) /* proves CK-03 */
+{
+	damage_and_resume("UPDATE checkpoints SET state = CAST(substr(state, 1, 20) || x'5a5a' || substr(state, 23) AS BLOB) WHERE " NEWEST, 6);
+}
+END_TEST
+
+START_TEST(a_row_that_was_cut_off_costs_that_checkpoint_only)   /* proves CK-03 */
+{
+	damage_and_resume("UPDATE checkpoints SET state = substr(state, 1, length(state) - 3) WHERE " NEWEST, 6);
+}
+END_TEST
+
+START_TEST(rows_that_are_gone_are_missed)       /* proves CK-03 */
+{
+	damage_and_resume("DELETE FROM checkpoints WHERE encoding = 'delta' AND id > (SELECT min(id) FROM checkpoints WHERE encoding = 'delta')",
+		5);
+}
+END_TEST
+
+START_TEST(where_what_all_build_on_is_gone_the_session_fails_and_says_so)       /* proves CK-03 */
+{
+	configure();
+	rig_start(r);
+	submit_large();
+	rig_kill(r);
+	write_sql("DELETE FROM checkpoints WHERE encoding = 'zstd'");
+	rig_start(r);
+	wait_for_state("FAILED");
+	must(rig_sql(r, "SELECT count(*) FROM events WHERE type = 'task_failed' AND body LIKE '%%all checkpoints are damaged%%'") == 1, "why");
+	must(rig_sql(r, "SELECT count(*) FROM events WHERE event_type = 'warning' AND body LIKE '%%builds on is gone%%'") == 1, "a warning");
+	end();
+}
+END_TEST
+
+/* ---- triggers ---- */
+
+static void wait_for_trigger(const char *trigger)
+{
+	wait_until(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE trigger = '%s'", trigger) > 0, WAIT_S, "a checkpoint for %s", trigger);
+}
+
+START_TEST(each_trigger_brings_a_checkpoint_that_says_so)       /* proves CK-01 CK-12 */
+{
+	const char *id;
+	struct run run;
+
+	configure();
+	rig_set(r, "capability agent", "checkpoint_interval", "1s");
+	rig_start(r);
+	id = submit("['checkpoint',{'mark':1},'its own'],['step',5],['hold','%s']", rig_path(r, "go"));
+	wait_for_trigger("worker");
+	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE trigger = 'worker' AND description = 'its own' AND step = '\"step\"'") == 1,
+		"with its description and step");
+	wait_for_trigger("steps");
+	wait_for_trigger("interval");
+	run = start("checkpoint", short_id(id), NULL);
+	finish(&run, 0);
+	wait_for_trigger("operator");
+	run = start("pause", short_id(id), NULL);
+	finish(&run, 0);
+	wait_for_state("PAUSED");
+	wait_for_trigger("pause");
+	run = start("resume", short_id(id), NULL);
+	finish(&run, 0);
+	wait_for_state("RUNNING");
+	rig_stop(r);
+	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE trigger = 'stop'") == 1, "a checkpoint for the stop");
+	rig_touch(r, "go");
+	rig_start(r);
+	run = start("abort", short_id(id), NULL);
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED')") == 1, WAIT_S, "its end");
+	end();
+}
+END_TEST
+
+START_TEST(a_worker_that_never_answers_is_left_alone)   /* proves CK-01 */
+{
+	const char *id;
+	struct run run;
+
+	configure();
+	rig_set(r, "capability agent", "checkpoint_interval", "1s");
+	rig_start(r);
+	id = submit("['note_lines','%s'],['hold','%s'],['complete']", rig_path(r, "lines"), rig_path(r, "go"));
+	wait_until(rig_log_has(r, "requests for checkpoints are not answered"), WAIT_S, "a word about it");
+	harness_pass(2.5);
+	must(file_lines(rig_path(r, "lines")) == 2, "asked twice, not more: %s", text_of(rig_path(r, "lines")));
+	run = start("show", short_id(id), NULL);
+	finish(&run, 0);
+	must_have(run.out, "left the last requests for checkpoints unanswered: it is no longer asked by itself");
+	rig_touch(r, "go");
+	wait_for_state("COMPLETED");
+	must(rig_sql(r, "SELECT count(*) FROM events WHERE event_type = 'warning'") == 0, "the caller hears nothing of it");
+	end();
+}
+END_TEST
+
+/* ---- hcpctl checkpoints ---- */
+
+static void look_at_them(const char *id)
+{
+	char was[9], is[9];
+	struct run run = run_ctl(0, id, NULL, NULL, NULL, NULL);
+
+	must_have(run.out, "TRIGGER");
+	must_have(run.out, "delta ");
+	snprintf(was, sizeof was, "%s", kept(id, 3));
+	snprintf(is, sizeof is, "%s", kept(id, 4));
+	run = run_ctl(0, id, "--show", is, NULL, NULL);
+	must_have(run.out, "\"n\": 7");
+	must_have(run.out, "\"rows\": [");
+	run = run_ctl(0, id, "--show", is, "--json", NULL);
+	must_have(run.out, "\"damage\":null");
+	run = run_ctl(0, id, "--diff", was, is, NULL);
+	must_have(run.out, "~ /n  6 -> 7\n~ /rows/");
+	must(file_lines(run.out) == 2, "two places differ: %s", text_of(run.out));
+	run = run_ctl(0, "--diff", was, is, id, "--json");
+	must_have(run.out, "{\"path\":\"/n\",\"was\":6,\"is\":7}");
+	run = run_ctl(0, id, "--diff", is, is, NULL);
+	must_have(run.err, "the two states are the same");
+}
+
+START_TEST(states_are_shown_and_compared_by_the_daemon_and_by_the_store_of_a_dead_one)  /* proves CK-02 CK-12 */
+{
+	char id[37], newest[9];
+	struct run run;
+
+	configure();
+	rig_start(r);
+	snprintf(id, sizeof id, "%s", submit_large());
+	look_at_them(short_id(id));
+	snprintf(newest, sizeof newest, "%s", kept(id, 4));
+	run = run_ctl(1, id, "--show", "ffffffff", NULL, NULL);
+	must_have(run.err, "there is no checkpoint ffffffff");
+	run = run_ctl(64, id, "--diff", newest, NULL, NULL);
+	must_have(run.err, "--diff takes two checkpoints");
+	run = run_ctl(64, id, "--state", "--show", newest, NULL);
+	must_have(run.err, "do not go together");
+	rig_kill(r);
+	look_at_them(short_id(id));
+	write_sql("UPDATE checkpoints SET state = substr(state, 1, length(state) - 1) WHERE " NEWEST);
+	run = run_ctl(1, id, "--show", newest, NULL, NULL);
+	must_have(run.err, "is damaged: its state cannot be restored");
+	run = run_ctl(0, id, "--state", NULL, NULL, NULL);
+	must_have(run.out, "is damaged: its state cannot be restored");
+	must_have(run.out, "\"n\": 6");
+	rig_start(r);
+	must_have_restored(6);
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("checkpoints");
+
+	suite_test(s, a_killed_daemon_goes_on_from_a_difference, 90);
+	suite_test(s, bits_that_flipped_cost_that_checkpoint_only, 90);
+	suite_test(s, a_row_that_was_cut_off_costs_that_checkpoint_only, 90);
+	suite_test(s, rows_that_are_gone_are_missed, 90);
+	suite_test(s, where_what_all_build_on_is_gone_the_session_fails_and_says_so, 90);
+	suite_test(s, each_trigger_brings_a_checkpoint_that_says_so, 120);
+	suite_test(s, a_worker_that_never_answers_is_left_alone, 90);
+	suite_test(s, states_are_shown_and_compared_by_the_daemon_and_by_the_store_of_a_dead_one, 120);
+	return harness_run(s, false);
+}
