@@ -99,7 +99,7 @@ check: programs tests
 	$(MAKE) check-integration
 	$(MAKE) check-scripts
 check-unit: $(UNIT)
-	scripts/run-tests $(UNIT)
+	scripts/run-tests -j 3 $(UNIT)
 check-integration: programs $(ITESTS)
 	scripts/run-tests -j 3 $(filter %/test_volume,$(ITESTS)) $(filter-out %/test_volume,$(ITESTS))
 check-scripts: programs

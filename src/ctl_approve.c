@@ -51,13 +51,18 @@ void ctl_approve_say_lines(const char *line)
 
 /* ---- one that waits ---- */
 
-static void put_text(const char *text)
+static void put_bytes(const char *text, size_t size)
 {
 	struct buf b = { 0 };
 
-	ctl_escape(&b, text, strlen(text), false);
+	ctl_escape(&b, text, size, false);
 	ctl_ops_print(&b);
 	buf_fini(&b);
+}
+
+static void put_text(const char *text)
+{
+	put_bytes(text, strlen(text));
 }
 
 static void put_line(const char *label, const char *text)
@@ -72,7 +77,7 @@ static void put_member(const struct harp_artifact *a, const char *name)
 	struct jslice raw = jtext_member(a->task, strlen(a->task), name);
 	struct buf b = { 0 };
 
-	if (!raw.at || raw.size <= 2)   /* {} and "" say nothing */
+	if (!raw.at || (raw.size == 2 && strchr("{[\"", raw.at[0])))   /* {}, [] and "" say nothing */
 		return;
 	ctl_show_pretty(&b, raw.at, raw.size);
 	printf("%s\n", name);
@@ -98,10 +103,10 @@ static void put_risk(const struct harp_artifact *a)
 /* All of the task: what is not seen must not be signed. */
 static void show(const struct harp_artifact *a, const json_t *item)
 {
-	static const char *const members[] = { "inputs", "constraints", "expected_output", "context" };
+	static const char *const members[] = { "capability_version", "inputs", "constraints", "expected_output", "context" };
 	char left[CTL_SPAN_SIZE], until[CLOCK_TEXT_SIZE];
 	const json_t *by = json_object_get(item, "allowed_by"), *one;
-	json_t *task = json_loads(a->task, JSON_ALLOW_NUL, NULL);
+	json_t *task = json_loads(a->task, JSON_ALLOW_NUL, NULL), *intent = json_object_get(task, "intent");
 	size_t i;
 
 	put_line("session", a->session_id ? a->session_id : "-");
@@ -113,7 +118,9 @@ static void show(const struct harp_artifact *a, const json_t *item)
 	printf("%-12s%s, %s left\n", "until", until, left);
 	json_array_foreach(by, i, one)
 		put_line(i ? "" : "allowed by", json_string_value(one) ? json_string_value(one) : "");
-	put_line("intent", ctl_ops_text(task, "intent"));
+	printf("%-12s", "intent");
+	put_bytes(ctl_ops_text(task, "intent"), json_string_length(intent));    /* with what stands behind a NUL */
+	printf("\n");
 	for (i = 0; i < sizeof members / sizeof *members; i++)
 		put_member(a, members[i]);
 	json_decref(task);

@@ -221,9 +221,6 @@ static bool submit(struct core *c, const struct command *cmd, const char *user, 
 	s = session_new(c, cmd, &v, to);
 	if (v.why[0] != '\0')
 		log_info("risk was raised: session=%.8s risk=%s why=%s", s->id, risk_names[v.risk], v.why);
-	if (cmd->task.data_class >= T2)
-		log_info("access to data: class=%s session=%.8s caller=%s capability=%s", data_class_names[cmd->task.data_class], s->id,
-			s->caller_id, s->capability);
 	note_submit(c, cmd, s->answer);
 	note_decision(c, cmd, user, caller, &(struct audit_entry){.outcome = "accepted", .session = s->id,
 		.risk = risk_names[v.risk], .rules = v.why});

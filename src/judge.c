@@ -1,6 +1,6 @@
 /* judge.c: the policy program: its process, its questions, its answers.
  * Owns the process and the time limits. Every way in which the program can fail ends in a denial here. Never decides by
- * itself, and never touches a session (ask.c). */
+ * itself, and never touches a session (consult.c). */
 #include "judge.h"
 
 #include <stdio.h>

@@ -102,7 +102,7 @@ static int decompress(const void *bytes, size_t stored, size_t size, const char 
 	bool ok;
 
 	/* Nothing is allotted for a size that only one damaged place names. */
-	if (ZSTD_getFrameContentSize(bytes, stored) != size || ZSTD_findFrameCompressedSize(bytes, stored) != stored)
+	if (ZSTD_getFrameContentSize(bytes, stored) != size)
 		return -1;
 	d = ZSTD_createDCtx();
 	ok = d != NULL && (base == NULL || !ZSTD_isError(ZSTD_DCtx_refPrefix(d, base, base_size)));

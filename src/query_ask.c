@@ -134,7 +134,8 @@ static const char *take_checkpoint(struct query_cursor *c, const json_t *v)
 static const char *take_session(struct query_cursor *c, const json_t *v)
 {
 	(void)c;
-	return json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v) ? NULL : "the beginning of a session's id";
+	return json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v) ? NULL :
+		"the beginning of a session's id";
 }
 
 static const char *pass(struct query_cursor *c, const json_t *v)       /* others look at it */

@@ -87,6 +87,9 @@ static void put_accepted(struct session *s, const char *message_id)
 	s->answer = session_put_message(s, TYPE_ACCEPTED, NULL, 0);
 	log_info("task accepted: session=%.8s caller=%s capability=%s risk=%s", s->id, s->caller_id, s->capability,
 		risk_names[s->risk]);
+	if (s->data_class >= T2)        /* whoever let it pass: the gate, a program or a human */
+		log_info("access to data: class=%s session=%.8s caller=%s capability=%s", data_class_names[s->data_class], s->id,
+			s->caller_id, s->capability);
 }
 
 static void put_created(struct session *s)

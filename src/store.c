@@ -140,7 +140,8 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_LOAD_EVENT] = "SELECT " EVENT_COLUMNS " FROM events e WHERE e.id = ?",
 	[ST_LAST_SUBMIT] = "SELECT max(id) FROM submits",
 	[ST_LOOK] = "SELECT (SELECT max(id) FROM sessions), (SELECT max(id) FROM events), (SELECT max(id) FROM submits),"
-		" (SELECT max(id) FROM callers), (SELECT max(session) FROM tasks), (SELECT max(id) FROM checkpoints)",
+		" (SELECT max(id) FROM callers), (SELECT max(session) FROM tasks), (SELECT max(id) FROM checkpoints),"
+		" (SELECT max(id) FROM reviews), (SELECT max(id) FROM decisions)",
 	/* A session's n-th row has sequence n at most, and few rows have none, HARP-SESSION's aside: the index alone leads
 	 * nearly there. Those are not the stream's, and only where there are any it pays to look at each row's type. */
 	[ST_FIND_REPLAY] =

@@ -30,10 +30,10 @@ static bool is_out(const struct trigger *t)
 	return t->asked != TRIGGER_WORKER;
 }
 
-/* Does the clock count? While it is paused, not listened to or on its way out, nobody answers. */
+/* Does the clock count? While it is paused, not listened to or stopping, nobody answers. */
 static bool is_heard(const struct session *s)
 {
-	return s->state == S_RUNNING && !s->is_unread && !session_has_outcome(s) && !s->core->is_stopping;
+	return s->state == S_RUNNING && !s->is_unread && !s->core->is_stopping;
 }
 
 static bool is_given_up(const struct trigger *t)

@@ -13,6 +13,10 @@
 #define ck_assert_msg(cond, ...) ((cond) ? (void)0 : (void)(fprintf(stderr, __VA_ARGS__), abort()))
 
 #include "fake_world.h"
+#include "fake_control.h"
+#include "harp.h"
+#include "operate.h"
+#include "review.h"
 #include "vfs_fault.h"
 
 #define WAL_PAGES 24                    /* so that the WAL is moved into the database a few times */
@@ -26,9 +30,15 @@ static const struct {
 	int of;                         /* which submit */
 } script[LIFE_COMMANDS] = {
 	{1, SUBMIT, 0}, {2, SUBMIT, 1}, {3, SUBMIT, 0}, {4, SUBMIT, 2}, {5, SUBMIT, 3}, {9, ABORT, 1}, {10, SUBMIT, 1},
-	{11, STOP, 0}, {14, SUBMIT, 2}, {15, SUBMIT, 3}, {0, STOP, 0},
+	{11, STOP, 0}, {14, SUBMIT, 2}, {15, SUBMIT, 3}, {6, SUBMIT, 4}, {6, SUBMIT, 5}, {7, SUBMIT, 6}, {8, SUBMIT, 4}, {0, STOP, 0},
 };
-static const char *const capabilities[] = {"work", "again", "plain", "nothing-here"};
+static const char *const capabilities[LIFE_SUBMITS] = {"work", "again", "plain", "nothing-here", "lab", "lab", "lab"};
+/* What a human says of those that wait; the last is left to expire. After the first stop, so that they wait across it. */
+static const char *const wishes[LIFE_SUBMITS] = {[4] = "allow", [5] = "deny"};
+enum { DECIDED_FROM = 13 };
+#define APPROVAL "[approval]\nexpires = 25s\n[approver ann]\nkey = %s\nmax_risk = R4\n[capability lab]\n" \
+	"declaration = lab.json\ncommand = /bin/true lab\n"
+#define ASKING "\"risk_ceiling\":\"R3\",\"requires_human_approval\":true,\"involves_physical_resources\":false"
 
 /* By capability; a worker says one a tick. The last is said again and again. */
 static const char *const work_lines[] = {
@@ -48,6 +58,8 @@ enum { WORK_LINES = sizeof work_lines / sizeof *work_lines };
 static const int work_after[] = {0, 2, 7, 10};  /* where it goes on from checkpoint n */
 
 static struct world w;
+static struct control control;
+static struct harp_private *key;
 static struct life *life;
 static struct verdict *verdict;
 static sqlite3 *newest;                 /* connection that was opened last */
@@ -96,6 +108,71 @@ static void on_write(void *ctx, const struct worker *p, const char *line, size_t
 	verdict_told(verdict, p->session_id, line, size);
 }
 
+/* ---- the human ---- */
+
+static void on_decided(void *ctx, const struct ask *a)
+{
+	(void)ctx;
+	for (int i = 0; i < LIFE_SUBMITS; i++)
+		if (a->code == NULL && a->decision != NULL && strcmp(a->decision, life->decisions[i].text) == 0) {
+			life->decisions[i].is_done = true;
+			verdict_decided(verdict, life->decisions[i].request, strcmp(wishes[i], "allow") == 0);
+		}
+}
+
+static void put_decision(int i)
+{
+	struct ask *a = fake_control_ask(&control, ASK_DECIDE, NULL);
+
+	a->decision = xstrdup(life->decisions[i].text);
+	a->decision_size = strlen(a->decision);
+	core_on_asks(&w.core);
+}
+
+/* The decision about this review; signed once, and then said until it is answered. False: it cannot be read now. */
+static bool sign(int i, const char *request)
+{
+	unsigned char bytes[16] = {(unsigned char)i};
+	char state[24], why[256], nonce[HARP_NONCE_SIZE];
+	struct buf artifact = {0}, text = {0};
+	struct harp_artifact *a = NULL;
+	int64_t session;
+
+	if (strcmp(life->decisions[i].request, request) == 0)
+		return true;
+	if (store_load_review(w.core.store, request, &session, state, &artifact) > 0
+		&& harp_read_artifact(artifact.data, artifact.size, &a, why, sizeof why) == HARP_OK) {
+		harp_nonce(bytes, nonce);
+		if (harp_sign(a, &(struct harp_answer){.allow = strcmp(wishes[i], "allow") == 0, .scope = HARP_ONCE,
+				.expires_us = a->expires_us, .nonce = nonce, .signer_key_id = "ann"}, key, &text, why, sizeof why) != HARP_OK)
+			abort();
+		snprintf(life->decisions[i].text, sizeof life->decisions[i].text, "%s", buf_text(&text));
+		snprintf(life->decisions[i].request, sizeof life->decisions[i].request, "%s", request);
+	}
+	harp_artifact_free(a);
+	buf_fini(&artifact);
+	buf_fini(&text);
+	return strcmp(life->decisions[i].request, request) == 0;
+}
+
+static void human_decides(void)
+{
+	struct session *s, *tmp;
+
+	HASH_ITER (by_key, w.core.by_key, s, tmp) {
+		int i = s->waits_for == WAITS_FOR_HUMAN && !s->is_closed ? s->message_id[1] - '0' : 0;
+
+		if (life->tick >= DECIDED_FROM && !w.core.is_held && i > 0 && wishes[i] != NULL && review_request(s) != NULL
+			&& sign(i, review_request(s)))
+			put_decision(i);
+	}
+	for (int i = 0; i < LIFE_SUBMITS && !w.core.is_held; i++)
+		if (life->decisions[i].is_done && !life->decisions[i].is_replayed) {
+			life->decisions[i].is_replayed = true;
+			put_decision(i);
+		}
+}
+
 /* ---- the daemon's life ---- */
 
 void life_note_time(struct life *l)
@@ -110,6 +187,8 @@ static void end_daemon(void)
 	core_fini(&w.core);
 	fake_workers_fini(&w.workers);
 	fake_bus_fini(&w.bus);
+	fake_control_fini(&control);
+	fake_control_init(&control);
 	w.is_alive = false;
 }
 
@@ -138,6 +217,9 @@ static bool begin_daemon(void)
 		return false;
 	}
 	sqlite3_wal_autocheckpoint(newest, WAL_PAGES);
+	fake_control_init(&control);
+	control.on_answer = on_decided;
+	w.core.control = &control;
 	w.core.bus = &w.bus;
 	w.core.workers = &w.workers;
 	core_make_outbox(&w.core);
@@ -212,6 +294,11 @@ static void workers_say(void)
 				fake_worker_exit(p, 0);
 			else
 				fake_worker_say(p, "{\"type\":\"log\",\"message\":\"still at it\"}");
+		} else if (strcmp(capability, "lab") == 0) {
+			if (said[i]++ == 0)
+				fake_worker_say(p, work_lines[WORK_LINES - 1]);
+			else if (p->stdin_closed)
+				fake_worker_exit(p, 0);
 		} else if (said[i]++ == 1) {
 			fake_worker_put(p, FAKE_ERR, "it did not work", 15, 0);
 			fake_worker_exit(p, 256);
@@ -253,6 +340,7 @@ static void tick(int heal_after)
 		return;
 	}
 	send_commands();
+	human_decides();
 	workers_say();
 	for (int i = 0; i < 2; i++) {
 		world_pass(&w, SECONDS / 2);
@@ -294,10 +382,28 @@ static int note_connection(sqlite3 *db, char **why, const struct sqlite3_api_rou
 	return SQLITE_OK;
 }
 
+static void load_key(void)
+{
+	char path[300], why[256];
+
+	harp_key_free(key);
+	snprintf(path, sizeof path, "%s/ann.pem", w.dir);
+	if ((key = harp_key_load(path, why, sizeof why)) == NULL)
+		abort();
+}
+
 void life_prepare(struct life *l)
 {
 	if (l->dir[0] == '\0') {
+		char more[sizeof APPROVAL + HARP_PUBLIC_SIZE], path[300], line[HARP_PUBLIC_SIZE], why[256];
+
 		world_init(&w, "");
+		world_declare(&w, "lab", "1.0.0", ASKING, "");
+		snprintf(path, sizeof path, "%s/ann.pem", w.dir);
+		if (harp_key_make(path, line, why, sizeof why) != 0)
+			abort();
+		snprintf(more, sizeof more, APPROVAL, line);
+		world_configure(&w, more);
 		snprintf(l->dir, sizeof l->dir, "%s", w.dir);
 		life_note_time(l);
 	}
@@ -308,6 +414,7 @@ void life_prepare(struct life *l)
 	fake_boot_us = l->boot_us;
 	fake_wall_us = l->wall_us;
 	fake_seed = l->ids;
+	load_key();
 	sqlite3_auto_extension((void (*)(void))note_connection);
 }
 

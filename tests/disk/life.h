@@ -1,4 +1,5 @@
-/* life.h: a scripted life of the whole core with three sessions, on the disk of vfs_fault.h.
+/* life.h: a scripted life of the whole core with three sessions and three tasks that wait for a human, on the disk of
+ * vfs_fault.h.
  *
  * The callers, the broker and the workers are this program's; what they know lies in struct life, which outlives the
  * daemon (a caller to which the test gives memory shared between processes outlives its own, too). Every tick lasts a second
@@ -11,7 +12,7 @@
 
 #include "verdict.h"
 
-enum { LIFE_COMMANDS = 16, LIFE_TICKS = 240 };
+enum { LIFE_COMMANDS = 16, LIFE_SUBMITS = 7, LIFE_TICKS = 240 };
 
 struct life {
 	char dir[200];                          /* has state/, hcpd.ini and the declarations */
@@ -22,7 +23,12 @@ struct life {
 		bool is_sent, is_answered;      /* answered: acked or rejected by the daemon */
 		uint64_t tag;                   /* of its delivery in this life */
 	} commands[LIFE_COMMANDS];              /* as in the script */
-	char sessions[4][40];                   /* as the caller heard of them, by submit */
+	char sessions[LIFE_SUBMITS][40];        /* as the caller heard of them, by submit */
+	struct {
+		char request[40], text[1500];   /* a human's decision, as signed */
+		bool is_replayed;               /* said once more, after it was answered */
+		bool is_done;
+	} decisions[LIFE_SUBMITS];
 	int struck_tick;                        /* when the disk was hit; 0: not yet */
 	int starts;                             /* of the daemon */
 	uint64_t ios, syncs;                    /* in the whole life, where nothing crashed */

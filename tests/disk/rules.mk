@@ -8,7 +8,7 @@ $(B)/disk/%.o: tests/disk/%.c $(B)/.flags
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(OURS) -Itests/unit $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
-$(B)/disk/disk_sweep: $(DISK) $(CORE)
+$(B)/disk/disk_sweep: $(DISK) $(B)/sweep/chain.o $(CORE)
 	$(call say,LD)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
 

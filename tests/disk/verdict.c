@@ -12,12 +12,14 @@
 #include <sqlite3.h>
 #include <uthash.h>
 
-enum kind { SUBMITTED, ACKED_SUBMIT, ACKED_ABORT, PUBLISHED, STARTED, TOLD };
+#include "../sweep/chain.h"
+
+enum kind { SUBMITTED, ACKED_SUBMIT, ACKED_ABORT, PUBLISHED, STARTED, TOLD, DECIDED };
 
 struct record {
 	enum kind kind;
 	int64_t number;
-	char a[160], b[160];            /* caller and message_id, or session_id */
+	char a[160], b[160];            /* caller and message_id, or session_id, or request_id and decision */
 	size_t size;
 	char *bytes;
 };
@@ -93,6 +95,11 @@ void verdict_started(struct verdict *v, const char *session_id, int64_t attempt)
 void verdict_told(struct verdict *v, const char *session_id, const char *line, size_t size)
 {
 	record(v, TOLD, session_id, "", 0, line, size);
+}
+
+void verdict_decided(struct verdict *v, const char *request_id, bool allow)
+{
+	record(v, DECIDED, request_id, allow ? "allow" : "deny", 0, "", 0);
 }
 
 /* A header of fixed layout, then the bytes: written and read by one program on one machine. */
@@ -288,8 +295,26 @@ static void check_rows(struct hearing *h)
 		{"a session's version is not the number of its transitions",
 			"SELECT count(*) FROM sessions s WHERE state_version <> (SELECT count(*) FROM transitions t WHERE t.session = s.id)"},
 		{"a session's version is not the number of its state_changed events",
-			"SELECT count(*) FROM sessions s WHERE state_version <> (SELECT count(*) FROM events e WHERE e.session = s.id"
-			" AND e.event_type = 'state_changed')"},
+			"SELECT count(*) FROM sessions s WHERE waits_for IS NULL AND state_version <> (SELECT count(*) FROM events e WHERE"
+			" e.session = s.id AND e.event_type = 'state_changed')"},
+		{"something was said of a task that waits, or that was rejected after that",
+			"SELECT count(*) FROM sessions s WHERE waits_for IS NOT NULL AND (state NOT IN ('PENDING','REJECTED') OR started_at IS NOT"
+			" NULL OR EXISTS (SELECT 1 FROM events e WHERE e.session = s.id))"},
+		{"a task that waits was answered, or one that was decided was not",
+			"SELECT count(*) FROM submits b JOIN sessions s ON s.id = b.session WHERE (s.state = 'PENDING' AND s.waits_for IS NOT NULL)"
+			" <> (b.answer IS NULL)"},
+		{"one waits unasked, or is asked about in vain",
+			"SELECT count(*) FROM sessions s WHERE (state = 'PENDING' AND waits_for IS 'human') <> EXISTS (SELECT 1 FROM reviews r"
+			" WHERE r.session = s.id AND r.state = 'AWAITING_DECISION')"},
+		{"what nobody approved was accepted",
+			"SELECT count(*) FROM sessions s WHERE capability = 'lab' AND waits_for IS NULL AND 1 <> (SELECT count(*) FROM reviews r"
+			" JOIN decisions d USING (request_id) WHERE r.session = s.id AND r.state = 'EXECUTED' AND d.decision = 'allow' AND d.is_final)"},
+		{"what was denied goes on",
+			"SELECT count(*) FROM reviews r JOIN sessions s ON s.id = r.session WHERE r.state = 'DENIED' AND s.state <> 'REJECTED'"},
+		{"a request was decided twice",
+			"SELECT count(*) FROM (SELECT 1 FROM decisions WHERE is_final GROUP BY request_id HAVING count(*) > 1)"},
+		{"a submit was decided on without a row of the audit, or the other way round",
+			"SELECT (SELECT count(*) FROM submits) <> (SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'task')"},
 		{"a session's state is not that of its last transition",
 			"SELECT count(*) FROM sessions s WHERE state_version > 0 AND state <> (SELECT to_state FROM transitions t"
 			" WHERE t.session = s.id ORDER BY state_version DESC LIMIT 1)"},
@@ -412,10 +437,13 @@ static void check_stream(struct hearing *h, const char *session_id, const char *
 
 static void check_streams(struct hearing *h)
 {
-	sqlite3_stmt *st = query(h, "SELECT session_id, state FROM sessions ORDER BY id");
+	sqlite3_stmt *st = query(h, "SELECT session_id, state, waits_for FROM sessions ORDER BY id");
 
 	while (st != NULL && sqlite3_step(st) == SQLITE_ROW)
-		check_stream(h, text(st, 0), text(st, 1));
+		if (text(st, 2)[0] == '\0')
+			check_stream(h, text(st, 0), text(st, 1));
+		else if ((h->flags & VERDICT_OVER) && !is_final(text(st, 1)))
+			object(h, "%.8s: waits for ever", text(st, 0));
 	sqlite3_finalize(st);
 }
 
@@ -461,6 +489,17 @@ static void check_told(struct hearing *h, const struct record *r)
 	json_decref(root);
 }
 
+/* Once said to be done, it is done, and never said so again. */
+static void check_decided(struct hearing *h, const struct record *r)
+{
+	if (ask(h, "SELECT count(*) FROM decisions d JOIN reviews v USING (request_id) WHERE request_id = ?1 AND d.decision = ?2"
+			" AND is_final AND v.state = CASE ?2 WHEN 'allow' THEN 'EXECUTED' ELSE 'DENIED' END", r->a, r->b) != 1)
+		object(h, "request %.8s: %s was answered as done, and is not in the store", r->a, r->b);
+	for (const struct record *p = h->v->list; p < r; p++)
+		if (p->kind == DECIDED && strcmp(p->a, r->a) == 0)
+			object(h, "request %.8s: a decision was used twice", r->a);
+}
+
 static void check_submitted(struct hearing *h, const struct record *r)
 {
 	int answers = 0;
@@ -501,7 +540,18 @@ static void check_record(struct hearing *h, const struct record *r)
 	case TOLD:
 		check_told(h, r);
 		break;
+	case DECIDED:
+		check_decided(h, r);
+		break;
 	}
+}
+
+static void check_audit(struct hearing *h)
+{
+	char why[300];
+
+	if (!chain_holds(h->db, why, sizeof why))
+		object(h, "the audit's chain: %s", why);
 }
 
 static void check_all_published(struct hearing *h)
@@ -511,10 +561,10 @@ static void check_all_published(struct hearing *h)
 			object(h, "stored and never published: %.200s", m->body);
 }
 
-/* Not even the tables: nothing can have got out. */
+/* Not even all the tables: nothing can have got out. */
 static bool is_empty(struct hearing *h)
 {
-	sqlite3_stmt *st = h->db != NULL ? query(h, "PRAGMA user_version") : NULL;
+	sqlite3_stmt *st = h->db != NULL ? query(h, "SELECT count(*) FROM sqlite_schema WHERE name = 'decisions'") : NULL;
 	bool empty = h->db == NULL || (st != NULL && sqlite3_step(st) == SQLITE_ROW && sqlite3_column_int64(st, 0) == 0);
 
 	sqlite3_finalize(st);
@@ -545,6 +595,7 @@ int verdict_check(const struct verdict *v, const char *db_path, unsigned flags, 
 		check_rows(&h);
 		check_transitions(&h);
 		check_streams(&h);
+		check_audit(&h);
 		for (size_t i = 0; i < v->count && !(flags & VERDICT_LOSSY); i++)
 			check_record(&h, &v->list[i]);
 		if ((flags & VERDICT_OVER) && !(flags & VERDICT_LOSSY))

@@ -22,6 +22,7 @@ void verdict_acked_submit(struct verdict *v, const char *caller_id, const char *
 void verdict_acked_abort(struct verdict *v, const char *session_id);
 void verdict_published(struct verdict *v, const char *body, size_t size);               /* every copy */
 void verdict_started(struct verdict *v, const char *session_id, int64_t attempt);       /* a process */
+void verdict_decided(struct verdict *v, const char *request_id, bool allow);             /* and was answered: done */
 void verdict_told(struct verdict *v, const char *session_id, const char *line, size_t size);  /* a line to a worker */
 
 /* To a file and back, so that a record outlives its process. False: not to be had. */
@@ -37,7 +38,8 @@ enum {
 /* How many violations; why gets the first ones, a line each. At any time: the integrity of the file; the rows agree
  * with each other; transitions are legal and sequences whole; what was acked, published, started or told is in the
  * store, with the same bytes; no sequence and no message has two contents; one session a submit; the first copies
- * are in order; nothing after session_closed. */
+ * are in order; nothing after session_closed; nothing of a task that waits or was rejected, nothing that runs unapproved; no
+ * decision that counts twice; the audit's chain. */
 int verdict_check(const struct verdict *v, const char *db_path, unsigned flags, char *why, size_t why_size);
 
 #endif

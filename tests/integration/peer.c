@@ -126,7 +126,7 @@ void peer_finish(struct peer *p)
 {
 	if (!p->unjudged)
 		judge_peer(p);
-	if (!p->unjudged && !p->substituted && file_exists(p->rig->db))
+	if (!p->unjudged && !p->substituted && !p->rig->forgets && file_exists(p->rig->db))
 		judge_history(p->rig, p);
 	wire_delete_queue(p->broker, p->queue);
 	peer_free(p);

@@ -2,7 +2,10 @@
  * attackers at the control socket, who sign by themselves (approver.h). */
 #include "hcpctl_kit.h"
 
+#include <sqlite3.h>
 #include <sys/stat.h>
+
+#include <openssl/evp.h>
 
 #include "approver.h"
 #include "peer.h"
@@ -330,8 +333,19 @@ START_TEST(forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_
 	json_object_set_new(d, "policyHints", J("{'sessionId':'11111111-2222-4333-8444-555555555555'}"));
 	sign(d, key_file("ann"));
 	must_str(send_it(d, id), "HARP_ERR_SCOPE");
+	d = decision_on(artifact, "allow", "ann");              /* for any session, for ever */
+	set(d, "scope", "session");
+	sign(d, key_file("ann"));
+	must_str(send_it(d, id), "HARP_ERR_SCOPE");
+	set(d, "scope", "always");
+	sign(d, key_file("ann"));
+	must_str(send_it(d, id), "HARP_ERR_SCOPE");
 	d = decision_on(artifact, "allow", "ann");              /* another algorithm, a field of its own */
 	set(d, "sigAlg", "none");
+	sign(d, key_file("ann"));
+	must_str(send_it(d, id), "HARP_ERR_UNSUPPORTED");
+	d = decision_on(artifact, "allow", "ann");
+	set(d, "artifactHashAlg", "SHA-1");
 	sign(d, key_file("ann"));
 	must_str(send_it(d, id), "HARP_ERR_UNSUPPORTED");
 	d = decision_on(artifact, "allow", "ann");
@@ -342,6 +356,11 @@ START_TEST(forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_
 	json_object_set_new(d, "policyHints", json_pack("{s:f}", "weight", 0.5));
 	must_str(send_it(d, id), "HARP_ERR_CANONICALIZATION");
 	must(rig_sql(r, "SELECT count(*) FROM decisions") == 0 && !peer_find_reply(p, first), "none of it counted");
+	static const char *const codes[] = { "SIGNATURE_INVALID", "EXPIRED", "HASH_MISMATCH", "SCOPE", "UNSUPPORTED",
+		"CANONICALIZATION" };
+	for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)      /* and each is in the audit, under its own code */
+		must(rig_sql(r, "SELECT count(*) FROM audit WHERE entry->>'$.what' = 'decide' AND entry->>'$.outcome' = 'refused'"
+			" AND entry->>'$.code' = 'HARP_ERR_%s'", codes[i]) == 1, "%s", codes[i]);
 
 	/* A good one, signed by other means than hcpd's; and then the same again, also after a crash. */
 	d = decision_on(artifact, "allow", "ann");
@@ -357,10 +376,169 @@ START_TEST(forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_
 	snprintf(id, sizeof id, "%s", waiting());
 	must_str(send_it(d, id), "HARP_ERR_HASH_MISMATCH");
 	artifact = asked();
+	json_t *moved = json_deep_copy(d);                      /* the old signature below the new task's names */
+	set(moved, "requestId", json_text_at(artifact, "requestId"));
+	set(moved, "artifactHash", json_text_at(artifact, "artifactHash"));
+	must_str(send_it(moved, id), "HARP_ERR_SIGNATURE_INVALID");
+	sign(moved, key_file("ann"));                           /* signed anew, with the nonce that she has used */
+	must_str(send_it(moved, id), "HARP_ERR_REPLAY");
 	must_str(send_it(decision_on(artifact, "allow", "bob"), id), "HARP_ERR_POLICY_DENY");
 	must(!peer_find_reply(p, second), "it waits");
 	must_str(send_it(decision_on(artifact, "deny", "ann"), id), "");
 	peer_rejected(p, second, "approval_denied");
+	peer_finish(p);
+	end();
+}
+END_TEST
+
+START_TEST(a_human_is_shown_all_that_is_signed)
+{
+	begin_lab("1h");
+	struct peer *p = peer_new(r);
+	json_t *more = J("{'capability_version':'1.x','context':7,'constraints':{'priority':'high'},"
+			 "'expected_output':{'format':'verse'}}");
+	const char *task;
+
+	/* What stops a C string, colours a terminal, turns its lines about, or is small enough to be overlooked. */
+	json_object_set_new(more, "intent", json_stringn("cool\0, then melt \033[8mit\xe2\x80\xae", 26));
+	task = peer_submit_more(p, "lab", J("{'temperature_c':90,'do':[['complete',{}]]}"), more);
+	const char *id = waiting();
+	struct run run = start("approvals", id, NULL);
+	finish(&run, 0);
+	must_have(run.out, "cool\\x00, then melt \\x1b[8mit\\u202e");
+	must_have(run.out, "\"temperature_c\": 90");
+	must_have(run.out, "\"1.x\"");
+	must_have(run.out, "\"priority\": \"high\"");
+	must_have(run.out, "\"format\": \"verse\"");
+	must_have(run.out, "context\n    7\n");
+	must_str(send_it(decision_on(asked(), "allow", "ann"), id), "");
+	peer_completed(p, peer_accepted(p, task));
+	peer_finish(p);
+	end();
+}
+END_TEST
+
+START_TEST(a_decision_that_comes_after_the_request_expired_is_expired)  /* proves HC-03 */
+{
+	begin_lab("3s");
+	struct peer *p = peer_new(r);
+	const char *task = peer_submit(p, "lab", J("{'temperature_c':90}"));
+	char id[37];
+	json_t *d;
+
+	snprintf(id, sizeof id, "%s", waiting());
+	d = decision_on(asked(), "allow", "ann");               /* in time, and brought too late */
+	set(d, "expiresAt", "2999-01-01T00:00:00Z");
+	sign(d, key_file("ann"));
+	peer_rejected(p, task, "approval_expired");
+	must_str(send_it(d, id), "HARP_ERR_EXPIRED");
+	must_str(send_it(d, NULL), "HARP_ERR_EXPIRED");
+	kill_and_start();
+	must_str(send_it(d, NULL), "HARP_ERR_EXPIRED");
+	must(rig_sql(r, "SELECT count(*) FROM decisions") == 0, "nothing was decided");
+	peer_finish(p);
+	end();
+}
+END_TEST
+
+START_TEST(one_persons_vote_said_again_is_never_two)    /* proves HC-03 */
+{
+	begin_lab("1h");
+	rig_set(r, "approval", "two_person", "R5");
+	rig_set(r, "approver bob", "max_risk", "R5");
+	reload();
+	struct peer *p = peer_new(r);
+	const char *task = peer_submit(p, "lab", J("{'temperature_c':600,'do':[['complete',{}]]}"));
+	json_t *vote, *artifact;
+	char id[37];
+
+	snprintf(id, sizeof id, "%s", waiting());
+	artifact = asked();
+	vote = decision_on(artifact, "allow", "ann");
+	must_str(send_it(vote, id), "");
+	must_str(send_it(vote, id), "HARP_ERR_REPLAY");
+	must_str(send_it(decision_on(artifact, "allow", "ann"), id), "HARP_ERR_POLICY_DENY");
+	kill_and_start();
+	must_str(send_it(vote, id), "HARP_ERR_REPLAY");
+	must_str(send_it(decision_on(artifact, "allow", "ann"), id), "HARP_ERR_POLICY_DENY");
+	must(!peer_find_reply(p, task), "it waits for another person");
+	must_str(send_it(decision_on(artifact, "allow", "bob"), id), "");
+	peer_completed(p, peer_accepted(p, task));
+	peer_finish(p);
+	end();
+}
+END_TEST
+
+/* ---- somebody who can write the store ---- */
+
+/* The artifact with another risk, and the hash that goes with it. */
+static void write_down(json_t *artifact, const char *risk)
+{
+	unsigned char hash[32];
+	char *text, hex[65];
+	sqlite3_stmt *st;
+	sqlite3 *db;
+
+	json_object_del(artifact, "artifactHash");
+	json_object_set_new(json_object_get(artifact, "payload"), "risk", json_string(risk));
+	text = json_dumps(artifact, JSON_COMPACT | JSON_SORT_KEYS);
+	must(EVP_Digest(text, strlen(text), hash, NULL, EVP_sha256(), NULL) == 1, "SHA-256");
+	free(text);
+	for (int i = 0; i < 32; i++)
+		snprintf(hex + 2 * i, 3, "%02x", hash[i]);
+	set(artifact, "artifactHash", hex);
+	text = json_dumps(artifact, JSON_COMPACT | JSON_SORT_KEYS);
+	must(sqlite3_open(r->db, &db) == SQLITE_OK && sqlite3_busy_timeout(db, 5000) == SQLITE_OK &&
+		sqlite3_prepare_v2(db, "UPDATE reviews SET artifact = ?, artifact_hash = ?", -1, &st, NULL) == SQLITE_OK, "%s",
+		sqlite3_errmsg(db));
+	sqlite3_bind_text(st, 1, text, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 2, hex, -1, SQLITE_STATIC);
+	must(sqlite3_step(st) == SQLITE_DONE && sqlite3_changes(db) == 1, "%s", sqlite3_errmsg(db));
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+	free(text);
+}
+
+START_TEST(a_risk_written_down_in_the_store_lets_no_smaller_key_decide) /* proves HC-02, HC-03 */
+{
+	begin_lab("1h");
+	struct peer *p = peer_new(r);
+	const char *task = peer_submit(p, "lab", J("{'temperature_c':600,'do':[['complete',{}]]}"));
+	json_t *artifact, *earlier;
+	char id[37];
+
+	snprintf(id, sizeof id, "%s", waiting());
+	artifact = asked();
+	earlier = decision_on(artifact, "allow", "ann");        /* about what was asked */
+	write_down(artifact, "R3");
+	must_str(send_it(earlier, id), "HARP_ERR_HASH_MISMATCH");
+	/* Bob, up to R4, is shown R3 and believes it. The gate does not: it is R5, and he is asked anew about that. */
+	must_str(send_it(decision_on(artifact, "allow", "bob"), id), "refused");
+	must(!peer_find_reply(p, task), "nothing is said");
+	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'RUNNING'") == 0, "nothing runs");
+	must_str(waiting(), id);
+	artifact = asked();
+	must_str(json_text_at(artifact, "payload.risk"), "R5");
+	must_str(send_it(decision_on(artifact, "allow", "bob"), id), "HARP_ERR_POLICY_DENY");
+	must_str(send_it(decision_on(artifact, "allow", "ann"), id), "");
+	peer_completed(p, peer_accepted(p, task));
+	peer_finish(p);
+	end();
+}
+END_TEST
+
+START_TEST(access_to_data_that_a_human_let_pass_is_logged)      /* proves L3-06 */
+{
+	begin_lab("1h");
+	struct peer *p = peer_new(r);
+	const char *task = peer_submit_more(p, "lab", J("{'temperature_c':90,'do':[['complete',{}]]}"),
+		J("{'constraints':{'data_classification':'T2'}}"));
+	const char *id = waiting();
+
+	must(!rig_log_has(r, "access to data"), "nobody has any yet");
+	must_str(send_it(decision_on(asked(), "allow", "ann"), id), "");
+	peer_completed(p, peer_accepted(p, task));
+	must(rig_log_count(r, "access to data: class=T2") == 1, "the access is logged");
 	peer_finish(p);
 	end();
 }
@@ -410,6 +588,28 @@ START_TEST(what_the_policy_forbids_meanwhile_is_not_run_for_a_humans_yes)
 }
 END_TEST
 
+START_TEST(what_a_policy_program_allows_still_needs_the_human)  /* proves L3-09, L3-11 */
+{
+	begin_lab("1h");
+	file_write(rig_path(r, "rules.json"), "[{\"decision\":\"allow\",\"reason\":\"everything is fine\"}]");
+	rig_set(r, "policy", "command", "%s %s", source_path("scripts/policies/opa-like.py"), rig_path(r, "rules.json"));
+	rig_set(r, "policy", "timeout", "30s");
+	reload();
+	struct peer *p = peer_new(r);
+	const char *task = peer_submit(p, "lab", J("{'temperature_c':90,'do':[['complete',{}]]}"));
+	const char *id = waiting();
+
+	must(!peer_find_reply(p, task), "nobody has decided");
+	must(rig_sql(r, "SELECT count(*) FROM audit WHERE entry->>'$.who' = 'program' AND entry->>'$.outcome' = 'waits'") == 1,
+		"the program said what it had to say");
+	must_str(send_it(decision_on(asked(), "allow", "bob"), id), "");
+	peer_completed(p, peer_accepted(p, task));
+	peer_completed(p, peer_run(p, "lab", J("{'temperature_c':20,'do':[['complete',{}]]}")));        /* below R3 its word is enough */
+	peer_finish(p);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("approval");
@@ -421,7 +621,13 @@ int main(void)
 	suite_test(s, from_r5_on_it_takes_two_persons, 40);
 	suite_test(s, a_key_that_nobody_knows_is_told_what_to_do, 40);
 	suite_test(s, forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_with_its_code, 60);
+	suite_test(s, a_human_is_shown_all_that_is_signed, 40);
+	suite_test(s, a_decision_that_comes_after_the_request_expired_is_expired, 60);
+	suite_test(s, one_persons_vote_said_again_is_never_two, 60);
+	suite_test(s, a_risk_written_down_in_the_store_lets_no_smaller_key_decide, 60);
+	suite_test(s, access_to_data_that_a_human_let_pass_is_logged, 40);
 	suite_test(s, a_key_that_is_revoked_decides_nothing_from_the_reload_on, 40);
 	suite_test(s, what_the_policy_forbids_meanwhile_is_not_run_for_a_humans_yes, 40);
+	suite_test(s, what_a_policy_program_allows_still_needs_the_human, 60);
 	return harness_run(s, false);
 }

@@ -1,5 +1,5 @@
-/* test_security.c: workers that try to get at what is not theirs, secrets that must not show, input that tries to be
- * more than text. */
+/* test_security.c: workers that try to get at what is not theirs, secrets that must not show, what a token says, input
+ * that tries to be more than text. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <openssl/evp.h>
 
 #include "peer.h"
 #include "rig.h"
@@ -602,6 +605,69 @@ static void publish(json_t *message)
 	json_decref(message);
 }
 
+/* ---- tokens ---- */
+
+/* The claims of a token, as anybody can read them: they are signed, not hidden. */
+static json_t *claims_of(const char *token)
+{
+	const char *from = strchr(token, '.') + 1;
+	size_t size = strcspn(from, ".");
+	char text[2048];
+	unsigned char out[2048];
+	json_t *claims;
+	int n;
+
+	must(size < sizeof text - 4, "%s", token);
+	for (size_t i = 0; i < size; i++)
+		text[i] = from[i] == '-' ? '+' : from[i] == '_' ? '/' : from[i];
+	while (size % 4 != 0)
+		text[size++] = '=';
+	n = EVP_DecodeBlock(out, (unsigned char *)text, (int)size);
+	must(n > 0, "%s", token);
+	claims = json_loadb((char *)out, (size_t)n, JSON_DISABLE_EOF_CHECK, NULL);
+	must(claims != NULL, "%.*s", n, out);
+	return claims;
+}
+
+static double seconds_of(const json_t *claims, const char *name)
+{
+	struct tm tm = {0};
+	int ms = 0;
+	const char *text = json_text_at((json_t *)(uintptr_t)claims, name), *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+
+	must(rest != NULL && sscanf(rest, ".%3dZ", &ms) == 1, "%s: %s", name, text);
+	return (double)timegm(&tm) + ms / 1000.0;
+}
+
+START_TEST(a_token_says_what_was_approved_and_ends_with_it)     /* proves L3-08 */
+{
+	r = rig_new();
+	rig_capability(r, "oven", source_path("tests/integration/agents/agent.py"),
+		J("{'safety':{'risk_floor':'R1','risk_ceiling':'R3','rules':[{'when':{'pointer':'/hot','op':'present'},'level':'R2',"
+		  "'reason':'hot'}],'envelope':{'parameters':{'hot':{'max':9}}}}}"));
+	rig_start(r);
+	p = peer_new(r);
+	const char *s = peer_run_more(p, "oven", J("{'hot':1,'do':[['forever']]}"),
+		J("{'constraints':{'max_duration':'PT90S','data_classification':'T2'}}"));
+	json_t *claims = claims_of(peer_token(p, s));
+	struct note *accepted = peer_find(p, s, "task_accepted", NULL);
+	double issued = seconds_of(claims, "issued_at"), expires = seconds_of(claims, "expires_at");
+
+	must_str(json_text_at(claims, "session_id"), s);
+	must_str(json_text_at(claims, "caller_id"), p->id);
+	must_str(json_text_at(claims, "risk"), "R2");
+	must_str(json_text_at(claims, "data"), "T2");
+	must_str(json_text_at(claims, "constraints.max_duration"), note_text(accepted, "payload.constraints.max_duration"));
+	must(strlen(json_text_at(claims, "constraints.envelope")) == 64, "the envelope's hash");
+	must_str(json_text_at(claims, "constraints.intent"), note_text(accepted, "payload.intent_checksum") + strlen("sha256:"));
+	must(expires > issued && expires - issued <= 90.0005, "it is good for %.3f s", expires - issued);
+	json_decref(claims);
+	peer_abort(p, s);
+	peer_closed(p, s, "ABORTED", "aborted_by_caller");
+	end();
+}
+END_TEST
+
 START_TEST(names_in_commands_are_never_paths_formats_patterns_or_lines)
 {
 	r = rig_new();
@@ -733,6 +799,7 @@ int main(void)
 	suite_test(s, the_daemons_memory_is_closed_to_processes_of_its_own_user, 60);
 	suite_test(s, who_cannot_become_others_does_not_start_with_user, 60);
 	suite_test(s, what_a_worker_plants_in_its_directory_leads_nowhere, 60);
+	suite_test(s, a_token_says_what_was_approved_and_ends_with_it, 60);
 	suite_test(s, names_in_commands_are_never_paths_formats_patterns_or_lines, 120);
 	return harness_run(s, false);
 }

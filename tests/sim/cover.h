@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* X(name, group, what); in a run of a thousand seeds each must have happened, but those of NOT_YET. */
+/* X(name, group, what); in a run of COVER_SEEDS seeds each must have happened. */
 #define COVERED(X)                                                                                           \
 	X(STEP_SUBMIT, "step", "submit") X(STEP_ABORT, "step", "abort") X(STEP_DELIVER, "step", "deliver")   \
 	X(STEP_WORKER, "step", "worker") X(STEP_BROKER, "step", "broker works")                              \
@@ -13,6 +13,7 @@
 	X(STEP_DISK, "step", "disk") X(STEP_CRASH, "step", "crash") X(STEP_STOP, "step", "stop")             \
 	X(STEP_RELOAD, "step", "reload") X(STEP_TIME, "step", "time") X(STEP_CLOCK, "step", "clock")         \
 	X(STEP_SYSTEM, "step", "system") X(STEP_OPERATE, "step", "operator")                                 \
+	X(STEP_DECIDE, "step", "human decides") X(STEP_PROGRAM, "step", "policy program")                    \
 	X(OPERATE_DONE, "operator", "is obeyed") X(OPERATE_REFUSED, "operator", "is refused")                \
 	X(OPERATE_RESUMED, "operator", "resumes without a process") X(OPERATE_RESUMED_LIVE, "operator", "resumes a worker") \
 	X(REASON_OPERATOR_PAUSED, "reason", "paused_by_operator")                                            \
@@ -29,19 +30,24 @@
 	X(REASON_STOPPING, "reason", "stopping") X(REASON_ABORTED, "reason", "aborted_by_caller")            \
 	X(REASON_COMPLETED, "reason", "completed") X(REASON_WORKER_FAILED, "reason", "worker_failed")        \
 	X(REASON_RESUMED, "reason", "resumed") X(REASON_WORKER_PAUSED, "reason", "paused_by_worker")         \
+	X(REASON_DENIED, "reason", "approval_denied") X(REASON_EXPIRED, "reason", "approval_expired")        \
+	X(REASON_POLICY, "reason", "policy_denied") X(REASON_RISK, "reason", "risk_too_high")                \
+	X(REASON_SAFETY, "reason", "safety_violation")                                                       \
 	X(CODE_ACCEPTED, "answer", "accepted") X(CODE_UNAUTHORIZED, "answer", "unauthorized")                \
 	X(CODE_FORBIDDEN, "answer", "forbidden") X(CODE_INVALID, "answer", "invalid_input")                  \
 	X(CODE_RISK, "answer", "risk_too_high") X(CODE_UNKNOWN, "answer", "unknown_capability")              \
 	X(CODE_VERSION, "answer", "unsupported_version") X(CODE_NO_ROOM, "answer", "resource_unavailable")   \
-	X(CODE_POLICY, "answer", "policy_denied")                                                            \
+	X(CODE_POLICY, "answer", "policy_denied") X(CODE_DENIED, "answer", "approval_denied")                \
+	X(CODE_EXPIRED, "answer", "approval_expired")                                                        \
 	X(SUBMIT_DUP_QUEUED, "submit", "again before its answer") X(SUBMIT_DUP_ANSWERED, "submit", "again after its answer") \
 	X(SUBMIT_DUP_LATER_LIFE, "submit", "again in a later life") X(SUBMIT_DUP_OTHER, "submit", "same id, other task") \
+	X(SUBMIT_DUP_WAITING, "submit", "again while it waits")                                              \
 	X(SUBMIT_REDELIVERED, "submit", "redelivered by the broker") X(SUBMIT_DROPPED, "submit", "garbage dropped") \
 	X(ABORT_RIGHT, "abort", "rightful") X(ABORT_WRONG_TOKEN, "abort", "wrong token")                     \
 	X(ABORT_FOREIGN, "abort", "not its owner") X(ABORT_UNKNOWN, "abort", "unknown session")              \
 	X(ABORT_DOUBLE, "abort", "twice") X(ABORT_ENDED, "abort", "ended session")                           \
 	X(ABORT_RACING, "abort", "racing with the end") X(ABORT_PENDING, "abort", "of a waiting session")    \
-	X(ABORT_STOPPING, "abort", "during a stop")                                                          \
+	X(ABORT_STOPPING, "abort", "during a stop") X(ABORT_UNDECIDED, "abort", "of an undecided task")      \
 	X(WORKER_PROGRESS, "worker", "reports") X(WORKER_GARBAGE, "worker", "garbage line")                  \
 	X(WORKER_TOO_LONG, "worker", "line too long") X(WORKER_UNENDED, "worker", "line without newline")    \
 	X(WORKER_CHECKPOINT, "worker", "checkpoint") X(WORKER_BARE_POINT, "worker", "checkpoint not resumable") \
@@ -79,6 +85,36 @@
 	X(RELOAD_BROKEN, "stop", "broken configuration refused") X(RELOAD_REMOVED, "stop", "a capability removed") \
 	X(CLOCK_STEPPED, "clock", "wall clock stepped") X(CLOCK_SUSPENDED, "clock", "suspended")             \
 	X(CLOCK_DOWN, "clock", "long down time")                                                             \
+	X(WAIT_HUMAN, "wait", "for a human") X(WAIT_PROGRAM, "wait", "for the program")                      \
+	X(WAIT_HANDED, "wait", "for a human after the program") X(WAIT_AGAIN, "wait", "for a second review, the risk rose") \
+	X(WAIT_HELD, "wait", "while the core is held") X(WAIT_STOP, "wait", "through a graceful stop")       \
+	X(WAIT_RELOAD_HUMAN, "wait", "for a human, reload") X(WAIT_RELOAD_PROGRAM, "wait", "for the program, reload") \
+	X(WAIT_RELOAD_DECIDED, "wait", "allowed and not started, reload")                                    \
+	X(WAIT_CRASH_HUMAN, "wait", "for a human, crash") X(WAIT_CRASH_PROGRAM, "wait", "for the program, crash") \
+	X(WAIT_CRASH_DECIDED, "wait", "allowed and not started, crash")                                      \
+	X(WAIT_RAN_HUMAN, "wait", "ran, a human allowed it") X(WAIT_RAN_TWO, "wait", "ran, two persons allowed it") \
+	X(WAIT_RAN_PROGRAM, "wait", "ran, the program allowed it") X(WAIT_RAN_BOTH, "wait", "ran, program and human allowed it") \
+	X(WAIT_CANCELLED_HUMAN, "wait", "for a human, operator's abort")                                     \
+	X(WAIT_CANCELLED_PROGRAM, "wait", "for the program, operator's abort")                               \
+	X(DECISION_ALLOW, "decision", "allow") X(DECISION_VOTE, "decision", "allow, the first of two")       \
+	X(DECISION_DENY, "decision", "deny") X(DECISION_LOST, "decision", "lost in a crash")                 \
+	X(DECISION_UNTOLD, "decision", "stored, a crash before the answer")                                  \
+	X(DECISION_PUT_AGAIN, "decision", "the same text again") X(DECISION_TWO_AT_ONCE, "decision", "two in one turn") \
+	X(DECISION_NONCE_AGAIN, "decision", "another with the same nonce")                                   \
+	X(DECISION_REPLAY, "decision", "HARP_ERR_REPLAY") X(DECISION_FORGED, "decision", "HARP_ERR_SIGNATURE_INVALID") \
+	X(DECISION_LATE, "decision", "HARP_ERR_EXPIRED") X(DECISION_OTHER, "decision", "HARP_ERR_HASH_MISMATCH") \
+	X(DECISION_NOT_HIS, "decision", "HARP_ERR_POLICY_DENY") X(DECISION_REFUSED, "decision", "refused")   \
+	X(PROGRAM_ALLOW, "program", "allow") X(PROGRAM_DENY, "program", "deny") X(PROGRAM_ASK, "program", "ask") \
+	X(PROGRAM_NONSENSE, "program", "nonsense for a verdict") X(PROGRAM_TWICE, "program", "answers again, otherwise") \
+	X(PROGRAM_DIES, "program", "dies") X(PROGRAM_DIES_ASKED, "program", "dies with questions open")      \
+	X(PROGRAM_MUTE, "program", "closes its stdout") X(PROGRAM_REPLACED, "program", "replaced with questions open") \
+	X(PROGRAM_REPLACED_SAYS, "program", "answers after it was replaced")                                 \
+	X(PROGRAM_SILENT, "program", "denied: no verdict in time") X(PROGRAM_DIED, "program", "denied: it died") \
+	X(PROGRAM_DOWN, "program", "denied: it does not run") X(PROGRAM_UNCLEAR, "program", "denied: not understood") \
+	X(PROGRAM_REMOVED, "program", "denied: there is none any more")                                      \
+	X(ACTION_INSIDE, "action", "allowed") X(ACTION_OUTSIDE, "action", "refused")                         \
+	X(ACTION_AGAIN, "action", "refused again, ends it") X(ACTION_BEYOND, "action", "beyond a hard limit, ends it") \
+	X(ACTION_PROHIBITED, "action", "prohibited, ends it") X(ACTION_LATE, "action", "announced after its end was decided") \
 	X(ARTIFACT_IN, "artifact", "stored") X(ARTIFACT_REFUSED, "artifact", "refused")                      \
 	X(ARTIFACT_BROKEN, "artifact", "no room for it") X(ARTIFACT_LEFT, "artifact", "left by a crash")     \
 	X(ARTIFACT_WAITED, "artifact", "an end waited for it")                                               \
@@ -89,9 +125,6 @@
 #define COVER_NAME(name, group, what) name,
 enum covered { COVERED(COVER_NAME) COVER_COUNT };
 #undef COVER_NAME
-
-/* No part of the daemon makes these yet: nobody waits for a human. */
-#define NOT_YET(c) ((c) == PENDING_REJECTED)
 
 extern uint64_t *cover_counts;          /* COVER_COUNT of them, of this process */
 

@@ -21,7 +21,8 @@ static const struct {
 	[Q_VERSION] = {"PRAGMA data_version", ""},
 	[Q_BEGIN] = {"BEGIN", ""},
 	[Q_END] = {"COMMIT", ""},
-	[Q_SESSIONS] = {"SELECT id, session_id, caller_id, capability, session_token FROM sessions WHERE id > ? ORDER BY id", ""},
+	[Q_SESSIONS] = {"SELECT id, session_id, caller_id, capability, session_token, waits_for FROM sessions"
+		" WHERE id > ? ORDER BY id", ""},
 	[Q_TRANSITIONS] = {"SELECT id, session, from_state, to_state, reason, state_version FROM transitions WHERE id > ?"
 		" ORDER BY id", ""},
 	[Q_EVENTS] = {"SELECT id, session, caller, type, sequence, event_type, body, session_id FROM events WHERE id > ?"
@@ -32,11 +33,19 @@ static const struct {
 		"submits"},
 	[Q_CALLERS] = {"SELECT id, caller_id, confirmed FROM callers", "callers"},
 	[Q_COUNTS] = {"SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM transitions),"
-		" (SELECT count(*) FROM sessions), (SELECT count(*) FROM submits)", "submits"},
+		" (SELECT count(*) FROM sessions), (SELECT count(*) FROM submits), (SELECT count(*) FROM reviews),"
+		" (SELECT count(*) FROM decisions)", "submits"},
 	[Q_SUBSTITUTE] = {"SELECT substitute FROM events WHERE id = ?", ""},
 	[Q_CHECKPOINT] = {"SELECT checkpoint_id FROM checkpoints WHERE session = ? AND resumable ORDER BY id DESC LIMIT 1",
 		"checkpoints"},
 	[Q_POINT] = {"SELECT session_id FROM checkpoints WHERE checkpoint_id = ?", "checkpoints"},
+	[Q_WAITS] = {"SELECT waits_for, session_token, risk_level FROM sessions WHERE id = ?", ""},
+	[Q_REVIEWS] = {"SELECT id, request_id, session, risk_level FROM reviews WHERE id > ? ORDER BY id", "reviews"},
+	[Q_REVIEW] = {"SELECT state, expires_at FROM reviews WHERE id = ?", "reviews"},
+	[Q_DECISIONS] = {"SELECT id, request_id, signer, decision, is_final FROM decisions WHERE id > ? ORDER BY id", "decisions"},
+	[Q_SUBMIT] = {"SELECT answer FROM submits WHERE id = ?", "submits"},
+	[Q_ARTIFACT] = {"SELECT artifact FROM reviews WHERE id = ?", "reviews"},
+	[Q_NONCE] = {"SELECT id FROM decisions WHERE nonce = ?", "decisions"},
 };
 
 static sqlite3 *eye;
@@ -154,6 +163,7 @@ static void look_at_sessions(void)
 		snprintf(s->capability, sizeof s->capability, "%s", eye_text(Q_SESSIONS, 3));
 		snprintf(s->token, sizeof s->token, "%s", eye_text(Q_SESSIONS, 4));
 		snprintf(s->state, sizeof s->state, "PENDING");
+		waiting_new(s, eye_text(Q_SESSIONS, 5));
 	}
 }
 
@@ -194,6 +204,8 @@ static void check_reason(const struct jsession *s, const char *to, const char *r
 		check_early(s);
 	if (strcmp(to, "ABORTED") == 0 && !s->abort_came)
 		violation("session %.8s was aborted, and nobody who may do so asked for it", s->id);
+	if (strcmp(reason, "safety_violation") == 0 && !s->announced)
+		violation("session %.8s ends with safety_violation, and its worker announced nothing that it may not do", s->id);
 	cover_name("reason", reason);
 }
 
@@ -214,6 +226,7 @@ static void look_at_transition(void)
 	snprintf(both, sizeof both, "%s>%s", from, to);
 	cover_name("transition", both);
 	check_reason(s, to, reason);
+	waiting_transition(s, from, to, reason);
 	s->version++;
 	snprintf(s->state, sizeof s->state, "%s", to);
 	if (strcmp(to, "ABORTING") == 0 || judge_is_over(to))
@@ -294,6 +307,7 @@ static void look_at_event(void)
 	HASH_ADD_STR(judge.by_message_id, message_id, m);
 	if (s == NULL)
 		return;
+	waiting_message(s, m, body);
 	if (s->is_closed)
 		violation("session %.8s is closed, and then comes %s", s->id, body);
 	if ((m->kind == J_EVENT) != (m->sequence == s->sequence + 1))
@@ -329,6 +343,7 @@ static void look_at_submits(void)
 		struct jsubmit *n = xcalloc(1, sizeof *n), *twin;
 
 		judge.submit_count = sqlite3_column_int64(st[Q_SUBMITS], 0);
+		n->id = judge.submit_count;
 		n->session = sqlite3_column_int64(st[Q_SUBMITS], 3);
 		n->answer = sqlite3_column_int64(st[Q_SUBMITS], 4);
 		snprintf(n->key, sizeof n->key, "%.32s %.30s", judge.callers[caller].id, eye_text(Q_SUBMITS, 2));
@@ -376,15 +391,19 @@ void judge_look(void)
 	eye_ask(Q_BEGIN);
 	eye_row(Q_BEGIN);
 	look_at_sessions();
+	waiting_look();
 	look_at_transitions();
 	eye_ask_about(Q_EVENTS, judge.message_count);
 	while (eye_row(Q_EVENTS))
 		look_at_event();
 	look_at_outcomes();
+	waiting_look_at_reviews();
 	if (eye_may_ask(Q_CALLERS))
 		look_at_callers();
 	if (eye_may_ask(Q_SUBMITS) && eye_may_ask(Q_CALLERS))
 		look_at_submits();
+	if (eye_may_ask(Q_SUBMIT))
+		waiting_look_at_submits(false);
 	eye_ask(Q_END);
 	eye_row(Q_END);
 }
@@ -403,18 +422,20 @@ void judge_reset(void)
 	judge.messages = grown(judge.messages, &judge.message_room, 8191, sizeof *judge.messages);
 	judge.sessions = grown(judge.sessions, &judge.session_room, ORDERS_MAX + 1, sizeof *judge.sessions);
 	judge.message_count = judge.session_count = judge.transition_count = judge.submit_count = 0;
+	waiting_reset();
 	memset(judge.callers, 0, sizeof judge.callers);
 }
 
 /* What was committed once is still there, whatever happened to the machine. */
 static void recount(void)
 {
-	static const char *const names[] = {"messages", "transitions", "sessions", "submits"};
-	const int64_t had[] = {judge.message_count, judge.transition_count, judge.session_count, judge.submit_count};
+	static const char *const names[] = {"messages", "transitions", "sessions", "submits", "reviews", "decisions"};
+	const int64_t had[] = {judge.message_count, judge.transition_count, judge.session_count, judge.submit_count,
+		judge.review_count, judge.decision_count};
 
 	eye_ask(Q_COUNTS);
 	eye_row(Q_COUNTS);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 6; i++)
 		if (sqlite3_column_int64(st[Q_COUNTS], i) < had[i])
 			violation("%lld %s were committed, and %lld are left", (long long)had[i], names[i],
 				(long long)sqlite3_column_int64(st[Q_COUNTS], i));
@@ -429,7 +450,8 @@ static void recover_session(int64_t key)
 	if (judge_is_over(s->state))
 		return;
 	cover(strcmp(s->state, "ABORTING") == 0 ? RECOVER_ABORTING : s->has_outcome ? RECOVER_OUTCOME :
-		strcmp(s->state, "PENDING") == 0 ? RECOVER_PENDING : RECOVER_LIVE);
+		strcmp(s->waits, "human") == 0 ? WAIT_CRASH_HUMAN : strcmp(s->waits, "program") == 0 ? WAIT_CRASH_PROGRAM :
+		strcmp(s->state, "PENDING") != 0 ? RECOVER_LIVE : s->did_wait ? WAIT_CRASH_DECIDED : RECOVER_PENDING);
 	/* From here on the stored wall time counts. */
 	eye_ask_about(Q_ROW, key);
 	if (eye_row(Q_ROW) && sqlite3_column_type(st[Q_ROW], 2) != SQLITE_NULL && clock_parse(eye_text(Q_ROW, 2), &deadline)) {
@@ -453,6 +475,8 @@ void judge_begin(void)
 	judge_look();                   /* what the crash left: recovery has not begun */
 	for (int64_t key = 1; key <= judge.session_count; key++)
 		recover_session(key);
+	waiting_recover();
+	approver_begin();
 	for (int64_t id = judge.message_count; id > 0; id--)
 		if (judge.messages[id].is_there && id > judge.callers[judge.messages[id].caller].confirmed) {
 			cover(RECOVER_OUTBOX);

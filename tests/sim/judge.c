@@ -125,6 +125,8 @@ struct jmessage *judge_answer_to(const struct order *o)
 	HASH_FIND_STR(judge.submits, key, n);
 	if (n == NULL)
 		violation("submit %s is not in the store", key);
+	if (n->answer == 0 && eye_session(n->session)->waits[0] != '\0')
+		return NULL;
 	if (n->answer < 1 || n->answer > judge.message_count || !judge.messages[n->answer].is_there)
 		violation("the answer to submit %s is not in the store", key);
 	return &judge.messages[n->answer];
@@ -139,7 +141,7 @@ void judge_answer(const struct order *o, bool is_ack)
 	if (is_ack == (o->expect == EXPECT_DROP))
 		violation("a command was %s: %s", is_ack ? "acked that nobody can be answered for" : "thrown away", o->message_id);
 	if (o->expect == EXPECT_VERDICT && eye_may_ask(Q_SUBMITS) && eye_may_ask(Q_CALLERS))
-		judge_answer_to(o);
+		(void)judge_answer_to(o);
 	if (o->expect == EXPECT_REFUSAL && eye_may_ask(Q_CALLERS) && !was_refused(o->caller))
 		violation("a submit of %s is acked, and its rejection is not in the store", o->caller);
 	if (o->expect == EXPECT_ABORT && (s = judge_find(o->session_id)) != NULL && !is_ending(s))
@@ -159,6 +161,8 @@ void judge_start(const struct worker *w)
 		return;                 /* of a reused one the start line tells */
 	if ((s = judge_find(w->session_id)) == NULL || strcmp(s->state, "RUNNING") != 0)
 		violation("a worker starts for session %.8s, which is %s", w->session_id, s != NULL ? s->state : "not there");
+	if (s->accepted == 0 || s->waits[0] != '\0')
+		violation("a worker starts for session %.8s, which was not accepted", s->id);
 	if (is_ending(s))
 		violation("a worker starts for session %.8s, whose end is decided", s->id);
 	for (size_t i = 0; i < sim.workers.count; i++) {
@@ -186,7 +190,7 @@ static void check_start_line(const struct worker *w, const json_t *line)
 	struct mood *mood = sim_mood(w);
 	bool resumes;
 
-	if (s == NULL || strcmp(s->state, "RUNNING") != 0 || is_ending(s))
+	if (s == NULL || strcmp(s->state, "RUNNING") != 0 || is_ending(s) || s->accepted == 0)
 		violation("a start line for session %.8s, which is %s", w->session_id, s != NULL ? s->state : "not there");
 	if (mood->served[0] != '\0') {
 		const struct jsession *before = judge_find(mood->served);
@@ -211,6 +215,28 @@ static void check_start_line(const struct worker *w, const json_t *line)
 	eye_done(Q_CHECKPOINT);
 }
 
+/* Inside the envelope it may, outside it may not; beyond a hard limit, or again after a refusal, its end is stored before
+ * it learns that. */
+static void check_action(const struct worker *w, const struct jsession *s, const json_t *line)
+{
+	const char *ref = json_string_value(json_object_get(line, "ref"));
+	bool allowed = json_is_true(json_object_get(line, "allowed"));
+	unsigned *refused = &sim_mood(w)->refused, bit;
+
+	if (ref == NULL || allowed != (strcmp(ref, "inside") == 0))
+		violation("worker %d hears that its action %s is %s", w->number, ref != NULL ? ref : "?", allowed ? "allowed" : "refused");
+	if (allowed) {
+		cover(ACTION_INSIDE);
+		return;
+	}
+	bit = strcmp(ref, "outside-a") == 0 ? 1 : strcmp(ref, "outside-b") == 0 ? 2 : 0;
+	if ((bit == 0 || (*refused & bit) != 0) && !is_ending(s))
+		violation("worker %d announced the action %s, and session %.8s is %s", w->number, ref, s->id, s->state);
+	cover(strcmp(ref, "prohibited") == 0 ? ACTION_PROHIBITED : bit == 0 ? ACTION_BEYOND : *refused & bit ? ACTION_AGAIN :
+		is_ending(s) ? ACTION_LATE : ACTION_OUTSIDE);
+	*refused |= bit;
+}
+
 void judge_line(const struct worker *w, const char *line, size_t size)
 {
 	json_t *root = json_loadb(line, size, 0, NULL);
@@ -225,6 +251,8 @@ void judge_line(const struct worker *w, const char *line, size_t size)
 	s = judge_find(w->session_id);
 	if (strcmp(type, "abort") == 0 && !is_ending(s))
 		violation("worker %d is told to abort before that is stored", w->number);
+	if (strcmp(type, "action_verdict") == 0)
+		check_action(w, s, root);
 	if (strcmp(type, "checkpoint_saved") == 0 && eye_may_ask(Q_POINT)) {
 		const char *id = json_string_value(json_object_get(root, "checkpoint_id"));
 
@@ -237,6 +265,21 @@ void judge_line(const struct worker *w, const char *line, size_t size)
 	json_decref(root);
 }
 
+/* A paused session of `narrow` gives up its process; what it did is stored then. */
+static bool is_freed(const struct jsession *s)
+{
+	sqlite3_stmt *st;
+	bool found;
+
+	if (strcmp(s->state, "PAUSED") != 0 || strcmp(s->capability, "narrow") != 0
+		|| sqlite3_prepare_v2(judge_db(), "SELECT 1 FROM checkpoints WHERE session_id = ? AND resumable", -1, &st, NULL) != SQLITE_OK)
+		return false;
+	sqlite3_bind_text(st, 1, s->id, -1, SQLITE_STATIC);
+	found = sqlite3_step(st) == SQLITE_ROW;
+	sqlite3_finalize(st);
+	return found;
+}
+
 void judge_worker_end(const struct worker *w)
 {
 	const struct jsession *s;
@@ -246,7 +289,7 @@ void judge_worker_end(const struct worker *w)
 	if (sim.core.is_stopping || w->has_exited || w->out_eof || w->session_id[0] == '\0')
 		return;
 	s = judge_find(w->session_id);
-	if (s == NULL || !is_ending(s))
+	if (s == NULL || (!is_ending(s) && !is_freed(s)))
 		violation("worker %d is ended before the end of its session is stored", w->number);
 }
 
@@ -268,6 +311,7 @@ void judge_quiet(void)
 
 	if (sim.core.is_held)
 		return;
+	waiting_quiet();
 	for (int64_t key = 1; key <= judge.session_count; key++) {
 		const struct jsession *s = &judge.sessions[key];
 
@@ -288,13 +332,16 @@ void judge_quiet(void)
 /* proves L2-16 */
 void judge_stopped(void)
 {
-	if (workers_alive() > 0)
-		violation("the daemon ended within its time, and %zu processes are left", workers_alive());
+	for (size_t i = 0; i < sim.workers.count; i++)          /* the policy program goes with the workers, in workers_free */
+		if (!sim.workers.list[i]->is_gone && !program_is(sim.workers.list[i]))
+			violation("the daemon ended within its time, and worker %zu is left", i);
 	judge_look();
 	for (int64_t key = 1; key <= judge.session_count; key++) {
 		const struct jsession *s = &judge.sessions[key];
 
 		if (!judge_is_over(s->state) && strcmp(s->state, "PENDING") != 0 && strcmp(s->state, "PAUSED") != 0)
 			violation("the daemon stopped, and session %.8s is %s", s->id, s->state);
+		if (s->waits[0] != '\0')
+			cover(WAIT_STOP);
 	}
 }

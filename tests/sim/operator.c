@@ -36,6 +36,8 @@ static void look_at(const struct ask *a)
 	if (a->session_id[0] == '\0' || a->code != NULL || (s = judge_find(a->session_id)) == NULL)
 		return;
 	was_asked = a->done.size > 0 && memmem(a->done.data, a->done.size, "\"asked\"", 7) != NULL;
+	if (a->verb == ASK_DECIDE)
+		return;
 	if (a->verb == ASK_ABORT && strcmp(s->state, "ABORTING") != 0 && !judge_is_over(s->state))
 		violation("an operator is told that session %.8s is aborted, and it is %s", s->id, s->state);
 	/* The same turn may have brought its end, too. */
@@ -54,6 +56,8 @@ void control_answer(struct control *ctl, struct ask *a)
 		sim_trace("operator: %s of %.8s is %s", ask_name(a->verb), a->session_id, a->code != NULL ? a->code : "done");
 		cover(a->code != NULL ? OPERATE_REFUSED : OPERATE_DONE);
 		look_at(a);
+		if (a->verb == ASK_DECIDE)
+			approver_told(a);
 	}
 	ask_free(a);
 }
@@ -85,36 +89,47 @@ bool operator_has_asked(void)
 	return control.asked != NULL;
 }
 
-static void ask(enum ask_verb verb, const struct jsession *s)
+struct ask *operator_ask(enum ask_verb verb, const struct jsession *s)
 {
 	struct ask *a = ask_new(verb);
 
 	if (s != NULL)
 		snprintf(a->session_id, sizeof a->session_id, "%s", s->id);
 	a->from = 1 + sim_choose(6);
+	a->by_us = (1 + sim_choose(100)) * SECONDS;
+	snprintf(a->how, sizeof a->how, "%s", recovery_names[sim_choose(RECOVERY_DISCARD)]);
 	*control.asked_end = a;
 	control.asked_end = &a->next;
 	sim_trace("operator asks: %s %.8s", ask_name(verb), a->session_id);
+	return a;
 }
 
 void operator_act(void)
 {
 	static const enum ask_verb verbs[] = {ASK_PAUSE, ASK_PAUSE, ASK_PAUSE, ASK_RESUME, ASK_RESUME, ASK_RESUME, ASK_CHECKPOINT,
-		ASK_REPLAY, ASK_REPLAY, ASK_LIVE, ASK_STATS, ASK_ABORT};
+		ASK_REPLAY, ASK_REPLAY, ASK_RECOVER, ASK_RECOVER, ASK_LIVE, ASK_STATS, ASK_ABORT};
 	enum ask_verb verb = verbs[sim_choose(sizeof verbs / sizeof *verbs)];
 	struct jsession *s = NULL;
 
 	if (sim_chance(30)) {
-		ask(sim.core.is_draining ? ASK_UNDRAIN : ASK_DRAIN, NULL);
+		operator_ask(sim.core.is_draining ? ASK_UNDRAIN : ASK_DRAIN, NULL);
 		return;
 	}
 	for (unsigned tries = 0; tries < 4 && judge.session_count > 0 && (s == NULL || judge_is_over(s->state)); tries++)
 		s = &judge.sessions[1 + sim_choose((unsigned)judge.session_count)];
+	for (int64_t key = 1; key <= judge.session_count; key++)
+		if (sim_chance(2) && strcmp(judge.sessions[key].state, "PAUSED") == 0)
+			s = &judge.sessions[key];
 	if (verb == ASK_STATS) {
-		ask(verb, NULL);
+		operator_ask(verb, NULL);
 	} else if (s != NULL) {
+		if (s->waits[0] != '\0' && sim_chance(3))
+			verb = ASK_ABORT;
+		else if (strcmp(s->state, "PAUSED") == 0 && sim_chance(2))
+			verb = ASK_RESUME;
 		s->abort_came |= verb == ASK_ABORT;
-		ask(verb, s);
+		s->cancel_came |= verb == ASK_ABORT;
+		operator_ask(verb, s);
 	}
 }
 
@@ -122,14 +137,18 @@ void operator_act(void)
 void operator_heal(void)
 {
 	if (sim.core.is_draining)
-		ask(ASK_UNDRAIN, NULL);
+		operator_ask(ASK_UNDRAIN, NULL);
 	for (int64_t key = 1; key <= judge.session_count; key++) {
 		struct jsession *s = &judge.sessions[key];
 		bool gives_up = sim_chance(4);
 
-		if (strcmp(s->state, "PAUSED") != 0)
+		if (strcmp(s->state, "PAUSED") != 0 && (s->waits[0] == '\0' || !gives_up))
 			continue;
 		s->abort_came |= gives_up;
-		ask(gives_up ? ASK_ABORT : ASK_RESUME, s);
+		s->cancel_came |= gives_up;
+		operator_ask(gives_up ? ASK_ABORT : ASK_RESUME, s);
 	}
+	for (int64_t id = 1; id <= judge.review_count; id++)
+		if (strcmp(judge.reviews[id].state, "AWAITING_DECISION") == 0)
+			approver_heal(id);
 }

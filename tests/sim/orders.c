@@ -8,7 +8,9 @@
 
 /* ---- submits ---- */
 
-static const char *const capabilities[] = {"work", "again", "never", "plain", "reused", "reused", "narrow", "brief"};
+static const char *const capabilities[] = {"work", "again", "never", "plain", "reused", "reused", "narrow", "brief", "bounded",
+	"bounded", "asked"};
+static const char *const gammas[] = {"asked", "asked", "grave", "grave", "bounded"};
 static const char *const betas[] = {"work", "plain", "reused"};
 static const char *const constraints[] = {
 	"", "", "", ",\"constraints\":{\"priority\":\"high\"}", ",\"constraints\":{\"max_duration\":\"PT5S\"}",
@@ -48,16 +50,32 @@ static void write_submit(struct order *o, const char *capability, const char *in
 	sim_trace("submit %s of %s: %s%s", o->message_id, o->caller, capability, more);
 }
 
+/* What a task of it may be answered with, now or after a reload. */
+static unsigned codes_of(const char *capability)
+{
+	unsigned codes = MAYBE;
+
+	if (strcmp(capability, "narrow") == 0)
+		codes |= CODE(CODE_UNKNOWN);
+	if (strcmp(capability, "asked") == 0)
+		codes |= CODE(CODE_RISK);
+	if (strcmp(capability, "asked") == 0 || strcmp(capability, "grave") == 0 || setup_has_program(false)
+		|| setup_has_program(true))
+		codes |= CODE(CODE_POLICY) | CODE(CODE_DENIED) | CODE(CODE_EXPIRED);
+	return codes;
+}
+
 static void submit_good(void)
 {
-	bool beta = sim_chance(4);
-	struct order *o = broker_queue(EXPECT_VERDICT, beta ? "beta" : "alpha", beta ? "beta-user" : NULL);
-	const char *capability = beta ? betas[sim_choose(COUNT(betas))] : capabilities[sim_choose(COUNT(capabilities))];
+	bool gamma = sim_chance(4), beta = !gamma && sim_chance(4);
+	struct order *o = broker_queue(EXPECT_VERDICT, gamma ? "gamma" : beta ? "beta" : "alpha", beta ? "beta-user" : NULL);
+	const char *capability = gamma ? gammas[sim_choose(COUNT(gammas))] : beta ? betas[sim_choose(COUNT(betas))] :
+		capabilities[sim_choose(COUNT(capabilities))];
 
 	if (o == NULL)
 		return;
 	snprintf(o->message_id, sizeof o->message_id, "m%zu", sim.order_count);
-	o->codes = MAYBE | (strcmp(capability, "narrow") == 0 ? CODE(CODE_UNKNOWN) : 0);
+	o->codes = codes_of(capability);
 	write_submit(o, capability, "{}", constraints[sim_choose(COUNT(constraints))], "1.0");
 }
 
@@ -117,6 +135,16 @@ const struct order *orders_repeat(size_t i)
 	return o;
 }
 
+static bool is_undecided(const struct order *o)
+{
+	struct jsubmit *n;
+	char key[64];
+
+	snprintf(key, sizeof key, "%.32s %.30s", o->caller, o->message_id);
+	HASH_FIND_STR(judge.submits, key, n);
+	return n != NULL && n->answer == 0;
+}
+
 /* The same message_id again: as the same bytes, or for another task. */
 static void submit_again(void)
 {
@@ -126,6 +154,8 @@ static void submit_again(void)
 
 	if (i >= sim.order_count || !first->is_submit || first->expect != EXPECT_VERDICT)
 		return;
+	if (is_undecided(first))
+		cover(SUBMIT_DUP_WAITING);
 	cover(first->state != DONE ? SUBMIT_DUP_QUEUED : first->born_in < sim.lives ? SUBMIT_DUP_LATER_LIFE :
 		SUBMIT_DUP_ANSWERED);
 	if (!sim_chance(5)) {
@@ -133,7 +163,7 @@ static void submit_again(void)
 	} else if ((o = broker_queue(EXPECT_VERDICT, first->caller, first->user)) != NULL) {
 		cover(SUBMIT_DUP_OTHER);
 		memcpy(o->message_id, first->message_id, sizeof o->message_id);
-		o->codes = first->codes | MAYBE;
+		o->codes = first->codes | codes_of("work");
 		write_submit(o, "work", "{}", "", "1.0");
 	}
 }
@@ -224,6 +254,11 @@ void orders_abort(void)
 	} else if (how == 2 && beta) {
 		cover(ABORT_FOREIGN);
 		if ((o = broker_queue(EXPECT_NOTHING, s->caller, sim_chance(2) ? "mallory" : NULL)) != NULL)
+			write_abort(o, s->id, NULL);
+	} else if (s->waits[0] != '\0') {      /* it has no effect, unless it is accepted before that comes */
+		cover(ABORT_UNDECIDED);
+		s->abort_came = true;
+		if ((o = broker_queue(EXPECT_NOTHING, s->caller, beta ? "beta-user" : NULL)) != NULL)
 			write_abort(o, s->id, NULL);
 	} else if ((o = broker_queue(EXPECT_ABORT, s->caller, beta && how < 6 ? "beta-user" : NULL)) != NULL) {
 		note_abort(s);

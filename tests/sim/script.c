@@ -85,6 +85,26 @@ static const struct saying {
 	{"{\"type\":\"resumed\"}", WORKER_RESUMED},
 };
 
+static const struct saying actions[] = {        /* of "bounded", which has limits; the ref says what is right */
+	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":50},\"ref\":\"inside\"}", WORKER_PROGRESS},
+	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":80},\"ref\":\"inside\"}", WORKER_PROGRESS},
+	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":90},\"ref\":\"outside-a\"}", WORKER_PROGRESS},
+	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":95.5},\"ref\":\"outside-b\"}", WORKER_PROGRESS},
+	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":101},\"ref\":\"beyond\"}", WORKER_PROGRESS},
+	{"{\"type\":\"action\",\"name\":\"explode\",\"ref\":\"prohibited\"}", WORKER_PROGRESS},
+};
+
+static void worker_announces(struct worker *w)
+{
+	const struct saying *a = &actions[sim_choose(COUNT(actions))];
+	struct jsession *s = judge_find(w->session_id);
+
+	if (s != NULL && strstr(a->line, "inside") == NULL)
+		s->announced = true;
+	sim_trace("worker %d announces %s", w->number, strstr(a->line, "\"ref\""));
+	fake_worker_say(w, a->line);
+}
+
 static void worker_says(struct worker *w)
 {
 	const struct saying *s = &sayings[sim_choose(COUNT(sayings))];
@@ -116,6 +136,8 @@ static void worker_dies(struct worker *w)
 	unsigned i = sim_choose(COUNT(statuses));
 
 	cover(i < 3 ? WORKER_DIES : WORKER_KILLED);
+	if (!w->closed_out && sim_chance(4))
+		fake_worker_say(w, "{\"type\":\"artifact\",\"name\":\"z\",\"path\":\"z\"}");
 	if (sim_chance(3)) {
 		cover(WORKER_UNENDED);
 		fake_worker_put(w, FAKE_UNENDED, last, sizeof last - 1, 0);
@@ -162,7 +184,10 @@ static void worker_acts(struct worker *w)
 		break;
 	default:
 		for (unsigned n = 1 + sim_choose(4); n > 0; n--)
-			worker_says(w);
+			if (strcmp(w->argv[1], "bounded") == 0 && sim_chance(2))
+				worker_announces(w);
+			else
+				worker_says(w);
 	}
 }
 
@@ -170,9 +195,9 @@ static struct worker *somebody(void)
 {
 	struct worker *w = sim.workers.count > 0 ? sim.workers.list[sim_choose((unsigned)sim.workers.count)] : NULL;
 
-	for (unsigned tries = 0; tries < 4 && w != NULL && (w->is_gone || w->is_dying); tries++)
+	for (unsigned tries = 0; tries < 4 && w != NULL && (w->is_gone || w->is_dying || program_is(w)); tries++)
 		w = sim.workers.list[sim_choose((unsigned)sim.workers.count)];
-	return w != NULL && !w->is_gone ? w : NULL;
+	return w != NULL && !w->is_gone && !program_is(w) ? w : NULL;
 }
 
 static void do_worker(void)
@@ -239,7 +264,7 @@ static void do_link(void)
 
 static void do_caller(void)
 {
-	static const char *const names[] = {"alpha", "alpha", "beta", "nobody"};
+	static const char *const names[] = {"alpha", "alpha", "beta", "gamma", "nobody"};
 
 	broker_upset(names[sim_choose(COUNT(names))], sim_chance(2) ? 0 : 1 + sim_choose(3));
 }
@@ -261,7 +286,7 @@ static void mend_disk(void)
 /* Tables that the judge can do without for a while. */
 static void make_unreadable(void)
 {
-	static const char *const tables[] = {"submits", "callers", "tasks", "checkpoints", "unroutable"};
+	static const char *const tables[] = {"submits", "callers", "tasks", "checkpoints", "unroutable", "reviews", "decisions"};
 	const char *table = tables[sim_choose(COUNT(tables))];
 	char sql[100];
 
@@ -395,6 +420,25 @@ static void do_deliver(void)
 	broker_deliver(1 + sim_choose(4));
 }
 
+/* Sometimes the policy is another by the time that the decision is looked at, and sometimes the answer is never given. */
+static void do_decide(void)
+{
+	if (!approver_act()) {
+		do_worker();
+		return;
+	}
+	if (sim_chance(6))
+		do_reload();
+	if (sim_chance(8))
+		sim.effects_left = 1 + (int)sim_choose(3);
+}
+
+static void do_program(void)
+{
+	if (!program_act())
+		do_worker();
+}
+
 static const struct {
 	unsigned weight;
 	void (*happens)(void);
@@ -403,8 +447,9 @@ static const struct {
 	{16, orders_submit, STEP_SUBMIT}, {6, orders_abort, STEP_ABORT}, {18, do_deliver, STEP_DELIVER},
 	{34, do_worker, STEP_WORKER}, {18, do_broker, STEP_BROKER}, {8, do_confirm, STEP_CONFIRM},
 	{6, do_link, STEP_LINK}, {3, do_caller, STEP_CALLER}, {6, do_disk, STEP_DISK}, {5, do_crash, STEP_CRASH},
-	{2, do_stop, STEP_STOP}, {2, do_reload, STEP_RELOAD}, {16, do_time, STEP_TIME}, {2, do_clock, STEP_CLOCK},
+	{2, do_stop, STEP_STOP}, {3, do_reload, STEP_RELOAD}, {16, do_time, STEP_TIME}, {2, do_clock, STEP_CLOCK},
 	{2, do_system, STEP_SYSTEM}, {8, operator_act, STEP_OPERATE},
+	{9, do_decide, STEP_DECIDE}, {8, do_program, STEP_PROGRAM},
 };
 
 static void step(void)
@@ -451,7 +496,7 @@ static void finish_work(void)
 	for (size_t i = 0; i < sim.workers.count; i++) {
 		struct worker *w = sim.workers.list[i];
 
-		if (w->is_gone || w->is_dying)
+		if (w->is_gone || w->is_dying || program_is(w))
 			continue;
 		if (w->closed_out || sim_chance(2))
 			fake_worker_exit(w, 0);
@@ -495,13 +540,27 @@ static void ask_again(void)
 		violation("submit %s is asked again, and not answered again", sim.orders[i].message_id);
 }
 
+/* Allowed, and not yet started: a moment that is soon over, and worth a reload. */
+static bool is_between(void)
+{
+	for (int64_t key = 1; key <= judge.session_count; key++) {
+		const struct jsession *s = &judge.sessions[key];
+
+		if (s->did_wait && s->waits[0] == '\0' && strcmp(s->state, "PENDING") == 0)
+			return true;
+	}
+	return false;
+}
+
 void script_play(void)
 {
-	unsigned count = 30 + sim_choose(50);
+	unsigned count = 30 + sim_choose(55);
 
 	life_begin();
 	for (unsigned i = 0; i < count; i++) {
 		step();
+		if (is_between() && sim_chance(4))
+			do_reload();
 		switch (sim_choose(4)) {
 		case 0:
 			break;                  /* more comes before the loop gets to it */

@@ -35,7 +35,15 @@ static const struct {
 	{"narrow", "pause_frees_worker = yes\nmax_attempts = 2\n", "R2", "\"concurrent_limit\":1"},
 	{"brief", "", "R2", "\"max_duration\":\"PT10S\""},
 	{"risky", "", "R4", ""},
+	{"bounded", "", "R2\",\"envelope\":{\"parameters\":{\"t\":{\"max\":80,\"hard_limit\":100}},"
+		"\"prohibited_actions\":[\"explode\"]},\"risk_floor\":\"R2", ""},
+	{"asked", "", "R5\",\"risk_floor\":\"R3", ""},        /* after a reload "raised" is its declaration */
+	{"grave", "", "R5\",\"risk_floor\":\"R5", ""},
 };
+
+static const char raised[] = "R5\",\"risk_floor\":\"R4";
+
+#define PROGRAM "[policy]\ncommand = /bin/true policy\ntimeout = 2s\n"
 
 static const char *const variants[VARIANTS][2] = {
 	{"[daemon]\nmax_sessions = 3\nmax_pending = 3\n[session]\nmax_outbox = 8KiB\n[amqp]\nwindow_messages = 7\n",
@@ -44,7 +52,14 @@ static const char *const variants[VARIANTS][2] = {
 		"[daemon]\nmax_sessions = 4\n"},
 	{"[store]\non_error = exit\n[daemon]\nmax_sessions = 4\nmax_pending = 8\n[amqp]\nwindow_messages = 100\n",
 		"[store]\non_error = retry\n[daemon]\nmax_sessions = 6\n[amqp]\nwindow_messages = 100\n"},
+	{"[daemon]\nmax_sessions = 1\nmax_pending = 8\n" PROGRAM, "[daemon]\nmax_sessions = 3\n" PROGRAM},
+	{"[daemon]\nmax_sessions = 3\n" PROGRAM, "[daemon]\nmax_sessions = 1\n"},
 };
+
+/* The third one is revoked after a reload. */
+static const struct {
+	const char *name, *max_risk, *person;
+} approvers[APPROVERS] = {{"ann", "R5", "Ann"}, {"ann-new", "R5", "Ann"}, {"bob", "R5", "Bob"}, {"carl", "R3", "Carl"}};
 
 static void write_ini(const char *name, int variant, int second)
 {
@@ -56,29 +71,41 @@ static void write_ini(const char *name, int variant, int second)
 		(int)(SIM_IDLE_US / SECONDS), (int)(SIM_ABORT_US / SECONDS), (int)(SIM_GRACE_US / SECONDS));
 	for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++)
 		if (!second || strcmp(capabilities[i].name, "narrow") != 0)
-			buf_addf(&b, "[capability %s]\ndeclaration = %s.json\ncommand = /bin/true %s\n%s",
-				capabilities[i].name, capabilities[i].name, capabilities[i].name, capabilities[i].keys);
+			buf_addf(&b, "[capability %s]\ndeclaration = %s%s.json\ncommand = /bin/true %s\n%s", capabilities[i].name,
+				capabilities[i].name, second && strcmp(capabilities[i].name, "asked") == 0 ? "-raised" : "",
+				capabilities[i].name, capabilities[i].keys);
+	buf_addf(&b, "[approval]\nexpires = %ds\ntwo_person = R5\n", (int)(SIM_EXPIRES_US / SECONDS));
+	for (int i = 0; i < APPROVERS; i++)
+		buf_addf(&b, "[approver %s]\nkey = %s\nmax_risk = %s\nperson = %s\nrevoked = %s\n", approvers[i].name,
+			approver_key(i), approvers[i].max_risk, approvers[i].person, second && i == 2 ? "yes" : "no");
 	buf_addf(&b, "[caller alpha]\ncapabilities = *\nmax_risk = R3\n"
-		"[caller beta]\ncapabilities = work, plain, reused\nmax_risk = R5\namqp_user = beta-user\n%s",
+		"[caller beta]\ncapabilities = work, plain, reused\nmax_risk = R5\namqp_user = beta-user\n"
+		"[caller gamma]\ncapabilities = *\nmax_risk = R5\n%s",
 		variants[variant][second]);
+	write_file(name, buf_text(&b));
+	buf_fini(&b);
+}
+
+static void write_declaration(const char *capability, const char *more, const char *safety, const char *constraints)
+{
+	struct buf b = {0};
+	char name[64];
+	bool asks = strcmp(capability, "asked") == 0 || strcmp(capability, "grave") == 0;
+
+	buf_addf(&b, "{\"capability\":{\"name\":\"%s\",\"version\":\"1.2.3\",\"description\":\"d\",\"input_schema\":{},"
+		"\"output_schema\":{},\"safety\":{\"risk_ceiling\":\"%s\",\"requires_human_approval\":%s,"
+		"\"involves_physical_resources\":false},\"constraints\":{%s}}}", capability, safety, asks ? "true" : "false",
+		constraints);
+	snprintf(name, sizeof name, "%s%s.json", capability, more);
 	write_file(name, buf_text(&b));
 	buf_fini(&b);
 }
 
 static void write_declarations(void)
 {
-	for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++) {
-		struct buf b = {0};
-		char name[64];
-
-		buf_addf(&b, "{\"capability\":{\"name\":\"%s\",\"version\":\"1.2.3\",\"description\":\"d\",\"input_schema\":{},"
-			"\"output_schema\":{},\"safety\":{\"risk_ceiling\":\"%s\",\"requires_human_approval\":false,"
-			"\"involves_physical_resources\":false},\"constraints\":{%s}}}",
-			capabilities[i].name, capabilities[i].safety, capabilities[i].constraints);
-		snprintf(name, sizeof name, "%s.json", capabilities[i].name);
-		write_file(name, buf_text(&b));
-		buf_fini(&b);
-	}
+	for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++)
+		write_declaration(capabilities[i].name, "", capabilities[i].safety, capabilities[i].constraints);
+	write_declaration("asked", "-raised", raised, "");
 }
 
 void setup_init(const char *in)
@@ -86,6 +113,7 @@ void setup_init(const char *in)
 	char name[64];
 
 	snprintf(dir, sizeof dir, "%s", in);
+	approver_init(dir);
 	write_declarations();
 	for (int v = 0; v < VARIANTS; v++)
 		for (int second = 0; second < 2; second++) {
@@ -103,6 +131,12 @@ void setup_fini(void)
 	for (int v = 0; v < VARIANTS; v++)
 		for (int second = 0; second < 2; second++)
 			policy_unref(policies[v][second]);
+	approver_fini();
+}
+
+bool setup_has_program(bool second)
+{
+	return strstr(variants[sim.variant][second], "[policy]") != NULL;
 }
 
 struct policy *setup_policy(void)

@@ -79,7 +79,7 @@ struct artifact_copy *artifact_copy_begin(const struct artifact_source *src, cha
 	c->own = xcalloc(1, sizeof *c->own);
 	snprintf(c->own->session_id, ID_SIZE, "%s", src->session_id);
 	snprintf(c->own->name, sizeof c->own->name, "%s", src->name);
-	c->own->left = sim_choose(4);
+	c->own->left = sim_choose(sim_chance(3) ? 16 : 4);
 	for (size_t i = 0; i < file_count && !sim.is_dead; i++)
 		if (files[i].is_half && strcmp(files[i].session_id, src->session_id) == 0)
 			violation("two copies of session %.8s at once", src->session_id);

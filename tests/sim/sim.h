@@ -5,7 +5,9 @@
  *	setup.c      configurations                    broker.c   commands in, messages out, and their fates
  *	eye.c        what was committed, row by row    judge.c    what must hold at every effect, and at rest
  *	verdict.c    what must hold in the end         cover.c    what happened how often
- *	operator.c   somebody at the control socket
+ *	operator.c   somebody at the control socket    approver.c humans who sign decisions
+ *	program.c    the policy program                waiting.c  what was committed of tasks that wait
+ *	chain.c      the audit
  *	memdisk.c    the disk                          leaves.c   log and working directories
  *
  * There is one world in a process, and nothing in it depends on anything but the seed. */
@@ -19,6 +21,7 @@
 #include "fake_bus.h"
 #include "fake_clock.h"
 #include "fake_workers.h"
+#include "operate.h"
 
 #include "cover.h"
 #include "memdisk.h"
@@ -26,7 +29,7 @@
 #define SECONDS FAKE_SECOND
 #define ORDERS_MAX 96                   /* commands in the life of a seed */
 #define JUDGE_CALLERS 32
-#define VARIANTS 3                      /* configurations to start with, each with one to reload */
+#define VARIANTS 5                      /* configurations to start with, each with one to reload */
 
 /* ---- what all variants of the configuration have in common ---- */
 
@@ -34,6 +37,8 @@
 #define SIM_GRACE_US (2 * SECONDS)
 #define SIM_STOP_US (10 * SECONDS)
 #define SIM_IDLE_US (60 * SECONDS)
+#define SIM_EXPIRES_US (120 * SECONDS)  /* what a human has to decide */
+#define SIM_VERDICT_US (2 * SECONDS)    /* what the policy program has */
 
 /* ---- commands ---- */
 
@@ -63,7 +68,7 @@ struct order {                          /* a command in the broker's queue; the 
 
 /* ---- the world ---- */
 
-enum lie { LIE_NONE, LIE_LOSES, LIE_FORGETS, LIE_SURVIVES, LIE_ACKS, LIE_COUNT };
+enum lie { LIE_NONE, LIE_LOSES, LIE_FORGETS, LIE_SURVIVES, LIE_ACKS, LIE_PUPPET, LIE_TAMPERS, LIE_COUNT };
 
 struct sim {
 	uint64_t seed, dice, hash;
@@ -85,6 +90,7 @@ struct sim {
 	int64_t stop_since_us;          /* boot clock; 0: not stopping */
 	int64_t held_us, held_since_us; /* how long the core was held in all; 0: is not */
 	int64_t clear_us;               /* when all that was decided was last stored */
+	int64_t let_go_us;              /* when the core was last let go */
 	unsigned broker_links;          /* bus.pub_drops that were obeyed */
 	/* the broker's command queue */
 	struct order orders[ORDERS_MAX];
@@ -97,6 +103,7 @@ struct mood {                           /* what a worker is like; by its number,
 	bool said_end, is_paused;
 	unsigned started, forked;       /* in which turn; 0: did not */
 	char served[ID_SIZE];           /* a reused one: whom before */
+	unsigned refused;               /* actions, as bits of their refs: a, b */
 };
 struct mood *sim_mood(const struct worker *w);
 
@@ -138,6 +145,7 @@ void setup_init(const char *dir);
 void setup_fini(void);
 struct policy *setup_policy(void);      /* a reference, of the present variant */
 const char *setup_ini(bool broken);     /* its file */
+bool setup_has_program(bool second);    /* does the variant's first, or second, name one? */
 
 /* ---- orders.c ---- */
 
@@ -147,11 +155,34 @@ const struct order *orders_repeat(size_t i);      /* the same submit again; NULL
 
 /* ---- operator.c ---- */
 
+struct jsession;
+
 void operator_begin(void);              /* a life */
 void operator_end(void);
 void operator_act(void);
 bool operator_has_asked(void);
-void operator_heal(void);               /* whoever was paused goes on */
+void operator_heal(void);               /* whoever was paused goes on, whoever waits is decided about */
+struct ask *operator_ask(enum ask_verb verb, const struct jsession *s);
+
+/* ---- approver.c ---- */
+
+#define APPROVERS 4                     /* who are in the configuration */
+void approver_init(const char *dir);    /* makes the keys */
+void approver_fini(void);
+const char *approver_key(int i);        /* the public half */
+void approver_reset(void);              /* a seed */
+bool approver_act(void);                /* false: there is nothing to decide */
+void approver_heal(int64_t review);
+void approver_begin(void);              /* a life: what became of what was not answered? */
+void approver_told(const struct ask *a);
+
+/* ---- program.c ---- */
+
+bool program_is(const struct worker *w);
+void program_begin(void);               /* a life */
+bool program_act(void);                 /* false: it has nothing to say */
+void program_on_line(struct worker *w, const char *line, size_t size);
+void program_note_reload(void);
 
 /* ---- script.c ---- */
 
@@ -206,11 +237,32 @@ struct jsession {
 	int64_t ending_us, ending_held_us;      /* since when its end is decided; how long was held before */
 	int64_t arrived;                /* the newest sequence that a queue took */
 	bool abort_came;                /* a rightful one */
+	/* undecided ones */
+	char waits[8];                  /* human, program; "": it does not */
+	bool did_wait, asked_program, asked_human, cancel_came;
+	bool was_counted;               /* it ran after it waited */
+	int64_t accepted;               /* the message that says so; 0: none does */
+	int64_t asked_us;               /* the program: since when, at the latest */
+	unsigned program_said;          /* to the latest question: SAID_... */
+	int executed;                   /* reviews that allowed it */
+	bool announced;                 /* its worker announced what it may not do */
+};
+
+enum { SAID_ALLOW = 1, SAID_ASK = 2 };
+
+#define REVIEWS_MAX 256
+struct jreview {                        /* by id */
+	char request[ID_SIZE], state[24];
+	int64_t session, late_us, early_us;     /* boot clock: when it must have expired, and may have */
+	int risk;
+	unsigned persons;               /* who allowed it, a bit each */
+	int finals;
+	bool is_allowed;                /* the last word */
 };
 
 struct jsubmit {
 	UT_hash_handle hh;
-	int64_t session, answer;
+	int64_t id, session, answer;    /* answer 0: undecided */
 	char key[64];                   /* "caller message_id" */
 };
 
@@ -219,7 +271,8 @@ struct judge {
 	struct jsession *sessions;
 	struct jsubmit *submits;
 	int64_t message_count, session_count, message_room, session_room;
-	int64_t transition_count, submit_count;
+	int64_t transition_count, submit_count, review_count, decision_count, rejections;
+	struct jreview reviews[REVIEWS_MAX];
 	struct jcaller {
 		char id[CALLER_ID_SIZE];
 		int64_t confirmed;
@@ -247,8 +300,14 @@ void judge_start(const struct worker *w);
 void judge_line(const struct worker *w, const char *line, size_t size);
 void judge_worker_end(const struct worker *w);
 void judge_quiet(void);                 /* nothing happens any more at this instant */
-struct jmessage *judge_answer_to(const struct order *o);       /* the stored answer to a submit */
+struct jmessage *judge_answer_to(const struct order *o);       /* the stored answer to a submit; NULL: it is undecided */
+void judge_question(const struct worker *w, const char *session_id);   /* the policy program is asked */
 void judge_stopped(void);               /* a graceful end */
+
+/* ---- chain.c: the audit, in the end ---- */
+
+void chain_check(struct sqlite3 *db);
+void chain_tamper(void);                /* a lie */
 
 /* ---- verdict.c: in the end ---- */
 

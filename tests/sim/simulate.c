@@ -22,7 +22,7 @@
 #define CHUNK 16                        /* seeds that a child takes at a time */
 #define HANG_S 120                      /* a seed takes milliseconds */
 #define REPORTED_MAX 10                 /* then the run ends */
-#define COVER_SEEDS 1000                /* from so many on, everything must have happened */
+#define COVER_SEEDS 3000                /* from so many on, everything must have happened */
 #define REPLAYED 40                     /* seeds of the self test, each of which is played twice */
 #define LIE_SEEDS 400                   /* within so many each lie must be noticed */
 
@@ -246,7 +246,8 @@ static int check_lies(void)
 {
 	static const char *const names[LIE_COUNT] = {[LIE_LOSES] = "a broker that loses what it confirmed",
 		[LIE_FORGETS] = "a disk that forgets what was synced", [LIE_SURVIVES] = "a process that outlives its session",
-		[LIE_ACKS] = "a broker that forgets a command"};
+		[LIE_ACKS] = "a broker that forgets a command", [LIE_PUPPET] = "a program that never said what was taken for its word",
+		[LIE_TAMPERS] = "a row of the audit that was changed"};
 	int failed = 0;
 
 	for (int lie = 1; lie < LIE_COUNT; lie++) {

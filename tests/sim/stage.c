@@ -120,6 +120,7 @@ void stage_reset(uint64_t seed)
 	shelf_reset();
 	judge_reset();
 	broker_reset();
+	approver_reset();
 	sim.variant = (int)sim_choose(VARIANTS);
 }
 
@@ -194,6 +195,10 @@ static void on_write(void *ctx, const struct worker *w, const char *line, size_t
 	if (!happens(CRASH_LINE) || w->is_gone)
 		return;
 	sim_hash(line, size < 100 ? size : 100);        /* the rest may name our directory, which is another each time */
+	if (program_is(w)) {
+		program_on_line(sim.workers.list[w->number], line, size);
+		return;
+	}
 	judge_line(w, line, size);
 	script_on_line(sim.workers.list[w->number], line);
 }
@@ -326,6 +331,7 @@ static bool try_begin(void)
 	sim.workers.leftovers = left_over;
 	sim.core.bus = &sim.bus;
 	operator_begin();
+	program_begin();
 	sim.core.workers = &sim.workers;
 	core_make_outbox(&sim.core);
 	code = core_recover(&sim.core);
@@ -389,9 +395,13 @@ static void note_held(void)
 
 	if (held && sim.held_since_us == 0) {
 		cover(DISK_HELD);
+		for (int64_t key = 1; key <= judge.session_count; key++)
+			if (judge.sessions[key].waits[0] != '\0')
+				cover(WAIT_HELD);
 		sim.held_since_us = fake_boot_us;
 	} else if (!held && sim.held_since_us != 0) {
 		sim.held_us += fake_boot_us - sim.held_since_us;
+		sim.let_go_us = fake_boot_us;
 		sim.held_since_us = 0;
 	}
 	if (held && sim.core.is_stopping)
@@ -540,6 +550,19 @@ void stage_suspend(int64_t us)
 	fake_clock_pass(us);
 }
 
+static void note_reload(void)
+{
+	program_note_reload();
+	for (int64_t key = 1; key <= judge.session_count; key++) {
+		const struct jsession *s = &judge.sessions[key];
+
+		if (s->waits[0] != '\0')
+			cover(strcmp(s->waits, "human") == 0 ? WAIT_RELOAD_HUMAN : WAIT_RELOAD_PROGRAM);
+		else if (s->did_wait && strcmp(s->state, "PENDING") == 0)
+			cover(WAIT_RELOAD_DECIDED);
+	}
+}
+
 void stage_reload(bool broken)
 {
 	if (broken) {
@@ -548,6 +571,7 @@ void stage_reload(bool broken)
 		sim.core.config_path = setup_ini(false);
 		return;
 	}
+	note_reload();
 	sim.reloaded = !sim.reloaded;
 	sim.core.config_path = setup_ini(false);
 	core_reload(&sim.core);

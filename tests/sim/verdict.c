@@ -1,6 +1,6 @@
 /* verdict.c: everything is healed and at rest: is what was promised true?
  * Reads the whole database through the judge's connection, and the broker's and the workers' records. */
-#include "sim.h"
+#include "eye.h"
 
 #include <jansson.h>
 #include <sqlite3.h>
@@ -66,13 +66,22 @@ static void read_event(struct stream *s, const json_t *payload, const char *body
 static int code_bit(const char *code)
 {
 	static const char *const codes[] = {"", "unauthorized", "forbidden", "invalid_input", "risk_too_high",
-		"unknown_capability", "unsupported_version", "resource_unavailable", "policy_denied"};
+		"unknown_capability", "unsupported_version", "resource_unavailable", "policy_denied", "approval_denied", "approval_expired"};
 
 	for (int i = 0; i < (int)(sizeof codes / sizeof *codes); i++)
 		if (strcmp(codes[i], code) == 0)
 			return i;
 	violation("rejected with %s", code);
 }
+
+/* Each way in which the policy program can fail is a denial. */
+static const struct {
+	const char *text;
+	enum covered what;
+} whys[] = {
+	{"did not answer in time", PROGRAM_SILENT}, {"died before it answered", PROGRAM_DIED}, {"is not running", PROGRAM_DOWN},
+	{"neither allow nor deny", PROGRAM_UNCLEAR}, {"no policy program any more", PROGRAM_REMOVED},
+};
 
 /* An answer counts for each command that it may be the answer to. */
 static void read_answer(const char *caller, const json_t *payload, const char *body)
@@ -82,6 +91,9 @@ static void read_answer(const char *caller, const json_t *payload, const char *b
 	int bit = code_bit(code);
 
 	cover((enum covered)((int)CODE_ACCEPTED + bit));
+	for (size_t i = 0; i < sizeof whys / sizeof *whys; i++)
+		if (strstr(word(payload, "reason_message"), whys[i].text) != NULL)
+			cover(whys[i].what);
 	for (size_t i = 0; i < sim.order_count; i++) {
 		const struct order *o = &sim.orders[i];
 
@@ -140,6 +152,11 @@ static void check_session(int64_t key)
 	const struct jsession *s = &judge.sessions[key];
 	const struct stream *told = &streams[key];
 
+	if (strcmp(s->state, "REJECTED") == 0) {
+		if (told->is_accepted || told->sequence > 0 || told->results > 0 || stage_has_workdir(s->id))
+			violation("session %.8s was rejected before anybody was told of it, and has a stream or a directory", s->id);
+		return;
+	}
 	if (!judge_is_over(s->state) || !s->is_closed || !told->is_closed)
 		violation("session %.8s is %s and %s", s->id, s->state, told->is_closed ? "closed" : "not closed");
 	if (strcmp(told->state, s->state) != 0 || told->changes != s->version || told->sequence != s->sequence)
@@ -200,7 +217,8 @@ static void check_orders(void)
 			continue;
 		snprintf(key, sizeof key, "%.32s %.30s", o->caller, o->message_id);
 		HASH_FIND_STR(judge.submits, key, n);
-		if (n == NULL || (n->session != 0) != (judge.messages[n->answer].kind == J_ACCEPTED))
+		if (n == NULL || (n->session != 0 && strcmp(judge.sessions[n->session].state, "REJECTED") != 0)
+			!= (judge.messages[n->answer].kind == J_ACCEPTED))
 			violation("submit %s: its row and its answer do not agree", key);
 	}
 }
@@ -250,18 +268,26 @@ static bool is_unseen(const struct worker *w)
 
 static void check_processes(void)
 {
+	int programs = 0;
+
 	for (size_t i = 0; i < sim.workers.count; i++) {
 		const struct worker *w = sim.workers.list[i];
 		const struct jsession *s = judge_find(w->session_id);
 
 		if (w->is_gone && w->children == 0)
 			continue;
+		if (program_is(w)) {
+			if (++programs > setup_has_program(sim.reloaded))
+				violation("all is over, and %d policy programs run", programs);
+			continue;
+		}
 		if (s == NULL || strcmp(s->capability, "reused") != 0 || strcmp(s->state, "COMPLETED") != 0
 			|| (w->children > 0 && !is_unseen(w)))
 			violation("all is over, and worker %d of session %.8s is alive", w->number, w->session_id);
 	}
-	if (sim.core.slots.running + sim.core.slots.waiting != 0)
-		violation("all is over, and %u slots are taken, %u waited for", sim.core.slots.running, sim.core.slots.waiting);
+	if (sim.core.slots.running + sim.core.slots.waiting + sim.core.slots.asking != 0)
+		violation("all is over, and %u slots are taken, %u waited for, %u undecided", sim.core.slots.running,
+			sim.core.slots.waiting, sim.core.slots.asking);
 	if (!outbox_is_empty(sim.core.outbox))
 		violation("all is over, and the outbox is not empty");
 }
@@ -281,6 +307,7 @@ void verdict_check(void)
 {
 	judge_look();
 	db = judge_db();
+	waiting_look_at_submits(true);
 	read_messages();
 	for (int64_t key = 1; key <= judge.session_count; key++)
 		check_session(key);
@@ -291,8 +318,11 @@ void verdict_check(void)
 	if (number("SELECT (SELECT count(*) FROM outcomes) + (SELECT count(*) FROM unroutable)") != 0)
 		violation("all is over, and outcomes or unroutable messages are left");
 	if (number("SELECT count(*) FROM transitions") != judge.transition_count
-		|| number("SELECT count(*) FROM events WHERE event_type = 'state_changed'") != judge.transition_count)
+		|| number("SELECT count(*) FROM events WHERE event_type = 'state_changed'") != judge.transition_count - judge.rejections)
 		violation("there are not as many transitions as were told");
+	if (sim.lie == LIE_TAMPERS)
+		chain_tamper();
+	chain_check(db);
 	if (sim.seed % 4 == 0 || sim.crashes > 3)
 		check_integrity();
 }

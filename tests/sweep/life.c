@@ -68,7 +68,8 @@ static struct rig *make_rig(const struct scenario *s)
 		"{'parameters':{'t':{'max':80,'hard_limit':95}}}}}"));
 	add_agent(r, "told", "resume", "1", NULL);
 	add_survivors(r);
-	approver_make(r, "ann", "R3");
+	add_agent(r, "kiln", "resume", "1", J("{'safety':{'risk_ceiling':'R3','requires_human_approval':true}}"));
+	approver_make(r, "ann", "R4");
 	rig_set(r, "approval", "expires", "8s");
 	rig_text(r, "text", "echo one\necho two >&2\necho three\n");
 	rig_text(r, "holding", "echo holding\nwhile [ ! -e \"$RIG_MARK/go\" ]; do sleep 0.01; done\necho gone\n");
@@ -93,6 +94,22 @@ static struct rig *make_rig(const struct scenario *s)
 		rig_set(r, "policy", "timeout", "60s");
 	}
 	return r;
+}
+
+/* Another policy: what was R3 is R4, and what callers could have of `lab` they may no longer. */
+static void change_policy(struct life *l)
+{
+	if (l->changed)
+		return;
+	l->changed = true;
+	add_agent(l->rig, "kiln", "resume", "1", J("{'safety':{'risk_ceiling':'R4','requires_human_approval':true}}"));
+	rig_set(l->rig, "caller *", "capabilities", "agent, kiln");
+	rig_write_ini(l->rig);
+}
+
+bool life_has_changed(struct life *l)
+{
+	return l->changed && (l->number > 1 || rig_log_has(l->rig, "configuration reloaded"));
 }
 
 static struct peer *make_peer(struct rig *r, enum who who)
@@ -274,6 +291,8 @@ static bool is_reached(struct life *l)
 	if (!has_got_all(l, FULL) || !has_got_all(l, AWAY))
 		return false;
 	if (l->scenario->is_reloaded && l->number == 1 && !l->reloaded) {
+		if (l->scenario->changes)
+			change_policy(l);
 		rig_signal(l->rig, SIGHUP);
 		l->reloaded = true;
 	}
@@ -281,6 +300,8 @@ static bool is_reached(struct life *l)
 	for (int i = 0; i < l->count && l->number == 1; i++) {
 		const char *operate = l->errands[i].task->operate ? l->errands[i].task->operate : "";
 
+		if (strstr(l->errands[i].task->inputs ? l->errands[i].task->inputs : "", "'after'") && !errand_has_ended(&l->errands[i]))
+			return false;   /* it waits for the other policy */
 		if ((strcmp(operate, "rest") == 0 && !l->errands[i].rested) || (!l->errands[i].operated_in
 			&& (strcmp(operate, "revoke") == 0 || strcmp(operate, "extend") == 0)))
 			return false;
@@ -343,6 +364,8 @@ static void one_life(struct life *l)
 	struct rig *r = l->rig;
 	int wanted = 0;
 
+	if (l->scenario->changes && l->number > 1)
+		change_policy(l);
 	l->ops->arm(l);
 	if (l->number > 1)
 		rig_set(r, "capability told", "harp", "yes");
@@ -388,6 +411,8 @@ void life_run(struct life *l, const struct scenario *s, const struct life_ops *o
 	for (int i = 0; i < WHO_COUNT; i++)
 		if (l->peers[i])
 			peer_finish(l->peers[i]);
+	for (int i = 0; i < l->decision_count; i++)
+		free(l->decisions[i].text);
 	wire_delete_queue(l->rig->broker, l->rig->queue);
 	if (l->ear[0])
 		wire_delete_queue(l->rig->broker, l->ear);
@@ -460,8 +485,9 @@ const struct scenario scenarios[] = {
 		{.capability = "agent", .inputs = "{'count':3,'every':1}", .ends = "COMPLETED", .operate = "replay"},
 	}},
 	{.name = "rules", .is_operated = true, .is_killed = true, .tasks = {
-		{.capability = "oven", .inputs = "{'acts':[80,81,79],'count':1}", .ends = "COMPLETED"},
-		{.capability = "oven", .inputs = "{'acts':[81,96],'hold':'@/never'}", .ends = "FAILED"},
+		{.capability = "oven", .inputs = "{'acts':[80,81,79],'count':1,'notes':'@/notes-#'}", .ends = "COMPLETED"},
+		{.capability = "oven", .inputs = "{'acts':[81,96],'hold':'@/never','notes':'@/notes-#'}", .ends = "FAILED"},
+		{.capability = "oven", .inputs = "{'acts':[82,82],'hold':'@/never','notes':'@/notes-#'}", .ends = "FAILED"},
 		{.capability = "oven", .inputs = "{'count':7,'every':3}", .ends = "FAILED"},
 		{.capability = "agent", .inputs = "{'count':1,'hold':'@/go'}", .ends = "COMPLETED", .operate = "revoke", .ready = HOLDING},
 	}},
@@ -477,6 +503,21 @@ const struct scenario scenarios[] = {
 		{.capability = "lab", .inputs = "{'count':1,'verdict':'allow'}", .ends = "COMPLETED"},
 		{.capability = "lab", .inputs = "{'count':1,'verdict':'later'}", .ends = "COMPLETED", .ready = ASKED, .times = 2},
 		{.capability = "lab", .inputs = "{'verdict':'none'}", .ends = "approval_expired", .ready = ASKED},
+	}},
+	/* The policy is another when the decision comes: a new review of kiln, a rejection of lab. */
+	{.name = "changed", .is_operated = true, .is_reloaded = true, .changes = true, .is_killed = true, .tasks = {
+		{.capability = "kiln", .inputs = "{'count':1,'verdict':'allow'}", .ends = "COMPLETED"},
+		{.capability = "kiln", .inputs = "{'count':1,'verdict':'after'}", .ends = "COMPLETED", .ready = ASKED, .times = 2},
+		{.capability = "lab", .inputs = "{'count':1,'verdict':'after'}", .ends = "forbidden", .ready = ASKED},
+		{.capability = "kiln", .inputs = "{'count':1,'verdict':'later'}", .ends = "COMPLETED", .ready = ASKED},
+	}},
+	/* Decided, and not yet started: there is one slot, and it is taken until the first life is over. */
+	{.name = "approved-waits", .is_operated = true, .is_judged = true, .is_killed = true, .max_sessions = "1", .tasks = {
+		{.capability = "agent", .inputs = "{'count':1,'hold':'@/go'}", .ends = "COMPLETED", .ready = HOLDING},
+		{.capability = "lab", .inputs = "{'count':1,'verdict':'allow','hold':'@/go'}", .ends = "COMPLETED", .times = 2,
+			.ready = "session_created"},
+		{.capability = "lab", .inputs = "{'verdict':'deny'}", .ends = "approval_denied"},
+		{.capability = "lab", .inputs = "{'count':1,'verdict':'later'}", .ends = "COMPLETED", .ready = ASKED},
 	}},
 	{.name = "judged", .is_judged = true, .is_killed = true, .is_reloaded = true, .tasks = {
 		{.capability = "agent", .inputs = "{'count':1,'policy':'allow'}", .ends = "COMPLETED", .times = 2, .twice = true},

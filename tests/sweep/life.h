@@ -20,7 +20,7 @@ enum who { WELL, FULL, AWAY, REFUSED, WHO_COUNT };
 struct task {
 	const char *capability;
 	const char *inputs;             /* JSON, ' for ", @ for the rig's directory, # for the errand's number */
-	const char *ends;               /* the states in which it may end, or the code of its rejection */
+	const char *ends;               /* the states in which it may end, or the codes of its rejection */
 	enum who who;
 	const char *ready;              /* part of a message after which the first life may end, or ASKED; NULL: only its end */
 	const char *abort_on;           /* part of a message after which it is aborted */
@@ -39,6 +39,7 @@ struct scenario {
 	const char *max_sessions, *exit_grace, *abort_timeout, *pause_grace;
 	bool is_killed;                 /* its first life ends by SIGKILL, not by SIGTERM */
 	bool is_reloaded;               /* SIGHUP before that */
+	bool changes;                   /* and the reload brings another policy: what waits "after" is decided under that one */
 	bool is_judged;                 /* a policy program is asked: it does what `policy` in the inputs says */
 	bool is_operated;               /* somebody is at the control socket */
 	bool is_told;                   /* somebody listens to harp.sessions */
@@ -64,6 +65,14 @@ struct errand {
 	bool end_seen;                  /* its end was seen, and looked at */
 };
 
+/* A decision that was signed, and said until it was answered. */
+struct signed_one {
+	char request[40];
+	char *text;
+	bool is_answered, is_refused;   /* refused: it was good, and the policy of now is another */
+	int replayed_in;                /* in which life it was last said once more, in vain */
+};
+
 struct life;
 struct life_ops {
 	void (*arm)(struct life *l);            /* before each start: rig_env and the like */
@@ -79,14 +88,14 @@ struct life {
 	int count;
 	int number;                     /* of the daemon's life: 1, 2 ... */
 	int status;                     /* how the last one ended: an exit status, or 128 + signal */
-	bool reloaded, full_consumed, away_opened;
+	bool reloaded, changed, full_consumed, away_opened;
 	int garbage_sent;
 	double operated_at;
 	int drained_in, follow_fd;
 	bool has_old_day;               /* there was an archive that has to expire */
 	char ear[80];                   /* the queue at harp.sessions; "": none */
-	char decided[ERRANDS_MAX][40];  /* requests whose decision was answered */
-	int decided_count;
+	struct signed_one decisions[ERRANDS_MAX];
+	int decision_count;
 	void *ctx;                      /* of the ops */
 };
 
@@ -94,6 +103,7 @@ struct life {
 void life_run(struct life *l, const struct scenario *s, const struct life_ops *ops, void *ctx);
 const char *errand_session(const struct errand *e);     /* NULL: none (yet) */
 bool errand_has_ended(const struct errand *e);
+bool life_has_changed(struct life *l);  /* the policy of now is the other one */
 
 /* operator.c */
 void operator_act(struct life *l);

@@ -98,25 +98,55 @@ static void operate(struct life *l, struct errand *e, const char *session)
 	}
 }
 
-/* What its task says: allow, deny, cancel, later (in the second life) or none. */
+/* The one for this request; signed the first time. What is not answered is said again as it was: its nonce, too. */
+static struct signed_one *find_signed(struct life *l, const char *request, json_t *artifact, bool allow)
+{
+	struct signed_one *s = l->decisions;
+	json_t *decision;
+
+	while (s < l->decisions + l->decision_count && strcmp(s->request, request) != 0)
+		s++;
+	if (s < l->decisions + l->decision_count)
+		return s;
+	must(l->decision_count++ < ERRANDS_MAX, "too many decisions");
+	snprintf(s->request, sizeof s->request, "%s", request);
+	decision = approver_decide(l->rig, artifact, allow ? "allow" : "deny", "ann");
+	s->text = json_dumps(decision, JSON_COMPACT);
+	json_decref(decision);
+	return s;
+}
+
+/* What its task says: allow, deny, cancel, later (in the second life), after (the change of the policy) or none. */
 static void decide(struct life *l, json_t *item)
 {
-	json_t *artifact = json_loads(json_text_at(item, "artifact"), 0, NULL), *decision;
-	const char *request = json_text_at(item, "request_id"), *task = json_text_at(artifact, "payload.task");
-	bool allow = strstr(task, "\"allow\"") || (l->number > 1 && strstr(task, "\"later\"")), deny = strstr(task, "\"deny\"");
-	char *text;
+	json_t *artifact = json_loads(json_text_at(item, "artifact"), 0, NULL);
+	const char *task = json_text_at(artifact, "payload.task");
+	bool deny = strstr(task, "\"deny\""), allow = strstr(task, "\"allow\"") || (l->number > 1 && strstr(task, "\"later\""))
+		|| (strstr(task, "\"after\"") && life_has_changed(l));
 
 	if (strstr(task, "\"cancel\"")) {
 		ask(l, "{'id':1,'do':'abort','session':'%s'}", json_text_at(item, "session_id"));
-	} else if ((allow || deny) && l->decided_count < ERRANDS_MAX) {
-		decision = approver_decide(l->rig, artifact, allow ? "allow" : "deny", "ann");
-		text = json_dumps(decision, JSON_COMPACT);
-		if (ask(l, "{'id':1,'do':'decide','decision':%s}", text))
-			snprintf(l->decided[l->decided_count++], sizeof l->decided[0], "%s", request);
-		free(text);
-		json_decref(decision);
+	} else if (allow || deny) {
+		struct signed_one *s = find_signed(l, json_text_at(item, "request_id"), artifact, allow);
+
+		s->is_answered = ask(l, "{'id':1,'do':'decide','decision':%s}", s->text);
+		s->is_refused = !s->is_answered && strstr(heard, "\"code\":\"refused\"");
+		s->is_answered |= s->is_refused;
 	}
 	json_decref(artifact);
+}
+
+/* Used once is used up, in this life and in the next. */
+static void decide_again(struct life *l)
+{
+	for (struct signed_one *s = l->decisions; s < l->decisions + l->decision_count && !l->rig->exited; s++) {
+		if (!s->is_answered || s->replayed_in == l->number)
+			continue;
+		must(!ask(l, "{'id':1,'do':'decide','decision':%s}", s->text), "a decision was used twice: %s", s->text);
+		if (strstr(heard, "\"error\":{"))
+			s->replayed_in = l->number;
+		must(s->replayed_in != l->number || strstr(heard, "HARP_ERR_REPLAY"), "a replayed decision was refused otherwise: %s", heard);
+	}
 }
 
 static void decide_all(struct life *l)
@@ -152,6 +182,7 @@ void operator_act(struct life *l)
 		l->drained_in = ask(l, "{'id':1,'do':'undrain'}") ? l->number : 0;
 	ask(l, "{'id':1,'do':'stats'}");
 	decide_all(l);
+	decide_again(l);
 	for (int i = 0; i < l->count && !l->rig->exited; i++) {
 		const char *session = errand_session(&l->errands[i]);
 
@@ -167,10 +198,10 @@ void operator_at_rest(struct life *l)
 	if (l->scenario->is_operated && l->follow_fd >= 0)
 		close(l->follow_fd);
 	l->follow_fd = -1;
-	for (int i = 0; i < l->decided_count; i++)
-		must(rig_sql(l->rig, "SELECT count(*) FROM reviews JOIN decisions USING (request_id) WHERE request_id = '%s' AND"
-			" state IN ('EXECUTED','DENIED') AND is_final", l->decided[i]) == 1, "answered, but not stored: request %s",
-			l->decided[i]);
+	for (const struct signed_one *s = l->decisions; s < l->decisions + l->decision_count; s++)
+		must(!s->is_answered || rig_sql(l->rig, "SELECT count(*) FROM reviews JOIN decisions USING (request_id) WHERE request_id ="
+			" '%s' AND state IN (%s) AND is_final", s->request, s->is_refused ? "'EXPIRED'" : "'EXECUTED','DENIED'") == 1,
+			"answered, but not stored: request %s", s->request);
 	for (int i = 0; i < l->count; i++) {
 		const struct errand *e = &l->errands[i];
 

@@ -204,20 +204,22 @@ static bool choose(struct trial *t)
 
 static void show_failure(const struct trial *t)
 {
-	char what[300], command[2000];
+	char what[300], command[2000], kept[600];
 	const char *keep = getenv("HCP_SWEEP_KEEP");
 
 	describe(t, what, sizeof what);
 	printf("VIOLATION: %s\n", what);
 	fflush(stdout);
-	snprintf(command, sizeof command, "grep -a -A2 '^--- failed at' %s/log | head -n 6 | cut -c 1-1500", t->dir);
+	snprintf(command, sizeof command, "grep -a -A2 '^--- failed at' '%s/log' | head -n 6 | cut -c 1-1500", t->dir);
 	if (system(command) != 0)
 		printf("  (no reason is in the log)\n");
-	snprintf(command, sizeof command, "mkdir -p %s && rm -rf %s/%s-%d && mv %s %s/%s-%d", keep ? keep : base,
-		keep ? keep : base, t->n ? points[t->point].name : scenarios[t->scenario].name, t->n, t->dir, keep ? keep : base,
+	snprintf(kept, sizeof kept, "%.400s/%s-%d", keep ? keep : base,
 		t->n ? points[t->point].name : scenarios[t->scenario].name, t->n);
+	for (char *c = strrchr(kept, '/'); *c; c++)
+		*c = *c == ' ' ? '-' : *c;      /* a scenario's name may have one */
+	snprintf(command, sizeof command, "mkdir -p '%s' && rm -rf '%s' && mv '%s' '%s'", keep ? keep : base, kept, t->dir, kept);
 	if (system(command) == 0)
-		printf("  files: %s/%s-%d\n", keep ? keep : base, t->n ? points[t->point].name : scenarios[t->scenario].name, t->n);
+		printf("  files: %s\n", kept);
 	fflush(stdout);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "chain.h"
 #include "judge.h"
 #include "life.h"
 #include "restore.h"
@@ -169,6 +170,7 @@ static void must_hold_what_workers_heard(struct life *l, sqlite3 *db)
 	for (int i = 0; i < l->count; i++) {
 		const struct errand *e = &l->errands[i];
 		char *text = file_read(rig_path(l->rig, "notes-%d", i + 1), NULL), *save = NULL;
+		long long refusals = 0;
 
 		for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
 			json_t *j = json_loads(line, 0, NULL);
@@ -179,11 +181,15 @@ static void must_hold_what_workers_heard(struct life *l, sqlite3 *db)
 						" json_extract(body, '$.payload.data.checkpoint_id') = ?1", id, NULL) == 1,
 					"a worker was told of a checkpoint that is not in the store: %s", line);
 			if (type && strcmp(type, "abort") == 0)
-				must(number(db, "SELECT state IN ('ABORTING','ABORTED') OR EXISTS (SELECT 1 FROM outcomes WHERE"
-						" session = sessions.id) FROM sessions WHERE session_id = ?1", errand_session(e), NULL) == 1,
+				must(number(db, "SELECT state IN ('ABORTING','ABORTED','FAILED') OR EXISTS (SELECT 1 FROM outcomes WHERE session ="
+						" s.id) FROM sessions s JOIN submits b ON b.session = s.id WHERE b.message_id = ?1", e->message_id, NULL) == 1,
 					"a worker was told of an abort that is not in the store: %s", line);
+			refusals += type && strcmp(type, "action_verdict") == 0 && json_is_false(json_object_get(j, "allowed"));
 			json_decref(j);
 		}
+		must(refusals <= number(db, "SELECT count(*) FROM events JOIN submits USING (session) WHERE message_id = ?1 AND event_type ="
+				" 'warning' AND json_extract(body, '$.payload.data.code') IN ('action_refused','safety_violation')",
+				e->message_id, NULL), "a worker was refused %lld actions, and the store knows of less", refusals);
 		free(text);
 	}
 }
@@ -291,11 +297,12 @@ void verdict_on_end(struct life *l, const struct errand *e)
 /* No row without its place in the chain, no decision without its row, and none twice. */
 static void must_be_audited(struct life *l, sqlite3 *db)
 {
-	must(number(db, "SELECT coalesce(max(id), 0) = count(*) FROM audit", NULL, NULL) == 1, "the audit has a hole");
+	char why[300];
+
+	must(chain_holds(db, why, sizeof why), "the audit's chain is broken: %s", why);
 	must(number(db, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.n') <> id", NULL, NULL) == 0, "a row out of place");
-	must(number(db, "SELECT coalesce((SELECT value FROM meta WHERE key = 'audit'), '') = coalesce((SELECT id || ' ' || hash FROM"
-			" audit ORDER BY id DESC LIMIT 1), '')", NULL, NULL) == 1, "the audit's head is not that of its last row");
-	must(l->scenario->is_archived || number(db, "SELECT (SELECT count(*) FROM submits) = (SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') ="
+	must((l->scenario && l->scenario->is_archived)
+			|| number(db, "SELECT (SELECT count(*) FROM submits) = (SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') ="
 			" 'task')", NULL, NULL) == 1, "a decision without its row, or the other way round");
 }
 
@@ -319,6 +326,26 @@ static void must_hold_reviews(sqlite3 *db)
 			" waits_for IS NOT NULL) <> (answer IS NULL)", NULL, NULL) == 0, "an answer before the decision, or none after it");
 }
 
+/* Of what is not done unasked, nothing was; a no was a no; what decided once does not decide again. */
+static void must_hold_decisions(struct life *l, sqlite3 *db)
+{
+	must(number(db, "SELECT count(*) FROM sessions s WHERE capability IN ('lab','kiln') AND (started_at IS NOT NULL OR EXISTS"
+			" (SELECT 1 FROM events WHERE session = s.id)) AND 1 <> (SELECT count(*) FROM reviews r JOIN decisions d USING (request_id)"
+			" WHERE r.session = s.id AND r.state = 'EXECUTED' AND decision = 'allow' AND is_final AND d.artifact_hash ="
+			" r.artifact_hash)", NULL, NULL) == 0, "something runs that nobody approved");
+	must(!l->scenario || !l->scenario->is_judged
+			|| number(db, "SELECT count(*) FROM sessions WHERE message_id IS NULL", NULL, NULL) == 0,
+		"a task was accepted without the policy program");
+	must(number(db, "SELECT count(*) FROM reviews r JOIN sessions s ON s.id = r.session WHERE r.state = 'DENIED' AND (s.state <>"
+			" 'REJECTED' OR started_at IS NOT NULL)", NULL, NULL) == 0, "denied, and yet it goes on");
+	must(number(db, "SELECT count(*) FROM (SELECT 1 FROM decisions WHERE is_final GROUP BY request_id HAVING count(*) > 1)", NULL,
+		     NULL) == 0, "a request was decided twice");
+	must(number(db, "SELECT count(*) FROM (SELECT 1 FROM reviews WHERE state = 'EXECUTED' GROUP BY session HAVING count(*) > 1)",
+		     NULL, NULL) == 0, "a session was approved twice");
+	must(number(db, "SELECT count(*) FROM (SELECT 1 FROM events WHERE type IN ('task_accepted','task_rejected') GROUP BY caller,"
+			" json_extract(body, '$.payload.in_reply_to') HAVING count(*) > 1)", NULL, NULL) == 0, "two answers to one submit");
+}
+
 /* --- at rest --- */
 
 static void must_be_consistent(struct life *l, sqlite3 *db)
@@ -339,8 +366,10 @@ static void must_be_consistent(struct life *l, sqlite3 *db)
 	must(number(db, "SELECT count(*) FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED') AND NOT EXISTS"
 			" (SELECT 1 FROM events WHERE session = sessions.id AND event_type = 'session_closed')", NULL, NULL) == 0,
 		"a session has ended, and was not closed in the same transaction");
-	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'reviews'", NULL, NULL) == 1)
+	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'reviews'", NULL, NULL) == 1) {
 		must_hold_reviews(db);
+		must_hold_decisions(l, db);
+	}
 	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'audit'", NULL, NULL) == 1)
 		must_be_audited(l, db);
 	st = ask(db, "SELECT session_id FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED','REJECTED')", NULL, NULL);
@@ -378,7 +407,7 @@ static void judge_errand(struct life *l, sqlite3 *db, const struct errand *e)
 			"two answers to one submit: %s and %s", answer->body, n->body);
 	}
 	if (!session) {
-		must_str(note_text(answer, "payload.reason_code"), e->task->ends);
+		must(strstr(e->task->ends, note_text(answer, "payload.reason_code")), "%s, not %s", answer->body, e->task->ends);
 		return;
 	}
 	struct note *closed = peer_find(e->peer, session, "event", "session_closed");
@@ -411,6 +440,22 @@ static void must_have_no_child(struct life *l, int number_of)
 	must(!command || !strstr(command, "sweep/agent"), "grandchild %d of task %d lives", atoi(text), number_of);
 	free(command);
 	free(text);
+}
+
+/* What a dying life was handed comes again, maybe to one that is about to stop: of those whose end was told, it may lie there. */
+static void must_hold_only_repeats(struct life *l)
+{
+	json_t *queued = look_into_queue(l), *value;
+	const char *id;
+
+	for (int i = 0; i < l->count; i++) {
+		json_object_del(queued, l->errands[i].message_id);
+		if (l->errands[i].abort_id)
+			json_object_del(queued, l->errands[i].abort_id);
+	}
+	json_object_foreach(queued, id, value)
+		give_up("a command was left in the queue: %s", id);
+	json_decref(queued);
 }
 
 static void must_have_tidied_up(struct life *l, sqlite3 *db)
@@ -499,8 +544,8 @@ void verdict_at_end(struct life *l)
 	must(number(db, "SELECT count(*) FROM outcomes", NULL, NULL) == 0, "an outcome is left");
 	must(number(db, "SELECT count(*) FROM artifacts WHERE size_bytes IS NULL", NULL, NULL) == 0, "an artifact never came in");
 	must(number(db, "SELECT count(*) FROM unroutable", NULL, NULL) == 0, "something is still taken for unroutable");
-	wait_until(queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && consumers == 0 && messages == 0, 2.0,
-		"an empty command queue, not %d messages", messages);
+	wait_until(queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && consumers == 0, 2.0, "the end of its consumer");
+	must_hold_only_repeats(l);
 	must_have_tidied_up(l, db);
 	if (l->scenario->is_told)
 		must_have_told(l, db);

@@ -4,6 +4,7 @@
  *   delay   milliseconds a number (0)                         size    bytes added to each line (0)
  *   crowd   grandchildren, each in a session of its own, that ignore every polite signal (0)
  *   deaf    ignores SIGTERM and `abort`                       end     complete (default), fail, hang
+ *   heat    before each number it announces to heat so high, and waits for the verdict
  * Never talks to anything but its stdin and stdout. */
 #include <jansson.h>
 #include <poll.h>
@@ -21,6 +22,7 @@ static char in[LINE_MAX_BYTES];
 static size_t have;
 static bool ended, deaf;
 static long long reached;       /* the number that a checkpoint would hold now */
+static long long judged;        /* the ref of the last verdict on an action */
 
 static long long now_ms(void)
 {
@@ -78,6 +80,8 @@ static void attend(int wait_ms)
 
 		if (type && strcmp(type, "checkpoint_request") == 0 && reached > 0)
 			write_checkpoint();
+		if (type && strcmp(type, "action_verdict") == 0)
+			judged = json_integer_value(json_object_get(line, "ref"));
 		json_decref(line);
 		if ((is_abort || ended) && !deaf)
 			exit(0);
@@ -104,6 +108,14 @@ static void add_to_crowd(void)
 	_exit(0);
 }
 
+static void announce(long long heat, long long ref)
+{
+	printf("{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":%lld},\"ref\":%lld}\n", heat, ref);
+	fflush(stdout);
+	for (judged = 0; judged != ref;)
+		attend(5);
+}
+
 static void count(json_t *start, json_t *inputs)
 {
 	json_t *saved = json_object_get(json_object_get(start, "checkpoint"), "state");
@@ -113,6 +125,8 @@ static void count(json_t *start, json_t *inputs)
 	const char *end = json_string_value(json_object_get(inputs, "end"));
 
 	for (long long n = first; n <= goal; n++) {
+		if (number(inputs, "heat", 0))
+			announce(number(inputs, "heat", 0), n);
 		printf("{\"type\":\"progress\",\"stage\":\"count\",\"percent\":%lld,\"message\":\"%lld %*s\"}\n",
 			n * 100 / goal, n, size, "");
 		fflush(stdout);

@@ -126,8 +126,8 @@ static const struct { const char *invariant, *what, *sql; } questions[] = {
 	{"each submit answered", "still in the application's file",
 		"SELECT message_id, callee FROM hcp_outbox WHERE session_id IS NULL"},
 	{"each submit answered", "a session that is not closed for the application",
-		"SELECT s.session_id, s.state FROM store.sessions s WHERE s.caller_id = '" NAME "' AND s.session_id NOT IN"
-		" (SELECT session_id FROM got WHERE type = 'session_closed')"},
+		"SELECT s.session_id, s.state FROM store.sessions s WHERE s.caller_id = '" NAME "' AND s.state <> 'REJECTED'"
+		" AND s.session_id NOT IN (SELECT session_id FROM got WHERE type = 'session_closed')"},
 };
 
 static sqlite3 *open_both(const char *path, const char *store)

@@ -355,7 +355,9 @@ void caller_judge(struct caller *c, caller_failed_fn *fn, void *ctx)
 	for (struct task *t = c->tasks; t; t = t->hh.next) {
 		judge_task(c, t, true);
 		if (fn && t->heard && !t->order.may_fail && strcmp(stream_state(&t->heard->stream), "FAILED") == 0)
-			fn(ctx, t->session, t->order.kind, t->first_at, t->closed_at);
+			fn(ctx, t->session, t->order.kind, "FAILED", t->first_at, t->closed_at);
+		if (fn && t->excuse[0])
+			fn(ctx, t->id, t->order.kind, t->excuse, t->first_at, t->answered_at);
 	}
 	for (struct heard *h = c->sessions; h; h = h->hh.next)
 		if (!h->task)

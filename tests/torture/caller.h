@@ -48,8 +48,9 @@ bool caller_is_over(struct caller *c);                  /* everything answered a
 struct caller_sum caller_sum(struct caller *c);
 const char *caller_name(const struct caller *c);
 
-/* A session that ended FAILED although nothing of its own kind explains it; it lived from..to (harness_now). */
-typedef void caller_failed_fn(void *ctx, const char *session, const char *kind, double from, double to);
+/* A session that ended FAILED, or a task that was rejected, although nothing of its own kind explains it; it lived from..to
+ * (harness_now). why: FAILED, or the code of the rejection. */
+typedef void caller_failed_fn(void *ctx, const char *session, const char *kind, const char *why, double from, double to);
 /* Ends the threads and judges everything; each session once to fn (may be NULL). */
 void caller_judge(struct caller *c, caller_failed_fn *fn, void *ctx);
 /* Each submit that the broker took: for comparison with the store. */

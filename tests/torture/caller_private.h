@@ -21,6 +21,7 @@ struct task {
 	bool answered, rejected, aborted;
 	bool wished;                    /* somebody else aborts it */
 	uint64_t rejection;
+	char excuse[32];                /* its rejection's code, where something that was done must explain it */
 	char session[40];
 	char *token;
 	struct heard *heard;

@@ -129,6 +129,86 @@ static bool reload_daemon(char *detail)
 
 static void nothing(void) {}
 
+/* --- the policy --- */
+
+/* In one step: a reload that is under way must not read half of it. */
+static void put_ini(const char *more)
+{
+	char path[sizeof w->rig->ini];
+	FILE *f;
+
+	memcpy(path, w->rig->ini, sizeof path);
+	snprintf(w->rig->ini, sizeof w->rig->ini, "%s", rig_path(w->rig, "hcpd.ini.new"));
+	rig_write_ini(w->rig);
+	if ((f = fopen(w->rig->ini, "a"))) {
+		fputs(more, f);
+		fclose(f);
+	}
+	rename(w->rig->ini, path);
+	memcpy(w->rig->ini, path, sizeof path);
+}
+
+static const char *awaited;             /* what the log says of the reload */
+static int before;
+
+static bool is_reloaded(void)
+{
+	harness_pass(0.05);
+	return w->rig->exited || rig_log_count(w->rig, awaited) > before;
+}
+
+static void reload(const char *says)
+{
+	awaited = says;
+	before = rig_log_count(w->rig, says);
+	kill(w->rig->pid, SIGHUP);
+	if (!wait_for(is_reloaded, 5))
+		charge("a policy is taken or refused whole", "%.1f s after SIGHUP the log does not say: %s", 5.0, says);
+}
+
+/* Another policy while tasks wait: a higher risk, so that a human has to look again; no lab for anybody; or one that is
+ * broken in its last line, and must change nothing. */
+static bool reload_policy(char *detail)
+{
+	int what = rand_r(dice) % 3;
+
+	if (what == 0)
+		rig_set(w->rig, "capability lab", "declaration", "lab-high.json");
+	if (what == 1)
+		rig_set(w->rig, "caller *", "capabilities", "counter, reuser, agent, plain, oven");
+	put_ini(what == 2 ? "[caller *]\ncapabilities = counter\n[capability lab]\nrisk = none\n" : "");
+	reload(what == 2 ? "is broken and refused whole" : "configuration reloaded");
+	snprintf(detail, DETAIL, "%s", what == 0 ? "a higher risk" : what == 1 ? "no lab" : "a broken one");
+	return true;
+}
+
+static void restore_policy(void)
+{
+	rig_set(w->rig, "capability lab", "declaration", "lab.json");
+	rig_set(w->rig, "caller *", "capabilities", "*");
+	put_ini("");
+	reload("configuration reloaded");
+}
+
+static int program = -1;                /* a pidfd */
+
+static bool signal_program(int sig, char *detail)
+{
+	pid_t pid = watch_program();
+
+	if (program >= 0)
+		close(program);
+	program = pid ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	snprintf(detail, DETAIL, "%s", program >= 0 && watch_program() == pid ? "" : "it does not run just now");
+	if (!detail[0])
+		syscall(SYS_pidfd_send_signal, program, sig, NULL, 0);
+	return !detail[0];
+}
+
+static bool kill_program(char *detail) { return signal_program(SIGKILL, detail); }
+static bool freeze_program(char *detail) { return signal_program(SIGSTOP, detail); }
+static void thaw_program(void) { syscall(SYS_pidfd_send_signal, program, SIGCONT, NULL, 0); }
+
 /* --- workers --- */
 
 #define VICTIMS 3
@@ -492,35 +572,38 @@ static void set_clock(void)
 /* --- the table --- */
 
 const struct fault faults[] = {
-	{"daemon-kill", DAEMON, 0.0, 1.5, kill_daemon, faults_revive_daemon, true, false},
-	{"daemon-freeze", DAEMON, 0.5, 5.5, freeze_daemon, thaw_daemon, true, false},
-	{"daemon-stop", DAEMON, 0.0, 1.0, stop_daemon, faults_revive_daemon, true, false},
-	{"daemon-reload", DAEMON, 0.0, 0.5, reload_daemon, nothing, false, false},
-	{"worker-kill", WORKER, 0.0, 0.2, kill_workers, release_victims, false, true},
-	{"worker-freeze", WORKER, 0.5, 3.0, freeze_workers, release_victims, false, false},
-	{"worker-crowd", WORKER, 0.5, 2.5, raise_crowds, nothing, false, false},
-	{"broker-kill", BROKER, 0.0, 1.0, kill_broker, revive_broker, false, false},
-	{"broker-freeze", BROKER, 4.5, 6.5, freeze_broker, thaw_broker, false, false},
-	{"memory-alarm", BROKER, 0.5, 2.0, alarm_memory, calm_memory, false, false},
-	{"disk-alarm", BROKER, 0.5, 2.0, alarm_disk, calm_disk, false, false},
-	{"connections-closed", BROKER, 0.0, 0.2, close_connections, nothing, false, false},
-	{"queue-deleted", BROKER, 0.0, 0.2, delete_queue, nothing, false, false},
-	{"commands-deleted", BROKER, 0.0, 0.2, delete_commands, nothing, false, false},
-	{"events-deleted", BROKER, 0.0, 1.0, delete_events, bind_callers, false, false},
-	{"caller-full", CALLER, 1.0, 4.0, fill_caller, empty_caller, false, false},
-	{"app-kill", CALLER, 0.0, 1.0, kill_app, app_revive, false, false},
-	{"app-freeze", CALLER, 0.5, 4.0, freeze_app, thaw_app, false, false},
-	{"net-cut", NETWORK, 0.0, 1.5, net_cut, net_pass, false, false},
-	{"net-reset", NETWORK, 0.0, 1.5, net_reset, net_pass, false, false},
-	{"net-half-open", NETWORK, 0.5, 5.0, net_half_open, net_pass, false, false},
-	{"net-stall", NETWORK, 1.0, 5.0, net_stall, net_pass, false, false},
-	{"net-trickle", NETWORK, 2.0, 5.0, net_trickle, net_pass, false, false},
-	{"net-delay", NETWORK, 1.0, 3.0, net_delay, net_pass, false, false},
-	{"disk-full", DISK, 0.5, 3.0, fill_disk, free_disk, true, true},
-	{"disk-full-and-kill", DISK, 0.5, 2.5, fill_disk_and_wake, free_disk_of_the_dead, true, true},
+	{"daemon-kill", DAEMON, 0.0, 1.5, kill_daemon, faults_revive_daemon, true, 0},
+	{"daemon-freeze", DAEMON, 0.5, 5.5, freeze_daemon, thaw_daemon, true, 0},
+	{"daemon-stop", DAEMON, 0.0, 1.0, stop_daemon, faults_revive_daemon, true, 0},
+	{"daemon-reload", DAEMON, 0.0, 0.5, reload_daemon, nothing, false, 0},
+	{"policy-reload", DAEMON, 0.3, 2.0, reload_policy, restore_policy, false, FORBIDS},
+	{"policy-kill", PROGRAM, 0.0, 0.5, kill_program, nothing, false, DENIES},
+	{"policy-freeze", PROGRAM, 0.5, 4.0, freeze_program, thaw_program, false, 0},
+	{"worker-kill", WORKER, 0.0, 0.2, kill_workers, release_victims, false, FAILS},
+	{"worker-freeze", WORKER, 0.5, 3.0, freeze_workers, release_victims, false, 0},
+	{"worker-crowd", WORKER, 0.5, 2.5, raise_crowds, nothing, false, 0},
+	{"broker-kill", BROKER, 0.0, 1.0, kill_broker, revive_broker, false, 0},
+	{"broker-freeze", BROKER, 4.5, 6.5, freeze_broker, thaw_broker, false, 0},
+	{"memory-alarm", BROKER, 0.5, 2.0, alarm_memory, calm_memory, false, 0},
+	{"disk-alarm", BROKER, 0.5, 2.0, alarm_disk, calm_disk, false, 0},
+	{"connections-closed", BROKER, 0.0, 0.2, close_connections, nothing, false, 0},
+	{"queue-deleted", BROKER, 0.0, 0.2, delete_queue, nothing, false, 0},
+	{"commands-deleted", BROKER, 0.0, 0.2, delete_commands, nothing, false, 0},
+	{"events-deleted", BROKER, 0.0, 1.0, delete_events, bind_callers, false, 0},
+	{"caller-full", CALLER, 1.0, 4.0, fill_caller, empty_caller, false, 0},
+	{"app-kill", CALLER, 0.0, 1.0, kill_app, app_revive, false, 0},
+	{"app-freeze", CALLER, 0.5, 4.0, freeze_app, thaw_app, false, 0},
+	{"net-cut", NETWORK, 0.0, 1.5, net_cut, net_pass, false, 0},
+	{"net-reset", NETWORK, 0.0, 1.5, net_reset, net_pass, false, 0},
+	{"net-half-open", NETWORK, 0.5, 5.0, net_half_open, net_pass, false, 0},
+	{"net-stall", NETWORK, 1.0, 5.0, net_stall, net_pass, false, 0},
+	{"net-trickle", NETWORK, 2.0, 5.0, net_trickle, net_pass, false, 0},
+	{"net-delay", NETWORK, 1.0, 3.0, net_delay, net_pass, false, 0},
+	{"disk-full", DISK, 0.5, 3.0, fill_disk, free_disk, true, FAILS},
+	{"disk-full-and-kill", DISK, 0.5, 2.5, fill_disk_and_wake, free_disk_of_the_dead, true, FAILS},
 	/* It hampers: without one, nobody can look into /proc and know that a tree is gone. */
-	{"descriptors", DESCRIPTORS, 0.5, 2.5, take_descriptors, give_descriptors, true, true},
-	{"clock-jump", CLOCK, 0.5, 3.0, jump_clock, set_clock, false, false},
+	{"descriptors", DESCRIPTORS, 0.5, 2.5, take_descriptors, give_descriptors, true, FAILS | DENIES},
+	{"clock-jump", CLOCK, 0.5, 3.0, jump_clock, set_clock, false, 0},
 };
 const int fault_count = sizeof faults / sizeof faults[0];
 _Static_assert(sizeof faults / sizeof faults[0] <= FAULTS_MAX, "room for each kind");

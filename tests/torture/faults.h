@@ -9,7 +9,9 @@
 #define FAULT_DETAIL 120
 #define FAULTS_MAX 40
 
-enum group { DAEMON, WORKER, BROKER, NETWORK, DISK, DESCRIPTORS, CLOCK, CALLER };
+enum group { DAEMON, WORKER, BROKER, NETWORK, DISK, DESCRIPTORS, CLOCK, CALLER, PROGRAM };
+/* What it explains: sessions that fail, tasks that are denied for want of the program, tasks that the policy forbids. */
+enum { FAILS = 1, DENIES = 2, FORBIDS = 4 };
 
 struct fault {
 	const char *name;
@@ -18,7 +20,7 @@ struct fault {
 	bool (*begin)(char *detail);    /* FAULT_DETAIL bytes; false: cannot be done here, detail says why */
 	void (*end)(void);
 	bool hampers;                   /* the daemon cannot act meanwhile */
-	bool explains;                  /* sessions may fail by it */
+	unsigned explains;
 };
 
 extern const struct fault faults[];

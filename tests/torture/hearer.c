@@ -24,6 +24,24 @@ static struct heard *heard_of(struct caller *c, const char *session)
 	return h;
 }
 
+/* A rejection: is it of the task's own nature, or is there something that may have done it, to be looked for at the end? */
+static bool is_due(struct task *t, const char *code)
+{
+	const struct order *o = &t->order;
+
+	if (strcmp(o->kind, "unknown") == 0)
+		return true;
+	if (strcmp(code, "approval_denied") == 0)
+		return o->human && strcmp(o->human, "deny") == 0;
+	if (strcmp(code, "approval_expired") == 0)
+		return o->human;
+	if (o->is_barred && strcmp(code, "policy_denied") == 0)
+		return true;
+	if (strcmp(code, "policy_denied") == 0 || (strcmp(code, "forbidden") == 0 && strcmp(o->capability, "lab") == 0))
+		snprintf(t->excuse, sizeof t->excuse, "%s", code);
+	return t->excuse[0];
+}
+
 static void take_answer(struct caller *c, json_t *message, const char *type, const char *body, size_t size)
 {
 	const char *to = json_text_at(message, "payload.in_reply_to"), *session = json_text_at(message, "session_id");
@@ -50,10 +68,13 @@ static void take_answer(struct caller *c, json_t *message, const char *type, con
 	c->sum.rejected += rejected;
 	if (rejected) {
 		t->rejection = hash_bytes(body, size);
-		if (strcmp(t->order.kind, "unknown") != 0)
+		const char *code = json_text_at(message, "payload.reason_code");
+		if (!is_due(t, code ? code : ""))
 			charge("accepted work", "%s (%s) was rejected: %.*s", t->id, t->order.kind, (int)size, body);
 		return;
 	}
+	if (t->order.is_barred || (t->order.human && strcmp(t->order.human, "allow") != 0))
+		charge("a denied task does not run", "%s (%s) was accepted: %.*s", t->id, t->order.kind, (int)size, body);
 	snprintf(t->session, sizeof t->session, "%s", session);
 	t->token = strdup(token ? token : "");
 	t->heard = heard_of(c, session);

@@ -15,10 +15,14 @@ struct order {
 	bool wrong_token;               /* an abort with one, that must have no effect */
 	bool twice;                     /* submitted twice under one message_id */
 	bool may_fail;                  /* its own nature, whatever the nemesis does */
+	const char *human;              /* what the decider does with it: allow, deny, never; NULL: it is not asked */
+	bool is_barred;                 /* the policy program denies it */
 };
 
 /* The capabilities that the table needs; agent: path of the C agent. */
 void mix_prepare(struct rig *r, const char *agent);
+/* And what is not done unasked, or only within limits. Another declaration of lab is in lab-high.json, for a reload. */
+void mix_prepare_gate(struct rig *r, const char *agent, const char *policy);
 void mix_draw(unsigned *seed, bool gentle, struct order *o);
 /* Uniform in 0 .. most. */
 double mix_some(unsigned *seed, double most);

@@ -20,7 +20,7 @@
 
 static const struct nemesis_world *w;
 static unsigned dice;
-static struct { double from, to; } spans[SPAN_MAX];     /* of faults that explain failures */
+static struct { double from, to; unsigned explains; } spans[SPAN_MAX];  /* of faults that explain something */
 static int span_count;
 
 /* --- the deck --- */
@@ -88,11 +88,13 @@ static bool begin_fault(int kind, double seconds)
 
 	if (f->hampers)
 		watch_hamper(true);
-	if (f->explains && span_count < SPAN_MAX)
-		spans[span_count].from = harness_now(), spans[span_count++].to = 1e18;
+	bool is_span = f->explains && span_count < SPAN_MAX;
+	if (is_span)
+		spans[span_count].from = harness_now(), spans[span_count].explains = f->explains, spans[span_count++].to = 1e18;
 	bool done = f->begin(detail);
 	if (!done && f->hampers)
 		watch_hamper(false);
+	span_count -= !done && is_span;
 	say("%s %-18s at %.1f for %.1f s  %s", done ? "fault" : "skipped", f->name, from, seconds, detail);
 	if (done) {
 		sum.faults++;
@@ -111,15 +113,22 @@ static void end_fault(int kind)
 		watch_hamper(false);
 	if (f->explains)
 		for (int i = 0; i < span_count; i++)
-			if (spans[i].to > 1e17)
+			if (spans[i].to > 1e17 && spans[i].explains == f->explains)
 				spans[i].to = harness_now();
 }
 
-bool nemesis_explains_failure(double from, double to)
+bool nemesis_explains(const char *what, double from, double to)
 {
-	for (int i = 0; i < span_count; i++)
-		if (from < spans[i].to + 1 && to > spans[i].from)
-			return true;
+	static const struct { const char *what; unsigned explains; double after_s; } kinds[] = {
+		{"FAILED", FAILS, 1},
+		{"policy_denied", DENIES, 10},          /* a program that dies again and again is started later each time */
+		{"forbidden", FORBIDS, 2},
+	};
+
+	for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+		for (int i = 0; strcmp(kinds[k].what, what) == 0 && i < span_count; i++)
+			if ((spans[i].explains & kinds[k].explains) && from < spans[i].to + kinds[k].after_s && to > spans[i].from)
+				return true;
 	return false;
 }
 

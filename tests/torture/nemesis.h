@@ -22,7 +22,7 @@ struct nemesis_sum { int faults, kinds, all_kinds; double slowest_intake; };
 
 /* Strikes until the seconds are over; everything works again when it returns, or was charged. */
 struct nemesis_sum nemesis_run(const struct nemesis_world *w, unsigned seed, double seconds);
-/* May a session that lived from..to have failed because of what was done? */
-bool nemesis_explains_failure(double from, double to);
+/* May what was done be the reason of this (FAILED, policy_denied, forbidden) to a task that lived from..to? */
+bool nemesis_explains(const char *what, double from, double to);
 
 #endif

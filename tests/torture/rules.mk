@@ -1,7 +1,7 @@
 # Real faults and the soak. Both run what lies in $(B), through scripts that keep the files of a failure.
 TORT     := $(B)/torture
-TORT_OBJ := $(patsubst tests/torture/%.c,$(TORT)/%.o,$(filter-out %/agent.c %/app.c %/clockskew.c,$(wildcard tests/torture/*.c)))
-TORT_LIB := $(filter-out $(TORT)/torture.o $(TORT)/soak.o $(TORT)/test_%,$(TORT_OBJ))
+TORT_OBJ := $(patsubst tests/torture/%.c,$(TORT)/%.o,$(filter-out %/agent.c %/app.c %/policy.c %/clockskew.c,$(wildcard tests/torture/*.c)))
+TORT_LIB := $(filter-out $(TORT)/torture.o $(TORT)/soak.o $(TORT)/test_%,$(TORT_OBJ)) $(B)/sweep/chain.o
 
 .PHONY: torture soak torture-programs check-torture
 
@@ -15,7 +15,7 @@ $(TORT)/soak $(TORT)/torture $(TORT)/test_judge: $(TORT)/%: $(TORT)/%.o $(TORT_L
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
 # A worker is somebody else's program, and the clock is preloaded into a daemon: no sanitizer in either.
 PLAIN := $(filter-out -fsanitize% -fno-sanitize%,$(OURS)) -O2
-$(TORT)/agent: tests/torture/agent.c $(B)/.flags
+$(TORT)/agent $(TORT)/policy: $(TORT)/%: tests/torture/%.c $(B)/.flags
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$(Q)$(CC) $(PLAIN) -o $@ $< -ljansson
@@ -29,7 +29,7 @@ $(TORT)/clockskew.so: tests/torture/clockskew.c $(B)/.flags
 	$(call say,LD)
 	$(Q)$(CC) $(PLAIN) -fPIC -shared -o $@ $<
 
-torture-programs: programs $(TORT)/torture $(TORT)/test_judge $(TORT)/soak $(TORT)/agent $(TORT)/app $(TORT)/clockskew.so
+torture-programs: programs $(TORT)/torture $(TORT)/test_judge $(TORT)/soak $(TORT)/agent $(TORT)/policy $(TORT)/app $(TORT)/clockskew.so
 
 # make torture SEED=7 MINUTES=1; SEEDS=20: that many from SEED on; SECS instead of MINUTES for short ones.
 torture: torture-programs

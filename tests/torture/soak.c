@@ -163,10 +163,10 @@ static void prepare(void)
 	}
 }
 
-static void needless_failure(void *ctx, const char *session, const char *kind, double from, double to)
+static void needless_failure(void *ctx, const char *session, const char *kind, const char *why, double from, double to)
 {
 	(void)ctx, (void)from, (void)to;
-	charge("the work is done", "%s (%s) failed although nothing went wrong", session, kind);
+	charge("the work is done", "%s (%s): %s although nothing went wrong", session, kind, why);
 }
 
 static void finish(void)

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "apps.h"
+#include "../sweep/chain.h"
 #include "charge.h"
+#include "decider.h"
 #include "harness.h"
 #include "stream.h"
 
@@ -229,6 +231,107 @@ START_TEST(an_application_that_has_not_each_message_once_and_in_order_is_charged
 }
 END_TEST
 
+/* --- what was decided --- */
+
+/* Three tasks that were judged by the program: one that a human allowed, one that he denied, one that nobody decided. */
+static const char decided[] =
+	"CREATE TABLE meta (key, value); INSERT INTO meta VALUES ('instance', 'i');"
+	"CREATE TABLE sessions (id INTEGER PRIMARY KEY, session_id, capability, state, started_at, waits_for, message_id);"
+	"INSERT INTO sessions VALUES (1, 's1', 'lab', 'COMPLETED', 'then', NULL, 'm1'),"
+	" (2, 's2', 'lab', 'REJECTED', NULL, 'human', 'm2'), (3, 's3', 'lab', 'PENDING', NULL, 'human', 'm3'), (4, 's4', 'counter', 'COMPLETED', 'then', NULL, 'm4'),"
+	" (5, 's5', 'counter', 'REJECTED', NULL, 'program', 'm5');"
+	"CREATE TABLE tasks (session, task); INSERT INTO tasks VALUES (1, '{\"inputs\":{\"human\":\"allow\"}}'),"
+	" (2, '{\"inputs\":{\"human\":\"deny\"}}'), (3, '{\"inputs\":{\"human\":\"never\"}}'), (4, '{\"inputs\":{}}'),"
+	" (5, '{\"inputs\":{\"policy\":\"deny\"}}');"
+	"CREATE TABLE submits (message_id, session, answer); INSERT INTO submits VALUES ('m1', 1, 1), ('m2', 2, 2), ('m3', 3, NULL),"
+	" ('m4', 4, 3), ('m5', 5, 4);"
+	"CREATE TABLE events (id INTEGER PRIMARY KEY, session, type, caller, body); INSERT INTO events VALUES"
+	" (1, 1, 'task_accepted', 1, '{\"payload\":{\"in_reply_to\":\"m1\"}}'),"
+	" (2, NULL, 'task_rejected', 1, '{\"payload\":{\"in_reply_to\":\"m2\"}}'),"
+	" (3, 4, 'task_accepted', 1, '{\"payload\":{\"in_reply_to\":\"m4\"}}'),"
+	" (4, NULL, 'task_rejected', 1, '{\"payload\":{\"in_reply_to\":\"m5\"}}');"
+	"CREATE TABLE reviews (request_id, session, session_id, state, artifact_hash); INSERT INTO reviews VALUES"
+	" ('r1', 1, 's1', 'EXECUTED', 'h1'), ('r2', 2, 's2', 'DENIED', 'h2'), ('r3', 3, 's3', 'AWAITING_DECISION', 'h3');"
+	"CREATE TABLE decisions (request_id, artifact_hash, signer, nonce, decision, is_final); INSERT INTO decisions VALUES"
+	" ('r1', 'h1', 'ann', 'n1', 'allow', 1), ('r2', 'h2', 'ann', 'n2', 'deny', 1);"
+	"CREATE TABLE audit (id INTEGER PRIMARY KEY, entry, hash); INSERT INTO audit VALUES"
+	" (1, '{\"about\":\"it said ask\",\"outcome\":\"waits\",\"session\":\"s1\",\"what\":\"verdict\"}', '@'),"
+	" (2, '{\"about\":\"it said allow\",\"outcome\":\"accepted\",\"session\":\"s4\",\"what\":\"verdict\"}', '@');"
+	"INSERT INTO meta SELECT 'audit', id || ' ' || hash FROM audit ORDER BY id DESC LIMIT 1;";
+
+/* What breaks it, what the human was answered (one more line), and how many charges that gives. */
+static const struct { const char *sql, *answer; int charges; } misdecided[] = {
+	{"", "", 0},
+	{"", "r1 again HARP_ERR_REPLAY\nr3 forged HARP_ERR_SIGNATURE_INVALID\nr3 allow lost", 0},
+	{"UPDATE sessions SET capability = 'lab', started_at = 'then' WHERE id = 4", "", 1},    /* it ran, and nobody was asked */
+	{"UPDATE decisions SET artifact_hash = 'h9' WHERE request_id = 'r1'", "", 1},           /* he allowed something else */
+	{"UPDATE decisions SET is_final = 0 WHERE request_id = 'r1'", "", 2},                   /* not enough, yet answered */
+	{"UPDATE reviews SET state = 'APPROVED' WHERE request_id = 'r1'", "", 2},
+	{"UPDATE sessions SET started_at = 'then' WHERE id = 2", "", 4},                        /* unapproved, unjudged, denied */
+	{"UPDATE sessions SET started_at = 'then' WHERE id = 3", "", 3},
+	{"UPDATE sessions SET started_at = 'then' WHERE id = 5", "", 2},                        /* the program had said no */
+	{"UPDATE tasks SET task = '{\"inputs\":{\"heat\":96}}' WHERE session = 4", "", 1},         /* hotter than it may be */
+	{"UPDATE sessions SET message_id = NULL WHERE id = 4", "", 1},                          /* accepted at once */
+	{"INSERT INTO decisions VALUES ('r1', 'h1', 'bob', 'n3', 'allow', 1)", "", 1},
+	{"INSERT INTO decisions VALUES ('r1', 'h1', 'ann', 'n1', 'allow', 0)", "", 1},          /* a nonce again */
+	{"INSERT INTO reviews VALUES ('r4', 1, 's1', 'EXECUTED', 'h4')", "", 1},
+	{"INSERT INTO events VALUES (5, NULL, 'task_rejected', 1, '{\"payload\":{\"in_reply_to\":\"m1\"}}')", "", 1},
+	{"UPDATE submits SET answer = 4 WHERE message_id = 'm3'", "", 1},                       /* undecided, and answered */
+	{"UPDATE submits SET answer = NULL WHERE message_id = 'm5'", "", 1},
+	{"DELETE FROM reviews WHERE request_id = 'r3'", "", 1},                                 /* it waits, and nobody is asked */
+	{"", "r1 again done", 1},
+	{"", "r3 forged done", 1},
+	{"", "r3 allow done", 1},                                                               /* the store knows better */
+	{"UPDATE audit SET entry = json_set(entry, '$.x', 1) WHERE id = 2", "", 1},
+	{"UPDATE audit SET entry = json_set(entry, '$.about', 'it gave no verdict') WHERE id = 2", "", 2},   /* and passed */
+	{"UPDATE audit SET id = 3 WHERE id = 2", "", 1},
+	{"INSERT INTO audit VALUES (3, '{}', 'made up')", "", 1},
+	{"UPDATE meta SET value = '1 x' WHERE key = 'audit'", "", 1},
+};
+
+/* The hashes of a chain as it should be: the judge's own arithmetic is what says so. */
+static void link_chain(sqlite3_context *ctx, int count, sqlite3_value **v)
+{
+	char hex[65];
+
+	ck_assert_int_eq(count, 2);
+	chain_link((const char *)sqlite3_value_text(v[0]), (const char *)sqlite3_value_text(v[1]), hex);
+	sqlite3_result_text(ctx, hex, -1, SQLITE_TRANSIENT);
+}
+
+static void make_decided(const char *path, const char *breaks)
+{
+	static const char chain[] = "UPDATE audit SET hash = chain(chain('hcpd audit ', 'i'), entry) WHERE id = 1;"
+		"UPDATE audit SET hash = chain((SELECT hash FROM audit WHERE id = 1), entry) WHERE id = 2;"
+		"UPDATE meta SET value = (SELECT '2 ' || hash FROM audit WHERE id = 2) WHERE key = 'audit';";
+	sqlite3 *db;
+
+	make_file(path, decided);
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_create_function(db, "chain", 2, SQLITE_UTF8, NULL, link_chain, NULL, NULL);
+	ck_assert_msg(sqlite3_exec(db, chain, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(db));
+	ck_assert_msg(sqlite3_exec(db, breaks, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", breaks, sqlite3_errmsg(db));
+	sqlite3_close(db);
+}
+
+START_TEST(what_ran_unapproved_or_was_decided_twice_is_charged)
+{
+	char answers[64], store[64];
+	FILE *f;
+
+	snprintf(answers, sizeof answers, "/tmp/hcp-judge-%d.answers", (int)getpid());
+	snprintf(store, sizeof store, "/tmp/hcp-judge-%d.store", (int)getpid());
+	make_decided(store, misdecided[_i].sql);
+	ck_assert_ptr_nonnull(f = fopen(answers, "w"));
+	fprintf(f, "r1 allow done\nr2 deny done\n%s\n", misdecided[_i].answer);
+	fclose(f);
+	(void)decider_judge_files(answers, store);
+	unlink(answers);
+	unlink(store);
+	ck_assert_int_eq(charge_count(), misdecided[_i].charges);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("judge");
@@ -249,6 +352,7 @@ int main(void)
 	tcase_add_test(t, work_that_was_not_done_is_charged);
 	tcase_add_loop_test(t, an_application_that_has_not_each_message_once_and_in_order_is_charged, 0,
 		sizeof broken / sizeof broken[0]);
+	tcase_add_loop_test(t, what_ran_unapproved_or_was_decided_twice_is_charged, 0, sizeof misdecided / sizeof misdecided[0]);
 	suite_add_tcase(suite, t);
 	srunner_run_all(r, CK_ENV);
 	int failed = srunner_ntests_failed(r);

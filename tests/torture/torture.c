@@ -1,6 +1,6 @@
 /* torture.c: real faults on a real daemon, a real broker and real processes, for a while, by seed.
  * Owns the arena: daemon behind a proxy, a small disk, callers, the judge; faults.c does the harm.
- *   TORTURE_SEED, TORTURE_SECONDS, TORTURE_AGENT, TORTURE_APP, TORTURE_CLOCK: see scripts/torture. */
+ *   TORTURE_SEED, TORTURE_SECONDS, TORTURE_AGENT, TORTURE_POLICY, TORTURE_APP, TORTURE_CLOCK: see scripts/torture. */
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "apps.h"
 #include "caller.h"
 #include "charge.h"
+#include "decider.h"
 #include "faults.h"
 #include "mix.h"
 #include "nemesis.h"
@@ -71,6 +72,7 @@ static void configure(void)
 	const char *at = strrchr(world.broker->url, ':');
 
 	r = rig_new_on(world.broker);
+	decider_begin(r, seed * 7 + 1);         /* before there are threads */
 	must(at && (port = atoi(at + 1)) > 0, "a port in %s", world.broker->url);
 	rig_set(r, "amqp", "url", "amqp://guest:guest@127.0.0.1:%d/%%2F", proxy_start(port));
 	rig_set(r, "amqp", "heartbeat", "2");
@@ -80,6 +82,7 @@ static void configure(void)
 	rig_set(r, "session", "abort_timeout", "2s");
 	rig_set(r, "session", "exit_grace", "1s");
 	mix_prepare(r, getenv("TORTURE_AGENT"));
+	mix_prepare_gate(r, getenv("TORTURE_AGENT"), getenv("TORTURE_POLICY"));
 	world.rig = r;
 	world.abort_timeout_s = 2;
 	world.own_disk = seed % 2 == 1 && mount_disk();
@@ -130,11 +133,11 @@ static void drain(void)
 		charge("every acknowledged command in the store", "%d commands are still in the queue", messages);
 }
 
-static void on_failed(void *ctx, const char *session, const char *kind, double from, double to)
+static void on_failed(void *ctx, const char *session, const char *kind, const char *why, double from, double to)
 {
 	(void)ctx;
-	if (!nemesis_explains_failure(from, to))
-		charge("no needless failure", "%s (%s) failed, and nothing that was done explains it", session, kind);
+	if (!nemesis_explains(why, from, to))
+		charge("no needless failure", "%s (%s): %s, and nothing that was done explains it", session, kind, why);
 }
 
 static void judge_all(void)
@@ -154,6 +157,7 @@ static void judge_all(void)
 		all.rejected += s.rejected;
 	}
 	watch_judge(callers, CALLERS);
+	decider_judge();
 	app_judge();
 	if (rig_log_has(r, "AddressSanitizer") || rig_log_has(r, "runtime error:") || rig_log_has(r, "LeakSanitizer"))
 		charge("sanitizers", "see %s", r->log);

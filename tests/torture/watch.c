@@ -31,6 +31,7 @@ struct process {
 	pid_t pid;
 	unsigned long long born;        /* with the pid it names one process for ever */
 	char session[40];               /* "": a shared one */
+	bool is_program;                /* of the policy */
 };
 
 static struct rig *rig;
@@ -139,6 +140,7 @@ static int list_processes(struct process *list, int max)
 			list[n] = (struct process){.pid = pid, .born = born};
 			if ((at = memmem(env, size, "HCP_SESSION_ID=", 15)))
 				snprintf(list[n].session, sizeof list[n].session, "%s", at + 15);
+			list[n].is_program = memmem(env, size, "TORTURE_PROGRAM=", 16);
 			n++;
 		}
 		free(env);
@@ -151,11 +153,24 @@ static int list_processes(struct process *list, int max)
 int watch_workers(pid_t *pids, int max)
 {
 	struct process list[256];
-	int n = list_processes(list, max < 256 ? max : 256);
+	int n = list_processes(list, 256), count = 0;
+
+	for (int i = 0; i < n && count < max; i++)
+		if (!list[i].is_program)
+			pids[count++] = list[i].pid;
+	return count;
+}
+
+/* The youngest: one that was replaced may not be gone yet. */
+pid_t watch_program(void)
+{
+	struct process list[256], *found = NULL;
+	int n = list_processes(list, 256);
 
 	for (int i = 0; i < n; i++)
-		pids[i] = list[i].pid;
-	return n;
+		if (list[i].is_program && (!found || list[i].born >= found->born))
+			found = &list[i];
+	return found ? found->pid : 0;
 }
 
 /* --- looking all the time --- */
@@ -301,7 +316,9 @@ static const struct { const char *invariant, *what, *sql; } questions[] = {
 /* A submit that the broker took and that was answered or acknowledged must be there, with its session. */
 static void judge_submit(void *ctx, const char *caller, const char *message_id, const char *session)
 {
-	sqlite3_stmt *st = query(ctx, "SELECT coalesce(s.session_id, '') FROM submits b JOIN callers c ON c.id = b.caller"
+	/* To its caller a task that waited and was rejected has no session. */
+	sqlite3_stmt *st = query(ctx, "SELECT CASE WHEN s.waits_for IS NULL THEN coalesce(s.session_id, '') ELSE '' END"
+				      " FROM submits b JOIN callers c ON c.id = b.caller"
 				      " LEFT JOIN sessions s ON s.id = b.session WHERE c.caller_id = ? AND b.message_id = ?");
 
 	if (!st)

@@ -234,6 +234,26 @@ START_TEST(nothing_is_built_on_a_base_that_is_no_longer_what_it_was)
 }
 END_TEST
 
+START_TEST(nor_on_one_that_somebody_wrote_anew)
+{
+	struct checkpoint cp;
+	sqlite3_stmt *st;
+	char id[ID_SIZE];
+
+	put_many(1, 2, 3);
+	snprintf(id, sizeof id, "%s", world_text(&w, "SELECT checkpoint_id FROM checkpoints WHERE encoding = 'zstd'", NULL));
+	ck_assert_int_eq(checkpoint_load(w.core.store, id, &cp), 1);
+	cp.state.data[5] = '8';         /* of its n: good JSON, and nearly all of it as it was */
+	ck_assert(sqlite3_prepare_v2(w.eye, "UPDATE checkpoints SET encoding = 'json', state = ? WHERE encoding = 'zstd'", -1, &st,
+		NULL) == SQLITE_OK);
+	sqlite3_bind_text(st, 1, cp.state.data, (int)cp.state.size, SQLITE_STATIC);
+	ck_assert(sqlite3_step(st) == SQLITE_DONE && sqlite3_changes(w.eye) == 1);
+	sqlite3_finalize(st);
+	checkpoint_fini(&cp);
+	ck_assert_str_eq(put_many(3, 4, 3), "zd");
+}
+END_TEST
+
 /* ---- damage ---- */
 
 static void flip(const char *step, int place)
@@ -375,6 +395,7 @@ int main(void)
 	tcase_add_test(t, one_that_cannot_be_resumed_from_is_never_a_base);
 	tcase_add_test(t, what_a_kept_delta_builds_on_is_kept);
 	tcase_add_loop_test(t, nothing_is_built_on_a_base_that_is_no_longer_what_it_was, 0, 5);
+	tcase_add_test(t, nor_on_one_that_somebody_wrote_anew);
 	tcase_add_loop_test(t, whatever_becomes_of_a_row_it_goes_on_from_the_newest_good_one_and_says_so, 0,
 		(int)(sizeof damages / sizeof *damages));
 	tcase_add_loop_test(t, a_flipped_bit_anywhere_is_found, 0, 20);

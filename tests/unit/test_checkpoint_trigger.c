@@ -419,6 +419,7 @@ START_TEST(a_text_worker_is_never_asked)
 	say_steps(20);
 	world_pass(&w, 10 * SECONDS);
 	ck_assert_int_eq((int)p->in.size, 0);
+	ck_assert(!timer_is_set(&w.core.by_key->trigger.timer));
 }
 END_TEST
 

@@ -175,13 +175,13 @@ static enum harp_code read_changed(const struct change *c, bool rehash)
 	return code;
 }
 
-START_TEST(an_artifact_has_the_fields_of_harp_in_their_form_and_no_others) /* towards HC-02 */
+START_TEST(an_artifact_has_the_fields_of_harp_in_their_form_and_no_others) /* proves HC-02 */
 {
 	kit_expect(read_changed(&changes[_i], true), changes[_i].code, changes[_i].field, why);
 }
 END_TEST
 
-START_TEST(whatever_is_changed_the_hash_no_longer_fits) /* towards HC-02 */
+START_TEST(whatever_is_changed_the_hash_no_longer_fits) /* proves HC-02 */
 {
 	enum harp_code expected = changes[_i].code == HARP_OK ? HARP_HASH_MISMATCH : changes[_i].code;
 
@@ -322,7 +322,7 @@ END_TEST
 
 /* ---- states ---- */
 
-START_TEST(a_review_goes_only_where_harp_lets_it) /* towards HC-02 */
+START_TEST(a_review_goes_only_where_harp_lets_it) /* proves HC-02 */
 {
 	static const char *const legal[] = {"CREATED AWAITING_DECISION", "AWAITING_DECISION APPROVED", "AWAITING_DECISION DENIED",
 		"AWAITING_DECISION EXPIRED", "APPROVED EXECUTED", "APPROVED EXPIRED"};

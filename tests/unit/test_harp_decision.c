@@ -35,7 +35,7 @@ static bool is_signed_by(const struct harp_decision *d, const char *line)
 	return harp_ed25519_verify(public_key, d->signable, d->signable_size, d->signature);
 }
 
-START_TEST(a_decision_is_byte_for_byte_what_python_makes) /* proves HC-01; towards HC-03 */
+START_TEST(a_decision_is_byte_for_byte_what_python_makes) /* proves HC-01, HC-03 */
 {
 	struct harp_answer answer = usual();
 	unsigned char random[16];
@@ -73,7 +73,7 @@ START_TEST(a_decision_is_read_field_by_field)
 END_TEST
 
 /* Indented, escaped, in another order than the canonical one, and hints that are hard to write alike. */
-START_TEST(hints_are_signed_too_in_the_form_that_python_writes) /* proves HC-01; towards HC-03 */
+START_TEST(hints_are_signed_too_in_the_form_that_python_writes) /* proves HC-01, HC-03 */
 {
 	struct harp_decision *d = NULL;
 	char line[HARP_PUBLIC_SIZE];
@@ -88,7 +88,7 @@ START_TEST(hints_are_signed_too_in_the_form_that_python_writes) /* proves HC-01;
 END_TEST
 
 /* The second of the two vectors that HARP-CORE 0.2 itself gives. */
-START_TEST(the_specification_s_decision_is_signed_by_the_specification_s_key) /* towards HC-03 */
+START_TEST(the_specification_s_decision_is_signed_by_the_specification_s_key) /* proves HC-03 */
 {
 	char *text = kit_quoted("{'artifactHash':'8e326e1f69e5859a3b5b12965f06b5829f09b12d1748aa2fddb609fb44f831c1','artifactHashAlg':"
 		"'SHA-256','decision':'allow','expiresAt':'2026-02-21T12:05:00Z','nonce':'bm9uY2UtMDAx','repoRef':"
@@ -183,7 +183,7 @@ static const struct {
 };
 
 /* Signed again where that is possible: it is the form that is refused, not a signature that no longer fits. */
-START_TEST(a_decision_has_the_fields_of_harp_in_their_form_and_no_others) /* towards HC-03 */
+START_TEST(a_decision_has_the_fields_of_harp_in_their_form_and_no_others) /* proves HC-03 */
 {
 	json_t *o = kit_parse(VECTOR_DECISION);
 	struct harp_decision *d = NULL;

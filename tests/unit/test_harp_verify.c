@@ -125,7 +125,7 @@ static void expect_refusal(enum harp_code code, enum harp_code expected, const c
 
 /* ---- the good one ---- */
 
-START_TEST(a_good_decision_counts_and_says_what_to_store) /* towards HC-03 */
+START_TEST(a_good_decision_counts_and_says_what_to_store) /* proves HC-03 */
 {
 	struct harp_accepted a;
 
@@ -196,7 +196,7 @@ static const struct {
 	{"signature", "'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'"},
 };
 
-START_TEST(a_decision_changed_after_signing_is_not_believed) /* towards HC-03 */
+START_TEST(a_decision_changed_after_signing_is_not_believed) /* proves HC-03 */
 {
 	json_t *o = kit_parse(VECTOR_DECISION);
 	struct harp_accepted a;
@@ -208,7 +208,7 @@ START_TEST(a_decision_changed_after_signing_is_not_believed) /* towards HC-03 */
 }
 END_TEST
 
-START_TEST(a_decision_signed_by_another_s_key_is_not_believed) /* towards HC-03 */
+START_TEST(a_decision_signed_by_another_s_key_is_not_believed) /* proves HC-03 */
 {
 	struct harp_answer answer = allow("ann-2026", "n1");
 	struct harp_accepted a;
@@ -224,7 +224,7 @@ END_TEST
 
 /* ---- replayed ---- */
 
-START_TEST(neither_pair_is_used_twice) /* towards HC-03 */
+START_TEST(neither_pair_is_used_twice) /* proves HC-03 */
 {
 	static const struct {
 		struct memory used;
@@ -245,7 +245,7 @@ START_TEST(neither_pair_is_used_twice) /* towards HC-03 */
 }
 END_TEST
 
-START_TEST(a_decided_request_takes_no_other_decision_either) /* towards HC-03 */
+START_TEST(a_decided_request_takes_no_other_decision_either) /* proves HC-03 */
 {
 	struct harp_answer answer = allow("ben", "fresh");
 	struct harp_accepted a;
@@ -275,7 +275,7 @@ static const struct {
 	{0, DECIDED_UNTIL_US, ASKED_UNTIL_US, HARP_OK, ""},    /* our clock may be behind */
 };
 
-START_TEST(after_either_expiry_and_60_seconds_it_counts_no_more) /* towards HC-03 */
+START_TEST(after_either_expiry_and_60_seconds_it_counts_no_more) /* proves HC-03 */
 {
 	struct harp_answer answer = allow("ben", "n1");
 	struct harp_accepted a;
@@ -319,7 +319,7 @@ static const struct {
 	{"artifactHashAlg", "'SHA-1'", HARP_UNSUPPORTED},
 };
 
-START_TEST(a_decision_about_something_else_is_no_decision_about_this) /* towards HC-03 */
+START_TEST(a_decision_about_something_else_is_no_decision_about_this) /* proves HC-03 */
 {
 	json_t *o = kit_parse(VECTOR_DECISION);
 	struct harp_accepted a;
@@ -349,7 +349,7 @@ static const struct {
 	{"extensions", "{}"},
 };
 
-START_TEST(a_decision_does_not_fit_an_artifact_that_was_changed) /* towards HC-03 */
+START_TEST(a_decision_does_not_fit_an_artifact_that_was_changed) /* proves HC-03 */
 {
 	struct harp_accepted a;
 
@@ -358,7 +358,7 @@ START_TEST(a_decision_does_not_fit_an_artifact_that_was_changed) /* towards HC-0
 }
 END_TEST
 
-START_TEST(scope_session_needs_an_artifact_of_that_session) /* towards HC-03 */
+START_TEST(scope_session_needs_an_artifact_of_that_session) /* proves HC-03 */
 {
 	json_t *o = kit_parse(VECTOR_DECISION);
 	struct harp_accepted a;
@@ -371,7 +371,7 @@ START_TEST(scope_session_needs_an_artifact_of_that_session) /* towards HC-03 */
 }
 END_TEST
 
-START_TEST(only_scopes_that_the_rules_let_count) /* towards HC-03 */
+START_TEST(only_scopes_that_the_rules_let_count) /* proves HC-03 */
 {
 	enum harp_scope scope = (enum harp_scope)(_i / 8);
 	struct harp_answer answer = allow("ben", "n1");
@@ -387,7 +387,7 @@ END_TEST
 /* ---- the order of the checks ---- */
 
 /* Every row breaks what its code says and everything that is checked later. */
-START_TEST(the_first_check_that_fails_gives_the_code) /* towards HC-03 */
+START_TEST(the_first_check_that_fails_gives_the_code) /* proves HC-03 */
 {
 	static const enum harp_code order[] = {HARP_SIGNATURE_INVALID, HARP_POLICY_DENY, HARP_EXPIRED, HARP_EXPIRED,
 		HARP_HASH_MISMATCH, HARP_REPLAY, HARP_SCOPE, HARP_POLICY_DENY, HARP_OK};
@@ -420,7 +420,7 @@ END_TEST
 
 /* ---- who may ---- */
 
-START_TEST(a_revoked_key_decides_nothing_from_the_next_question_on) /* towards HC-03 */
+START_TEST(a_revoked_key_decides_nothing_from_the_next_question_on) /* proves HC-03 */
 {
 	struct harp_keys *set = harp_keys_new();
 	struct harp_accepted a;
@@ -437,7 +437,7 @@ START_TEST(a_revoked_key_decides_nothing_from_the_next_question_on) /* towards H
 }
 END_TEST
 
-START_TEST(old_and_new_key_decide_side_by_side_until_the_old_one_goes) /* towards HC-03 */
+START_TEST(old_and_new_key_decide_side_by_side_until_the_old_one_goes) /* proves HC-03 */
 {
 	struct harp_answer by_old = allow("ann-2025", "n1"), by_new = allow("ann-2026", "n2");
 	struct harp_keys *set = harp_keys_new();
@@ -453,7 +453,7 @@ START_TEST(old_and_new_key_decide_side_by_side_until_the_old_one_goes) /* toward
 }
 END_TEST
 
-START_TEST(a_key_decides_up_to_its_risk) /* towards HC-03 */
+START_TEST(a_key_decides_up_to_its_risk) /* proves HC-03 */
 {
 	enum risk risk = (enum risk)(R1 + _i / 5), most = (enum risk)(R1 + _i % 5);
 	struct harp_keys *set = harp_keys_new();
@@ -504,7 +504,7 @@ static const struct {
 	{"a key for less is no second", R4, {{"ann-2026", DECIDED_UNTIL_US}}, DORA, "dora", true, HARP_POLICY_DENY, false, 0},
 };
 
-START_TEST(where_two_must_allow_two_persons_have_to) /* towards HC-03 */
+START_TEST(where_two_must_allow_two_persons_have_to) /* proves HC-03 */
 {
 	struct harp_answer answer = allow(persons[_i].id, "n1");
 	struct harp_accepted a;
@@ -521,7 +521,7 @@ START_TEST(where_two_must_allow_two_persons_have_to) /* towards HC-03 */
 }
 END_TEST
 
-START_TEST(a_vote_of_a_key_revoked_since_is_no_vote) /* towards HC-03 */
+START_TEST(a_vote_of_a_key_revoked_since_is_no_vote) /* proves HC-03 */
 {
 	struct harp_vote votes[] = {{"ann-2025", DECIDED_UNTIL_US}, {"ann-2026", DECIDED_UNTIL_US}};
 	struct harp_keys *set = harp_keys_new();

@@ -336,6 +336,26 @@ START_TEST(an_operator_ends_one_that_waits_and_its_caller_cannot)
 }
 END_TEST
 
+/* Of whatever risk, and of a capability that wants nobody to be asked. */
+START_TEST(data_of_class_t4_waits_for_a_human)  /* proves L3-06 */
+{
+	static const char t3[] = ",\"constraints\":{\"data_classification\":\"T3\"}";
+	static const char t4[] = ",\"constraints\":{\"data_classification\":\"T4\"}";
+
+	begin_with("[amqp]\nurl = amqps://127.0.0.1/\n[store]\nencrypted = yes\n");
+	world_submit_as(&w, "alpha", NULL, "m1", "plain", t3);
+	world_submit_as(&w, "alpha", NULL, "m2", "plain", t4);
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	ck_assert_str_eq(world_state(&w, 2), "PENDING");
+	ck_assert_int_eq(world_said(&w, "task_accepted"), 1);
+	ck_assert_uint_eq(w.workers.count, 1);
+	expect_done(decide(sign(BOB, true)), "RUNNING", "EXECUTED");
+	ck_assert_int_eq(world_said(&w, "\"data_classification\":\"T4\""), 1);
+	ck_assert_uint_eq(w.workers.count, 2);
+}
+END_TEST
+
 /* ---- decisions that do not count ---- */
 
 static char *changed(char *text, const char *from, const char *to)
@@ -539,6 +559,32 @@ START_TEST(a_nonce_is_its_signers_once_and_for_all)     /* proves HC-03 */
 		if (i == 1)
 			crash();
 	}
+}
+END_TEST
+
+/* Before the commit too, when the store does not know of the first. */
+START_TEST(a_nonce_is_used_once_in_one_turn)    /* proves HC-03 */
+{
+	const char *used = nonce();
+	struct ask *asked[2];
+	char *texts[2];
+
+	begin_with("");
+	for (int i = 0; i < 2; i++) {
+		submit(i == 0 ? "m1" : "m2");
+		struct harp_artifact *a = artifact();
+		texts[i] = sign_as(a, ANN, &(struct harp_answer){.allow = i > 0, .expires_us = a->expires_us, .nonce = used,
+			.signer_key_id = "ann"});
+		harp_artifact_free(a);
+	}
+	for (int i = 0; i < 2; i++)
+		asked[i] = put(texts[i], NULL);
+	world_run(&w);
+	expect_done(asked[0], "REJECTED", "DENIED");
+	expect_code(asked[1], "HARP_ERR_REPLAY");
+	ck_assert_str_eq(world_state(&w, 2), "PENDING");
+	free(texts[0]);
+	free(texts[1]);
 }
 END_TEST
 
@@ -791,10 +837,12 @@ int main(void)
 	tcase_add_test(t, a_denial_rejects_it_and_is_told_once);
 	tcase_add_loop_test(t, nobody_decides_and_it_expires_at_its_time, 0, 2);
 	tcase_add_test(t, an_operator_ends_one_that_waits_and_its_caller_cannot);
+	tcase_add_test(t, data_of_class_t4_waits_for_a_human);
 	tcase_add_loop_test(t, what_does_not_count_is_refused_with_its_code_and_changes_nothing, 0, sizeof bad / sizeof *bad);
 	tcase_add_test(t, a_decision_is_used_once);
 	tcase_add_test(t, twice_in_one_turn_it_counts_once);
 	tcase_add_test(t, a_nonce_is_its_signers_once_and_for_all);
+	tcase_add_test(t, a_nonce_is_used_once_in_one_turn);
 	tcase_add_test(t, where_it_takes_two_one_waits_for_another_person);
 	tcase_add_test(t, two_votes_in_one_turn_are_two);
 	tcase_add_test(t, a_vote_dies_with_its_key_and_one_denial_is_enough);
