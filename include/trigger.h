@@ -46,7 +46,7 @@ void trigger_ask(struct session *s, enum trigger_cause cause);
 enum trigger_cause trigger_take_answer(struct session *s);
 /* How much of its state is new since the one before: 0 to 1. For the interval, where it is adaptive. */
 void trigger_adapt(struct session *s, double change);
-/* Does anybody wait for an answer? */
+/* Does anybody wait for an answer, and for nothing else beside it? */
 bool trigger_is_waiting(const struct session *s);
 
 #endif

@@ -16,7 +16,7 @@ static const char *unpack_delta(const struct store_kept *row, const struct store
 	const char *damage = NULL;
 
 	/* A row that was lost may have given its number to another one. */
-	if (base == NULL || base->row != row->base || base->session != row->session || pack_parse(base->encoding) == PACK_DELTA)
+	if (base == NULL || base->row != row->base || base->session != row->session)
 		return "the full checkpoint that it builds on is gone";
 	if (checkpoint_unpack(base, NULL, &before) != NULL)
 		damage = "the full checkpoint that it builds on is damaged";

@@ -19,7 +19,7 @@
 #include "schema.h"
 
 #define APPLICATION_ID 0x68637064       /* "hcpd" */
-#define OLDEST_SCHEMA 7                 /* that has every table and column that is asked for here */
+#define OLDEST_SCHEMA 10                /* that has every table and column that is asked for here */
 #define BUSY_MS 2000                    /* who comes first after a crash brings the log in order, under a lock */
 #define CACHE_KIB 1024
 #define NAMED_MAX 5                     /* of the sessions that an ambiguous word may mean */

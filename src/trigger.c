@@ -174,8 +174,8 @@ void trigger_adapt(struct session *s, double change)
 
 bool trigger_is_waiting(const struct session *s)
 {
-	/* One that has paused did as it was told, with a checkpoint or without. */
-	return is_out(&s->trigger) && !(s->trigger.asked == TRIGGER_PAUSE && s->state == S_PAUSED);
+	/* Who wants a pause waits for that: with a checkpoint or without. */
+	return is_out(&s->trigger) && s->trigger.asked != TRIGGER_PAUSE;
 }
 
 /* ---- life ---- */

@@ -182,7 +182,7 @@ START_TEST(a_request_that_waits_for_its_worker_shows_and_is_told_once)
 	call("'do':'abort','session':'%s'", s);
 	peer_closed(p, s, "ABORTED", NULL);
 	must((text = file_read(heard, NULL)) != NULL, "%s", heard);
-	must(file_lines(heard) == 3 && strncmp(text, "pause ", 6) == 0 && strstr(text, "\nresume ")
+	must(file_lines(heard) == 4 && strncmp(text, "checkpoint_request ", 19) == 0 && strstr(text, "\npause ") && strstr(text, "\nresume ")
 		&& strstr(text, "\nabort "), "%s", text);
 	free(text);
 	free(heard);

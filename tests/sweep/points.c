@@ -23,7 +23,7 @@
 #define PASSINGS 10
 #define LIVES 2                 /* of a scenario: the first, and the one that recovers */
 #define JOBS_MAX 8
-#define SCENARIOS_MAX 24
+#define SCENARIOS_MAX 32
 #define CASE_S 80
 #define SAY_EVERY_S 30.0
 #define MESSAGE_LIMIT "30000"   /* of the broker: below task `big` of scenario "callers", far above all else */
@@ -397,6 +397,10 @@ int main(int argc, char **argv)
 	bool quick = false, all = true, only_survey = false;
 	int missed = 0;
 
+	if (scenario_count > SCENARIOS_MAX) {
+		fprintf(stderr, "points: %d scenarios, and room for %d\n", scenario_count, SCENARIOS_MAX);
+		return 2;
+	}
 	list_points();
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--quick") == 0) {
@@ -409,6 +413,10 @@ int main(int argc, char **argv)
 			want(argv[i]);
 			all = false;
 		}
+	}
+	if (scenario_count > SCENARIOS_MAX) {
+		fprintf(stderr, "points: %d scenarios are more than %d: raise SCENARIOS_MAX\n", scenario_count, SCENARIOS_MAX);
+		return 2;
 	}
 	jobs = jobs < 1 ? 1 : jobs > JOBS_MAX ? JOBS_MAX : jobs;
 	for (int p = 0; p < point_count && all; p++)
