@@ -89,7 +89,8 @@ static int show_session(struct query *q, struct query_cursor *c, query_item_fn *
 	sqlite3_stmt *st = query_prepare(q,
 		"SELECT s.id AS key, session_id, s.caller_id AS caller_id, capability, capability_version, state,"
 		" state_version, risk_level, data_classification, priority, metadata AS \"metadata#\", created_at, updated_at, started_at,"
-		" deadline, max_duration_us, attempt, paused_by, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for, steps, step, checkpoints, warnings AS \"warnings#\", tokens_in,"
+		" deadline, max_duration_us, attempt, paused_by, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for,"
+		" (SELECT expires_at FROM reviews WHERE session = s.id AND reviews.state = 'AWAITING_DECISION') AS waits_until, steps, step, checkpoints, warnings AS \"warnings#\", tokens_in,"
 		" tokens_out, cost, (SELECT count(*) FROM events WHERE session = s.id) AS events,"
 		" coalesce((SELECT sequence FROM events WHERE session = s.id AND sequence IS NOT NULL"
 		"  ORDER BY id DESC LIMIT 1), 0) AS last_sequence,"

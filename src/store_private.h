@@ -57,6 +57,7 @@ struct store {
 	int64_t last_session, last_event, last_caller;
 	char error[256];
 	bool is_damaged;                /* the last error was */
+	bool lacked_triggers;           /* of the audit, at the opening */
 };
 
 void store_clear_batch(struct batch *b);
