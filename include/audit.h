@@ -24,9 +24,9 @@ struct core;
 
 /* One row. NULL and "" leave a member out; texts are cut at 512 bytes. */
 struct audit_entry {
-	const char *what;               /* task, abort, pause, approve, revoke, reload, control ... : what somebody wanted */
-	const char *outcome;            /* accepted, rejected, waits, done, refused */
-	const char *who;                /* a caller's id, a signer's key id, "operator", "program", "daemon" */
+	const char *what;               /* task, abort, pause, approve, revoke, action, reload, control ... : what somebody wanted */
+	const char *outcome;            /* accepted, rejected, waits, done, refused, ended */
+	const char *who;                /* a caller's id, a signer's key id, "operator", "program", "worker", "daemon" */
 	const char *user;               /* the broker-validated user, or the login name of uid */
 	bool has_uid;                   /* a peer of the control socket ... */
 	int64_t uid;                    /* ... is that one */
@@ -45,8 +45,8 @@ struct audit_entry {
 void audit_put(struct core *c, const struct audit_entry *e);
 /* The same, for refusals that anybody may cause at any rate. The first of its kind in a minute is a row at once;
  * those that follow are counted, and become one row with `count` when the minute is over. Of one kind are those with
- * the same what, code, uid and `counted_with`: something that strangers cannot make up, such as the broker's user; NULL:
- * none. A crash loses what was counted and not yet written. */
+ * the same what, code, uid and `counted_with`: something that strangers cannot make up, such as the broker's user, or the
+ * session, which the row of those that follow then has, too; NULL: none. A crash loses what was counted and not yet written. */
 void audit_put_refusal(struct core *c, const struct audit_entry *e, const char *counted_with);
 
 /* ---- for core.c ---- */

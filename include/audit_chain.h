@@ -28,6 +28,8 @@ struct audit_check {
 };
 
 void audit_check_begin(struct audit_check *k, const char *instance, audit_fault_fn *on_fault, void *ctx);
+/* Is the table there, and how many of its triggers? */
+void audit_check_table(struct audit_check *k, bool has_table, int64_t triggers);
 void audit_check_row(struct audit_check *k, int64_t n, const char *text, size_t size, const char *hash);
 /* After the last row: what the store has kept of the chain's end, count -1 where it has nothing. */
 void audit_check_end(struct audit_check *k, int64_t count, const char *head);

@@ -27,8 +27,8 @@ struct capability {
 };
 
 /* Reads the declaration of cc and compiles its schemas. NULL with all that is wrong (file, JSON pointer or position,
- * reason) through say(). The name in the file must be the section's. Unknown members are allowed, since declarations
- * travel between programs, but not in what is ours and keeps people safe: rules, context, envelope. */
+ * reason) through say(). The name in the file must be the section's. Members that are not known are errors, since a
+ * protection with a typing error would be none; those of other programs begin with x-, outside safety and constraints. */
 struct capability *capability_load(const struct config_capability *cc, config_say_fn *say, void *ctx);
 void capability_free(struct capability *c);
 bool capability_uses(const struct capability *c, const char *resource);
@@ -36,5 +36,7 @@ bool capability_uses(const struct capability *c, const char *resource);
 bool capability_has_command(const struct config_capability *cc, char *why, size_t why_size) __attribute__((warn_unused_result));
 /* A warning where the command cannot be executed now; never an error: it may be installed later. */
 void capability_check_command(const struct config_capability *cc, config_say_fn *say, void *ctx);
+/* The same for the policy program's, where there is one. */
+void capability_check_policy(const struct config *c, config_say_fn *say, void *ctx);
 
 #endif

@@ -115,6 +115,7 @@ struct config {
 	char *control_group;            /* whose members may use it; NULL: none ... */
 	int64_t control_gid;            /* ... and -1 */
 	char **policy_command;          /* the program that has the last word on tasks (judge.h); NULL: none */
+	int policy_line;                /* where that stands, for messages */
 	int64_t policy_timeout_us;
 	int64_t approval_expires_us;    /* how long a task waits for a human */
 	int64_t retain_grace_us, retain_expire_us;      /* of ended sessions: in the store, at all; 0: for ever (retain.h) */
@@ -143,6 +144,9 @@ typedef void config_say_fn(void *ctx, bool is_error, const char *text);
 /* Reads and checks; reports every error through say(). NULL where there was an error. The declarations
  * are read by capability_load, not here. */
 struct config *config_load(const char *path, config_say_fn *say, void *ctx);
+/* The same, but where there are errors, *good is false and what could be read is returned all the same, so that it can be
+ * looked at for more of them; required texts may be NULL in it. NULL where there is no file that can be read. */
+struct config *config_load_partly(const char *path, config_say_fn *say, void *ctx, bool *good);
 void config_free(struct config *c);
 /* The sections that fit, NULL where none does: the exact caller wins over "*". */
 const struct config_caller *config_find_caller(const struct config *c, const char *caller_id);

@@ -57,11 +57,11 @@ bool ctl_client_set(json_t *request, const char *name, const char *text) __attri
 /* Says that the daemon went away; CTL_NO_BROKER. */
 int ctl_client_say_lost(void);
 
-/* Ends a session by the daemon's socket, as its operator: for sessions whose token is not known here. A line on stdout
- * and CTL_COMPLETED; another exit status where the daemon would not, which was said; CTL_CLIENT_ABSENT where nobody
- * listens: nothing was said, try another way. session: an id or the beginning of one, resolved by the daemon. */
+/* Ends a session by the daemon's socket, as its operator: for sessions whose token is not known here, or void. A line on stdout
+ * and CTL_COMPLETED; another exit status where the daemon would not, which was said; under CTL_DAEMON_QUIETLY, CTL_CLIENT_ABSENT
+ * where nobody listens: nothing was said, try another way. session: an id or the beginning of one, resolved by the daemon. */
 enum { CTL_CLIENT_ABSENT = -2 };
-int ctl_client_abort(const struct ctl_settings *s, const char *session, const char *reason)
+int ctl_client_abort(const struct ctl_settings *s, enum ctl_need need, const char *session, const char *reason)
 	__attribute__((warn_unused_result));
 
 #endif

@@ -46,5 +46,7 @@ void declared_complain_kind(struct declaration *d, const struct declared *v, con
 enum risk declared_risk(struct declaration *d, const struct declared *v);
 /* Complains of members that are none of these, `description` apart: a limit with a typing error is no limit. */
 void declared_only(struct declaration *d, const struct declared *object, const char *const *names);
+/* The same, but that names which begin with x- are left alone, too. */
+void declared_only_or_own(struct declaration *d, const struct declared *object, const char *const *names);
 
 #endif

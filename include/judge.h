@@ -33,6 +33,13 @@ typedef void judge_answer_fn(struct core *c, int64_t session, enum judge_decisio
 struct policy_program *judge_new(struct core *c, judge_answer_fn *on_answer);
 /* Its process is the workers' to end. */
 void judge_free(struct policy_program *p);
+/* How it is. */
+struct judge_state {
+	int pid;                        /* 0: it does not run */
+	int64_t span_us;                /* for so long it runs, or is down */
+	const char *why;                /* it is down; "" where it runs, or was not started yet */
+};
+void judge_get_state(const struct policy_program *p, struct judge_state *out);
 /* Does the configuration in force name a program? */
 bool judge_is_there(const struct core *c);
 void judge_ask(struct policy_program *p, const struct judge_question *q);

@@ -47,6 +47,7 @@ struct ask {
 	char *token;                    /* extend: the session's, NULL: none was given */
 	char *decision;                 /* decide: as it came */
 	size_t decision_size;
+	char signer[129];               /* decide: the approver whom it names, proven where it was not refused; "": none of ours */
 	/* the answer */
 	const char *code;               /* of the error; NULL: done */
 	char message[256], remedy[192];

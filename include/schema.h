@@ -6,4 +6,12 @@
 extern const char *const schema_steps[];
 extern const int schema_version;        /* what this program knows */
 
+/* The triggers that keep the audit append-only, for who wants to know whether they are still there, and as they were. */
+#define SCHEMA_AUDIT_TRIGGER(name, event) \
+	"CREATE TRIGGER " name " BEFORE " event " ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END"
+#define SCHEMA_AUDIT_STAYS SCHEMA_AUDIT_TRIGGER("audit_stays", "UPDATE")
+#define SCHEMA_AUDIT_IS_KEPT SCHEMA_AUDIT_TRIGGER("audit_is_kept", "DELETE")
+extern const char schema_count_audit_triggers[];        /* a question; the answer is SCHEMA_AUDIT_TRIGGERS */
+enum { SCHEMA_AUDIT_TRIGGERS = 2 };
+
 #endif

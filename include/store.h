@@ -119,6 +119,8 @@ struct store_artifact {
 struct store_audit_end {
 	int64_t last, count;
 	char last_hash[65], head[65];
+	bool has_strays;                /* rows with numbers below 1, which none of ours has */
+	bool lacked_triggers;           /* at the opening; they were made again */
 };
 
 enum { STORE_CHECKPOINTS_KEPT = 3 };    /* of a session, and as many resumable ones; and what their deltas build on */

@@ -5,7 +5,7 @@
  * public half to hand out. (Humans' decisions, which others must be able to verify, are signed: harp.h.)
  *
  * Several keys may verify, one signs. Rotation makes a new one that signs; the older ones go on verifying for as long
- * as a token of theirs can be valid, so that no session notices. Tokens of versions before 0.2 have no KID. */
+ * as a session has a token of theirs, so that none notices. Tokens of versions before 0.2 have no KID. */
 #ifndef HCPD_TOKEN_H
 #define HCPD_TOKEN_H
 
@@ -34,7 +34,8 @@ struct token_claims {
 	const char *session_id, *caller_id;
 	const char *risk, *data_class;
 	const char *max_duration;       /* ISO 8601 */
-	const char *envelope, *intent;  /* SHA-256 in hex, of the safety envelope and the sealed intent; "" where there is none */
+	const char *envelope, *intent;  /* SHA-256 in hex, of the safety envelope and the sealed intent; "" where there is none ... */
+	const char *task;               /* ... and of the whole task, as it is stored */
 	int64_t issued_us, expires_us;  /* wall clock */
 };
 
@@ -44,8 +45,9 @@ struct token_claims {
  * sentence in `why`. */
 int token_load_keys(const char *state_dir, struct token_keys *keys, char *why, size_t why_size)
 	__attribute__((warn_unused_result));
-/* Makes a key that signs from now on; it is on disk when this returns. The one before verifies until until_us, and longer
- * where `needs` says so; those for which neither holds any more are dropped. -1 with a sentence: nothing has changed. */
+/* Makes a key that signs from now on; it is on disk when this returns. Of those before, the ones that `needs` names go on
+ * verifying; the others are dropped. until_us: by then the tokens of the one that signed until now have expired. -1 with a sentence,
+ * which says until when where all are needed: nothing has changed. */
 typedef bool token_needs_fn(void *ctx, const struct token_key *key);
 int token_rotate(const char *state_dir, struct token_keys *keys, int64_t now_us, int64_t until_us, token_needs_fn *needs,
 	void *ctx, char *why, size_t why_size) __attribute__((warn_unused_result));
@@ -79,7 +81,8 @@ struct token_session {
 enum token_fault token_check(const struct token_keys *keys, const char *token, const struct token_session *session, int64_t now_us);
 /* Did this key sign it? */
 bool token_is_of(const struct token_key *key, const char *token);
-/* The intent that a token of ours was given for: 1, 0 where it says none (of an older version), -1 where it is not ours. */
-int token_intent(const struct token_keys *keys, const char *token, char intent[65]);
+/* What a token of ours was given for: the hashes of the sealed intent and of the task (each "" where it says none): 1, 0
+ * where it is of an older version, -1 where it is not ours. */
+int token_find_seals(const struct token_keys *keys, const char *token, char intent[65], char task[65]);
 
 #endif

@@ -24,6 +24,9 @@ struct wline {
 /* Checks and takes apart one line; -1 with the reason in `why`. wline_fini only after 0. */
 int wline_read(struct wline *l, const char *line, size_t size, int max_depth, char *why, size_t why_size)
 	__attribute__((warn_unused_result));
+/* Of a line that wline_read refused: what can be made out of it, so that whoever waits for an answer gets one. False where it is
+ * no JSON object of a known type; wline_fini only after true. Nothing in it is checked. */
+bool wline_salvage(struct wline *l, const char *line, size_t size) __attribute__((warn_unused_result));
 void wline_fini(struct wline *l);
 
 const char *wline_type_name(enum wline_type type);

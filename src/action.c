@@ -74,6 +74,23 @@ static void answer(struct session *s, const struct wline *l, bool allowed, const
 	buf_fini(&b);
 }
 
+/* For the audit. A worker may announce at any rate: what is refused is counted with its session; an end is one. */
+static void note(struct session *s, const char *outcome, const char *code, const char *name, const char *before,
+	const char *between, const char *message)
+{
+	struct audit_entry row = {.what = "action", .outcome = outcome, .who = "worker", .session = s->id,
+		.capability = s->capability, .risk = risk_names[s->risk], .code = code};
+	struct buf why = {0};
+
+	buf_addf(&why, "%.*s: %s%s%s", (int)buf_utf8_cut(name, strlen(name), NAME_SHOWN), name, before, between, message);
+	row.why = buf_text(&why);
+	if (strcmp(outcome, "refused") == 0)
+		audit_put_refusal(s->core, &row, s->id);
+	else
+		audit_put(s->core, &row);
+	buf_fini(&why);
+}
+
 static void end_for(struct session *s, const char *name, const struct envelope_breach *breach, const char *why)
 {
 	struct buf details = {0};
@@ -88,6 +105,7 @@ static void end_for(struct session *s, const char *name, const struct envelope_b
 	session_fail(s, "safety_violation", "safety_violation", "daemon", buf_text(&details),
 		"the worker announced the action %.*s outside its safety envelope: %s%s%s",
 		(int)buf_utf8_cut(name, strlen(name), NAME_SHOWN), name, before, between, breach->message);
+	note(s, "ended", "safety_violation", name, before, between, breach->message);
 	CRASH_POINT(action_violation);
 	run_conclude(s);
 	buf_fini(&details);
@@ -105,8 +123,10 @@ void action_announced(struct session *s, const struct wline *l)
 		return;
 	}
 	answer(s, l, false, breach.message);
-	if (session_has_outcome(s))
+	if (session_has_outcome(s)) {
+		note(s, "refused", "action_refused", name, "", "", breach.message);
 		return;
+	}
 	if (verdict == ENVELOPE_OUTSIDE)
 		why = note_refusal(s, l);
 	if (verdict == ENVELOPE_VIOLATED || why != NULL) {
@@ -115,5 +135,12 @@ void action_announced(struct session *s, const struct wline *l)
 	}
 	session_risk_event(s, "action_refused", "action %.*s was refused: %s", (int)buf_utf8_cut(name, strlen(name), NAME_SHOWN), name,
 		breach.message);
+	note(s, "refused", "action_refused", name, "", "", breach.message);
 	CRASH_POINT(action_refused);
+}
+
+void action_unreadable(struct session *s, const struct wline *l, const char *why)
+{
+	answer(s, l, false, why);
+	note(s, "refused", "action_unreadable", wline_string(l, "name", ""), "", "", why);
 }

@@ -20,6 +20,7 @@ struct audit_slot {
 	bool is_used;
 	char kind[192];                 /* what, code, uid and whom it is counted with */
 	char what[32], code[48], user[129], who[129];
+	char session[ID_SIZE], capability[129]; /* where they are a session's own */
 	bool has_uid;
 	int64_t uid, since_us;          /* since_us: of the first that waits */
 	uint64_t count;                 /* that wait */
@@ -137,6 +138,10 @@ void audit_put_refusal(struct core *c, const struct audit_entry *e, const char *
 		snprintf(s->code, sizeof s->code, "%s", e->code != NULL ? e->code : "");
 		snprintf(s->user, sizeof s->user, "%s", e->user != NULL ? e->user : "");
 		snprintf(s->who, sizeof s->who, "%s", e->who != NULL ? e->who : "");
+		if (e->session != NULL && counted_with != NULL && strcmp(e->session, counted_with) == 0) {
+			snprintf(s->session, sizeof s->session, "%s", e->session);
+			snprintf(s->capability, sizeof s->capability, "%s", e->capability != NULL ? e->capability : "");
+		}
 	} else {
 		snprintf(s->what, sizeof s->what, "many");      /* of more kinds than are told apart */
 		s->has_uid = false;
@@ -154,7 +159,7 @@ void audit_flush(struct core *c)
 	for (int i = 0; i <= AUDIT_SLOTS; i++) {
 		struct audit_slot *s = &a->slots[i];
 		struct audit_entry e = {.what = s->what, .outcome = "refused", .who = s->who, .user = s->user,
-			.has_uid = s->has_uid, .uid = s->uid, .code = s->code,
+			.has_uid = s->has_uid, .uid = s->uid, .code = s->code, .session = s->session, .capability = s->capability,
 			.about = "more of the same within a minute; who is the first one's"};
 		char since[CLOCK_TEXT_SIZE];
 
@@ -186,12 +191,15 @@ void audit_end_turn(struct core *c)
 	store_save_audit_head(c->store, c->audit.count, c->audit.head);
 }
 
+/* Numbers so great were never ours: they are left where they are, and not gone on behind. */
+#define LAST_MAX (INT64_C(1) << 53)
+
 /* A chain that does not fit is gone on with, never mended: the gap stays for everybody to find. */
 int audit_init(struct core *c, char *why, size_t why_size)
 {
 	struct audit *a = &c->audit;
 	struct store_audit_end end;
-	char about[160];
+	char about[200];
 
 	a->minute.on_due = on_minute;
 	a->slots = xcalloc(AUDIT_SLOTS + 1, sizeof *a->slots);
@@ -200,15 +208,21 @@ int audit_init(struct core *c, char *why, size_t why_size)
 		snprintf(why, why_size, "the audit in the store cannot be read: %s", store_error(c->store));
 		return -1;
 	}
-	if (end.last > 0 || end.count > 0) {
-		a->count = end.last > end.count ? end.last : end.count;
-		memcpy(a->head, end.last > end.count ? end.last_hash : end.head, sizeof a->head);
+	if (end.last > end.count && end.last < LAST_MAX) {
+		a->count = end.last;
+		memcpy(a->head, end.last_hash, sizeof a->head);
+	} else if (end.count > 0) {
+		a->count = end.count;
+		memcpy(a->head, end.head, sizeof a->head);
 	}
 	log_info("audit: rows=%lld head=%s", (long long)a->count, a->head);
-	if (end.last == end.count && strcmp(end.last_hash, end.head) == 0)
+	if (end.lacked_triggers)
+		audit_put(c, &(struct audit_entry){.what = "audit", .outcome = "done", .who = "daemon", .code = "triggers_missing",
+			.about = "somebody took the triggers away that keep rows from being changed; they were made again"});
+	if (end.last == end.count && strcmp(end.last_hash, end.head) == 0 && !end.has_strays)
 		return 0;
-	snprintf(about, sizeof about, "the store had rows up to %lld and a head of %lld", (long long)end.last,
-		(long long)end.count);
+	snprintf(about, sizeof about, "the store had rows up to %lld and a head of %lld%s", (long long)end.last,
+		(long long)end.count, end.has_strays ? ", and rows before the first" : "");
 	log_error("ALARM: the audit was changed from outside, see hcpctl audit verify: %s", about);
 	audit_put(c, &(struct audit_entry){.what = "audit", .outcome = "refused", .who = "daemon",
 		.code = "chain_broken", .about = about});

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "jtext.h"
+#include "schema.h"
 
 void audit_genesis(const char *instance, char hex[CANON_HASH_SIZE])
 {
@@ -48,6 +49,14 @@ void audit_check_begin(struct audit_check *k, const char *instance, audit_fault_
 	audit_genesis(instance, k->head);
 }
 
+void audit_check_table(struct audit_check *k, bool has_table, int64_t triggers)
+{
+	if (!has_table)
+		complain(k, 0, "the table is gone: somebody dropped or renamed it");
+	else if (triggers != SCHEMA_AUDIT_TRIGGERS)
+		complain(k, 0, "the triggers that keep rows from being changed are missing, or are others: somebody took them away");
+}
+
 /* What the row says its own number is; 0: nothing. */
 static int64_t number_of(const char *text, size_t size)
 {
@@ -64,6 +73,11 @@ void audit_check_row(struct audit_check *k, int64_t n, const char *text, size_t 
 	long long expected = k->count + 1, says = number_of(text, size), at = n;
 	char hex[CANON_HASH_SIZE];
 
+	k->rows++;
+	if (at < 1) {                   /* beside the chain: what follows is held against what was before it */
+		complain(k, n, "row %lld was put there: rows are numbered from 1 on", at);
+		return;
+	}
 	audit_link(k->head, text, size, hex);
 	if (at > expected)
 		complain(k, n, at == expected + 1 ? "row %lld is missing" : "rows %lld to %lld are missing", expected, at - 1);
@@ -77,7 +91,6 @@ void audit_check_row(struct audit_check *k, int64_t n, const char *text, size_t 
 			at - 1);
 	if (at == k->noted && strncmp(hash, k->noted_hash, strlen(k->noted_hash)) != 0)
 		complain(k, n, "row %lld has not the hash that was noted: the rows up to it were made anew", at);
-	k->rows++;
 	k->count = n;
 	snprintf(k->head, sizeof k->head, "%s", hash);
 }

@@ -25,6 +25,11 @@
 
 #define FILE_MAX (1 << 20)
 
+/* What a file may have beside what it must: for people and catalogues, and never looked at. */
+#define DESCRIPTIVE                                                                                                   \
+	"title", "summary", "tags", "keywords", "labels", "category", "examples", "metadata", "author", "authors",    \
+		"contact", "license", "homepage", "documentation", "deprecated", "$schema", "$id", "$comment", "comment"
+
 /* --- the three parts --- */
 
 static char *read_text(struct declaration *d, const struct declared *object, const char *name, const char *form)
@@ -52,9 +57,12 @@ static struct jschema *read_schema(struct declaration *d, const struct declared 
 
 static void read_names(struct declaration *d, const struct declared *object, struct capability *c)
 {
+	static const char *const members[] = {
+		"name", "version", "description", "input_schema", "output_schema", "safety", "constraints", DESCRIPTIVE, NULL};
 	static const char version_form[] = "a semantic version like 1.0.0";
 	struct declared name = declared_member(object, "name"), version = declared_member(object, "version");
 
+	declared_only_or_own(d, object, members);
 	c->name = read_text(d, object, "name", "the section's name");
 	if (c->name && strcmp(c->name, c->config->name) != 0)
 		declaration_complain(d, &name, "is \"%.128s\", but the section is [capability %s]; make them the same", c->name,
@@ -97,12 +105,15 @@ static char **read_strings(struct declaration *d, const struct declared *safety,
 
 static void read_safety(struct declaration *d, const struct declared *object, struct capability *c)
 {
+	static const char *const members[] = {"risk_ceiling", "risk_floor", "rules", "context", "envelope",
+		"requires_human_approval", "involves_physical_resources", "resource_types", "hazard_categories", NULL};
 	struct declared safety = declared_member(object, "safety"), ceiling = declared_member(&safety, "risk_ceiling"),
 			envelope = declared_member(&safety, "envelope");
 
 	if (!declared_is_object(d, &safety,
 		    "an object with risk_ceiling, requires_human_approval and involves_physical_resources"))
 		return;
+	declared_only(d, &safety, members);
 	c->risk_ceiling = declared_risk(d, &ceiling);
 	c->risk = risk_model_read(d, &safety, c->risk_ceiling);
 	c->requires_human_approval = read_bool(d, &safety, "requires_human_approval");
@@ -114,6 +125,7 @@ static void read_safety(struct declaration *d, const struct declared *object, st
 
 static void read_constraints(struct declaration *d, const struct declared *object, struct capability *c)
 {
+	static const char *const members[] = {"max_duration", "concurrent_limit", NULL};
 	static const char duration_form[] = "an ISO 8601 duration above zero, like \"PT1H\"";
 	struct declared constraints = declared_member(object, "constraints"),
 			duration = declared_member(&constraints, "max_duration"),
@@ -121,6 +133,7 @@ static void read_constraints(struct declaration *d, const struct declared *objec
 
 	if (!constraints.value || !declared_is_object(d, &constraints, "an object"))
 		return;
+	declared_only(d, &constraints, members);
 	if (duration.value && declared_is_text(d, &duration, duration_form) &&
 		(!duration_parse_iso(json_string_value(duration.value), &c->max_duration_us) || c->max_duration_us == 0))
 		declaration_complain(
@@ -171,6 +184,21 @@ static json_t *read_file(struct declaration *d, char sha256[CANON_HASH_SIZE])
 	return root;
 }
 
+/* Beside `capability`: what belongs inside it would protect from nothing there. */
+static void check_outside(struct declaration *d, const struct declared *root)
+{
+	static const char *const members[] = {"input_schema", "output_schema", "safety", "constraints", "capability", "name",
+		"version", DESCRIPTIVE, NULL};
+
+	declared_only_or_own(d, root, members);
+	for (size_t i = 0; strcmp(members[i], "capability") != 0; i++) {
+		struct declared v = declared_member(root, members[i]);
+
+		if (v.value)
+			declaration_complain(d, &v, "stands outside of capability; move it into that");
+	}
+}
+
 struct capability *capability_load(const struct config_capability *cc, config_say_fn *say, void *ctx)
 {
 	struct declaration d = {.path = cc->declaration, .say = say, .ctx = ctx};
@@ -179,6 +207,7 @@ struct capability *capability_load(const struct config_capability *cc, config_sa
 
 	c->config = cc;
 	if (root.value && declared_is_object(&d, &object, "{\"capability\": {...}}")) {
+		check_outside(&d, &root);
 		read_names(&d, &object, c);
 		read_safety(&d, &object, c);
 		read_constraints(&d, &object, c);
@@ -228,11 +257,11 @@ static bool is_program(const char *path)
 	return false;
 }
 
-static const char *find_path(const struct config_capability *cc)
+static const char *find_path(char *const *env)
 {
 	const char *path;
 
-	for (char **var = cc->env; var && *var; var++)
+	for (char *const *var = env; var && *var; var++)
 		if (strncmp(*var, "PATH=", 5) == 0)
 			return *var + 5;
 	path = getenv("PATH");
@@ -259,19 +288,21 @@ static bool is_in_path(const char *name, const char *path)
 	return found;
 }
 
+/* NULL: it can be run now. */
+static const char *find_fault(const char *program, char *const *env)
+{
+	if (strchr(program, '/'))
+		return is_program(program) ? NULL : strerror(errno);
+	return is_in_path(program, find_path(env)) ? NULL : "it is not in PATH";
+}
+
 bool capability_has_command(const struct config_capability *cc, char *why, size_t why_size)
 {
-	const char *program = cc->command[0], *fault = "it is not in PATH";
+	const char *fault = find_fault(cc->command[0], cc->env);
 
-	if (strchr(program, '/')) {
-		if (is_program(program))
-			return true;
-		fault = strerror(errno);
-	} else if (is_in_path(program, find_path(cc))) {
-		return true;
-	}
-	snprintf(why, why_size, "command %.160s cannot be run now: %s", program, fault);
-	return false;
+	if (fault)
+		snprintf(why, why_size, "command %.160s cannot be run now: %s", cc->command[0], fault);
+	return !fault;
 }
 
 void capability_check_command(const struct config_capability *cc, config_say_fn *say, void *ctx)
@@ -279,9 +310,22 @@ void capability_check_command(const struct config_capability *cc, config_say_fn 
 	struct buf b = {0};
 	char why[256];
 
-	if (capability_has_command(cc, why, sizeof(why)))
+	if (capability_has_command(cc, why, sizeof why))
 		return;
 	buf_addf(&b, "%s:%d: [capability %s] %s; its tasks will fail until it can", cc->path, cc->line, cc->name, why);
+	say(ctx, false, buf_text(&b));
+	buf_fini(&b);
+}
+
+void capability_check_policy(const struct config *c, config_say_fn *say, void *ctx)
+{
+	const char *why = c->policy_command ? find_fault(c->policy_command[0], NULL) : NULL;
+	struct buf b = {0};
+
+	if (!why)
+		return;
+	buf_addf(&b, "%s:%d: [policy] command %s cannot be run now: %s; every task will be denied until it can", c->path,
+		c->policy_line, c->policy_command[0], why);
 	say(ctx, false, buf_text(&b));
 	buf_fini(&b);
 }

@@ -250,6 +250,12 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 		config_complain(r, line, "%s stands before the first section; put a [section] above it", key);
 	} else if (r->current && (k = config_find_key(r->current->kind, key))) {
 		v = &r->current->values[k - config_keys];
+		/* Elsewhere a later key wins. Here a second section of that name would take somebody's key away unseen. */
+		if (v->text && k->kind == KIND_APPROVER) {
+			config_complain(r, line, "[approver %s] has %s already, in line %d; give the other approver another name, or "
+				"leave one of the lines out", r->current->name, key, v->line);
+			return;
+		}
 		config_wipe_free(v->text);
 		*v = (struct config_value){.text = xstrdup(value), .line = line};
 	} else if (r->current) {
@@ -456,6 +462,7 @@ static struct config *build(struct config_reader *r)
 	config_add_secret(r, c->state_dir ? xstrdup(c->state_dir) : NULL);
 	config_finish_amqp(r, find_section(r, KIND_AMQP, ""), &c->amqp);
 	config_add_secret(r, c->amqp.key_file ? xstrdup(c->amqp.key_file) : NULL);
+	c->policy_line = config_get(find_section(r, KIND_POLICY, ""), "command")->line;
 	check_control(r, c);
 	check_limits(r, c);
 	check_retention(r, c);
@@ -520,7 +527,7 @@ static void reader_fini(struct config_reader *r)
 	free(r->dir);
 }
 
-struct config *config_load(const char *path, config_say_fn *say, void *ctx)
+struct config *config_load_partly(const char *path, config_say_fn *say, void *ctx, bool *good)
 {
 	struct config_reader r = {.path = path};
 	struct config *c = NULL;
@@ -531,15 +538,23 @@ struct config *config_load(const char *path, config_say_fn *say, void *ctx)
 		c = build(&r);
 		canon_hash_bytes(text.data, text.size, c->sha256);
 	}
-	if (say_all(&r, say, ctx) > 0) {
-		config_free(c);
-		c = NULL;
-	}
+	*good = say_all(&r, say, ctx) == 0;
 	if (text.data)
 		explicit_bzero(text.data, text.room);
 	buf_fini(&text);
 	reader_fini(&r);
 	return c;
+}
+
+struct config *config_load(const char *path, config_say_fn *say, void *ctx)
+{
+	bool good;
+	struct config *c = config_load_partly(path, say, ctx, &good);
+
+	if (good)
+		return c;
+	config_free(c);
+	return NULL;
 }
 
 void config_free(struct config *c)

@@ -180,6 +180,14 @@ static int load_task(struct session *s, struct command *out)
 
 	if (found < 0 && store_is_damaged(c->store))
 		found = 0;
+	if (found > 0 && s->task_hash[0] != '\0') {
+		char now[CANON_HASH_SIZE];
+
+		canon_hash_bytes(text.data, text.size, now);
+		found = strcmp(now, s->task_hash) == 0;
+	} else if (found > 0) {
+		canon_hash_bytes(text.data, text.size, s->task_hash);
+	}
 	if (found > 0) {
 		codec_begin(&b, NULL, "task_submit");   /* its members are a payload's */
 		buf_add(&b, text.data, text.size);

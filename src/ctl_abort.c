@@ -1,5 +1,5 @@
 /* ctl_abort.c: `hcpctl abort`.
- * Owns which way an abort goes: with a token over the broker, else to the daemon's socket as its operator, and where
+ * Owns which way an abort goes: with a token over the broker; else, or where --operator says so, to the daemon's socket as its operator, and where
  * nobody listens there over the broker in the name of our log-in.
  * Never waits for the session's end: `watch` shows it. */
 #include <ctype.h>
@@ -39,16 +39,19 @@ static bool find_target(const struct ctl_settings *s, struct target *t)
 	return found != CTL_AMBIGUOUS && *t->word != '\0';
 }
 
-/* Those without a token, by the daemon's socket. An exit status; CTL_COMPLETED also where nobody listens. */
-static int send_by_socket(const struct ctl_settings *s, struct target *targets, size_t count, const char *reason)
+/* Those without a token, by the daemon's socket: CTL_COMPLETED also where nobody listens. As the operator: all of them, and
+ * nothing else will do. An exit status. */
+static int send_by_socket(const struct ctl_settings *s, struct target *targets, size_t count, const char *reason,
+	bool is_operator)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct target *t = &targets[i];
 		int status;
 
-		if (t->session.token)
+		if (t->session.token && !is_operator)
 			continue;
-		status = ctl_client_abort(s, t->session.id[0] ? t->session.id : t->word, reason);
+		status = ctl_client_abort(s, is_operator ? CTL_NEED_DAEMON : CTL_DAEMON_QUIETLY,
+			t->session.id[0] ? t->session.id : t->word, reason);
 		if (status == CTL_CLIENT_ABSENT && !t->session.id[0]) {
 			ctl_say("%s", t->why);
 			return CTL_ERROR;
@@ -140,7 +143,7 @@ static int send_by_broker(const struct ctl_settings *s, const struct ctl_options
 
 /* As much as can be known of all of them is known before the first is sent: a slip of the finger should not end half. */
 static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, char **words, size_t count,
-	const char *reason)
+	const char *reason, bool is_operator)
 {
 	struct target *targets = xcalloc(count, sizeof *targets);
 	int status = CTL_COMPLETED;
@@ -150,11 +153,11 @@ static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, 
 		targets[i].word = words[i];
 		if (!find_target(s, &targets[i]))
 			status = CTL_ERROR;
-		else if (targets[i].session.token && !pick_callee(s, o, &targets[i].session))
+		else if (targets[i].session.token && !is_operator && !pick_callee(s, o, &targets[i].session))
 			status = ctl_cmd_missing(s, "callee");
 	}
 	if (status == CTL_COMPLETED)
-		status = send_by_socket(s, targets, count, reason);
+		status = send_by_socket(s, targets, count, reason, is_operator);
 	for (size_t i = 0; i < count && status == CTL_COMPLETED; i++) {
 		left += !targets[i].is_sent;
 		if (!targets[i].is_sent && !pick_callee(s, o, &targets[i].session))
@@ -170,14 +173,18 @@ static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, 
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "reason", required_argument, NULL, 'r' }, CTL_GLOBAL_OPTIONS };
+	static const struct option options[] = { { "reason", required_argument, NULL, 'r' },
+		{ "operator", no_argument, NULL, 'o' }, CTL_GLOBAL_OPTIONS };
+	bool is_operator = false;
 	const char *reason = NULL;
 	struct ctl_settings s;
 	int c, status;
 
-	while ((c = getopt_long(argc, argv, ":hr:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":hor:", options, NULL)) != -1) {
 		if (c == 'r')
 			reason = optarg;
+		else if (c == 'o')
+			is_operator = true;
 		else if ((status = ctl_cmd_option(c, argv, &ctl_abort, o)) >= 0)
 			return status;
 	}
@@ -185,19 +192,21 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		return ctl_cmd_usage("abort ", "which session? an id, or the beginning of one, is missing");
 	if ((status = ctl_cmd_settings(&s, o)))
 		return status;
-	status = abort_all(&s, o, argv + optind, (size_t)(argc - optind), reason);
+	status = abort_all(&s, o, argv + optind, (size_t)(argc - optind), reason, is_operator);
 	ctl_settings_fini(&s);
 	return status;
 }
 
 const struct ctl_command ctl_abort = {
 	.name = "abort",
-	.summary = "end sessions: SESSION... [--reason TEXT]",
+	.summary = "end sessions: SESSION... [--reason TEXT] [--operator]",
 	.help = "usage: hcpctl abort [options] SESSION...\n\n"
 		"Asks the callee to end sessions. A session is named by its id, or by the beginning of the id. With\n"
 		"the token of a session that was submitted from here the request goes over the broker; of others it\n"
 		"goes to the daemon's control socket, as its operator, where that can be reached. Waits until the\n"
-		"request was taken, not for the end: hcpctl watch shows that.\n\n"
+		"request was taken, not for the end: hcpctl watch shows that. Over the broker nobody says whether the\n"
+		"token still counts: where it was revoked (hcpctl token), --operator ends the session.\n\n"
+		"  -o, --operator      as the daemon's operator, by its control socket, whatever token there is\n"
 		"  -r, --reason TEXT   why; told to the worker, and logged by the daemon\n" CTL_GLOBAL_HELP CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl abort 5f0c --reason 'wrong input'\n",
 	.run = run,

@@ -49,6 +49,53 @@ void ctl_approve_say_lines(const char *line)
 	printf("[approver %s]\nkey = %s\nmax_risk = R3\n", ctl_approve_login(), line);
 }
 
+/* ---- votes ---- */
+
+/* The keys as they are now; asked for where there is a vote. */
+struct keys {
+	struct ctl_options *o;
+	bool is_asked;
+	json_t *list;                   /* NULL: only the daemon could tell, and it does not */
+};
+
+static bool on_keys(void *ctx, const char *json, size_t size)
+{
+	struct keys *k = ctx;
+	json_t *item = json_loadb(json, size, 0, NULL);
+
+	json_decref(k->list);
+	k->list = json_incref(json_object_get(item, "approvers"));
+	json_decref(item);
+	return true;
+}
+
+/* Why a vote counts no more: a revocation reaches back to what is not yet decided. NULL: it counts, as far as is known. */
+static const char *void_because(struct keys *k, const char *name, enum risk risk)
+{
+	const json_t *one;
+	size_t i;
+
+	if (!k->is_asked && ctl_ops_ask(k->o, CTL_DAEMON_QUIETLY, ctl_client_request("approvers", NULL), on_keys, k, NULL)
+		!= CTL_COMPLETED) {
+		json_decref(k->list);
+		k->list = NULL;
+	}
+	k->is_asked = true;
+	if (!k->list)
+		return NULL;
+	json_array_foreach(k->list, i, one) {
+		enum risk most = 0;
+
+		if (strcmp(ctl_ops_text(one, "name"), name) != 0)
+			continue;
+		while (most < R5 && strcmp(risk_names[most], ctl_ops_text(one, "max_risk")) != 0)
+			most++;
+		return json_is_true(json_object_get(one, "revoked")) ? "its key is revoked" :
+			most < risk ? "it may not decide about this risk any more" : NULL;
+	}
+	return "its key is no longer in the configuration";
+}
+
 /* ---- one that waits ---- */
 
 static void put_bytes(const char *text, size_t size)
@@ -100,12 +147,25 @@ static void put_risk(const struct harp_artifact *a)
 	printf("\n");
 }
 
+static void put_votes(const struct harp_artifact *a, const json_t *item, struct keys *keys)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(json_object_get(item, "allowed_by"), i, one) {
+		const char *name = json_string_value(one) ? json_string_value(one) : "", *why = void_because(keys, name, a->risk);
+
+		printf("%-12s", i ? "" : "allowed by");
+		put_text(name);
+		printf("%s%s%s\n", why ? " (void: " : "", why ? why : "", why ? ")" : "");
+	}
+}
+
 /* All of the task: what is not seen must not be signed. */
-static void show(const struct harp_artifact *a, const json_t *item)
+static void show(const struct harp_artifact *a, const json_t *item, struct keys *keys)
 {
 	static const char *const members[] = { "capability_version", "inputs", "constraints", "expected_output", "context" };
 	char left[CTL_SPAN_SIZE], until[CLOCK_TEXT_SIZE];
-	const json_t *by = json_object_get(item, "allowed_by"), *one;
 	json_t *task = json_loads(a->task, JSON_ALLOW_NUL, NULL), *intent = json_object_get(task, "intent");
 	size_t i;
 
@@ -116,8 +176,7 @@ static void show(const struct harp_artifact *a, const json_t *item)
 	clock_format(a->expires_us, until);
 	ctl_span(a->expires_us - clock_wall_us(), left);
 	printf("%-12s%s, %s left\n", "until", until, left);
-	json_array_foreach(by, i, one)
-		put_line(i ? "" : "allowed by", json_string_value(one) ? json_string_value(one) : "");
+	put_votes(a, item, keys);
 	printf("%-12s", "intent");
 	put_bytes(ctl_ops_text(task, "intent"), json_string_length(intent));    /* with what stands behind a NUL */
 	printf("\n");
@@ -150,6 +209,7 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 
 struct listing {
 	struct ctl_table table;
+	struct keys keys;
 	bool is_whole;                  /* of one session: all of it */
 	size_t count;
 	bool is_bad;
@@ -157,17 +217,25 @@ struct listing {
 
 static void add_row(struct listing *l, const struct harp_artifact *a, const json_t *item)
 {
-	char id[16], age[CTL_SPAN_SIZE], left[CTL_SPAN_SIZE], allowed[24] = "-";
+	char id[16], age[CTL_SPAN_SIZE], left[CTL_SPAN_SIZE], allowed[64] = "-";
 	json_t *task = json_loads(a->task, JSON_ALLOW_NUL, NULL);
-	size_t votes = json_array_size(json_object_get(item, "allowed_by"));
+	size_t i, votes = 0, voids = 0;
+	const json_t *one;
 	const char *const cells[COLUMNS] = { id, risk_names[a->risk], a->capability, a->caller, age, left, allowed,
 		ctl_ops_text(task, "intent") };
 
 	snprintf(id, sizeof id, "%.8s", a->session_id ? a->session_id : "-");
 	ctl_age(clock_wall_us() - a->created_us, age);
 	ctl_age(a->expires_us - clock_wall_us(), left);
+	json_array_foreach(json_object_get(item, "allowed_by"), i, one)
+		if (void_because(&l->keys, json_string_value(one) ? json_string_value(one) : "", a->risk))
+			voids++;
+		else
+			votes++;
 	if (votes > 0)
 		snprintf(allowed, sizeof allowed, "by %zu", votes);
+	if (voids > 0)
+		snprintf(allowed + (votes > 0 ? strlen(allowed) : 0), 32, "%s%zu void", votes > 0 ? ", " : "", voids);
 	ctl_table_add(&l->table, cells, '\0');
 	json_decref(task);
 }
@@ -180,7 +248,7 @@ static bool on_listed(void *ctx, const char *json, size_t size)
 
 	l->is_bad |= !a;
 	if (a && l->is_whole)
-		show(a, item);
+		show(a, item, &l->keys);
 	else if (a)
 		add_row(l, a, item);
 	l->count++;
@@ -194,7 +262,7 @@ static bool on_listed(void *ctx, const char *json, size_t size)
 static int run_list(int argc, char **argv, struct ctl_options *o)
 {
 	static const struct option options[] = { { "json", no_argument, NULL, OPT_JSON }, CTL_OPERATOR_OPTIONS };
-	struct listing l = { .count = 0 };
+	struct listing l = { .keys = { .o = o } };
 	bool is_json = false;
 	int c, status;
 
@@ -213,6 +281,7 @@ static int run_list(int argc, char **argv, struct ctl_options *o)
 	ctl_table_end(&l.table);
 	ctl_ops_print(&l.table.out);
 	ctl_table_fini(&l.table);
+	json_decref(l.keys.list);
 	if (status == CTL_COMPLETED && l.is_bad)
 		status = CTL_ERROR;
 	else if (status == CTL_COMPLETED && !is_json && l.count == 0)
@@ -227,6 +296,7 @@ struct answering {
 	bool allow, is_sure;
 	const char *reason, *key_file;
 	struct ctl_client *client;
+	struct keys keys;
 	json_t *item;                   /* of approvals; NULL: none came */
 	char name[129];                 /* of the key, in the daemon's configuration; "": it is not there */
 	char line[HARP_PUBLIC_SIZE];
@@ -348,7 +418,7 @@ static int answer_with(struct answering *w, const char *session, const struct ha
 	}
 	if (!(a = read_item(w->item)))
 		return CTL_ERROR;
-	show(a, w->item);
+	show(a, w->item, &w->keys);
 	if ((status = find_name(w)) == 0 && (status = confirm(w)) == 0)
 		status = send_answer(w, a, key);
 	harp_artifact_free(a);
@@ -375,6 +445,7 @@ static int answer(struct answering *w, struct ctl_options *o, const char *sessio
 	}
 	ctl_client_close(w->client);
 	json_decref(w->item);
+	json_decref(w->keys.list);
 	harp_key_free(key);
 	free(path);
 	ctl_settings_fini(&s);
@@ -385,7 +456,7 @@ static int run_answer(int argc, char **argv, struct ctl_options *o)
 {
 	static const struct option options[] = { { "reason", required_argument, NULL, 'r' },
 		{ "key", required_argument, NULL, 'k' }, { "yes", no_argument, NULL, 'y' }, CTL_OPERATOR_OPTIONS };
-	struct answering w = { .allow = strcmp(argv[0], "approve") == 0 };
+	struct answering w = { .allow = strcmp(argv[0], "approve") == 0, .keys = { .o = o } };
 	const char *session;
 	int c, status;
 

@@ -18,7 +18,7 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 
 struct looking {
 	struct ctl_table table;
-	bool is_json, is_verify, has_end;
+	bool is_json, is_verify, has_end, has_no_table;
 	size_t count;
 	struct audit_check check;
 };
@@ -80,26 +80,52 @@ static void on_fault(void *ctx, int64_t n, const char *text)
 	ctl_say("%s", text);
 }
 
+/* A daemon of before says nothing of the table. */
+static void begin(struct looking *l, const json_t *item)
+{
+	const json_t *table = json_object_get(item, "table"), *triggers = json_object_get(item, "triggers");
+
+	audit_check_begin(&l->check, ctl_ops_text(item, "instance"), on_fault, l);
+	l->has_no_table = json_is_false(table);
+	if (l->is_verify && json_is_integer(triggers))
+		audit_check_table(&l->check, !l->has_no_table, json_integer_value(triggers));
+}
+
+/* Its text where it has no NUL in it: what was put behind one must not pass. */
+static const char *whole_text(const json_t *item, const char *name)
+{
+	const json_t *t = json_object_get(item, name);
+
+	return json_is_string(t) && strlen(json_string_value(t)) == json_string_length(t) ? json_string_value(t) : "";
+}
+
+/* What cannot be read at all was the next row. */
+static void check_row(struct looking *l, const json_t *item)
+{
+	const json_t *n = json_object_get(item, "n"), *entry = json_object_get(item, "entry");
+
+	audit_check_row(&l->check, json_is_integer(n) ? json_integer_value(n) : l->check.count + 1,
+		json_is_string(entry) ? json_string_value(entry) : "", json_string_length(entry), whole_text(item, "hash"));
+}
+
 static bool on_item(void *ctx, const char *json, size_t size)
 {
 	struct looking *l = ctx;
-	json_t *item = json_loadb(json, size, 0, NULL), *entry = json_object_get(item, "entry");
-	const char *hash = ctl_ops_text(item, "hash");
+	json_t *item = json_loadb(json, size, JSON_ALLOW_NUL, NULL), *entry = json_object_get(item, "entry");
 
 	if (json_object_get(item, "instance")) {
-		audit_check_begin(&l->check, ctl_ops_text(item, "instance"), on_fault, l);
+		begin(l, item);
 	} else if (json_object_get(item, "head")) {
 		const json_t *count = json_object_get(item, "count");
 
 		l->has_end = true;
 		if (l->is_verify)
 			audit_check_end(&l->check, json_is_integer(count) ? json_integer_value(count) : l->check.rows > 0 ? -1 : 0,
-				ctl_ops_text(item, "head"));
+				whole_text(item, "head"));
 	} else if (l->is_verify) {
-		audit_check_row(&l->check, json_integer_value(json_object_get(item, "n")), json_is_string(entry) ?
-			json_string_value(entry) : "", json_string_length(entry), hash);
+		check_row(l, item);
 	} else if (json_is_string(entry)) {
-		list_row(l, json_string_value(entry), json_string_length(entry), hash);
+		list_row(l, json_string_value(entry), json_string_length(entry), ctl_ops_text(item, "hash"));
 	}
 	json_decref(item);
 	return !ferror(stdout);
@@ -145,6 +171,9 @@ static int look(struct looking *l, json_t *request, struct ctl_options *o)
 		if (!l->has_end)        /* nobody ever wrote a row, and nobody can have taken one away unseen */
 			audit_check_end(&l->check, l->check.rows > 0 ? -1 : 0, l->check.head);
 		status = say_verdict(l);
+	} else if (status == CTL_COMPLETED && l->has_no_table) {
+		ctl_say("the audit's table is gone: somebody dropped or renamed it; hcpctl audit verify says what there was");
+		status = CTL_FAILED;
 	} else if (status == CTL_COMPLETED && !l->is_json && l->count == 0) {
 		ctl_say("nothing was decided since then");
 	}
@@ -191,10 +220,10 @@ const struct ctl_command ctl_audit = {
 	.help = "usage: hcpctl audit [options]\n       hcpctl audit verify [--noted N:HASH] [options]\n\n"
 		"Every decision on a task, what operators did, and every refused access, the oldest first. Where the daemon\n"
 		"does not run, its store is read.\n\n"
-		"verify computes the chain of hashes anew and names every row that was changed, removed, added or moved; it\n"
-		"ends with 2 where there is one, else it prints the head. Whoever may write the store can also write a new\n"
-		"chain, or cut the end off and change the count with it: only a head that was noted elsewhere shows that.\n"
-		"Note what verify or stats prints, or keep the daemon's log, and give it with --noted.\n\n"
+		"verify computes the chain of hashes anew and names every row that was changed, removed, added or moved, and\n"
+		"says whether table and triggers are there; it ends with 2 where there is a fault, else it prints the head.\n"
+		"Whoever may write the store can also write a new chain, or cut the end off and change the count with it:\n"
+		"only a head that was noted elsewhere shows that. Note what verify or stats prints, or keep the daemon's log, and give it with --noted.\n\n"
 		"  -S, --since T       from then on: 2h, 7d, or 2026-01-31T12:00:00Z\n"
 		"      --json          one JSON object a line: entry, hash\n"
 		"      --noted N:HASH  row N must have had this hash (16 figures of it at least)\n" CTL_OPERATOR_HELP

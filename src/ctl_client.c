@@ -451,15 +451,15 @@ int ctl_client_ask(struct ctl_client *c, json_t *request, query_item_fn *fn, voi
 
 /* ---- abort ---- */
 
-int ctl_client_abort(const struct ctl_settings *s, const char *session, const char *reason)
+int ctl_client_abort(const struct ctl_settings *s, enum ctl_need need, const char *session, const char *reason)
 {
 	json_t *request, *done = NULL;
 	struct ctl_client *c;
 	const char *id, *state;
 	int status;
 
-	if ((c = ctl_client_open(s, CTL_DAEMON_QUIETLY, &status)) == NULL)
-		return CTL_CLIENT_ABSENT;
+	if ((c = ctl_client_open(s, need, &status)) == NULL)
+		return need == CTL_DAEMON_QUIETLY ? CTL_CLIENT_ABSENT : status;
 	request = ctl_client_request("abort", session);
 	if (!request || (reason && !ctl_client_set(request, "reason", reason))) {
 		json_decref(request);

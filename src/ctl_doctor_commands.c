@@ -1,4 +1,4 @@
-/* ctl_doctor_commands.c: can the capabilities' commands be executed, by whom they are executed?
+/* ctl_doctor_commands.c: can the commands of capabilities and of [policy] be executed, by whom they are executed?
  * Owns what execve(2) would say of a file, found out without executing it.
  * Never starts a command: nobody knows what one does. */
 #include "ctl_doctor.h"
@@ -19,6 +19,17 @@
 
 /* Programs whose first argument is the program that is meant. */
 static const char *const interpreters[] = { "sh", "bash", "dash", "python3", "python", "node", "perl", "ruby", "env" };
+
+/* Without a name it is [policy]: its program is looked at as if it were a capability's. */
+static const char *section_of(const struct config_capability *cc)
+{
+	static char text[160];
+
+	if (!cc->name)
+		return "policy";
+	snprintf(text, sizeof text, "capability %s", cc->name);
+	return text;
+}
 
 static const char *find_path(const struct config_capability *cc)
 {
@@ -62,7 +73,7 @@ static bool search(const char *name, const char *path, char *out, size_t size)
 
 static void fail(struct doctor *d, const struct config_capability *cc, const char *todo, const char *what, const char *path)
 {
-	doctor_say(d, DOCTOR_FAIL, "command", todo, "[capability %s] %s %s", cc->name, path, what);
+	doctor_say(d, DOCTOR_FAIL, "command", todo, "[%s] %s %s", section_of(cc), path, what);
 }
 
 /* --- #! --- */
@@ -76,8 +87,9 @@ static bool check_env_target(struct doctor *d, const struct config_capability *c
 		word = strtok_r(NULL, " \t", &save);
 	if (!word || strchr(word, '/') || search(word, find_path(cc), found, sizeof found))
 		return true;
-	doctor_say(d, DOCTOR_FAIL, "command", "install it, or put its directory into PATH with env = PATH=... in that section",
-		"[capability %s] %s wants %s, which is not in PATH (%s)", cc->name, path, word, find_path(cc));
+	doctor_say(d, DOCTOR_FAIL, "command", cc->name ? "install it, or put its directory into PATH with env = PATH=... in that section" :
+		"install it, or write its whole path",
+		"[%s] %s wants %s, which is not in PATH (%s)", section_of(cc), path, word, find_path(cc));
 	return false;
 }
 
@@ -97,7 +109,7 @@ static bool check_interpreter(struct doctor *d, const struct config_capability *
 	line[size] = '\0';
 	if (!*line || access(line, X_OK) < 0 || !is_file(line)) {
 		doctor_say(d, DOCTOR_FAIL, "command", "install the interpreter, or correct the script's first line",
-			"[capability %s] %s wants the interpreter %s, which cannot be executed: %s", cc->name, path,
+			"[%s] %s wants the interpreter %s, which cannot be executed: %s", section_of(cc), path,
 			*line ? line : "(none)", strerror(*line && access(line, X_OK) < 0 ? errno : ENOENT));
 		return false;
 	}
@@ -144,7 +156,7 @@ static bool check_script(struct doctor *d, const struct config_capability *cc)
 	if (!is_interpreter(cc->command[0]) || !script || *script != '/' || access(script, R_OK) == 0)
 		return true;
 	doctor_say(d, DOCTOR_FAIL, "command", "correct command in that section, or let the user read the file",
-		"[capability %s] the script %s cannot be read: %s", cc->name, script, strerror(errno));
+		"[%s] the script %s cannot be read: %s", section_of(cc), script, strerror(errno));
 	return false;
 }
 
@@ -158,7 +170,7 @@ static bool check_program(struct doctor *d, const struct config_capability *cc, 
 		snprintf(path, sizeof path, "%s", name);
 	else if (!search(name, find_path(cc), path, sizeof path)) {
 		doctor_say(d, DOCTOR_FAIL, "command", "install it, or write its whole path",
-			"[capability %s] %s is not in PATH (%s)", cc->name, name, find_path(cc));
+			"[%s] %s is not in PATH (%s)", section_of(cc), name, find_path(cc));
 		return false;
 	}
 	if (stat(path, &st) < 0) {
@@ -189,7 +201,7 @@ static void check_one(struct doctor *d, const void *ctx)
 	const struct target *t = ctx;
 
 	if (check_program(d, t->cc, t->user) && check_script(d, t->cc))
-		doctor_say(d, DOCTOR_OK, "command", NULL, "[capability %s] %s can be executed by user %s", t->cc->name,
+		doctor_say(d, DOCTOR_OK, "command", NULL, "[%s] %s can be executed by user %s", section_of(t->cc),
 			t->cc->command[0], t->user);
 }
 
@@ -229,6 +241,12 @@ void doctor_check_commands(struct doctor *d)
 			doctor_as(d, cc->confine.uid, cc->confine.gid, cc->confine.user, "command", what, check_one, &t);
 		else
 			doctor_as(d, d->uid, d->gid, d->user, "command", what, check_one, &t);
+	}
+	if (d->config->policy_command) {
+		const struct config_capability program = { .command = d->config->policy_command };
+		struct target t = { .cc = &program, .user = d->user };
+
+		doctor_as(d, d->uid, d->gid, d->user, "command", "[policy] its command", check_one, &t);
 	}
 	if (!d->pid && has_confine(d->config))
 		doctor_as(d, d->uid, d->gid, d->user, "command", "what workers are kept from", check_confine, NULL);

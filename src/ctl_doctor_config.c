@@ -72,14 +72,15 @@ static void on_declaration(void *ctx, bool is_error, const char *text)
 		"correct the file; hcpd does not start, or reload, with it as it is", "%s", text);
 }
 
-static void check_declarations(struct doctor *d)
+static void check_declarations(struct doctor *d, const struct config *c)
 {
 	struct count count = { .d = d };
 
-	for (size_t i = 0; i < d->config->capability_count; i++)
-		capability_free(capability_load(&d->config->capabilities[i], on_declaration, &count));
-	if (count.said == 0 && d->config->capability_count > 0)
-		doctor_say(d, DOCTOR_OK, "declaration", NULL, "%zu can be read", d->config->capability_count);
+	for (size_t i = 0; i < c->capability_count; i++)
+		if (c->capabilities[i].declaration)
+			capability_free(capability_load(&c->capabilities[i], on_declaration, &count));
+	if (count.said == 0 && c == d->config && c->capability_count > 0)
+		doctor_say(d, DOCTOR_OK, "declaration", NULL, "%zu can be read", c->capability_count);
 }
 
 /* --- whose log-in --- */
@@ -128,13 +129,19 @@ void doctor_check_shared(struct doctor *d)
 void doctor_check_config(struct doctor *d)
 {
 	struct count count = { .d = d };
+	struct config *c;
+	bool good;
 
 	doctor_find_credentials();
-	d->config = config_load(d->path, on_config, &count);
-	if (!d->config)
-		return;
-	if (count.said == 0)
-		doctor_say(d, DOCTOR_OK, "config", NULL, "%s: callee %s, %zu capabilities, %zu callers", d->path,
-			d->config->callee_id, d->config->capability_count, d->config->caller_count);
-	check_declarations(d);
+	c = config_load_partly(d->path, on_config, &count, &good);
+	if (good)
+		d->config = c;
+	if (good && count.said == 0)
+		doctor_say(d, DOCTOR_OK, "config", NULL, "%s: callee %s, %zu capabilit%s, %zu caller%s", d->path,
+			d->config->callee_id, d->config->capability_count, d->config->capability_count == 1 ? "y" : "ies",
+			d->config->caller_count, d->config->caller_count == 1 ? "" : "s");
+	if (c)
+		check_declarations(d, c);
+	if (!good)
+		config_free(c);
 }

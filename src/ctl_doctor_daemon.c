@@ -23,6 +23,22 @@ static bool is_true(const json_t *o, const char *key)
 	return json_is_true(json_object_get(o, key));
 }
 
+/* An hcpd of before does not say. */
+static void tell_program(struct doctor *d, const json_t *program)
+{
+	const char *command = json_string_value(json_object_get(program, "command")),
+		*why = json_string_value(json_object_get(program, "why"));
+	long long span_s = (long long)json_number_value(json_object_get(program, "for_s"));
+
+	if (!command || !why)
+		return;
+	if (is_true(program, "runs"))
+		doctor_say(d, DOCTOR_OK, "policy", NULL, "the policy program %s runs, for %lld s now", command, span_s);
+	else
+		doctor_say(d, DOCTOR_FAIL, "policy", "mend it, or correct command in [policy]; hcpd tries again by itself, at once "
+			"with a SIGHUP", "the policy program %s is down for %lld s, and every task is denied: %s", command, span_s, why);
+}
+
 static bool on_stats(void *ctx, const char *text, size_t size)
 {
 	struct doctor *d = ctx;
@@ -44,6 +60,7 @@ static bool on_stats(void *ctx, const char *text, size_t size)
 	if (oldest_s > OLD_S)
 		doctor_say(d, DOCTOR_WARN, "daemon", "see its log: a caller's queue may be full, or a permission be missing",
 			"the oldest unconfirmed message has waited for %lld s", oldest_s);
+	tell_program(d, json_object_get(stats, "policy_program"));
 	doctor_say(d, DOCTOR_OK, "daemon", NULL, "it answers: %lld sessions run, %lld wait",
 		(long long)json_integer_value(json_object_get(stats, "running")),
 		(long long)json_integer_value(json_object_get(stats, "waiting")));

@@ -101,6 +101,23 @@ static void begin_state(const struct page *p, const json_t *o, const char *at, c
 
 /* ---- the session ---- */
 
+/* Before it is accepted somebody may have to decide; only a human has a day or so for it. */
+static void put_waits(const json_t *s)
+{
+	char at[CTL_SPAN_SIZE], left[CTL_SPAN_SIZE];
+
+	if (strcmp(ctl_ops_text(s, "waits_for"), "program") == 0)
+		printf(", waiting for the policy program");
+	if (strcmp(ctl_ops_text(s, "waits_for"), "human") != 0)
+		return;
+	printf(", waiting for a human");
+	if (!*ctl_ops_text(s, "waits_until"))
+		return;
+	ctl_ops_local(s, "waits_until", STAMP, at);
+	ctl_age(-ctl_ops_since(s, "waits_until"), left);
+	printf(" until %s (in %s; hcpctl approvals)", at, left);
+}
+
 static void put_head(struct page *p, const json_t *s)
 {
 	label("session");
@@ -112,6 +129,7 @@ static void put_head(struct page *p, const json_t *s)
 		printf(", paused by ");
 		put_text(ctl_ops_text(s, "paused_by"));
 	}
+	put_waits(s);
 	if (count_of(s, "attempt") > 1)
 		printf(", attempt %lld", count_of(s, "attempt"));
 	if (count_of(s, "deaths") > 0)

@@ -45,8 +45,8 @@ static void put_sessions(struct buf *b, const json_t *s)
 {
 	const json_t *live = json_object_get(s, "by_state");
 
-	buf_addf(b, "%-*s%lld running, %lld waiting for a slot (PENDING %lld, RUNNING %lld, PAUSED %lld, ABORTING %lld)\n",
-		LABEL, "sessions", count_of(s, "running"), count_of(s, "waiting"), count_of(live, "PENDING"),
+	buf_addf(b, "%-*s%lld running, %lld waiting for a slot, %lld undecided (PENDING %lld, RUNNING %lld, PAUSED %lld, ABORTING %lld)\n",
+		LABEL, "sessions", count_of(s, "running"), count_of(s, "waiting"), count_of(s, "undecided"), count_of(live, "PENDING"),
 		count_of(live, "RUNNING"), count_of(live, "PAUSED"), count_of(live, "ABORTING"));
 }
 
@@ -80,6 +80,27 @@ static void put_audit(struct buf *b, const json_t *s)
 
 	buf_addf(b, "%-*s%lld rows, head %lld:%s\n", LABEL, "audit", count_of(audit, "count"), count_of(audit, "count"),
 		ctl_ops_text(audit, "head"));
+}
+
+/* Nothing where there is none, or an hcpd of before does not say. */
+static void put_program(struct buf *b, const json_t *s)
+{
+	const json_t *program = json_object_get(s, "policy_program");
+	const char *command = ctl_ops_text(program, "command"), *why = ctl_ops_text(program, "why");
+	char span[CTL_SPAN_SIZE];
+
+	if (!json_is_object(program))
+		return;
+	ctl_span((int64_t)(json_number_value(json_object_get(program, "for_s")) * 1e6), span);
+	buf_addf(b, "%-*s", LABEL, "policy");
+	ctl_escape(b, command, strlen(command), false);
+	if (is_so(program, "runs")) {
+		buf_addf(b, " runs for %s, pid %lld\n", span, count_of(program, "pid"));
+		return;
+	}
+	buf_addf(b, " is DOWN for %s, every task is denied: ", span);
+	ctl_escape(b, why, strlen(why), false);
+	buf_add_text(b, "\n");
 }
 
 static void put_capabilities(struct buf *b, const json_t *s)
@@ -118,6 +139,7 @@ static bool on_item(void *ctx, const char *json, size_t size)
 	put_broker(&b, s);
 	put_totals(&b, s);
 	put_audit(&b, s);
+	put_program(&b, s);
 	put_capabilities(&b, s);
 	ctl_ops_print(&b);
 	buf_fini(&b);

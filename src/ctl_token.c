@@ -75,9 +75,10 @@ const struct ctl_command ctl_token = {
 	.help = "usage: hcpctl token rotate [options]\n"
 		"       hcpctl token revoke [options] SESSION\n\n"
 		"rotate makes a new key, which signs the tokens of tasks that are accepted from now on. Those given out before\n"
-		"stay good until they expire.\n"
+		"stay good until they expire or their session has ended.\n"
 		"revoke makes the token of a session void, where somebody got hold of it who should not have. The session\n"
-		"goes on; its caller can still abort it by its broker user (amqp_user), and an operator can.\n\n"
+		"goes on; its caller can still abort it by its broker user (amqp_user), and an operator can\n"
+		"(hcpctl abort --operator).\n\n"
 		"  -r, --reason TEXT   (revoke) why; for the log\n"
 		"      --json          the daemon's answer as JSON\n" CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl token revoke 5f0c --reason 'it was in a mail'\n",

@@ -136,9 +136,10 @@ enum risk declared_risk(struct declaration *d, const struct declared *v)
 	return R_NONE;
 }
 
-void declared_only(struct declaration *d, const struct declared *object, const char *const *names)
+/* has_own: members that begin with x- are their writer's. */
+static void check_names(struct declaration *d, const struct declared *object, const char *const *names, bool has_own)
 {
-	const char *name, *near;
+	const char *name, *near, *other = has_own ? "leave it out, or let its name begin with x- where it is another program's" : "leave it out";
 	json_t *value;
 	size_t count = 0, i;
 
@@ -154,11 +155,22 @@ void declared_only(struct declaration *d, const struct declared *object, const c
 		value = json_object_iter_value(iter);
 		for (i = 0; i < count && strcmp(names[i], name) != 0; i++)
 			;
-		if (i < count || (strcmp(name, "description") == 0 && json_is_string(value)))
+		if (i < count || (has_own && strncmp(name, "x-", 2) == 0) ||
+			(strcmp(name, "description") == 0 && json_is_string(value)))
 			continue;
 		member = declared_member(object, name);
 		near = config_find_nearest(name, names, count);
-		declaration_complain(d, &member, "is not known here; %s%s%s", near ? "did you mean " : "leave it out",
+		declaration_complain(d, &member, "is not known here; %s%s%s", near ? "did you mean " : other,
 			near ? near : "", near ? "?" : "");
 	}
+}
+
+void declared_only(struct declaration *d, const struct declared *object, const char *const *names)
+{
+	check_names(d, object, names, false);
+}
+
+void declared_only_or_own(struct declaration *d, const struct declared *object, const char *const *names)
+{
+	check_names(d, object, names, true);
 }

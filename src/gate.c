@@ -28,6 +28,8 @@ static bool load_approvers(struct policy *p, config_say_fn *say, void *ctx)
 			.revoked = a->revoked};
 		struct buf text = {0};
 
+		if (a->key == NULL)
+			continue;       /* config.c has said so */
 		if (harp_keys_add(p->approvers, &key, why, sizeof why) == 0)
 			continue;
 		buf_addf(&text, "%s:%d: [approver %s]: %s", p->config->path, a->line, a->name, why);
@@ -71,26 +73,33 @@ static void hash_texts(struct policy *p)
 	buf_fini(&b);
 }
 
+/* False: it has no good declaration. Of a broken configuration, what is there is looked at. */
+static bool load_capability(struct policy *p, size_t i, bool is_whole, config_say_fn *say, void *ctx)
+{
+	const struct config_capability *cc = &p->config->capabilities[i];
+
+	if (cc->command != NULL)
+		capability_check_command(cc, say, ctx);
+	if (is_whole)
+		(void)confine_check(cc, say, ctx);
+	return cc->declaration != NULL && (p->capabilities[i] = capability_load(cc, say, ctx)) != NULL;
+}
+
 struct policy *policy_load(const char *path, config_say_fn *say, void *ctx)
 {
 	struct policy *p = xcalloc(1, sizeof *p);
-	bool good = true;
+	bool is_whole, good;
 
 	p->refs = 1;
-	if ((p->config = config_load(path, say, ctx)) == NULL) {
+	if ((p->config = config_load_partly(path, say, ctx, &is_whole)) == NULL) {
 		free(p);
 		return NULL;
 	}
-	good = load_approvers(p, say, ctx);
+	capability_check_policy(p->config, say, ctx);
+	good = load_approvers(p, say, ctx) && is_whole;
 	p->capabilities = xcalloc(p->config->capability_count + 1, sizeof *p->capabilities);
-	for (size_t i = 0; i < p->config->capability_count; i++) {
-		const struct config_capability *cc = &p->config->capabilities[i];
-
-		capability_check_command(cc, say, ctx);
-		(void)confine_check(cc, say, ctx);
-		if ((p->capabilities[i] = capability_load(cc, say, ctx)) == NULL)
-			good = false;
-	}
+	for (size_t i = 0; i < p->config->capability_count; i++)
+		good = load_capability(p, i, is_whole, say, ctx) && good;
 	if (!good) {
 		policy_unref(p);
 		return NULL;

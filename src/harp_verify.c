@@ -206,7 +206,7 @@ static enum harp_code check_persons(struct question *q)
 		if (!may_decide(k, risk) || harp_is_past(c->votes[i].expires_us, c->now_us))
 			continue;
 		if (strcmp(k->person, q->key->person) == 0)
-			return REFUSE(q, HARP_POLICY_DENY, "%.64s has allowed it; another person must, too",
+			return REFUSE(q, HARP_POLICY_DENY, "%.64s has allowed it already, and it takes two persons",
 				k->person);
 		has_second = true;
 		q->accepted->use_until_us = earlier(q->accepted->use_until_us, c->votes[i].expires_us);

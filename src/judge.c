@@ -52,6 +52,8 @@ struct policy_program {
 	size_t bytes;                   /* of all questions */
 	int64_t backoff_us;             /* 0: the next start is at once */
 	struct timer again;             /* set: it is down until then */
+	int64_t down_us;                /* since when it does not run, but for lives that were too short to count; 0: it never fell */
+	char down_why[128];
 	struct log_limit talk_limit, late_limit, garbage_limit;
 	char mark[64];
 };
@@ -59,6 +61,16 @@ struct policy_program {
 bool judge_is_there(const struct core *c)
 {
 	return c->policy->config->policy_command != NULL;
+}
+
+void judge_get_state(const struct policy_program *p, struct judge_state *out)
+{
+	int64_t now = clock_boot_us();
+
+	if (p->now != NULL)
+		*out = (struct judge_state){.pid = worker_pid(p->now->worker), .span_us = now - p->now->began_us, .why = ""};
+	else
+		*out = (struct judge_state){.span_us = p->down_us > 0 ? now - p->down_us : 0, .why = p->down_why};
 }
 
 /* ---- questions ---- */
@@ -229,6 +241,9 @@ static void go_down(struct policy_program *p, const char *why)
 	struct process *o = p->now;
 	int64_t now = clock_boot_us();
 
+	if (p->down_us == 0 || (o != NULL && now - o->began_us >= STEADY_US))
+		p->down_us = now;
+	snprintf(p->down_why, sizeof p->down_why, "%.*s", (int)buf_utf8_cut(why, strlen(why), sizeof p->down_why - 1), why);
 	if (o != NULL) {
 		if (now - o->began_us >= STEADY_US)
 			p->backoff_us = 0;
@@ -387,6 +402,8 @@ void judge_reload(struct policy_program *p)
 	retire(p);
 	timer_cancel(&p->core->timers, &p->again);
 	p->backoff_us = 0;
+	p->down_us = 0;
+	p->down_why[0] = '\0';
 	HASH_ITER (hh, p->questions, q, tmp)
 		q->is_put = false;
 	CRASH_POINT(judge_reloaded);

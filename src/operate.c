@@ -162,7 +162,7 @@ static void do_rotate_key(struct core *c, struct ask *a)
 		if (s->updated_us + s->max_duration_us > until)
 			until = s->updated_us + s->max_duration_us;     /* accepted under a longer one */
 	if (token_rotate(c->state_dir, &c->keys, now, until, is_key_needed, c, why, sizeof why) < 0) {
-		ask_refuse(a, "unavailable", "the old key signs on; ask again when that is mended", "%.200s", why);
+		ask_refuse(a, "unavailable", "the old key signs on; ask again later", "%.200s", why);
 		return;
 	}
 	CRASH_POINT(operate_key_rotated);
@@ -244,13 +244,15 @@ static bool act(struct core *c, struct ask *a)
 /* What was done, and what was refused: the latter can be asked for at any rate. */
 static void note(struct core *c, const struct ask *a)
 {
+	bool is_signed = a->signer[0] != '\0';
 	const struct audit_entry row = {.what = ask_name(a->verb), .outcome = a->code != NULL ? "refused" : "done",
-		.who = "operator", .has_uid = true, .uid = a->uid, .user = a->user, .session = a->session_id, .code = a->code,
-		.why = a->code != NULL ? a->message : a->reason};
+		.who = is_signed && a->code != NULL ? a->signer : "operator", .has_uid = true, .uid = a->uid, .user = a->user, .session = a->session_id, .code = a->code,
+		.why = a->code != NULL ? a->message : a->reason,
+		.about = is_signed && a->code != NULL ? "who is as the decision names its signer" : NULL};
 
 	CRASH_POINT(operate_audited);
 	if (a->code != NULL)
-		audit_put_refusal(c, &row, NULL);
+		audit_put_refusal(c, &row, a->signer);
 	else
 		audit_put(c, &row);
 }

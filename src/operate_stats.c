@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "core.h"
+#include "judge.h"
 
 #define SECOND 1000000
 
@@ -80,6 +81,31 @@ static void add_capabilities(struct core *c, struct buf *b)
 	buf_add_text(b, "]");
 }
 
+/* null where there is none: the gate decides alone. */
+static void add_program(struct core *c, struct buf *b)
+{
+	struct judge_state state;
+	const char *command;
+
+	buf_add_text(b, ",\"policy_program\":");
+	if (!judge_is_there(c)) {
+		buf_add_text(b, "null");
+		return;
+	}
+	judge_get_state(c->program, &state);
+	command = c->policy->config->policy_command[0];
+	buf_add_text(b, "{\"command\":");
+	buf_add_json(b, command, strlen(command));
+	buf_addf(b, ",\"runs\":%s,\"pid\":", yes(state.pid > 0));
+	if (state.pid > 0)
+		buf_addf(b, "%d", state.pid);
+	else
+		buf_add_text(b, "null");
+	buf_addf(b, ",\"for_s\":%.3f,\"why\":", (double)state.span_us / SECOND);
+	buf_add_json(b, state.why, strlen(state.why));
+	buf_add_text(b, "}");
+}
+
 void operate_stats(struct core *c, struct ask *a)
 {
 	const struct core_stats *t = &c->stats;
@@ -99,6 +125,7 @@ void operate_stats(struct core *c, struct ask *a)
 		(unsigned long long)t->aborts, (unsigned long long)t->late_lines, (unsigned long long)t->unroutable, own_memory());
 	buf_addf(b, ",\"audit\":{\"count\":%lld,\"head\":\"%s\"},\"policy\":\"%s\"", (long long)c->audit.count, c->audit.head,
 		c->policy->hash);
+	add_program(c, b);
 	add_capabilities(c, b);
 	buf_add_text(b, "}");
 }

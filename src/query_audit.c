@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "jtext.h"
+#include "schema.h"
 
-enum { PART_BEGIN, PART_ROWS, PARTS };
+/* FIRST: no row was given yet. Not every number that somebody may have put there is above 0. */
+enum { PART_BEGIN, PART_FIRST, PART_ROWS, PARTS };
+#define BELOW_ALL (-1e19)
 
 static int give_meta(struct query *q, struct query_cursor *c, const char *sql, query_item_fn *fn, void *ctx)
 {
@@ -36,6 +39,18 @@ static bool is_wanted(const struct query_cursor *c, const char *entry, size_t si
 	return at.size == CLOCK_TEXT_SIZE + 1 && memcmp(at.at + 1, c->since, CLOCK_TEXT_SIZE - 1) >= 0;
 }
 
+/* 0: somebody dropped it, which the first item says. */
+static int has_table(struct query *q)
+{
+	sqlite3_stmt *st = query_prepare(q, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit'");
+	int rc, found;
+
+	if (st == NULL)
+		return -1;
+	found = (rc = sqlite3_step(st)) == SQLITE_ROW;
+	return query_finish(q, st, rc) < 0 ? -1 : found;
+}
+
 static int give_rows(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
 	sqlite3_stmt *st = query_prepare(q, "SELECT id AS n, hash, entry FROM audit WHERE id > ? ORDER BY id LIMIT ?");
@@ -43,13 +58,17 @@ static int give_rows(struct query *q, struct query_cursor *c, int max_rows, quer
 	int seen = 0, rc = SQLITE_ROW;
 
 	if (st == NULL)
-		return -1;
-	sqlite3_bind_int64(st, 1, c->row);
+		return has_table(q) == 0 ? 0 : -1;
+	if (c->part == PART_FIRST)
+		sqlite3_bind_double(st, 1, BELOW_ALL);
+	else
+		sqlite3_bind_int64(st, 1, c->row);
 	sqlite3_bind_int(st, 2, max_rows);
 	while (!is_full && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		const char *entry = (const char *)sqlite3_column_text(st, 2);
 
 		c->row = sqlite3_column_int64(st, 0);
+		c->part = PART_ROWS;
 		seen++;
 		if (entry != NULL && !is_wanted(c, entry, (size_t)sqlite3_column_bytes(st, 2)))
 			continue;
@@ -68,7 +87,7 @@ static int give_slice(struct query *q, struct query_cursor *c, int max_rows, que
 
 	if (more != 0)
 		return more < 0 ? QUERY_UNREADABLE : QUERY_MORE;
-	c->part++;
+	c->part = PARTS;
 	/* count and head as the daemon kept them: "123 9f86...". */
 	return give_meta(q, c,
 		"SELECT CAST(substr(value, 1, instr(value, ' ') - 1) AS INTEGER) AS count, substr(value, instr(value, ' ') + 1) AS head"
@@ -77,14 +96,19 @@ static int give_slice(struct query *q, struct query_cursor *c, int max_rows, que
 
 int query_more_audit(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
-	struct query_cursor before = *c;
 	int rc;
 
 	if (c->part == PART_BEGIN) {
-		if (give_meta(q, c, "SELECT value AS instance FROM meta WHERE key = 'instance'", fn, ctx) < 0)
-			return QUERY_UNREADABLE;
-		c->part++;
-		return QUERY_MORE;
+		struct buf sql = {0};
+		int given;
+
+		buf_addf(&sql, "SELECT (SELECT value FROM meta WHERE key = 'instance') AS instance, (%s) AS triggers,"
+			" EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit') AS \"table?\"",
+			schema_count_audit_triggers);
+		given = give_meta(q, c, buf_text(&sql), fn, ctx);
+		buf_fini(&sql);
+		c->part = given < 0 ? PART_BEGIN : PART_FIRST;
+		return given < 0 ? QUERY_UNREADABLE : QUERY_MORE;
 	}
 	if (c->part >= PARTS)
 		return QUERY_DONE;
@@ -92,7 +116,7 @@ int query_more_audit(struct query *q, struct query_cursor *c, int max_rows, quer
 	sqlite3_exec(q->db, "BEGIN", NULL, NULL, NULL);
 	rc = give_slice(q, c, max_rows, fn, ctx);
 	sqlite3_exec(q->db, "COMMIT", NULL, NULL, NULL);
-	if (rc == QUERY_UNREADABLE)
-		c->part = before.part;
+	if (rc == QUERY_UNREADABLE && c->part == PARTS)
+		c->part = PART_ROWS;
 	return rc;
 }

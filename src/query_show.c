@@ -79,7 +79,8 @@ static int show_session(struct query *q, struct query_cursor *c, query_item_fn *
 	sqlite3_stmt *st = query_prepare(q,
 		"SELECT s.id AS key, session_id, s.caller_id AS caller_id, capability, capability_version, state,"
 		" state_version, risk_level, data_classification, priority, metadata AS \"metadata#\", created_at, updated_at, started_at,"
-		" deadline, max_duration_us, attempt, deaths, paused_by, recover_as, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for, steps, step, checkpoints, warnings AS \"warnings#\", tokens_in,"
+		" deadline, max_duration_us, attempt, deaths, paused_by, recover_as, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for,"
+		" (SELECT expires_at FROM reviews WHERE session = s.id AND reviews.state = 'AWAITING_DECISION') AS waits_until, steps, step, checkpoints, warnings AS \"warnings#\", tokens_in,"
 		" tokens_out, cost, CASE WHEN s.harp THEN (SELECT count(*) FROM events WHERE session = s.id AND type <> 'harp')"
 		" ELSE (SELECT count(*) FROM events WHERE session = s.id) END AS events,"
 		" coalesce((SELECT sequence FROM events WHERE session = s.id AND sequence IS NOT NULL"

@@ -248,6 +248,23 @@ static bool is_wanted(void *ctx, const char *name)
 	return strcmp(state, sstate_names[S_FAILED]) == 0;
 }
 
+/* Keys that are not there any more: whoever has such a token finds out by an abort that does nothing. */
+static void say_void_tokens(struct core *c)
+{
+	struct session *s, *tmp;
+	unsigned count = 0;
+
+	HASH_ITER (by_key, c->by_key, s, tmp) {
+		size_t i = 0;
+
+		while (i < c->keys.count && !token_is_of(&c->keys.list[i], s->token))
+			i++;
+		count += s->token[0] != '\0' && i == c->keys.count;
+	}
+	if (count > 0)
+		log_warn("session tokens that were given out before are void, their key is not in token.keys: sessions=%u", count);
+}
+
 int core_recover(struct core *c)
 {
 	struct session *s, *tmp;
@@ -259,6 +276,7 @@ int core_recover(struct core *c)
 		goto unreadable;
 	CRASH_POINT(recover_loaded);
 	count = HASH_CNT(by_key, c->by_key);
+	say_void_tokens(c);
 	HASH_ITER (by_key, c->by_key, s, tmp)
 		if (recover(s) < 0)
 			goto unreadable;

@@ -350,6 +350,11 @@ static void hcp_line(struct session *s, const char *line, size_t size)
 
 	if (wline_read(&l, line, size, s->core->policy->config->max_depth, why, sizeof why) < 0) {
 		bad_line(s, why, line, size);
+		if (wline_salvage(&l, line, size)) {
+			if (l.type == WL_ACTION)
+				action_unreadable(s, &l, why);
+			wline_fini(&l);
+		}
 		return;
 	}
 	/* Once the end is decided, output is still published until the pipe is drained, and who asks is answered; the rest is

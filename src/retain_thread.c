@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,7 +16,11 @@
 #include "log.h"
 
 #define SECOND INT64_C(1000000)
-#define REST_US 5000            /* after each note */
+/* After each note, four times as long as it took the core to come to it: who is busy is left alone. */
+#define REST_TIMES 4
+#define REST_MIN_US 5000
+#define REST_MAX_US (SECOND / 2)
+#define NICENESS 10
 #define STACK_SIZE (512 * 1024)
 
 /* ---- notes ---- */
@@ -49,6 +54,8 @@ static void rest(struct retain *r, int64_t us)
 
 bool retain_tell(struct retain *r)
 {
+	int64_t began = clock_boot_us(), pause;
+
 	pthread_mutex_lock(&r->lock);
 	r->state = NOTE_ASKED;
 	pthread_mutex_unlock(&r->lock);
@@ -60,7 +67,8 @@ bool retain_tell(struct retain *r)
 	if (r->state == NOTE_IDLE) {
 		clear(&r->note);
 		r->told++;
-		rest(r, REST_US);
+		pause = REST_TIMES * (clock_boot_us() - began);
+		rest(r, pause < REST_MIN_US ? REST_MIN_US : pause > REST_MAX_US ? REST_MAX_US : pause);
 	}
 	pthread_mutex_unlock(&r->lock);
 	CRASH_POINT(retain_note_done);
@@ -88,6 +96,7 @@ static void *thread_main(void *arg)
 	struct retain *r = arg;
 	bool has_looked = false;
 
+	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);      /* of this thread alone */
 	while (wait_for_tick(r)) {
 		int64_t began = clock_boot_us(), took;
 

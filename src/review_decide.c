@@ -126,6 +126,7 @@ static bool load_task(struct deciding *d)
 	}
 	if (found == 0 || strcmp(buf_text(&d->task_text), d->artifact->task) != 0)
 		return pass(d, HARP_HASH_MISMATCH, "the stored task is not the one that was shown");
+	canon_hash_bytes(d->task_text.data, d->task_text.size, d->session->task_hash);
 	codec_begin(&b, NULL, "task_submit");   /* its members are a payload's */
 	buf_add(&b, d->task_text.data, d->task_text.size);
 	codec_end(&b);
@@ -156,14 +157,17 @@ static void put_decision(struct deciding *d)
 	CRASH_POINT(review_decided);
 }
 
-/* What came of it, for the audit. */
-static void note(const struct deciding *d, const char *what, const char *outcome, const char *code)
+/* What came of it, for the audit. v: what the gate said of it now, NULL where it was not asked; then, and where the gate got
+ * not that far, the risk is the one that it was shown with. */
+static void note(const struct deciding *d, const struct verdict *v, const char *what, const char *outcome, const char *code)
 {
 	const struct session *s = d->session;
+	bool is_assessed = v != NULL && v->risk != R_NONE;
 
 	audit_put(d->core, &(struct audit_entry){.what = what, .outcome = outcome, .who = d->accepted.signer_key_id,
 		.has_uid = true, .uid = d->ask->uid, .user = d->ask->user, .session = s->id, .capability = s->capability,
-		.risk = risk_names[s->risk], .code = code, .why = d->ask->reason, .request = d->artifact->request_id});
+		.risk = risk_names[is_assessed ? v->risk : s->risk], .rules = is_assessed ? v->why : NULL, .code = code,
+		.why = d->ask->reason, .request = d->artifact->request_id, .about = v != NULL ? v->message : NULL});
 }
 
 static void say_state(struct deciding *d)
@@ -176,7 +180,7 @@ static void say_state(struct deciding *d)
 
 static void take_vote(struct deciding *d)
 {
-	note(d, "approve", "waits", NULL);
+	note(d, NULL, "approve", "waits", NULL);
 	review_add_vote(d->session->review, d->accepted.signer_key_id, d->accepted.expires_us);
 	say_state(d);
 }
@@ -188,7 +192,7 @@ static void take_denial(struct deciding *d)
 
 	snprintf(message, sizeof message, "%.128s denied it%s%.256s", d->accepted.person, reason != NULL ? ": " : "",
 		reason != NULL ? reason : "");
-	note(d, "deny", "rejected", DENIED);
+	note(d, NULL, "deny", "rejected", DENIED);
 	review_move(d->session->review, HARP_DENIED);
 	review_reject(d->session, DENIED, "approval_denied", "approver", message, "", d->session->risk);
 	say_state(d);
@@ -197,7 +201,7 @@ static void take_denial(struct deciding *d)
 /* It was approved under a policy that would not have asked. */
 static void take_refusal(struct deciding *d, const struct verdict *v)
 {
-	note(d, "approve", "rejected", v->code);
+	note(d, v, "approve", "rejected", v->code);
 	review_move(d->session->review, HARP_IS_EXPIRED);
 	review_reject(d->session, v->code, v->code, "daemon", v->message, v->suggestion, v->risk);
 	ask_refuse(d->ask, "refused", "its caller was told; nothing runs", "the policy of now rejects it, %s: %.180s", v->code, v->message);
@@ -210,7 +214,7 @@ static void ask_again(struct deciding *d, const struct verdict *v)
 	struct question q = {.artifact = {0}};
 	char why[256];
 
-	note(d, "approve", "waits", "risk_rose");
+	note(d, v, "approve", "waits", "risk_rose");
 	review_move(s->review, HARP_IS_EXPIRED);
 	if (review_write_question(d->core, &q, s->id, s->caller_id, v, &d->task.task, why, sizeof why)) {
 		review_put_question(s, &q, v->risk);
@@ -228,7 +232,7 @@ static void accept(struct deciding *d, const struct verdict *v)
 	struct core *c = d->core;
 	struct session *s = d->session;
 
-	note(d, "approve", "accepted", NULL);
+	note(d, v, "approve", "accepted", NULL);
 	review_move(s->review, HARP_EXECUTED);
 	session_accept(s, v);
 	log_info("approved: session=%.8s by=%s risk=%s", s->id, d->accepted.signer_key_id, risk_names[v->risk]);
@@ -271,6 +275,17 @@ static void decide(struct deciding *d)
 		take_approval(d);
 }
 
+/* Whom the decision names, proven or not, where that is one of ours: for the audit, where names that are made up would be as
+ * many kinds of refusals. */
+static void name_signer(const struct deciding *d)
+{
+	const struct config *config = d->core->policy->config;
+
+	for (size_t i = 0; d->decision != NULL && i < config->approver_count; i++)
+		if (strcmp(config->approvers[i].name, d->decision->signer_key_id) == 0)
+			snprintf(d->ask->signer, sizeof d->ask->signer, "%s", config->approvers[i].name);
+}
+
 /* Everything that is read is read before anything changes: where the store fails, nothing happened. */
 bool review_decide(struct core *c, struct ask *a)
 {
@@ -283,6 +298,7 @@ bool review_decide(struct core *c, struct ask *a)
 		decide(&d);
 	else if (!d.is_unreadable)
 		log_warn("a decision was refused: code=%s why=%s uid=%lld", a->code, a->message, (long long)a->uid);
+	name_signer(&d);
 	if (d.is_unreadable)
 		a->code = NULL;
 	command_fini(&d.task);

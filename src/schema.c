@@ -70,8 +70,7 @@ const char *const schema_steps[] = {
 	 * numbered 1, 2, 3 ... without a hole, and are never changed: the triggers keep slips away, not attackers, for whom
 	 * there is the chain. Its end is also in meta, as 'audit'. */
 	"CREATE TABLE audit (id INTEGER PRIMARY KEY, entry TEXT NOT NULL, hash TEXT NOT NULL);"
-	"CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;"
-	"CREATE TRIGGER audit_is_kept BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;",
+	SCHEMA_AUDIT_STAYS ";" SCHEMA_AUDIT_IS_KEPT ";",
 
 	/* A task that is undecided: whom it waits for (human, program; NULL: it was accepted), and the message that its answer
 	 * will reply to. What a human is asked is a review, in HARP's states; what was answered, as it was signed. */
@@ -132,3 +131,9 @@ const char *const schema_steps[] = {
 };
 
 const int schema_version = sizeof schema_steps / sizeof *schema_steps;
+
+/* SQLite keeps the text as it was written; within ours nothing is a double quote. */
+const char schema_count_audit_triggers[] = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'audit'"
+	" AND name IN ('audit_stays', 'audit_is_kept') AND replace(sql, '''', '\"') ="
+	" 'CREATE TRIGGER ' || name || ' BEFORE ' || CASE name WHEN 'audit_stays' THEN 'UPDATE' ELSE 'DELETE' END ||"
+	" ' ON audit BEGIN SELECT RAISE(ABORT, \"the audit is append-only\"); END'";

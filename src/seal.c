@@ -55,8 +55,8 @@ bool seal_task(const char *task, size_t size, char seal[CANON_HASH_SIZE])
 
 const char *seal_find_fault(const char *task, size_t size, const char *seal, const struct token_keys *keys, const char *token)
 {
-	char now[CANON_HASH_SIZE], given[65];
-	int said = token_intent(keys, token, given);
+	char now[CANON_HASH_SIZE], given[65], whole[65];
+	int said = token_find_seals(keys, token, given, whole);
 
 	/* Where the key was removed, nobody can say what a token was given for: the row's seal remains. */
 	if (said > 0 && strcmp(given, seal) != 0)
@@ -65,5 +65,10 @@ const char *seal_find_fault(const char *task, size_t size, const char *seal, con
 		return NULL;            /* accepted by a version that sealed nothing */
 	if (!seal_task(task, size, now))
 		return "the stored task cannot be read in one way only";
-	return strcmp(now, seal) == 0 ? NULL : "intent, constraints or expected output of the stored task were changed";
+	if (strcmp(now, seal) != 0)
+		return "intent, constraints or expected output of the stored task were changed";
+	if (said <= 0 || whole[0] == '\0')
+		return NULL;            /* its token is of a version that did not say */
+	canon_hash_bytes(task, size, now);
+	return strcmp(now, whole) == 0 ? NULL : "the stored task is not the one that was accepted: its inputs or its context were changed";
 }

@@ -55,7 +55,7 @@ static void make_token(struct session *s)
 	duration_format(s->max_duration_us, max);
 	canon_hash_bytes(envelope, strlen(envelope), hash);
 	token_make(&s->core->keys, &(struct token_claims){.session_id = s->id, .caller_id = s->caller_id, .risk = risk_names[s->risk],
-		.data_class = data_class_names[s->data_class], .max_duration = max, .envelope = hash, .intent = s->seal,
+		.data_class = data_class_names[s->data_class], .max_duration = max, .envelope = hash, .intent = s->seal, .task = s->task_hash,
 		.issued_us = s->updated_us, .expires_us = s->updated_us + s->max_duration_us}, token);
 	free(s->token);
 	s->token = xstrdup(token);
@@ -125,6 +125,7 @@ static struct session *make_session(struct core *c, const struct command *cmd, c
 	s->priority = cmd->task.priority;
 	s->max_duration_us = v->max_duration_us;
 	s->created_us = s->updated_us = clock_wall_us();
+	canon_hash_bytes(cmd->task.json, cmd->task.json_size, s->task_hash);
 	if (!seal_task(cmd->task.json, cmd->task.json_size, s->seal)) {
 		log_error("a task cannot be sealed, this is a defect; it runs unsealed: session=%.8s", s->id);
 		s->seal[0] = '\0';

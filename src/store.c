@@ -156,7 +156,7 @@ const char *const store_sql[ST_COUNT] = {
 		" ORDER BY e.id LIMIT ?",
 	[ST_FIND_AUDIT_END] =
 		"SELECT coalesce((SELECT max(id) FROM audit), 0), (SELECT hash FROM audit ORDER BY id DESC LIMIT 1),"
-		" (SELECT value FROM meta WHERE key = 'audit')",
+		" (SELECT value FROM meta WHERE key = 'audit'), EXISTS (SELECT 1 FROM audit WHERE id < 1)",
 	[ST_FIND_OLD_SUBMIT] = "SELECT 1 FROM submits WHERE " OLD_SUBMITS " LIMIT 1",
 	[ST_LOAD_ARTIFACTS] = "SELECT name, type, path, size_bytes, sha256 FROM artifacts WHERE session = ? ORDER BY id",
 	[ST_LOAD_REVIEW] = "SELECT session, state, artifact FROM reviews WHERE request_id = ?",

@@ -84,6 +84,21 @@ static int load_instance(struct store *s)
 	return exec(s, insert) == SQLITE_OK ? 0 : -1;
 }
 
+/* Who changes rows by hand takes the triggers away first, and does not always think of putting them back. */
+static int mend_triggers(struct store *s)
+{
+	int64_t count = ask(s, schema_count_audit_triggers, -1);
+
+	if (count < 0 || count == SCHEMA_AUDIT_TRIGGERS)
+		return count < 0 ? -1 : 0;
+	if (exec(s, "BEGIN IMMEDIATE; DROP TRIGGER IF EXISTS audit_stays; DROP TRIGGER IF EXISTS audit_is_kept;" SCHEMA_AUDIT_STAYS ";"
+		SCHEMA_AUDIT_IS_KEPT "; COMMIT") != SQLITE_OK)
+		return -1;
+	s->lacked_triggers = true;
+	log_warn("the audit's triggers against changes were missing, and were made again: see hcpctl audit verify");
+	return 0;
+}
+
 static int prepare_all(struct store *s)
 {
 	for (int i = 0; i < ST_COUNT; i++)
@@ -167,7 +182,7 @@ static int open_database(struct store *s, const char *path)
 		return unusable(s);
 	if (migrate(s, (int)version) < 0)
 		return EX_IOERR;
-	if (prepare_all(s) < 0 || load_instance(s) < 0)
+	if (prepare_all(s) < 0 || mend_triggers(s) < 0 || load_instance(s) < 0)
 		return unusable(s);
 	CRASH_POINT(store_instance_made);
 	/* A table without rows says 0; to take a failed read for that would give keys out a second time. */

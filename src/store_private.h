@@ -63,6 +63,7 @@ struct store {
 	char error[256];
 	bool is_damaged;                /* the last error was */
 	struct store_owned owned;
+	bool lacked_triggers;           /* of the audit, at the opening */
 };
 
 /* Appends to the batch; `kinds` as in store.c. */

@@ -84,8 +84,10 @@ int store_find_audit_end(struct store *s, struct store_audit_end *out)
 	int rc;
 
 	memset(out, 0, sizeof *out);
+	out->lacked_triggers = s->lacked_triggers;
 	if ((rc = step_row(st)) == SQLITE_ROW) {
 		out->last = sqlite3_column_int64(st, 0);
+		out->has_strays = sqlite3_column_int64(st, 3) != 0;
 		if (text(st, 1) != NULL)
 			snprintf(out->last_hash, sizeof out->last_hash, "%s", text(st, 1));
 		if (text(st, 2) != NULL && sscanf(text(st, 2), "%lld %64[0-9a-f]", &count, out->head) == 2 && count > 0)

@@ -19,7 +19,7 @@
 
 #define MAC_SIZE 32
 #define MAC_TEXT 43                     /* 32 bytes in base64 without padding */
-#define CLAIMS_MAX 800                  /* an id, a caller of 128, two hashes and fixed text stay below it */
+#define CLAIMS_MAX 880                  /* an id, a caller of 128, three hashes and fixed text stay below it */
 
 const char *const token_fault_names[TOKEN_FAULTS] = {
 	[TOKEN_GOOD] = "token_good", [TOKEN_MALFORMED] = "token_malformed", [TOKEN_UNKNOWN_KEY] = "token_unknown_key",
@@ -88,9 +88,9 @@ void token_make(const struct token_keys *keys, const struct token_claims *c, cha
 	/* Every value is of an alphabet that needs no escapes. */
 	n = (size_t)snprintf(claims, sizeof claims,
 		"{\"v\":2,\"session_id\":\"%s\",\"caller_id\":\"%s\",\"risk\":\"%s\",\"data\":\"%s\","
-		"\"constraints\":{\"max_duration\":\"%s\",\"envelope\":\"%s\",\"intent\":\"%s\"},"
+		"\"constraints\":{\"max_duration\":\"%s\",\"envelope\":\"%s\",\"intent\":\"%s\",\"task\":\"%s\"},"
 		"\"issued_at\":\"%s\",\"expires_at\":\"%s\"}",
-		c->session_id, c->caller_id, c->risk, c->data_class, c->max_duration, c->envelope, c->intent, issued, expires);
+		c->session_id, c->caller_id, c->risk, c->data_class, c->max_duration, c->envelope, c->intent, c->task, issued, expires);
 	memcpy(out, keys->list[0].kid, TOKEN_KID_SIZE - 1);
 	out[TOKEN_KID_SIZE - 1] = '.';
 	at += base64url((const unsigned char *)claims, n, out + at);
@@ -227,15 +227,18 @@ enum token_fault token_check(const struct token_keys *keys, const char *token, c
 	return fault;
 }
 
-int token_intent(const struct token_keys *keys, const char *token, char intent[65])
+int token_find_seals(const struct token_keys *keys, const char *token, char intent[65], char task[65])
 {
 	struct parts p;
 	json_t *claims;
+	const json_t *sealed;
 	int found;
 
 	if (!split(token, &p) || check_signature(keys, token, &p) != TOKEN_GOOD || (claims = read_claims(&p)) == NULL)
 		return -1;
-	snprintf(intent, 65, "%s", claim(json_object_get(claims, "constraints"), "intent"));
+	sealed = json_object_get(claims, "constraints");
+	snprintf(intent, 65, "%s", claim(sealed, "intent"));
+	snprintf(task, 65, "%s", claim(sealed, "task"));
 	found = intent[0] != '\0';
 	json_decref(claims);
 	return found;

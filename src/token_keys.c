@@ -239,6 +239,7 @@ int token_rotate(const char *dir, struct token_keys *keys, int64_t now_us, int64
 	char *why, size_t why_size)
 {
 	struct token_keys next = {.count = 1};
+	int64_t first_us = INT64_MAX;   /* by then one of them should be free */
 
 	next.list[0] = new_key(now_us);
 	for (size_t i = 0; i < keys->count; i++) {
@@ -246,10 +247,15 @@ int token_rotate(const char *dir, struct token_keys *keys, int64_t now_us, int64
 
 		if (i == 0)
 			key.until_us = (until_us + 999) / 1000 * 1000;
-		if (key.until_us <= now_us && !needs(ctx, &key))
+		if (!needs(ctx, &key))
 			continue;
+		first_us = key.until_us < first_us ? key.until_us : first_us;
 		if (next.count == TOKEN_KEYS_MAX) {
-			snprintf(why, why_size, "%d keys are still needed for tokens that are valid", TOKEN_KEYS_MAX);
+			char until[CLOCK_TEXT_SIZE];
+
+			clock_format(first_us > now_us ? first_us : now_us, until);
+			snprintf(why, why_size, "all %d keys have signed tokens of sessions that go on; one is free when its sessions have ended, "
+				"the first by about %s", TOKEN_KEYS_MAX, until);
 			return -1;
 		}
 		next.list[next.count++] = key;

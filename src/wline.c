@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum kind { K_STRING, K_NUMBER, K_BOOL, K_OBJECT, K_SCALAR, K_ANY, K_LEVEL, K_STRINGS, K_COUNT };
+enum kind { K_STRING, K_NAME, K_NUMBER, K_BOOL, K_OBJECT, K_SCALAR, K_ANY, K_LEVEL, K_STRINGS, K_COUNT };
 
 static const char *const kind_names[K_COUNT] = {
-	[K_STRING] = "a string", [K_NUMBER] = "a number", [K_BOOL] = "true or false", [K_OBJECT] = "an object",
+	[K_STRING] = "a string", [K_NAME] = "a name", [K_NUMBER] = "a number", [K_BOOL] = "true or false", [K_OBJECT] = "an object",
 	[K_SCALAR] = "a string or a number", [K_ANY] = "a value", [K_LEVEL] = "info, warn or error", [K_STRINGS] = "an array of strings",
 };
 
@@ -44,7 +44,7 @@ static const struct type {
 	[WL_ARTIFACT] = {"artifact",
 		{{"name", K_STRING, true, NULL}, {"path", K_STRING, true, NULL}, {"mime", K_STRING, false, NULL}}},
 	[WL_ACTION] = {"action",
-		{{"name", K_STRING, true, NULL}, {"parameters", K_OBJECT, false, NULL}, {"ref", K_SCALAR, false, NULL}}},
+		{{"name", K_NAME, true, NULL}, {"parameters", K_OBJECT, false, NULL}, {"ref", K_SCALAR, false, NULL}}},
 	[WL_SNAPSHOT] = {"snapshot", {{NULL, K_ANY, false, NULL}}},     /* strictly, by HARP's own rules: snapshot.c */
 	[WL_CONTINUITY] = {"continuity",
 		{{"summary", K_STRING, false, NULL}, {"decisions", K_STRINGS, false, NULL}, {"open_questions", K_STRINGS, false, NULL},
@@ -74,6 +74,7 @@ static bool fits(const json_t *v, enum kind kind)
 
 	switch (kind) {
 	case K_STRING: return json_is_string(v);
+	case K_NAME:   return text != NULL && *text != '\0' && strlen(text) == json_string_length(v);
 	case K_NUMBER: return json_is_number(v);
 	case K_BOOL:   return json_is_boolean(v);
 	case K_OBJECT: return json_is_object(v);
@@ -103,17 +104,23 @@ static int find_type(const json_t *root)
 	return -1;
 }
 
+static const char *article(const struct type *t)
+{
+	return strchr("aeio", t->name[0]) != NULL ? "an" : "a";         /* "a usage" */
+}
+
 static int check_fields(const json_t *root, const struct type *t, char *why, size_t why_size)
 {
 	for (const struct field *f = t->fields; f < t->fields + MAX_FIELDS && f->name != NULL; f++) {
 		const json_t *v = given(root, f);
 
 		if (v == NULL && f->required) {
-			snprintf(why, why_size, "a %s line needs %s", t->name, f->name);
+			snprintf(why, why_size, "%s %s line needs %s", article(t), t->name, f->name);
 			return -1;
 		}
 		if (v != NULL && !fits(v, f->kind)) {
-			snprintf(why, why_size, "%s of a %s line is not %s", f->name, t->name, kind_names[f->kind]);
+			snprintf(why, why_size, "%s of %s %s line is not %s", f->name, article(t), t->name,
+				kind_names[f->kind]);
 			return -1;
 		}
 	}
@@ -156,6 +163,22 @@ int wline_read(struct wline *l, const char *line, size_t size, int max_depth, ch
 bad:
 	json_decref(l->root);
 	return -1;
+}
+
+bool wline_salvage(struct wline *l, const char *line, size_t size)
+{
+	const size_t flags = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;  /* a key twice: the last counts */
+	int type;
+
+	*l = (struct wline){.text = line, .size = size, .root = json_loadb(line, size, flags, NULL)};
+	if ((type = find_type(l->root)) >= 0) {
+		l->type = (enum wline_type)type;
+		if (!fits(json_object_get(l->root, "ref"), K_SCALAR))
+			json_object_del(l->root, "ref");        /* it can be given back to nobody */
+		return true;
+	}
+	json_decref(l->root);
+	return false;
 }
 
 void wline_fini(struct wline *l)

@@ -25,7 +25,7 @@ static enum token_fault check(const struct token_keys *of, const char *token, co
 /* A token of ours is for its own session, under its own key, and only whole. */
 static void check_made(const struct token_claims *claims, struct chance *chance)
 {
-	char token[TOKEN_SIZE], changed[TOKEN_SIZE + 2], intent[65];
+	char token[TOKEN_SIZE], changed[TOKEN_SIZE + 2], intent[65], task[65];
 	size_t size, at;
 
 	memset(token, '#', sizeof token);
@@ -37,7 +37,7 @@ static void check_made(const struct token_claims *claims, struct chance *chance)
 	MUST(check(&other_keys, token, claims->session_id, token) == TOKEN_FORGED);
 	MUST(check(&keys, token, claims->session_id, "another") == TOKEN_NOT_ISSUED);
 	MUST(strcmp(claims->session_id, OTHER) == 0 || check(&keys, token, OTHER, token) == TOKEN_OTHER_SESSION);
-	MUST(token_intent(&keys, token, intent) == 1 && strcmp(intent, claims->intent) == 0);
+	MUST(token_find_seals(&keys, token, intent, task) == 1 && strcmp(intent, claims->intent) == 0);
 	at = chance_below(chance, (uint32_t)size);
 	memcpy(changed, token, size + 1);
 	changed[at] = (char)(changed[at] ^ (1 + (int)chance_below(chance, 127)));
@@ -53,7 +53,7 @@ static void check_made(const struct token_claims *claims, struct chance *chance)
 /* Whatever was signed, it is for a session only where it says so as JSON. */
 static void check_signed(const char *text, size_t size, const char *kid)
 {
-	char token[4 * TOKEN_SIZE], claims[TOKEN_SIZE + 1], why[64], intent[65];
+	char token[4 * TOKEN_SIZE], claims[TOKEN_SIZE + 1], why[64], intent[65], task[65];
 	const struct token_key *key = &keys.list[1];
 	size_t n = 0, body;
 	json_t *root;
@@ -71,7 +71,7 @@ static void check_signed(const char *text, size_t size, const char *kid)
 	if (check(&keys, token, SESSION, token) == TOKEN_GOOD)
 		MUST(root != NULL && strcmp(json_string_value(json_object_get(root, "session_id")), SESSION) == 0);
 	json_decref(root);
-	(void)token_intent(&keys, token, intent);
+	(void)token_find_seals(&keys, token, intent, task);
 	/* Signed text that is no base64 at all. */
 	n = strnlen(claims, 500);
 	for (size_t i = 0; i < n; i++)
@@ -79,7 +79,7 @@ static void check_signed(const char *text, size_t size, const char *kid)
 	token[body + n] = '.';
 	sign(key, token, body + n, token + body + n + 1);
 	(void)check(&keys, token, SESSION, token);
-	(void)token_intent(&keys, token, intent);
+	(void)token_find_seals(&keys, token, intent, task);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct token_claims claims = {.session_id = id_is_uuid4(session) ? session : SESSION, .caller_id = "alpha",
 		.risk = "R2", .data_class = "T1", .max_duration = "PT1H",
 		.envelope = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
-		.intent = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8b"};
+		.intent = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8b", .task = ""};
 
 	if (codec_is_caller_id(caller, strlen(caller)))
 		claims.caller_id = caller;

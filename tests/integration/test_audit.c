@@ -99,6 +99,8 @@ START_TEST(who_did_what_is_shown_and_verified_by_the_daemon_and_by_the_store_of_
 }
 END_TEST
 
+enum { ALARMS = 3 };                    /* of the cases below: at the end, before the first */
+
 START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
 {
 	static const struct {
@@ -110,6 +112,11 @@ START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
 			"row 2 was put there: it says that it is row 3", "row 3 was put there: it says that it is row 2"},
 		{"DELETE FROM audit WHERE id > 5", "the end is missing: there were 7 rows, and the last one is row 5",
 			"rows 6 to 7 are missing"},
+		{"INSERT INTO audit SELECT -5, entry, hash FROM audit WHERE id = 7", "row -5 was put there", "row -5 was put there"},
+		{"INSERT INTO audit SELECT -9223372036854775807 - 1, entry, hash FROM audit WHERE id = 7", "row -9223372036854775808 was put",
+			"row -9223372036854775808 was put"},
+		{"UPDATE audit SET entry = entry || char(0) WHERE id = 4", "row 4 was changed", "row 4 was changed"},
+		{"UPDATE audit SET hash = hash || char(0) WHERE id = 4", "row 4 does not follow", "row 4 does not follow"},
 	};
 	char copy[400], command[900];
 
@@ -121,6 +128,7 @@ START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
 	must(system(command) == 0, "%s", command);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		write_sql("DROP TRIGGER audit_stays; DROP TRIGGER audit_is_kept");
+		verify(2, "the triggers that keep rows from being changed are missing");
 		write_sql(cases[i].sql);
 		verify(2, cases[i].offline);
 		verify(2, "NOT as it was written");
@@ -132,7 +140,25 @@ START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
 		must(system(command) == 0, "%s", command);
 		verify(0, "good: 7 rows");
 	}
-	must(rig_log_count(r, "ALARM: the audit was changed from outside") == 1, "the daemon noticed the missing end");
+	must(rig_log_count(r, "ALARM: the audit was changed from outside") == ALARMS, "the daemon noticed those at the ends");
+	must(rig_log_count(r, "the audit's triggers against changes were missing") == (int)(sizeof cases / sizeof *cases), "each time");
+	end();
+}
+END_TEST
+
+START_TEST(a_table_that_was_dropped_is_a_fault_and_no_reason_to_try_again)
+{
+	struct run run;
+
+	begin_here();
+	make_history();
+	rig_stop(r);
+	write_sql("DROP TABLE audit");
+	verify(2, "the table is gone");
+	verify(2, "there were 7 rows");
+	run = start("audit", NULL);
+	finish(&run, 2);
+	must_have(run.err, "table is gone");
 	end();
 }
 END_TEST
@@ -176,6 +202,7 @@ int main(void)
 
 	suite_test(s, who_did_what_is_shown_and_verified_by_the_daemon_and_by_the_store_of_a_dead_one, 120);
 	suite_test(s, whoever_changes_removes_or_moves_a_row_is_found_out, 180);
+	suite_test(s, a_table_that_was_dropped_is_a_fault_and_no_reason_to_try_again, 60);
 	suite_test(s, tampering_beside_a_running_daemon_is_found_out_and_hurts_it_not, 90);
 	suite_test(s, a_crash_leaves_a_good_chain, 120);
 	return harness_run(s, false);

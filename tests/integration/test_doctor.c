@@ -195,10 +195,12 @@ START_TEST(a_broken_line_and_an_unknown_key_are_named_with_their_line)
 {
 	admit();
 	append(r->ini, "[daemon]\nmax_session = 3\nthis is nonsense\n");
+	file_write(rig_path(r, "agent.json"), "{\"capability\": {\"name\": \"agent\", ");
 	struct run run = look(1);
+	found(run, "FAIL  declaration", "agent.json", "correct the file");
 	found(run, "FAIL  config", "[daemon] has no key max_session", "did you mean max_sessions?");
 	must_have(run.out, "hcpd.ini:");
-	must(count_complaints(run.out) == 2, "%s", text_of(run.out));
+	must(count_complaints(run.out) == 3, "%s", text_of(run.out));
 	must_have(run.out, "SKIP  config");
 	discharge();
 }
@@ -341,6 +343,35 @@ static bool admit_for_nobody(void)
 	rig_write_ini(r);
 	return true;
 }
+
+START_TEST(a_policy_program_is_looked_at_and_its_state_is_told)
+{
+	struct run run;
+
+	admit();
+	rig_set(r, "policy", "command", "/no/such/policy");
+	rig_start(r);
+	run = look(1);
+	found(run, "FAIL  command", "[policy] /no/such/policy does not exist", "install it, or correct command in that section");
+	found(run, "FAIL  policy", "the policy program /no/such/policy is down for", "correct command in [policy]");
+	run = start("stats", "--daemon-config", r->ini, NULL);
+	finish(&run, 0);
+	must_have(run.out, "policy      /no/such/policy is DOWN for ");
+	must_have(run.out, "every task is denied: cannot execute /no/such/policy: No such file or directory");
+	rig_set(r, "policy", "command", "/usr/bin/env RIG_MARK=%s /bin/cat", r->dir);
+	rig_write_ini(r);
+	rig_signal(r, SIGHUP);
+	wait_until(rig_log_has(r, "the policy program runs"), WAIT_S, "the other one runs");
+	run = look(0);
+	must(count_complaints(run.out) == 0, "%s", text_of(run.out));
+	must_have(run.out, "[policy] /usr/bin/env can be executed by user");
+	must_have(run.out, "the policy program /usr/bin/env runs, for ");
+	run = start("stats", "--daemon-config", r->ini, NULL);
+	finish(&run, 0);
+	must_have(run.out, "policy      /usr/bin/env runs for ");
+	discharge();
+}
+END_TEST
 
 START_TEST(a_command_is_looked_at_as_the_daemons_user)
 {
@@ -721,6 +752,7 @@ int main(void)
 	suite_test(s, an_env_file_that_others_can_read_is_told, 60);
 	suite_test(s, a_broken_declaration_is_told, 60);
 	suite_test(s, commands_that_cannot_be_executed_are_told_apart, 60);
+	suite_test(s, a_policy_program_is_looked_at_and_its_state_is_told, 60);
 	suite_test(s, a_command_is_looked_at_as_the_daemons_user, 60);
 	suite_test(s, a_state_directory_of_somebody_else_is_told, 60);
 	suite_test(s, a_state_directory_is_good_only_where_it_can_be_made, 60);

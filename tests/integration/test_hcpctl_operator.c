@@ -476,6 +476,32 @@ START_TEST(a_session_whose_token_is_not_known_here_is_aborted_as_its_operator)
 }
 END_TEST
 
+START_TEST(a_session_with_a_revoked_token_is_aborted_with_operator)
+{
+	begin_here();
+	const char *id = submit("");
+	struct run run;
+
+	wait_for_state(id, "RUNNING");
+	run = start("token", "revoke", id, NULL);
+	finish(&run, 0);
+	run = start("abort", short_id(id), NULL);               /* with the token: nobody can say that it counts no more */
+	finish(&run, 0);
+	must_have(run.out, "sent abort");
+	wait_until(rig_log_has(r, "token_revoked"), WAIT_S, "its refusal");
+	wait_for_state(id, "RUNNING");
+	run = start("abort", short_id(id), "--operator", NULL);
+	finish(&run, 0);
+	must_have(run.out, "as its operator");
+	wait_for_state(id, "ABORTED");
+	rig_stop(r);
+	run = start("abort", short_id(id), "--operator", NULL);
+	finish(&run, 69);
+	must_have(run.err, "nobody listens on ");
+	end();
+}
+END_TEST
+
 START_TEST(a_drained_daemon_starts_no_task_until_it_is_undrained)
 {
 	begin_here();
@@ -731,6 +757,7 @@ int main(void)
 	suite_test(s, a_session_whose_token_is_not_known_here_is_aborted_as_its_operator, 60);
 	suite_test(s, a_drained_daemon_starts_no_task_until_it_is_undrained, 60);
 	suite_test(s, a_key_is_rotated_and_a_token_revoked_by_name, 60);
+	suite_test(s, a_session_with_a_revoked_token_is_aborted_with_operator, 60);
 	suite_test(s, without_a_daemon_a_request_says_so_and_what_to_do, 60);
 	suite_test(s, a_daemon_that_hangs_is_given_up_and_ctrl_c_ends_at_once, 90);
 	suite_test(s, a_list_takes_states_and_dates_and_says_what_else_it_wants, 60);

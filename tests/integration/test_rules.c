@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -98,24 +99,34 @@ static void tamper(const char *sql)
 
 START_TEST(a_task_that_was_changed_in_the_store_does_not_go_on)         /* proves CK-08 */
 {
-	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1}],['forever']]}"));
-	const char *t = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1}],['first',['forever']],['complete']]}"));
+	static const char *const changes[] = {"'\"intent\":\"', '\"intent\":\"not '", "'\"n\":1', '\"n\":9'"};  /* the goal; an input */
+	enum { CHANGES = sizeof changes / sizeof *changes };
+	const char *s[CHANGES], *seal;
 	char sql[300];
 
-	peer_event(p, s, "checkpoint_created");
+	begin();
+	for (int i = 0; i < CHANGES; i++) {
+		s[i] = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1}],['forever']]}"));
+		peer_event(p, s[i], "checkpoint_created");
+	}
+	const char *t = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1}],['first',['forever']],['complete']]}"));
 	peer_event(p, t, "checkpoint_created");
-	const char *seal = note_text(peer_find(p, s, "task_accepted", NULL), "payload.intent_checksum");
+	seal = note_text(peer_find(p, s[0], "task_accepted", NULL), "payload.intent_checksum");
 	must(strncmp(seal, "sha256:", 7) == 0 && strlen(seal) == 71, "%s", seal);
 	rig_kill(r);
-	snprintf(sql, sizeof sql, "UPDATE tasks SET task = replace(task, '\"intent\":\"', '\"intent\":\"not ') "
-		"WHERE session = (SELECT id FROM sessions WHERE session_id = '%s')", s);
-	tamper(sql);
+	for (int i = 0; i < CHANGES; i++) {
+		snprintf(sql, sizeof sql, "UPDATE tasks SET task = replace(replace(task, '\"n\": 1', '\"n\":1'), %s) WHERE session = "
+			"(SELECT id FROM sessions WHERE session_id = '%s')", changes[i], s[i]);
+		tamper(sql);
+	}
 	rig_start(r);
-	struct note *n = peer_failed(p, s, "intent_changed", "internal_error");
-	must(strstr(note_text(n, "payload.error_message"), "sealed intent is broken") != NULL, "%s", n->body);
-	must(rig_log_has(r, "ALARM: a sealed intent was changed"), "the operator hears of it");
-	must(rig_sql(r, "SELECT attempt FROM sessions WHERE session_id = '%s'", s) == 1, "nothing was started");
+	for (int i = 0; i < CHANGES; i++) {
+		struct note *n = peer_failed(p, s[i], "intent_changed", "internal_error");
+
+		must(strstr(note_text(n, "payload.error_message"), "sealed intent is broken") != NULL, "%s", n->body);
+		must(rig_sql(r, "SELECT attempt FROM sessions WHERE session_id = '%s'", s[i]) == 1, "nothing was started");
+	}
+	must(rig_log_count(r, "ALARM: a sealed intent was changed") == CHANGES, "the operator hears of each");
 	peer_completed(p, t);                   /* the other one is as it was */
 	end();
 }
@@ -252,6 +263,29 @@ START_TEST(keys_rotate_and_tokens_are_revoked_by_an_operator)   /* proves L3-08 
 }
 END_TEST
 
+START_TEST(tokens_whose_key_was_removed_are_counted_at_the_start)
+{
+	r = rig_new();
+	const char *path = talk_path(r);
+	rig_start(r);
+	p = peer_new(r);
+	const char *first = run_on(), *second = run_on();
+
+	rig_kill(r);
+	rig_start(r);
+	must(!rig_log_has(r, "given out before are void"), "they are not");
+	rig_kill(r);
+	must(unlink(rig_path(r, "state/token.keys")) == 0, "the keys");
+	rig_start(r);
+	must(rig_log_count(r, "given out before are void, their key is not in token.keys: sessions=2") == 1, "said once");
+	must_str(talk_code(talk_once(path, "'do':'abort','session':'%s'", first)), "");
+	must_str(talk_code(talk_once(path, "'do':'abort','session':'%s'", second)), "");
+	peer_closed(p, first, "ABORTED", NULL);
+	peer_closed(p, second, "ABORTED", NULL);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("rules");
@@ -263,5 +297,6 @@ int main(void)
 	suite_test(s, a_forged_replayed_or_downgraded_token_is_refused_with_its_own_code, 60);
 	suite_test(s, an_expired_token_still_aborts_what_it_owns, 40);
 	suite_test(s, keys_rotate_and_tokens_are_revoked_by_an_operator, 60);
+	suite_test(s, tokens_whose_key_was_removed_are_counted_at_the_start, 60);
 	return harness_run(s, false);
 }

@@ -100,6 +100,43 @@ START_TEST(a_declaration_that_is_broken_stops_the_start)
 }
 END_TEST
 
+START_TEST(what_is_wrong_in_declarations_and_keys_is_told_beside_what_is_wrong_in_the_configuration)
+{
+	r = rig_new();
+	rig_write_ini(r);
+	char *good = file_read(r->ini, NULL), text[6000];
+	snprintf(text, sizeof text, "%s[limits]\nline = many\n[approver ann]\nkey = rsa:foo\nmax_risk = R9\n[approver bob]\n"
+		"[capability other]\ncommand = /no/such/program\n", good);
+	free(good);
+	file_write(r->ini, text);
+	file_write(rig_path(r, "agent.json"), "{\"capability\": {\"name\": \"agent\", \"safety\": {\"envelop\": {}}}}");
+	must(check_config() == EX_CONFIG, "refused");
+	must(rig_log_has(r, "line = many is not understood"), "the first");
+	must(rig_log_has(r, "max_risk = R9 is not known"), "a wrong risk");
+	must(rig_log_has(r, "[approver ann]: key ann: not ed25519:"), "beside a wrong key");
+	must(rig_log_has(r, "[approver bob] needs key"), "a missing one");
+	must(rig_log_has(r, "[capability other] needs declaration"), "a missing declaration");
+	must(rig_log_has(r, "/no/such/program cannot be run now"), "a warning too");
+	must(rig_log_has(r, "agent.json: /capability/version: is missing"), "and the declaration's own");
+	must(rig_log_has(r, "agent.json: /capability/safety/envelop: is not known here; did you mean envelope?"), "a typing error");
+	rig_finish(r);
+}
+END_TEST
+
+START_TEST(a_policy_program_that_is_missing_is_a_warning_of_dash_t_and_of_the_start)
+{
+	r = rig_new();
+	rig_set(r, "policy", "command", "/no/such/policy --strict");
+	rig_write_ini(r);
+	must(check_config() == 0, "a warning");
+	must(rig_log_has(r, "[policy] command /no/such/policy cannot be run now: No such file"), "and it is said");
+	unlink(r->log);
+	rig_start(r);
+	must(rig_log_has(r, "[policy] command /no/such/policy cannot be run now"), "at the start too");
+	rig_finish(r);
+}
+END_TEST
+
 START_TEST(dash_t_checks_and_a_missing_command_is_only_a_warning)
 {
 	r = rig_new();
@@ -379,6 +416,8 @@ int main(void)
 	suite_test(s, contradictions_are_refused, 40);
 	suite_test(s, a_file_that_cannot_be_read_is_said, 40);
 	suite_test(s, a_declaration_that_is_broken_stops_the_start, 40);
+	suite_test(s, what_is_wrong_in_declarations_and_keys_is_told_beside_what_is_wrong_in_the_configuration, 40);
+	suite_test(s, a_policy_program_that_is_missing_is_a_warning_of_dash_t_and_of_the_start, 40);
 	suite_test(s, dash_t_checks_and_a_missing_command_is_only_a_warning, 40);
 	suite_test(s, dash_v_prints_the_version, 40);
 	suite_test(s, wrong_options_are_usage_errors, 40);

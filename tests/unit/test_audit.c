@@ -459,6 +459,11 @@ START_TEST(any_changed_removed_moved_or_added_row_is_found)
 		{"UPDATE meta SET value = '10 ' || substr(value, 4, 63) || 'x' WHERE key = 'audit'", "has not the hash that the store kept"},
 		{"UPDATE meta SET value = replace(value, '10 ', '9 ') WHERE key = 'audit'", "only 9 were ever counted"},
 		{"DELETE FROM meta WHERE key = 'audit'", "no record of how many rows"},
+		{"INSERT INTO audit SELECT -5, entry, hash FROM audit WHERE id = 10", "row -5 was put there"},
+		{"INSERT INTO audit SELECT 0, entry, hash FROM audit WHERE id = 10", "row 0 was put there"},
+		{"INSERT INTO audit SELECT -9223372036854775807 - 1, entry, hash FROM audit WHERE id = 10", "was put there: rows are numbered"},
+		{"INSERT INTO audit SELECT 9223372036854775807, entry, hash FROM audit WHERE id = 10", "rows 11 to 9223372036854775806 are"},
+		{"UPDATE audit SET entry = entry || char(0) WHERE id = 5", "row 5 was changed"},
 	};
 
 	fill();
@@ -526,21 +531,39 @@ START_TEST(a_daemon_that_starts_on_a_cut_chain_goes_on_and_hides_nothing)
 {
 	static const char *const cuts[] = {"DELETE FROM audit WHERE id > 7", "DELETE FROM meta WHERE key = 'audit'",
 		"UPDATE meta SET value = '3 abc' WHERE key = 'audit'", "UPDATE meta SET value = 'nonsense' WHERE key = 'audit'",
-		"DELETE FROM audit"};
+		"DELETE FROM audit", "INSERT INTO audit SELECT -5, entry, hash FROM audit WHERE id = 10",
+		"INSERT INTO audit SELECT 9223372036854775807, entry, hash FROM audit WHERE id = 10"};
 
 	fill();
 	world_exec(&w, cuts[_i]);
 	w.core.control = NULL;
 	world_crash(&w);
 	expect("audit", "code", "chain_broken");
-	expect("start", "n", "12");
+	expect("start", "n", "13");     /* 11 says that the triggers were missing */
 	if (_i == 0)
 		expect_fault("rows 8 to 10 are missing");
 	if (_i == 4)
 		expect_fault("rows 1 to 10 are missing");
 	world_submit(&w, "later", "work");
 	world_run(&w);
-	expect("task", "outcome", "accepted");
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.outcome') = 'accepted'", NULL), 1);
+}
+END_TEST
+
+START_TEST(triggers_that_somebody_took_away_or_changed_are_made_again_and_it_is_said)
+{
+	static const char *const ways[] = {"DROP TRIGGER audit_stays", "DROP TRIGGER audit_is_kept",
+		"DROP TRIGGER audit_stays; CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT 1; END"};
+
+	world_exec(&w, ways[_i]);
+	w.core.control = NULL;
+	world_crash(&w);
+	expect("audit", "code", "triggers_missing");
+	ck_assert(sqlite3_exec(w.eye, "UPDATE audit SET entry = '{}'", NULL, NULL, NULL) != SQLITE_OK);
+	ck_assert(sqlite3_exec(w.eye, "DELETE FROM audit", NULL, NULL, NULL) != SQLITE_OK);
+	expect_good();
+	world_crash(&w);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'audit'", NULL), 1);
 }
 END_TEST
 
@@ -568,10 +591,11 @@ int main(void)
 	tcase_add_test(t, a_refused_reload_is_a_row_and_the_policy_stays);
 	tcase_add_test(t, the_chain_goes_on_through_stops_and_crashes);
 	tcase_add_test(t, rows_can_neither_be_updated_nor_deleted_by_a_slip);
-	tcase_add_loop_test(t, any_changed_removed_moved_or_added_row_is_found, 0, 18);
+	tcase_add_loop_test(t, any_changed_removed_moved_or_added_row_is_found, 0, 23);
 	tcase_add_test(t, a_chain_that_was_made_anew_shows_only_beside_a_noted_head);
 	tcase_add_test(t, an_end_that_was_cut_off_with_its_count_shows_only_beside_a_noted_head);
-	tcase_add_loop_test(t, a_daemon_that_starts_on_a_cut_chain_goes_on_and_hides_nothing, 0, 5);
+	tcase_add_loop_test(t, a_daemon_that_starts_on_a_cut_chain_goes_on_and_hides_nothing, 0, 7);
+	tcase_add_loop_test(t, triggers_that_somebody_took_away_or_changed_are_made_again_and_it_is_said, 0, 3);
 	suite_add_tcase(s, t);
 	return world_main(s);
 }

@@ -73,10 +73,10 @@ static struct capability *load(const void *text, size_t size)
 
 START_TEST(a_declaration_is_read) /* proves L3-01 */
 {
-	static const char full[] = "{\"other\":1,\"capability\":{" NAMES "," SCHEMAS
-				   ",\"more\":null,\"safety\":{\"risk_ceiling\":\"R4\","
+	static const char full[] = "{\"x-other\":1,\"$schema\":\"s\",\"capability\":{" NAMES "," SCHEMAS
+				   ",\"x-more\":null,\"title\":\"t\",\"tags\":[],\"examples\":[{}],\"metadata\":{\"a\":1},\"safety\":{\"risk_ceiling\":\"R4\","
 				   "\"requires_human_approval\":true,\"involves_physical_resources\":true,"
-				   "\"risk_floor\":\"R2\",\"envelope\":{},"
+				   "\"risk_floor\":\"R2\",\"envelope\":{},\"rules\":[],\"context\":[],\"description\":\"why\","
 				   "\"resource_types\":[\"a\"],\"hazard_categories\":[]},\"constraints\":{"
 				   "\"max_duration\":\"PT1H30M\",\"concurrent_limit\":3}}}";
 
@@ -107,6 +107,7 @@ END_TEST
 
 #define PATH(p) "x.json: /capability" p ": "
 #define BODY(text) "{\"capability\":{" text "}}"
+#define MORE_SAFETY(more) BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":\"R2\"," FLAGS "," more "}")
 
 static const struct {
 	const char *text, *expected;
@@ -174,6 +175,36 @@ static const struct {
 	{WITH(",\"constraints\":{\"concurrent_limit\":null}"),
 		PATH("/constraints/concurrent_limit") "is null", 1},
 };
+
+/* In `safety` and in `constraints` nothing may be added, and elsewhere only what says that it is another's. */
+static const struct {
+	const char *text, *expected;
+	int errors;
+} misspelt[] = {
+	{MORE_SAFETY("\"envelop\":{}"), PATH("/safety/envelop") "is not known here; did you mean envelope?", 1},
+	{MORE_SAFETY("\"rule\":[]"), PATH("/safety/rule") "is not known here; did you mean rules?", 1},
+	{MORE_SAFETY("\"risk_flor\":\"R1\""), PATH("/safety/risk_flor") "is not known here; did you mean risk_floor?", 1},
+	{MORE_SAFETY("\"contexts\":[]"), PATH("/safety/contexts") "is not known here; did you mean context?", 1},
+	{MORE_SAFETY("\"x-rules\":[]"), PATH("/safety/x-rules") "is not known here; ", 1},
+	{MORE_SAFETY("\"qqqqqqqq\":1"), PATH("/safety/qqqqqqqq") "is not known here; leave it out\n", 1},
+	{WITH(",\"constraints\":{\"concurent_limit\":1}"),
+		PATH("/constraints/concurent_limit") "is not known here; did you mean concurrent_limit?", 1},
+	{WITH(",\"constraints\":{\"x-limit\":1}"), PATH("/constraints/x-limit") "is not known here", 1},
+	{WITH(",\"constrains\":{}"), PATH("/constrains") "is not known here; did you mean constraints?", 1},
+	{WITH(",\"risk_floor\":\"R1\""), PATH("/risk_floor") "is not known here; leave it out, or let its name begin with x-", 1},
+	{"{\"constraints\":{},\"capability\":{" NAMES "," SCHEMAS "," SAFETY "}}",
+		"x.json: /constraints: stands outside of capability; move it into that", 1},
+	{"{\"constrains\":{},\"capability\":{" NAMES "," SCHEMAS "," SAFETY "}}",
+		"x.json: /constrains: is not known here; did you mean constraints?", 1},
+};
+
+START_TEST(a_protection_with_a_typing_error_is_refused_and_the_name_that_was_meant_is_said) /* proves L3-01 */
+{
+	load(misspelt[_i].text, strlen(misspelt[_i].text));
+	ck_assert_msg(errors == misspelt[_i].errors, "%s\n%s", misspelt[_i].text, buf_text(&said));
+	ck_assert_msg(strstr(buf_text(&said), misspelt[_i].expected), "%s\n%s", misspelt[_i].text, buf_text(&said));
+}
+END_TEST
 
 START_TEST(a_broken_one_is_refused_with_file_position_and_reason) /* proves L3-01 */
 {
@@ -250,6 +281,24 @@ START_TEST(a_command_that_cannot_be_run_is_a_warning)
 }
 END_TEST
 
+START_TEST(a_policy_program_that_cannot_be_run_is_a_warning)
+{
+	char *argv[] = {NULL, NULL}, nowhere[] = "/nowhere/policy", sh[] = "/bin/sh", ini[] = "hcpd.ini";
+	struct config config = {.path = ini, .policy_line = 9};
+
+	capability_check_policy(&config, note, &said);
+	config.policy_command = argv;
+	argv[0] = sh;
+	capability_check_policy(&config, note, &said);
+	ck_assert_str_eq(buf_text(&said), "");
+	argv[0] = nowhere;
+	capability_check_policy(&config, note, &said);
+	ck_assert_str_eq(buf_text(&said), "hcpd.ini:9: [policy] command /nowhere/policy cannot be run now: No such file or "
+		"directory; every task will be denied until it can\n");
+	ck_assert_int_eq(errors, 0);
+}
+END_TEST
+
 START_TEST(the_examples_load)
 {
 	static char names[][8] = {"echo", "count", "shout"}, path[64];
@@ -303,9 +352,11 @@ int main(void)
 	tcase_add_test(t, a_declaration_is_read);
 	tcase_add_test(t, what_is_optional_may_be_absent);
 	tcase_add_loop_test(t, a_broken_one_is_refused_with_file_position_and_reason, 0, COUNT(broken));
+	tcase_add_loop_test(t, a_protection_with_a_typing_error_is_refused_and_the_name_that_was_meant_is_said, 0, COUNT(misspelt));
 	tcase_add_test(t, a_file_that_is_absent_or_too_large_is_refused);
 	tcase_add_test(t, deep_nesting_is_an_error_and_no_crash);
 	tcase_add_test(t, a_command_that_cannot_be_run_is_a_warning);
+	tcase_add_test(t, a_policy_program_that_cannot_be_run_is_a_warning);
 	tcase_add_test(t, the_examples_load);
 	tcase_add_test(t, the_example_of_everything_loads_without_a_word);
 	tcase_add_test(t, a_schema_that_cannot_be_used_is_refused_with_its_pointer);

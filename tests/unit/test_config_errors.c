@@ -147,6 +147,22 @@ START_TEST(a_file_that_cannot_be_read_is_told)
 }
 END_TEST
 
+START_TEST(what_could_be_read_of_a_broken_one_can_be_looked_at)
+{
+	bool good = true;
+
+	put_file("hcpd.ini", DAEMON CAPABILITY "reuse = 0\n", strlen(DAEMON CAPABILITY "reuse = 0\n"), 0600);
+	c = config_load_partly(path, note, &said, &good);
+	ck_assert(!good && errors == 1);
+	ck_assert_ptr_nonnull(c);
+	ck_assert_uint_eq(c->capability_count, 1);
+	ck_assert_ptr_nonnull(c->capabilities[0].declaration);
+	good = true;
+	ck_assert_ptr_null(config_load_partly(in_dir("none.ini"), note, &said, &good));
+	ck_assert(!good);
+}
+END_TEST
+
 START_TEST(binary_rubbish_gives_errors_and_nothing_worse)
 {
 	char text[400];
@@ -229,6 +245,7 @@ static void add_tests(TCase *t)
 	tcase_add_loop_test(t, a_mistake_is_told_with_its_line_and_what_would_be_right, 0, COUNT(wrong));
 	tcase_add_test(t, all_mistakes_are_told_in_the_order_of_lines);
 	tcase_add_test(t, a_file_that_cannot_be_read_is_told);
+	tcase_add_test(t, what_could_be_read_of_a_broken_one_can_be_looked_at);
 	tcase_add_test(t, binary_rubbish_gives_errors_and_nothing_worse);
 	tcase_add_loop_test(t, what_is_doubtful_is_warned_about_and_loads, 0, COUNT(warned));
 	tcase_add_loop_test(t, plain_amqp_to_another_host_is_warned_about, 0, COUNT(plain));

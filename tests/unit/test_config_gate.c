@@ -24,6 +24,15 @@ START_TEST(approvals_have_defaults_and_take_what_is_written)
 }
 END_TEST
 
+START_TEST(an_approver_s_second_section_may_add_what_the_first_does_not_say)
+{
+	ck_assert_ptr_nonnull(load(GOOD ANN "[approver ann@lab.example]\nrevoked = yes\n"));
+	ck_assert_uint_eq(c->approver_count, 1);
+	ck_assert(c->approvers[0].revoked);
+	ck_assert_str_eq(c->approvers[0].key, "ed25519:abc");
+}
+END_TEST
+
 START_TEST(without_them_nothing_is_limited_and_nothing_is_encrypted)
 {
 	ck_assert_ptr_nonnull(load(GOOD));
@@ -61,6 +70,11 @@ static const struct {
 	{"[approver a b]\nkey = x\n", "[approver a b] does not do"},
 	{"[approver ann]\nkey = x\nmax_risk = R6\n", "is not known; write one of R1, R2, R3, R4, R5"},
 	{"[approver ann]\nkey = x\nrevoked = perhaps\n", "write yes or no"},
+	{ANN "[approver ann@lab.example]\nkey = ed25519:def\n",
+		"E DIR/hcpd.ini:12: [approver ann@lab.example] has key already, in line 10; give the other approver another name"},
+	{ANN "max_risk = R2\n[approver bob]\nkey = x\n[approver ann@lab.example]\nmax_risk = R5\n",
+		"hcpd.ini:15: [approver ann@lab.example] has max_risk already, in line 11"},
+	{ANN "revoked = yes\n[approver ann@lab.example]\nrevoked = no\n", ":13: [approver ann@lab.example] has revoked already, in line 11"},
 	{"[approval]\ntwo_person = R6\n", "write one of off, R1, R2, R3, R4, R5"},
 	{"[approval]\nexpires = 0\n", "expires = 0 is too little"},
 };
@@ -81,6 +95,7 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, without_them_nothing_is_limited_and_nothing_is_encrypted);
 	tcase_add_test(t, what_is_written_counts);
 	tcase_add_test(t, approvals_have_defaults_and_take_what_is_written);
+	tcase_add_test(t, an_approver_s_second_section_may_add_what_the_first_does_not_say);
 	tcase_add_loop_test(t, what_is_wrong_is_told_with_its_line, 0, COUNT(wrong));
 }
 

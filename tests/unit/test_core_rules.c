@@ -71,6 +71,16 @@ static const char *ended(const char *type, const char *path)
 	return world_text(&w, sql, type);
 }
 
+/* A member of the newest row of the audit about an action. */
+static const char *audited(const char *outcome, const char *member)
+{
+	char sql[256];
+
+	snprintf(sql, sizeof sql, "SELECT json_extract(entry, '$.%s') FROM audit WHERE json_extract(entry, '$.what') = 'action'"
+		" AND json_extract(entry, '$.outcome') = ? ORDER BY id DESC LIMIT 1", member);
+	return world_text(&w, sql, outcome);
+}
+
 static void leave(void)
 {
 	fake_worker_exit(p, 0);
@@ -101,6 +111,25 @@ START_TEST(an_action_inside_is_allowed_and_costs_nothing)
 }
 END_TEST
 
+/* A worker that waits for its verdict must not wait for ever. */
+START_TEST(an_action_that_cannot_be_read_is_refused) /* proves L3-07 */
+{
+	static const char *const lines[] = {"{\"type\":\"action\",\"ref\":1}",
+		"{\"type\":\"action\",\"name\":\"stir\",\"parameters\":[1],\"ref\":2}",
+		"{\"type\":\"action\",\"name\":\"stir\",\"name\":\"vent\",\"ref\":3}", "{\"type\":\"action\",\"name\":\"\",\"ref\":4}",
+		"{\"type\":\"action\",\"name\":\"stir\\u0000vent\",\"ref\":5}"};
+
+	for (int i = 0; i < 5; i++) {
+		say(lines[i]);
+		ck_assert_msg(verdict(i + 1) == 0, "%s", lines[i]);
+	}
+	ck_assert(fake_worker_has_line(p, "\"ref\":1,\"allowed\":false,\"reason\":\"an action line needs name\"}"));
+	say("{\"type\":\"action\",\"name\":7}");
+	ck_assert(fake_worker_has_line(p, "{\"type\":\"action_verdict\",\"ref\":null,\"allowed\":false,\"reason\":\""));
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+}
+END_TEST
+
 START_TEST(an_action_outside_is_refused_and_counted_and_the_session_goes_on) /* proves L3-07 */
 {
 	announce("heat", "{\"t\":81}", 1);
@@ -109,6 +138,9 @@ START_TEST(an_action_outside_is_refused_and_counted_and_the_session_goes_on) /* 
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning' AND "
 		"json_extract(body, '$.payload.data.code') = 'action_refused'", NULL), 1);
+	ck_assert_str_eq(audited("refused", "code"), "action_refused");
+	ck_assert_str_eq(audited("refused", "session"), world_id(&w, 1));
+	ck_assert_str_eq(audited("refused", "why"), "heat: /t is 81 C, and the limit is at most 80 C");
 	announce("heat", "{\"t\":79}", 2);     /* it has learnt */
 	ck_assert_int_eq(verdict(2), 1);
 	announce("heat", "{\"t\":82}", 3);     /* another one: refused, too */
@@ -153,6 +185,10 @@ START_TEST(a_violation_is_denied_and_ends_the_session) /* proves L3-07 */
 	ck_assert_str_eq(ended("task_failed", "error_details.action"), violations[_i].name);
 	ck_assert_msg(strstr(ended("task_failed", "execution_summary.risk_events"), violations[_i].says) != NULL, "%s",
 		ended("task_failed", "execution_summary.risk_events"));
+	ck_assert_str_eq(audited("ended", "code"), "safety_violation");
+	ck_assert_str_eq(audited("ended", "session"), world_id(&w, 1));
+	ck_assert_msg(strstr(audited("ended", "why"), violations[_i].says) != NULL, "%s", audited("ended", "why"));
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.outcome') = 'ended'", NULL), 1);
 }
 END_TEST
 
@@ -166,8 +202,14 @@ START_TEST(who_feels_for_the_limit_is_ended) /* proves L3-07 */
 		ck_assert_int_eq(verdict(i), 0);
 	}
 	ck_assert_str_eq(ended("task_failed", "error_code"), "");
+	ck_assert_str_eq(audited("refused", "why"), "heat: /t is 81 C, and the limit is at most 80 C");
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'action'", NULL), 1);
 	announce("heat", "{\"t\":90}", 100);
-	world_pass(&w, 60 * SECONDS);
+	world_pass(&w, 61 * SECONDS);
+	ck_assert_str_eq(audited("refused", "count"), "63");    /* a worker cannot fill the audit */
+	ck_assert_str_eq(audited("refused", "session"), world_id(&w, 1));
+	ck_assert_str_eq(audited("refused", "capability"), world_text(&w, "SELECT capability FROM sessions", NULL));
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'action'", NULL), 3);
 	ck_assert_str_eq(ended("task_failed", "error_code"), "safety_violation");
 	ck_assert_int_eq(world_count(&w, "SELECT json_array_length(risk_events) FROM sessions", NULL), 50);
 }
@@ -430,6 +472,19 @@ START_TEST(a_rotation_changes_the_key_and_no_session_notices) /* proves L3-08 */
 }
 END_TEST
 
+START_TEST(keys_can_be_changed_as_often_as_anybody_likes) /* proves L3-08 */
+{
+	for (int i = 0; i < 20; i++) {
+		struct ask *a = ask(ASK_ROTATE_KEY, 0);
+
+		ck_assert_msg(a->code == NULL, "%s", a->message);
+	}
+	world_abort_as(&w, world_id(&w, 1), token_of(1), NULL);
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 1), "ABORTING");
+}
+END_TEST
+
 START_TEST(a_revoked_token_counts_no_more_and_the_callers_broker_user_does) /* proves L3-08 */
 {
 	struct ask *a = ask(ASK_REVOKE_TOKEN, 1);
@@ -466,6 +521,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_caller_and_the_worker_are_told_the_envelope);
 	tcase_add_test(t, an_action_inside_is_allowed_and_costs_nothing);
+	tcase_add_test(t, an_action_that_cannot_be_read_is_refused);
 	tcase_add_test(t, an_action_outside_is_refused_and_counted_and_the_session_goes_on);
 	tcase_add_loop_test(t, a_violation_is_denied_and_ends_the_session, 0, 3);
 	tcase_add_test(t, who_feels_for_the_limit_is_ended);
@@ -483,6 +539,7 @@ int main(void)
 	tcase_add_test(t, anothers_a_changed_or_a_made_up_token_aborts_nothing);
 	tcase_add_test(t, the_owner_aborts_with_an_expired_token);
 	tcase_add_test(t, a_rotation_changes_the_key_and_no_session_notices);
+	tcase_add_test(t, keys_can_be_changed_as_often_as_anybody_likes);
 	tcase_add_test(t, a_revoked_token_counts_no_more_and_the_callers_broker_user_does);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);

@@ -247,7 +247,7 @@ START_TEST(nobody_there_is_said_with_the_path)
 	close(fd);
 	ck_assert(ctl_client_open(&settings, CTL_DAEMON_QUIETLY, &status) == NULL && status == CTL_NO_BROKER);
 	ck_assert_str_eq(buf_text(&said), "");
-	ck_assert_int_eq(ctl_client_abort(&settings, "1234", NULL), CTL_CLIENT_ABSENT);
+	ck_assert_int_eq(ctl_client_abort(&settings, CTL_DAEMON_QUIETLY, "1234", NULL), CTL_CLIENT_ABSENT);
 	ck_assert_str_eq(buf_text(&said), "");
 }
 END_TEST

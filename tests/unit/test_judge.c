@@ -262,8 +262,12 @@ END_TEST
 START_TEST(one_that_dies_again_and_again_is_started_ever_more_seldom)
 {
 	int64_t began = fake_boot_us;
+	struct judge_state state;
 	int times = 0;
 
+	judge_get_state(w.core.program, &state);
+	ck_assert(state.pid > 0);
+	ck_assert_str_eq(state.why, "");
 	while (fake_boot_us - began < 600 * SECONDS) {
 		if (!program()->is_dying)
 			fake_worker_exit(program(), 256);
@@ -274,6 +278,10 @@ START_TEST(one_that_dies_again_and_again_is_started_ever_more_seldom)
 	ck_assert_int_le(times, 20);
 	submit("m1");
 	expect_denied(1, "is not running");
+	judge_get_state(w.core.program, &state);     /* lives of no length do not count */
+	ck_assert_int_eq(state.pid, 0);
+	ck_assert_int_ge(state.span_us, 590 * SECONDS);
+	ck_assert_str_eq(state.why, "exit status 1");
 }
 END_TEST
 

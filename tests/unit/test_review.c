@@ -31,16 +31,33 @@ static void on_answer(void *ctx, const struct ask *a)
 	}
 }
 
-/* approvers: the lines of [approver ...] but their keys, with %s for those of ann, ann-new and bob. */
+/* No key may be given twice: what `more` says of an approver is left out here. */
+static void add_approver(struct buf *b, const char *more, const char *name, const char *const given[][2])
+{
+	char said[64];
+
+	buf_addf(b, "[approver %s]\n", name);
+	for (; (*given)[0] != NULL; given++) {
+		snprintf(said, sizeof said, "[approver %s]\n%s = ", name, (*given)[0]);
+		if (strstr(more, said) == NULL)
+			buf_addf(b, "%s = %s\n", (*given)[0], (*given)[1]);
+	}
+}
+
+/* more: other lines, such as an [approver ...] with one key that is to be otherwise. */
 static void configure(const char *risk_floor, const char *more)
 {
+	const char *const ann[][2] = {{"key", lines[ANN]}, {"max_risk", "R5"}, {"person", "Ann"}, {NULL, NULL}},
+		*const ann_new[][2] = {{"key", lines[ANN_NEW]}, {"max_risk", "R5"}, {"person", "Ann"}, {NULL, NULL}},
+		*const bob[][2] = {{"key", lines[BOB]}, {"max_risk", "R4"}, {NULL, NULL}};
 	struct buf b = {0};
 	char safety[200];
 
 	snprintf(safety, sizeof safety, ASKING "\"%s\"", risk_floor);
-	buf_addf(&b, "[approver ann]\nkey = %s\nmax_risk = R5\nperson = Ann\n[approver ann-new]\nkey = %s\nmax_risk = R5\n"
-		"person = Ann\n[approver bob]\nkey = %s\nmax_risk = R4\n[capability lab]\ndeclaration = lab.json\n"
-		"command = /bin/true lab\n%s", lines[ANN], lines[ANN_NEW], lines[BOB], more);
+	add_approver(&b, more, "ann", ann);
+	add_approver(&b, more, "ann-new", ann_new);
+	add_approver(&b, more, "bob", bob);
+	buf_addf(&b, "[capability lab]\ndeclaration = lab.json\ncommand = /bin/true lab\n%s", more);
 	world_declare(&w, "lab", "2.0.0", safety, "");
 	world_configure(&w, buf_text(&b));
 	buf_fini(&b);
@@ -645,6 +662,74 @@ END_TEST
 
 /* ---- the policy of now ---- */
 
+/* A member of the newest row of the audit of a kind. */
+static const char *audited(const char *what, const char *member)
+{
+	char sql[256];
+
+	snprintf(sql, sizeof sql, "SELECT json_extract(entry, '$.%s') FROM audit WHERE json_extract(entry, '$.what') = ?"
+		" ORDER BY id DESC LIMIT 1", member);
+	return world_text(&w, sql, what);
+}
+
+static void reconfigure_with_rule(const char *level)
+{
+	char safety[400];
+
+	configure("R1", "");
+	snprintf(safety, sizeof safety, ASKING "\"R1\",\"rules\":[{\"when\":{\"pointer\":\"\",\"op\":\"present\"},\"level\":\"%s\","
+		"\"reason\":\"it is there\"}]", level);
+	world_declare(&w, "lab", "2.0.0", safety, "");
+	core_reload(&w.core);
+	world_run(&w);
+}
+
+START_TEST(the_audit_of_an_approval_has_the_risk_and_the_rules_that_it_was_accepted_under)
+{
+	char *text;
+
+	begin_with("");
+	submit("m1");
+	text = sign(ANN, true);
+	reconfigure_with_rule("R4");
+	expect_code(decide(text), "refused");
+	ck_assert_str_eq(audited("approve", "code"), "risk_rose");
+	ck_assert_str_eq(audited("approve", "outcome"), "waits");
+	ck_assert_str_eq(audited("approve", "risk"), "R4");
+	ck_assert_str_eq(audited("approve", "rules"), "it is there (R4)");
+	text = sign(ANN, true);
+	reconfigure_with_rule("R2");
+	expect_done(decide(text), "RUNNING", "EXECUTED");
+	ck_assert_str_eq(audited("approve", "outcome"), "accepted");
+	ck_assert_str_eq(audited("approve", "risk"), "R2");
+	ck_assert_str_eq(audited("approve", "rules"), "it is there (R2)");
+}
+END_TEST
+
+/* Each of them signs what is past, twice. */
+START_TEST(refused_decisions_are_counted_by_signer)
+{
+	static const int by[] = {ANN, BOB, ANN, BOB, MALLORY};
+	char *texts[5];
+
+	begin_with("");
+	submit("m1");
+	for (int i = 0; i < 5; i++)
+		texts[i] = sign(by[i], true);
+	expect_done(decide(sign(BOB, false)), "REJECTED", "DENIED");
+	for (int i = 0; i < 5; i++) {
+		struct ask *a = decide(texts[i]);
+
+		expect_code(a, i < 4 ? "HARP_ERR_REPLAY" : a->code);
+	}
+	ck_assert_str_eq(world_text(&w, "SELECT group_concat(json_extract(entry, '$.who')) FROM (SELECT entry FROM audit WHERE"
+		" json_extract(entry, '$.outcome') = 'refused' ORDER BY id)", NULL), "ann,bob,operator");
+	world_pass(&w, 61 * SECONDS);
+	ck_assert_str_eq(world_text(&w, "SELECT group_concat(json_extract(entry, '$.who') || json_extract(entry, '$.count')) FROM"
+		" (SELECT entry FROM audit WHERE json_extract(entry, '$.count') > 0 ORDER BY id)", NULL), "ann1,bob1");
+}
+END_TEST
+
 START_TEST(what_is_forbidden_now_is_rejected_though_a_human_allowed_it)
 {
 	static const struct {
@@ -667,6 +752,10 @@ START_TEST(what_is_forbidden_now_is_rejected_though_a_human_allowed_it)
 	ck_assert_str_eq(review_state(), "EXPIRED");
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM decisions", NULL), 1);
 	ck_assert_uint_eq(w.workers.count, 0);
+	ck_assert_str_eq(audited("approve", "outcome"), "rejected");
+	ck_assert_str_eq(audited("approve", "code"), changes[_i].code);
+	ck_assert_str_eq(audited("approve", "risk"), changes[_i].floor);        /* not assessed: as it was shown */
+	ck_assert_str_ne(audited("approve", "about"), "");
 }
 END_TEST
 
@@ -847,6 +936,8 @@ int main(void)
 	tcase_add_test(t, two_votes_in_one_turn_are_two);
 	tcase_add_test(t, a_vote_dies_with_its_key_and_one_denial_is_enough);
 	tcase_add_loop_test(t, what_is_forbidden_now_is_rejected_though_a_human_allowed_it, 0, 3);
+	tcase_add_test(t, the_audit_of_an_approval_has_the_risk_and_the_rules_that_it_was_accepted_under);
+	tcase_add_test(t, refused_decisions_are_counted_by_signer);
 	tcase_add_test(t, a_risk_that_rose_since_needs_a_new_decision);
 	tcase_add_test(t, a_policy_that_was_loaded_again_unchanged_changes_nothing);
 	tcase_add_loop_test(t, a_key_that_is_none_or_anothers_is_refused_with_its_line_and_the_old_set_stays, 0, 2);

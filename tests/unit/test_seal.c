@@ -13,13 +13,19 @@
 
 static struct token_keys keys = {.list = {{.kid = "0badcafe", .bytes = "0123456789abcdef0123456789abcde"}}, .count = 1};
 
-static const char *token_for(const char *seal)
+/* task: what the token says of it, a hash; "": nothing, as tokens of old. */
+static const char *token_of(const char *seal, const char *task)
 {
 	static char token[TOKEN_SIZE];
 
 	token_make(&keys, &(struct token_claims){.session_id = "s", .caller_id = "alpha", .risk = "R1", .data_class = "T1",
-		.max_duration = "PT1H", .envelope = "", .intent = seal}, token);
+		.max_duration = "PT1H", .envelope = "", .intent = seal, .task = task}, token);
 	return token;
+}
+
+static const char *token_for(const char *seal)
+{
+	return token_of(seal, "");
 }
 
 static const char *fault_of(const char *task, const char *seal, const char *token)
@@ -85,6 +91,20 @@ START_TEST(a_new_seal_for_a_new_intent_is_not_the_one_in_the_token) /* proves CK
 }
 END_TEST
 
+START_TEST(a_change_of_the_inputs_or_the_context_breaks_it_too) /* proves CK-08 */
+{
+	char seal[CANON_HASH_SIZE], hash[CANON_HASH_SIZE], *other = strdup(PLAIN), *at = strstr(other, "\"t\":20");
+
+	ck_assert(seal_task(PLAIN, strlen(PLAIN), seal) && at != NULL);
+	canon_hash_bytes(PLAIN, strlen(PLAIN), hash);
+	ck_assert(fault_of(PLAIN, seal, token_of(seal, hash)) == NULL);
+	memcpy(at, "\"t\":90", 6);
+	ck_assert(fault_of(other, seal, token_of(seal, "")) == NULL);   /* the intent is as it was ... */
+	ck_assert(fault_of(other, seal, token_of(seal, hash)) != NULL); /* ... and the task is not */
+	free(other);
+}
+END_TEST
+
 START_TEST(what_was_accepted_before_there_were_seals_has_none)
 {
 	ck_assert(fault_of(PLAIN, "", "a.b") == NULL);
@@ -125,6 +145,7 @@ int main(void)
 	tcase_add_loop_test(t, how_it_is_written_does_not_count, 0, 2);
 	tcase_add_loop_test(t, any_change_of_goal_constraints_or_criteria_breaks_it, 0, CHANGED);
 	tcase_add_test(t, a_new_seal_for_a_new_intent_is_not_the_one_in_the_token);
+	tcase_add_test(t, a_change_of_the_inputs_or_the_context_breaks_it_too);
 	tcase_add_test(t, what_was_accepted_before_there_were_seals_has_none);
 	tcase_add_test(t, a_task_deeper_than_usual_is_sealed_as_well);
 	suite_add_tcase(s, t);

@@ -25,7 +25,7 @@ static void make_of(const struct token_keys *of, const char *session_id, const c
 	char out[TOKEN_SIZE])
 {
 	token_make(of, &(struct token_claims){.session_id = session_id, .caller_id = caller_id, .risk = risk, .data_class = "T1",
-		.max_duration = "PT1S", .envelope = HASH, .intent = HASH, .issued_us = 1000000, .expires_us = expires_us}, out);
+		.max_duration = "PT1S", .envelope = HASH, .intent = HASH, .task = HASH, .issued_us = 1000000, .expires_us = expires_us}, out);
 }
 
 static void make(const char *session_id, const char *caller_id, int64_t expires_us)
@@ -179,11 +179,11 @@ END_TEST
 START_TEST(a_token_says_what_was_approved) /* proves L3-08 */
 {
 	static const char *const wanted[] = {"\"session_id\":\"" SESSION "\"", "\"caller_id\":\"alpha\"", "\"risk\":\"R2\"",
-		"\"data\":\"T1\"", "\"max_duration\":\"PT1S\"", "\"envelope\":\"" HASH "\"", "\"intent\":\"" HASH "\"",
+		"\"data\":\"T1\"", "\"max_duration\":\"PT1S\"", "\"envelope\":\"" HASH "\"", "\"intent\":\"" HASH "\"", "\"task\":\"" HASH "\"",
 		"\"issued_at\":\"1970-01-01T00:00:01.000Z\"", "\"expires_at\":\"1970-01-01T00:00:02.000Z\""};
 	const char *from = token + TOKEN_KID_SIZE;
 	unsigned char claims[TOKEN_SIZE];
-	char text[TOKEN_SIZE + 4], intent[65];
+	char text[TOKEN_SIZE + 4], intent[65], task[65];
 	size_t n = (size_t)(strrchr(token, '.') - from);
 
 	for (size_t i = 0; i < n; i++)
@@ -194,8 +194,9 @@ START_TEST(a_token_says_what_was_approved) /* proves L3-08 */
 	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
 		ck_assert_msg(strstr((const char *)claims, wanted[i]) != NULL, "%s is not in %s", wanted[i], (const char *)claims);
 	ck_assert(strncmp(token, keys.list[0].kid, TOKEN_KID_SIZE - 1) == 0);
-	ck_assert_int_eq(token_intent(&keys, token, intent), 1);
+	ck_assert_int_eq(token_find_seals(&keys, token, intent, task), 1);
 	ck_assert_str_eq(intent, HASH);
+	ck_assert_str_eq(task, HASH);
 }
 END_TEST
 
@@ -207,17 +208,23 @@ static bool none_needs(void *ctx, const struct token_key *key)
 	return false;
 }
 
+static bool all_need(void *ctx, const struct token_key *key)
+{
+	(void)ctx, (void)key;
+	return true;
+}
+
 static bool needs_token(void *ctx, const struct token_key *key)
 {
 	return token_is_of(key, ctx);
 }
 
-START_TEST(a_new_key_signs_and_the_old_one_verifies_until_its_last_token_is_over) /* proves L3-08 */
+START_TEST(a_new_key_signs_and_the_old_one_verifies_while_a_session_has_its_token) /* proves L3-08 */
 {
 	char young[TOKEN_SIZE], third[TOKEN_SIZE];
 	struct token_keys again;
 
-	ck_assert_int_eq(token_rotate(dir, &keys, 1500000, 2000000, none_needs, NULL, why, sizeof why), 0);
+	ck_assert_int_eq(token_rotate(dir, &keys, 1500000, 2000000, needs_token, token, why, sizeof why), 0);
 	ck_assert_uint_eq(keys.count, 2);
 	make_of(&keys, SESSION, "alpha", "R2", 3000000, young);
 	ck_assert(strncmp(young, token, TOKEN_KID_SIZE - 1) != 0);
@@ -226,15 +233,28 @@ START_TEST(a_new_key_signs_and_the_old_one_verifies_until_its_last_token_is_over
 	ck_assert_int_eq(token_load_keys(dir, &again, why, sizeof why), 0);     /* and so after a restart */
 	ck_assert(memcmp(&again, &keys, sizeof keys) == 0);
 	ck_assert_int_eq(check_with(&again, token, SESSION, token, 0), TOKEN_GOOD);
-	/* Its last token is over: dropped, but not while a session lives that has one. */
+	/* Its last token has expired, and a session lives that has one: its owner may abort it with that. */
 	ck_assert_int_eq(token_rotate(dir, &keys, 2500000, 3500000, needs_token, token, why, sizeof why), 0);
 	ck_assert_int_eq(check_with(&keys, token, SESSION, token, 0), TOKEN_GOOD);
-	ck_assert_int_eq(token_rotate(dir, &keys, 2600000, 3600000, none_needs, NULL, why, sizeof why), 0);
-	ck_assert_uint_eq(keys.count, 3);
+	ck_assert_uint_eq(keys.count, 2);       /* without the one that signed nothing that anybody has */
+	ck_assert_int_eq(check_with(&keys, young, SESSION, young, 0), TOKEN_UNKNOWN_KEY);
+	make_of(&keys, SESSION, "alpha", "R2", 3000000, young);
+	ck_assert_int_eq(token_rotate(dir, &keys, 2600000, 3600000, needs_token, young, why, sizeof why), 0);
+	ck_assert_uint_eq(keys.count, 2);
 	ck_assert_int_eq(check_with(&keys, token, SESSION, token, 0), TOKEN_UNKNOWN_KEY);
 	ck_assert_int_eq(check_with(&keys, young, SESSION, young, 0), TOKEN_GOOD);
 	make_of(&keys, SESSION, "alpha", "R2", 3000000, third);
 	ck_assert_int_eq(check_with(&again, third, SESSION, third, 0), TOKEN_UNKNOWN_KEY);
+}
+END_TEST
+
+START_TEST(keys_that_signed_nothing_of_a_live_session_stand_in_nobodys_way) /* proves L3-08 */
+{
+	for (int i = 1; i < 3 * TOKEN_KEYS_MAX; i++) {
+		ck_assert_msg(token_rotate(dir, &keys, i, 9000000, needs_token, token, why, sizeof why) == 0, "%s", why);
+		ck_assert_uint_eq(keys.count, 2);
+	}
+	ck_assert_int_eq(check_with(&keys, token, SESSION, token, 0), TOKEN_GOOD);
 }
 END_TEST
 
@@ -243,9 +263,10 @@ START_TEST(no_key_that_is_needed_is_dropped_for_a_new_one)
 	struct token_keys before;
 
 	for (int i = 1; i < TOKEN_KEYS_MAX; i++)
-		ck_assert_int_eq(token_rotate(dir, &keys, i, 9000000, none_needs, NULL, why, sizeof why), 0);
+		ck_assert_int_eq(token_rotate(dir, &keys, i, (10 - i) * 1000000, all_need, NULL, why, sizeof why), 0);
 	before = keys;
-	ck_assert_int_lt(token_rotate(dir, &keys, 100, 9000000, none_needs, NULL, why, sizeof why), 0);
+	ck_assert_int_lt(token_rotate(dir, &keys, 100, 9000000, all_need, NULL, why, sizeof why), 0);
+	ck_assert_msg(strstr(why, "1970-01-01T00:00:03") != NULL, "until when? %s", why);
 	ck_assert(memcmp(&before, &keys, sizeof keys) == 0);
 	ck_assert_int_eq(check_with(&keys, token, SESSION, token, 0), TOKEN_GOOD);
 	ck_assert_int_eq(token_load_keys(dir, &keys, why, sizeof why), 0);
@@ -270,7 +291,7 @@ static const char old_form[] = "eyJ2IjoxLCJzZXNzaW9uX2lkIjoiMTExMTExMTEtMjIyMi00
 START_TEST(the_key_and_the_tokens_of_an_older_version_stay_good_and_their_form_forges_nothing) /* proves L3-08 */
 {
 	unsigned char bytes[TOKEN_KEY_SIZE];
-	char old[400], young[TOKEN_SIZE], intent[65];
+	char old[400], young[TOKEN_SIZE], intent[65], task[65];
 	int fd;
 
 	for (int i = 0; i < TOKEN_KEY_SIZE; i++)
@@ -285,8 +306,8 @@ START_TEST(the_key_and_the_tokens_of_an_older_version_stay_good_and_their_form_f
 	ck_assert(memcmp(keys.list[0].bytes, bytes, sizeof bytes) == 0);
 	ck_assert(access(old, F_OK) < 0 && access(path, F_OK) == 0);
 	ck_assert_int_eq(check_with(&keys, old_form, SESSION, old_form, 0), TOKEN_GOOD);
-	ck_assert_int_eq(token_intent(&keys, old_form, intent), 0);
-	ck_assert_int_eq(token_rotate(dir, &keys, 1, 9000000, none_needs, NULL, why, sizeof why), 0);
+	ck_assert_int_eq(token_find_seals(&keys, old_form, intent, task), 0);
+	ck_assert_int_eq(token_rotate(dir, &keys, 1, 9000000, all_need, NULL, why, sizeof why), 0);
 	ck_assert_int_eq(check_with(&keys, old_form, SESSION, old_form, 0), TOKEN_GOOD);
 	/* Downgraded: for a session that was given a token of today, the old form is none. */
 	make_of(&keys, SESSION, "alpha", "R2", 2000000, young);
@@ -445,7 +466,8 @@ int main(void)
 	tcase_add_test(t, other_claims_for_the_same_session_were_never_issued);
 	tcase_add_test(t, a_revoked_token_says_so);
 	tcase_add_test(t, a_token_says_what_was_approved);
-	tcase_add_test(t, a_new_key_signs_and_the_old_one_verifies_until_its_last_token_is_over);
+	tcase_add_test(t, a_new_key_signs_and_the_old_one_verifies_while_a_session_has_its_token);
+	tcase_add_test(t, keys_that_signed_nothing_of_a_live_session_stand_in_nobodys_way);
 	tcase_add_test(t, no_key_that_is_needed_is_dropped_for_a_new_one);
 	tcase_add_test(t, a_rotation_that_cannot_be_written_changes_nothing);
 	tcase_add_test(t, the_key_and_the_tokens_of_an_older_version_stay_good_and_their_form_forges_nothing);

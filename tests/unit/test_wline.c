@@ -112,6 +112,10 @@ static const struct {
 	{"{\"type\":\"usage\",\"cost\":true}", "cost"},
 	{"{\"type\":\"artifact\",\"name\":\"n\"}", "path"},
 	{"{\"type\":\"artifact\",\"path\":\"p\"}", "name"},
+	{"{\"type\":\"action\"}", "an action line needs name"},
+	{"{\"type\":\"action\",\"name\":\"\"}", "name of an action line is not a name"},
+	{"{\"type\":\"action\",\"name\":\"stir\\u0000vent\"}", "name of an action line is not a name"},
+	{"{\"type\":\"usage\",\"cost\":\"1\"}", "cost of a usage line"},
 	{"{\"type\":\"paused\",\"reason\":1}", "reason"},
 	{"{\"type\":\"completed\",\"outputs\":[1]}", "outputs"},
 	{"{\"type\":\"completed\",\"outputs\":\"x\"}", "outputs"},
@@ -194,6 +198,37 @@ START_TEST(members_are_got_raw_and_as_text)
 }
 END_TEST
 
+START_TEST(a_bad_line_is_salvaged_where_it_says_what_it_is)
+{
+	static const struct {
+		const char *line;
+		int type;               /* -1: nothing can be made of it */
+		const char *ref;
+	} rows[] = {
+		{"{\"type\":\"action\",\"ref\":7}", WL_ACTION, "7"},
+		{"{\"type\":\"action\",\"name\":\"a\",\"name\":\"b\",\"ref\":\"x\"}", WL_ACTION, "\"x\""},
+		{"{\"type\":\"action\",\"parameters\":{\"n\":123456789012345678901234567890},\"ref\":1.10}", WL_ACTION, "1.10"},
+		{"{\"type\":\"action\",\"ref\":[1]}", WL_ACTION, "null"},
+		{"{\"type\":\"log\"}", WL_LOG, "null"},
+		{"{\"type\":\"dance\",\"ref\":7}", -1, NULL}, {"{\"type\":\"action\",\"ref\":7", -1, NULL}, {"[]", -1, NULL}, {"", -1, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct buf b = {0};
+		struct wline l;
+
+		ck_assert_int_eq(wline_salvage(&l, rows[i].line, strlen(rows[i].line)), rows[i].type >= 0);
+		if (rows[i].type < 0)
+			continue;
+		ck_assert_int_eq((int)l.type, rows[i].type);
+		wline_add_raw(&l, &b, "ref", "null");
+		ck_assert_str_eq(buf_text(&b), rows[i].ref);
+		wline_fini(&l);
+		buf_fini(&b);
+	}
+}
+END_TEST
+
 START_TEST(types_have_their_names)
 {
 	static const char *const events[] = {"progress", "intermediate_result", "log", "warning", "error"};
@@ -216,6 +251,7 @@ int main(void)
 	tcase_add_test(t, depth_is_bounded);
 	tcase_add_test(t, a_very_deep_line_does_no_harm);
 	tcase_add_test(t, members_are_got_raw_and_as_text);
+	tcase_add_test(t, a_bad_line_is_salvaged_where_it_says_what_it_is);
 	tcase_add_test(t, types_have_their_names);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
