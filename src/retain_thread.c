@@ -21,6 +21,7 @@
 #define REST_MIN_US 5000
 #define REST_MAX_US (SECOND / 2)
 #define NICENESS 10
+#define FIRST_LOOK_US (30 * SECOND)     /* where nobody is to leave: only for what an earlier life left half done */
 #define STACK_SIZE (512 * 1024)
 
 /* ---- notes ---- */
@@ -166,7 +167,7 @@ int retain_start(struct core *c, void (*wake)(void *ctx), void *ctx, struct reta
 		retain_free(r);
 		return EX_OSERR;
 	}
-	timer_set(&c->timers, &r->tick, clock_boot_us() + SECOND);
+	timer_set(&c->timers, &r->tick, clock_boot_us() + (c->policy->config->retain_grace_us > 0 ? SECOND : FIRST_LOOK_US));
 	*out = r;
 	return EX_OK;
 }

@@ -37,7 +37,7 @@ static const char *id_of(int n)
 {
 	static char id[ID_SIZE];
 
-	snprintf(id, sizeof id, "0d2b6a0e-7c1f-4b4e-9a51-%012d", n);
+	snprintf(id, sizeof id, "0d2b6a0e-7c1f-4b4e-9a51-%012u", (unsigned)n % 1000);
 	return id;
 }
 

@@ -177,7 +177,7 @@ static const char *id_of(int64_t key)
 	static char id[4][ID_SIZE];
 	static unsigned next;
 
-	snprintf(id[++next % 4], ID_SIZE, "0d2b6a0e-7c1f-4b4e-9a51-%012lld", (long long)key);
+	snprintf(id[++next % 4], ID_SIZE, "0d2b6a0e-7c1f-4b4e-9a51-%012u", (unsigned)key % 1000000);
 	return id[next % 4];
 }
 
@@ -345,8 +345,54 @@ START_TEST(with_grace_off_everything_stays_for_ever)
 	put_session(1, "COMPLETED", 4000 * DAY_US, 1, 10);
 	settle();
 	start();
-	look_twice();
+	for (int i = 0; i < 3; i++) {
+		timers_run(&core.timers, INT64_MAX);    /* it looks, whatever time it is */
+		for (int k = 0; k < 50; k++)
+			turn();
+	}
 	ck_assert_int_eq(ask("SELECT count(*) FROM sessions"), 1);
+}
+END_TEST
+
+static char said[1000];
+
+static void note_said(void *ctx, bool is_error, const char *text)
+{
+	(void)ctx, (void)is_error;
+	snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", text);
+}
+
+static struct config *load(const char *retention)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/hcpd.ini", dir);
+	ck_assert_ptr_nonnull(f = fopen(path, "w"));
+	fprintf(f, "[daemon]\ncallee_id = x\nstate_dir = .\n[retention]\n%s\n", retention);
+	fclose(f);
+	said[0] = '\0';
+	return config_load(path, note_said, NULL);
+}
+
+START_TEST(what_expires_before_it_may_leave_is_no_configuration)
+{
+	struct config *c = load("grace = 7d\narchive = no\nexpire = 90d");
+
+	ck_assert_ptr_nonnull(c);
+	ck_assert_int_eq(c->retain_grace_us, 7 * DAY_US);
+	ck_assert_int_eq(c->retain_expire_us, 90 * DAY_US);
+	ck_assert(!c->retain_archives);
+	config_free(c);
+	ck_assert_ptr_nonnull(c = load(""));
+	ck_assert_int_eq(c->retain_grace_us, 0);
+	ck_assert(c->retain_archives);
+	config_free(c);
+	ck_assert_ptr_null(load("grace = 7d\nexpire = 6d"));
+	ck_assert_ptr_nonnull(strstr(said, "expire is shorter than grace"));
+	ck_assert_ptr_nonnull(c = load("expire = 6d"));
+	ck_assert_ptr_nonnull(strstr(said, "expire without grace"));
+	config_free(c);
 }
 END_TEST
 
@@ -650,6 +696,7 @@ int main(void)
 	tcase_add_test(t, an_ended_session_is_archived_after_its_grace_and_not_before);
 	tcase_add_test(t, who_is_not_over_or_not_heard_stays);
 	tcase_add_test(t, with_grace_off_everything_stays_for_ever);
+	tcase_add_test(t, what_expires_before_it_may_leave_is_no_configuration);
 	tcase_add_test(t, every_table_of_a_session_is_archived_and_has_an_index);
 	tcase_add_test(t, an_entry_has_every_row_of_its_session);
 	tcase_add_test(t, a_decision_that_could_be_replayed_keeps_its_session);
