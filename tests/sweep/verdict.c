@@ -17,6 +17,17 @@
 #include "restore.h"
 #include "wire.h"
 
+/* A life of the calls has no scenario. */
+static bool is_archived(const struct life *l)
+{
+	return l->scenario && l->scenario->is_archived;
+}
+
+static bool is_discarded(const struct life *l)
+{
+	return l->scenario && l->scenario->is_discarded;
+}
+
 /* --- the store, as a copy: looking must not heal it --- */
 
 static void copy_file(const char *from, const char *to)
@@ -98,7 +109,7 @@ static void must_hold_what_was_said(struct life *l, sqlite3 *db)
 	for (int who = 0; who < WHO_COUNT; who++)
 		for (size_t i = 0; l->peers[who] && i < l->peers[who]->note_count; i++)
 			/* answers to what never became a session leave without a trace */
-			must((l->scenario->is_archived && l->peers[who]->notes[i]->session[0] == '\0') || json_object_get(bodies, l->peers[who]->notes[i]->body), "said, and not in the store: %s",
+			must((is_archived(l) && l->peers[who]->notes[i]->session[0] == '\0') || json_object_get(bodies, l->peers[who]->notes[i]->body), "said, and not in the store: %s",
 				l->peers[who]->notes[i]->body);
 	json_decref(bodies);
 }
@@ -133,7 +144,7 @@ static json_t *look_into_queue(struct life *l)
 static void must_hold_errand(struct life *l, sqlite3 *db, const struct errand *e, json_t *queued)
 {
 	/* who leaves is forgotten as a submit first */
-	if (!l->scenario->is_archived && e->message_id && e->sent_in > 0 && !json_object_get(queued, e->message_id))
+	if (!is_archived(l) && e->message_id && e->sent_in > 0 && !json_object_get(queued, e->message_id))
 		must(number(db, "SELECT count(*) FROM submits JOIN callers ON callers.id = submits.caller"
 				" WHERE message_id = ?1 AND caller_id = ?2", e->message_id, e->peer->id) == 1,
 			"submit %s was acknowledged and is not in the store", e->message_id);
@@ -301,7 +312,7 @@ static void must_be_audited(struct life *l, sqlite3 *db)
 
 	must(chain_holds(db, why, sizeof why), "the audit's chain is broken: %s", why);
 	must(number(db, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.n') <> id", NULL, NULL) == 0, "a row out of place");
-	must((l->scenario && l->scenario->is_archived)
+	must(is_archived(l)
 			|| number(db, "SELECT (SELECT count(*) FROM submits) = (SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') ="
 			" 'task')", NULL, NULL) == 1, "a decision without its row, or the other way round");
 }
@@ -385,9 +396,9 @@ void verdict_at_rest(struct life *l)
 	if (!db)
 		return;
 	must_be_sound(db);
-	if (l->scenario->is_archived && number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'leaving'", NULL, NULL) == 1)
+	if (is_archived(l) && number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'leaving'", NULL, NULL) == 1)
 		restore_all(db, l->rig);        /* each session is in one of the two places: then all of it can be judged as ever */
-	if (!l->scenario->is_discarded && number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'sessions'", NULL, NULL) == 1)
+	if (!is_discarded(l) && number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'sessions'", NULL, NULL) == 1)
 		must_be_consistent(l, db);
 	sqlite3_close(db);
 }
@@ -521,12 +532,12 @@ void verdict_at_end(struct life *l)
 	sqlite3 *db = open_copy(l);
 
 	must(db, "no store");
-	if (l->scenario->is_discarded) {
+	if (is_discarded(l)) {
 		must_be_gone(l, db);
 		sqlite3_close(db);
 		return;
 	}
-	if (l->scenario->is_archived) {
+	if (is_archived(l)) {
 		must(number(db, "SELECT count(*) FROM sessions", NULL, NULL) == 0, "somebody did not leave");
 		must(!l->has_old_day || !file_exists(rig_path(l->rig, "state/archive/2020-01-01.jsonl.zst")), "a day did not expire");
 		must(!file_exists(rig_path(l->rig, "state/artifacts/00000000-0000-4000-8000-000000000000")), "nor did its artifacts");
@@ -538,8 +549,8 @@ void verdict_at_end(struct life *l)
 		must_have_no_child(l, i + 1);
 	}
 	must(number(db, "SELECT count(*) FROM sessions WHERE waits_for IS NULL", NULL, NULL) == sessions, "one session a submit");
-	must(l->scenario->is_archived || number(db, "SELECT count(*) FROM submits", NULL, NULL) == l->count, "one row a submit");
-	must(l->scenario->is_archived || number(db, "SELECT count(DISTINCT session) FROM submits JOIN sessions s ON s.id = submits.session WHERE waits_for IS"
+	must(is_archived(l) || number(db, "SELECT count(*) FROM submits", NULL, NULL) == l->count, "one row a submit");
+	must(is_archived(l) || number(db, "SELECT count(DISTINCT session) FROM submits JOIN sessions s ON s.id = submits.session WHERE waits_for IS"
 			" NULL", NULL, NULL) == sessions, "one submit a session");
 	must(number(db, "SELECT count(*) FROM outcomes", NULL, NULL) == 0, "an outcome is left");
 	must(number(db, "SELECT count(*) FROM artifacts WHERE size_bytes IS NULL", NULL, NULL) == 0, "an artifact never came in");
@@ -547,7 +558,7 @@ void verdict_at_end(struct life *l)
 	wait_until(queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && consumers == 0, 2.0, "the end of its consumer");
 	must_hold_only_repeats(l);
 	must_have_tidied_up(l, db);
-	if (l->scenario->is_told)
+	if (l->scenario && l->scenario->is_told)
 		must_have_told(l, db);
 	sqlite3_close(db);
 }

@@ -14,12 +14,12 @@
 #define DAY "2026-01-31"
 #define FILE_NAME DAY ARCHIVE_SUFFIX
 
-static char dir[64], path[128], why[ARCHIVE_WHY_SIZE];
+static char dir[200], path[300], why[ARCHIVE_WHY_SIZE];
 static int dir_fd;
 
 static void set_up(void)
 {
-	snprintf(dir, sizeof dir, "/tmp/test_archive.XXXXXX");
+	snprintf(dir, sizeof dir, "%.150s/test_archive.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(path, sizeof path, "%s/" FILE_NAME, dir);
 	dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
@@ -160,7 +160,7 @@ END_TEST
 
 START_TEST(a_link_in_its_place_is_not_followed)
 {
-	char target[128];
+	char target[300];
 
 	snprintf(target, sizeof target, "%s/target", dir);
 	ck_assert_int_eq(symlink(target, path), 0);
@@ -239,7 +239,7 @@ END_TEST
 /* Whoever has only the usual tools can read it. */
 START_TEST(zstdcat_gives_its_lines)
 {
-	char command[300], line[256];
+	char command[400], line[256];
 	int lines = 0;
 	FILE *f;
 

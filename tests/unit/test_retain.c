@@ -37,7 +37,7 @@ static const bool is_slowed = true;     /* the figure says nothing then */
 static const bool is_slowed = false;
 #endif
 
-static char dir[64];
+static char dir[200];
 static struct core core;
 static struct policy policy;
 static struct config config;
@@ -101,7 +101,7 @@ static void stop(void)
 
 static void set_up(void)
 {
-	snprintf(dir, sizeof dir, "/tmp/test_retain.XXXXXX");
+	snprintf(dir, sizeof dir, "%.150s/test_retain.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	memset(&core, 0, sizeof core);
 	memset(&config, 0, sizeof config);
@@ -121,7 +121,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	char command[128];
+	char command[300];
 
 	if (core.retain != NULL)
 		stop();
@@ -136,7 +136,7 @@ static void tear_down(void)
 
 static int64_t ask(const char *sql)
 {
-	char path[128];
+	char path[300];
 	sqlite3 *db;
 	sqlite3_stmt *st;
 	int64_t n;
@@ -183,13 +183,15 @@ static const char *id_of(int64_t key)
 
 static void put_event(int64_t session, const char *type, const char *at, size_t filling)
 {
-	struct store_event e = {.id = ++last_event, .session = session, .session_id = session ? id_of(session) : NULL, .caller = 1,
-		.type = type, .sequence = strcmp(type, "event") == 0 ? last_event : 0, .event_type = "log"};
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+	int64_t id = ++last_event;
+	struct store_event e = {.id = id, .session = session, .session_id = session ? id_of(session) : NULL, .caller = 1,
+		.type = type, .sequence = strcmp(type, "event") == 0 ? id : 0, .event_type = "log"};
 	struct buf b = {0};
 
 	buf_addf(&b, "{\"timestamp\":\"%s\",\"payload\":{\"in_reply_to\":\"m-%lld\",\"x\":\"", at, (long long)session);
 	for (size_t i = 0; i < filling; i++)
-		buf_add(&b, "abcdefghijklmnopqrstuvwxyz" + (i * i + i / 7) % 26, 1);
+		buf_add(&b, &letters[(i * i + i / 7) % 26], 1);
 	buf_add_text(&b, "\"}}");
 	e.body = blob_new(b.data, b.size);
 	store_put_event(core.store, &e);
@@ -232,7 +234,7 @@ static void settle(void)
 
 static const char *path_of(const char *folder, const char *name, const char *file)
 {
-	static char path[256];
+	static char path[400];
 
 	snprintf(path, sizeof path, "%s/%s/%s%s", dir, folder, name, file);
 	return path;
@@ -241,7 +243,7 @@ static const char *path_of(const char *folder, const char *name, const char *fil
 static void put_file(const char *folder, const char *name, const char *file)
 {
 	const char *path = path_of(folder, name, file);
-	char command[600];
+	char command[1000];
 
 	snprintf(command, sizeof command, "mkdir -p $(dirname %s) && echo x >%s", path, path);
 	ck_assert_int_eq(system(command), 0);
@@ -263,7 +265,7 @@ static bool add_piece(void *ctx, const char *data, size_t size)
 /* How often a session is in the archive, in what counts of it; its lines, where text is not NULL. Every entry is good. */
 static int find_archived(const char *session_id, struct buf *lines)
 {
-	char path[256], why[ARCHIVE_WHY_SIZE], sql[128];
+	char path[400], why[ARCHIVE_WHY_SIZE], sql[128];
 	int found = 0, rc;
 	struct dirent *d;
 	DIR *list;
@@ -364,7 +366,7 @@ static void note_said(void *ctx, bool is_error, const char *text)
 
 static struct config *load(const char *retention)
 {
-	char path[128];
+	char path[300];
 	FILE *f;
 
 	snprintf(path, sizeof path, "%s/hcpd.ini", dir);
@@ -401,7 +403,7 @@ END_TEST
 START_TEST(every_table_of_a_session_is_archived_and_has_an_index)
 {
 	struct store_owned owned;
-	char path[128], sql[300];
+	char path[300], sql[300];
 	sqlite3 *db;
 	sqlite3_stmt *st;
 	bool has_snapshots = false;
@@ -586,7 +588,7 @@ END_TEST
 
 START_TEST(a_file_that_the_store_does_not_know_is_not_touched)
 {
-	char at[CLOCK_TEXT_SIZE], name[64], path[200];
+	char at[CLOCK_TEXT_SIZE], name[64], path[400];
 	struct dirent *d;
 	bool found = false;
 	DIR *list;
@@ -611,7 +613,7 @@ END_TEST
 
 START_TEST(a_day_that_somebody_took_from_keeps_its_sessions_in_the_store)
 {
-	char at[CLOCK_TEXT_SIZE], path[200];
+	char at[CLOCK_TEXT_SIZE], path[400];
 
 	put_session(1, "COMPLETED", DAY_US, 1, 10);
 	settle();
