@@ -76,7 +76,7 @@ struct session {
 	char *token;
 	bool token_revoked;
 	char seal[CANON_HASH_SIZE];     /* of its intent (seal.h); "": it is older than seals */
-	char task_hash[CANON_HASH_SIZE];        /* of the task's bytes, for its token; "": of an earlier life, and not looked at yet */
+	char task_hash[CANON_HASH_SIZE];        /* of the task's bytes, as they were accepted; "": of an earlier life, and not looked at yet */
 	int64_t created_us, updated_us, started_us, deadline_us;        /* wall clock; 0: not yet */
 	int64_t max_duration_us, attempt;
 	enum paused_by paused_by;

@@ -298,10 +298,25 @@ static bool has_to_start(struct session *s)
 	return true;
 }
 
+/* What was accepted in this life, or held against its token in it, memory knows: that is much quicker than the token. */
+static const char *find_change(struct session *s, struct buf *task)
+{
+	char now[CANON_HASH_SIZE];
+	const char *fault;
+
+	canon_hash_bytes(task->data, task->size, now);
+	if (s->task_hash[0] != '\0')
+		return strcmp(now, s->task_hash) == 0 ? NULL : "the stored task is not the one that was accepted";
+	fault = seal_find_fault(buf_text(task), task->size, s->seal, &s->core->keys, s->token);
+	if (fault == NULL)
+		memcpy(s->task_hash, now, sizeof now);
+	return fault;
+}
+
 /* Nothing starts on a task that is not the one that was accepted. */
 static bool is_sealed(struct session *s, struct buf *task)
 {
-	const char *fault = seal_find_fault(buf_text(task), task->size, s->seal, &s->core->keys, s->token);
+	const char *fault = find_change(s, task);
 
 	if (fault == NULL)
 		return true;

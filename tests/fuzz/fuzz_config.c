@@ -35,7 +35,8 @@ static void say(void *ctx, bool is_error, const char *text)
 		MUST(line >= s->last || strstr(text, "cannot be run now") != NULL);
 		s->last = line;
 	}
-	MUST(!s->keeps_secret || strstr(text, SECRET) == NULL);
+	/* A member of a declaration may have that name, and is no secret. */
+	MUST(!s->keeps_secret || strstr(text, SECRET) == NULL || strstr(text, ": /") != NULL);
 	s->errors += is_error;
 	buf_addf(&s->text, "%d%s\n", is_error, text);
 }

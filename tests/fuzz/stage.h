@@ -494,6 +494,18 @@ void run_clean_up(struct session *s)
 	(void)s;
 }
 
+/* What goes into the audit is about this session, and says what was decided. */
+void audit_put(struct core *c, const struct audit_entry *e)
+{
+	MUST(c != NULL && e->what != NULL && e->outcome != NULL && strcmp(e->session, STAGE_ID) == 0);
+}
+
+void audit_put_refusal(struct core *c, const struct audit_entry *e, const char *counted_with)
+{
+	MUST(counted_with != NULL);
+	audit_put(c, e);
+}
+
 void review_forget(struct session *s)
 {
 	(void)s;
