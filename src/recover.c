@@ -13,7 +13,6 @@
 #include "log.h"
 #include "review.h"
 #include "run.h"
-#include "seal.h"
 
 static void on_row(void *ctx, const struct store_session *row)
 {
@@ -76,14 +75,13 @@ static void go_on_from(struct session *s, const struct checkpoint *cp, bool foun
 		resume_from(s, cp, found);
 }
 
-/* PAUSED by a crash, a stop or its worker, or no longer by an operator. */
 /* Before anything is said of its going on: is its task still the one that was accepted? What cannot be read, or is not
  * there, run_start.c says. -1: the store cannot be read now. */
 static int check_seal(struct session *s)
 {
 	struct buf task = {0}, message = {0};
 	int found = store_load_task(s->core->store, s->key, &task);
-	const char *fault = found > 0 ? seal_find_fault(buf_text(&task), task.size, s->seal, &s->core->keys, s->token) : NULL;
+	const char *fault = found > 0 ? session_find_change(s, &task) : NULL;
 
 	if (fault != NULL) {
 		log_error("ALARM: a sealed intent was changed, the session does not go on: session=%.8s why=%s", s->id, fault);
@@ -95,6 +93,7 @@ static int check_seal(struct session *s)
 	return found < 0 && !store_is_damaged(s->core->store) ? -1 : 0;
 }
 
+/* PAUSED by a crash, a stop or its worker, or no longer by an operator. */
 int recover_go_on(struct session *s)
 {
 	struct checkpoint cp;
