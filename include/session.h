@@ -166,6 +166,10 @@ struct session *session_find_key(struct core *c, int64_t key);
 /* Is it this session's token? Every command that carries one asks here. now_us 0: expiry does not count (an abort). */
 enum token_fault session_check_token(const struct session *s, const char *token, int64_t now_us);
 
+/* Is the stored task the one that was accepted? NULL, or what is wrong. What was accepted in this life, or held against its
+ * token in it, memory knows: that is much quicker than the token. */
+const char *session_find_change(struct session *s, struct buf *task);
+
 /* ---- the stream ---- */
 
 /* Gives the event its sequence and stores it. False where it would be over the message limit: then nothing

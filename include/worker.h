@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "config.h"
 #include "id.h"
@@ -49,6 +50,17 @@ struct worker_ops {
 	/* SIGKILL was sent and something still lives after 10 s: an alarm, once. */
 	void (*on_stuck)(struct worker *w, int pid);
 };
+
+/* Variables of the daemon's own environment, NAME=value, that a program which it starts gets too. */
+static inline bool worker_passes_on(const char *var)
+{
+	static const char *const names[] = {"PATH=", "LANG=", "LC_", "TZ=", "HOME="};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strncmp(var, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}
 
 struct worker_spec {
 	char *const *argv;              /* argv[0] is searched in PATH where it has no slash */

@@ -288,12 +288,6 @@ static void on_stuck(struct worker *w, int pid)
 
 static const struct worker_ops ops = {on_line, on_eof, on_exit_of, on_gone, on_stuck};
 
-static bool is_passed_on(const char *var)
-{
-	return strncmp(var, "PATH=", 5) == 0 || strncmp(var, "LANG=", 5) == 0 || strncmp(var, "LC_", 3) == 0
-		|| strncmp(var, "TZ=", 3) == 0 || strncmp(var, "HOME=", 5) == 0;
-}
-
 static void start(struct policy_program *p)
 {
 	struct process *o = xcalloc(1, sizeof *o);
@@ -307,7 +301,7 @@ static void start(struct policy_program *p)
 		count++;
 	env = xcalloc(count + 3, sizeof *env);
 	for (size_t i = 0; i < count; i++)
-		if (is_passed_on(environ[i]))
+		if (worker_passes_on(environ[i]))
 			env[used++] = environ[i];
 	snprintf(instance, sizeof instance, "HCP_INSTANCE=%s", store_instance(p->core->store));
 	env[used++] = instance;

@@ -18,7 +18,6 @@
 #include "recheck.h"
 #include "review.h"
 #include "run.h"
-#include "seal.h"
 #include "summary.h"
 #include "tell.h"
 
@@ -153,7 +152,7 @@ static int check_seal(struct session *s)
 {
 	struct buf task = {0}, message = {0};
 	int found = store_load_task(s->core->store, s->key, &task);
-	const char *fault = found > 0 ? seal_find_fault(buf_text(&task), task.size, s->seal, &s->core->keys, s->token) : NULL;
+	const char *fault = found > 0 ? session_find_change(s, &task) : NULL;
 
 	if (fault != NULL) {
 		log_error("ALARM: a sealed intent was changed, the session does not go on: session=%.8s why=%s", s->id, fault);

@@ -20,7 +20,6 @@
 #include "envelope.h"
 #include "expect.h"
 #include "log.h"
-#include "seal.h"
 
 #define START_AGAIN_US 1000000          /* where the disk was full */
 #define INTENT_MAX 32768                /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
@@ -67,16 +66,6 @@ static void env_add(struct env *e, const char *name, const char *value)
 	env_take(e, b.data);
 }
 
-static bool is_passed_on(const char *var)
-{
-	static const char *const names[] = {"PATH=", "LANG=", "LC_", "TZ=", "HOME="};
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strncmp(var, names[i], strlen(names[i])) == 0)
-			return true;
-	return false;
-}
-
 static bool is_set_by(char **env, const char *var)
 {
 	size_t name = strcspn(var, "=") + 1;
@@ -101,7 +90,7 @@ static void env_base(struct env *e, const struct core *c, const struct capabilit
 	const char *home = own_place(f, workdir);
 
 	for (char **v = environ; *v != NULL; v++)
-		if (is_passed_on(*v) && !is_set_by(cap->config->env, *v) && (home == NULL || strncmp(*v, "HOME=", 5) != 0))
+		if (worker_passes_on(*v) && !is_set_by(cap->config->env, *v) && (home == NULL || strncmp(*v, "HOME=", 5) != 0))
 			env_take(e, xstrdup(*v));
 	if (home != NULL && !is_set_by(cap->config->env, "HOME="))
 		env_add(e, "HOME", home);
@@ -298,25 +287,10 @@ static bool has_to_start(struct session *s)
 	return true;
 }
 
-/* What was accepted in this life, or held against its token in it, memory knows: that is much quicker than the token. */
-static const char *find_change(struct session *s, struct buf *task)
-{
-	char now[CANON_HASH_SIZE];
-	const char *fault;
-
-	canon_hash_bytes(task->data, task->size, now);
-	if (s->task_hash[0] != '\0')
-		return strcmp(now, s->task_hash) == 0 ? NULL : "the stored task is not the one that was accepted";
-	fault = seal_find_fault(buf_text(task), task->size, s->seal, &s->core->keys, s->token);
-	if (fault == NULL)
-		memcpy(s->task_hash, now, sizeof now);
-	return fault;
-}
-
 /* Nothing starts on a task that is not the one that was accepted. */
 static bool is_sealed(struct session *s, struct buf *task)
 {
-	const char *fault = find_change(s, task);
+	const char *fault = session_find_change(s, task);
 
 	if (fault == NULL)
 		return true;

@@ -68,6 +68,20 @@ enum token_fault session_check_token(const struct session *s, const char *token,
 	return token_check(&s->core->keys, token, &own, now_us);
 }
 
+const char *session_find_change(struct session *s, struct buf *task)
+{
+	char now[CANON_HASH_SIZE];
+	const char *fault;
+
+	canon_hash_bytes(task->data, task->size, now);
+	if (s->task_hash[0] != '\0')
+		return strcmp(now, s->task_hash) == 0 ? NULL : "the stored task is not the one that was accepted";
+	fault = seal_find_fault(buf_text(task), task->size, s->seal, &s->core->keys, s->token);
+	if (fault == NULL)
+		memcpy(s->task_hash, now, sizeof now);
+	return fault;
+}
+
 static void put_accepted(struct session *s, const char *message_id)
 {
 	struct buf *b = &s->core->scratch;
