@@ -26,8 +26,8 @@ bool archive_is_day(const char *text);
 
 struct archive_writer;
 
-/* Opens the day's file below dir_fd, made where there is none, and cuts it to what was committed. NULL with `why`: also
- * where it is shorter than that, for then somebody took from it. */
+/* Opens the day's file below dir_fd, made where nothing counts yet, and cuts it to what was committed. NULL with `why`: also
+ * where it is gone or shorter than that, for then somebody took from it. */
 struct archive_writer *archive_append(int dir_fd, const char *day, int64_t committed, char *why)
 	__attribute__((warn_unused_result));
 /* An entry: begin, any number of adds, end. -1 with errno. After an error only archive_close may follow. */

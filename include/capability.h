@@ -34,7 +34,7 @@ void capability_free(struct capability *c);
 bool capability_uses(const struct capability *c, const char *resource);
 /* Could it be executed now? False with why. */
 bool capability_has_command(const struct config_capability *cc, char *why, size_t why_size) __attribute__((warn_unused_result));
-/* A warning where the command cannot be executed now; never an error: it may be installed later. */
+/* A warning where the command, or that of a migration, cannot be executed now; never an error: it may be installed later. */
 void capability_check_command(const struct config_capability *cc, config_say_fn *say, void *ctx);
 /* The same for the policy program's, where there is one. */
 void capability_check_policy(const struct config *c, config_say_fn *say, void *ctx);

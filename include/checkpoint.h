@@ -26,10 +26,13 @@ int checkpoint_load(struct store *s, const char *checkpoint_id, struct checkpoin
 int64_t checkpoint_load_base(struct store *s, const char *checkpoint_id, int64_t session, struct buf *text);
 void checkpoint_fini(struct checkpoint *c);
 
-/* checkpoint_restore.c, pure: the text of a row, verified: JSON, and its canonical form has the hash that was stored with it.
+/* checkpoint_restore.c, pure: the text of a row, verified: JSON, and its canonical form has the hash that was stored with it;
+ * and its step is one.
  * base: what a delta builds on; NULL: it was not found, or this is none. Appends to *text. NULL, or what is wrong, and then
  * what was appended is worth nothing. */
 const char *checkpoint_restore(const struct store_kept *row, const struct store_kept *base, struct buf *text);
+/* JSON text of a string, a number or null, and of one line; nothing at all is null, too. */
+bool checkpoint_is_step(const char *text, size_t size);
 /* The text alone. */
 const char *checkpoint_unpack(const struct store_kept *row, const struct store_kept *base, struct buf *text);
 

@@ -40,6 +40,7 @@ struct config_key {
 	enum config_type type;
 	const char *fallback;           /* as one would write it; NULL: none, the field stays NULL */
 	int64_t min, max;
+	bool zero_is_off;               /* 0 does, too, though it is below min */
 	const char *const *choices;
 	size_t offset;                  /* in struct config, config_capability, config_caller or config_approver */
 	bool is_required;

@@ -37,6 +37,7 @@ struct core {
 	struct token_keys keys;
 	struct effects effects;
 	struct session *by_id, *by_key;         /* every session that is not over */
+	struct needed *needed;                  /* need.c: ended ones that these need, or that leave now */
 	struct session *dirty, *closed;         /* of this turn */
 	struct slots slots;
 	struct rates rates;                     /* of the callers, by section */

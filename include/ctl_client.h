@@ -50,6 +50,11 @@ enum { CTL_CLIENT_LOST = -1 };
  * NULL, gets the closing line, the caller's to free; NULL in it where there was none. */
 int ctl_client_ask(struct ctl_client *c, json_t *request, query_item_fn *fn, void *ctx, json_t **done)
 	__attribute__((warn_unused_result));
+/* Where a session is not in the store but in the archive, that is said, as far as we may look. Who has a use for that asks for
+ * CTL_CLIENT_LEFT instead: nothing is said then, and ctl_client_left names it. */
+enum { CTL_CLIENT_LEFT = -4 };
+void ctl_client_expect_left(struct ctl_client *c);
+const char *ctl_client_left(const struct ctl_client *c);
 /* A request, with a session where it is not NULL. NULL where that is no UTF-8: said. */
 json_t *ctl_client_request(const char *verb, const char *session);
 /* A text member more; false where it is no UTF-8: said. */

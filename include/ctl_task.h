@@ -24,6 +24,8 @@ struct ctl_task {
 	const json_t *context;          /* NULL: none */
 	const char *max_duration;       /* ISO 8601 */
 	const char *priority, *data_class;
+	const char *checkpoint;         /* id of one of an ended session, to begin from */
+	const char *continues;          /* id of an ended session; goes into context, over what stands there */
 };
 
 /* Appends the whole message. What inputs_text has is sent as it is written, but for white space. */

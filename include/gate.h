@@ -56,6 +56,7 @@ struct verdict {
 	/* approved, or to be asked */
 	const struct capability *capability;
 	int64_t max_duration_us;
+	char checkpoint_of[ID_SIZE];    /* continuity.c: whose checkpoint it is to go on from; "": it names none */
 	unsigned ask;                   /* whom, of ASK_*; all of them must agree */
 	/* rejected */
 	const char *code;

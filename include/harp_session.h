@@ -64,7 +64,8 @@ struct harp_heard {
 enum harp_code harp_read_event(const char *text, size_t size, size_t most, struct harp_heard *out, char *why, size_t why_size)
 	__attribute__((warn_unused_result));
 /* A worker's line: a session.snapshot in which may be absent or null what is known here: sessionId, eventType,
- * snapshotHashAlg, and, where no hash depends on it, createdAt; for that stands created_at. Its "type" is not looked at. */
+ * snapshotHashAlg, and, where no hash depends on it, createdAt; for that stands created_at. Its "type" is not looked at.
+ * Another event is refused, with the code of what is wrong with it, or UNSUPPORTED. */
 enum harp_code harp_read_snapshot(const char *line, size_t size, size_t most, const char *session_id, const char *created_at,
 	struct harp_heard *out, char *why, size_t why_size) __attribute__((warn_unused_result));
 void harp_heard_fini(struct harp_heard *h);

@@ -26,6 +26,7 @@ struct ask_live {                       /* of a session that is not over */
 	int pid;                        /* of its process's main one; 0: none */
 	bool reads;                     /* its pipes are read */
 	bool waits;                     /* for a slot */
+	bool migrates;                  /* a program brings its state to another version, and it goes on then */
 	int64_t idle_us;                /* since its worker last said something */
 	int64_t outbox_bytes;           /* stored and not yet settled */
 	const char *asked;              /* pause, resume or checkpoint: its worker was told, and has not answered; NULL: nothing */

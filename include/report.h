@@ -17,6 +17,8 @@ void report_death(struct session *s);
 
 /* May one more warning be given about what its worker says? They are limited, all kinds together. */
 bool report_may_complain(struct session *s);
+/* The log says how many were not given; the session ends. */
+void report_end_complaints(struct session *s);
 
 /* report_checkpoint.c: a line of that type, like the handlers of report.c. */
 void report_checkpoint(struct session *s, const struct wline *l);

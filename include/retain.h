@@ -11,6 +11,7 @@
 #define HCPD_RETAIN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct core;
 struct retain;
@@ -20,6 +21,9 @@ int retain_start(struct core *c, void (*wake)(void *ctx), void *ctx, struct reta
 	__attribute__((warn_unused_result));
 /* Ends it, within the time that a slice takes. */
 void retain_stop(struct retain *r);
+/* What keeps sessions from leaving, in one line, and since when on the boot clock. False: nothing does. */
+enum { RETAIN_TROUBLE_SIZE = 512 };
+bool retain_get_trouble(struct core *c, char out[RETAIN_TROUBLE_SIZE], int64_t *since_us);
 /* After a commit: what was in it is done, and the next note goes into the batch. True: it did. NULL is nobody. */
 bool retain_step(struct core *c);
 

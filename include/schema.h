@@ -6,6 +6,11 @@
 extern const char *const schema_steps[];
 extern const int schema_version;        /* what this program knows */
 
+/* Conditions of the indexes sessions_live and sessions_ended, which are used only where they are repeated word for word. Not
+ * as IN (...): SQLite would build a temporary table for it at each write of a row. */
+#define SCHEMA_IS_LIVE "(state = 'PENDING' OR state = 'RUNNING' OR state = 'PAUSED' OR state = 'ABORTING')"
+#define SCHEMA_IS_OVER "(state = 'COMPLETED' OR state = 'FAILED' OR state = 'ABORTED' OR state = 'REJECTED')"
+
 /* The triggers that keep the audit append-only, for who wants to know whether they are still there, and as they were. */
 #define SCHEMA_AUDIT_TRIGGER(name, event) \
 	"CREATE TRIGGER " name " BEFORE " event " ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END"

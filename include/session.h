@@ -93,6 +93,7 @@ struct session {
 	char last_checkpoint[ID_SIZE];
 	int64_t answer;                 /* the event that said task_accepted; 0 in a later life */
 	bool harp;                      /* its capability had harp = yes when it was made */
+	char checkpoint_of[ID_SIZE], continues[ID_SIZE];        /* ended sessions that it needs (need.h) for these; "": nobody */
 	/* what lives only in memory */
 	struct outcome outcome;
 	struct consult *consult;        /* consult.c: a verdict that waits for the store; NULL: none */

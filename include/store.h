@@ -44,6 +44,7 @@ struct store_session {
 	bool harp;                      /* the world is told of it (tell.h) */
 	const char *waits_for;          /* human, program; NULL: it is accepted ... */
 	const char *message_id;         /* ... and this may be NULL */
+	const char *checkpoint_of, *continues;  /* ended sessions that it needs until its own end; NULL: nobody; not when saving */
 };
 
 /* What a human is asked. */
@@ -258,6 +259,8 @@ int store_load_review(struct store *s, const char *request_id, int64_t *session,
 int store_find_open_review(struct store *s, int64_t session, char request_id[STORE_WORD_SIZE],
 	char expires_at[STORE_WORD_SIZE]);
 int store_find_snapshot(struct store *s, int64_t session, const char *snapshot_id, char sha256[65], struct buf *created_at);
+/* The newest HARP-SESSION event of a session whose time is ours: a worker may date its own snapshots as it likes. */
+int store_find_told(struct store *s, int64_t session, struct buf *out);
 int store_find_nonce(struct store *s, const char *nonce, const char *signer);
 int store_find_caller(struct store *s, const char *caller_id, int64_t *key, int64_t *confirmed, int64_t *last_event);
 

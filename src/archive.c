@@ -95,7 +95,7 @@ static int cut(struct archive_writer *w, const char *name, int64_t committed, ch
 		return -1;
 	}
 	if (st.st_size < committed) {
-		snprintf(why, ARCHIVE_WHY_SIZE, "%s has %lld bytes, and the store knows of %lld: somebody took from it", name,
+		snprintf(why, ARCHIVE_WHY_SIZE, "%s has %lld bytes, and the store knows of %lld: somebody took from it, put it back", name,
 			(long long)st.st_size, (long long)committed);
 		return -1;
 	}
@@ -116,8 +116,11 @@ struct archive_writer *archive_append(int dir_fd, const char *day, int64_t commi
 	w->dir_fd = dir_fd;
 	w->at = committed;
 	w->is_new = committed == 0;
-	w->fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-	if (w->fd < 0)
+	w->fd = openat(dir_fd, name, O_RDWR | (w->is_new ? O_CREAT : 0) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	if (w->fd < 0 && errno == ENOENT)
+		snprintf(why, ARCHIVE_WHY_SIZE, "%s is missing, and the store knows of %lld bytes in it: put it back", name,
+			(long long)committed);
+	else if (w->fd < 0)
 		snprintf(why, ARCHIVE_WHY_SIZE, "%s: %s", name, strerror(errno));
 	else if (cut(w, name, committed, why) == 0 && (w->packer = ZSTD_createCCtx()) != NULL
 		&& (w->hash = EVP_MD_CTX_new()) != NULL) {

@@ -63,8 +63,11 @@ static int read_at(struct archive_reader *r, void *to, size_t size, int64_t at, 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			snprintf(why, ARCHIVE_WHY_SIZE, n < 0 ? "cannot be read at %lld: %s" : "ends at %lld%s", (long long)at,
-				n < 0 ? strerror(errno) : ", before it should");
+			if (n < 0)
+				snprintf(why, ARCHIVE_WHY_SIZE, "cannot be read at byte %lld: %s", (long long)at, strerror(errno));
+			else
+				snprintf(why, ARCHIVE_WHY_SIZE, "has %lld bytes, and should have %lld: somebody took from it", (long long)at,
+					(long long)r->limit);
 			return -1;
 		}
 		into += n;

@@ -19,6 +19,7 @@
 
 #include "buf.h"
 #include "crash.h"
+#include "id.h"
 #include "log.h"
 
 #define HALF ".new"                     /* no artifact's name: it has a dot in front; one at a time a session */
@@ -170,12 +171,15 @@ static int state_open(const char *state_dir)
 	return open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* The session's directory, made where that is wanted. */
+/* The session's directory, made where that is wanted. What is no id may come out of a file that somebody wrote, and would be a
+ * way to anywhere. */
 static int session_dir(const char *state_dir, const char *session_id, bool make)
 {
-	int state = state_open(state_dir), all = -1, fd = -1;
+	int state = -1, all = -1, fd = -1;
 
-	if (state >= 0)
+	if (!id_is_uuid4(session_id))
+		errno = EINVAL;
+	else if ((state = state_open(state_dir)) >= 0)
 		all = make ? dir_make(state, "artifacts") : openat(state, "artifacts", OPEN_DIR);
 	if (all >= 0)
 		fd = make ? dir_make(all, session_id) : openat(all, session_id, OPEN_DIR);
@@ -189,7 +193,7 @@ static void dir_drop(const char *state_dir, const char *session_id)
 {
 	int state = state_open(state_dir), all = state >= 0 ? openat(state, "artifacts", OPEN_DIR) : -1;
 
-	if (all >= 0)
+	if (all >= 0 && id_is_uuid4(session_id))
 		(void)unlinkat(all, session_id, AT_REMOVEDIR);
 	close_keep(all);
 	close_keep(state);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "clock.h"
 #include "crash.h"
 #include "log.h"
 
@@ -19,6 +20,7 @@
  * everybody else. Only at this many does it. */
 #define SLOTS_MAX ((uint64_t)1 << 20)
 #define SLOTS_MIN ((uint64_t)1 << 8)
+#define HARP_AGAIN_US INT64_C(300000000)        /* each try costs everybody a connection */
 
 /* What is in flight, by delivery tag: slot tag & mask. A slot is empty once settled and reported. */
 struct slot {
@@ -34,6 +36,7 @@ struct pub_state {
 	uint64_t return_cursor;         /* returns come in publishing order: the search goes on from here */
 	struct out_list waiting;        /* for their burst, or for the end of the broker's alarm */
 	bool has_harp;                  /* this connection has declared harp.sessions */
+	int64_t harp_again_us;          /* the broker refuses that; not before then. 0: it does not */
 	_Atomic bool blocked;
 };
 
@@ -66,14 +69,34 @@ static struct slot *slot_of(struct pub_state *p, uint64_t tag)
 
 /* --- up and down --- */
 
+/* Those who are told of sessions wait; callers do not: the next connection is made without. Only a daemon that never had one
+ * is told to look at its configuration. */
+static int do_without_harp(struct lane *l, struct link_error *e)
+{
+	struct pub_state *p = l->bus->pub_state;
+
+	if (e->code < 403 || e->code > 406 || (e->code == 406 && !l->was_up))
+		return -1;
+	if (p->harp_again_us == 0)
+		log_error("nobody is told of sessions with harp = yes, their events wait: %s", e->text);
+	p->harp_again_us = clock_boot_us() + HARP_AGAIN_US;
+	e->code = 0;
+	return -1;
+}
+
 static int pub_set_up(struct lane *l, struct link_error *e)
 {
-	bool wants_harp = l->bus->wants_harp;
+	struct pub_state *p = l->bus->pub_state;
 
-	if (lane_declare_exchange(l, EXCHANGE_EVENTS, "topic", e) < 0
-			|| (wants_harp && lane_declare_exchange(l, EXCHANGE_HARP, "topic", e) < 0))
+	p->has_harp = false;
+	if (lane_declare_exchange(l, EXCHANGE_EVENTS, "topic", e) < 0)
 		return -1;
-	l->bus->pub_state->has_harp = wants_harp;
+	if (l->bus->wants_harp && clock_boot_us() >= p->harp_again_us) {
+		if (lane_declare_exchange(l, EXCHANGE_HARP, "topic", e) < 0)
+			return do_without_harp(l, e);
+		p->has_harp = true;
+		p->harp_again_us = 0;
+	}
 	return link_confirm(l->link, e);
 }
 
@@ -293,11 +316,27 @@ static int send_one(struct lane *l, struct bus_out *o, struct link_error *e)
 	return link_publish(l->link, &m, e);
 }
 
+/* It goes back at once, as one that the broker nacked: the outbox comes again with it, later. */
+static void give_back(struct lane *l, struct bus_out *o)
+{
+	struct bus_in *in = bus_in_new(BUS_SETTLED);
+
+	o->status = BUS_NACKED;
+	o->next = NULL;
+	in->outs = o;
+	bus_put_in(l->bus, in);
+}
+
+static bool is_harp_refused(const struct pub_state *p, const struct bus_out *o)
+{
+	return o->exchange == BUS_TO_HARP && !p->has_harp && clock_boot_us() < p->harp_again_us;
+}
+
 /* RPCs are for before publishing: where the exchange was not wanted then (a reload, or an earlier life's messages), the
  * connection is made anew with it. */
 static bool is_declared(struct lane *l, const struct bus_out *o, enum loss *how, struct link_error *e)
 {
-	if (o->exchange != BUS_TO_HARP || l->bus->pub_state->has_harp)
+	if (o->exchange != BUS_TO_HARP || l->bus->pub_state->has_harp || is_harp_refused(l->bus->pub_state, o))
 		return true;
 	CRASH_POINT(pub_wants_harp);
 	l->bus->wants_harp = true;
@@ -329,7 +368,10 @@ static int pub_send(struct lane *l, enum loss *how, struct link_error *e)
 			out_list_init(&p->waiting);
 		messages++;
 		bytes += o->size;
-		rc = send_one(l, o, e);
+		if (is_harp_refused(p, o))
+			give_back(l, o);
+		else
+			rc = send_one(l, o, e);
 		CRASH_POINT(pub_after_send);
 	}
 	link_cork(l->link, false);

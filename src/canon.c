@@ -2,6 +2,7 @@
  * Owns nothing. jansson's own dump cannot be used: it writes escapes in upper case and reals in its own way. */
 #include "canon.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,13 +124,22 @@ void canon_add(struct buf *b, const json_t *value)
 	}
 }
 
+static EVP_MD *sha256;
+
+static void find_sha256(void)
+{
+	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+}
+
 void canon_hash_bytes(const void *data, size_t size, char hex[CANON_HASH_SIZE])
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT; /* to look the algorithm up takes as long as to hash a short text */
 	static const char digits[] = "0123456789abcdef";
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	unsigned length = 0;
 
-	if (!EVP_Digest(data, size, digest, &length, EVP_sha256(), NULL) || length != 32) {
+	pthread_once(&once, find_sha256);
+	if (sha256 == NULL || !EVP_Digest(data, size, digest, &length, sha256, NULL) || length != 32) {
 		log_error("libcrypto has no SHA-256");
 		abort();
 	}

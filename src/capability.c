@@ -307,13 +307,20 @@ bool capability_has_command(const struct config_capability *cc, char *why, size_
 
 void capability_check_command(const struct config_capability *cc, config_say_fn *say, void *ctx)
 {
+	const char *fault = cc->migrate ? find_fault(cc->migrate[0], cc->env) : NULL;
 	struct buf b = {0};
 	char why[256];
 
-	if (capability_has_command(cc, why, sizeof why))
-		return;
-	buf_addf(&b, "%s:%d: [capability %s] %s; its tasks will fail until it can", cc->path, cc->line, cc->name, why);
-	say(ctx, false, buf_text(&b));
+	if (!capability_has_command(cc, why, sizeof why)) {
+		buf_addf(&b, "%s:%d: [capability %s] %s; its tasks will fail until it can", cc->path, cc->line, cc->name, why);
+		say(ctx, false, buf_text(&b));
+	}
+	if (fault) {
+		buf_clear(&b);
+		buf_addf(&b, "%s:%d: [capability %s] migrate %s cannot be run now: %s; sessions whose state is of another version will "
+			"fail until it can", cc->path, cc->line, cc->name, cc->migrate[0], fault);
+		say(ctx, false, buf_text(&b));
+	}
 	buf_fini(&b);
 }
 

@@ -45,6 +45,20 @@ const char *checkpoint_unpack(const struct store_kept *row, const struct store_k
 		"its state cannot be restored from what is stored" : NULL;
 }
 
+bool checkpoint_is_step(const char *text, size_t size)
+{
+	char why[128];
+	json_t *value;
+	bool is_good;
+
+	if (size == 0 || memchr(text, '\n', size) != NULL)      /* it goes into a line */
+		return size == 0;
+	value = jtext_parse(text, size, why, sizeof why);
+	is_good = json_is_string(value) || json_is_number(value) || json_is_null(value);
+	json_decref(value);
+	return is_good;
+}
+
 const char *checkpoint_restore(const struct store_kept *row, const struct store_kept *base, struct buf *text)
 {
 	const char *damage = checkpoint_unpack(row, base, text);
@@ -53,6 +67,8 @@ const char *checkpoint_restore(const struct store_kept *row, const struct store_
 
 	if (damage != NULL)
 		return damage;
+	if (!checkpoint_is_step(row->step.data, row->step.size))
+		return "its step is neither a string nor a number";
 	value = jtext_parse(text->data, text->size, why, sizeof why);
 	if (!json_is_object(value)) {
 		json_decref(value);
@@ -60,7 +76,7 @@ const char *checkpoint_restore(const struct store_kept *row, const struct store_
 	}
 	canon_hash(value, now);
 	json_decref(value);
-	/* "": stored by a version that had no hashes. */
-	return row->sha256[0] == '\0' || strcmp(row->sha256, now) == 0 ? NULL :
-		"its state does not have the hash that was stored with it";
+	if (row->sha256[0] == '\0')     /* whoever took it away must not be believed the rest */
+		return "the hash of its state is gone";
+	return strcmp(row->sha256, now) == 0 ? NULL : "its state does not have the hash that was stored with it";
 }

@@ -154,8 +154,8 @@ const struct config_key config_keys[] = {
 		.help = "every so many checkpoints one is stored whole; 1: all are"},
 	{KIND_CAPABILITY, "checkpoint_steps", TYPE_INT, "5", 0, 1000000, IN_CAPABILITY(checkpoint_steps),
 		.help = "steps after which a checkpoint is asked for; 0 is off"},
-	{KIND_CAPABILITY, "checkpoint_interval", TYPE_DURATION, "10m", 0, 3650 * D, IN_CAPABILITY(checkpoint_interval_us),
-		.help = "after which a checkpoint is asked for; 0 is off"},
+	{KIND_CAPABILITY, "checkpoint_interval", TYPE_DURATION, "10m", S, 3650 * D, .zero_is_off = true,
+		IN_CAPABILITY(checkpoint_interval_us), .help = "after which a checkpoint is asked for; 0 is off"},
 	{KIND_CAPABILITY, "checkpoint_adaptive", TYPE_BOOL, "no", IN_CAPABILITY(checkpoint_adaptive)},
 	{KIND_CAPABILITY, "reuse", TYPE_INT, "1", 1, 1000000, IN_CAPABILITY(reuse),
 		.help = "sessions that one process may serve"},
@@ -382,7 +382,7 @@ static bool convert_number(
 		  : key->type == TYPE_SIZE ? parse_size(text, &value)
 					   : duration_parse(text, &value);
 
-	if (!ok || value < key->min || value > key->max) {
+	if (!ok || (value < key->min && !(value == 0 && key->zero_is_off)) || value > key->max) {
 		config_complain(r, line, "%s = %s is %s; write %s from %s to %s (%s)", key->name, text,
 			!ok                ? "not understood"
 			: value < key->min ? "too little"
@@ -453,7 +453,7 @@ static bool convert_text(
 }
 
 /* What looks like shell but will not be: the words reach the program as they are. */
-static void warn_of_shell(struct config_reader *r, char *const *words, int line)
+static void warn_of_shell(struct config_reader *r, const struct config_key *key, char *const *words, int line)
 {
 	static const char *const signs[] = {"|", "||", "&", "&&", ";", "<", ">", ">>", "2>&1", "2>", NULL};
 
@@ -461,19 +461,20 @@ static void warn_of_shell(struct config_reader *r, char *const *words, int line)
 		for (int i = 0; signs[i]; i++)
 			if (strcmp(*words, signs[i]) == 0)
 				config_warn(r, line,
-					"command has the word %s, and there is no shell to obey it; for a "
+					"%s has the word %s, and there is no shell to obey it; for a "
 					"shell write /bin/sh -c '...'",
-					*words);
+					key->name, *words);
 }
 
 static bool convert_command(
 	struct config_reader *r, const struct config_key *key, const char *text, int line, char ***field)
 {
-	const char *why = "it is empty";
+	const char *why = NULL;
 	char **words = words_split(text, &why), *first;
 
 	if (!words || !words[0] || words[0][0] == '\0') {
-		config_complain(r, line, "command cannot be split into words: %s; write %s", why, key->help);
+		config_complain(r, line, "%s cannot be split into words: %s; write %s", key->name, words ? "it is empty" : why,
+			key->help);
 		words_free(words);
 		return false;
 	}
@@ -482,7 +483,7 @@ static bool convert_command(
 		free(words[0]);
 		words[0] = first;
 	}
-	warn_of_shell(r, words, line);
+	warn_of_shell(r, key, words, line);
 	words_free(*field);
 	*field = words;
 	return true;

@@ -10,7 +10,9 @@
 #include "clock.h"
 #include "core.h"
 #include "crash.h"
+#include "need.h"
 #include "recheck.h"
+#include "report.h"
 #include "wline.h"
 
 #define SUMMARY_MAX 4096
@@ -31,13 +33,17 @@ static void fill(const struct session *s, struct store_continuity *k)
 void continuity_note(struct session *s, const struct wline *l)
 {
 	const char *said = wline_string(l, "summary", "");
+	size_t said_size = strlen(said), cut = buf_utf8_cut(said, said_size, SUMMARY_MAX), size = 0;
 	struct buf texts[LISTS] = {0};
 	char summary[SUMMARY_MAX + 1];
 	struct store_continuity k;
-	size_t size = 0;
 
 	fill(s, &k);
-	snprintf(summary, sizeof summary, "%.*s", (int)buf_utf8_cut(said, strlen(said), SUMMARY_MAX), said);
+	memcpy(summary, said, cut);
+	summary[cut] = '\0';
+	if (cut < said_size && report_may_complain(s))
+		session_warn(s, "summary_cut", "the summary of a continuity record was cut: it has %zu bytes, %d is the limit", said_size,
+			SUMMARY_MAX);
 	k.summary = summary;
 	for (int i = 0; i < LISTS; i++) {
 		wline_add_raw(l, &texts[i], lists[i], "[]");
@@ -103,12 +109,12 @@ static bool is_over(const char *state)
 	return s >= 0 && session_is_over((enum sstate)s);
 }
 
-/* NULL: it may be gone on from; else what is wrong. Whose it is else is told nobody. -1 in *rc: the store cannot be read. */
+/* NULL: it may be gone on from; else what is wrong. Whose it is else is told nobody. -1 in *rc: the store cannot be read.
+ * One that is about to leave is gone: what leaves in this turn the store still has. */
 static const char *find_fault(struct core *c, const char *caller_id, const char *capability, const struct capability *cap,
-	const char *id, struct checkpoint *cp, int *rc)
+	const char *id, struct checkpoint *cp, struct store_owner *owner, int *rc)
 {
 	static const char unknown[] = "is no checkpoint of an ended session of this caller and capability";
-	struct store_owner owner;
 	int found = checkpoint_load(c->store, id, cp);
 
 	*rc = found < 0 ? -1 : 0;
@@ -116,9 +122,10 @@ static const char *find_fault(struct core *c, const char *caller_id, const char 
 		return NULL;
 	if (found == 0 && cp->damage == NULL)
 		return unknown;
-	if ((*rc = store_find_owner(c->store, cp->session, &owner)) < 0)
+	if ((*rc = store_find_owner(c->store, cp->session, owner)) < 0)
 		return NULL;
-	if (*rc == 0 || strcmp(owner.caller_id, caller_id) != 0 || strcmp(owner.capability, capability) != 0 || !is_over(owner.state))
+	if (*rc == 0 || strcmp(owner->caller_id, caller_id) != 0 || strcmp(owner->capability, capability) != 0
+		|| !is_over(owner->state) || need_is_going(c, owner->session_id))
 		return unknown;
 	if (found == 0)
 		return "is damaged";
@@ -131,12 +138,15 @@ static const char *find_fault(struct core *c, const char *caller_id, const char 
 static int check_checkpoint(struct core *c, const struct command *cmd, struct verdict *v)
 {
 	const char *id = cmd->task.checkpoint, *fault;
+	struct store_owner owner;
 	struct checkpoint cp;
 	int rc;
 
-	fault = find_fault(c, cmd->caller_id, cmd->task.capability, v->capability, id, &cp, &rc);
+	fault = find_fault(c, cmd->caller_id, cmd->task.capability, v->capability, id, &cp, &owner, &rc);
 	if (rc >= 0 && fault != NULL)
 		reject(v, "payload.constraints.checkpoint: %s %s", id, fault);
+	else if (rc >= 0)
+		memcpy(v->checkpoint_of, owner.session_id, sizeof v->checkpoint_of);
 	checkpoint_fini(&cp);
 	return rc < 0 ? -1 : 0;
 }
@@ -146,7 +156,7 @@ static int check_record(struct core *c, const struct command *cmd, struct verdic
 	struct buf record = {0};
 	int found = store_load_continuity(c->store, cmd->task.continues, cmd->caller_id, &record);
 
-	if (found == 0)
+	if (found == 0 || (found > 0 && need_is_going(c, cmd->task.continues)))
 		reject(v, "payload.context.continues: %s is no ended session of this caller", cmd->task.continues);
 	buf_fini(&record);
 	return found < 0 ? -1 : 0;
@@ -203,6 +213,7 @@ int continuity_add(struct session *s, const struct buf *task, struct buf *b)
 
 int continuity_find_checkpoint(struct session *s, const struct buf *task, struct checkpoint *out)
 {
+	struct store_owner owner;
 	const char *fault;
 	char id[ID_SIZE];
 	int rc;
@@ -210,11 +221,12 @@ int continuity_find_checkpoint(struct session *s, const struct buf *task, struct
 	*out = (struct checkpoint){.damaged = 0};
 	if (!find_id(task, "constraints", "checkpoint", id))
 		return 0;
-	fault = find_fault(s->core, s->caller_id, s->capability, s->cap, id, out, &rc);
+	fault = find_fault(s->core, s->caller_id, s->capability, s->cap, id, out, &owner, &rc);
 	if (rc < 0)
 		return -1;
 	if (fault == NULL)
 		return 1;
-	session_fail(s, "worker_failed", "input_error", "daemon", NULL, "constraints.checkpoint: %s %s any more", id, fault);
+	session_fail(s, "worker_failed", "input_error", "daemon", NULL, "constraints.checkpoint: %s %s; it was good when the task "
+		"was accepted", id, fault);
 	return 0;
 }

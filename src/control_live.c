@@ -74,8 +74,8 @@ void control_add_live(const struct ask_live *l, struct buf *out)
 		buf_add_text(out, "{\"live\":{\"pid\":null");
 	}
 	buf_addf(out, ",\"processes\":%u,\"rss_bytes\":%lld,\"cpu_seconds\":%.2f,\"idle_seconds\":%.3f,\"outbox_bytes\":%lld,"
-		"\"reads\":%s,\"waits_for_slot\":%s", f.processes, f.rss_bytes, f.cpu_s, (double)l->idle_us / 1e6,
-		(long long)l->outbox_bytes, l->reads ? "true" : "false", l->waits ? "true" : "false");
+		"\"reads\":%s,\"waits_for_slot\":%s,\"migrating\":%s", f.processes, f.rss_bytes, f.cpu_s, (double)l->idle_us / 1e6,
+		(long long)l->outbox_bytes, l->reads ? "true" : "false", l->waits ? "true" : "false", l->migrates ? "true" : "false");
 	buf_addf(out, ",\"checkpoints_unanswered\":%u", l->unanswered);
 	if (l->asked != NULL)
 		buf_addf(out, ",\"asked\":\"%s\",\"asked_seconds\":%.3f}}", l->asked, (double)l->asked_us / 1e6);

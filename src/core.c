@@ -14,6 +14,7 @@
 #include "control.h"
 #include "crash.h"
 #include "log.h"
+#include "need.h"
 #include "recover.h"
 #include "retain.h"
 #include "review.h"
@@ -613,6 +614,7 @@ void core_fini(struct core *c)
 	run_fini_all(c);
 	HASH_ITER (by_key, c->by_key, s, tmp)
 		session_free(s);
+	need_fini(c);
 	judge_free(c->program);
 	while (c->deferred != NULL) {
 		struct bus_in *in = c->deferred;

@@ -1,17 +1,12 @@
 /* ctl_archive.c: `hcpctl archive`: sessions that have left the store: which days there are, what is in them, is it whole?
- * Owns the words of it. Reads the files itself, and of the store only how much of each counts; never writes. */
-#include <errno.h>
-#include <fcntl.h>
+ * Owns the words of it. Reads the files itself (ctl_shelf.c), and of the store only how much of each counts; never writes. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <unistd.h>
 
-#include "archive.h"
 #include "ctl_ops.h"
-#include "query_private.h"
+#include "ctl_shelf.h"
 
 enum { OPT_JSON = 256, PREFIX_MIN = QUERY_PREFIX_MIN };
 
@@ -20,84 +15,30 @@ static const struct ctl_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-struct day {
-	char day[ARCHIVE_DAY_SIZE];
-	int64_t size, sessions;         /* as the store says */
-};
-
 struct looking {
-	struct ctl_place place;
-	struct day *days;
-	size_t count;
+	struct ctl_shelf shelf;
 	bool is_json;
-	/* show */
 	const char *word;
-	char found[ID_SIZE];
 	int64_t entries;
-	int faults;
-	struct buf line;                /* of an entry, as far as it has come */
 };
 
-/* ---- which there are ---- */
-
-static int load_days(struct looking *l, struct query *q)
-{
-	sqlite3_stmt *st = query_prepare(q, "SELECT day, size, sessions FROM archives WHERE size > 0 ORDER BY day");
-	int rc;
-
-	if (st == NULL)
-		return 0;               /* a store that is older than archives has none */
-	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
-		struct day *d;
-
-		l->days = xrealloc(l->days, (l->count + 1) * sizeof *l->days);
-		d = &l->days[l->count];
-		snprintf(d->day, sizeof d->day, "%s", (const char *)sqlite3_column_text(st, 0));
-		d->size = sqlite3_column_int64(st, 1);
-		d->sessions = sqlite3_column_int64(st, 2);
-		l->count += archive_is_day(d->day);
-	}
-	return query_finish(q, st, rc);
-}
-
-static int open_store(struct looking *l, struct ctl_options *o)
+static int open_shelf(struct looking *l, struct ctl_options *o)
 {
 	struct ctl_settings s;
-	struct query *q = NULL;
-	char why[512];
+	struct ctl_place place;
+	char why[1024];
 	int status = ctl_cmd_settings(&s, o), code;
 
 	if (status != 0)
 		return status;
-	ctl_place_find(&l->place, &s);
+	ctl_place_find(&place, &s);
 	ctl_settings_fini(&s);
-	if ((code = query_open(l->place.state_dir, &q, why, sizeof why)) != EX_OK) {
-		ctl_say("%s", why);
-		return code == EX_CONFIG ? CTL_BAD_SETTINGS : CTL_ERROR;
-	}
-	if (load_days(l, q) < 0) {
-		struct query_error e;
-
-		query_fault(q, &e);
-		ctl_say("%s; %s", e.message, e.next);
-		status = CTL_ERROR;
-	}
-	query_close(q);
-	return status;
-}
-
-static struct archive_reader *open_day(struct looking *l, const struct day *d)
-{
-	char path[4200];
-	int fd;
-
-	snprintf(path, sizeof path, "%s/" ARCHIVE_DIR "/%s" ARCHIVE_SUFFIX, l->place.state_dir, d->day);
-	if ((fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) < 0) {
-		ctl_say("%s: %s", path, strerror(errno));
-		l->faults++;
-		return NULL;
-	}
-	return archive_open(fd, d->size);
+	code = ctl_shelf_open(&l->shelf, place.state_dir, why, sizeof why);
+	ctl_place_fini(&place);
+	if (code == EX_OK)
+		return CTL_COMPLETED;
+	ctl_say("%s", why);
+	return code == EX_CONFIG ? CTL_BAD_SETTINGS : CTL_ERROR;
 }
 
 /* ---- lines, without tokens ---- */
@@ -121,90 +62,31 @@ static void mask(struct buf *b, const char *name, const char *end)
 	*b = out;
 }
 
-static bool print_piece(void *ctx, const char *data, size_t size)
+static bool print_line(void *ctx, struct buf *line)
 {
-	struct looking *l = ctx;
-
-	while (size > 0) {
-		const char *end = memchr(data, '\n', size);
-		size_t part = end != NULL ? (size_t)(end - data) + 1 : size;
-
-		buf_add(&l->line, data, part);
-		data += part;
-		size -= part;
-		if (end == NULL)
-			break;
-		mask(&l->line, "\"session_token\":\"", "\"");
-		mask(&l->line, "\\\"session_token\\\":\\\"", "\\\"");
-		ctl_ops_print(&l->line);
-		buf_clear(&l->line);
-	}
+	(void)ctx;
+	mask(line, "\"session_token\":\"", "\"");
+	mask(line, "\\\"session_token\\\":\\\"", "\\\"");
+	ctl_ops_print(line);
 	return !ferror(stdout);
 }
 
-/* ---- going through ---- */
-
-/* What is done with an entry: 1 go on, 0 enough, -1 it is damaged, with why. */
-typedef int entry_fn(struct looking *l, struct archive_reader *r, const struct archive_entry *e, char *why);
-
-static bool each_entry(struct looking *l, const struct day *d, entry_fn *fn)
+static int verify_entry(void *ctx, struct archive_reader *r, const struct archive_entry *e, char *why)
 {
-	struct archive_reader *r = open_day(l, d);
-	char why[ARCHIVE_WHY_SIZE];
-	struct archive_entry e;
-	int64_t n = 0;
-	int rc = 1, more = 0;
+	struct looking *l = ctx;
 
-	while (r != NULL && rc > 0 && (more = archive_next(r, &e, why)) > 0) {
-		n++;
-		if ((rc = fn(l, r, &e, why)) < 0) {
-			ctl_say("%s: %.8s: %s", d->day, e.session_id, why);
-			l->faults++;
-			rc = 1;         /* those behind it are whole, or not, by themselves */
-		}
-	}
-	if (r != NULL && more < 0) {
-		ctl_say("%s: it %s", d->day, why);
-		l->faults++;
-	} else if (r != NULL && rc > 0 && n != d->sessions) {
-		ctl_say("%s: it has %lld sessions, and the store knows of %lld", d->day, (long long)n, (long long)d->sessions);
-		l->faults++;
-	}
-	archive_free(r);
-	return rc > 0;
-}
-
-static int verify_entry(struct looking *l, struct archive_reader *r, const struct archive_entry *e, char *why)
-{
 	l->entries++;
 	return archive_verify(r, e, why) < 0 ? -1 : 1;
 }
 
-static int print_entry(struct looking *l, struct archive_reader *r, const struct archive_entry *e, char *why)
+static int print_entry(void *ctx, struct archive_reader *r, const struct archive_entry *e, char *why)
 {
+	struct looking *l = ctx;
+
 	l->entries++;
-	buf_clear(&l->line);
-	if (archive_read(r, e, print_piece, l, why) < 0)
+	if (ctl_shelf_lines(r, e, print_line, NULL, why) < 0)
 		return -1;
 	return !ferror(stdout);
-}
-
-/* By its beginning, as everywhere; it must fit one only. */
-static int find_entry(struct looking *l, struct archive_reader *r, const struct archive_entry *e, char *why)
-{
-	(void)r, (void)why;
-	if (strncasecmp(e->session_id, l->word, strlen(l->word)) != 0 || strcmp(e->session_id, l->found) == 0)
-		return 1;
-	l->entries++;
-	memcpy(l->found, e->session_id, sizeof l->found);
-	return l->entries < 2;
-}
-
-static int show_entry(struct looking *l, struct archive_reader *r, const struct archive_entry *e, char *why)
-{
-	if (strcmp(e->session_id, l->found) != 0)
-		return 1;
-	return print_entry(l, r, e, why) < 0 ? -1 : 0;
 }
 
 /* ---- the words of it ---- */
@@ -214,79 +96,77 @@ static int list_days(struct looking *l)
 	struct ctl_table t;
 
 	ctl_table_init(&t, columns, COLUMNS, ctl_ops_width(), -1);
-	for (size_t i = 0; i < l->count; i++) {
-		const struct day *d = &l->days[i];
+	for (size_t i = 0; i < l->shelf.count; i++) {
+		const struct ctl_shelf_day *d = &l->shelf.days[i];
 		char path[4200], sessions[24], size[CTL_SPAN_SIZE];
 		const char *cells[COLUMNS] = { d->day, sessions, size, path };
 		struct stat st;
-		bool is_there;
+		bool is_there, is_whole;
 
-		snprintf(path, sizeof path, "%s/" ARCHIVE_DIR "/%s" ARCHIVE_SUFFIX, l->place.state_dir, d->day);
-		is_there = stat(path, &st) == 0 && st.st_size >= d->size;
+		ctl_shelf_path(&l->shelf, d, path, sizeof path);
+		is_there = stat(path, &st) == 0;
+		is_whole = is_there && st.st_size >= d->size;
 		snprintf(sessions, sizeof sessions, "%lld", (long long)d->sessions);
 		ctl_size(d->size, size);
-		if (!is_there)
-			cells[3] = "is gone, or shorter than it was";
+		if (!is_whole)
+			cells[3] = is_there ? "is shorter than it was" : "is missing";
 		if (l->is_json)
 			printf("{\"day\":\"%s\",\"sessions\":%lld,\"size\":%lld,\"whole\":%s}\n", d->day, (long long)d->sessions,
-				(long long)d->size, is_there ? "true" : "false");
+				(long long)d->size, is_whole ? "true" : "false");
 		else
 			ctl_table_add(&t, cells, '\0');
 	}
 	ctl_table_end(&t);
 	ctl_ops_print(&t.out);
 	ctl_table_fini(&t);
-	if (l->count == 0 && !l->is_json)
+	if (l->shelf.count == 0 && !l->is_json)
 		ctl_say("nothing was archived yet; [retention] grace in hcpd.ini says when sessions leave the store");
 	return CTL_COMPLETED;
 }
 
 static int show(struct looking *l)
 {
-	bool go_on = true;
+	char id[ID_SIZE];
+	int count = ctl_shelf_find(&l->shelf, l->word, id);
 
-	for (size_t i = 0; i < l->count && go_on; i++)
-		go_on = each_entry(l, &l->days[i], find_entry);
-	if (l->entries > 1) {
+	if (count > 1) {
 		ctl_say("%s fits several sessions; write more of the id", l->word);
 		return CTL_ERROR;
 	}
-	if (l->entries == 0) {
+	if (count == 0) {
 		ctl_say("there is no session %s in the archive; `hcpctl list` shows those that have not left the store", l->word);
 		return CTL_ERROR;
 	}
-	l->faults = 0;                  /* of others, said already */
-	for (size_t i = 0, done = 0; i < l->count && !done; i++)
-		done = !each_entry(l, &l->days[i], show_entry);
-	return l->faults > 0 ? CTL_FAILED : CTL_COMPLETED;
+	return ctl_shelf_read(&l->shelf, id, print_line, NULL) ? CTL_COMPLETED : CTL_FAILED;
 }
 
-static const struct day *find_day(const struct looking *l, const char *word)
+static const struct ctl_shelf_day *find_day(const struct ctl_shelf *s, const char *word)
 {
-	for (size_t i = 0; i < l->count; i++)
-		if (strcmp(l->days[i].day, word) == 0)
-			return &l->days[i];
+	for (size_t i = 0; i < s->count; i++)
+		if (strcmp(s->days[i].day, word) == 0)
+			return &s->days[i];
 	return NULL;
 }
 
-static int go_through(struct looking *l, entry_fn *fn, bool is_verify)
+static int go_through(struct looking *l, ctl_shelf_fn *fn, bool is_verify)
 {
-	const struct day *only = l->word != NULL ? find_day(l, l->word) : NULL;
+	struct ctl_shelf *s = &l->shelf;
+	const struct ctl_shelf_day *only = l->word != NULL ? find_day(s, l->word) : NULL;
 
 	if (l->word != NULL && only == NULL) {
 		ctl_say("the archive has no %s; `hcpctl archive list` shows its days", l->word);
 		return CTL_ERROR;
 	}
-	for (size_t i = 0; i < l->count; i++)
-		if (only == NULL || only == &l->days[i])
-			each_entry(l, &l->days[i], fn);
-	if (l->faults > 0) {
-		ctl_say("the archive is NOT as it was written: %d fault%s", l->faults, l->faults == 1 ? "" : "s");
+	for (size_t i = 0; i < s->count; i++)
+		if (only == NULL || only == &s->days[i])
+			ctl_shelf_each(s, &s->days[i], fn, l);
+	if (s->faults > 0) {
+		ctl_say("the archive is NOT as it was written: %d fault%s", s->faults, s->faults == 1 ? "" : "s");
 		return CTL_FAILED;
 	}
 	if (is_verify)
-		printf("good: %lld sessions of %zu day%s\n", (long long)l->entries, only != NULL ? 1 : l->count,
-			only != NULL || l->count == 1 ? "" : "s");
+		printf("good: %lld sessions of %zu day%s\n", (long long)l->entries, only != NULL ? 1 : s->count,
+			only != NULL || s->count == 1 ? "" : "s");
 	return CTL_COMPLETED;
 }
 
@@ -294,15 +174,13 @@ enum what { LIST, SHOW, CAT, VERIFY };
 
 static int look(struct looking *l, enum what what, struct ctl_options *o)
 {
-	int status = open_store(l, o);
+	int status = open_shelf(l, o);
 
 	if (status == CTL_COMPLETED)
 		status = what == LIST ? list_days(l) : what == SHOW ? show(l) :
 			go_through(l, what == CAT ? print_entry : verify_entry, what == VERIFY);
 	status = ctl_ops_flush(status);
-	ctl_place_fini(&l->place);
-	buf_fini(&l->line);
-	free(l->days);
+	ctl_shelf_fini(&l->shelf);
 	return status;
 }
 
@@ -310,7 +188,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 {
 	static const struct option options[] = { { "json", no_argument, NULL, OPT_JSON }, CTL_OPERATOR_OPTIONS };
 	static const char *const words[] = { [LIST] = "list", [SHOW] = "show", [CAT] = "cat", [VERIFY] = "verify" };
-	struct looking l = { .count = 0 };
+	struct looking l = { .entries = 0 };
 	const char *word;
 	int c, what = LIST, status = -1;
 

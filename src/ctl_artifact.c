@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <openssl/evp.h>
@@ -12,9 +13,47 @@
 #include "artifact_read.h"
 #include "ctl_ops.h"
 #include "ctl_save.h"
+#include "ctl_shelf.h"
 #include "ctl_table.h"
 
 enum { OPT_JSON = 256, OPT_FORCE };
+
+/* ---- where they are ---- */
+
+/* A session that has left the store: its rows are in the archive, its files where they were. */
+static int ask_archive(const struct ctl_settings *settings, const char *id, query_item_fn *fn, void *ctx)
+{
+	struct ctl_place place;
+	struct ctl_shelf s;
+	char why[1024], found[ID_SIZE];
+	int status = CTL_ERROR;
+
+	ctl_place_find(&place, settings);
+	if (ctl_shelf_open(&s, place.state_dir, why, sizeof why) != EX_OK) {
+		ctl_say("%s", why);
+	} else {
+		s.is_quiet = true;              /* of other sessions */
+		(void)ctl_shelf_find(&s, id, found);
+		s.is_quiet = false;
+		if (ctl_shelf_artifacts(&s, id, fn, ctx))
+			status = CTL_COMPLETED;
+		else if (s.faults == 0)
+			ctl_say("session %.8s is not in the archive any more", id);
+	}
+	ctl_shelf_fini(&s);
+	ctl_place_fini(&place);
+	return status;
+}
+
+/* Items as `show` has them. */
+static int ask(struct ctl_client *c, const struct ctl_settings *settings, const char *session, query_item_fn *fn, void *ctx)
+{
+	int status;
+
+	ctl_client_expect_left(c);
+	status = ctl_client_ask(c, ctl_client_request("show", session), fn, ctx, NULL);
+	return status == CTL_CLIENT_LEFT ? ask_archive(settings, ctl_client_left(c), fn, ctx) : status;
+}
 
 /* ---- list ---- */
 
@@ -54,10 +93,19 @@ static bool on_listed(void *ctx, const char *json, size_t size)
 static int list(struct ctl_options *o, const char *session, bool is_json)
 {
 	struct listing w = { .is_json = is_json };
+	struct ctl_settings settings;
+	struct ctl_client *c;
 	int status;
 
+	if ((status = ctl_cmd_settings(&settings, o)) != 0)
+		return status;
 	ctl_table_init(&w.table, columns, COLUMNS, ctl_ops_width(), -1);
-	status = ctl_ops_ask(o, CTL_STORE_WILL_DO, ctl_client_request("show", session), on_listed, &w, NULL);
+	if ((c = ctl_client_open(&settings, CTL_STORE_WILL_DO, &status)) != NULL)
+		status = ask(c, &settings, session, on_listed, &w);
+	if (status == CTL_CLIENT_LOST)
+		status = ctl_client_say_lost();
+	ctl_client_close(c);
+	ctl_settings_fini(&settings);
 	ctl_table_end(&w.table);
 	ctl_ops_print(&w.table.out);
 	ctl_table_fini(&w.table);
@@ -71,6 +119,7 @@ static int list(struct ctl_options *o, const char *session, bool is_json)
 struct wanted {
 	const char *name;
 	char session_id[ID_SIZE];
+	bool has_left;                  /* the store, for the archive: the daemon knows nothing of it */
 	char *checksum;                 /* NULL: not found */
 	int64_t size;
 	struct buf others;              /* what it has instead */
@@ -96,10 +145,13 @@ static bool on_shown(void *ctx, const char *json, size_t size)
 	return true;
 }
 
-static int find(struct ctl_client *c, const char *session, struct wanted *w)
+static int find(struct ctl_client *c, const struct ctl_settings *settings, const char *session, struct wanted *w)
 {
-	int status = ctl_client_ask(c, ctl_client_request("show", session), on_shown, w, NULL);
+	int status = ask(c, settings, session, on_shown, w);
 
+	w->has_left = w->session_id[0] == '\0';
+	if (w->has_left)
+		snprintf(w->session_id, sizeof w->session_id, "%s", ctl_client_left(c));
 	if (status != CTL_COMPLETED || w->checksum)
 		return status;
 	if (w->others.size)
@@ -161,7 +213,10 @@ static int fetch(struct ctl_client *c, const struct ctl_settings *settings, cons
 	ctl_place_find(&place, settings);
 	fd = artifact_open(place.state_dir, w->session_id, w->name);
 	error = errno;
-	if (fd < 0 && !ctl_client_is_live(c))
+	if (fd < 0 && w->has_left)
+		ctl_say("%s/artifacts/%s/%s cannot be read: %s; the session is in the archive, and of its files only the disk knows",
+			place.state_dir, w->session_id, w->name, strerror(error));
+	else if (fd < 0 && !ctl_client_is_live(c))
 		ctl_say("%s/artifacts/%s/%s cannot be read: %s; run this as root or as the daemon's user, or start the daemon",
 			place.state_dir, w->session_id, w->name, strerror(error));
 	ctl_place_fini(&place);
@@ -170,7 +225,7 @@ static int fetch(struct ctl_client *c, const struct ctl_settings *settings, cons
 		close(fd);
 		return status;
 	}
-	if (!ctl_client_is_live(c))
+	if (w->has_left || !ctl_client_is_live(c))
 		return CTL_ERROR;
 	request = ctl_client_request("artifact", w->session_id);
 	json_object_set_new(request, "name", json_string(w->name));
@@ -206,7 +261,7 @@ static int get(struct ctl_options *o, const char *session, const char *name, con
 	if ((status = ctl_cmd_settings(&settings, o)) != 0)
 		return status;
 	if ((c = ctl_client_open(&settings, CTL_STORE_WILL_DO, &status)) != NULL)
-		status = find(c, session, &w);
+		status = find(c, &settings, session, &w);
 	if (c && status == CTL_COMPLETED)
 		status = save(c, &settings, &w, path, force);
 	if (status == CTL_CLIENT_LOST)
@@ -267,7 +322,7 @@ const struct ctl_command ctl_artifact = {
 		"       hcpctl artifact get [options] SESSION NAME\n\n"
 		"list shows the artifacts of a session, get fetches one: into a file of its name in this directory, unless -o\n"
 		"says otherwise. Its checksum is verified before the file gets its name. Where the daemon does not run, its\n"
-		"directory is read.\n\n"
+		"directory is read; and so it is for a session that has left the store for the archive.\n\n"
 		"  -o, --output FILE   into this file; - is stdout\n"
 		"      --force         replaces a file that is there; writes to a terminal\n"
 		"      --json          (list) one JSON object a line\n" CTL_OPERATOR_HELP

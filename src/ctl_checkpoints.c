@@ -77,7 +77,8 @@ static bool on_item(void *ctx, const char *json, size_t size)
 		json_dumps(step, JSON_COMPACT | JSON_ENCODE_ANY);
 	char age[CTL_SPAN_SIZE], bytes[CTL_SPAN_SIZE], stored[CTL_SPAN_SIZE + 8];
 	const char *const cells[COLUMNS] = { ctl_ops_text(item, "checkpoint_id"), age, bytes, stored,
-		json_is_true(json_object_get(item, "resumable")) ? "yes" : "no", ctl_ops_text(item, "trigger"), step_text,
+		json_is_string(json_object_get(item, "damage")) ? "damaged" : json_is_true(json_object_get(item, "resumable")) ? "yes" : "no",
+		ctl_ops_text(item, "trigger"), step_text,
 		ctl_ops_text(item, "description") };
 
 	ctl_age(ctl_ops_since(item, "created_at"), age);
@@ -281,7 +282,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 			a.show = optarg;
 		} else if (c == OPT_DIFF) {
 			if (optind >= argc || argv[optind][0] == '-')
-				return ctl_cmd_usage("checkpoints", "--diff takes two checkpoints");
+				return ctl_cmd_usage("checkpoints ", "--diff takes two checkpoints");
 			a.was = optarg;
 			a.is = argv[optind++];
 		} else if ((status = ctl_cmd_option(c, argv, &ctl_checkpoints, o)) >= 0) {
@@ -291,7 +292,9 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	if ((a.session = ctl_ops_session(argc, argv, &ctl_checkpoints)) == NULL)
 		return CTL_USAGE;
 	if ((a.has_state ? 1 : 0) + (a.show ? 1 : 0) + (a.was ? 1 : 0) > 1)
-		return ctl_cmd_usage("checkpoints", "--state, --show and --diff do not go together");
+		return ctl_cmd_usage("checkpoints ", "--state, --show and --diff do not go together");
+	if ((a.show && !*a.show) || (a.was && (!*a.was || !*a.is)))
+		return ctl_cmd_usage("checkpoints ", "which checkpoint? an id, or the beginning of one, is missing");
 	return a.show ? show(o, &a) : a.was ? compare(o, &a) : list(o, &a);
 }
 

@@ -16,6 +16,7 @@
 
 #include "clock.h"
 #include "ctl.h"
+#include "ctl_shelf.h"
 #include "jtext.h"
 
 #define FIRST_S 10              /* for the first line of an answer */
@@ -31,6 +32,8 @@ struct ctl_client {
 	struct buf in;                  /* what was read and not yet taken ... */
 	size_t taken;                   /* ... from here on */
 	int next_id;
+	bool expects_left;
+	char left[ID_SIZE];             /* the session of the last question, where it is in the archive */
 };
 
 /* ---- opening ---- */
@@ -293,8 +296,59 @@ static int say_error(const char *code, const char *message, const char *next)
 	return code && strcmp(code, "unavailable") == 0 ? CTL_NO_BROKER : CTL_ERROR;
 }
 
+enum { MAY_BE = -1 };
+
+/* How many sessions of the archive fit the word; MAY_BE: we may not look. */
+static int look_in_archive(struct ctl_client *c, const char *word)
+{
+	struct ctl_shelf s;
+	char why[1024];
+	int code = ctl_shelf_open(&s, c->place.state_dir, why, sizeof why), count = 0;
+
+	s.is_quiet = true;
+	if (code == EX_OK)
+		count = ctl_shelf_find(&s, word, c->left);
+	else if (code == EX_NOPERM)
+		count = MAY_BE;
+	ctl_shelf_fini(&s);
+	return count;
+}
+
+/* As say_error; of a session that is not known also whether it is in the archive. */
+static int refuse(struct ctl_client *c, const json_t *request, const char *code, const char *message, const char *next)
+{
+	static const char unknown[] = "there is no session ";
+	const char *word = json_string_value(json_object_get(request, "session"));
+	int count = 0;
+
+	c->left[0] = '\0';
+	if (!is_quiet(c) && word && code && strcmp(code, "not_found") == 0 && strncmp(message, unknown, sizeof unknown - 1) == 0)
+		count = look_in_archive(c, word);
+	if (count == 1 && c->expects_left)
+		return CTL_CLIENT_LEFT;
+	if (count == 1)
+		ctl_say("session %.8s has left the store for the archive; `hcpctl archive show %.8s` prints what it was", c->left, c->left);
+	else if (count > 1)
+		ctl_say("%s, and several in the archive begin so; write more of the id", message);
+	else if (count == MAY_BE)
+		ctl_say("%s; it may have left for the archive: `hcpctl archive show %s`, as root or as the daemon's user", message, word);
+	else
+		return say_error(code, message, next);
+	return CTL_ERROR;
+}
+
+void ctl_client_expect_left(struct ctl_client *c)
+{
+	c->expects_left = true;
+}
+
+const char *ctl_client_left(const struct ctl_client *c)
+{
+	return c->left;
+}
+
 /* The closing line: done or an error. */
-static int end_answer(const char *line, size_t size, json_t **done)
+static int end_answer(struct ctl_client *c, const json_t *request, const char *line, size_t size, json_t **done)
 {
 	json_t *root = json_loadb(line, size, 0, NULL), *e = json_object_get(root, "error");
 	int status = CTL_COMPLETED;
@@ -302,7 +356,7 @@ static int end_answer(const char *line, size_t size, json_t **done)
 	if (e) {
 		const char *message = json_string_value(json_object_get(e, "message"));
 
-		status = say_error(json_string_value(json_object_get(e, "code")), message ? message : "the daemon refuses",
+		status = refuse(c, request, json_string_value(json_object_get(e, "code")), message ? message : "the daemon refuses",
 			json_string_value(json_object_get(e, "next")));
 	} else if (!json_is_true(json_object_get(root, "done"))) {
 		ctl_say("this is no daemon's answer: %.*s; is --socket right, and the daemon of the same version?",
@@ -344,7 +398,7 @@ static int ask_daemon(struct ctl_client *c, const json_t *request, query_item_fn
 		is_first = false;
 		item = jtext_member(line, size, "item");
 		if (item.at == NULL)
-			return end_answer(line, size, done);
+			return end_answer(c, request, line, size, done);
 		if (fn != NULL && !fn(ctx, item.at, item.size))
 			return CTL_COMPLETED;
 	}
@@ -387,7 +441,7 @@ static int ask_store(struct ctl_client *c, const json_t *request, query_item_fn 
 	int rc;
 
 	if (query_begin(c->query, &cursor, request, &e) < 0)
-		return say_error(e.code, e.message, e.next);
+		return refuse(c, request, e.code, e.message, e.next);
 	while ((rc = query_more(c->query, &cursor, QUERY_SLICE, on_item, &f)) == QUERY_MORE && !f.is_enough)
 		;
 	if (rc == QUERY_UNREADABLE) {

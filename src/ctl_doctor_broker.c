@@ -17,8 +17,10 @@
 static struct link *open_link(struct doctor *d, struct link_error *e)
 {
 	struct link_spec spec = { .amqp = &d->config->amqp, .name = "hcpctl doctor", .max_body = 65536 };
+	struct link *l = link_open(&spec, e);
 
-	return link_open(&spec, e);
+	/* Of many connections in quick succession a broker may leave one unanswered; a refusal has a code, and stays one. */
+	return l || e->code ? l : link_open(&spec, e);
 }
 
 bool doctor_check_broker(struct doctor *d)
@@ -37,6 +39,19 @@ bool doctor_check_broker(struct doctor *d)
 
 /* --- exchanges and queues --- */
 
+/* Only a broker that compared them says that they differ (406); anything else says nothing about them, and what is to be done
+ * about a difference would be wrong. */
+static bool is_other(const struct link *l, const struct link_error *e)
+{
+	return l != NULL && e->code == 406;
+}
+
+static void say_unseen(struct doctor *d, const char *kind, const char *name, const struct link_error *e)
+{
+	doctor_say(d, DOCTOR_FAIL, "topology", "look again; the broker's log may say more", "%s %s cannot be looked at: %s", kind, name,
+		e->text);
+}
+
 /* Looked for first, so that the declare that compares does not make it. */
 static void check_exchange(struct doctor *d, const char *name, const char *type)
 {
@@ -48,9 +63,12 @@ static void check_exchange(struct doctor *d, const char *name, const char *type)
 			"hcpd makes it when it connects, if it may; else: hcpctl topology prints how", "exchange %s: %s", name,
 			e.code == 404 ? "there is none" : e.text);
 	} else if (!l || link_declare_exchange(l, name, type, &e) < 0) {
-		doctor_say(d, DOCTOR_FAIL, "topology",
-			"stop who uses it, delete the exchange at the broker, and start hcpd, which makes it anew",
-			"exchange %s is not durable, of type %s, as it has to be: %s", name, type, e.text);
+		if (is_other(l, &e))
+			doctor_say(d, DOCTOR_FAIL, "topology",
+				"stop who uses it, delete the exchange at the broker, and start hcpd, which makes it anew",
+				"exchange %s is not durable, of type %s, as it has to be: %s", name, type, e.text);
+		else
+			say_unseen(d, "exchange", name, &e);
 	} else {
 		doctor_say(d, DOCTOR_OK, "topology", NULL, "exchange %s, %s", name, type);
 	}
@@ -64,8 +82,11 @@ static void check_arguments(struct doctor *d, const char *queue)
 	struct link_queue q = { .name = queue, .type = quorum ? "quorum" : "classic", .single_active_consumer = quorum };
 	struct link_error e;
 	struct link *l = open_link(d, &e);
+	int rc = l ? link_declare_queue(l, &q, &e) : -1;
 
-	if (!l || link_declare_queue(l, &q, &e) < 0)
+	if (rc < 0 && !is_other(l, &e))
+		say_unseen(d, "queue", queue, &e);
+	else if (rc < 0)
 		doctor_say(d, DOCTOR_FAIL, "topology", "set queue_type in [amqp] to what it is, or stop hcpd, empty and delete the "
 			"queue, and start hcpd, which makes it anew",
 			"queue %s was made with other arguments than hcpd's (queue_type = %s): %s", queue, q.type, e.text);
@@ -209,28 +230,39 @@ static int probe_write(struct doctor *d, const char *exchange, const char *key)
 	return code;
 }
 
+/* so: what follows where it may not. */
+static void check_publish(struct doctor *d, const char *exchange, const char *key, const char *so)
+{
+	const char *user = d->config->amqp.user;
+	int code = probe_write(d, exchange, key);
+
+	if (code == 403)
+		doctor_say(d, DOCTOR_FAIL, "permissions", doctor_todo_topology(d), "user %s may not publish to %s with key %s: %s", user,
+			exchange, key, so);
+	else if (code == 406)
+		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may publish to %s", user, exchange);
+	else
+		doctor_say(d, DOCTOR_SKIP, "permissions", NULL, "whether user %s may publish to %s did not show", user, exchange);
+}
+
 void doctor_check_rights(struct doctor *d)
 {
 	const char *user = d->config->amqp.user, *caller = "hcp-doctor";
 	char key[200];
-	int events, elsewhere;
+	int elsewhere;
 
 	for (size_t i = 0; i < d->config->caller_count; i++)
 		if (strcmp(d->config->callers[i].name, "*") != 0)
 			caller = d->config->callers[i].name;
 	snprintf(key, sizeof key, "%s.-.task_rejected", caller);
-	events = probe_write(d, "hcp.events", key);
-	if (events == 403)
-		doctor_say(d, DOCTOR_FAIL, "permissions", doctor_todo_topology(d),
-			"user %s may not publish to hcp.events with key %s: no caller hears anything", user, key);
-	else if (events == 406)
-		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may publish to hcp.events", user);
-	else
-		doctor_say(d, DOCTOR_SKIP, "permissions", NULL, "whether user %s may publish to hcp.events did not show", user);
+	check_publish(d, "hcp.events", key, "no caller hears anything");
 	elsewhere = probe_write(d, "amq.topic", key);
 	if (elsewhere == 406)
 		doctor_say(d, DOCTOR_WARN, "permissions", doctor_todo_topology(d),
 			"user %s may write to exchanges that are none of hcpd's", user);
 	else if (elsewhere == 403)
 		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may not write elsewhere", user);
+	snprintf(key, sizeof key, "%s.-.session.start", caller);
+	if (config_wants_harp(d->config))
+		check_publish(d, TOPOLOGY_HARP, key, "nobody is told of sessions with harp = yes");
 }

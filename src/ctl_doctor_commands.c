@@ -196,13 +196,22 @@ struct target {
 	const char *user;
 };
 
+static void check_command(struct doctor *d, const struct config_capability *cc, const char *user)
+{
+	if (check_program(d, cc, user) && check_script(d, cc))
+		doctor_say(d, DOCTOR_OK, "command", NULL, "[%s] %s can be executed by user %s", section_of(cc), cc->command[0], user);
+}
+
+/* The program of a migration is run as the command is, and so looked at as if it were that. */
 static void check_one(struct doctor *d, const void *ctx)
 {
 	const struct target *t = ctx;
+	struct config_capability migration = *t->cc;
 
-	if (check_program(d, t->cc, t->user) && check_script(d, t->cc))
-		doctor_say(d, DOCTOR_OK, "command", NULL, "[%s] %s can be executed by user %s", section_of(t->cc),
-			t->cc->command[0], t->user);
+	check_command(d, t->cc, t->user);
+	migration.command = t->cc->migrate;
+	if (migration.command)
+		check_command(d, &migration, t->user);
 }
 
 /* --- what its workers are kept from --- */

@@ -39,6 +39,17 @@ static void tell_program(struct doctor *d, const json_t *program)
 			"with a SIGHUP", "the policy program %s is down for %lld s, and every task is denied: %s", command, span_s, why);
 }
 
+/* The same: nothing is said where all is well. */
+static void tell_retention(struct doctor *d, const json_t *stuck)
+{
+	const char *why = json_string_value(json_object_get(stuck, "why"));
+
+	if (why)
+		doctor_say(d, DOCTOR_FAIL, "retention", "mend what it names; hcpctl archive verify looks at all of the archive",
+			"ended sessions have not left the store for %lld s: %s",
+			(long long)json_number_value(json_object_get(stuck, "stuck_s")), why);
+}
+
 static bool on_stats(void *ctx, const char *text, size_t size)
 {
 	struct doctor *d = ctx;
@@ -61,6 +72,7 @@ static bool on_stats(void *ctx, const char *text, size_t size)
 		doctor_say(d, DOCTOR_WARN, "daemon", "see its log: a caller's queue may be full, or a permission be missing",
 			"the oldest unconfirmed message has waited for %lld s", oldest_s);
 	tell_program(d, json_object_get(stats, "policy_program"));
+	tell_retention(d, json_object_get(stats, "retention"));
 	doctor_say(d, DOCTOR_OK, "daemon", NULL, "it answers: %lld sessions run, %lld wait",
 		(long long)json_integer_value(json_object_get(stats, "running")),
 		(long long)json_integer_value(json_object_get(stats, "waiting")));

@@ -50,8 +50,8 @@ static void check_pages(struct doctor *d, sqlite3 *db, const char *path)
 		word = (const char *)sqlite3_column_text(st, 0);
 	if (word && strcmp(word, "ok") == 0)
 		doctor_say(d, DOCTOR_OK, "store", NULL, "%s is sound, schema %d, %lld sessions not over", path,
-			(int)ask(db, "PRAGMA user_version"), (long long)ask(db, "SELECT count(*) FROM sessions WHERE state IN "
-			"('PENDING','RUNNING','PAUSED','ABORTING')"));
+			(int)ask(db, "PRAGMA user_version"), (long long)ask(db, "SELECT count(*) FROM sessions WHERE "
+			SCHEMA_IS_LIVE));
 	else if (rc == SQLITE_INTERRUPT)
 		doctor_say(d, DOCTOR_OK, "store", NULL, "%s is large; what was read of it in %d s is sound", path,
 			(int)(LOOK_US / 1000000));

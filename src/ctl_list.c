@@ -23,7 +23,7 @@ enum { COLUMNS = sizeof columns / sizeof *columns, STATE_COLUMN = 1, SHORT_ID = 
 
 struct listing {
 	struct ctl_table table;
-	bool is_full;
+	bool is_full, is_filtered;
 	size_t count;
 };
 
@@ -56,6 +56,8 @@ static void add_detail(const json_t *item, const char *state, char *out, size_t 
 		snprintf(out, size, "paused by %s", paused);
 	else if (*waits)
 		snprintf(out, size, "waiting for a %s", waits);
+	else if (strcmp(state, "PAUSED") == 0)
+		snprintf(out, size, "waiting to go on");        /* nobody holds it: for a slot */
 	else if (strcmp(state, "PENDING") == 0)
 		snprintf(out, size, "waiting, priority %s", priority);
 	else
@@ -145,17 +147,27 @@ static int take_option(json_t *request, int c, bool *is_json, bool *is_full)
 	}
 }
 
+static bool is_filtered(const json_t *request)
+{
+	static const char *const names[] = { "state", "caller", "capability", "since" };
+	bool found = false;
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		found = found || json_object_get(request, names[i]);
+	return found;
+}
+
 static void say_rest(const struct listing *l, json_t *done)
 {
 	if (l->count == 0)
-		ctl_say("there is no such session");
+		ctl_say(l->is_filtered ? "no session in the store fits" : "there is no session in the store");
 	else if (json_object_get(done, "before"))
 		ctl_say("these are the newest %zu; --limit 0 shows all, --state live those that are not over", l->count);
 }
 
 static int list(json_t *request, struct ctl_options *o, bool is_json, bool is_full)
 {
-	struct listing l = { .is_full = is_full };
+	struct listing l = { .is_full = is_full, .is_filtered = is_filtered(request) };
 	struct ctl_term term;
 	json_t *done;
 	int status;

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "ctl_ops.h"
+#include "duration.h"
+#include "session.h"
 
 enum { OPT_JSON = 256, OPT_HOW, OPT_BY, OPT_TOKEN };
 
@@ -152,9 +154,18 @@ static bool is_own(int c)
 	return c == 'n';
 }
 
+static bool is_way(const char *word)
+{
+	for (int i = 0; i < RECOVERY_COUNT; i++)
+		if (strcmp(recovery_names[i], word) == 0)
+			return true;
+	return false;
+}
+
 static int check_words(const struct asking *a, const char *name, int argc, char **argv)
 {
 	const char *options = a->request->options;
+	int64_t by_us;
 
 	if (strchr(options, 's') && optind >= argc)
 		return ctl_cmd_usage(name,
@@ -163,8 +174,12 @@ static int check_words(const struct asking *a, const char *name, int argc, char 
 		return ctl_cmd_usage(name, "it is for the whole daemon: %s is too much", argv[optind]);
 	if (strchr(options, 'H') && !a->how)
 		return ctl_cmd_usage(name, "how? --how resume, restart, fail, summarize or discard is missing");
+	if (a->how && !is_way(a->how))
+		return ctl_cmd_usage(name, "--how %s is no way; write resume, restart, fail, summarize or discard", a->how);
 	if (strchr(options, 'B') && !a->by)
 		return ctl_cmd_usage(name, "how much longer? --by is missing, as in --by 30m");
+	if (a->by && (!duration_parse(a->by, &by_us) || by_us <= 0))
+		return ctl_cmd_usage(name, "--by %s is no duration; write 90s, 30m, 2h or PT1H30M", a->by);
 	return 0;
 }
 

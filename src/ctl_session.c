@@ -148,6 +148,21 @@ static void put_head(struct page *p, const json_t *s)
 		ctl_ops_text(s, "data_classification"));
 }
 
+/* A deadline that is not where it began was moved by an operator; times are cut to milliseconds. */
+static void put_extension(const json_t *s)
+{
+	char text[DURATION_TEXT_SIZE];
+	int64_t started, deadline, by;
+
+	if (!clock_parse(ctl_ops_text(s, "started_at"), &started) || !clock_parse(ctl_ops_text(s, "deadline"), &deadline))
+		return;
+	by = deadline - started - (int64_t)count_of(s, "max_duration_us");
+	if (by <= 2000)
+		return;
+	duration_format((by + 999) / 1000 * 1000, text);
+	printf(", extended by %s", text);
+}
+
 static void put_times(const struct page *p, const json_t *s)
 {
 	char text[DURATION_TEXT_SIZE];
@@ -159,7 +174,9 @@ static void put_times(const struct page *p, const json_t *s)
 		put_instant(s, "deadline", "deadline");
 	duration_format(count_of(s, "max_duration_us"), text);
 	label("max duration");
-	printf("%s\n", text);
+	printf("%s", text);
+	put_extension(s);
+	printf("\n");
 }
 
 static void put_usage(const json_t *s)
@@ -390,7 +407,8 @@ static void on_live(struct page *p, const json_t *l)
 	if (json_is_true(json_object_get(l, "waits_for_slot")))
 		printf("  waits for a free slot\n");
 	if (count_of(l, "pid") == 0) {
-		printf("  has no process now\n");
+		printf(json_is_true(json_object_get(l, "migrating")) ? "  none yet: the session goes on by itself once its state is "
+			"migrated\n" : "  has no process now\n");
 		return;
 	}
 	ctl_size(count_of(l, "rss_bytes"), memory);

@@ -103,6 +103,21 @@ static void put_program(struct buf *b, const json_t *s)
 	buf_add_text(b, "\n");
 }
 
+/* Nothing where all is well. */
+static void put_retention(struct buf *b, const json_t *s)
+{
+	const json_t *stuck = json_object_get(s, "retention");
+	const char *why = ctl_ops_text(stuck, "why");
+	char span[CTL_SPAN_SIZE];
+
+	if (!json_is_object(stuck))
+		return;
+	ctl_span((int64_t)(json_number_value(json_object_get(stuck, "stuck_s")) * 1e6), span);
+	buf_addf(b, "%-*sSTUCK for %s: ", LABEL, "retention", span);
+	ctl_escape(b, why, strlen(why), false);
+	buf_add_text(b, "\n");
+}
+
 static void put_capabilities(struct buf *b, const json_t *s)
 {
 	const json_t *one;
@@ -140,6 +155,7 @@ static bool on_item(void *ctx, const char *json, size_t size)
 	put_totals(&b, s);
 	put_audit(&b, s);
 	put_program(&b, s);
+	put_retention(&b, s);
 	put_capabilities(&b, s);
 	ctl_ops_print(&b);
 	buf_fini(&b);

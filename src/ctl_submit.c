@@ -18,7 +18,7 @@
 #define SECOND INT64_C(1000000)
 #define EARLY_MAX 32                    /* messages of unknown sessions kept until the answer says which is ours */
 #define UNDECIDED_US (6 * SECOND)       /* a machine has answered by then */
-#define DETACH_QUIET_US (SECOND / 5)    /* so long a silence means that what was sent before has come */
+#define DETACH_QUIET_US (SECOND / 5)    /* so long nothing of ours means that what was sent before has come */
 #define SHORT_ID 8
 #define DETACH_MAX_US (2 * SECOND)
 
@@ -133,7 +133,7 @@ static int name_size(const struct submit *s)
 static void keep_for_watch(struct submit *s)
 {
 	struct ctl_pump *p = ctl_pump_new(s->settings);
-	int64_t end_us = clock_boot_us() + DETACH_MAX_US;
+	int64_t end_us = clock_boot_us() + DETACH_MAX_US, quiet_us;
 	struct ctl_note *note;
 	struct link_error e;
 	char key[CTL_NAME_SIZE], why[CTL_WHY_SIZE];
@@ -145,13 +145,18 @@ static void keep_for_watch(struct submit *s)
 		ctl_pump_end(p, false);
 		return;
 	}
-	while (!s->view->is_done && clock_boot_us() < end_us) {
-		enum ctl_what what = ctl_pump_step(s->pump, clock_boot_us() + DETACH_QUIET_US, &note);
+	/* Other sessions of this caller come to the same queue, and may never be silent. */
+	quiet_us = clock_boot_us() + DETACH_QUIET_US;
+	while (!s->view->is_done && clock_boot_us() < end_us && clock_boot_us() < quiet_us) {
+		enum ctl_what what = ctl_pump_step(s->pump, quiet_us, &note);
 
-		if (what == CTL_NOTE)
+		if (what == CTL_NOTE) {
+			if (strcmp(note->session, s->session.id) == 0)
+				quiet_us = clock_boot_us() + DETACH_QUIET_US;
 			ctl_follow_take(&s->follow, note);
-		else if (what == CTL_QUIET || what == CTL_OUT_GONE)
+		} else if (what == CTL_QUIET || what == CTL_OUT_GONE) {
 			break;
+		}
 	}
 	ctl_pump_end(p, s->view->is_done);
 	if (s->view->is_done || !s->settings->home)

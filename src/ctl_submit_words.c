@@ -26,7 +26,7 @@ struct words {
 	bool wait;
 };
 
-enum { OPT_INPUTS = 256, OPT_VERSION, OPT_DURATION, OPT_PRIORITY, OPT_CLASS, OPT_CONTEXT, OPT_WAIT, OPT_DETACH,
+enum { OPT_INPUTS = 256, OPT_VERSION, OPT_DURATION, OPT_PRIORITY, OPT_CLASS, OPT_CONTEXT, OPT_CHECKPOINT, OPT_CONTINUES, OPT_WAIT, OPT_DETACH,
 	OPT_TIMEOUT, OPT_RETRY, OPT_JSON };
 
 static const struct option options[] = {
@@ -38,6 +38,8 @@ static const struct option options[] = {
 	{ "priority", required_argument, NULL, OPT_PRIORITY },
 	{ "data-class", required_argument, NULL, OPT_CLASS },
 	{ "context", required_argument, NULL, OPT_CONTEXT },
+	{ "checkpoint", required_argument, NULL, OPT_CHECKPOINT },
+	{ "continues", required_argument, NULL, OPT_CONTINUES },
 	{ "wait", no_argument, NULL, OPT_WAIT },
 	{ "detach", no_argument, NULL, OPT_DETACH },
 	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
@@ -73,6 +75,13 @@ static int take_name(const char *option, const char *text, const char *const *na
 	status = usage("--%s %s is not known; write one of %s", option, text, buf_text(&known));
 	buf_fini(&known);
 	return status;
+}
+
+/* Of something that has ended: nobody here knows it by its beginning any more. */
+static int take_id(const char *option, const char *text, const char *where, const char **out)
+{
+	*out = text;
+	return id_is_uuid4(text) ? 0 : usage("--%s %s is no whole id; %s", option, text, where);
 }
 
 static int take_assignment(const char *option, const char *text, json_t *object)
@@ -159,6 +168,10 @@ static int take_option(struct words *w, int c)
 		return take_name("data-class", optarg, data_class_names, 4, &t->data_class);
 	case OPT_CONTEXT:
 		return take_assignment("context", optarg, w->context);
+	case OPT_CHECKPOINT:
+		return take_id("checkpoint", optarg, "hcpctl checkpoints shows it", &t->checkpoint);
+	case OPT_CONTINUES:
+		return take_id("continues", optarg, "hcpctl list --full shows it", &t->continues);
 	case OPT_WAIT:
 		w->wait = true;
 		return 0;
@@ -254,13 +267,16 @@ const struct ctl_command ctl_submit = {
 		"      --max-duration D       30s, 10m, 2h or PT1H30M\n"
 		"      --priority P           low, normal, high or urgent\n"
 		"      --data-class T         T1 (public) to T4 (restricted)\n"
-		"      --context NAME=VALUE   goes with the task, unchecked\n"
+		"      --context NAME=VALUE   goes with the task; only `continues` is checked\n"
+		"      --checkpoint ID        begin from this one, of a session of yours that has ended\n"
+		"      --continues SESSION    its worker gets the record of that one, which has ended, too\n"
 		"      --wait                 until the end (the default)\n"
 		"      --detach               only until the task is accepted\n"
 		"      --timeout D            how long to wait for an answer (60s)\n"
 		"      --retry D              ask again after so long, then twice as long each time (5s)\n"
 		"      --json                 each message as one line of JSON, as it was received\n" CTL_GLOBAL_HELP
 		"\nExample:\n"
-		"  hcpctl submit summarize -m 'for the weekly' --input url=https://example.org/ --input words=200\n",
+		"  hcpctl submit summarize -m 'for the weekly' --input url=https://example.org/ --input words=200\n"
+		"  hcpctl submit summarize --continues ad72cf0a-4b1e-4c6d-9f43-0c8b8ed1a5f2 --detach\n",
 	.run = run,
 };

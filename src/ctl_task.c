@@ -187,6 +187,19 @@ static void add_inputs(struct buf *b, const struct ctl_task *t)
 	json_decref(base);
 }
 
+static void add_context(struct buf *b, const struct ctl_task *t)
+{
+	json_t *context = t->context ? json_copy((json_t *)(uintptr_t)t->context) : json_object();
+
+	if (t->continues)
+		json_object_set_new(context, "continues", json_string(t->continues));
+	if (json_object_size(context) > 0) {
+		buf_add_text(b, ",\"context\":");
+		ctl_task_add_json(b, context);
+	}
+	json_decref(context);
+}
+
 void ctl_task_compose(struct buf *b, const struct ctl_task *t)
 {
 	struct buf intent = { 0 };
@@ -199,17 +212,15 @@ void ctl_task_compose(struct buf *b, const struct ctl_task *t)
 	add_member(b, "caller_id", t->caller);
 	add_member(b, "intent", t->intent ? t->intent : buf_text(&intent));
 	add_inputs(b, t);
-	if (t->max_duration || t->priority || t->data_class) {
+	if (t->max_duration || t->priority || t->data_class || t->checkpoint) {
 		buf_add_text(b, ",\"constraints\":{");
 		add_member(b, "max_duration", t->max_duration);
 		add_member(b, "priority", t->priority);
 		add_member(b, "data_classification", t->data_class);
+		add_member(b, "checkpoint", t->checkpoint);
 		buf_add_text(b, "}");
 	}
-	if (t->context && json_object_size(t->context) > 0) {
-		buf_add_text(b, ",\"context\":");
-		ctl_task_add_json(b, t->context);
-	}
+	add_context(b, t);
 	buf_add_text(b, "}");
 	codec_end(b);
 	buf_fini(&intent);

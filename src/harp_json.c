@@ -2,14 +2,12 @@
  * Owns the forms of fields. Never knows which fields an artifact or a decision has: their tables are passed in. */
 #include "harp_private.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "canon.h"
 #include "clock.h"
 #include "jtext.h"
-#include "log.h"
 
 #define INTEGER_MAX ((INT64_C(1) << 53) - 1)    /* beyond it a reader that has only doubles writes another number */
 
@@ -73,15 +71,7 @@ void harp_add_signable(struct buf *b, json_t *object, const char *without)
 
 void harp_hash(const void *data, size_t size, char hex[HARP_HASH_SIZE])
 {
-	unsigned char digest[EVP_MAX_MD_SIZE];
-	unsigned n = 0;
-
-	if (!EVP_Digest(data, size, digest, &n, EVP_sha256(), NULL) || n != 32) {
-		log_error("libcrypto has no SHA-256");
-		abort();
-	}
-	for (unsigned i = 0; i < n; i++)
-		snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+	canon_hash_bytes(data, size, hex);
 }
 
 const char *harp_text_of(const json_t *object, const char *name)

@@ -324,13 +324,26 @@ static void drop_nulls(json_t *o)
 			json_object_del(o, name);
 }
 
-/* What the worker left out. */
+static enum harp_code refuse_other(char *why, size_t why_size)
+{
+	return harp_refuse(why, why_size, HARP_UNSUPPORTED, "eventType is not session.snapshot");
+}
+
+/* What the worker left out. A session.status, which a snapshot may be taken for, stays that one, and is told what is wrong with
+ * it; others are not a worker's. */
 static enum harp_code complete_snapshot(json_t *o, const char *session_id, const char *created_at, char *why, size_t why_size)
 {
+	const char *kind = harp_text_of(o, "eventType");
 	char hash[HARP_HASH_SIZE];
 
 	drop_nulls(o);
 	json_object_del(o, "type");
+	if (kind != NULL && strcmp(kind, event_names[HARP_EVENT_STATUS]) == 0) {
+		set_default(o, "sessionId", session_id);
+		return HARP_OK;
+	}
+	if (kind != NULL && strcmp(kind, event_names[HARP_EVENT_SNAPSHOT]) != 0)
+		return refuse_other(why, why_size);
 	if (json_object_get(o, "snapshotHash") != NULL && json_object_get(o, "createdAt") == NULL)
 		return harp_refuse(why, why_size, HARP_UNSUPPORTED, "session.snapshot: a snapshotHash needs the createdAt that is "
 			"in it");
@@ -360,7 +373,7 @@ enum harp_code harp_read_snapshot(const char *line, size_t size, size_t most, co
 	if (code != HARP_OK)
 		return code;
 	if (out->kind != HARP_EVENT_SNAPSHOT)
-		code = harp_refuse(why, why_size, HARP_UNSUPPORTED, "eventType is not session.snapshot");
+		code = refuse_other(why, why_size);
 	else if (strcmp(out->session_id, session_id) != 0)
 		code = harp_refuse(why, why_size, HARP_SCOPE, "session.snapshot: sessionId is another session's");
 	if (code != HARP_OK)

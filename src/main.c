@@ -11,6 +11,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
 #include <systemd/sd-daemon.h>
 
 #include "confine.h"
@@ -215,5 +216,7 @@ int main(int argc, char **argv)
 	prctl(PR_SET_DUMPABLE, 0);      /* nor is our memory: no core dumps, no debugger but root's, not even our workers' */
 	/* A thread's arena of its own would keep what it once needed. */
 	mallopt(M_ARENA_MAX, 1);
+	/* SQLite's own count of its memory, which nobody asks for, takes a lock for each piece. */
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	return only_test ? test(path) : run(path);
 }

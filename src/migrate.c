@@ -16,10 +16,13 @@
 #include "core.h"
 #include "crash.h"
 #include "log.h"
+#include "pack.h"
 #include "recover.h"
 #include "run.h"
+#include "tell.h"
 
 #define LIMIT_US INT64_C(60000000)
+#define ROOM_AGAIN_US 1000000           /* where the disk was full */
 #define STDERR_KEPT 2048
 #define VERSION_SIZE 64
 
@@ -35,7 +38,9 @@ struct migration {
 	struct buf step;
 	char from[VERSION_SIZE], checkpoint_id[ID_SIZE], mark[ID_SIZE + 24];
 	int status;                     /* a wait(2) status, -1: not yet */
-	bool has_answer, is_stopped, is_late, is_gone;
+	unsigned lines;                 /* of its answer: one is right */
+	bool is_cut;                    /* one was longer than a line may be */
+	bool is_stopped, is_heeded, is_late, is_gone;   /* heeded: what stops it is committed */
 };
 
 /* ---- what came of it ---- */
@@ -65,8 +70,10 @@ static const char *find_fault(const struct migration *m, char hash[CANON_HASH_SI
 		return "its program cannot be started";
 	if (m->status == -1 || !WIFEXITED(m->status) || WEXITSTATUS(m->status) != 0)
 		return "its program failed";
-	if (!m->has_answer)
-		return "its program answered nothing that could be taken";
+	if (m->is_cut)
+		return "its program's answer is longer than a line may be";
+	if (m->lines != 1)
+		return m->lines == 0 ? "its program answered nothing" : "its program answered more than one line";
 	if ((int64_t)m->answer.size > m->core->policy->config->max_checkpoint)
 		return "the new state is over the limit for checkpoints";
 	if (jtext_depth(m->answer.data, m->answer.size) > (size_t)m->core->policy->config->max_depth)
@@ -83,13 +90,17 @@ static const char *find_fault(const struct migration *m, char hash[CANON_HASH_SI
 
 static void keep(struct session *s, const struct migration *m, const char *hash)
 {
+	bool has_step = m->step.size > 0 && strcmp(m->step.data, "null") != 0;
 	char at[CLOCK_TEXT_SIZE], description[160];
 	struct store_checkpoint cp = {.session = s->key, .session_id = s->id, .created_at = at, .description = description,
-		.step = m->step.size > 0 ? m->step.data : NULL, .resumable = true, .sha256 = hash, .trigger = "migrate",
-		.state = m->answer.data, .state_size = m->answer.size, .state_version = m->cap->config->state_version,
+		.step = has_step ? m->step.data : NULL, .resumable = true, .sha256 = hash, .trigger = "migrate",
+		.whole_size = (int64_t)m->answer.size, .state_version = m->cap->config->state_version,
 		.seal = s->seal[0] != '\0' ? s->seal : NULL};
-	struct buf b = {0};
+	struct buf b = {0}, bytes = {0};
 
+	cp.encoding = pack_names[pack_state(m->answer.data, m->answer.size, NULL, 0, &bytes)];
+	cp.state = bytes.data;
+	cp.state_size = bytes.size;
 	clock_format(clock_wall_us(), at);
 	id_make(cp.checkpoint_id);
 	snprintf(description, sizeof description, "migrated from version %s to %.64s", m->from, m->cap->config->state_version);
@@ -98,10 +109,13 @@ static void keep(struct session *s, const struct migration *m, const char *hash)
 	s->checkpoints++;
 	memcpy(s->last_checkpoint, cp.checkpoint_id, ID_SIZE);
 	session_mark_dirty(s);
-	buf_addf(&b, "{\"checkpoint_id\":\"%s\",\"description\":\"%s\",\"resumable\":true,\"created_at\":\"%s\"}", cp.checkpoint_id,
-		description, at);
+	buf_addf(&b, "{\"checkpoint_id\":\"%s\",\"description\":", cp.checkpoint_id);
+	buf_add_json(&b, description, strlen(description));     /* the version is the worker's word */
+	buf_addf(&b, ",\"resumable\":true,\"created_at\":\"%s\"}", at);
 	session_event(s, "checkpoint_created", b.data, b.size);
+	tell_checkpoint(s, &cp);
 	buf_fini(&b);
+	buf_fini(&bytes);
 }
 
 /* Its program is gone, or never was. */
@@ -121,6 +135,11 @@ static void conclude(struct migration *m)
 	}
 	if (m->is_stopped) {
 		slots_leave(s->core, s);        /* PAUSED as before: the next life begins anew */
+		return;
+	}
+	if (m->policy != s->core->policy) {     /* a reload: what it may and needs is looked at from the beginning */
+		slots_leave(s->core, s);
+		slots_wait(s->core, s);
 		return;
 	}
 	if ((fault = find_fault(m, hash)) != NULL) {
@@ -143,8 +162,9 @@ static void on_line(struct worker *w, enum worker_stream stream, const char *lin
 		buf_add_text(&m->said, "\n");
 		if (m->said.size > STDERR_KEPT)
 			buf_drop(&m->said, m->said.size - STDERR_KEPT);
-	} else if (!m->has_answer && size > 0 && kind != LINE_TOO_LONG) {
-		m->has_answer = true;   /* the first line is the answer; what follows is talk */
+	} else if (kind == LINE_TOO_LONG) {
+		m->is_cut = true;
+	} else if (size > 0 && m->lines++ == 0) {       /* an empty line is none, as from a worker */
 		jtext_add_minified(&m->answer, line, size);
 	}
 }
@@ -181,6 +201,16 @@ static void on_stuck(struct worker *w, int pid)
 
 static const struct worker_ops ops = {on_line, on_eof, on_exit_status, on_gone, on_stuck};
 
+/* A full disk passes, as where a worker is started (run_start.c): it is tried again. */
+static void wait_for_room(struct migration *m, const char *why)
+{
+	m->worker = NULL;
+	if (log_may(&m->core->room_limit, 3))
+		log_error("no state is migrated until the disk has room, tried again every second: session=%.8s error=%s", m->session->id,
+			why);
+	timer_set(&m->core->timers, &m->timer, clock_boot_us() + ROOM_AGAIN_US);
+}
+
 static void start(struct migration *m)
 {
 	struct session *s = m->session;
@@ -188,16 +218,22 @@ static void start(struct migration *m)
 	struct worker_spec spec = {.argv = m->cap->config->migrate, .workdir = workdir, .has_stdin = true, .mark = m->mark,
 		.confine = &m->cap->config->confine, .owner = m, .ops = &ops};
 	char **env;
-	int rc;
+	int rc, error;
 
 	if (workdir_make(m->core->state_dir, s->id, NULL, 0, workdir, sizeof workdir) < 0) {
-		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(errno));
+		error = errno;
+		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(error));
 		rc = -1;
 	} else {
 		env = run_make_env(s, m->cap, workdir);
 		spec.env = env;
 		rc = worker_start(m->core->workers, &spec, &m->worker, why, sizeof why);
+		error = errno;
 		run_free_env(env);
+	}
+	if (rc < 0 && (error == ENOSPC || error == EDQUOT)) {
+		wait_for_room(m, why);
+		return;
 	}
 	if (rc < 0) {
 		buf_add_text(&m->said, why);
@@ -268,7 +304,8 @@ bool migrate_stop(struct session *s)
 		return false;
 	m->is_stopped = true;
 	CRASH_POINT(migrate_stopping);
-	timer_set(&s->core->timers, &m->timer, clock_boot_us());        /* in a turn of its own: this one is not committed */
+	timer_cancel(&s->core->timers, &m->timer);
+	s->core->host_is_gone = true;   /* the sweep sees to it: timers may still run in this turn, which is not committed */
 	return true;
 }
 
@@ -298,6 +335,9 @@ void migrate_sweep(struct core *c)
 			if (m->worker != NULL)
 				worker_free(m->worker);
 			migration_free(m);
+		} else if (m->is_stopped && !m->is_heeded) {
+			m->is_heeded = true;
+			timer_set(&c->timers, &m->timer, clock_boot_us());
 		}
 }
 

@@ -12,9 +12,12 @@
 #include "control.h"
 #include "core.h"
 #include "crash.h"
+#include "duration.h"
 #include "log.h"
 #include "review.h"
 #include "run.h"
+
+#define CHOICE_SIZE 96
 
 /* ---- asks ---- */
 
@@ -95,6 +98,7 @@ static void do_live(struct session *s, struct ask *a)
 	a->has_live = true;
 	a->live = (struct ask_live){
 		.pid = w != NULL && !worker_has_exited(w) ? worker_pid(w) : 0, .reads = !s->is_unread, .waits = s->is_waiting,
+		.migrates = s->migration != NULL,
 		.idle_us = w != NULL ? clock_boot_us() - s->active_us : 0, .outbox_bytes = s->waiting_bytes,
 	};
 	operate_look_asked(s, &a->live);
@@ -241,14 +245,30 @@ static bool act(struct core *c, struct ask *a)
 	}
 }
 
+/* What he chose besides the session: "how=discard"; "" where the verb has no choice. */
+static void describe_choice(const struct ask *a, char out[CHOICE_SIZE])
+{
+	char by[DURATION_TEXT_SIZE];
+
+	out[0] = '\0';
+	if (a->verb == ASK_RECOVER)
+		snprintf(out, CHOICE_SIZE, "how=%s", a->how);
+	if (a->verb == ASK_REPLAY)
+		snprintf(out, CHOICE_SIZE, "from=%lld", (long long)a->from);
+	if (a->verb == ASK_EXTEND) {
+		duration_format(a->by_us > 0 ? a->by_us : 0, by);
+		snprintf(out, CHOICE_SIZE, "by=%s%s", by, a->token != NULL ? " with=token" : "");
+	}
+}
+
 /* What was done, and what was refused: the latter can be asked for at any rate. */
-static void note(struct core *c, const struct ask *a)
+static void note(struct core *c, const struct ask *a, const char *choice)
 {
 	bool is_signed = a->signer[0] != '\0';
 	const struct audit_entry row = {.what = ask_name(a->verb), .outcome = a->code != NULL ? "refused" : "done",
 		.who = is_signed && a->code != NULL ? a->signer : "operator", .has_uid = true, .uid = a->uid, .user = a->user, .session = a->session_id, .code = a->code,
 		.why = a->code != NULL ? a->message : a->reason,
-		.about = is_signed && a->code != NULL ? "who is as the decision names its signer" : NULL};
+		.about = is_signed && a->code != NULL ? "who is as the decision names its signer" : choice};
 
 	CRASH_POINT(operate_audited);
 	if (a->code != NULL)
@@ -259,16 +279,19 @@ static void note(struct core *c, const struct ask *a)
 
 bool operate_take(struct core *c, struct ask *a)
 {
+	char choice[CHOICE_SIZE];
+
 	if (!act(c, a))
 		return false;
 	if (operate_only_looks(a->verb)) {
 		control_answer(c->control, a);
 		return true;
 	}
-	log_info("operator: verb=%s session=%.8s uid=%lld answer=%s%s%s", ask_name(a->verb),
-		a->session_id[0] != '\0' ? a->session_id : "-", (long long)a->uid, a->code != NULL ? a->code : "done",
-		a->reason != NULL ? " why=" : "", a->reason != NULL ? a->reason : "");
-	note(c, a);
+	describe_choice(a, choice);
+	log_info("operator: verb=%s session=%.8s%s%s uid=%lld answer=%s%s%s", ask_name(a->verb),
+		a->session_id[0] != '\0' ? a->session_id : "-", choice[0] != '\0' ? " " : "", choice, (long long)a->uid,
+		a->code != NULL ? a->code : "done", a->reason != NULL ? " why=" : "", a->reason != NULL ? a->reason : "");
+	note(c, a, choice);
 	effect_answer(c, a);
 	return true;
 }

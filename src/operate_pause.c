@@ -118,6 +118,7 @@ static void hold(struct session *s)
 	s->paused_by = PAUSED_BY_OPERATOR;
 	s->recover_as = RECOVERY_COUNT;
 	timer_cancel(&s->core->timers, &s->retry);
+	s->updated_us = clock_wall_us();        /* its grace begins here: while it waited to go on nobody held it */
 	session_mark_dirty(s);
 	run_watch_pause(s);
 	if (s->host == NULL)

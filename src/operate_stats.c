@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "core.h"
 #include "judge.h"
+#include "retain.h"
 
 #define SECOND 1000000
 
@@ -106,6 +107,22 @@ static void add_program(struct core *c, struct buf *b)
 	buf_add_text(b, "}");
 }
 
+/* What keeps ended sessions in the store; null where nothing does. */
+static void add_retention(struct core *c, struct buf *b)
+{
+	char why[RETAIN_TROUBLE_SIZE];
+	int64_t since_us;
+
+	buf_add_text(b, ",\"retention\":");
+	if (!retain_get_trouble(c, why, &since_us)) {
+		buf_add_text(b, "null");
+		return;
+	}
+	buf_addf(b, "{\"stuck_s\":%.3f,\"why\":", (double)(clock_boot_us() - since_us) / SECOND);
+	buf_add_json(b, why, strlen(why));
+	buf_add_text(b, "}");
+}
+
 void operate_stats(struct core *c, struct ask *a)
 {
 	const struct core_stats *t = &c->stats;
@@ -126,6 +143,7 @@ void operate_stats(struct core *c, struct ask *a)
 	buf_addf(b, ",\"audit\":{\"count\":%lld,\"head\":\"%s\"},\"policy\":\"%s\"", (long long)c->audit.count, c->audit.head,
 		c->policy->hash);
 	add_program(c, b);
+	add_retention(c, b);
 	add_capabilities(c, b);
 	buf_add_text(b, "}");
 }

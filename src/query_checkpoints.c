@@ -8,8 +8,8 @@
 #include "checkpoint.h"
 
 /* What checkpoint_restore needs of a row, in this order. */
-#define RAW "id, session, base, state_size, encoding, sha256, state"
-enum { RAW_ID, RAW_SESSION, RAW_BASE, RAW_SIZE, RAW_ENCODING, RAW_SHA256, RAW_STATE, RAW_COUNT };
+#define RAW "id, session, base, state_size, encoding, sha256, step, state"
+enum { RAW_ID, RAW_SESSION, RAW_BASE, RAW_SIZE, RAW_ENCODING, RAW_SHA256, RAW_STEP, RAW_STATE, RAW_COUNT };
 
 static void take_word(sqlite3_stmt *st, int n, char *out, size_t size)
 {
@@ -18,11 +18,16 @@ static void take_word(sqlite3_stmt *st, int n, char *out, size_t size)
 	snprintf(out, size, "%s", word != NULL ? word : "");
 }
 
-static void take_raw(sqlite3_stmt *st, int first, struct store_kept *k)
+static void take_bytes(sqlite3_stmt *st, int n, struct buf *out)
 {
-	int n = first + RAW_STATE;
 	const void *bytes = sqlite3_column_type(st, n) == SQLITE_BLOB ? sqlite3_column_blob(st, n) : sqlite3_column_text(st, n);
 
+	if (bytes != NULL)
+		buf_add(out, bytes, (size_t)sqlite3_column_bytes(st, n));
+}
+
+static void take_raw(sqlite3_stmt *st, int first, struct store_kept *k)
+{
 	store_kept_clear(k);
 	k->row = sqlite3_column_int64(st, first + RAW_ID);
 	k->session = sqlite3_column_int64(st, first + RAW_SESSION);
@@ -30,8 +35,8 @@ static void take_raw(sqlite3_stmt *st, int first, struct store_kept *k)
 	k->whole_size = sqlite3_column_int64(st, first + RAW_SIZE);
 	take_word(st, first + RAW_ENCODING, k->encoding, sizeof k->encoding);
 	take_word(st, first + RAW_SHA256, k->sha256, sizeof k->sha256);
-	if (bytes != NULL)
-		buf_add(&k->state, bytes, (size_t)sqlite3_column_bytes(st, n));
+	take_bytes(st, first + RAW_STEP, &k->step);
+	take_bytes(st, first + RAW_STATE, &k->state);
 }
 
 /* -1: the store cannot be read; 0 also where it is not there. */
@@ -51,8 +56,8 @@ static int load_base(struct query *q, int64_t row, struct store_kept *base)
 	return query_finish(q, st, rc);
 }
 
-/* ,"state":...,"damage":... */
-static int add_state(struct query *q, sqlite3_stmt *st, int first)
+/* ,"state":..., where that was asked for, and ,"damage":... */
+static int add_state(struct query *q, sqlite3_stmt *st, int first, bool has_state)
 {
 	struct store_kept own = {0}, base = {0};
 	struct buf text = {0};
@@ -62,10 +67,11 @@ static int add_state(struct query *q, sqlite3_stmt *st, int first)
 	take_raw(st, first, &own);
 	if ((rc = load_base(q, own.base, &base)) == 0) {
 		damage = checkpoint_restore(&own, base.row != 0 ? &base : NULL, &text);
-		buf_add_text(&q->item, ",\"state\":");
-		if (damage == NULL)
+		if (has_state)
+			buf_add_text(&q->item, ",\"state\":");
+		if (has_state && damage == NULL)
 			query_add_raw(&q->item, text.data, text.size);
-		else
+		else if (has_state)
 			buf_add_text(&q->item, "null");
 		buf_add_text(&q->item, ",\"damage\":");
 		if (damage == NULL)
@@ -97,7 +103,7 @@ int query_more_checkpoints(struct query *q, struct query_cursor *c, int max_rows
 		buf_clear(&q->item);
 		buf_add_text(&q->item, "{");
 		query_add_members(&q->item, st, raw);
-		if (c->has_state && add_state(q, st, raw) < 0) {
+		if (add_state(q, st, raw, c->has_state) < 0) {
 			sqlite3_finalize(st);
 			return QUERY_UNREADABLE;
 		}

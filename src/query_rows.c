@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "schema.h"
+
 /* Keys that one statement of a list looks at, however few of them its filter lets through: bounded time, 25 ms for
  * 100,000 rows where they are in memory. */
 #define LIST_WINDOW 16384
@@ -20,6 +22,19 @@ void query_add_raw(struct buf *b, const char *json, size_t size)
 		jtext_add_minified(b, json, size);      /* an item is one line */
 	else
 		buf_add(b, json, size);
+}
+
+/* A column of JSON text that is none any more, for a disk may lie, is null: whoever reads an item can read all of it. */
+static void add_json_column(struct buf *b, const char *text, size_t size)
+{
+	char why[64];
+	json_t *value = jtext_parse(text, size, why, sizeof why);
+
+	if (value != NULL)
+		query_add_raw(b, text, size);
+	else
+		buf_add_text(b, "null");
+	json_decref(value);
 }
 
 static void add_value(struct buf *b, sqlite3_stmt *st, int n, char kind)
@@ -44,7 +59,7 @@ static void add_value(struct buf *b, sqlite3_stmt *st, int n, char kind)
 	default:
 		text = (const char *)sqlite3_column_text(st, n);
 		if (kind == '#')
-			query_add_raw(b, text, (size_t)sqlite3_column_bytes(st, n));
+			add_json_column(b, text, (size_t)sqlite3_column_bytes(st, n));
 		else
 			buf_add_json(b, text, (size_t)sqlite3_column_bytes(st, n));
 	}
@@ -78,7 +93,7 @@ bool query_give(struct query *q, struct query_cursor *c, query_item_fn *fn, void
 #define LIST_COLUMNS \
 	"SELECT id AS key, session_id, caller_id, capability, capability_version, state, priority, risk_level, created_at," \
 	" updated_at, started_at, deadline, attempt, step, paused_by, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for," \
-	" CASE WHEN state IN ('COMPLETED','FAILED','ABORTED','REJECTED')" \
+	" CASE WHEN " SCHEMA_IS_OVER \
 	" THEN (SELECT reason FROM transitions WHERE session = sessions.id ORDER BY state_version DESC LIMIT 1) END" \
 	" AS end_reason FROM sessions"
 #define LIVE_MASK ((1u << LIVE_STATES) - 1)
@@ -99,7 +114,7 @@ static sqlite3_stmt *prepare_list(struct query *q, const struct query_cursor *c,
 		buf_add_text(&sql, " INDEXED BY sessions_live");
 	buf_add_text(&sql, " WHERE id < ?1 AND id >= ?2");
 	if (is_live_only(c))
-		buf_add_text(&sql, " AND state IN ('PENDING','RUNNING','PAUSED','ABORTING')");
+		buf_add_text(&sql, " AND " SCHEMA_IS_LIVE);
 	if (c->states != 0) {
 		buf_add_text(&sql, " AND state IN (''");
 		for (int i = 0; i < STATE_COUNT; i++)
@@ -182,7 +197,7 @@ static int more_list(struct query *q, struct query_cursor *c, int max_rows, quer
 
 static int is_over(struct query *q, const struct query_cursor *c)
 {
-	sqlite3_stmt *st = query_prepare(q, "SELECT state IN ('COMPLETED','FAILED','ABORTED','REJECTED') FROM sessions WHERE id = ?");
+	sqlite3_stmt *st = query_prepare(q, "SELECT " SCHEMA_IS_OVER " FROM sessions WHERE id = ?");
 	int rc, over = 1;
 
 	if (st == NULL)

@@ -83,6 +83,11 @@ static void resume_other_version(struct session *s, const struct checkpoint *cp,
 	refuse(s, &f);
 }
 
+static void go_on_with(struct session *s, bool has_checkpoint)
+{
+	recover_resume(s, has_checkpoint ? "recovered_from_checkpoint" : "restarted", has_checkpoint);
+}
+
 static void resume_from(struct session *s, const struct checkpoint *cp, bool found, const struct capability *cap)
 {
 	if (!accept_damage(s, cp, found))
@@ -90,7 +95,7 @@ static void resume_from(struct session *s, const struct checkpoint *cp, bool fou
 	else if (found && !recheck_is_same_major(cp->state_version, cap->config->state_version))
 		resume_other_version(s, cp, cap);
 	else
-		recover_resume(s, found ? "recovered_from_checkpoint" : "restarted", found);
+		go_on_with(s, found || s->last_checkpoint[0] != '\0');  /* the latter: of this turn, and committed with it */
 }
 
 /* From the beginning. Where an operator wants that, no later crash may bring it back to what he passed over. */
@@ -98,7 +103,7 @@ static void begin_anew(struct session *s)
 {
 	if (s->recover_as == RECOVERY_RESTART) {
 		store_retire_checkpoints(s->core->store, s->key);
-		s->last_checkpoint[0] = '\0';
+		s->last_checkpoint[0] = s->base.id[0] = '\0';
 	}
 	recover_resume(s, "restarted", false);
 }
@@ -109,9 +114,12 @@ int recover_end(struct session *s, enum recovery how, const char *actor)
 		return -1;
 	if (how == RECOVERY_DISCARD)
 		session_decide(s, S_ABORTED, "discarded", actor, NULL, 0);
-	if (how == RECOVERY_FAIL)
-		session_fail(s, "no_checkpoint", "internal_error", actor, NULL, "the session was interrupted, and %s",
-			strcmp(actor, "operator") == 0 ? "an operator let it fail" : "this capability does not recover");
+	if (how == RECOVERY_FAIL && strcmp(actor, "operator") == 0)
+		session_fail(s, "failed_by_operator", "internal_error", actor, NULL, "the session was interrupted, and an operator let it "
+			"fail");
+	else if (how == RECOVERY_FAIL)
+		session_fail(s, "no_checkpoint", "internal_error", actor, NULL, "the session was interrupted, and this capability does "
+			"not recover");
 	CRASH_POINT(recover_ended);
 	session_finish(s);
 	return 0;
@@ -188,6 +196,18 @@ static bool stays(const struct session *s)
 	return s->core->policy->config->on_start == ON_START_ASK && s->paused_by != PAUSED_NOT;
 }
 
+/* One that does not go on at once may end before it does, and its end tells what it could be resumed from. */
+static int recall_checkpoint(struct session *s)
+{
+	struct checkpoint cp;
+	int found = checkpoint_find(s->core->store, s->key, s->seal, &cp);
+
+	if (found > 0)
+		memcpy(s->last_checkpoint, cp.id, ID_SIZE);
+	checkpoint_fini(&cp);
+	return found < 0 ? -1 : 0;
+}
+
 static int recover(struct session *s)
 {
 	struct addressee *to = outbox_addressee(s->core->outbox, s->caller_id);
@@ -219,13 +239,13 @@ static int recover(struct session *s)
 	}
 	if (stays(s)) {
 		run_set_clocks(s);
-		return 0;
+		return recall_checkpoint(s);
 	}
-	/* One that had given its slot back queues again; the commit that follows looks who may start. */
-	if (s->paused_by == PAUSED_NOT || s->paused_by == PAUSED_BY_RETRY) {
+	/* One that had given its slot back, or may have, queues again; the commit that follows looks who may start. */
+	if (s->paused_by == PAUSED_NOT || s->paused_by == PAUSED_BY_RETRY || s->paused_by == PAUSED_BY_WORKER) {
 		run_set_clocks(s);
 		slots_wait(s->core, s);
-		return 0;
+		return recall_checkpoint(s);
 	}
 	return recover_go_on(s);
 }

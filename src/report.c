@@ -30,7 +30,7 @@
 #define LAST_MESSAGE_ROOM 16384         /* what a last message needs beside its outputs, summary included */
 #define HEAD_ROOM 512                   /* an event around its message */
 #define STEP_MAX 256                    /* of a step's name */
-#define REASON_MAX 200                  /* of a pause */
+#define REASON_MAX 256                  /* of what it says of a pause */
 #define COUNT_MAX INT64_C(1000000000000000)     /* tokens of a session, and what they cost: sums stop here */
 #define SHOWN 120                       /* bytes of a bad line in its warning */
 
@@ -51,13 +51,21 @@ static void cut_tail(struct buf *b, size_t max)
 		buf_drop(b, b->size - max);
 }
 
+void report_end_complaints(struct session *s)
+{
+	if (s->bad_lines > BAD_LINES_MAX)
+		log_warn("warnings about what a worker says were left out: session=%.8s capability=%s count=%u", s->id, s->capability,
+			s->bad_lines - BAD_LINES_MAX);
+	s->bad_lines = 0;
+}
+
 bool report_may_complain(struct session *s)
 {
 	int64_t now = clock_boot_us();
 
 	if (now - s->bad_lines_since_us > BAD_LINES_WINDOW_US || s->bad_lines_since_us == 0) {
+		report_end_complaints(s);
 		s->bad_lines_since_us = now;
-		s->bad_lines = 0;
 	}
 	return s->bad_lines++ < BAD_LINES_MAX;
 }
@@ -145,9 +153,20 @@ static void on_artifact(struct session *s, const struct wline *l)
 		json_string_length(path), json_string_value(wline_get(l, "mime")));
 }
 
+/* Others match on these, and they are not the worker's to say. */
+static bool is_our_reason(const char *said)
+{
+	static const char *const ours[] = {"callee_restarted", "paused_by_operator", "stopping", "worker_died"};
+
+	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+		if (strcmp(said, ours[i]) == 0)
+			return true;
+	return false;
+}
+
 static void on_paused(struct session *s, const struct wline *l)
 {
-	const char *said = wline_string(l, "reason", "paused_by_worker");
+	const char *said = wline_string(l, "reason", ""), *before = "";
 	char reason[REASON_MAX + 1];
 
 	if (operate_on_paused(s)) {
@@ -158,7 +177,11 @@ static void on_paused(struct session *s, const struct wline *l)
 		bad_line(s, "paused, but the session does not run", l->text, l->size);
 		return;
 	}
-	snprintf(reason, sizeof reason, "%.*s", (int)buf_utf8_cut(said, strlen(said), REASON_MAX), said);
+	if (*said == '\0')
+		said = "paused_by_worker";
+	else if (is_our_reason(said))
+		before = "paused_by_worker: ";
+	snprintf(reason, sizeof reason, "%s%.*s", before, (int)buf_utf8_cut(said, strlen(said), REASON_MAX), said);
 	session_go(s, S_PAUSED, reason, "worker");
 	s->paused_by = PAUSED_BY_WORKER;
 	run_consider_free(s);
@@ -337,10 +360,27 @@ static void note_work(struct session *s, const struct wline *l, const char *chec
 {
 	if (l->type == WL_CHECKPOINT) {
 		s->is_saved = strcmp(checkpoint_before, s->last_checkpoint) != 0;       /* it is kept, and resumable */
-		run_consider_free(s);
+		if (s->is_saved)
+			run_consider_free(s);   /* to ask for another would only bring such a one again, and again */
 	} else if (l->type != WL_PAUSED && l->type != WL_LOG) {
 		s->is_saved = false;
 	}
+}
+
+/* Whoever waits for an answer gets one, and a snapshot is refused in HARP's words. */
+static void bad_hcp_line(struct session *s, const char *why, const char *line, size_t size)
+{
+	struct wline l;
+	bool has_type = wline_salvage(&l, line, size);
+
+	if (has_type && l.type == WL_SNAPSHOT)
+		snapshot_unreadable(s, why);
+	else
+		bad_line(s, why, line, size);
+	if (has_type && l.type == WL_ACTION)
+		action_unreadable(s, &l, why);
+	if (has_type)
+		wline_fini(&l);
 }
 
 static void hcp_line(struct session *s, const char *line, size_t size)
@@ -349,12 +389,7 @@ static void hcp_line(struct session *s, const char *line, size_t size)
 	struct wline l;
 
 	if (wline_read(&l, line, size, s->core->policy->config->max_depth, why, sizeof why) < 0) {
-		bad_line(s, why, line, size);
-		if (wline_salvage(&l, line, size)) {
-			if (l.type == WL_ACTION)
-				action_unreadable(s, &l, why);
-			wline_fini(&l);
-		}
+		bad_hcp_line(s, why, line, size);
 		return;
 	}
 	/* Once the end is decided, output is still published until the pipe is drained, and who asks is answered; the rest is

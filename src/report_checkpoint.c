@@ -17,6 +17,7 @@
 #include "wline.h"
 
 #define DESCRIPTION_MAX 1024
+#define STEP_MAX 1024                   /* bytes of its JSON text */
 
 /* Of the text that is stored, as it will be read again: the line's own values may have been read in another way (a
  * number beyond 64 bits elsewhere in it makes reals of all), and may have no state at all. */
@@ -100,21 +101,46 @@ static void say(struct session *s, const struct wline *l, const struct store_che
 	buf_fini(&b);
 }
 
+/* Cut at a character. */
+static void take_description(struct session *s, const char *said, char out[DESCRIPTION_MAX + 1])
+{
+	size_t size = strlen(said), cut = buf_utf8_cut(said, size, DESCRIPTION_MAX);
+
+	memcpy(out, said, cut);
+	out[cut] = '\0';
+	if (cut < size && report_may_complain(s))
+		session_warn(s, "description_cut", "the description of a checkpoint was cut: it has %zu bytes, %d is the limit", size,
+			DESCRIPTION_MAX);
+}
+
+/* NULL: it has none. One that is cut would be another one: it is left out. */
+static const char *take_step(struct session *s, const struct wline *l, struct buf *step)
+{
+	if (wline_get(l, "step") == NULL)
+		return NULL;
+	wline_add_raw(l, step, "step", "null");
+	if (step->size <= STEP_MAX)
+		return buf_text(step);
+	if (report_may_complain(s))
+		session_warn(s, "step_too_long", "the step of a checkpoint was left out: it has %zu bytes, %d is the limit", step->size,
+			STEP_MAX);
+	return NULL;
+}
+
 static void keep(struct session *s, const struct wline *l, const struct buf *state, enum trigger_cause cause)
 {
 	char at[CLOCK_TEXT_SIZE], description[DESCRIPTION_MAX + 1], version[STORE_WORD_SIZE], hash[CANON_HASH_SIZE];
-	const char *said = wline_string(l, "description", ""), *of = wline_string(l, "state_version", "");
+	const char *of = wline_string(l, "state_version", "");
 	struct store_checkpoint cp = {.session = s->key, .session_id = s->id, .created_at = at, .description = description,
 		.sha256 = hash, .resumable = !json_is_false(wline_get(l, "resumable")), .trigger = trigger_names[cause],
 		.seal = s->seal[0] != '\0' ? s->seal : NULL};
 	struct buf step = {0}, bytes = {0};
 
-	wline_add_raw(l, &step, "step", "null");
 	clock_format(clock_wall_us(), at);
 	id_make(cp.checkpoint_id);
-	snprintf(description, sizeof description, "%.*s", (int)buf_utf8_cut(said, strlen(said), DESCRIPTION_MAX), said);
+	take_description(s, wline_string(l, "description", ""), description);
 	snprintf(version, sizeof version, "%.*s", (int)buf_utf8_cut(of, strlen(of), sizeof version - 1), of);
-	cp.step = wline_get(l, "step") != NULL ? buf_text(&step) : NULL;
+	cp.step = take_step(s, l, &step);
 	cp.state_version = version[0] != '\0' ? version : NULL;
 	hash_text(state, hash);
 	adapt(s, state);

@@ -5,6 +5,7 @@
 #include "core.h"
 #include "crash.h"
 #include "log.h"
+#include "need.h"
 #include "worker.h"
 
 #define SECOND INT64_C(1000000)
@@ -26,7 +27,7 @@ void retain_on_tick(struct timer *t)
 
 	pthread_mutex_lock(&r->lock);
 	r->rules = (struct retain_rules){.grace_us = config->retain_grace_us, .expire_us = config->retain_expire_us,
-		.dedup_us = config->dedup_window_us, .archives = config->retain_archives};
+		.archives = config->retain_archives};
 	r->is_due = true;
 	pthread_cond_signal(&r->news);
 	pthread_mutex_unlock(&r->lock);
@@ -42,6 +43,7 @@ static void put_sessions(struct core *c, const struct retain_note *n)
 			log_error("a session that is not over was to leave, this is a defect: session=%.8s", n->leave[i].session_id);
 		else
 			store_leave_session(c->store, n->leave[i].session, n->with_artifacts);
+		need_let_go(c, n->leave[i].session_id);
 	}
 	for (int i = 0; i < n->drop_count; i++) {
 		const struct retain_drop *d = &n->drops[i];
@@ -55,6 +57,15 @@ static void put_sessions(struct core *c, const struct retain_note *n)
 		CRASH_POINT(retain_workdir_gone);
 		store_drop_leaving(c->store, n->left[i].session);
 	}
+}
+
+/* The thread looked at what was committed; a task that was accepted since, or is in this turn's batch, may need one of them. */
+static bool is_needed(struct core *c, const struct retain_note *n)
+{
+	for (int i = 0; i < n->leave_count; i++)
+		if (need_is_needed(c, n->leave[i].session_id))
+			return true;
+	return false;
 }
 
 static void put(struct core *c, const struct retain_note *n)
@@ -76,11 +87,13 @@ bool retain_step(struct core *c)
 {
 	struct retain *r = c->retain;
 	enum note_state state;
+	bool refuses;
 
 	if (r == NULL)
 		return false;
 	pthread_mutex_lock(&r->lock);
 	if (r->state == NOTE_IN_BATCH) {        /* the turn that is just over committed it */
+		need_forget_gone(c);
 		r->state = NOTE_IDLE;
 		pthread_cond_signal(&r->news);
 	}
@@ -89,9 +102,14 @@ bool retain_step(struct core *c)
 	if (state != NOTE_ASKED || c->is_stopping)
 		return false;
 	CRASH_POINT(retain_note_taken);
-	put(c, &r->note);               /* it is ours until it is idle */
+	refuses = is_needed(c, &r->note);
+	if (!refuses)
+		put(c, &r->note);       /* it is ours until it is idle */
 	pthread_mutex_lock(&r->lock);
-	r->state = NOTE_IN_BATCH;
+	r->is_refused = refuses;
+	r->state = refuses ? NOTE_IDLE : NOTE_IN_BATCH;
+	if (refuses)
+		pthread_cond_signal(&r->news);
 	pthread_mutex_unlock(&r->lock);
-	return true;
+	return !refuses;
 }

@@ -18,9 +18,23 @@
 #define SECOND INT64_C(1000000)
 #define NONCE_US (600 * SECOND)         /* how long a decision is remembered beyond its expiry */
 
-enum { NOT_NOW = -1 };
+enum { NOT_NOW = -1, NOT_THAT_DAY = -2 };
 
 /* ---- the directory ---- */
+
+/* Its name is on the disk, before anything in it counts. */
+static int make_dir(const char *state_dir, const char *path)
+{
+	int state, rc;
+
+	if (mkdir(path, 0700) < 0)
+		return errno == EEXIST ? 0 : -1;
+	if ((state = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		return -1;
+	rc = fsync(state);
+	close(state);
+	return rc;
+}
 
 static int open_dir(struct retain *r)
 {
@@ -29,19 +43,32 @@ static int open_dir(struct retain *r)
 	if (r->dir_fd >= 0)
 		return r->dir_fd;
 	snprintf(path, sizeof path, "%s/" ARCHIVE_DIR, r->state_dir);
-	if (mkdir(path, 0700) < 0 && errno != EEXIST) {
-		log_error("no archive can be made, sessions stay in the store: dir=%s error=%s", path, strerror(errno));
+	if (make_dir(r->state_dir, path) < 0) {
+		retain_note_trouble(r, "no archive can be made, sessions stay in the store: dir=%.200s error=%s", path, strerror(errno));
 		return -1;
 	}
 	r->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (r->dir_fd < 0)
-		log_error("the archive cannot be used, sessions stay in the store: dir=%s error=%s", path, strerror(errno));
+		retain_note_trouble(r, "the archive cannot be used, sessions stay in the store: dir=%.200s error=%s", path,
+			strerror(errno));
 	return r->dir_fd;
+}
+
+void retain_close_dir(struct retain *r)
+{
+	if (r->dir_fd >= 0)
+		close(r->dir_fd);
+	r->dir_fd = -1;
 }
 
 static void name_file(const char *day, char name[ARCHIVE_DAY_SIZE + sizeof ARCHIVE_SUFFIX])
 {
 	snprintf(name, ARCHIVE_DAY_SIZE + sizeof ARCHIVE_SUFFIX, "%.10s" ARCHIVE_SUFFIX, day);
+}
+
+static void say_trouble(struct retain *r, const char *day, const char *why)
+{
+	retain_note_trouble(r, "the archive cannot be written, sessions stay in the store: day=%s error=%s", day, why);
 }
 
 /* A file of a day that the store knows nothing of is somebody's: not ours to write to, and not to delete. */
@@ -61,7 +88,7 @@ static int move_aside(struct retain *r, const char *day)
 static bool begin_day(struct retain *r, const char *day)
 {
 	if (move_aside(r, day) < 0) {
-		log_error("the archive cannot be written, sessions stay in the store: day=%s error=%s", day, strerror(errno));
+		say_trouble(r, day, strerror(errno));
 		return false;
 	}
 	snprintf(r->note.day, sizeof r->note.day, "%s", day);
@@ -158,35 +185,38 @@ static int choose(struct retain *r, struct retain_candidate *from, struct retain
 	return looked;
 }
 
-static void say_trouble(struct retain *r, const char *day, const char *why)
+/* What was written and does not count takes up room; it would be cut before the next append, too. */
+static void cut_back(struct retain *r, const char *day, int64_t size)
 {
-	if (!atomic_load(&r->is_stopping) && log_may(&r->trouble, 5))
-		log_error("the archive cannot be written, sessions stay in the store: day=%s error=%s", day, why);
+	char why[ARCHIVE_WHY_SIZE];
+
+	archive_close(archive_append(r->dir_fd, day, size, why));
 }
 
-/* Packs what the note names, or the first of them where that is much already. */
+/* Packs what the note names, or the first of them where that is much already. Nothing of a session that could not be packed
+ * to its end may count. */
 static int pack_chosen(struct retain *r, const struct retain_candidate *chosen, const char *day, struct retain_candidate *from)
 {
 	struct packing p = {.r = r};
 	char why[ARCHIVE_WHY_SIZE] = "";
 	int64_t size = 0, sessions = 0, length = -1;
+	bool is_whole = true;
 	int n = 0;
 
 	if (retain_find_day(r->query, day, &size, &sessions) < 0 || !(p.w = archive_append(r->dir_fd, day, size, why))) {
 		say_trouble(r, day, why[0] != '\0' ? why : r->query->error);
-		return NOT_NOW;
+		return why[0] != '\0' ? NOT_THAT_DAY : NOT_NOW;
 	}
-	for (errno = 0; n < r->note.leave_count && p.bytes < GROUP_BYTES; n++)
-		if (pack_session(&p, &chosen[n]) < 0)
-			break;
-	if (n == r->note.leave_count || p.bytes >= GROUP_BYTES)
+	for (errno = 0; is_whole && n < r->note.leave_count && p.bytes < GROUP_BYTES; n += is_whole)
+		is_whole = pack_session(&p, &chosen[n]) == 0;
+	if (is_whole)
 		length = archive_sync(p.w);
 	if (length < 0)
 		snprintf(why, sizeof why, "%s", errno != 0 ? strerror(errno) : r->query->error);
 	archive_close(p.w);
 	if (length < 0) {
 		say_trouble(r, day, why);
-		archive_close(archive_append(r->dir_fd, day, size, why));       /* what was half written takes up room */
+		cut_back(r, day, size);
 		return NOT_NOW;
 	}
 	if (n < r->note.leave_count)
@@ -198,13 +228,20 @@ static int pack_chosen(struct retain *r, const struct retain_candidate *chosen, 
 	return n;
 }
 
+/* Behind its last moment: others are not to wait for whoever mends its file. */
+static void skip_day(struct retain_candidate *from, const char *day)
+{
+	*from = (struct retain_candidate){.who = {0}};
+	snprintf(from->ended_at, sizeof from->ended_at, "%.10sT~", day);
+}
+
 int retain_pack_group(struct retain *r, struct retain_candidate *from)
 {
 	struct retain_candidate chosen[GROUP_MAX];
 	struct retain_who keep[GROUP_MAX];
 	char day[ARCHIVE_DAY_SIZE];
 	int64_t size, sessions;
-	int looked = choose(r, from, chosen), count = r->note.leave_count, has;
+	int looked = choose(r, from, chosen), count = r->note.leave_count, has, packed;
 
 	if (looked <= 0 || count == 0) {
 		r->note.leave_count = 0;
@@ -224,12 +261,18 @@ int retain_pack_group(struct retain *r, struct retain_candidate *from)
 		return NOT_NOW;
 	memcpy(r->note.leave, keep, sizeof keep);
 	r->note.leave_count = count;
-	if (pack_chosen(r, chosen, day, from) < 0) {
+	if ((packed = pack_chosen(r, chosen, day, from)) < 0) {
 		r->note.leave_count = 0;
-		return NOT_NOW;
+		if (packed == NOT_THAT_DAY)
+			skip_day(from, day);
+		return packed == NOT_THAT_DAY ? looked : NOT_NOW;
 	}
 	CRASH_POINT(retain_group_packed);
-	return retain_tell(r) ? looked : NOT_NOW;
+	if (!retain_tell(r))
+		return NOT_NOW;
+	if (r->is_refused)
+		cut_back(r, day, size);
+	return looked;
 }
 
 /* ---- days that go ---- */
@@ -248,7 +291,7 @@ void retain_drop_artifacts(struct retain *r, const char *session_id)
 /* The artifacts of all that are in it; a file that is damaged names no more than it can. */
 static void drop_artifacts(struct retain *r, const char *day, int64_t size)
 {
-	char name[ARCHIVE_DAY_SIZE + sizeof ARCHIVE_SUFFIX], why[ARCHIVE_WHY_SIZE];
+	char name[ARCHIVE_DAY_SIZE + sizeof ARCHIVE_SUFFIX], why[ARCHIVE_WHY_SIZE], said[64] = "";
 	struct archive_reader *reader;
 	struct archive_entry e;
 	int fd, rc;
@@ -258,11 +301,16 @@ static void drop_artifacts(struct retain *r, const char *day, int64_t size)
 		return;
 	reader = archive_open(fd, size);
 	while ((rc = archive_next(reader, &e, why)) > 0) {
+		/* It becomes a path: "..", which anybody may have written there, is our own directory. */
+		if (!id_is_uuid4(e.session_id)) {
+			snprintf(said, sizeof said, "the entry at byte %lld names no session", (long long)e.at);
+			continue;
+		}
 		retain_drop_artifacts(r, e.session_id);
 		CRASH_POINT(retain_artifacts_expired);
 	}
-	if (rc < 0)
-		log_warn("an archive that expires is damaged, some artifacts may be left: name=%s error=%s", name, why);
+	if (rc < 0 || said[0] != '\0')
+		log_warn("an archive that expires is damaged, some artifacts may be left: name=%s error=%s", name, rc < 0 ? why : said);
 	archive_free(reader);
 }
 
@@ -282,7 +330,7 @@ static bool drop_day(struct retain *r, const char *day, int64_t size)
 	}
 	CRASH_POINT(retain_day_counts_nothing);
 	if (unlinkat(r->dir_fd, name, 0) < 0 && errno != ENOENT) {
-		log_error("an archive cannot be deleted, trying again later: name=%s error=%s", name, strerror(errno));
+		retain_note_trouble(r, "an archive cannot be deleted, trying again later: name=%s error=%s", name, strerror(errno));
 		return true;
 	}
 	fsync(r->dir_fd);
@@ -301,7 +349,7 @@ static bool drop_days(struct retain *r, const char *before, bool empty)
 		memcpy(after, day, sizeof after);
 		if (retain_next_day(r->query, after, before, empty, day, &size) <= 0)
 			return true;
-	} while (archive_is_day(day) && open_dir(r) >= 0 && drop_day(r, day, size));
+	} while (archive_is_day(day) && open_dir(r) >= 0 && drop_day(r, day, size) && retain_rules_hold(r));
 	return !atomic_load(&r->is_stopping);
 }
 

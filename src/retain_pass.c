@@ -100,12 +100,14 @@ static int let_sessions_go(struct retain *r)
 		return 1;
 	do {
 		before = r->told;
-		if ((n = retain_pack_group(r, &from)) < 0)
+		n = retain_pack_group(r, &from);
+		retain_close_dir(r);    /* somebody may move it away between two of them */
+		if (n < 0)
 			return atomic_load(&r->is_stopping) ? 0 : -1;
 		if ((rc = r->told != before ? finish_leaving(r) : 1) <= 0)
 			return rc;
 		gone += r->told != before;
-	} while (n > 0 && !atomic_load(&r->is_stopping));
+	} while (n > 0 && !atomic_load(&r->is_stopping) && retain_rules_hold(r));
 	if (gone > 0)
 		log_debug("sessions have left the store: groups=%lld", (long long)gone);
 	return !atomic_load(&r->is_stopping);
@@ -136,19 +138,20 @@ static int let_answers_go(struct retain *r)
 
 static int give_pages_back(struct retain *r)
 {
-	int64_t pages, unused;
+	int64_t pages, unused, before;
 
 	if (retain_count_pages(r->query, &pages, &unused) < 0)
 		return -1;
 	if (unused < UNUSED_MIN || unused < pages / UNUSED_BEGIN)
 		return 1;
-	while (unused > pages / UNUSED_END) {
+	do {
+		before = unused;
 		r->note.vacuums = true;
 		if (!retain_tell(r))
 			return 0;
 		if (retain_count_pages(r->query, &pages, &unused) < 0)
 			return -1;
-	}
+	} while (unused > pages / UNUSED_END && unused < before);       /* a store out of a dump has lost how to */
 	return 1;
 }
 
@@ -181,8 +184,7 @@ static int open_store(struct retain *r)
 		snprintf(why, sizeof why, "%s", sqlite3_errmsg(r->query->db));
 		query_close(r->query);
 	}
-	if (log_may(&r->trouble, 5))
-		log_warn("the store cannot be looked through for old sessions, trying again later: error=%s", why);
+	retain_note_trouble(r, "the store cannot be looked through for old sessions, trying again later: error=%s", why);
 	return -1;
 }
 
@@ -192,13 +194,17 @@ void retain_pass(struct retain *r)
 		give_pages_back, NULL};
 	int rc = 1;
 
-	if (open_store(r) < 0)
+	if (open_store(r) < 0) {
+		retain_end_trouble(r);
 		return;
+	}
 	for (int i = 0; rc > 0 && parts[i] != NULL; i++)
 		rc = parts[i](r);
-	if (rc < 0 && r->query->error[0] != '\0' && log_may(&r->trouble, 5))
-		log_warn("the store cannot be read for retention, trying again later: error=%s", r->query->error);
+	if (rc < 0 && r->query->error[0] != '\0')
+		retain_note_trouble(r, "the store cannot be read for retention, trying again later: error=%s", r->query->error);
+	retain_end_trouble(r);
 	sqlite3_close(r->mover);
 	r->mover = NULL;
 	query_close(r->query);
+	retain_close_dir(r);
 }

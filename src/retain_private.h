@@ -17,7 +17,7 @@
 enum { GROUP_MAX = 32, SLICE_ROWS = 100, SLICE_BYTES = 256 * 1024, DROPS_MAX = GROUP_MAX * STORE_OWNED_MAX };
 
 struct retain_rules {
-	int64_t grace_us, expire_us, dedup_us;
+	int64_t grace_us, expire_us;
 	bool archives;
 };
 
@@ -61,6 +61,9 @@ struct retain {
 	bool is_due;
 	enum note_state state;          /* idle: the note is the thread's, else the core's */
 	struct retain_note note;
+	char trouble[RETAIN_TROUBLE_SIZE];      /* that the last pass met; "": none */
+	int64_t trouble_since_us;       /* boot clock */
+	bool is_refused;                /* the last one was not put into a batch: nothing of it is true */
 	/* the core's */
 	struct core *core;
 	struct timer tick;
@@ -68,7 +71,7 @@ struct retain {
 	void (*wake)(void *ctx);
 	void *wake_ctx;
 	char *state_dir;
-	int dir_fd;                     /* of the archive; -1: not yet open */
+	int dir_fd;                     /* of the archive; -1: not open */
 	struct query *query;
 	sqlite3 *mover;                 /* of the store's log; NULL: the core does it */
 	struct store_owned owned;
@@ -78,7 +81,11 @@ struct retain {
 	int64_t slice_bytes;            /* ... and so many bytes */
 	struct buf line;
 	int64_t told;                   /* notes that were committed */
-	struct log_limit trouble;
+	char met[RETAIN_TROUBLE_SIZE];  /* the first trouble of this pass ... */
+	int met_count;                  /* ... and how many there were */
+	char said[RETAIN_TROUBLE_SIZE]; /* what was logged last, unless it is over */
+	int64_t said_us;
+	struct log_limit limit;
 };
 
 /* ---- retain.c ---- */
@@ -94,7 +101,7 @@ struct retain_candidate {
 /* Ended sessions behind one, in the order of their ends, that ended before a time: how many. */
 int retain_find_ended(struct query *q, const struct retain_candidate *after, const char *before,
 	struct retain_candidate out[GROUP_MAX]);
-/* May it leave? Its messages are settled, its submit is forgotten, decisions about it have expired. 1, 0. */
+/* May it leave? Its messages are settled, its submit is forgotten, decisions about it have expired, nobody needs it. 1, 0. */
 int retain_may_leave(struct query *q, int64_t session, const char *nonces_before, bool unroutable_too);
 /* How much of a day's file counts; 0 there is no row. */
 int retain_find_day(struct query *q, const char *day, int64_t *size, int64_t *sessions);
@@ -114,15 +121,25 @@ int retain_each_row(struct query *q, const char *table, int64_t session, int64_t
 /* {"table":...,"row":{...}} and a newline; the first column is its number, and not among them. */
 void retain_add_row(struct buf *b, const char *table, sqlite3_stmt *st);
 
+/* ---- retain_trouble.c ---- */
+
+/* Something is in the way of this pass: the first of them counts. */
+void retain_note_trouble(struct retain *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The pass is over: what it met is said, unless it was. */
+void retain_end_trouble(struct retain *r);
+
 /* ---- retain_thread.c, for retain_pass.c ---- */
 
 /* Hands the note to the core and waits until it is committed. False: we are to stop. */
 bool retain_tell(struct retain *r);
 bool retain_is_empty(const struct retain *r);   /* there is nothing in the note */
+/* The configuration is still that of this pass: who wants less deleted need not wait for its end. */
+bool retain_rules_hold(struct retain *r);
 /* One look at everything. */
 void retain_pass(struct retain *r);
-/* retain_pack.c: sessions into a day's file, then the note about them. How many left, -1: not now. */
+/* retain_pack.c: sessions into a day's file, then the note about them. How many were looked at, -1: not now. */
 int retain_pack_group(struct retain *r, struct retain_candidate *from);
+void retain_close_dir(struct retain *r);
 /* The stored files of one. */
 void retain_drop_artifacts(struct retain *r, const char *session_id);
 /* Old days, and days that a crash left without anything that counts. False: we are to stop. */

@@ -10,7 +10,7 @@
 
 #include <openssl/evp.h>
 
-#define IS_OVER "state IN ('COMPLETED','FAILED','ABORTED','REJECTED')"
+#include "schema.h"
 
 static const char *text(sqlite3_stmt *st, int n)
 {
@@ -25,7 +25,7 @@ int retain_find_ended(struct query *q, const struct retain_candidate *after, con
 	struct retain_candidate out[GROUP_MAX])
 {
 	sqlite3_stmt *st = query_prepare(q, "SELECT id, session_id, updated_at FROM sessions INDEXED BY sessions_ended WHERE "
-		IS_OVER " AND (updated_at, id) > (?1, ?2) AND updated_at < ?3 ORDER BY updated_at, id LIMIT ?4");
+		SCHEMA_IS_OVER " AND (updated_at, id) > (?1, ?2) AND updated_at < ?3 ORDER BY updated_at, id LIMIT ?4");
 	int count = 0, rc;
 
 	if (st == NULL)
@@ -53,12 +53,16 @@ int retain_find_ended(struct query *q, const struct retain_candidate *after, con
 	" AND b.message_id = coalesce(s.message_id, (SELECT CASE WHEN json_valid(body) THEN" \
 	" json_extract(body, '$.payload.in_reply_to') END FROM events WHERE session = ?1 AND type = 'task_accepted' LIMIT 1))" \
 	" WHERE s.id = ?1 AND b.session = ?1"
+/* One that is not over goes on from a checkpoint of it, or was given its record: after a crash it is started from that again. */
+#define NEEDED(column) "SELECT 1 FROM sessions INDEXED BY sessions_by_" column " WHERE " column " =" \
+	" (SELECT session_id FROM sessions WHERE id = ?1) AND " SCHEMA_IS_LIVE
 #define DECIDED "SELECT 1 FROM reviews JOIN decisions d USING (request_id) WHERE session = ?1 AND d.expires_at >= ?2"
 
 int retain_may_leave(struct query *q, int64_t session, const char *nonces_before, bool unroutable_too)
 {
 	sqlite3_stmt *st = query_prepare(q, "SELECT NOT EXISTS (" UNSETTLED ") AND NOT EXISTS (" UNROUTED ") AND NOT EXISTS ("
-		REMEMBERED ") AND NOT EXISTS (" DECIDED ")");
+		REMEMBERED ") AND NOT EXISTS (" DECIDED ") AND NOT EXISTS (" NEEDED("checkpoint_of") ") AND NOT EXISTS ("
+		NEEDED("continues") ")");
 	int answer = 0, rc;
 
 	if (st == NULL)

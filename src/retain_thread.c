@@ -79,6 +79,17 @@ bool retain_tell(struct retain *r)
 	return !atomic_load(&r->is_stopping);
 }
 
+bool retain_rules_hold(struct retain *r)
+{
+	const struct retain_rules *a = &r->now, *b = &r->rules;
+	bool hold;
+
+	pthread_mutex_lock(&r->lock);
+	hold = a->grace_us == b->grace_us && a->expire_us == b->expire_us && a->archives == b->archives;
+	pthread_mutex_unlock(&r->lock);
+	return hold;
+}
+
 /* ---- life ---- */
 
 static bool wait_for_tick(struct retain *r)
@@ -120,8 +131,6 @@ static void *thread_main(void *arg)
 
 static void retain_free(struct retain *r)
 {
-	if (r->dir_fd >= 0)
-		close(r->dir_fd);
 	pthread_cond_destroy(&r->news);
 	pthread_mutex_destroy(&r->lock);
 	buf_fini(&r->line);

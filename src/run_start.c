@@ -153,7 +153,10 @@ static int add_checkpoint(struct session *s, const struct buf *task, struct buf 
 	struct checkpoint cp = {.damaged = 0};
 	int found = s->from_checkpoint ? checkpoint_find(s->core->store, s->key, s->seal, &cp) : 0;
 
-	if (found == 0) {
+	if (found == 0 && cp.damaged > 0) {     /* since it was looked at: a start may wait for room */
+		session_fail(s, "no_checkpoint", "internal_error", "daemon", NULL,
+			"the session was to go on from its checkpoint, and all are damaged");
+	} else if (found == 0) {
 		checkpoint_fini(&cp);
 		found = continuity_find_checkpoint(s, task, &cp);
 	}

@@ -107,11 +107,16 @@ const char *const schema_steps[] = {
 	"CREATE INDEX checkpoints_bases ON checkpoints (session, base) WHERE base IS NOT NULL;",
 
 	/* How often its worker died; what an operator chose for it, NULL: what its capability says. continuity: what a session
-	 * leaves to the next; completion is NULL until its end. */
+	 * leaves to the next; completion is NULL until its end. Ended sessions that one needs until its own end: that whose
+	 * checkpoint it goes on from, and that whose record it was given. */
 	"ALTER TABLE sessions ADD COLUMN deaths INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE sessions ADD COLUMN recover_as TEXT;"
+	"ALTER TABLE sessions ADD COLUMN checkpoint_of TEXT;"
+	"ALTER TABLE sessions ADD COLUMN continues TEXT;"
+	"CREATE INDEX sessions_by_checkpoint_of ON sessions (checkpoint_of) WHERE checkpoint_of IS NOT NULL;"
+	"CREATE INDEX sessions_by_continues ON sessions (continues) WHERE continues IS NOT NULL;"
 	"CREATE TABLE continuity ("
-	" session INTEGER PRIMARY KEY, session_id TEXT NOT NULL UNIQUE, caller_id TEXT NOT NULL, capability TEXT NOT NULL,"
+	" session INTEGER PRIMARY KEY, session_id TEXT NOT NULL, caller_id TEXT NOT NULL, capability TEXT NOT NULL,"
 	" summary TEXT NOT NULL, decisions TEXT NOT NULL, open_questions TEXT NOT NULL, next_steps TEXT NOT NULL,"
 	" checkpoint_count INTEGER NOT NULL, completion TEXT, closed_at TEXT);",
 
@@ -119,7 +124,9 @@ const char *const schema_steps[] = {
 	 * gone from their table, and whose other rows and files go in slices; 1: their artifacts too. */
 	"CREATE TABLE archives (day TEXT PRIMARY KEY, size INTEGER NOT NULL, sessions INTEGER NOT NULL) WITHOUT ROWID;"
 	"CREATE TABLE leaving (session INTEGER PRIMARY KEY, session_id TEXT NOT NULL, artifacts INTEGER NOT NULL);"
-	"CREATE INDEX sessions_ended ON sessions (updated_at) WHERE state IN ('COMPLETED','FAILED','ABORTED','REJECTED');",
+	"CREATE INDEX sessions_ended ON sessions (updated_at) WHERE " SCHEMA_IS_OVER ";"
+	"DROP INDEX sessions_live;"
+	"CREATE INDEX sessions_live ON sessions (id) WHERE " SCHEMA_IS_LIVE ";",
 
 	/* Sessions that the world is told of in HARP-SESSION's words: such events are rows of type 'harp', without a sequence, of
 	 * a caller whose name ends in /harp. Of each snapshot what makes it known again; its text is the event's. */

@@ -82,6 +82,8 @@ void session_fill_row(const struct session *s, struct store_session *row, struct
 		.tokens_out = s->tokens_out, .cost = s->cost, .waits_for = session_waits_names[s->waits_for], .message_id = s->message_id,
 		.seal = s->seal[0] != '\0' ? s->seal : NULL, .token_revoked = s->token_revoked, .harp = s->harp,
 		.deaths = s->deaths, .recover_as = s->recover_as < RECOVERY_COUNT ? recovery_names[s->recover_as] : NULL,
+		.checkpoint_of = s->checkpoint_of[0] != '\0' ? s->checkpoint_of : NULL,
+		.continues = s->continues[0] != '\0' ? s->continues : NULL,
 	};
 }
 

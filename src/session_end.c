@@ -12,6 +12,7 @@
 #include "crash.h"
 #include "duration.h"
 #include "log.h"
+#include "report.h"
 #include "run.h"
 #include "tell.h"
 
@@ -181,8 +182,11 @@ void session_finish(struct session *s)
 	struct core *c = s->core;
 
 	assert(session_has_outcome(s) && s->host == NULL && !s->is_closed);
-	if (artifacts_delay_end(s))
+	if (artifacts_delay_end(s)) {
+		if (s->is_waiting)
+			slots_leave(c, s);      /* nobody may look for it there: it does not start any more */
 		return;                 /* comes again once they are in */
+	}
 	while (!session_is_over(s->state)) {
 		enum sstate to = next_step[s->state][s->outcome.state];
 
@@ -199,6 +203,7 @@ void session_finish(struct session *s)
 	CRASH_POINT(session_before_closed);
 	tell_ended(s);
 	put_closed(s);
+	report_end_complaints(s);
 	log_info("session closed: session=%.8s state=%s reason=%s events=%lld attempt=%lld", s->id, sstate_names[s->state],
 		s->outcome.reason, (long long)s->sequence, (long long)s->attempt);
 	if (s->outcome.stored)

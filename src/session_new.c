@@ -15,6 +15,7 @@
 #include "envelope.h"
 #include "expect.h"
 #include "log.h"
+#include "need.h"
 #include "review.h"
 #include "run.h"
 #include "seal.h"
@@ -30,6 +31,15 @@ static struct session *session_alloc(struct core *c)
 	s->recover_as = RECOVERY_COUNT;
 	run_init(s);
 	return s;
+}
+
+/* Until its end, which is committed before it is freed. */
+static void note_needs(struct session *s, const char *checkpoint_of, const char *continues)
+{
+	snprintf(s->checkpoint_of, sizeof s->checkpoint_of, "%s", checkpoint_of != NULL ? checkpoint_of : "");
+	snprintf(s->continues, sizeof s->continues, "%s", continues != NULL ? continues : "");
+	need_add(s->core, s->checkpoint_of);
+	need_add(s->core, s->continues);
 }
 
 static void index_session(struct session *s)
@@ -138,6 +148,7 @@ static struct session *make_session(struct core *c, const struct command *cmd, c
 	s->data_class = cmd->task.data_class;
 	s->priority = cmd->task.priority;
 	s->max_duration_us = v->max_duration_us;
+	note_needs(s, v->checkpoint_of, cmd->task.continues);
 	s->created_us = s->updated_us = clock_wall_us();
 	canon_hash_bytes(cmd->task.json, cmd->task.json_size, s->task_hash);
 	if (!seal_task(cmd->task.json, cmd->task.json_size, s->seal)) {
@@ -300,6 +311,7 @@ struct session *session_load(struct core *c, const struct store_session *row)
 	s->started_us = wall_or_0(row->started_at);
 	s->deadline_us = wall_or_0(row->deadline);
 	s->max_duration_us = row->max_duration_us;
+	note_needs(s, row->checkpoint_of, row->continues);
 	s->attempt = row->attempt;
 	s->paused_by = (enum paused_by)find_name(session_paused_names, PAUSED_COUNT, row->paused_by);
 	s->deaths = row->deaths;
@@ -329,6 +341,8 @@ void session_free(struct session *s)
 		addressee_unpin(s->to);
 	HASH_DELETE(by_id, c->by_id, s);
 	HASH_DELETE(by_key, c->by_key, s);
+	need_drop(c, s->checkpoint_of);
+	need_drop(c, s->continues);
 	free(s->capability);
 	free(s->capability_version);
 	free(s->token);

@@ -95,6 +95,19 @@ static enum harp_code judge(struct session *s, const struct wline *l, struct kno
 	return code;
 }
 
+static void refuse(struct session *s, enum harp_code code, const char *why)
+{
+	CRASH_POINT(snapshot_refused);
+	if (report_may_complain(s))
+		session_warn(s, harp_code_name(code), "a snapshot was refused: %s", why);
+}
+
+static void drop(struct session *s, const char *why)
+{
+	if (report_may_complain(s))
+		session_warn(s, "snapshot_dropped", "a snapshot was dropped: %s", why);
+}
+
 static void take(struct session *s, const struct wline *l, struct known *k)
 {
 	struct harp_heard h;
@@ -103,9 +116,7 @@ static void take(struct session *s, const struct wline *l, struct known *k)
 	enum harp_code code = judge(s, l, k, &h, &is_new, why, sizeof why);
 
 	if (code != HARP_OK) {
-		CRASH_POINT(snapshot_refused);
-		if (report_may_complain(s))
-			session_warn(s, harp_code_name(code), "a snapshot was refused: %s", why);
+		refuse(s, code, why);
 		return;
 	}
 	if (is_new && tell_snapshot(s, &h))
@@ -114,15 +125,26 @@ static void take(struct session *s, const struct wline *l, struct known *k)
 	harp_heard_fini(&h);
 }
 
+static const char untold[] = "its capability has harp = no";
+
 void snapshot_reported(struct session *s, const struct wline *l)
 {
 	const char *id = wline_string(l, "snapshotId", "");
 	struct known k = {.hash = ""};
 
-	if (s->tell != NULL && find_known(s, id, &k) >= 0)
+	if (s->tell == NULL)
+		drop(s, untold);
+	else if (find_known(s, id, &k) < 0)
+		drop(s, store_error(s->core->store));
+	else
 		take(s, l, &k);
-	else if (report_may_complain(s))
-		session_warn(s, "snapshot_dropped", "a snapshot was dropped: %s",
-			s->tell == NULL ? "its capability has harp = no" : store_error(s->core->store));
 	buf_fini(&k.created_at);
+}
+
+void snapshot_unreadable(struct session *s, const char *why)
+{
+	if (s->tell == NULL)
+		drop(s, untold);
+	else
+		refuse(s, HARP_CANONICALIZATION, why);
 }

@@ -11,16 +11,15 @@
 
 #include "crash.h"
 #include "log.h"
+#include "schema.h"
 
-
-#define IS_OVER "state IN ('COMPLETED','FAILED','ABORTED','REJECTED')"
 #define EVENT_COLUMNS \
 	"e.id, e.session, e.session_id, e.caller, e.type, e.sequence, e.event_type, coalesce(e.substitute, e.body)"
 
 #define OLD_SUBMITS \
 	"id > ?1 AND id <= ?2 AND received_at < ?3 AND (session IS NULL OR NOT EXISTS" \
 	" (SELECT 1 FROM sessions WHERE sessions.id = submits.session" \
-	"  AND state IN ('PENDING','RUNNING','PAUSED','ABORTING')))"
+	"  AND " SCHEMA_IS_LIVE "))"
 
 /* What is no JSON is no list: a question must not fail for what somebody wrote there. */
 #define AS_LIST(column) "json(CASE WHEN json_valid(" column ") THEN " column " ELSE '[]' END)"
@@ -31,8 +30,8 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_PUT_SESSION] =
 		"INSERT INTO sessions (id, session_id, caller_id, capability, capability_version, state, state_version,"
 		" risk_level, data_classification, priority, session_token, metadata, created_at, updated_at,"
-		" max_duration_us, attempt, waits_for, message_id, seal, harp, steps, checkpoints, warnings, tokens_in, tokens_out,"
-		" cost) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,'[]',0,0,0.0)",
+		" max_duration_us, attempt, waits_for, message_id, seal, harp, checkpoint_of, continues, steps, checkpoints, warnings, tokens_in,"
+		" tokens_out, cost) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,'[]',0,0,0.0)",
 	[ST_PUT_TASK] = "INSERT INTO tasks VALUES (?,?)",
 	[ST_SAVE_SESSION] =
 		"UPDATE sessions SET state = ?2, state_version = ?3, updated_at = ?4, started_at = ?5, deadline = ?6,"
@@ -96,8 +95,8 @@ const char *const store_sql[ST_COUNT] = {
 		"INSERT INTO meta SELECT 'last_session', max(id) FROM sessions HAVING max(id) IS NOT NULL UNION ALL"
 		" SELECT 'last_event', max(id) FROM events HAVING max(id) IS NOT NULL ON CONFLICT (key) DO UPDATE SET"
 		" value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))",
-	[ST_PUT_LEAVING] = "INSERT OR IGNORE INTO leaving SELECT id, session_id, ?2 FROM sessions WHERE id = ?1 AND " IS_OVER,
-	[ST_DROP_SESSION] = "DELETE FROM sessions WHERE id = ? AND " IS_OVER,
+	[ST_PUT_LEAVING] = "INSERT OR IGNORE INTO leaving SELECT id, session_id, ?2 FROM sessions WHERE id = ?1 AND " SCHEMA_IS_OVER,
+	[ST_DROP_SESSION] = "DELETE FROM sessions WHERE id = ? AND " SCHEMA_IS_OVER,
 	[ST_DROP_LEAVING] = "DELETE FROM leaving WHERE session = ?",
 	[ST_DROP_KEPT] =
 		"DELETE FROM unroutable WHERE event IN (SELECT id FROM events WHERE session = ?1 AND id <= ?2)",
@@ -127,7 +126,7 @@ const char *const store_sql[ST_COUNT] = {
 		" data_classification, priority, session_token, harp, created_at, updated_at, started_at, deadline,"
 		" max_duration_us, attempt, paused_by, steps, step, checkpoints, warnings, tokens_in, tokens_out, cost,"
 		" (SELECT max(sequence) FROM events WHERE session = sessions.id), waits_for, message_id, seal,"
-		" risk_events, token_revoked, deaths, recover_as FROM sessions WHERE state IN ('PENDING','RUNNING','PAUSED','ABORTING') ORDER BY id",
+		" risk_events, token_revoked, deaths, recover_as, checkpoint_of, continues FROM sessions WHERE " SCHEMA_IS_LIVE " ORDER BY id",
 	[ST_LOAD_BACKLOG] =
 		"SELECT session, sum(length(CAST(coalesce(substitute, body) AS BLOB))) FROM events WHERE caller = ? AND id > ?"
 		" AND id NOT IN (SELECT event FROM unroutable) GROUP BY session",
@@ -162,6 +161,10 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_LOAD_REVIEW] = "SELECT session, state, artifact FROM reviews WHERE request_id = ?",
 	[ST_FIND_OPEN_REVIEW] =
 		"SELECT request_id, expires_at FROM reviews WHERE session = ? AND state = 'AWAITING_DECISION' ORDER BY id DESC LIMIT 1",
+	[ST_FIND_TOLD] =
+		"SELECT body FROM events WHERE session = ?1 AND type = 'harp' AND (event_type <> 'session.snapshot' OR id IN"
+		" (SELECT n.event FROM snapshots n JOIN checkpoints c ON c.checkpoint_id = n.snapshot_id WHERE n.session = ?1))"
+		" ORDER BY id DESC LIMIT 1",
 	[ST_FIND_SNAPSHOT] = "SELECT sha256, created_at FROM snapshots WHERE session = ? AND snapshot_id = ?",
 	[ST_FIND_NONCE] = "SELECT 1 FROM decisions WHERE nonce = ? AND signer = ?",
 	[ST_LOAD_VOTES] =
@@ -173,7 +176,8 @@ const char *const store_sql[ST_COUNT] = {
 		"SELECT json_object('session_id', session_id, 'capability', capability, 'summary', summary,"
 		" 'decisions', " AS_LIST("decisions") ", 'open_questions', " AS_LIST("open_questions") ","
 		" 'next_steps', " AS_LIST("next_steps") ", 'checkpoint_count', checkpoint_count, 'completion', completion,"
-		" 'closed_at', closed_at) FROM continuity WHERE session_id = ? AND caller_id = ? AND completion IS NOT NULL",
+		" 'closed_at', closed_at) FROM continuity WHERE session = (SELECT id FROM sessions WHERE session_id = ?) AND caller_id = ?"
+		" AND completion IS NOT NULL",
 	[ST_LOAD_RESULTS] =
 		"SELECT " EVENT_COLUMNS " FROM events e WHERE e.id IN (SELECT id FROM events WHERE session = ? ORDER BY id DESC LIMIT ?)"
 		" AND e.event_type = 'intermediate_result' ORDER BY e.id DESC",
@@ -293,10 +297,8 @@ static int step(struct store *s, enum statement which)
 
 static int run_op(struct store *s, const struct op *op)
 {
-	const struct value *v = &s->batch.values[op->first];
-
-	for (unsigned i = 0; i < op->count; i++) {
-		int rc = bind(s->st[op->st], (int)i + 1, &s->batch, &v[i]);
+	for (unsigned i = 0; i < op->count; i++) {      /* where nothing has a value, there is no list of them */
+		int rc = bind(s->st[op->st], (int)i + 1, &s->batch, &s->batch.values[op->first + i]);
 
 		if (rc != SQLITE_OK)
 			return rc;
@@ -363,10 +365,10 @@ void store_save_confirmed(struct store *s, int64_t caller, int64_t event)
 
 void store_put_session(struct store *s, const struct store_session *r, const char *task, size_t task_size)
 {
-	add(s, ST_PUT_SESSION, "ittttti" "ttt" "tttt" "iittti", r->key, r->session_id, r->caller_id, r->capability,
+	add(s, ST_PUT_SESSION, "ittttti" "ttt" "tttt" "iittti" "tt", r->key, r->session_id, r->caller_id, r->capability,
 		r->capability_version, r->state, r->state_version, r->risk_level, r->data_classification, r->priority,
 		r->session_token, r->metadata, r->created_at, r->updated_at, r->max_duration_us, r->attempt, r->waits_for,
-		r->message_id, r->seal, (int64_t)r->harp);
+		r->message_id, r->seal, (int64_t)r->harp, r->checkpoint_of, r->continues);
 	add(s, ST_PUT_TASK, "is", r->key, task, task_size);
 }
 

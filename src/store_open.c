@@ -164,7 +164,7 @@ static int open_database(struct store *s, const char *path)
 
 	if (code != EX_OK)
 		return code;
-	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK)
+	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
 		return unusable(s);
 	CRASH_POINT(store_file_open);
 	sqlite3_extended_result_codes(s->db, 1);

@@ -271,6 +271,17 @@ int store_find_snapshot(struct store *s, int64_t session, const char *snapshot_i
 	return one_row(s, st, rc);
 }
 
+int store_find_told(struct store *s, int64_t session, struct buf *out)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_TOLD];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		buf_add_text(out, text(st, 0));
+	return one_row(s, st, rc);
+}
+
 int store_load_votes(struct store *s, const char *request_id, store_vote_fn *fn, void *ctx)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_VOTES];
@@ -330,7 +341,8 @@ int store_load_live(struct store *s, store_session_fn *fn, void *ctx)
 			.tokens_out = sqlite3_column_int64(st, 24), .cost = sqlite3_column_double(st, 25),
 			.sequence = sqlite3_column_int64(st, 26), .waits_for = text(st, 27), .message_id = text(st, 28),
 			.seal = text(st, 29), .risk_events = text(st, 30), .token_revoked = sqlite3_column_int(st, 31) != 0,
-			.deaths = sqlite3_column_int64(st, 32), .recover_as = text(st, 33),
+			.deaths = sqlite3_column_int64(st, 32), .recover_as = text(st, 33), .checkpoint_of = text(st, 34),
+			.continues = text(st, 35),
 		};
 
 		fn(ctx, &row);

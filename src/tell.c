@@ -13,6 +13,7 @@
 #include "run.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
+#define STEP_MAX 1024                   /* one that is longer is no name, and left out: an event must fit into a message */
 
 struct tell {
 	struct addressee *to;           /* pinned */
@@ -48,14 +49,40 @@ void tell_begin(struct session *s)
 	s->harp = cap != NULL && cap->config->harp && begin(s) == 0;
 }
 
+static int64_t time_of(const struct buf *event)
+{
+	static const char *const names[] = {"createdAt", "updatedAt", "endedAt"};
+	char text[CLOCK_TEXT_SIZE + 1];
+	int64_t us = 0;
+
+	for (size_t i = 0; i < COUNT(names) && us == 0; i++) {
+		struct jslice at = jtext_member(event->data, event->size, names[i]);
+
+		if (at.at != NULL && at.size > 2 && at.size - 2 < sizeof text) {
+			snprintf(text, sizeof text, "%.*s", (int)at.size - 2, at.at + 1);
+			(void)clock_parse(text, &us);
+		}
+	}
+	return us;
+}
+
 int tell_again(struct session *s)
 {
+	struct buf last = {0};
+	int found;
+
 	if (!s->harp)
 		return 0;
 	if (begin(s) < 0)
 		return -1;
-	s->tell->at_us = s->updated_us; /* a clock that was set back must not put this life before the last one */
-	return 0;
+	/* A clock that was set back must not put this life before the last one, nor may the events that it had in hand within
+	 * its last millisecond. */
+	if ((found = store_find_told(s->core->store, s->key, &last)) > 0)
+		s->tell->at_us = time_of(&last);
+	if (s->tell->at_us < s->updated_us)
+		s->tell->at_us = s->updated_us;
+	buf_fini(&last);
+	return found < 0 ? -1 : 0;
 }
 
 void tell_forget(struct session *s)
@@ -202,7 +229,7 @@ void tell_checkpoint(struct session *s, const struct store_checkpoint *cp)
 	payload[n++] = (struct harp_member){"description", cp->description, NULL};
 	payload[n++] = (struct harp_member){"resumable", NULL, cp->resumable ? "true" : "false"};
 	payload[n++] = (struct harp_member){"stateHash", cp->sha256, NULL};
-	if (cp->step != NULL)
+	if (cp->step != NULL && strlen(cp->step) <= STEP_MAX)
 		payload[n++] = (struct harp_member){"step", cp->step, NULL};       /* JSON text: it may be a number, and any */
 	snprintf(steps, sizeof steps, "%lld", (long long)s->steps);
 	payload[n++] = (struct harp_member){"stepsDone", NULL, steps};

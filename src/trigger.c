@@ -12,7 +12,8 @@
 #include "run.h"
 
 #define ANSWER_US INT64_C(60000000)     /* a request is answered within that, or the interval where that is shorter */
-#define MUCH 0.25                       /* of a state is new: the interval is halved, down to an eighth ... */
+#define MUCH 0.25                       /* of a state is new: the interval is halved, down to an eighth, ... */
+#define LEAST_US INT64_C(1000000)       /* ... which is no less than may be configured, ... */
 #define LITTLE 0.02                     /* ... or doubled, up to four times */
 
 const char *const trigger_names[TRIGGER_COUNT] = {
@@ -165,7 +166,7 @@ void trigger_adapt(struct session *s, double change)
 	int64_t configured = config_of(s)->checkpoint_interval_us;
 
 	if (change > MUCH && t->interval_us > configured / 8)
-		t->interval_us /= 2;
+		t->interval_us = t->interval_us / 2 > LEAST_US ? t->interval_us / 2 : LEAST_US;
 	else if (change < LITTLE && t->interval_us < configured * 4)
 		t->interval_us *= 2;
 	t->due_us = clock_boot_us() + t->interval_us;

@@ -232,6 +232,12 @@ int store_find_snapshot(struct store *s, int64_t session, const char *snapshot_i
 	return 0;
 }
 
+int store_find_told(struct store *s, int64_t session, struct buf *out)
+{
+	(void)s, (void)session, (void)out;
+	return 0;
+}
+
 void store_put_artifact(struct store *s, const struct store_artifact *a, const char *at)
 {
 	(void)s, (void)at;

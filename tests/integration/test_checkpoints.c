@@ -282,6 +282,10 @@ START_TEST(states_are_shown_and_compared_by_the_daemon_and_by_the_store_of_a_dea
 	run = run_ctl(0, id, "--state", NULL, NULL, NULL);
 	must_have(run.out, "is damaged: its state cannot be restored");
 	must_have(run.out, "\"n\": 6");
+	write_sql("UPDATE checkpoints SET step = '{{' WHERE " NEWEST);
+	run = run_ctl(0, id, NULL, NULL, NULL, NULL);
+	must_have(run.out, "  damaged  ");
+	must_have(run.out, newest);
 	rig_start(r);
 	must_have_restored(6);
 	end();

@@ -738,6 +738,31 @@ START_TEST(too_few_and_too_many_permissions_are_told_without_sending_anything)
 }
 END_TEST
 
+START_TEST(a_broker_that_refuses_harp_sessions_is_told_where_a_capability_wants_it)
+{
+	amqp_connection_state_t c;
+
+	admit();
+	must((c = wire_connect(&hospital)), "connect");
+	amqp_exchange_declare(c, 1, amqp_cstring_bytes("harp.sessions"), amqp_cstring_bytes("topic"), 0, 1, 0, 0, amqp_empty_table);
+	must(wire_ok(c), "declare");
+	wire_disconnect(&c);
+	rig_start(r);
+	struct run run = look(0);
+	must(count_complaints(run.out) == 0, "nobody wants it:\n%s", text_of(run.out));
+	rig_set(r, "capability agent", "harp", "yes");
+	rig_write_ini(r);
+	run = look(1);
+	found(run, "FAIL  permissions", "may not publish to harp.sessions with key alpha.", "hcpctl topology");
+	must_be_alone(&run);
+	permit(vhost, "^(hcp.(commands|events|cmd.*)|harp.sessions)$", "^(hcp.(events|cmd.*)|harp.sessions)$", "^hcp.(commands|cmd.*)$");
+	run = look(0);
+	must(count_complaints(run.out) == 0, "%s", text_of(run.out));
+	must_have(run.out, "may publish to harp.sessions");
+	discharge();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("doctor");
@@ -770,5 +795,6 @@ int main(void)
 	suite_test(s, missing_queues_of_callers_and_dead_letters_are_told, 60);
 	suite_test(s, a_daemon_that_does_not_consume_and_strangers_that_do_are_told, 60);
 	suite_test(s, too_few_and_too_many_permissions_are_told_without_sending_anything, 60);
+	suite_test(s, a_broker_that_refuses_harp_sessions_is_told_where_a_capability_wants_it, 60);
 	return harness_run(s, false);
 }

@@ -231,7 +231,7 @@ END_TEST
 START_TEST(a_bad_snapshot_goes_nowhere)         /* proves HS-02, HS-03 */
 {
 	static const char *const codes[] = {"HARP_ERR_HASH_MISMATCH", "HARP_SESSION_ERR_DUPLICATE_SNAPSHOT", "HARP_ERR_UNSUPPORTED",
-		"HARP_ERR_CANONICALIZATION", "HARP_ERR_SCOPE", "HARP_SESSION_ERR_SESSION_CLOSED"};
+		"HARP_ERR_CANONICALIZATION", "HARP_ERR_SCOPE", "HARP_SESSION_ERR_INVALID_STATE", "HARP_SESSION_ERR_SESSION_CLOSED"};
 
 	begin_told("");
 	const char *s = peer_run(p, "agent", J("{'do':[['snapshot','one',{'n':1}],['snapshot','one',{'n':1}],['snapshot','one',{'n':2}],"
@@ -239,13 +239,14 @@ START_TEST(a_bad_snapshot_goes_nowhere)         /* proves HS-02, HS-03 */
 		"'snapshotHash':'0000'}],['emit',{'type':'snapshot','snapshotId':'two','snapshotType':'poem','payload':{}}],"
 		"['emit',{'type':'snapshot','snapshotId':'two','snapshotType':'plan','payload':{'share':0.5}}],"
 		"['emit',{'type':'snapshot','snapshotId':'two','snapshotType':'plan','payload':{},'sessionId':"
-		"'11111111-2222-4333-8444-555555555555'}],['complete'],['snapshot','late',{}]]}"));
+		"'11111111-2222-4333-8444-555555555555'}],['emit',{'type':'snapshot','eventType':'session.status','state':'dancing',"
+		"'updatedAt':'2026-01-31T12:00:00Z'}],['complete'],['snapshot','late',{}]]}"));
 	peer_completed(p, s);
 	wait_until(has_told(s, "user_end"), WAIT_S, "the end");
 	must_str(told(s), "start executing one user_end");
 	for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
 		must(peer_find_text(p, s, "warning", "payload.data.code", codes[i]), "no warning %s", codes[i]);
-	must(peer_count(p, s, "event", "warning") == 6, "one warning each");
+	must(peer_count(p, s, "event", "warning") == 7, "one warning each");
 	must(rig_sql(r, "SELECT count(*) FROM snapshots WHERE session_id = '%s'", s) == 1, "one snapshot");
 	end_told();
 }
@@ -361,6 +362,38 @@ START_TEST(the_exchange_is_made_when_it_is_wanted_and_again_when_it_is_gone)
 }
 END_TEST
 
+/* Somebody else's exchange of that name came up while we ran: nobody is told of sessions then, and that is all. */
+START_TEST(an_exchange_of_another_type_is_not_in_the_callers_way)
+{
+	r = rig_new();
+	rig_start(r);
+	p = peer_new(r);
+	peer_completed(p, peer_run(p, "agent", J("{'do':[['complete']]}")));
+	wire_delete_exchange(r->broker, EXCHANGE);
+	wire_make_exchange(r->broker, EXCHANGE, "fanout");
+	rig_set(r, "capability agent", "harp", "yes");
+	rig_write_ini(r);
+	rig_signal(r, SIGHUP);
+	wait_until(rig_log_has(r, "configuration reloaded"), WAIT_S, "the reload");
+	const char *s = peer_run(p, "agent", J("{'do':[['snapshot','one',{}],['complete']]}"));
+	peer_completed(p, s);
+	wait_until(rig_log_has(r, "exchange harp.sessions exists with other arguments"), WAIT_S, "what is wrong");
+	for (int i = 0; i < 5; i++)
+		peer_completed(p, peer_run(p, "agent", J("{'do':[['complete']]}")));
+	must(rig_sql(r, "SELECT count(*) FROM events e JOIN callers c ON c.id = e.caller WHERE e.type = 'harp' AND "
+		"e.id > c.confirmed") > 0, "they wait");
+	/* It is mended, and everything comes. */
+	wire_delete_exchange(r->broker, EXCHANGE);
+	wire_make_exchange(r->broker, EXCHANGE, "topic");
+	listen_with("");
+	rig_stop(r);
+	rig_start(r);
+	wait_until(has_told(s, "user_end"), WAIT_S, "the end");
+	must_str(told(s), "start executing one user_end");
+	end_told();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("harp_session");
@@ -372,5 +405,6 @@ int main(void)
 	suite_test(s, nobody_has_to_listen, 60);
 	suite_test(s, a_full_queue_of_a_listener_is_not_in_the_caller_s_way, 120);
 	suite_test(s, the_exchange_is_made_when_it_is_wanted_and_again_when_it_is_gone, 120);
+	suite_test(s, an_exchange_of_another_type_is_not_in_the_callers_way, 180);
 	return harness_run(s, true);
 }

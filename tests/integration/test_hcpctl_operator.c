@@ -430,12 +430,18 @@ START_TEST(an_operator_gives_more_time_and_decides_about_what_was_interrupted)  
 	run = start("extend", short_id(id), "--by", "30m", NULL);
 	finish(&run, 0);
 	must_have(run.out, "may take until ");
+	run_ok(&run, "show", short_id(id), NULL);
+	must_have(run.out, ", extended by PT30M\n");
+	must(rig_log_has(r, " by=PT30M uid="), "the log says by how much");
 	run = start("extend", short_id(id), "--by", "30m", "--token", "none", NULL);
 	finish(&run, 1);
 	must_have(run.err, "not the token");
 	run = start("extend", short_id(id), NULL);
 	finish(&run, 64);
 	must_have(run.err, "--by");
+	run = start("extend", short_id(id), "--by", "soon", NULL);
+	finish(&run, 64);
+	must_have(run.err, "--by soon is no duration");
 	run = start("recover", short_id(id), "--how", "resume", NULL);
 	finish(&run, 1);
 	must_have(run.err, "only a PAUSED session can be recovered");
@@ -445,14 +451,94 @@ START_TEST(an_operator_gives_more_time_and_decides_about_what_was_interrupted)  
 	run = start("recover", short_id(id), NULL);
 	finish(&run, 64);
 	must_have(run.err, "--how");
+	run = start("recover", short_id(id), "--how", "pray", NULL);
+	finish(&run, 64);
+	must_have(run.err, "--how pray is no way; write resume,");
 	run = start("recover", short_id(id), "--how", "discard", "--reason", "no need", NULL);
 	finish(&run, 0);
 	must_have(run.out, "is ABORTED");
+	must(rig_log_has(r, " how=discard uid="), "the log says how");
+	run_ok(&run, "audit", NULL, NULL);
+	must_have(run.out, "how=discard");
 	run = start("show", short_id(id), NULL);
 	finish(&run, 0);
 	must_have(run.out, "completion   aborted");
 	must_have(run.out, "summary      half of it");
 	must_have(run.out, "next steps   the rest");
+	end();
+}
+END_TEST
+
+START_TEST(one_that_waits_to_go_on_is_told_from_one_that_somebody_holds)
+{
+	struct run run;
+
+	begin_here();
+	rig_stop(r);
+	rig_set(r, "daemon", "max_sessions", "1");
+	rig_start(r);
+	const char *id = strdup(submit("[\"step\"],[\"checkpoint\",{\"mark\":1}]"));
+	wait_for_event(id, "checkpoint_created");
+	run_ok(&run, "pause", short_id(id), NULL);
+	wait_for_state(id, "PAUSED");
+	rig_kill(r);
+	rig_start(r);
+	const char *other = strdup(submit(""));
+	wait_for_state(other, "RUNNING");
+	run_ok(&run, "list", "--state", "PAUSED");
+	must_have(run.out, "paused by operator");
+	run_ok(&run, "resume", short_id(id), NULL);
+	run_ok(&run, "list", "--state", "PAUSED");
+	must_have(run.out, "waiting to go on");
+	rig_touch(r, "go");
+	wait_for_state(other, "COMPLETED");
+	wait_for_state(id, "COMPLETED");
+	end();
+}
+END_TEST
+
+START_TEST(a_session_whose_state_is_migrated_is_shown_as_such)
+{
+	char script[1200];
+	struct run run;
+
+	begin_here();
+	const char *id = submit("[\"first\",[\"emit\",{\"type\":\"checkpoint\",\"state\":{\"old\":9},\"state_version\":\"1.4\"}]]");
+	wait_for_event(id, "checkpoint_created");
+	rig_kill(r);
+	snprintf(script, sizeof script, "#!/bin/sh\nwhile [ ! -e %s ]; do sleep 0.1; done\n"
+		"sed -e 's/.*\"state\":{\"old\"/{\"new\"/' -e 's/}}$/}/'\n", rig_path(r, "go"));
+	file_write(rig_path(r, "migrate"), script);
+	chmod(rig_path(r, "migrate"), 0755);
+	rig_set(r, "capability agent", "state_version", "2.0");
+	rig_set(r, "capability agent", "migrate", "%s", rig_path(r, "migrate"));
+	rig_start(r);
+	wait_for_state(id, "PAUSED");
+	run_ok(&run, "show", short_id(id), NULL);
+	must_have(run.out, "none yet: the session goes on by itself once its state is migrated");
+	must_not_have(run.out, "has no process now");
+	rig_touch(r, "go");
+	wait_for_state(id, "COMPLETED");
+	end();
+}
+END_TEST
+
+START_TEST(nothing_to_list_and_no_id_are_told_apart_from_what_does_not_fit)
+{
+	struct run run;
+
+	begin_here();
+	run_ok(&run, "list", NULL, NULL);
+	must_have(run.err, "there is no session in the store");
+	run_ok(&run, "list", "--state", "FAILED");
+	must_have(run.err, "no session in the store fits");
+	run = start("checkpoints", "00000000", "--show", "", NULL);
+	finish(&run, 64);
+	must_have(run.err, "which checkpoint?");
+	must_have(run.err, "see hcpctl checkpoints --help");
+	run = start("checkpoints", "00000000", "--show", "1a2b", "--state", NULL);
+	finish(&run, 64);
+	must_have(run.err, "see hcpctl checkpoints --help");
 	end();
 }
 END_TEST
@@ -754,6 +840,9 @@ int main(void)
 	suite_test(s, events_are_streamed_not_loaded, 90);
 	suite_test(s, an_operator_pauses_and_resumes_asks_for_a_checkpoint_and_a_replay, 60);
 	suite_test(s, an_operator_gives_more_time_and_decides_about_what_was_interrupted, 60);
+	suite_test(s, one_that_waits_to_go_on_is_told_from_one_that_somebody_holds, 60);
+	suite_test(s, a_session_whose_state_is_migrated_is_shown_as_such, 60);
+	suite_test(s, nothing_to_list_and_no_id_are_told_apart_from_what_does_not_fit, 60);
 	suite_test(s, a_session_whose_token_is_not_known_here_is_aborted_as_its_operator, 60);
 	suite_test(s, a_drained_daemon_starts_no_task_until_it_is_undrained, 60);
 	suite_test(s, a_key_is_rotated_and_a_token_revoked_by_name, 60);

@@ -66,6 +66,71 @@ START_TEST(what_is_on_the_command_line_reaches_the_worker)
 }
 END_TEST
 
+/* The value of the first member of that name, a text. */
+static const char *member_of(const char *path, const char *name)
+{
+	static char value[64];
+	char start[64];
+	const char *at;
+
+	snprintf(start, sizeof start, "\"%s\":\"", name);
+	must((at = strstr(text_of(path), start)), "no %s in %s", name, text_of(path));
+	at += strlen(start);
+	snprintf(value, sizeof value, "%.*s", (int)strcspn(at, "\""), at);
+	return value;
+}
+
+START_TEST(a_task_goes_on_from_what_an_ended_one_left)
+{
+	static const char *const options[] = { "--checkpoint", "--continues" };
+
+	begin();
+	struct run first = start("submit", "agent", "--json", "--input", "do=[[\"checkpoint\",{\"mark\":4711}],[\"failing\",{}]]", NULL);
+	finish(&first, 2);
+	struct run next = start("submit", "agent", "--json", "--checkpoint", member_of(first.out, "checkpoint_id"), "--continues",
+		session_of(first.out), "--input", "do=[[\"dump\"]]", NULL);
+	finish(&next, 0);
+	must_have(next.out, "4711");
+	must_have(next.out, "\"completion\":\"partial\"");
+	for (size_t i = 0; i < 2; i++) {
+		struct run part = start("submit", "agent", options[i], "4711", NULL);
+		struct run unknown = start("submit", "agent", options[i], "00000000-0000-4000-8000-000000000000", NULL);
+
+		finish(&part, 64);
+		must_have(part.err, "4711 is no whole id; hcpctl ");
+		finish(&unknown, 3);
+		must_have(unknown.out, "invalid_input");
+	}
+	end();
+}
+END_TEST
+
+START_TEST(a_detach_does_not_wait_for_other_sessions_to_be_silent)
+{
+	double best = 100;
+
+	begin();
+	struct run chatty = start("submit", "agent", "--detach", "--input", "do=[[\"count\",1000000,0,0.03]]", NULL);
+	finish(&chatty, 0);
+	/* Where it waits for silence it takes two seconds each time. */
+	for (int i = 0; i < 4 && best >= 1.8; i++) {
+		double began = harness_now();
+		struct run run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+
+		finish(&run, 0);
+		if (harness_now() - began < best)
+			best = harness_now() - began;
+		struct run aborted = start("abort", session_of(run.out), NULL);
+		finish(&aborted, 0);
+	}
+	must(best < 1.8, "%.2f s at best", best);
+	struct run aborted = start("abort", session_of(chatty.out), NULL);
+	finish(&aborted, 0);
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state <> 'ABORTED'") == 0, WAIT_S, "their ends");
+	end();
+}
+END_TEST
+
 START_TEST(json_is_what_was_received_and_an_application_gets_it_too)
 {
 	begin();
@@ -214,6 +279,8 @@ int main(void)
 
 	suite_test(s, a_submit_shows_the_events_and_the_result_and_ends_with_the_state, 60);
 	suite_test(s, what_is_on_the_command_line_reaches_the_worker, 40);
+	suite_test(s, a_task_goes_on_from_what_an_ended_one_left, 60);
+	suite_test(s, a_detach_does_not_wait_for_other_sessions_to_be_silent, 60);
 	suite_test(s, json_is_what_was_received_and_an_application_gets_it_too, 40);
 	suite_test(s, nothing_that_a_worker_says_reaches_the_terminal_as_a_command, 40);
 	suite_test(s, the_log_ins_user_name_goes_with_every_command, 40);

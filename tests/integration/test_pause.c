@@ -97,7 +97,9 @@ START_TEST(interrupted_sessions_wait_for_an_operator)   /* proves CK-04 */
 		"payload.partial_outputs.intermediate_results"), 0), "data"), "n")) == 2, "%s", n->body);
 	must_str(note_text(n, "payload.partial_outputs.checkpoint.description"), "three");
 	peer_closed(p, s[3], "ABORTED", "discarded");
-	peer_failed(p, s[4], "no_checkpoint", "internal_error");
+	must_str(note_text(n, "payload.error_details.last_checkpoint"), note_text(n, "payload.partial_outputs.checkpoint.checkpoint_id"));
+	n = peer_failed(p, s[4], "failed_by_operator", "internal_error");
+	must(json_is_true(note_at(n, "payload.error_details.recoverable")), "%s", n->body);
 	end();
 }
 END_TEST

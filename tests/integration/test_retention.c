@@ -222,6 +222,123 @@ START_TEST(damage_is_found_and_costs_the_entry_only)
 }
 END_TEST
 
+static bool is_in_store(const char *id)
+{
+	return rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s'", id) == 1;
+}
+
+START_TEST(what_a_session_goes_on_from_stays_until_that_is_over_also_over_a_crash)       /* proves CK-06, L4-06 */
+{
+	begin_here();
+	rig_start(r);
+	p = peer_new(r);
+	const char *s = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':40}],['failing',{}]]}"));
+	const char *id = note_text(peer_failed(p, s, "worker_failed", "execution_error"), "payload.error_details.last_checkpoint");
+	const char *from = peer_run_more(p, "agent", J("{'do':[['first',['progress',1],['forever']],['dump']]}"),
+		J("{'constraints':{'checkpoint':'%s'}}", id));
+	const char *next = peer_run_more(p, "agent", J("{'do':[['first',['progress',1],['forever']],['dump']]}"),
+		J("{'context':{'continues':'%s'}}", s));
+	peer_event(p, from, "progress");
+	peer_event(p, next, "progress");
+	const char *later = peer_run(p, "agent", J("{'do':[['complete']]}"));
+	wait_until(peer_find(p, later, "event", "session_closed"), WAIT_S, "its end");
+	wait_until(!is_in_store(later), WAIT_S, "the one that ended later to leave");
+	must(is_in_store(s), "it left, and two need it");
+	must(strstr(hear(1, "show", s), "in the archive"), "it is in both places");
+	rig_kill(r);
+	rig_start(r);
+	struct note *n = peer_completed(p, from);
+	must(json_integer_value(note_at(n, "payload.outputs.start.checkpoint.state.n")) == 40, "%s", n->body);
+	n = peer_completed(p, next);
+	must_str(note_text(n, "payload.outputs.start.continues.session_id"), s);
+	wait_until(left_in_store() == 0, WAIT_S, "an empty store: nobody needs it any more");
+	must(count_in(hear(0, "show", s), "{\"archive\":1,") == 1, "once");
+	must(strstr(hear(0, "verify", NULL), "good: 4 sessions"), "%s", hear(0, "verify", NULL));
+	peer_rejected(p, peer_submit_more(p, "agent", NULL, J("{'constraints':{'checkpoint':'%s'}}", id)), "invalid_input");
+	end_here();
+}
+END_TEST
+
+/* What hcpctl says on stderr, or else on stdout. */
+static const char *told(int status, const char *a, const char *b, const char *c, const char *d, const char *e, const char *f)
+{
+	struct run run = start(a, b, c, d, e, f, NULL);
+
+	finish(&run, status);
+	return strdup(text_of(status == 0 ? run.out : run.err));
+}
+
+START_TEST(artifacts_of_an_archived_session_can_be_fetched)   /* proves L4-05 */
+{
+	char out[400];
+	struct run run;
+
+	begin_here();
+	rig_start(r);
+	run = start("submit", "agent", "--input", "do=[[\"shell\",\"printf hello > hello\"],[\"emit\",{\"type\":\"artifact\",\"name\":"
+		"\"hello.txt\",\"path\":\"hello\",\"mime\":\"text/plain\"}],[\"complete\"]]", NULL);
+	finish(&run, 0);
+	const char *s = session_of(run.out);
+	char brief[9];
+	snprintf(brief, sizeof brief, "%.8s", s);
+	snprintf(out, sizeof out, "%s", rig_path(r, "fetched"));
+	wait_until(left_in_store() == 0, WAIT_S, "an empty store");
+	for (int life = 0; life < 2; life++) {
+		const char *list = told(0, "artifact", "list", brief, NULL, NULL, NULL);
+
+		must(strstr(list, "hello.txt") && strstr(list, "text/plain") && strstr(list, "sha256:2cf24dba"), "%s", list);
+		list = told(0, "artifact", "list", brief, "--json", NULL, NULL);
+		must(strstr(list, "\"size_bytes\":5") && strstr(list, "/artifacts/hello.txt\""), "%s", list);
+		told(0, "artifact", "get", s, "hello.txt", "-o", out);
+		must_str(text_of(out), "hello");
+		unlink(out);
+		must(strstr(told(1, "artifact", "get", brief, "nothing", "-o", out), "it has hello.txt"), "what there is");
+		must(strstr(told(1, "show", brief, NULL, NULL, NULL, NULL), "hcpctl archive show"), "a hint");
+		must(strstr(told(1, "events", brief, NULL, NULL, NULL, NULL), "hcpctl archive show"), "a hint");
+		must(strstr(told(1, "checkpoints", s, NULL, NULL, NULL, NULL), "hcpctl archive show"), "a hint");
+		must(!strstr(told(1, "show", "ffffffff-ffff", NULL, NULL, NULL, NULL), "archive"), "one for nobody");
+		if (life == 0)
+			rig_kill(r);    /* and the same without the daemon */
+	}
+	file_write(rig_path(r, "state/artifacts/%s/hello.txt", s), "jello");
+	told(1, "artifact", "get", s, "hello.txt", "-o", out);
+	must(!file_exists(out), "what has another checksum was kept");
+	end();
+}
+END_TEST
+
+START_TEST(an_archive_that_is_missing_is_said_once_and_shown)
+{
+	char path[600], aside[620];
+
+	begin_here();
+	rig_start(r);
+	p = peer_new(r);
+	const char *a = peer_run(p, "agent", J("{'do':[['complete']]}"));
+	wait_until(peer_find(p, a, "event", "session_closed"), WAIT_S, "the end");
+	wait_until(left_in_store() == 0, WAIT_S, "an empty store");
+	must(!strstr(told(0, "stats", NULL, NULL, NULL, NULL, NULL), "STUCK"), "nothing is in its way");
+	snprintf(path, sizeof path, "%s", strstr(hear(0, "list", NULL), "/"));
+	*strchr(path, '\n') = '\0';
+	snprintf(aside, sizeof aside, "%s.aside", path);
+	must(rename(path, aside) == 0, "%s", path);
+	must(strstr(hear(0, "list", NULL), "is missing"), "%s", hear(0, "list", NULL));
+	must(strstr(hear(2, "verify", NULL), "is missing"), "%s", hear(2, "verify", NULL));
+	a = peer_run(p, "agent", J("{'do':[['complete']]}"));
+	wait_until(peer_find(p, a, "event", "session_closed"), WAIT_S, "the end");
+	wait_until(strstr(told(0, "stats", NULL, NULL, NULL, NULL, NULL), "STUCK"), WAIT_S, "stats to say so");
+	must(strstr(told(0, "stats", NULL, NULL, NULL, NULL, NULL), ".jsonl.zst is missing"), "%s", told(0, "stats", NULL, NULL, NULL, NULL, NULL));
+	double until = harness_now() + 4;
+	wait_until(harness_now() > until, WAIT_S, "some looks more");
+	must(rig_log_count(r, "is missing") == 1, "%d lines", rig_log_count(r, "is missing"));
+	must(rename(aside, path) == 0, "%s", path);
+	wait_until(left_in_store() == 0, WAIT_S, "an empty store");
+	wait_until(!strstr(told(0, "stats", NULL, NULL, NULL, NULL, NULL), "STUCK"), WAIT_S, "stats to say nothing");
+	must(strstr(hear(0, "verify", NULL), "good: 2 sessions"), "%s", hear(0, "verify", NULL));
+	end_here();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("retention");
@@ -232,5 +349,8 @@ int main(void)
 	suite_test(s, the_store_stays_small_however_many_sessions_there_were, 300);
 	suite_test(s, killed_at_any_moment_it_loses_none_and_has_none_twice, 300);
 	suite_test(s, damage_is_found_and_costs_the_entry_only, 120);
+	suite_test(s, what_a_session_goes_on_from_stays_until_that_is_over_also_over_a_crash, 120);
+	suite_test(s, artifacts_of_an_archived_session_can_be_fetched, 120);
+	suite_test(s, an_archive_that_is_missing_is_said_once_and_shown, 120);
 	return harness_run(s, false);
 }

@@ -137,6 +137,18 @@ START_TEST(a_policy_program_that_is_missing_is_a_warning_of_dash_t_and_of_the_st
 }
 END_TEST
 
+START_TEST(a_migration_that_is_missing_is_a_warning_of_dash_t)
+{
+	r = rig_new();
+	rig_set(r, "capability agent", "state_version", "2.0");
+	rig_set(r, "capability agent", "migrate", "/no/such/migrate --all");
+	rig_write_ini(r);
+	must(check_config() == 0, "a warning");
+	must(rig_log_has(r, "[capability agent] migrate /no/such/migrate cannot be run now: No such file"), "and it is said");
+	rig_finish(r);
+}
+END_TEST
+
 START_TEST(dash_t_checks_and_a_missing_command_is_only_a_warning)
 {
 	r = rig_new();
@@ -418,6 +430,7 @@ int main(void)
 	suite_test(s, a_declaration_that_is_broken_stops_the_start, 40);
 	suite_test(s, what_is_wrong_in_declarations_and_keys_is_told_beside_what_is_wrong_in_the_configuration, 40);
 	suite_test(s, a_policy_program_that_is_missing_is_a_warning_of_dash_t_and_of_the_start, 40);
+	suite_test(s, a_migration_that_is_missing_is_a_warning_of_dash_t, 40);
 	suite_test(s, dash_t_checks_and_a_missing_command_is_only_a_warning, 40);
 	suite_test(s, dash_v_prints_the_version, 40);
 	suite_test(s, wrong_options_are_usage_errors, 40);

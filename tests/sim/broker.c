@@ -185,6 +185,15 @@ void broker_upset(const char *caller, unsigned what)
 }
 
 
+/* Whoever listens to what the world is told of a caller's sessions has a queue of his own. */
+static size_t find_reader(const struct bus_out *out)
+{
+	char name[BUS_KEY_SIZE + 8];
+
+	snprintf(name, sizeof name, "%.*s%s.", (int)strcspn(out->key, "."), out->key, out->exchange == BUS_TO_HARP ? "/harp" : "");
+	return find_caller(name);
+}
+
 static unsigned char *fate_of(size_t flight)
 {
 	size_t sent = sim.bus.flight[flight].sent, old = fate_room;
@@ -218,7 +227,7 @@ static int refusal(const struct bus_out *out)
 {
 	int code = refuse_code;
 
-	if (callers[find_caller(out->key)].trouble == FORBIDDEN)
+	if (callers[find_reader(out)].trouble == FORBIDDEN)
 		return 403;
 	if (is_poison(out))
 		return 406;
@@ -230,7 +239,7 @@ static int refusal(const struct bus_out *out)
 
 static enum fate take(const struct bus_out *out)
 {
-	size_t i = find_caller(out->key);
+	size_t i = find_reader(out);
 	bool lost = sim.lie == LIE_LOSES && sim_chance(40);
 
 	switch (callers[i].trouble) {
@@ -270,8 +279,11 @@ static size_t take_some(size_t upto, int *code)
 
 		if (*fate != UNSEEN)
 			continue;
-		if ((*code = refusal(out)) != 0)
+		if ((*code = refusal(out)) != 0) {
+			if (*code == 406)
+				judge_refuse(out);
 			return i;
+		}
 		*fate = (unsigned char)take(out);
 	}
 	return i;

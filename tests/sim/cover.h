@@ -14,7 +14,9 @@
 	X(STEP_RELOAD, "step", "reload") X(STEP_TIME, "step", "time") X(STEP_CLOCK, "step", "clock")         \
 	X(STEP_SYSTEM, "step", "system") X(STEP_OPERATE, "step", "operator")                                 \
 	X(STEP_DECIDE, "step", "human decides") X(STEP_PROGRAM, "step", "policy program")                    \
+	X(STEP_MOVE, "step", "migration")                                                                    \
 	X(OPERATE_DONE, "operator", "is obeyed") X(OPERATE_REFUSED, "operator", "is refused")                \
+	X(OPERATE_EXTENDED, "operator", "extends a deadline")                                                \
 	X(OPERATE_RESUMED, "operator", "resumes without a process") X(OPERATE_RESUMED_LIVE, "operator", "resumes a worker") \
 	X(REASON_OPERATOR_PAUSED, "reason", "paused_by_operator")                                            \
 	X(REASON_OPERATOR_ABORTED, "reason", "aborted_by_operator") X(CRASH_ANSWER, "crash", "at an answer to an operator")                                                                     \
@@ -33,6 +35,18 @@
 	X(REASON_DENIED, "reason", "approval_denied") X(REASON_EXPIRED, "reason", "approval_expired")        \
 	X(REASON_POLICY, "reason", "policy_denied") X(REASON_RISK, "reason", "risk_too_high")                \
 	X(REASON_SAFETY, "reason", "safety_violation")                                                       \
+	X(REASON_DIED, "reason", "worker_died") X(REASON_MOVE, "reason", "migration_failed")                 \
+	X(MOVE_BEGUN, "migration", "begun") X(MOVE_DONE, "migration", "done")                                \
+	X(MOVE_NONSENSE, "migration", "its program answers nonsense") X(MOVE_DIES, "migration", "its program dies") \
+	X(MOVE_LATE, "migration", "its program takes too long")                                              \
+	X(KEEP_LEFT, "retention", "a session left") X(KEEP_CUT, "retention", "what a crash left was cut off") \
+	X(KEEP_REFUSED, "retention", "no room for the archive") X(CRASH_ARCHIVE, "crash", "at a write to the archive") \
+	X(STEP_SIMPLE, "step", "submit while others leave")                                                  \
+	X(TOLD_EXECUTING, "told", "executing") X(TOLD_PLANNING, "told", "planning") X(TOLD_EDITING, "told", "editing") \
+	X(TOLD_IDLE, "told", "idle") X(TOLD_WAITING, "told", "waiting_approval") X(TOLD_ERROR, "told", "error") \
+	X(TOLD_USER_END, "told", "user_end") X(TOLD_TIMEOUT, "told", "timeout") X(TOLD_KILL, "told", "policy_kill") \
+	X(TOLD_CHECKPOINT, "told", "a checkpoint") X(TOLD_SNAPSHOT, "told", "a worker's snapshot")           \
+	X(TOLD_ARRIVED, "told", "arrived") X(TOLD_REFUSED, "told", "refused by the broker")                  \
 	X(CODE_ACCEPTED, "answer", "accepted") X(CODE_UNAUTHORIZED, "answer", "unauthorized")                \
 	X(CODE_FORBIDDEN, "answer", "forbidden") X(CODE_INVALID, "answer", "invalid_input")                  \
 	X(CODE_RISK, "answer", "risk_too_high") X(CODE_UNKNOWN, "answer", "unknown_capability")              \
@@ -51,7 +65,7 @@
 	X(WORKER_PROGRESS, "worker", "reports") X(WORKER_GARBAGE, "worker", "garbage line")                  \
 	X(WORKER_TOO_LONG, "worker", "line too long") X(WORKER_UNENDED, "worker", "line without newline")    \
 	X(WORKER_CHECKPOINT, "worker", "checkpoint") X(WORKER_BARE_POINT, "worker", "checkpoint not resumable") \
-	X(WORKER_PAUSED, "worker", "paused") X(WORKER_RESUMED, "worker", "resumed")                          \
+	X(WORKER_SNAPSHOT, "worker", "snapshot") X(WORKER_PAUSED, "worker", "paused") X(WORKER_RESUMED, "worker", "resumed")                          \
 	X(WORKER_COMPLETED, "worker", "completed") X(WORKER_FAILED, "worker", "failed")                      \
 	X(WORKER_TWO_ENDS, "worker", "says two ends") X(WORKER_FORGES, "worker", "forges a protocol event")  \
 	X(WORKER_DIES, "worker", "dies") X(WORKER_KILLED, "worker", "dies of a signal")                      \

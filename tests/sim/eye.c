@@ -27,7 +27,7 @@ static const struct {
 		" ORDER BY id", ""},
 	[Q_EVENTS] = {"SELECT id, session, caller, type, sequence, event_type, body, session_id FROM events WHERE id > ?"
 		" ORDER BY id", ""},
-	[Q_ROW] = {"SELECT state, state_version, deadline, attempt, max_duration_us FROM sessions WHERE id = ?", ""},
+	[Q_ROW] = {"SELECT state, state_version, deadline, attempt, max_duration_us, started_at FROM sessions WHERE id = ?", ""},
 	[Q_OUTCOMES] = {"SELECT session, outcome FROM outcomes", ""},
 	[Q_SUBMITS] = {"SELECT s.id, caller, message_id, session, answer FROM submits s WHERE s.id > ? ORDER BY s.id",
 		"submits"},
@@ -45,6 +45,8 @@ static const struct {
 	[Q_DECISIONS] = {"SELECT id, request_id, signer, decision, is_final FROM decisions WHERE id > ? ORDER BY id", "decisions"},
 	[Q_SUBMIT] = {"SELECT answer FROM submits WHERE id = ?", "submits"},
 	[Q_ARTIFACT] = {"SELECT artifact FROM reviews WHERE id = ?", "reviews"},
+	[Q_POINTS] = {"SELECT id, session, trigger, state_version, CASE encoding WHEN 'json' THEN state ELSE '{}' END FROM checkpoints"
+		" WHERE id > ? AND resumable ORDER BY id", "checkpoints"},
 	[Q_NONCE] = {"SELECT id FROM decisions WHERE nonce = ?", "decisions"},
 };
 
@@ -249,6 +251,12 @@ static void look_at_row(int64_t key)
 		if (!clock_parse(eye_text(Q_ROW, 2), &deadline))
 			violation("session %.8s: deadline %s", s->id, eye_text(Q_ROW, 2));
 		s->deadline_us = now + sqlite3_column_int64(st[Q_ROW], 4);
+		/* Where it was moved in the same turn, that is seen with the other moves. */
+		if (!clock_parse(eye_text(Q_ROW, 5), &s->deadline_wall_us))
+			violation("session %.8s has a deadline and no start", s->id);
+		s->deadline_wall_us += sqlite3_column_int64(st[Q_ROW], 4);
+		if (s->extend_asked_us == 0 && deadline != s->deadline_wall_us)
+			violation("session %.8s: deadline %s, and it began at %s", s->id, eye_text(Q_ROW, 2), eye_text(Q_ROW, 5));
 		s->early_us = sim.clear_us + sqlite3_column_int64(st[Q_ROW], 4);       /* decided since then */
 	}
 	sqlite3_reset(st[Q_ROW]);
@@ -276,9 +284,9 @@ static void look_at_transitions(void)
 
 static enum jkind kind_of(const char *type)
 {
-	static const char *const names[] = {"event", "task_accepted", "task_rejected", "task_completed", "task_failed"};
+	static const char *const names[] = {"event", "task_accepted", "task_rejected", "task_completed", "task_failed", "harp"};
 
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		if (strcmp(names[i], type) == 0)
 			return (enum jkind)i;
 	violation("a message of type %s", type);
@@ -290,9 +298,10 @@ static void look_at_event(void)
 	int64_t id = sqlite3_column_int64(st[Q_EVENTS], 0), key = sqlite3_column_int64(st[Q_EVENTS], 1);
 	const char *body = eye_text(Q_EVENTS, 6), *at = strstr(body, head);
 	struct jsession *s = key != 0 ? eye_session(key) : NULL;
+	bool is_told = strcmp(eye_text(Q_EVENTS, 3), "harp") == 0;
 	struct jmessage *m;
 
-	if (id >= judge.message_room || at == NULL)
+	if (id >= judge.message_room || (at == NULL) != is_told || (is_told && s == NULL))
 		violation("event %lld: %s", (long long)id, body);
 	m = &judge.messages[judge.message_count = id];
 	memset(m, 0, sizeof *m);
@@ -303,8 +312,15 @@ static void look_at_event(void)
 	m->kind = kind_of(eye_text(Q_EVENTS, 3));
 	m->sequence = sqlite3_column_int64(st[Q_EVENTS], 4);
 	m->bytes = eye_hash(body, (size_t)sqlite3_column_bytes(st[Q_EVENTS], 6));
-	snprintf(m->message_id, sizeof m->message_id, "%.36s", at + sizeof head - 1);
+	if (is_told)
+		told_id(s, id, m->message_id);
+	else
+		snprintf(m->message_id, sizeof m->message_id, "%.36s", at + sizeof head - 1);
 	HASH_ADD_STR(judge.by_message_id, message_id, m);
+	if (is_told) {
+		told_event(s, m, body);
+		return;
+	}
 	if (s == NULL)
 		return;
 	waiting_message(s, m, body);
@@ -316,6 +332,38 @@ static void look_at_event(void)
 	s->is_closed = m->kind == J_EVENT && strcmp(eye_text(Q_EVENTS, 5), "session_closed") == 0;
 	if (s->is_closed && !judge_is_over(s->state))
 		violation("session %.8s is closed in state %s", s->id, s->state);
+}
+
+static void look_at_points(void)
+{
+	eye_ask_about(Q_POINTS, judge.point_count);
+	while (eye_row(Q_POINTS)) {
+		judge.point_count = sqlite3_column_int64(st[Q_POINTS], 0);
+		mover_point(eye_session(sqlite3_column_int64(st[Q_POINTS], 1)), eye_text(Q_POINTS, 2), eye_text(Q_POINTS, 3),
+			eye_text(Q_POINTS, 4));
+	}
+}
+
+/* A deadline is moved only as somebody asked, and only so far. proves SA-10 */
+static void look_at_deadline(int64_t key)
+{
+	struct jsession *s = eye_session(key);
+	int64_t deadline, moved, started;
+
+	eye_ask_about(Q_ROW, key);
+	if (eye_row(Q_ROW) && clock_parse(eye_text(Q_ROW, 2), &deadline) && clock_parse(eye_text(Q_ROW, 5), &started)
+		&& deadline != s->deadline_wall_us) {
+		moved = deadline - s->deadline_wall_us;
+		s->extend_moved_us += moved;
+		if (moved <= 0 || s->extend_moved_us > s->extend_asked_us || deadline > started + SIM_EXTENDED_US)
+			violation("session %.8s: its deadline is moved by %lld us to %s; it began at %s, and %lld us were asked for", s->id,
+				(long long)moved, eye_text(Q_ROW, 2), eye_text(Q_ROW, 5), (long long)s->extend_asked_us);
+		s->deadline_wall_us = deadline;
+		s->deadline_us += moved;
+		s->early_us += moved;
+		cover(OPERATE_EXTENDED);
+	}
+	eye_done(Q_ROW);
 }
 
 static void look_at_outcomes(void)
@@ -396,6 +444,12 @@ void judge_look(void)
 	eye_ask_about(Q_EVENTS, judge.message_count);
 	while (eye_row(Q_EVENTS))
 		look_at_event();
+	told_look();
+	if (eye_may_ask(Q_POINTS))
+		look_at_points();
+	for (int64_t key = 1; key <= judge.session_count; key++)
+		if (judge.sessions[key].extend_asked_us > judge.sessions[key].extend_moved_us && judge.sessions[key].deadline_us != 0)
+			look_at_deadline(key);
 	look_at_outcomes();
 	waiting_look_at_reviews();
 	if (eye_may_ask(Q_CALLERS))
@@ -404,8 +458,18 @@ void judge_look(void)
 		look_at_submits();
 	if (eye_may_ask(Q_SUBMIT))
 		waiting_look_at_submits(false);
+	leaving_look();
 	eye_ask(Q_END);
 	eye_row(Q_END);
+}
+
+/* Old submits were forgotten: what is new is told by what is left. */
+void judge_forget_submits(void)
+{
+	judge.submit_count = 0;
+	eye_ask_about(Q_SUBMITS, 0);
+	while (eye_row(Q_SUBMITS))
+		judge.submit_count = sqlite3_column_int64(st[Q_SUBMITS], 0);
 }
 
 /* ---- life ---- */
@@ -422,7 +486,9 @@ void judge_reset(void)
 	judge.messages = grown(judge.messages, &judge.message_room, 8191, sizeof *judge.messages);
 	judge.sessions = grown(judge.sessions, &judge.session_room, ORDERS_MAX + 1, sizeof *judge.sessions);
 	judge.message_count = judge.session_count = judge.transition_count = judge.submit_count = 0;
+	judge.point_count = 0;
 	waiting_reset();
+	told_reset();
 	memset(judge.callers, 0, sizeof judge.callers);
 }
 
@@ -455,6 +521,8 @@ static void recover_session(int64_t key)
 	/* From here on the stored wall time counts. */
 	eye_ask_about(Q_ROW, key);
 	if (eye_row(Q_ROW) && sqlite3_column_type(st[Q_ROW], 2) != SQLITE_NULL && clock_parse(eye_text(Q_ROW, 2), &deadline)) {
+		if (s->deadline_us != 0 && deadline != s->deadline_wall_us)
+			violation("session %.8s: its deadline is another after a crash, %s", s->id, eye_text(Q_ROW, 2));
 		s->deadline_us = clock_boot_us() + (deadline - clock_wall_us());
 		s->early_us = s->deadline_us;
 		if (!s->has_outcome && s->deadline_us <= clock_boot_us())
@@ -471,7 +539,9 @@ void judge_begin(void)
 	if (sqlite3_open_v2(path, &eye, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
 		violation("the judge cannot open the database");
 	seen_version = -1;
-	recount();
+	if (!sim.forgets)
+		recount();
+	leaving_begin();
 	judge_look();                   /* what the crash left: recovery has not begun */
 	for (int64_t key = 1; key <= judge.session_count; key++)
 		recover_session(key);

@@ -48,15 +48,19 @@ void judge_publish(const struct bus_out *out)
 	if (m->session != 0)
 		s = eye_session(m->session);
 	if (eye_may_ask(Q_CALLERS)) {
-		snprintf(key, sizeof key, "%s.%s.%s", judge.callers[m->caller].id, s != NULL ? s->id : "-", out->type);
+		snprintf(key, sizeof key, "%.*s.%s.%s", (int)strcspn(judge.callers[m->caller].id, "/"), judge.callers[m->caller].id,
+			s != NULL ? s->id : "-", out->type);
 		if (strcmp(key, out->key) != 0 || strcmp(out->correlation_id, s != NULL ? s->id : "") != 0)
 			violation("message %lld goes to %s and not to %s", (long long)m->id, out->key, key);
 	}
+	if ((m->kind == J_TOLD) != (out->exchange == BUS_TO_HARP))
+		violation("message %lld goes to the wrong exchange", (long long)m->id);
 	if (!m->is_published && s != NULL && m->kind != J_ACCEPTED) {
-		if (m->id < s->published)
-			violation("session %.8s: message %lld is first published after %lld", s->id, (long long)m->id,
-				(long long)s->published);
-		s->published = m->id;
+		int64_t *last = m->kind == J_TOLD ? &s->told_published : &s->published;
+
+		if (m->id < *last)
+			violation("session %.8s: message %lld is first published after %lld", s->id, (long long)m->id, (long long)*last);
+		*last = m->id;
 	}
 	m->is_published = true;
 }
@@ -78,12 +82,17 @@ void judge_arrive(const struct bus_out *out, enum bus_status fate)
 		cover(FATE_ROUTED_LATER);
 	if (m->arrivals++ > 0)
 		cover(FATE_TWICE);
-	if (m->session != 0 && m->kind == J_EVENT && !m->has_arrived) {
+	if (m->session != 0 && (m->kind == J_EVENT || m->kind == J_TOLD) && !m->has_arrived) {
+		int64_t *arrived;
+
 		s = eye_session(m->session);
-		if (!judge.callers[m->caller].is_upset && m->sequence != s->arrived + 1)
-			violation("session %.8s: after sequence %lld arrives %lld", s->id, (long long)s->arrived,
-				(long long)m->sequence);
-		s->arrived = m->sequence > s->arrived ? m->sequence : s->arrived;
+		arrived = m->kind == J_TOLD ? &s->told_arrived : &s->arrived;
+		if (!judge.callers[m->caller].is_upset && m->sequence != *arrived + 1)
+			violation("session %.8s: after sequence %lld arrives %lld%s", s->id, (long long)*arrived, (long long)m->sequence,
+				m->kind == J_TOLD ? " of what the world is told" : "");
+		*arrived = m->sequence > *arrived ? m->sequence : *arrived;
+		if (m->kind == J_TOLD)
+			cover(TOLD_ARRIVED);
 	}
 	m->has_arrived = true;
 }
@@ -100,6 +109,18 @@ void judge_settle(const struct bus_out *out, enum bus_status told)
 	struct jmessage *m = message_of(out);
 
 	m->is_settled |= told == BUS_CONFIRMED || told == BUS_UNROUTABLE;
+}
+
+/* What is told to the world goes without what the broker does not take. */
+void judge_refuse(const struct bus_out *out)
+{
+	struct jmessage *m = message_of(out);
+
+	if (m != NULL && m->kind == J_TOLD) {
+		m->is_settled = m->was_returned = true;
+		judge.callers[m->caller].is_upset = true;
+		cover(TOLD_REFUSED);
+	}
 }
 
 static bool is_ending(const struct jsession *s)
@@ -159,7 +180,9 @@ void judge_start(const struct worker *w)
 		violation("a worker starts, and %d of an earlier life are alive", sim.workers.leftovers);
 	if (w->session_id[0] == '\0')
 		return;                 /* of a reused one the start line tells */
-	if ((s = judge_find(w->session_id)) == NULL || strcmp(s->state, "RUNNING") != 0)
+	if ((s = judge_find(w->session_id)) != NULL && mover_is(w))
+		mover_begin(w, s);
+	else if (s == NULL || strcmp(s->state, "RUNNING") != 0)
 		violation("a worker starts for session %.8s, which is %s", w->session_id, s != NULL ? s->state : "not there");
 	if (s->accepted == 0 || s->waits[0] != '\0')
 		violation("a worker starts for session %.8s, which was not accepted", s->id);
@@ -204,6 +227,7 @@ static void check_start_line(const struct worker *w, const json_t *line)
 		violation("session %.8s starts from a state that nobody made", s->id);
 	if (!eye_may_ask(Q_CHECKPOINT))
 		return;
+	mover_start(s, json_object_get(json_object_get(line, "checkpoint"), "state"));
 	resumes = json_integer_value(json_object_get(line, "attempt")) > 1 && strcmp(s->capability, "again") != 0;
 	eye_ask_about(Q_CHECKPOINT, s - judge.sessions);
 	if (!eye_row(Q_CHECKPOINT) || !resumes) {
@@ -289,6 +313,10 @@ void judge_worker_end(const struct worker *w)
 	if (sim.core.is_stopping || w->has_exited || w->out_eof || w->session_id[0] == '\0')
 		return;
 	s = judge_find(w->session_id);
+	if (mover_is(w)) {
+		mover_end(w, s, s != NULL && is_ending(s));
+		return;
+	}
 	if (s == NULL || (!is_ending(s) && !is_freed(s)))
 		violation("worker %d is ended before the end of its session is stored", w->number);
 }

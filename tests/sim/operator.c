@@ -43,6 +43,13 @@ static void look_at(const struct ask *a)
 	/* The same turn may have brought its end, too. */
 	if (a->verb == ASK_PAUSE && !was_asked && strcmp(s->state, "PAUSED") != 0 && !judge_is_over(s->state))
 		violation("an operator is told that session %.8s is paused, and it is %s", s->id, s->state);
+	if (a->verb == ASK_EXTEND) {
+		if (a->token != NULL && strcmp(a->token, s->token) != 0)
+			violation("the time of session %.8s is extended for somebody with another's token", s->id);
+		((struct jsession *)(uintptr_t)s)->extend_granted_us += a->by_us;
+		if (s->extend_moved_us < s->extend_granted_us && !judge_is_over(s->state))
+			violation("an operator is told that session %.8s has more time, and it has not", s->id);
+	}
 	if (a->verb == ASK_RESUME)
 		cover(was_asked ? OPERATE_RESUMED_LIVE : OPERATE_RESUMED);
 }
@@ -97,6 +104,8 @@ struct ask *operator_ask(enum ask_verb verb, const struct jsession *s)
 		snprintf(a->session_id, sizeof a->session_id, "%s", s->id);
 	a->from = 1 + sim_choose(6);
 	a->by_us = (1 + sim_choose(100)) * SECONDS;
+	if (verb == ASK_EXTEND && sim_chance(3))
+		a->token = xstrdup(sim_chance(2) ? s->token : judge.sessions[1 + sim_choose((unsigned)judge.session_count)].token);
 	snprintf(a->how, sizeof a->how, "%s", recovery_names[sim_choose(RECOVERY_DISCARD)]);
 	*control.asked_end = a;
 	control.asked_end = &a->next;
@@ -107,7 +116,7 @@ struct ask *operator_ask(enum ask_verb verb, const struct jsession *s)
 void operator_act(void)
 {
 	static const enum ask_verb verbs[] = {ASK_PAUSE, ASK_PAUSE, ASK_PAUSE, ASK_RESUME, ASK_RESUME, ASK_RESUME, ASK_CHECKPOINT,
-		ASK_REPLAY, ASK_REPLAY, ASK_RECOVER, ASK_RECOVER, ASK_LIVE, ASK_STATS, ASK_ABORT};
+		ASK_REPLAY, ASK_REPLAY, ASK_RECOVER, ASK_RECOVER, ASK_LIVE, ASK_STATS, ASK_ABORT, ASK_EXTEND, ASK_EXTEND, ASK_EXTEND};
 	enum ask_verb verb = verbs[sim_choose(sizeof verbs / sizeof *verbs)];
 	struct jsession *s = NULL;
 
@@ -129,7 +138,10 @@ void operator_act(void)
 			verb = ASK_RESUME;
 		s->abort_came |= verb == ASK_ABORT;
 		s->cancel_came |= verb == ASK_ABORT;
-		operator_ask(verb, s);
+		struct ask *a = operator_ask(verb, s);
+
+		if (verb == ASK_EXTEND)
+			s->extend_asked_us += a->by_us;
 	}
 }
 

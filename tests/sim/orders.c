@@ -8,7 +8,7 @@
 
 /* ---- submits ---- */
 
-static const char *const capabilities[] = {"work", "again", "never", "plain", "reused", "reused", "narrow", "brief", "bounded",
+static const char *const capabilities[] = {"work", "again", "never", "plain", "reused", "reused", "narrow", "brief", "moved", "moved", "moved", "bounded",
 	"bounded", "asked"};
 static const char *const gammas[] = {"asked", "asked", "grave", "grave", "bounded"};
 static const char *const betas[] = {"work", "plain", "reused"};
@@ -77,6 +77,29 @@ static void submit_good(void)
 	snprintf(o->message_id, sizeof o->message_id, "m%zu", sim.order_count);
 	o->codes = codes_of(capability);
 	write_submit(o, capability, "{}", constraints[sim_choose(COUNT(constraints))], "1.0");
+}
+
+void orders_submit_simple(void)
+{
+	static const char *const simple[] = {"work", "plain", "reused"};
+	struct order *o = setup_has_program(false) || setup_has_program(true) ? NULL : broker_queue(EXPECT_VERDICT, "alpha", NULL);
+
+	if (o == NULL)
+		return;
+	snprintf(o->message_id, sizeof o->message_id, "m%zu", sim.order_count);
+	o->codes = MAYBE;
+	write_submit(o, simple[sim_choose(COUNT(simple))], "{}", "", "1.0");
+}
+
+void orders_submit_moved(void)
+{
+	struct order *o = broker_queue(EXPECT_VERDICT, "alpha", NULL);
+
+	if (o == NULL)
+		return;
+	snprintf(o->message_id, sizeof o->message_id, "m%zu", sim.order_count);
+	o->codes = codes_of("moved");
+	write_submit(o, "moved", "{}", "", "1.0");
 }
 
 static void submit_bad(void)

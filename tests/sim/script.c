@@ -62,6 +62,12 @@ static const struct saying {
 	enum covered what;
 } sayings[] = {
 	{"{\"type\":\"progress\",\"stage\":\"s\",\"percent\":5}", WORKER_PROGRESS},
+	{"{\"type\":\"progress\",\"stage\":\"planning\"}", WORKER_PROGRESS},
+	{"{\"type\":\"progress\",\"stage\":\"editing\"}", WORKER_PROGRESS},
+	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-1\",\"snapshotType\":\"plan\",\"payload\":{\"a\":1}}", WORKER_SNAPSHOT},
+	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-1\",\"snapshotType\":\"plan\",\"payload\":{\"a\":2}}", WORKER_SNAPSHOT},
+	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-2\",\"snapshotType\":\"summary\",\"payload\":{}}", WORKER_SNAPSHOT},
+	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-3\",\"snapshotType\":\"nothing\",\"payload\":{}}", WORKER_SNAPSHOT},
 	{"{\"type\":\"log\",\"message\":\"some words that take up a little room\"}", WORKER_PROGRESS},
 	{"{\"type\":\"intermediate_result\",\"result_type\":\"r\",\"data\":{\"x\":1.50}}", WORKER_PROGRESS},
 	{"{\"type\":\"warning\",\"message\":\"careful\"}", WORKER_PROGRESS},
@@ -116,7 +122,7 @@ static void worker_says(struct worker *w)
 	else if (m->is_paused && sim_chance(3))
 		s = &sayings[COUNT(sayings) - 1], m->is_paused = false;
 	cover(m->said_end ? WORKER_LATE : s->what);
-	fake_worker_say(w, s->line);
+	fake_worker_say(w, s->what == WORKER_CHECKPOINT && strcmp(w->argv[1], "moved") == 0 ? mover_some_checkpoint() : s->line);
 }
 
 static void worker_floods(struct worker *w)
@@ -195,9 +201,9 @@ static struct worker *somebody(void)
 {
 	struct worker *w = sim.workers.count > 0 ? sim.workers.list[sim_choose((unsigned)sim.workers.count)] : NULL;
 
-	for (unsigned tries = 0; tries < 4 && w != NULL && (w->is_gone || w->is_dying || program_is(w)); tries++)
+	for (unsigned tries = 0; tries < 4 && w != NULL && (w->is_gone || w->is_dying || program_is(w) || mover_is(w)); tries++)
 		w = sim.workers.list[sim_choose((unsigned)sim.workers.count)];
-	return w != NULL && !w->is_gone && !program_is(w) ? w : NULL;
+	return w != NULL && !w->is_gone && !program_is(w) && !mover_is(w) ? w : NULL;
 }
 
 static void do_worker(void)
@@ -264,7 +270,7 @@ static void do_link(void)
 
 static void do_caller(void)
 {
-	static const char *const names[] = {"alpha", "alpha", "beta", "gamma", "nobody"};
+	static const char *const names[] = {"alpha", "alpha", "beta", "gamma", "nobody", "alpha/harp", "gamma/harp"};
 
 	broker_upset(names[sim_choose(COUNT(names))], sim_chance(2) ? 0 : 1 + sim_choose(3));
 }
@@ -273,7 +279,7 @@ static void do_caller(void)
 
 static void mend_disk(void)
 {
-	if (sim.unreadable != NULL && stage_exec(NULL) != NULL)
+	if (sim.unreadable != NULL && !sim.is_dead && stage_exec(NULL) != NULL)     /* who dies just now has it mended by that */
 		violation("the table cannot be made readable");
 	stage_lock(false);
 	memdisk_faults.write_error = memdisk_faults.sync_error = 0;
@@ -286,8 +292,9 @@ static void mend_disk(void)
 /* Tables that the judge can do without for a while. */
 static void make_unreadable(void)
 {
-	static const char *const tables[] = {"submits", "callers", "tasks", "checkpoints", "unroutable", "reviews", "decisions"};
-	const char *table = tables[sim_choose(COUNT(tables))];
+	static const char *const tables[] = {"submits", "callers", "unroutable", "tasks", "checkpoints", "reviews", "decisions"};
+	/* Whose tables are renamed while they leave would be packed under the wrong name. */
+	const char *table = tables[sim_choose(sim.retires ? 3 : COUNT(tables))];
 	char sql[100];
 
 	snprintf(sql, sizeof sql, "ALTER TABLE %s RENAME TO elsewhere", table);
@@ -433,13 +440,36 @@ static void do_decide(void)
 		sim.effects_left = 1 + (int)sim_choose(3);
 }
 
+/* A migration, or what leads to one: a state of another version, and the death of whoever saved it. */
+static void do_move(void)
+{
+	if (mover_act())
+		return;
+	for (size_t i = 0; i < sim.workers.count; i++) {
+		struct worker *w = sim.workers.list[i];
+		const struct jsession *s = judge_find(w->session_id);
+
+		if (strcmp(w->argv[1], "moved") != 0 || w->is_gone || w->is_dying || w->closed_out || s == NULL)
+			continue;
+		sim_trace("worker %d of %.8s saves and dies", w->number, w->session_id);
+		for (unsigned n = 1 + sim_choose(2); n > 0; n--)
+			fake_worker_say(w, mover_some_checkpoint());
+		fake_worker_exit(w, SIGKILL);
+		return;
+	}
+	if (sim_chance(3))
+		orders_submit_moved();
+	else
+		do_worker();
+}
+
 static void do_program(void)
 {
 	if (!program_act())
 		do_worker();
 }
 
-static const struct {
+static const struct step {
 	unsigned weight;
 	void (*happens)(void);
 	enum covered what;
@@ -449,22 +479,22 @@ static const struct {
 	{6, do_link, STEP_LINK}, {3, do_caller, STEP_CALLER}, {6, do_disk, STEP_DISK}, {5, do_crash, STEP_CRASH},
 	{2, do_stop, STEP_STOP}, {3, do_reload, STEP_RELOAD}, {16, do_time, STEP_TIME}, {2, do_clock, STEP_CLOCK},
 	{2, do_system, STEP_SYSTEM}, {8, operator_act, STEP_OPERATE},
-	{9, do_decide, STEP_DECIDE}, {8, do_program, STEP_PROGRAM},
+	{9, do_decide, STEP_DECIDE}, {8, do_program, STEP_PROGRAM}, {9, do_move, STEP_MOVE},
 };
 
-static void step(void)
+static void step(const struct step *list, size_t count)
 {
 	unsigned all = 0, at;
 	size_t i = 0;
 
-	for (size_t k = 0; k < COUNT(steps); k++)
-		all += steps[k].weight;
+	for (size_t k = 0; k < count; k++)
+		all += list[k].weight;
 	at = sim_choose(all);
-	while (at >= steps[i].weight)
-		at -= steps[i++].weight;
+	while (at >= list[i].weight)
+		at -= list[i++].weight;
 	sim.steps++;
-	cover(steps[i].what);
-	steps[i].happens();
+	cover(list[i].what);
+	list[i].happens();
 }
 
 /* ---- and in the end ---- */
@@ -498,7 +528,9 @@ static void finish_work(void)
 
 		if (w->is_gone || w->is_dying || program_is(w))
 			continue;
-		if (w->closed_out || sim_chance(2))
+		if (mover_is(w))
+			mover_heal(w);
+		else if (w->closed_out || sim_chance(2))
 			fake_worker_exit(w, 0);
 		else
 			fake_worker_say(w, "{\"type\":\"completed\",\"outputs\":{}}");
@@ -552,15 +584,75 @@ static bool is_between(void)
 	return false;
 }
 
+/* ---- long after ---- */
+
+#define RETIRES 6                       /* one seed in so many goes on to this */
+#define LONG_US ((int64_t)6000 * 3600 * SECONDS)       /* submits are forgotten by then, however often a clock was set back */
+
+static const struct step late_steps[] = {
+	{14, do_time, STEP_TIME}, {6, orders_submit_simple, STEP_SIMPLE}, {6, do_deliver, STEP_DELIVER}, {6, do_worker, STEP_WORKER},
+	{6, do_broker, STEP_BROKER}, {3, do_confirm, STEP_CONFIRM}, {2, do_link, STEP_LINK}, {5, do_disk, STEP_DISK},
+	{8, do_crash, STEP_CRASH}, {1, do_stop, STEP_STOP}, {1, do_reload, STEP_RELOAD}, {2, operator_act, STEP_OPERATE},
+};
+
+/* Acked, and that arrived: it must not come again when it is forgotten. */
+static void submit_until_there(void)
+{
+	size_t orders = sim.order_count;
+
+	orders_submit_simple();
+	while (sim.order_count > orders && sim.orders[orders].state != DONE) {
+		broker_raise();
+		broker_deliver(4);
+		stage_run();
+		broker_take_acks();
+	}
+}
+
+/* Those who ended leave, with all that can happen to a daemon meanwhile. The first of the new ones is there before: it stays,
+ * and so the keys of rows that go are not used again, by which the judge knows what is new. */
+static void retire(void)
+{
+	sim.is_healed = false;
+	sim.forgets = true;
+	submit_until_there();
+	broker_drop_pub();              /* nobody hears of its end: it has to stay until somebody does */
+	finish_work();
+	stage_pass(5 * SECONDS);
+	sim.retire_from = judge.session_count;
+	while (sim.retire_from > 0 && !judge_is_over(judge.sessions[sim.retire_from].state))
+		sim.retire_from--;      /* trouble kept it from ending */
+	stage_suspend(LONG_US);
+	stage_pass(60 * SECONDS);
+	judge_forget_submits();
+	verdict_forget();
+	submit_until_there();
+	sim_trace("long after: %lld sessions may leave", (long long)sim.retire_from);
+	sim.retires = true;
+	life_crash(false);
+	life_begin();
+	for (unsigned count = 10 + sim_choose(25); count > 0; count--) {
+		step(late_steps, COUNT(late_steps));
+		if (sim_chance(3))
+			stage_turn();
+		else
+			stage_run();
+	}
+	come_to_rest();
+	verdict_check();
+}
+
 void script_play(void)
 {
 	unsigned count = 30 + sim_choose(55);
 
 	life_begin();
 	for (unsigned i = 0; i < count; i++) {
-		step();
+		step(steps, COUNT(steps));
 		if (is_between() && sim_chance(4))
 			do_reload();
+		if (sim_chance(6))
+			(void)mover_act();      /* seldom there, and gone after a minute */
 		switch (sim_choose(4)) {
 		case 0:
 			break;                  /* more comes before the loop gets to it */
@@ -574,4 +666,6 @@ void script_play(void)
 	come_to_rest();
 	ask_again();
 	verdict_check();
+	if (sim.seed % RETIRES == 0)
+		retire();
 }

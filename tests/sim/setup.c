@@ -28,16 +28,17 @@ static const struct {
 	const char *name, *keys, *safety, *constraints;
 } capabilities[] = {
 	{"work", "keep_workdir = never\n", "R2", ""},
-	{"again", "recovery = restart\nmax_attempts = 3\nretry_delay = 2s\n", "R2", ""},
+	{"again", "recovery = restart\nmax_attempts = 3\nretry_delay = 2s\nharp = yes\n", "R2", ""},
 	{"never", "recovery = fail\n", "R2", ""},
 	{"plain", "protocol = text\n", "R2", ""},
 	{"reused", "reuse = 2\nkeep_workdir = never\n", "R2", ""},
-	{"narrow", "pause_frees_worker = yes\nmax_attempts = 2\n", "R2", "\"concurrent_limit\":1"},
+	{"narrow", "pause_frees_worker = yes\nmax_attempts = 2\nharp = yes\n", "R2", "\"concurrent_limit\":1"},
+	{"moved", "state_version = 2.0\nmigrate = /bin/true migrate\nmax_attempts = 3\nharp = yes\n", "R2", ""},
 	{"brief", "", "R2", "\"max_duration\":\"PT10S\""},
 	{"risky", "", "R4", ""},
 	{"bounded", "", "R2\",\"envelope\":{\"parameters\":{\"t\":{\"max\":80,\"hard_limit\":100}},"
 		"\"prohibited_actions\":[\"explode\"]},\"risk_floor\":\"R2", ""},
-	{"asked", "", "R5\",\"risk_floor\":\"R3", ""},        /* after a reload "raised" is its declaration */
+	{"asked", "harp = yes\n", "R5\",\"risk_floor\":\"R3", ""},        /* after a reload "raised" is its declaration */
 	{"grave", "", "R5\",\"risk_floor\":\"R5", ""},
 };
 
@@ -67,8 +68,8 @@ static void write_ini(const char *name, int variant, int second)
 
 	buf_addf(&b, "[daemon]\ncallee_id = simulated\nstate_dir = state\ncgroup = off\nstop_timeout = %ds\n"
 		"dedup_window = 5000h\n[session]\nmax_duration = 10m\nidle_timeout = %ds\nabort_timeout = %ds\n"
-		"exit_grace = %ds\n[limits]\nmessage = 64KiB\n", (int)(SIM_STOP_US / SECONDS),
-		(int)(SIM_IDLE_US / SECONDS), (int)(SIM_ABORT_US / SECONDS), (int)(SIM_GRACE_US / SECONDS));
+		"exit_grace = %ds\nmax_extended = %ds\n[retention]\ngrace = 480s\n[limits]\nmessage = 64KiB\n", (int)(SIM_STOP_US / SECONDS),
+		(int)(SIM_IDLE_US / SECONDS), (int)(SIM_ABORT_US / SECONDS), (int)(SIM_GRACE_US / SECONDS), (int)(SIM_EXTENDED_US / SECONDS));
 	for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++)
 		if (!second || strcmp(capabilities[i].name, "narrow") != 0)
 			buf_addf(&b, "[capability %s]\ndeclaration = %s%s.json\ncommand = /bin/true %s\n%s", capabilities[i].name,

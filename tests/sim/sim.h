@@ -7,7 +7,9 @@
  *	verdict.c    what must hold in the end         cover.c    what happened how often
  *	operator.c   somebody at the control socket    approver.c humans who sign decisions
  *	program.c    the policy program                waiting.c  what was committed of tasks that wait
- *	chain.c      the audit
+ *	chain.c      the audit                         told.c     what the world is told
+ *	mover.c      programs that migrate states      leaving.c  sessions that leave for the archive
+ *	keeper.c     retention's thread, and its files
  *	memdisk.c    the disk                          leaves.c   log and working directories
  *
  * There is one world in a process, and nothing in it depends on anything but the seed. */
@@ -37,6 +39,7 @@
 #define SIM_GRACE_US (2 * SECONDS)
 #define SIM_STOP_US (10 * SECONDS)
 #define SIM_IDLE_US (60 * SECONDS)
+#define SIM_EXTENDED_US (650 * SECONDS) /* since its start: how far a deadline may be moved */
 #define SIM_EXPIRES_US (120 * SECONDS)  /* what a human has to decide */
 #define SIM_VERDICT_US (2 * SECONDS)    /* what the policy program has */
 
@@ -91,6 +94,9 @@ struct sim {
 	int64_t held_us, held_since_us; /* how long the core was held in all; 0: is not */
 	int64_t clear_us;               /* when all that was decided was last stored */
 	int64_t let_go_us;              /* when the core was last let go */
+	bool forgets;                   /* submits are old enough to be */
+	bool retires;                   /* the last part: sessions leave ... */
+	int64_t retire_from;            /* ... whose keys are up to there */
 	unsigned broker_links;          /* bus.pub_drops that were obeyed */
 	/* the broker's command queue */
 	struct order orders[ORDERS_MAX];
@@ -104,6 +110,7 @@ struct mood {                           /* what a worker is like; by its number,
 	unsigned started, forked;       /* in which turn; 0: did not */
 	char served[ID_SIZE];           /* a reused one: whom before */
 	unsigned refused;               /* actions, as bits of their refs: a, b */
+	int asked_n;                    /* one that migrates: of which state; 0: not yet */
 };
 struct mood *sim_mood(const struct worker *w);
 
@@ -151,6 +158,8 @@ bool setup_has_program(bool second);    /* does the variant's first, or second, 
 
 void orders_submit(void);
 void orders_abort(void);
+void orders_submit_moved(void);         /* one whose states have versions */
+void orders_submit_simple(void);        /* one that needs nobody's word */
 const struct order *orders_repeat(size_t i);      /* the same submit again; NULL: no room for it */
 
 /* ---- operator.c ---- */
@@ -184,6 +193,22 @@ bool program_act(void);                 /* false: it has nothing to say */
 void program_on_line(struct worker *w, const char *line, size_t size);
 void program_note_reload(void);
 
+/* ---- mover.c ---- */
+
+bool mover_is(const struct worker *w);
+bool mover_act(void);                   /* false: there is none that was asked */
+void mover_heal(struct worker *w);
+void mover_on_line(const struct worker *w, const char *line, size_t size);
+const char *mover_some_checkpoint(void);        /* of a worker whose states have versions; static */
+
+/* ---- keeper.c ---- */
+
+void keeper_reset(void);                /* a seed */
+bool keeper_is_ready(void);             /* the thread has something to do */
+bool keeper_step(void);                 /* the thread runs until it waits; false: it has nothing to do */
+void keeper_lose_power(void);
+const char *keeper_entry(const char *day, int64_t counts, const char *session_id, int n, size_t *size);
+
 /* ---- script.c ---- */
 
 void script_on_start(const struct worker *w);   /* its mood */
@@ -216,7 +241,7 @@ bool broker_is_quiet(void);             /* nothing queued, nothing under way */
 
 /* ---- eye.c: what was committed ---- */
 
-enum jkind { J_EVENT, J_ACCEPTED, J_REJECTED, J_COMPLETED, J_FAILED };
+enum jkind { J_EVENT, J_ACCEPTED, J_REJECTED, J_COMPLETED, J_FAILED, J_TOLD };
 
 struct jmessage {                       /* a row of events; id is its place */
 	UT_hash_handle hh;
@@ -246,6 +271,17 @@ struct jsession {
 	unsigned program_said;          /* to the latest question: SAID_... */
 	int executed;                   /* reviews that allowed it */
 	bool announced;                 /* its worker announced what it may not do */
+	/* what the world is told of it (told.c) */
+	int told_starts, told_ends;
+	int64_t told_count, told_points, told_arrived, told_published;
+	char told_status[20], told_at[32];
+	/* what it saved last, where that has a version and a number (mover.c) */
+	int saved_v, saved_n;
+	bool mover_said;                /* its program answered well, and ends well */
+	int64_t mover_us;
+	/* its time: asked for, moved, and granted in an answer */
+	int64_t deadline_wall_us, extend_asked_us, extend_moved_us, extend_granted_us;
+	bool has_left;                  /* for the archive */
 };
 
 enum { SAID_ALLOW = 1, SAID_ASK = 2 };
@@ -271,7 +307,7 @@ struct judge {
 	struct jsession *sessions;
 	struct jsubmit *submits;
 	int64_t message_count, session_count, message_room, session_room;
-	int64_t transition_count, submit_count, review_count, decision_count, rejections;
+	int64_t transition_count, submit_count, review_count, decision_count, point_count, rejections;
 	struct jreview reviews[REVIEWS_MAX];
 	struct jcaller {
 		char id[CALLER_ID_SIZE];
@@ -285,6 +321,7 @@ void judge_reset(void);
 void judge_begin(void);                 /* a life: opens its own connection */
 void judge_end(void);
 void judge_look(void);                  /* at what was committed since it last looked */
+void judge_forget_submits(void);
 struct sqlite3 *judge_db(void);
 struct jsession *judge_find(const char *session_id);
 bool judge_is_over(const char *state);
@@ -294,6 +331,7 @@ bool judge_is_over(const char *state);
 void judge_publish(const struct bus_out *out);
 void judge_arrive(const struct bus_out *out, enum bus_status fate);
 void judge_settle(const struct bus_out *out, enum bus_status told);
+void judge_refuse(const struct bus_out *out);   /* for good */
 bool judge_has_arrived(const struct bus_out *out);
 void judge_answer(const struct order *o, bool is_ack);
 void judge_start(const struct worker *w);
@@ -312,5 +350,6 @@ void chain_tamper(void);                /* a lie */
 /* ---- verdict.c: in the end ---- */
 
 void verdict_check(void);
+void verdict_forget(void);              /* what was judged so far: it may leave */
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "artifact.h"
 #include "fake_id.h"
+#include "retain.h"
 #include "run.h"
 
 #define ROUNDS_MAX 5000                 /* turns at one instant: more is a loop without an end */
@@ -80,6 +81,7 @@ static void on_disk_death(void)
 void stage_init(const char *dir)
 {
 	char state[300];
+	FILE *f;
 
 	snprintf(state, sizeof state, "%s/state", dir);
 	snprintf(db_path, sizeof db_path, "%s/hcpd.db", state);
@@ -90,6 +92,8 @@ void stage_init(const char *dir)
 	memdisk_init(sim_choose, on_disk_death);
 	setup_init(dir);
 	make_template();
+	if ((f = fopen(db_path, "w")) == NULL || fclose(f) != 0)       /* its name is looked for; what is in it is on the other disk */
+		violation("%s: %s", db_path, strerror(errno));
 }
 
 void stage_fini(void)
@@ -118,6 +122,7 @@ void stage_reset(uint64_t seed)
 	memdisk_faults.forgets_syncs = lie == LIE_FORGETS;
 	stage_fail_workdirs(-1);
 	shelf_reset();
+	keeper_reset();
 	judge_reset();
 	broker_reset();
 	approver_reset();
@@ -199,6 +204,10 @@ static void on_write(void *ctx, const struct worker *w, const char *line, size_t
 		program_on_line(sim.workers.list[w->number], line, size);
 		return;
 	}
+	if (mover_is(w)) {
+		mover_on_line(w, line, size);
+		return;
+	}
 	judge_line(w, line, size);
 	script_on_line(sim.workers.list[w->number], line);
 }
@@ -237,6 +246,9 @@ static void part(void)
 {
 	if (!sim.is_dead)
 		sim.flushed_at_death = sim.bus.flushed;
+	if (sim.core.retain != NULL)
+		retain_stop(sim.core.retain);
+	sim.core.retain = NULL;
 	broker_crash();
 	judge_end();
 	close_other();
@@ -275,6 +287,7 @@ void life_crash(bool power_loss)
 	if (power_loss) {
 		cover(CRASH_POWER);
 		memdisk_lose_power();
+		keeper_lose_power();
 	}
 	clear_up();
 	sim.crashes++;
@@ -301,6 +314,7 @@ void life_stop(void)
 	if (sim.is_dead) {
 		cover(CRASH_POWER);
 		memdisk_lose_power();
+		keeper_lose_power();
 		sim.crashes++;
 	}
 	clear_up();
@@ -360,6 +374,11 @@ static void be_down(void)
 		memdisk_faults.dies_in = 1 + (int)sim_choose(60);
 }
 
+static void wake(void *ctx)
+{
+	(void)ctx;              /* nobody sleeps */
+}
+
 void life_begin(void)
 {
 	if (sim.lives > 0 && !sim.is_healed)
@@ -372,6 +391,8 @@ void life_begin(void)
 	}
 	memdisk_faults.dies_in = sim.effects_left = 0;
 	left_over = 0;
+	if (sim.retires && retain_start(&sim.core, wake, NULL, &sim.core.retain) != EX_OK)
+		violation("retention does not start");
 	broker_begin();
 	judge_look();
 	sim.clear_us = fake_boot_us;
@@ -454,6 +475,7 @@ static bool input(void)
 	}
 	if (!sim.is_dead && !workers_first)
 		did |= fake_workers_run(&sim.workers);
+	did |= keeper_step();
 	if (sim.lie == LIE_SURVIVES)
 		lie_about_processes();
 	return did;
@@ -502,7 +524,7 @@ bool stage_turn(void)
 		broker_confirm(1000, true);
 		did = true;
 	}
-	return did || (!c->is_held && fake_workers_next_us(&sim.workers) <= fake_boot_us);
+	return did || keeper_is_ready() || (!c->is_held && fake_workers_next_us(&sim.workers) <= fake_boot_us);
 }
 
 void stage_run(void)

@@ -16,6 +16,8 @@ struct stream {                         /* a session as its messages tell it */
 };
 
 static struct stream streams[ORDERS_MAX + 2];
+static int64_t old_sessions, old_messages;     /* judged before, and perhaps gone by now */
+static size_t old_orders;
 static unsigned answers[ORDERS_MAX];    /* how many different ones each command got */
 
 static int64_t number(const char *sql)
@@ -137,9 +139,11 @@ static void read_messages(void)
 
 	memset(streams, 0, sizeof streams);
 	memset(answers, 0, sizeof answers);
-	if (sqlite3_prepare_v2(db, "SELECT session, type, caller_id, body FROM events JOIN callers ON callers.id = caller"
-		" ORDER BY events.id", -1, &st, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(db, "SELECT session, type, caller_id, body FROM events JOIN callers ON callers.id = caller WHERE type <> 'harp' AND events.id > ?1"
+		" AND (session IS NULL OR session > ?2) ORDER BY events.id", -1, &st, NULL) != SQLITE_OK)
 		violation("%s", sqlite3_errmsg(db));
+	sqlite3_bind_int64(st, 1, old_messages);
+	sqlite3_bind_int64(st, 2, old_sessions);
 	while (sqlite3_step(st) == SQLITE_ROW)
 		read_message(sqlite3_column_int64(st, 0), (const char *)sqlite3_column_text(st, 1),
 			(const char *)sqlite3_column_text(st, 2), (const char *)sqlite3_column_text(st, 3));
@@ -176,9 +180,10 @@ static void check_artifacts(void)
 {
 	sqlite3_stmt *st;
 
-	if (sqlite3_prepare_v2(db, "SELECT session, session_id, name, size_bytes IS NULL FROM artifacts ORDER BY id", -1, &st, NULL)
-		!= SQLITE_OK)
+	if (sqlite3_prepare_v2(db, "SELECT session, session_id, name, size_bytes IS NULL FROM artifacts WHERE session > ? ORDER BY id", -1, &st,
+		NULL) != SQLITE_OK)
 		violation("%s", sqlite3_errmsg(db));
+	sqlite3_bind_int64(st, 1, old_sessions);
 	while (sqlite3_step(st) == SQLITE_ROW) {
 		const char *id = (const char *)sqlite3_column_text(st, 1), *name = (const char *)sqlite3_column_text(st, 2);
 
@@ -204,7 +209,7 @@ static void check_orders(void)
 	struct jsubmit *n;
 	char key[64];
 
-	for (size_t i = 0; i < sim.order_count; i++) {
+	for (size_t i = old_orders; i < sim.order_count; i++) {
 		const struct order *o = &sim.orders[i];
 
 		if (o->state != DONE)
@@ -238,14 +243,15 @@ static void check_messages(void)
 {
 	int64_t last[JUDGE_CALLERS] = {0};
 
-	for (int64_t id = 1; id <= judge.message_count; id++) {
+	for (int64_t id = old_messages + 1; id <= judge.message_count; id++) {
 		const struct jmessage *m = &judge.messages[id];
 
 		if (!m->is_there)
 			continue;
 		last[m->caller] = id;
 		/* An answer to a stranger who has no queue is not kept for it. */
-		if (!m->has_arrived && !(m->kind == J_REJECTED && m->was_returned && !is_remembered(id)))
+		if (!m->has_arrived && !(m->kind == J_TOLD && m->was_returned)
+			&& !(m->kind == J_REJECTED && m->was_returned && !is_remembered(id)))
 			violation("message %lld is stored and never arrived", (long long)id);
 	}
 	for (int i = 0; i < JUDGE_CALLERS; i++)
@@ -292,6 +298,18 @@ static void check_processes(void)
 		violation("all is over, and the outbox is not empty");
 }
 
+/* What an operator was told is so. */
+static void check_extended(void)
+{
+	for (int64_t key = 1; key <= judge.session_count; key++) {
+		const struct jsession *s = &judge.sessions[key];
+
+		if (s->extend_moved_us < s->extend_granted_us)
+			violation("session %.8s: %lld us were granted, and its deadline moved by %lld", s->id,
+				(long long)s->extend_granted_us, (long long)s->extend_moved_us);
+	}
+}
+
 static void check_integrity(void)
 {
 	sqlite3_stmt *st;
@@ -303,21 +321,34 @@ static void check_integrity(void)
 	sqlite3_finalize(st);
 }
 
+void verdict_forget(void)
+{
+	old_sessions = judge.session_count;
+	old_messages = judge.message_count;
+	old_orders = sim.order_count;
+}
+
 void verdict_check(void)
 {
+	if (!sim.retires)
+		old_sessions = old_messages = (int64_t)(old_orders = 0);
 	judge_look();
 	db = judge_db();
-	waiting_look_at_submits(true);
+	waiting_look_at_submits(!sim.retires);
 	read_messages();
-	for (int64_t key = 1; key <= judge.session_count; key++)
+	for (int64_t key = old_sessions + 1; key <= judge.session_count; key++)
 		check_session(key);
 	check_artifacts();
 	check_orders();
 	check_messages();
 	check_processes();
+	told_check(db);
+	check_extended();
 	if (number("SELECT (SELECT count(*) FROM outcomes) + (SELECT count(*) FROM unroutable)") != 0)
 		violation("all is over, and outcomes or unroutable messages are left");
-	if (number("SELECT count(*) FROM transitions") != judge.transition_count
+	if (sim.retires)
+		leaving_check();
+	else if (number("SELECT count(*) FROM transitions") != judge.transition_count
 		|| number("SELECT count(*) FROM events WHERE event_type = 'state_changed'") != judge.transition_count - judge.rejections)
 		violation("there are not as many transitions as were told");
 	if (sim.lie == LIE_TAMPERS)

@@ -5,6 +5,9 @@
  *   crowd   grandchildren, each in a session of its own, that ignore every polite signal (0)
  *   deaf    ignores SIGTERM and `abort`                       end     complete (default), fail, hang
  *   heat    before each number it announces to heat so high, and waits for the verdict
+ *   state   bytes that a checkpoint holds beside its number; little of them changes from one to the next (0)
+ *   dies    in so many attempts it dies at its fifth number, by SIGKILL or with a status, and says nothing (0)
+ * Told to pause it rests until it is told to go on; a state that it did not save is told of (`wrong_state`).
  * Never talks to anything but its stdin and stdout. */
 #include <jansson.h>
 #include <poll.h>
@@ -17,12 +20,16 @@
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 65536
+#define FILL_MAX 20000
+#define DIES_AT 5               /* its fifth number */
 
 static char in[LINE_MAX_BYTES];
 static size_t have;
 static bool ended, deaf;
 static long long reached;       /* the number that a checkpoint would hold now */
 static long long judged;        /* the ref of the last verdict on an action */
+static int fill_size;
+static bool resting;            /* told to pause */
 
 static long long now_ms(void)
 {
@@ -61,20 +68,55 @@ static json_t *next_line(int wait_ms)
 	return line;
 }
 
+/* What a state of that number holds: noise that zstd cannot shorten much, and a few places that say the number. */
+static const char *fill_of(long long n)
+{
+	static char fill[FILL_MAX + 1];
+	unsigned noise = 7;
+
+	for (int i = 0; i < fill_size; i++) {
+		noise = noise * 1103515245u + 12345u;
+		fill[i] = (char)('0' + (noise >> 16) % 64);
+		if (fill[i] == '\\')
+			fill[i] = '~';
+	}
+	for (int at = (int)(n * 37 % 400); at + 12 < fill_size; at += fill_size / 3)
+		fill[at + snprintf(fill + at, 12, "<%lld>", n)] = '.';
+	fill[fill_size] = '\0';
+	return fill;
+}
+
 static void write_checkpoint(void)
 {
-	printf("{\"type\":\"checkpoint\",\"description\":\"at %lld\",\"state\":{\"n\":%lld},\"step\":\"counting\","
-	       "\"resumable\":true}\n", reached, reached);
+	printf("{\"type\":\"checkpoint\",\"description\":\"at %lld\",\"state\":{\"n\":%lld,\"fill\":\"%s\"},"
+	       "\"step\":\"counting\",\"resumable\":true}\n", reached, reached, fill_of(reached));
 	fflush(stdout);
 }
 
+static void say(const char *type)
+{
+	printf("{\"type\":\"%s\"}\n", type);
+	fflush(stdout);
+}
+
+static void check_state(json_t *saved)
+{
+	const char *fill = json_string_value(json_object_get(saved, "fill"));
+
+	if (saved && (!fill || strcmp(fill, fill_of(number(saved, "n", 0))) != 0)) {
+		printf("{\"type\":\"warning\",\"code\":\"wrong_state\",\"message\":\"nobody saved this\"}\n");
+		fflush(stdout);
+	}
+}
+
+/* Reads for so long, and as long as it is to rest. */
 static void attend(int wait_ms)
 {
 	long long until = now_ms() + wait_ms;
 
 	do {
 		long long left = until - now_ms();
-		json_t *line = next_line(left > 0 ? (int)left : 0);
+		json_t *line = next_line(resting ? 100 : left > 0 ? (int)left : 0);
 		const char *type = json_string_value(json_object_get(line, "type"));
 		bool is_abort = type && strcmp(type, "abort") == 0;
 
@@ -82,12 +124,16 @@ static void attend(int wait_ms)
 			write_checkpoint();
 		if (type && strcmp(type, "action_verdict") == 0)
 			judged = json_integer_value(json_object_get(line, "ref"));
+		if (type && strcmp(type, "pause") == 0)
+			resting = true, say("paused");
+		if (type && strcmp(type, "resume") == 0)
+			resting = false, say("resumed");
 		json_decref(line);
 		if ((is_abort || ended) && !deaf)
 			exit(0);
 		if (ended && left > 0)
 			usleep(20000);          /* deaf, and nothing to poll any more */
-	} while (now_ms() < until);
+	} while (resting || now_ms() < until);
 }
 
 /* Twice forked, so that nobody is its parent, in a session of its own, deaf to everything that can be ignored. */
@@ -116,6 +162,13 @@ static void announce(long long heat, long long ref)
 		attend(5);
 }
 
+static void die(long long attempt)
+{
+	if (attempt % 2)
+		raise(SIGKILL);
+	_exit(3);
+}
+
 static void count(json_t *start, json_t *inputs)
 {
 	json_t *saved = json_object_get(json_object_get(start, "checkpoint"), "state");
@@ -123,7 +176,11 @@ static void count(json_t *start, json_t *inputs)
 	long long first = number(saved, "n", 0) + 1;
 	int size = (int)number(inputs, "size", 0), delay = (int)number(inputs, "delay", 0);
 	const char *end = json_string_value(json_object_get(inputs, "end"));
+	long long attempt = number(start, "attempt", 1);
 
+	fill_size = (int)number(inputs, "state", 0);
+	fill_size = fill_size < FILL_MAX ? fill_size : FILL_MAX;
+	check_state(saved);
 	for (long long n = first; n <= goal; n++) {
 		if (number(inputs, "heat", 0))
 			announce(number(inputs, "heat", 0), n);
@@ -133,6 +190,8 @@ static void count(json_t *start, json_t *inputs)
 		reached = n;
 		if (every && n % every == 0)
 			write_checkpoint();
+		if (attempt <= number(inputs, "dies", 0) && n == first + DIES_AT - 1)
+			die(attempt);
 		attend(delay);
 	}
 	while (end && strcmp(end, "hang") == 0)
@@ -155,6 +214,7 @@ int main(void)
 		json_t *inputs = json_object_get(json_object_get(start, "task"), "inputs");
 		if (type && strcmp(type, "start") == 0) {
 			reached = 0;
+			resting = false;
 			deaf = json_is_true(json_object_get(inputs, "deaf"));
 			signal(SIGTERM, deaf ? SIG_IGN : SIG_DFL);
 			for (long long i = number(inputs, "crowd", 0); i > 0; i--)

@@ -175,7 +175,7 @@ static bool reload_policy(char *detail)
 	if (what == 0)
 		rig_set(w->rig, "capability lab", "declaration", "lab-high.json");
 	if (what == 1)
-		rig_set(w->rig, "caller *", "capabilities", "counter, reuser, agent, plain, oven");
+		rig_set(w->rig, "caller *", "capabilities", "counter, reuser, agent, plain, oven, sturdy, frail, rester, hoarder");
 	put_ini(what == 2 ? "[caller *]\ncapabilities = counter\n[capability lab]\nrisk = none\n" : "");
 	reload(what == 2 ? "is broken and refused whole" : "configuration reloaded");
 	snprintf(detail, DETAIL, "%s", what == 0 ? "a higher risk" : what == 1 ? "no lab" : "a broken one");
@@ -186,6 +186,16 @@ static void restore_policy(void)
 {
 	rig_set(w->rig, "capability lab", "declaration", "lab.json");
 	rig_set(w->rig, "caller *", "capabilities", "*");
+	put_ini("");
+	reload("configuration reloaded");
+}
+
+void faults_let_go(const struct nemesis_world *world)
+{
+	w = world;
+	rig_set(w->rig, "retention", "grace", "2s");
+	rig_set(w->rig, "daemon", "dedup_window", "1s");
+	w->rig->forgets = true;
 	put_ini("");
 	reload("configuration reloaded");
 }

@@ -30,6 +30,9 @@ extern const int fault_count;
 void faults_start_daemon(const struct nemesis_world *world);
 void faults_stop_daemon(const struct nemesis_world *world);
 
+/* From now on sessions leave the store soon after their end. */
+void faults_let_go(const struct nemesis_world *world);
+
 void faults_use(const struct nemesis_world *world, unsigned *dice);
 bool faults_have_killed(void);          /* the daemon is away by our doing */
 void faults_revive_daemon(void);

@@ -79,6 +79,7 @@ static void take_answer(struct caller *c, json_t *message, const char *type, con
 	t->token = strdup(token ? token : "");
 	t->heard = heard_of(c, session);
 	t->heard->task = t;
+	t->heard->stream.attempts = t->order.attempts;
 	snprintf(t->heard->stream.wanted_output, sizeof t->heard->stream.wanted_output, "%s", t->order.wanted);
 	if (t->heard->stream.closed && t->closed_at <= 0)
 		t->closed_at = t->answered_at;

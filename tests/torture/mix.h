@@ -17,10 +17,13 @@ struct order {
 	bool may_fail;                  /* its own nature, whatever the nemesis does */
 	const char *human;              /* what the decider does with it: allow, deny, never; NULL: it is not asked */
 	bool is_barred;                 /* the policy program denies it */
+	int attempts;                   /* so many deaths of its worker are its end */
 };
 
 /* The capabilities that the table needs; agent: path of the C agent. */
 void mix_prepare(struct rig *r, const char *agent);
+/* And those whose workers die and are started again, give up their process, or save a lot. */
+void mix_prepare_return(struct rig *r, const char *agent);
 /* And what is not done unasked, or only within limits. Another declaration of lab is in lab-high.json, for a reload. */
 void mix_prepare_gate(struct rig *r, const char *agent, const char *policy);
 void mix_draw(unsigned *seed, bool gentle, struct order *o);

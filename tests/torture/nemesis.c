@@ -37,7 +37,7 @@ static bool go_together(const struct fault *a, const struct fault *b)
 /* TORTURE_ONLY=daemon-kill,net-cut: to look into these. */
 static bool is_wanted(int kind)
 {
-	const char *only = getenv("TORTURE_ONLY");
+	const char *only = w->only ? w->only : getenv("TORTURE_ONLY");
 	char list[600], name[40];
 
 	if (!only)
@@ -47,10 +47,10 @@ static bool is_wanted(int kind)
 	return strstr(list, name);
 }
 
+static int deck[FAULTS_MAX], left;
+
 static int deal(void)
 {
-	static int deck[FAULTS_MAX], left;
-
 	if (left == 0)
 		for (int kind = 0; kind < fault_count; kind++)
 			if (is_wanted(kind)) {
@@ -203,6 +203,7 @@ struct nemesis_sum nemesis_run(const struct nemesis_world *world, unsigned seed,
 	dice = seed * 2654435761u + 1;
 	faults_use(world, &dice);
 	sum.all_kinds = fault_count;
+	left = 0;
 	while (harness_now() < end)
 		strike();
 	return sum;

@@ -10,7 +10,7 @@ $(TORT)/%.o: tests/torture/%.c
 	$(call say,CC)
 	$(Q)$(CC) $(OURS) -Itests/integration -Itests/torture $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(TORT_OBJ): $(B)/.flags
-$(TORT)/soak $(TORT)/torture $(TORT)/test_judge: $(TORT)/%: $(TORT)/%.o $(TORT_LIB) $(IHARN)
+$(TORT)/soak $(TORT)/torture $(TORT)/test_judge: $(TORT)/%: $(TORT)/%.o $(TORT_LIB) $(IHARN) $(CORE)
 	$(call say,LD)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
 # A worker is somebody else's program, and the clock is preloaded into a daemon: no sanitizer in either.

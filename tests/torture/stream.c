@@ -68,6 +68,23 @@ static struct moment *moment_of(struct stream *s, long long sequence)
 	return &s->moments[sequence - 1];
 }
 
+/* What is in an event beside its kind. */
+static void take_data(struct stream *s, struct moment *m, json_t *data)
+{
+	const char *message = json_text_at(data, "message"), *saved = json_text_at(data, "description");
+	const char *code = json_text_at(data, "code");
+
+	if (strcmp(m->event, "progress") == 0 && message)
+		m->number = strtoll(message, NULL, 10);
+	if (strcmp(m->event, "checkpoint_created") == 0 && saved && strncmp(saved, "at ", 3) == 0)
+		m->number = strtoll(saved + 3, NULL, 10);
+	m->is_death = strcmp(m->event, "error") == 0 && code && strcmp(code, "worker_died") == 0;
+	if (m->is_death && !json_is_true(json_at(data, "recoverable")))
+		charge("attempts", "a death of %s is told of, and not recoverable", s->session);
+	if (strcmp(m->event, "warning") == 0 && code && strcmp(code, "wrong_state") == 0)
+		charge("the state is restored", "%s went on from a state that it had not saved", s->session);
+}
+
 static void take_event(struct stream *s, json_t *message, const char *body, size_t size, uint64_t hash)
 {
 	long long sequence = json_integer_value(json_at(message, "payload.sequence"));
@@ -97,6 +114,7 @@ static void take_event(struct stream *s, json_t *message, const char *body, size
 	} else if (strcmp(m->event, "session_created") == 0) {
 		m->to = find_word(states, COUNT(states), json_text_at(message, "payload.data.state"));
 	}
+	take_data(s, m, json_at(message, "payload.data"));
 	s->last = sequence > s->last ? sequence : s->last;
 }
 
@@ -161,6 +179,49 @@ static void judge_change(const struct stream *s, long long sequence, const char 
 			state);
 }
 
+/* It counts on from where it was, or from what it saved last where it was started again: nothing is passed over, and no more
+ * is done twice than lies behind the last checkpoint. */
+static void judge_count(const struct stream *s)
+{
+	long long count = 0, saved = 0;
+	bool fresh = false;
+
+	for (long long i = 1; i <= s->last; i++) {
+		const struct moment *m = &s->moments[i - 1];
+
+		fresh |= strcmp(m->event, "state_changed") == 0 && strcmp(m->to, "RUNNING") == 0;
+		if (strcmp(m->event, "checkpoint_created") == 0 && m->number > 0)
+			saved = m->number;
+		if (strcmp(m->event, "progress") != 0 || m->number <= 0)
+			continue;
+		if (m->number != count + 1 && !(fresh && m->number == saved + 1))
+			charge("goes on from its checkpoint", "%s counts %lld at %lld, after %lld, with %lld saved", s->session,
+				m->number, i, count, saved);
+		count = m->number;
+		fresh = false;
+	}
+}
+
+/* A death that is not the end: PAUSED at once, and no more of them than there are attempts. */
+static void judge_deaths(const struct stream *s)
+{
+	const char *state = "";
+	int deaths = 0;
+
+	for (long long i = 1; i <= s->last; i++) {
+		const struct moment *m = &s->moments[i - 1];
+
+		if (m->is_death && strcmp(state, "RUNNING") == 0 && i < s->last && strcmp(s->moments[i].to, "PAUSED") != 0)
+			charge("attempts", "the worker of %s died at %lld, and %s follows", s->session, i, s->moments[i].event);
+		deaths += m->is_death;
+		if (m->to[0])
+			state = m->to;
+	}
+	if (s->attempts > 0 && deaths >= s->attempts)
+		charge("attempts", "the worker of %s died %d times and was started again; %d attempts it has", s->session, deaths,
+			s->attempts);
+}
+
 static void judge_end(const struct stream *s, const char *state)
 {
 	bool wants_result = strcmp(state, "COMPLETED") == 0 || strcmp(state, "FAILED") == 0;
@@ -198,6 +259,8 @@ void stream_judge(const struct stream *s, bool must_be_closed)
 		if (m->to[0])
 			state = m->to;
 	}
+	judge_count(s);
+	judge_deaths(s);
 	if (ends > 1 || closes > 1)
 		charge("one terminal state", "%s ended %d times and closed %d times", s->session, ends, closes);
 	if (closes)

@@ -12,6 +12,8 @@ struct moment {                         /* one sequence number; zeroed: not seen
 	uint64_t hash;
 	const char *event;              /* of our table: static */
 	const char *from, *to;          /* states, of our table; to is also the final state of session_closed */
+	long long number;               /* that a counting worker reached, or saved; 0: none */
+	bool is_death;                  /* an error that tells of the worker's, and that it is started again */
 };
 
 struct stream {
@@ -24,6 +26,7 @@ struct stream {
 	bool result_is_good;
 	bool any_order;                 /* its queue refused messages now and then: they may overtake */
 	bool closed;
+	int attempts;                   /* of its capability; 0: not known yet */
 	char wanted_output[40];         /* "n=30": what outputs must say where it completed; empty: anything */
 };
 

@@ -1,18 +1,23 @@
 /* test_judge.c: the judge of the streams can convict: each invariant is broken once, and charged; a good one is not.
  * A judge that cannot fail would make a run of the torture worth nothing. */
 #include <check.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apps.h"
+#include "archive.h"
 #include "../sweep/chain.h"
 #include "charge.h"
 #include "decider.h"
 #include "harness.h"
 #include "stream.h"
+#include "told.h"
+#include "whole.h"
 
 static struct stream s;
 
@@ -178,6 +183,70 @@ START_TEST(work_that_was_not_done_is_charged)
 }
 END_TEST
 
+/* --- attempts, and where a worker goes on --- */
+
+static void count_to(int sequence, int number)
+{
+	char data[80];
+
+	snprintf(data, sizeof data, "{'stage':'count','message':'%d '}", number);
+	take_event(sequence, "progress", data);
+}
+
+/* 1, 2 saved, 3; its worker dies, and the next one counts on from there. */
+static void die_and_count(int again)
+{
+	begin();
+	count_to(3, 1);
+	count_to(4, 2);
+	take_event(5, "checkpoint_created", "{'description':'at 2'}");
+	count_to(6, 3);
+	take_event(7, "error", "{'code':'worker_died','message':'m','recoverable':true}");
+	change(8, "RUNNING", "PAUSED");
+	change(9, "PAUSED", "RUNNING");
+	count_to(10, again);
+	end_from(11);
+}
+
+START_TEST(a_worker_that_goes_on_elsewhere_than_at_its_checkpoint_is_charged)
+{
+	static const struct { int again, charges; } cases[] = {{3, 0}, {4, 0}, {1, 1}, {2, 1}, {5, 1}};
+
+	die_and_count(cases[_i].again);         /* 4: as if it had only rested */
+	ck_assert_int_eq(judged(), cases[_i].charges);
+}
+END_TEST
+
+START_TEST(more_deaths_than_attempts_are_charged)
+{
+	s.attempts = 2 - _i;
+	die_and_count(3);
+	ck_assert_int_eq(judged(), _i);
+}
+END_TEST
+
+START_TEST(a_death_that_does_not_pause_or_is_final_is_charged)
+{
+	begin();
+	take_event(3, "error", _i == 0 ? "{'code':'worker_died','recoverable':true}" : "{'code':'worker_died','recoverable':false}");
+	if (_i == 1) {
+		change(4, "RUNNING", "PAUSED");
+		change(5, "PAUSED", "RUNNING");
+	}
+	end_from(_i == 0 ? 4 : 6);
+	ck_assert_int_eq(judged(), 1);
+}
+END_TEST
+
+START_TEST(a_state_that_was_not_saved_is_charged)
+{
+	begin();
+	take_event(3, "warning", "{'code':'wrong_state','message':'m'}");
+	end_from(4);
+	ck_assert_int_eq(judged(), 1);
+}
+END_TEST
+
 /* --- the application of libhcp --- */
 
 static void make_file(const char *path, const char *sql)
@@ -332,6 +401,140 @@ START_TEST(what_ran_unapproved_or_was_decided_twice_is_charged)
 }
 END_TEST
 
+/* --- what the world is told --- */
+
+#define TELL(type, more) "{\"eventType\":\"session." type "\",\"sessionId\":\"s\"," more "}"
+static const char *const telling[] = {
+	TELL("start", "\"createdAt\":\"1\",\"agentHost\":\"h\""),
+	TELL("status", "\"state\":\"executing\",\"updatedAt\":\"2\""),
+	TELL("status", "\"state\":\"idle\",\"updatedAt\":\"3\""),
+	TELL("end", "\"endedAt\":\"4\",\"reason\":\"user_end\""),
+	TELL("status", "\"state\":\"idle\",\"updatedAt\":\"3\",\"mood\":\"good\""),        /* a field that there is not */
+	TELL("end", "\"endedAt\":\"4\""),                                                    /* one that is missing */
+};
+
+/* What comes, as digits that are also the ids, what is stored, and how many charges that gives. */
+static const struct { const char *comes, *stored; int charges; } tellings[] = {
+	{"0123", "0123", 0},
+	{"01011223", "0123", 0},                /* again, the same bytes */
+	{"023", "0123", 1},                     /* one is lost */
+	{"0213", "0123", 1},                    /* out of order */
+	{"012", "0123", 2},                     /* never ended, and that is lost, too */
+	{"0123", "012", 1},                     /* that is not in the store */
+	{"0132", "0132", 1},                    /* after its end */
+	{"123", "123", 1},                      /* it never began */
+	{"01243", "0123", 1},
+	{"01253", "0123", 1},
+	{"", "0123", 2},
+};
+
+START_TEST(what_the_world_was_not_told_once_and_in_order_is_charged)
+{
+	char path[64], id[8], key[80];
+	const char *body;
+	sqlite3 *db;
+
+	snprintf(path, sizeof path, "/tmp/hcp-judge-%d.told", (int)getpid());
+	make_file(path, "CREATE TABLE events (id INTEGER PRIMARY KEY, session_id, type, event_type, body)");
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	for (const char *at = tellings[_i].stored; *at; at++) {
+		char *sql = sqlite3_mprintf("INSERT INTO events VALUES (NULL, 's', 'harp', 'x', %Q)", telling[*at - '0']);
+		ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+		sqlite3_free(sql);
+	}
+	sqlite3_close(db);
+	for (const char *at = tellings[_i].comes; *at; at++) {
+		body = telling[*at - '0'];
+		snprintf(id, sizeof id, "%c", *at);
+		snprintf(key, sizeof key, "c.s.session.%.*s", (int)strcspn(body + 22, "\""), body + 22);
+		told_take(key, id, body, strlen(body));
+	}
+	(void)told_judge(path);
+	told_forget();
+	unlink(path);
+	ck_assert_int_eq(charge_count(), tellings[_i].charges);
+}
+END_TEST
+
+START_TEST(two_contents_of_what_the_world_is_told_and_a_wrong_key_are_charged)
+{
+	told_take("c.s.session.start", "1", telling[0], strlen(telling[0]));
+	told_take("c.s.session.status", "1", telling[1], strlen(telling[1]));
+	told_take("c.t.session.status", "2", telling[1], strlen(telling[1]));
+	told_forget();
+	ck_assert_int_eq(charge_count(), 2);
+}
+END_TEST
+
+/* --- a store and its archive --- */
+
+#define EMPTY "CREATE TABLE %s (id INTEGER PRIMARY KEY, session, session_id);"
+static const char kept[] =
+	"CREATE TABLE sessions (id INTEGER PRIMARY KEY, session_id TEXT UNIQUE, caller_id, state, message_id);"
+	"CREATE TABLE callers (id, caller_id); INSERT INTO callers VALUES (1, 'c');"
+	"CREATE TABLE submits (caller, message_id, received_at, session, answer, UNIQUE (caller, message_id));"
+	"CREATE TABLE events (id INTEGER PRIMARY KEY, session, type, body);"
+	"CREATE TABLE archives (day, size, sessions); CREATE TABLE leaving (session, session_id, artifacts);"
+	"INSERT INTO sessions VALUES (2, '22222222-2222-4222-8222-222222222222', 'c', 'COMPLETED', 'm2');"
+	"INSERT INTO events VALUES (3, 2, 'task_accepted', '{}');";
+static const char *const others[] = {"tasks", "transitions", "checkpoints", "reviews", "continuity", "snapshots", "outcomes",
+	"artifacts"};
+
+/* What breaks it, how much shorter what counts is, and how many charges that gives. */
+static const struct { const char *sql; int less, charges; } halves[] = {
+	{"", 0, 0},
+	{"INSERT INTO sessions VALUES (1, 'x', 'c', 'COMPLETED', 'm1')", 0, 1},                 /* in both places */
+	{"INSERT INTO tasks VALUES (1, 1, 'x')", 0, 1},                                         /* something is left behind */
+	{"INSERT INTO leaving VALUES (1, 'x', 0)", 0, 1},
+	{"UPDATE archives SET sessions = 2", 0, 1},                                             /* one is lost */
+	{"INSERT INTO archives VALUES ('2026-01-30', 5, 1)", 0, 1},                             /* a file is lost */
+	{"UPDATE sessions SET message_id = 'm1'", 0, 1},                                        /* one submit, two sessions */
+	{"", 7, 3},                                     /* torn: it cannot be read, is not whole, and one is missing */
+};
+
+START_TEST(a_session_in_two_places_or_in_none_is_charged)
+{
+	static const char id[] = "11111111-1111-4111-8111-111111111111";
+	static const char *const lines[] = {"{\"archive\":1,\"session_id\":\"11111111-1111-4111-8111-111111111111\"}\n",
+		("{\"table\":\"sessions\",\"row\":{\"id\":1,\"session_id\":\"11111111-1111-4111-8111-111111111111\","
+		"\"caller_id\":\"c\",\"state\":\"FAILED\",\"message_id\":\"m1\"}}\n"),
+		"{\"table\":\"events\",\"row\":{\"id\":1,\"session\":1,\"type\":\"event\",\"body\":{\"base64\":\"e30=\"}}}\n"};
+	char dir[64], path[100], out[100], sql[400], why[ARCHIVE_WHY_SIZE];
+	struct archive_writer *w;
+	int fd;
+
+	snprintf(dir, sizeof dir, "/tmp/hcp-judge-%d.state", (int)getpid());
+	snprintf(path, sizeof path, "%s/archive", dir);
+	ck_assert(mkdir(dir, 0700) == 0 && mkdir(path, 0700) == 0);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_ptr_nonnull(w = archive_append(fd, "2026-01-31", 0, why));
+	ck_assert_int_eq(archive_begin_entry(w, id), 0);
+	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+		ck_assert_int_eq(archive_add(w, lines[i], strlen(lines[i])), 0);
+	ck_assert_int_eq(archive_end_entry(w), 0);
+	long long size = archive_sync(w);
+	archive_close(w);
+	close(fd);
+	snprintf(path, sizeof path, "%s/db", dir);
+	snprintf(out, sizeof out, "%s/out", dir);
+	make_file(path, kept);
+	sqlite3 *db;
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+		snprintf(sql, sizeof sql, EMPTY, others[i]);
+		ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	}
+	snprintf(sql, sizeof sql, "INSERT INTO archives VALUES ('2026-01-31', %lld, 1)", size - halves[_i].less);
+	ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	ck_assert_msg(sqlite3_exec(db, halves[_i].sql, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(db));
+	sqlite3_close(db);
+	(void)whole_make(path, dir, out);
+	snprintf(sql, sizeof sql, "rm -r %s", dir);
+	ck_assert_int_eq(system(sql), 0);
+	ck_assert_int_eq(charge_count(), halves[_i].charges);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("judge");
@@ -350,6 +553,13 @@ int main(void)
 	tcase_add_test(t, a_session_that_never_closes_is_charged);
 	tcase_add_test(t, a_missing_answer_and_a_missing_result_are_charged);
 	tcase_add_test(t, work_that_was_not_done_is_charged);
+	tcase_add_loop_test(t, a_worker_that_goes_on_elsewhere_than_at_its_checkpoint_is_charged, 0, 5);
+	tcase_add_loop_test(t, more_deaths_than_attempts_are_charged, 0, 2);
+	tcase_add_loop_test(t, a_death_that_does_not_pause_or_is_final_is_charged, 0, 2);
+	tcase_add_test(t, a_state_that_was_not_saved_is_charged);
+	tcase_add_loop_test(t, what_the_world_was_not_told_once_and_in_order_is_charged, 0, sizeof tellings / sizeof tellings[0]);
+	tcase_add_test(t, two_contents_of_what_the_world_is_told_and_a_wrong_key_are_charged);
+	tcase_add_loop_test(t, a_session_in_two_places_or_in_none_is_charged, 0, sizeof halves / sizeof halves[0]);
 	tcase_add_loop_test(t, an_application_that_has_not_each_message_once_and_in_order_is_charged, 0,
 		sizeof broken / sizeof broken[0]);
 	tcase_add_loop_test(t, what_ran_unapproved_or_was_decided_twice_is_charged, 0, sizeof misdecided / sizeof misdecided[0]);

@@ -19,11 +19,18 @@
 #include "mix.h"
 #include "nemesis.h"
 #include "proxy.h"
+#include "rester.h"
+#include "told.h"
 #include "watch.h"
+#include "whole.h"
 
 #define CALLERS 5               /* three that are well, one whose queue fills, and the probe */
 #define FULL_ARGS "x-max-length=15,x-overflow=reject-publish"
 #define RATE 4.5                /* submits a second of each of the first three */
+#define RETIRE 0.25             /* of the time: in the last part of it sessions leave the store */
+#define RETIRE_FAULTS "daemon-kill,daemon-freeze,daemon-stop,disk-full,disk-full-and-kill,descriptors"
+#define RETIRE_S 25.0           /* for all of them to be gone, once nothing goes wrong any more */
+#define AGED_S 3600             /* decisions about them have expired, too */
 #define DRAIN_S 60.0            /* after the last fault, for everything to end: the retries of L2-17 are slow */
 
 static unsigned seed;
@@ -82,6 +89,7 @@ static void configure(void)
 	rig_set(r, "session", "abort_timeout", "2s");
 	rig_set(r, "session", "exit_grace", "1s");
 	mix_prepare(r, getenv("TORTURE_AGENT"));
+	mix_prepare_return(r, getenv("TORTURE_AGENT"));
 	mix_prepare_gate(r, getenv("TORTURE_AGENT"), getenv("TORTURE_POLICY"));
 	world.rig = r;
 	world.abort_timeout_s = 2;
@@ -109,15 +117,16 @@ static void people(void)
 	world.caller_count = CALLERS;
 }
 
-static bool all_over(void)
+static bool all_over(bool are_kept)
 {
 	for (int i = 0; i < CALLERS; i++)
 		if (!caller_is_over(callers[i]))
 			return false;
-	return app_is_over();
+	return !are_kept || app_is_over();
 }
 
-static void drain(void)
+/* are_kept: all is in the store, for the application to be compared with. */
+static void drain(bool are_kept)
 {
 	double end = harness_now() + DRAIN_S * harness_scale();
 	int messages = 0, consumers = 0;
@@ -125,12 +134,33 @@ static void drain(void)
 	for (int i = 0; i < CALLERS; i++)
 		caller_go(callers[i], false);
 	app_be_quiet();
-	while (!all_over() && harness_now() < end)
+	while (!all_over(are_kept) && harness_now() < end)
 		harness_pass(0.1);
 	bool seen = queue_look(r->broker, r->queue, &messages, &consumers) ||
 		queue_look(r->broker, r->queue, &messages, &consumers);         /* its first connection may be long dead */
 	if (!seen || messages > 0)
 		charge("every acknowledged command in the store", "%d commands are still in the queue", messages);
+}
+
+/* Everybody is quiet, and their sessions leave, with faults of what that needs: the daemon and its disk. */
+static struct nemesis_sum retire(void)
+{
+	const char *stay = world.skew ? "sessions" : "sessions WHERE id NOT IN (SELECT session FROM reviews)";
+	struct nemesis_sum s;
+
+	if (world.skew)
+		*world.skew = AGED_S * INT64_C(1000000000);
+	faults_let_go(&world);
+	world.only = RETIRE_FAULTS;
+	s = nemesis_run(&world, seed + 1000, seconds * RETIRE);
+	drain(false);
+	double end = harness_now() + RETIRE_S * harness_scale();
+	while ((watch_count(stay) != 0 || watch_count("leaving") != 0) && harness_now() < end)
+		harness_pass(0.1);
+	if (watch_count(stay) != 0 || watch_count("leaving") != 0)
+		charge("sessions leave", "%ld are in the store and %ld on their way, long after their end", watch_count(stay),
+			watch_count("leaving"));
+	return s;
 }
 
 static void on_failed(void *ctx, const char *session, const char *kind, const char *why, double from, double to)
@@ -143,7 +173,15 @@ static void on_failed(void *ctx, const char *session, const char *kind, const ch
 static void judge_all(void)
 {
 	struct caller_sum all = {0};
+	char path[sizeof r->db];
 
+	snprintf(path, sizeof path, "%s", rig_path(r, "whole.db"));
+	long gone = whole_make(r->db, r->state, path);
+	memcpy(r->db, path, sizeof path);       /* from here on: as if nobody had left */
+	say("%ld sessions had left the store, %ld checkpoints were deltas", gone, watch_count("checkpoints WHERE encoding = 'delta'"));
+	if (gone == 0 || watch_count("checkpoints WHERE encoding = 'delta'") < 1)
+		charge("torture", "no session left the store, or no checkpoint was a delta");
+	say("the world was told %ld times", told_judge(r->db));
 	for (int i = 0; i < CALLERS; i++) {
 		caller_judge(callers[i], on_failed, NULL);
 		struct caller_sum s = caller_sum(callers[i]);
@@ -182,14 +220,20 @@ START_TEST(whatever_really_happens_every_promise_holds)
 	world.broker = broker_private();
 	configure();
 	say("seed %u for %.0f s, on %s disk", seed, seconds, world.own_disk ? "a small" : "the real");
+	told_begin(r);
 	faults_start_daemon(&world);
 	rig_wait_consuming(r);
+	rester_begin(r, seed * 11 + 3);
 	watch_start(r, world.abort_timeout_s);
 	people();
-	struct nemesis_sum s = nemesis_run(&world, seed, seconds);
-	drain();
+	struct nemesis_sum s = nemesis_run(&world, seed, seconds * (1 - RETIRE));
+	rester_be_kind();
+	drain(true);
+	s = retire();
 	faults_stop_daemon(&world);
 	watch_stop();
+	rester_end();
+	told_end();
 	judge_all();
 	proxy_stop();
 	long sessions = watch_count("sessions");

@@ -19,12 +19,19 @@
 #define ABORT_SLACK_S 3.0       /* a busy machine; the bound itself is the daemon's */
 #define CHARGED 64
 
-struct aborting {
-	char session[40];
-	double spent;                   /* in ABORTING, while the daemon could act */
+struct lasting {                        /* what may not last */
+	char key[44];                   /* which kind, and whose */
+	double spent;                   /* in it, while the daemon could act */
 	unsigned look;                  /* when it was last seen */
 	bool charged;
 	UT_hash_handle hh;
+};
+
+static const struct { const char *invariant, *what, *sql; bool with_process; } bounded[] = {
+	{"abort is bounded", "is ABORTING", "SELECT session_id FROM sessions WHERE state = 'ABORTING'", false},
+	{"a session that rests gives up its process", "is PAUSED and has a process",
+		"SELECT session_id FROM sessions s WHERE state = 'PAUSED' AND capability = 'rester' AND paused_by = 'operator' AND EXISTS"
+		" (SELECT 1 FROM checkpoints WHERE session = s.id AND resumable)", true},
 };
 
 struct process {
@@ -39,7 +46,7 @@ static double abort_bound;
 static pthread_t thread;
 static atomic_bool stopping;
 static atomic_int hampered;
-static struct aborting *aborts;
+static struct lasting *lastings;
 static pid_t charged[CHARGED];
 static int charged_count;
 
@@ -186,11 +193,9 @@ static bool was_charged(pid_t pid)
 }
 
 /* Seen, then its session read as ended, then still there: it outlived its session, without any race. */
-static void look_at_processes(void)
+static void look_at_processes(const struct process *list, int n)
 {
-	struct process list[256];
 	char state[16];
-	int n = list_processes(list, 256);
 
 	for (int i = 0; i < n; i++)
 		if (list[i].session[0] && watch_state(list[i].session, state) && state_is_end(state) &&
@@ -199,48 +204,60 @@ static void look_at_processes(void)
 				list[i].session, state);
 }
 
-static void note_aborting(const char *session, double since, unsigned look)
+static void note_lasting(size_t kind, const char *session, double since, unsigned look)
 {
-	struct aborting *a;
+	struct lasting *a;
+	char key[44];
 
-	HASH_FIND_STR(aborts, session, a);
+	snprintf(key, sizeof key, "%zu %s", kind, session);
+	HASH_FIND_STR(lastings, key, a);
 	if (!a) {
 		a = calloc(1, sizeof *a);
-		snprintf(a->session, sizeof a->session, "%s", session);
-		HASH_ADD_STR(aborts, session, a);
+		memcpy(a->key, key, sizeof key);
+		HASH_ADD_STR(lastings, key, a);
 	} else if (a->look + 1 == look && hampered == 0) {
 		a->spent += since;
 	}
 	a->look = look;
 	if (a->spent > abort_bound && !a->charged) {
 		a->charged = true;
-		charge("abort is bounded", "%s is ABORTING for %.1f s in which the daemon could act", session, a->spent);
+		charge(bounded[kind].invariant, "%s %s for %.1f s in which the daemon could act", session, bounded[kind].what,
+			a->spent);
 	}
 }
 
-static void look_at_aborts(double since, unsigned look)
+static void look_at_lasting(double since, unsigned look, const struct process *list, int count)
 {
 	sqlite3 *db = open_store();
-	sqlite3_stmt *st = NULL;
 
-	if (db && sqlite3_prepare_v2(db, "SELECT session_id FROM sessions WHERE state = 'ABORTING'", -1, &st, NULL) ==
-			SQLITE_OK)
-		while (sqlite3_step(st) == SQLITE_ROW)
-			note_aborting(text_of(st, 0), since, look);
-	sqlite3_finalize(st);
+	for (size_t kind = 0; db && kind < sizeof bounded / sizeof bounded[0]; kind++) {
+		sqlite3_stmt *st = NULL;
+
+		if (sqlite3_prepare_v2(db, bounded[kind].sql, -1, &st, NULL) == SQLITE_OK)
+			while (sqlite3_step(st) == SQLITE_ROW) {
+				int i = 0;
+				while (bounded[kind].with_process && i < count && strcmp(list[i].session, text_of(st, 0)) != 0)
+					i++;
+				if (i < count || !bounded[kind].with_process)
+					note_lasting(kind, text_of(st, 0), since, look);
+			}
+		sqlite3_finalize(st);
+	}
 	sqlite3_close(db);
 }
 
 static void *run_watch(void *arg)
 {
 	double last = harness_now();
+	struct process list[256];
 
 	(void)arg;
 	for (unsigned look = 1; !stopping; look++) {
 		double now = harness_now();
-		look_at_aborts(now - last, look);
+		int n = list_processes(list, 256);
+		look_at_lasting(now - last, look, list, n);
 		last = now;
-		look_at_processes();
+		look_at_processes(list, n);
 		usleep(LOOK_US);
 	}
 	return NULL;
@@ -307,6 +324,13 @@ static const struct { const char *invariant, *what, *sql; } questions[] = {
 	{"session_closed last", "in the store",
 		"SELECT e.session_id, e.event_type FROM events e JOIN (SELECT session_id AS i, max(sequence) AS m FROM events"
 		" GROUP BY 1) ON i = e.session_id AND m = e.sequence WHERE e.event_type <> 'session_closed'"},
+	{"attempts", "deaths that were not told of, or told and not counted",
+		"SELECT s.session_id, s.deaths, count(e.id) FROM sessions s LEFT JOIN events e ON e.session = s.id AND e.event_type ="
+		" 'error' AND json_extract(e.body, '$.payload.data.code') = 'worker_died' GROUP BY s.id"
+		" HAVING s.deaths NOT IN (count(e.id), count(e.id) + 1)"},
+	{"the state is restored", "a delta without its base, or against another delta",
+		"SELECT d.session_id, d.checkpoint_id, b.encoding FROM checkpoints d LEFT JOIN checkpoints b ON b.id = d.base AND"
+		" b.session = d.session WHERE d.encoding = 'delta' AND (b.id IS NULL OR b.encoding = 'delta')"},
 	{"one session a submit", "two submits of one session",
 		"SELECT session, count(*) FROM submits WHERE session > 0 GROUP BY 1 HAVING count(*) > 1"},
 	{"one session a submit", "a session without a submit",
@@ -325,9 +349,11 @@ static void judge_submit(void *ctx, const char *caller, const char *message_id, 
 		return;
 	sqlite3_bind_text(st, 1, caller, -1, SQLITE_STATIC);
 	sqlite3_bind_text(st, 2, message_id, -1, SQLITE_STATIC);
-	if (sqlite3_step(st) != SQLITE_ROW)
-		charge("every acknowledged command in the store", "%s of %s is not", message_id, caller);
-	else if (strcmp(text_of(st, 0), session) != 0)
+	if (sqlite3_step(st) != SQLITE_ROW) {
+		/* Of a submit that no session came of, the answer is all there was. */
+		if (session[0] || !rig->forgets)
+			charge("every acknowledged command in the store", "%s of %s is not", message_id, caller);
+	} else if (strcmp(text_of(st, 0), session) != 0)
 		charge("one session a submit", "%s of %s: %s in the store, %s to the caller", message_id, caller,
 			text_of(st, 0), session);
 	sqlite3_finalize(st);

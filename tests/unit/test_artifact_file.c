@@ -455,6 +455,21 @@ START_TEST(what_is_no_name_opens_nothing)
 }
 END_TEST
 
+START_TEST(what_is_no_id_removes_nothing)
+{
+	static const char *const bad[] = {".", "..", "../work", ""};
+
+	ck_assert_int_eq(keep("abc", 100), 0);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		ck_assert_int_eq(artifact_collect(state, bad[i], knows_kept, NULL), 0);
+		artifact_remove(state, bad[i], "secret");
+	}
+	artifact_remove(state, "..", "secret");
+	ck_assert_int_eq(access(in_state("secret"), F_OK), 0);
+	ck_assert_int_eq(access(stored("kept"), F_OK), 0);
+}
+END_TEST
+
 START_TEST(items_for_the_control_socket_hold_it_whole)
 {
 	struct buf b = {0};
@@ -505,6 +520,7 @@ int main(void)
 	tcase_add_test(t, the_later_file_of_a_name_takes_the_place_of_the_earlier);
 	tcase_add_test(t, what_a_crash_left_is_collected_and_what_is_known_stays);
 	tcase_add_test(t, what_is_no_name_opens_nothing);
+	tcase_add_test(t, what_is_no_id_removes_nothing);
 	tcase_add_test(t, items_for_the_control_socket_hold_it_whole);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -228,6 +228,32 @@ START_TEST(looking_leaves_no_row)
 }
 END_TEST
 
+START_TEST(what_an_operator_chose_is_in_the_row)
+{
+	struct ask *a;
+
+	world_start(&w, "m1", "work");
+	a = fake_control_ask(&control, ASK_EXTEND, world_id(&w, 1));
+	a->by_us = 600 * SECONDS;
+	core_on_asks(&w.core);
+	world_run(&w);
+	expect("extend", "outcome", "done");
+	expect("extend", "about", "by=PT10M");
+	a = fake_control_ask(&control, ASK_RECOVER, world_id(&w, 1));
+	snprintf(a->how, sizeof a->how, "discard");
+	core_on_asks(&w.core);
+	world_run(&w);
+	expect("recover", "outcome", "refused");
+	expect("recover", "about", "how=discard");
+	a = fake_control_ask(&control, ASK_REPLAY, world_id(&w, 1));
+	a->from = 2;
+	core_on_asks(&w.core);
+	world_run(&w);
+	expect("replay", "about", "from=2");
+	expect_good();
+}
+END_TEST
+
 START_TEST(every_refused_access_is_a_row)    /* proves SA-15 */
 {
 	world_submit_as(&w, "beta", "beta-user", "m1", "work", "");
@@ -581,6 +607,7 @@ int main(void)
 	tcase_add_test(t, a_decision_is_never_stored_without_its_row);
 	tcase_add_test(t, what_operators_do_is_a_row_with_who_it_was);
 	tcase_add_test(t, looking_leaves_no_row);
+	tcase_add_test(t, what_an_operator_chose_is_in_the_row);
 	tcase_add_test(t, every_refused_access_is_a_row);
 	tcase_add_test(t, a_flood_of_strangers_is_two_rows_a_minute_and_counted);
 	tcase_add_test(t, a_flood_of_many_kinds_is_bounded_too);

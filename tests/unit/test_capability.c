@@ -281,6 +281,28 @@ START_TEST(a_command_that_cannot_be_run_is_a_warning)
 }
 END_TEST
 
+START_TEST(a_migration_that_cannot_be_run_is_a_warning_of_its_own)
+{
+	char *command[] = {NULL, NULL}, *migrate[] = {NULL, NULL}, nowhere[] = "/nowhere/migrate", sh[] = "/bin/sh";
+
+	command[0] = migrate[0] = sh;
+	cc.command = command;
+	cc.migrate = migrate;
+	capability_check_command(&cc, note, &said);
+	ck_assert_str_eq(buf_text(&said), "");
+	migrate[0] = nowhere;
+	capability_check_command(&cc, note, &said);
+	ck_assert_str_eq(buf_text(&said), "hcpd.ini:7: [capability x] migrate /nowhere/migrate cannot be run now: No such file or "
+		"directory; sessions whose state is of another version will fail until it can\n");
+	ck_assert_int_eq(warnings, 1);
+	command[0] = nowhere;
+	capability_check_command(&cc, note, &said);
+	ck_assert_int_eq(warnings, 3);
+	ck_assert_int_eq(errors, 0);
+	cc.migrate = NULL;
+}
+END_TEST
+
 START_TEST(a_policy_program_that_cannot_be_run_is_a_warning)
 {
 	char *argv[] = {NULL, NULL}, nowhere[] = "/nowhere/policy", sh[] = "/bin/sh", ini[] = "hcpd.ini";
@@ -356,6 +378,7 @@ int main(void)
 	tcase_add_test(t, a_file_that_is_absent_or_too_large_is_refused);
 	tcase_add_test(t, deep_nesting_is_an_error_and_no_crash);
 	tcase_add_test(t, a_command_that_cannot_be_run_is_a_warning);
+	tcase_add_test(t, a_migration_that_cannot_be_run_is_a_warning_of_its_own);
 	tcase_add_test(t, a_policy_program_that_cannot_be_run_is_a_warning);
 	tcase_add_test(t, the_examples_load);
 	tcase_add_test(t, the_example_of_everything_loads_without_a_word);

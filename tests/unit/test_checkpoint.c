@@ -57,6 +57,12 @@ static const char *const damages[] = {
 	"state = '[1]'",
 	"state = x'ff00fe'",
 	"sha256 = replace(sha256, 'a', 'b') || '0'",
+	"sha256 = NULL, state = replace(state, '3', '4')",
+	"sha256 = ''",
+	"step = '{{'",
+	"step = '[\"s3\"]'",
+	"step = x'22ff22'",
+	"step = step || char(10)",              /* it would end the start line */
 };
 
 START_TEST(a_damaged_checkpoint_is_passed_over_with_a_warning) /* proves CK-03 */
@@ -86,13 +92,26 @@ START_TEST(where_no_checkpoint_is_good_the_session_fails_and_says_so) /* proves 
 }
 END_TEST
 
-START_TEST(a_checkpoint_of_a_version_without_hashes_is_good) /* proves CK-07 */
+START_TEST(without_its_hash_none_is_gone_on_from) /* proves CK-03 */
 {
 	bring_about();
 	world_exec(&w, "UPDATE checkpoints SET sha256 = NULL");
-	ck_assert_str_eq(crash_and_resume(), "RUNNING");
-	ck_assert(fake_worker_has_line(w.workers.list[0], "\"step\":\"s3\""));
-	ck_assert_int_eq(world_said(&w, "checkpoint_damaged"), 0);
+	ck_assert_str_eq(crash_and_resume(), "FAILED");
+	ck_assert_int_ge(world_said(&w, "the hash of its state is gone"), 1);
+	ck_assert_int_eq(world_said(&w, "all checkpoints are damaged"), 1);
+	ck_assert(world_judge(&w, 1).closed);
+}
+END_TEST
+
+START_TEST(a_damaged_step_does_not_reach_the_summary)
+{
+	bring_about();
+	world_exec(&w, "UPDATE checkpoints SET step = '{{'");
+	world_configure(&w, "[capability work]\nrecovery = summarize\n");
+	ck_assert_str_eq(crash_and_resume(), "FAILED");
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE NOT json_valid(body)", NULL), 0);
+	ck_assert_int_eq(world_said(&w, "\"step\":null}"), 1);
+	ck_assert(world_judge(&w, 1).closed);
 }
 END_TEST
 
@@ -116,7 +135,8 @@ int main(void)
 	tcase_add_test(t, a_checkpoint_is_stored_with_the_hash_of_its_canonical_state);
 	tcase_add_loop_test(t, a_damaged_checkpoint_is_passed_over_with_a_warning, 0, (int)(sizeof damages / sizeof *damages));
 	tcase_add_test(t, where_no_checkpoint_is_good_the_session_fails_and_says_so);
-	tcase_add_test(t, a_checkpoint_of_a_version_without_hashes_is_good);
+	tcase_add_test(t, without_its_hash_none_is_gone_on_from);
+	tcase_add_test(t, a_damaged_step_does_not_reach_the_summary);
 	tcase_add_test(t, other_spellings_of_the_same_state_are_not_damage);
 	return world_main(s);
 }

@@ -221,6 +221,23 @@ START_TEST(the_interval_shrinks_to_an_eighth_while_states_change_much) /* proves
 }
 END_TEST
 
+START_TEST(the_interval_never_shrinks_below_a_second)
+{
+	static const int ms[] = {3000, 1500, 1000, 1000, 1000};
+
+	begin("[capability work]\ncheckpoint_interval = 3s\ncheckpoint_adaptive = yes\n");
+	start("work");
+	for (uint32_t i = 0; i < 5; i++) {
+		int before = asked(), waited = 0;
+
+		say_state(i + 1);
+		for (; asked() == before && waited < 10000; waited += 100)
+			world_pass(&w, SECONDS / 10);
+		ck_assert_int_eq(waited, ms[i]);
+	}
+}
+END_TEST
+
 START_TEST(the_interval_grows_to_four_times_while_states_hardly_change) /* proves CK-01 */
 {
 	static const int seconds[] = {16, 32, 64, 64, 64};
@@ -464,6 +481,7 @@ int main(void)
 	tcase_add_loop_test(t, the_interval_is_the_capabilitys_to_say, 0, 2);
 	tcase_add_test(t, one_that_is_paused_is_not_asked);
 	tcase_add_test(t, the_interval_shrinks_to_an_eighth_while_states_change_much);
+	tcase_add_test(t, the_interval_never_shrinks_below_a_second);
 	tcase_add_test(t, the_interval_grows_to_four_times_while_states_hardly_change);
 	tcase_add_test(t, an_interval_that_is_not_adaptive_stays_as_it_is);
 	tcase_add_test(t, an_operators_request_is_noted_on_the_checkpoint);

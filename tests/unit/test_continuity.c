@@ -1,6 +1,8 @@
 /* test_continuity.c: what a session leaves to those that come after it, and who may take it up. */
 #include "operator_kit.h"
 
+#include "need.h"
+
 #define NOTE(summary) "{\"type\":\"continuity\",\"summary\":\"" summary "\",\"decisions\":[\"use 2\",\"not 3\"]," \
 	"\"open_questions\":[\"why?\"],\"next_steps\":[\"go\"]}"
 #define RECORD(what) "SELECT " what " FROM continuity WHERE session = ?"
@@ -43,6 +45,22 @@ START_TEST(a_session_leaves_what_its_worker_said_last) /* proves CK-05 */
 	ck_assert_str_eq(world_text(&w, RECORD("summary || completion || checkpoint_count"), "1"), "lastfull1");
 	ck_assert_str_eq(world_text(&w, RECORD("decisions"), "1"), "[\"use 2\",\"not 3\"]");
 	ck_assert_str_eq(world_text(&w, RECORD("open_questions || next_steps"), "1"), "[\"why?\"][\"go\"]");
+}
+END_TEST
+
+START_TEST(a_summary_of_more_than_4_KiB_is_cut_with_a_warning)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+	struct buf line = {0};
+
+	buf_add_text(&line, "{\"type\":\"continuity\",\"summary\":\"");
+	for (int i = 0; i < 4096 + _i; i++)
+		buf_add_text(&line, "x");
+	buf_add_text(&line, "\"}");
+	kit_say(p, buf_text(&line));
+	buf_fini(&line);
+	ck_assert_int_eq(world_count(&w, RECORD("length(summary)"), "1"), 4096);
+	ck_assert_int_eq(world_said(&w, "\"code\":\"summary_cut\""), _i);
 }
 END_TEST
 
@@ -198,6 +216,49 @@ START_TEST(one_that_is_not_resumable_is_not_gone_on_from) /* proves L4-06 */
 }
 END_TEST
 
+static bool is_needed(int key)
+{
+	return need_is_needed(&w.core, world_id(&w, key));
+}
+
+/* So that it does not leave the store before. */
+START_TEST(what_a_task_names_is_needed_until_that_is_over_also_over_a_crash) /* proves CK-06, L4-06 */
+{
+	kit_reload("[daemon]\nmax_sessions = 1\n");
+	end_with_checkpoint(CHECKPOINT("5"));
+	ck_assert(!is_needed(1));
+	world_start(&w, "m2", "again");
+	submit_with("m3", "work", "alpha", FROM, last_checkpoint()); /* it waits for a slot */
+	submit_with("m4", "again", "alpha", CONTINUES, world_id(&w, 1));
+	ck_assert(is_needed(1) && !is_needed(2));
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM sessions a JOIN sessions b ON a.session_id IN (b.checkpoint_of, b.continues)"
+		" WHERE a.id = 1 AND b.id IN (3, 4)", NULL), 2);
+	kit_crash();
+	ck_assert(is_needed(1));
+	end(world_worker(&w, 2), COMPLETED);
+	ck_assert(is_needed(1));
+	end(world_worker(&w, 3), COMPLETED);
+	ck_assert(is_needed(1));
+	end(world_worker(&w, 4), COMPLETED);
+	ck_assert_str_eq(world_state(&w, 4), "COMPLETED");
+	ck_assert(!is_needed(1) && w.core.needed == NULL);
+}
+END_TEST
+
+START_TEST(what_leaves_in_this_turn_is_not_taken_up_any_more) /* proves CK-06 */
+{
+	end_with_checkpoint(CHECKPOINT("5"));
+	need_let_go(&w.core, world_id(&w, 1)); /* as retention does; the store has it until the commit */
+	submit_with("m2", "work", "alpha", FROM, last_checkpoint());
+	is_refused(1);
+	submit_with("m3", "work", "alpha", CONTINUES, world_id(&w, 1));
+	is_refused(2);
+	need_forget_gone(&w.core);
+	submit_with("m4", "work", "alpha", FROM, last_checkpoint());
+	ck_assert_str_eq(world_state(&w, 2), "RUNNING");
+}
+END_TEST
+
 START_TEST(a_checkpoint_that_is_gone_when_its_turn_comes_fails_the_session_clearly)
 {
 	kit_reload("[daemon]\nmax_sessions = 1\n");
@@ -236,6 +297,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, kit_end);
 	tcase_add_test(t, a_session_leaves_what_its_worker_said_last);
+	tcase_add_loop_test(t, a_summary_of_more_than_4_KiB_is_cut_with_a_warning, 0, 2);
 	tcase_add_test(t, one_that_said_nothing_leaves_what_is_known);
 	tcase_add_loop_test(t, a_record_that_is_none_is_dropped_with_a_warning, 0, 3);
 	tcase_add_test(t, a_record_is_bounded);
@@ -245,6 +307,8 @@ int main(void)
 	tcase_add_test(t, no_other_checkpoint_is_gone_on_from);
 	tcase_add_test(t, one_that_is_not_resumable_is_not_gone_on_from);
 	tcase_add_test(t, a_checkpoint_that_is_gone_when_its_turn_comes_fails_the_session_clearly);
+	tcase_add_test(t, what_a_task_names_is_needed_until_that_is_over_also_over_a_crash);
+	tcase_add_test(t, what_leaves_in_this_turn_is_not_taken_up_any_more);
 	tcase_add_test(t, a_task_waits_while_what_it_names_cannot_be_read);
 	suite_add_tcase(s, t);
 	return world_main(s);

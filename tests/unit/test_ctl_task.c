@@ -109,6 +109,29 @@ START_TEST(a_task_is_one_that_the_daemon_reads)
 }
 END_TEST
 
+START_TEST(a_task_names_what_it_goes_on_from)
+{
+	static const char id[] = "0c8b8ed1-4b1e-4c6d-9f43-ad72cf0aa5f2", session[] = "ad72cf0a-4b1e-4c6d-9f43-0c8b8ed1a5f2";
+	struct ctl_task t = { .capability = "sum", .caller = "alpha", .inputs = object, .checkpoint = id, .continues = session };
+	struct command c;
+
+	ctl_task_compose(&out, &t);
+	c = read_back();
+	ck_assert_str_eq(c.task.checkpoint, id);
+	ck_assert_str_eq(c.task.continues, session);
+	command_fini(&c);
+	buf_clear(&out);
+	ck_assert(ctl_task_set(object, "purpose=x", why));
+	t.context = object;
+	ctl_task_compose(&out, &t);
+	c = read_back();
+	ck_assert_str_eq(c.task.continues, session);
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), "\"purpose\":\"x\""));
+	ck_assert_ptr_null(json_object_get(object, "continues"));       /* it is the caller's */
+	command_fini(&c);
+}
+END_TEST
+
 START_TEST(a_task_of_only_a_name_is_whole)
 {
 	struct ctl_task t = { .capability = "sum", .caller = "alpha", .inputs = object, .context = object };
@@ -173,6 +196,7 @@ int main(void)
 	tcase_add_test(tc, what_is_no_assignment_is_refused);
 	tcase_add_test(tc, a_task_is_one_that_the_daemon_reads);
 	tcase_add_test(tc, a_task_of_only_a_name_is_whole);
+	tcase_add_test(tc, a_task_names_what_it_goes_on_from);
 	tcase_add_test(tc, inputs_of_a_file_go_out_byte_for_byte_and_single_ones_lie_on_top);
 	tcase_add_test(tc, an_abort_carries_its_token_and_reason);
 	suite_add_tcase(suite, tc);

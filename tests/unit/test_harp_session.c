@@ -229,6 +229,28 @@ START_TEST(a_worker_s_snapshot_gets_what_it_leaves_out_and_its_hash)    /* prove
 }
 END_TEST
 
+START_TEST(a_worker_s_status_is_refused_with_its_own_code)      /* proves HS-03 */
+{
+	struct harp_heard h;
+
+	ck_assert_int_eq(read_line("{\"type\":\"snapshot\",\"eventType\":\"session.status\",\"state\":\"dancing\","
+		"\"updatedAt\":\"2026-03-01T12:00:00Z\"}", &h), HARP_INVALID_STATE);
+	ck_assert_int_eq(read_line("{\"type\":\"snapshot\",\"eventType\":\"session.status\",\"state\":\"idle\","
+		"\"updatedAt\":\"2026-03-01T12:00:00Z\"}", &h), HARP_UNSUPPORTED);
+	ck_assert_int_eq(read_line("{\"type\":\"snapshot\",\"eventType\":\"session.party\"}", &h), HARP_UNSUPPORTED);
+}
+END_TEST
+
+START_TEST(another_event_is_refused_by_its_name_not_by_a_field_that_nobody_sent)
+{
+	struct harp_heard h;
+
+	ck_assert_int_eq(read_line("{\"type\":\"snapshot\",\"eventType\":\"session.end\",\"snapshotId\":\"s1\","
+		"\"snapshotType\":\"plan\",\"payload\":{}}", &h), HARP_UNSUPPORTED);
+	ck_assert_str_eq(why, "eventType is not session.snapshot");
+}
+END_TEST
+
 START_TEST(a_worker_s_own_hash_is_verified)     /* proves HS-02 */
 {
 	struct harp_heard h;
@@ -309,6 +331,8 @@ int main(void)
 	tcase_add_test(t, an_unknown_state_has_a_code_of_its_own);
 	tcase_add_test(t, a_snapshot_with_anything_changed_is_not_its_hash);
 	tcase_add_test(t, a_worker_s_snapshot_gets_what_it_leaves_out_and_its_hash);
+	tcase_add_test(t, a_worker_s_status_is_refused_with_its_own_code);
+	tcase_add_test(t, another_event_is_refused_by_its_name_not_by_a_field_that_nobody_sent);
 	tcase_add_test(t, a_worker_s_own_hash_is_verified);
 	tcase_add_test(t, a_worker_s_snapshot_that_is_none_is_refused);
 	tcase_add_test(t, a_snapshot_is_known_by_session_id_and_hash);

@@ -81,6 +81,28 @@ START_TEST(a_worker_keeps_its_process_until_all_that_it_did_is_stored)
 }
 END_TEST
 
+/* Its process is gone, and with it who could say that it goes on. */
+START_TEST(one_that_paused_itself_and_gave_up_its_process_is_resumed_by_an_operator_or_a_restart)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	kit_say(p, CHECKPOINT("3"));
+	kit_say(p, PAUSED);
+	world_pass(&w, 600 * SECONDS);
+	ck_assert(p->is_gone);
+	ck_assert_str_eq(world_text(&w, "SELECT state || paused_by FROM sessions", NULL), "PAUSEDworker");
+	if (_i == 0)
+		kit_done(kit_ask(ASK_RESUME, 1, ""));
+	else if (_i == 1)
+		kit_restart();
+	else
+		kit_crash();
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	ck_assert(fake_worker_has_line(w.workers.list[w.workers.count - 1], "\"state\":{\"n\":3}"));
+	world_judge(&w, 1);
+}
+END_TEST
+
 START_TEST(without_the_key_a_paused_worker_stays)
 {
 	struct worker *p;
@@ -253,6 +275,7 @@ int main(void)
 	tcase_add_test(t, a_paused_session_gives_up_its_process_and_its_slot);
 	tcase_add_test(t, one_that_gave_its_slot_back_queues_before_it_runs_on);
 	tcase_add_test(t, a_worker_keeps_its_process_until_all_that_it_did_is_stored);
+	tcase_add_loop_test(t, one_that_paused_itself_and_gave_up_its_process_is_resumed_by_an_operator_or_a_restart, 0, 3);
 	tcase_add_test(t, without_the_key_a_paused_worker_stays);
 	tcase_add_test(t, a_resume_while_its_process_goes_waits_for_that);
 	tcase_add_test(t, an_abort_while_its_process_goes_ends_it_once);

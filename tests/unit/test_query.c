@@ -567,10 +567,19 @@ START_TEST(show_tells_everything_in_its_order)
 }
 END_TEST
 
+static void hash_of(const struct buf *text, char hash[CANON_HASH_SIZE])
+{
+	json_t *v = json_loadb(text->data, text->size, 0, NULL);
+
+	canon_hash(v, hash);
+	json_decref(v);
+}
+
 /* A state of 20 KiB, whole in the first row and as a delta in the second, where another letter stands. */
 static void put_packed(void)
 {
 	struct buf text = {0}, other = {0}, packed = {0};
+	char hash[CANON_HASH_SIZE];
 	struct store_checkpoint c = { .session = 1, .session_id = id_of(1), .description = "so far", .resumable = true,
 		.created_at = "2026-01-31T12:00:00.000Z", .encoding = "zstd" };
 
@@ -581,12 +590,15 @@ static void put_packed(void)
 	buf_add(&other, text.data, text.size);
 	other.data[5] = '2';
 	c.whole_size = (int64_t)text.size;
+	hash_of(&text, hash);
+	c.sha256 = hash;
 	ck_assert_int_eq(pack_state(text.data, text.size, NULL, 0, &packed), PACK_ZSTD);
 	snprintf(c.checkpoint_id, sizeof c.checkpoint_id, "full");
 	c.state = packed.data, c.state_size = packed.size;
 	store_put_checkpoint(s, &c);
 	commit();
 	buf_clear(&packed);
+	hash_of(&other, hash);
 	ck_assert_int_eq(pack_state(other.data, other.size, text.data, text.size, &packed), PACK_DELTA);
 	snprintf(c.checkpoint_id, sizeof c.checkpoint_id, "delta");
 	c.state = packed.data, c.state_size = packed.size, c.encoding = "delta", c.base = store_find_checkpoint(s, "full");
@@ -634,6 +646,35 @@ START_TEST(states_are_shown_restored_and_what_is_damaged_as_that) /* proves CK-0
 	one = ask_state("delta");
 	ck_assert_str_eq(json_string_value(json_object_get(one, "damage")), "the full checkpoint that it builds on is gone");
 	json_decref(one);
+}
+END_TEST
+
+static const struct {
+	const char *change, *damage;
+} harms[] = {
+	{ "step = '{{'", "\"its step is neither a string nor a number\"" },
+	{ "step = x'22ff22'", "\"its step is neither a string nor a number\"" },
+	{ "sha256 = NULL", "\"the hash of its state is gone\"" },
+	{ "description = x'ff22'", "null" },
+};
+
+/* ask parses each item. */
+START_TEST(a_damaged_row_is_listed_as_that_and_can_be_read)
+{
+	char text[128];
+
+	put_session((struct put){ .key = 1, .state = "RUNNING" });
+	put_checkpoint(1, "c-1", "{\"a\":1}");
+	put_checkpoint(1, "c-2", "{\"a\":2}");
+	commit();
+	snprintf(text, sizeof text, "UPDATE checkpoints SET %s WHERE checkpoint_id = 'c-2'", harms[_i].change);
+	sql(text);
+	snprintf(text, sizeof text, "null %s", harms[_i].damage);
+	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001'}", 1), "damage"), text);
+	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001','state':true}", 1), "damage"), text);
+	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001'}", 1), "step"),
+		_i < 2 ? "\"cut\" null" : "\"cut\" \"cut\"");
+	json_decref(ask("{'do':'show','session':'00000001'}", 1));
 }
 END_TEST
 
@@ -787,6 +828,7 @@ int main(void)
 	tcase_add_test(t, whoever_has_enough_goes_on_later_without_a_gap);
 	tcase_add_test(t, the_log_is_log_lines_warnings_and_errors);
 	tcase_add_test(t, show_tells_everything_in_its_order);
+	tcase_add_loop_test(t, a_damaged_row_is_listed_as_that_and_can_be_read, 0, (int)(sizeof harms / sizeof *harms));
 	tcase_add_test(t, states_are_shown_restored_and_what_is_damaged_as_that);
 	tcase_add_test(t, nothing_is_held_between_slices);
 	tcase_add_test(t, what_a_killed_daemon_left_is_read_whole);

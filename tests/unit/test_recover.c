@@ -36,6 +36,16 @@ static void interrupt(const char *more)
 	ck_assert_uint_eq(w.workers.count, 0);
 }
 
+/* What a failure says of the one checkpoint that there is. */
+static const char *last_checkpoint(void)
+{
+	static char text[128];
+
+	snprintf(text, sizeof text, "\"last_checkpoint\":\"%s\",\"recoverable\":true",
+		world_text(&w, "SELECT checkpoint_id FROM checkpoints", NULL));
+	return text;
+}
+
 static void is_summarized(void)
 {
 	ck_assert_str_eq(world_judge(&w, 1).state, "FAILED");
@@ -119,6 +129,10 @@ START_TEST(an_operator_is_asked_and_chooses) /* proves CK-04 */
 	world_judge(&w, 1);
 	if (strcmp(ways[_i].how, "summarize") == 0)
 		is_summarized();
+	if (strcmp(ways[_i].how, "fail") == 0)
+		ck_assert_int_eq(world_said(&w, "\"final_state\":\"FAILED\",\"reason\":\"failed_by_operator\""), 1);
+	if (strcmp(ways[_i].state, "FAILED") == 0)
+		ck_assert_int_eq(world_said(&w, last_checkpoint()), 1);
 	if (strcmp(ways[_i].state, "RUNNING") != 0)
 		return;
 	ck_assert_uint_eq(w.workers.count, 1);
@@ -128,6 +142,37 @@ START_TEST(an_operator_is_asked_and_chooses) /* proves CK-04 */
 	world_configure(&w, "");
 	kit_crash();
 	ck_assert_int_eq(fake_worker_has_line(w.workers.list[0], "\"state\":{\"n\":8}"), from_checkpoint);
+}
+END_TEST
+
+START_TEST(one_that_nobody_decided_about_in_time_says_what_it_could_be_resumed_from)
+{
+	interrupt("[session]\npause_grace = 5s\n");
+	world_pass(&w, 10 * SECONDS);
+	ck_assert_str_eq(world_judge(&w, 1).state, "FAILED");
+	ck_assert_int_eq(world_said(&w, "\"final_state\":\"FAILED\",\"reason\":\"pause_expired\""), 1);
+	ck_assert_int_eq(world_said(&w, last_checkpoint()), 1);
+}
+END_TEST
+
+START_TEST(a_failure_names_no_checkpoint_that_is_damaged)
+{
+	begin();
+	world_exec(&w, "UPDATE checkpoints SET state = replace(state, '8', '9')");
+	world_configure(&w, ASK_FIRST);
+	kit_crash();
+	kit_done(kit_ask(ASK_RECOVER, 1, "fail"));
+	ck_assert_int_eq(world_said(&w, "\"last_checkpoint\":null,\"recoverable\":false"), 1);
+}
+END_TEST
+
+START_TEST(a_capability_that_fails_what_was_interrupted_keeps_its_reason)
+{
+	begin();
+	world_configure(&w, "[capability work]\nrecovery = fail\n");
+	kit_crash();
+	ck_assert_int_eq(world_said(&w, "\"final_state\":\"FAILED\",\"reason\":\"no_checkpoint\""), 1);
+	ck_assert_int_eq(world_said(&w, last_checkpoint()), 1);
 }
 END_TEST
 
@@ -255,6 +300,9 @@ int main(void)
 	tcase_add_test(t, a_summary_fits_into_its_message);
 	tcase_add_test(t, discard_aborts_it);
 	tcase_add_loop_test(t, an_operator_is_asked_and_chooses, 0, (int)(sizeof ways / sizeof *ways));
+	tcase_add_test(t, one_that_nobody_decided_about_in_time_says_what_it_could_be_resumed_from);
+	tcase_add_test(t, a_failure_names_no_checkpoint_that_is_damaged);
+	tcase_add_test(t, a_capability_that_fails_what_was_interrupted_keeps_its_reason);
 	tcase_add_test(t, his_choice_wins_over_the_capabilitys_and_survives_a_crash_in_the_queue);
 	tcase_add_test(t, only_what_rests_without_a_process_is_recovered);
 	tcase_add_test(t, resume_is_refused_where_the_capability_ends_what_was_interrupted);

@@ -125,7 +125,26 @@ START_TEST(a_checkpoints_description_is_cut_at_1_KiB_between_characters)
 	ck_assert_str_eq(world_text(&w, "SELECT description FROM checkpoints", NULL), text);
 	ck_assert_int_eq(world_count(&w, "SELECT length(CAST(description AS BLOB)) FROM checkpoints", NULL),
 		(int64_t)wanted[_i % 4]);
+	ck_assert(strstr(data_of("warning"), "\"code\":\"description_cut\"") != NULL);
 	json_decref(d);
+}
+END_TEST
+
+/* Its JSON text, quotes included. */
+START_TEST(a_checkpoints_step_of_more_than_1_KiB_is_left_out_with_a_warning)
+{
+	char line[1200], step[1025 + 1];
+
+	memset(step, 'x', sizeof step);
+	step[0] = step[1023 + _i] = '"';
+	step[1024 + _i] = '\0';
+	snprintf(line, sizeof line, "{\"type\":\"checkpoint\",\"state\":{\"n\":1},\"description\":\"so far\",\"step\":%s}", step);
+	say(line);
+	ck_assert_str_eq(world_text(&w, "SELECT coalesce(step, 'none') FROM checkpoints", NULL), _i == 0 ? step : "none");
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), _i);
+	if (_i == 1)
+		ck_assert(strstr(data_of("warning"), "\"code\":\"step_too_long\"") != NULL);
+	ck_assert_str_eq(world_text(&w, "SELECT state || description FROM checkpoints", NULL), "{\"n\":1}so far");
 }
 END_TEST
 
@@ -154,6 +173,48 @@ START_TEST(pause_and_resume_are_transitions)
 	ck_assert_str_eq(world_text(&w, "SELECT paused_by FROM sessions", NULL), "");
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM transitions WHERE actor = 'worker'", NULL), 2);
 	world_judge(&w, 1);
+}
+END_TEST
+
+static const struct {
+	const char *said, *reason;
+} pauses[] = {
+	{"", "paused_by_worker"},
+	{"callee_restarted", "paused_by_worker: callee_restarted"},
+	{"paused_by_operator", "paused_by_worker: paused_by_operator"},
+	{"stopping", "paused_by_worker: stopping"},
+	{"worker_died", "paused_by_worker: worker_died"},
+	{"a\\nb", "a\nb"},
+};
+
+/* Others match on the reasons of the daemon. */
+START_TEST(what_a_worker_says_of_its_pause_passes_for_no_reason_of_ours)
+{
+	char line[128];
+
+	snprintf(line, sizeof line, "{\"type\":\"paused\",\"reason\":\"%s\"}", pauses[_i].said);
+	say(line);
+	ck_assert_str_eq(world_state(&w, 1), "PAUSED");
+	ck_assert_str_eq(world_text(&w, "SELECT reason FROM transitions WHERE to_state = 'PAUSED'", NULL), pauses[_i].reason);
+	ck_assert_str_eq(world_text(&w, "SELECT json_extract(body, '$.payload.data.reason') FROM events WHERE event_type = 'state_changed'"
+		" ORDER BY id DESC", NULL), pauses[_i].reason);
+	world_judge(&w, 1);
+}
+END_TEST
+
+START_TEST(what_a_worker_says_of_its_pause_is_cut_at_256_bytes_between_characters)
+{
+	struct buf line = {0};
+
+	buf_add_text(&line, "{\"type\":\"paused\",\"reason\":\"");
+	for (int i = 0; i < 170000; i++)
+		buf_add_text(&line, "\xe6\xbc\xa2");
+	buf_add_text(&line, "\"}");
+	say(buf_text(&line));
+	buf_fini(&line);
+	ck_assert_int_eq(world_count(&w, "SELECT length(CAST(reason AS BLOB)) FROM transitions WHERE to_state = 'PAUSED'", NULL),
+		255);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE NOT json_valid(body)", NULL), 0);
 }
 END_TEST
 
@@ -233,6 +294,58 @@ START_TEST(a_flood_of_bad_lines_is_a_few_warnings)
 	world_pass(&w, 120 * SECONDS);
 	say("rubbish again");
 	ck_assert(strstr(data_of("warning"), "rubbish again") != NULL);
+}
+END_TEST
+
+/* How many lines of the log have that text, while `what` is done. */
+static int logged(void (*what)(void), const char *text)
+{
+	FILE *f = tmpfile();
+	int before = dup(STDERR_FILENO), count = 0;
+	char line[4096];
+
+	ck_assert(f != NULL && before >= 0);
+	log_set_level(LOG_LVL_WARN);
+	dup2(fileno(f), STDERR_FILENO);
+	what();
+	dup2(before, STDERR_FILENO);
+	close(before);
+	log_set_level(LOG_LVL_ERROR);
+	rewind(f);
+	while (fgets(line, sizeof line, f) != NULL)
+		count += strstr(line, text) != NULL;
+	fclose(f);
+	return count;
+}
+
+static void complain_and_end(void)
+{
+	for (int i = 0; i < 25; i++)
+		fake_worker_say(p, "rubbish");
+	world_run(&w);
+	world_pass(&w, 120 * SECONDS);
+	for (int i = 0; i < 11; i++)
+		fake_worker_say(p, "more rubbish");
+	say("{\"type\":\"completed\",\"outputs\":{}}");
+	leave(0);
+}
+
+static void complain_little_and_end(void)
+{
+	for (int i = 0; i < 10; i++)
+		fake_worker_say(p, "rubbish");
+	say("{\"type\":\"completed\",\"outputs\":{}}");
+	leave(0);
+}
+
+START_TEST(the_log_says_how_many_warnings_were_left_out)
+{
+	if (_i == 0) {
+		ck_assert_int_eq(logged(complain_little_and_end, "left out"), 0);
+		return;
+	}
+	ck_assert_int_eq(logged(complain_and_end, _i == 1 ? "were left out: session=" : _i == 2 ? "count=15" : "count=1\n"), _i == 1 ? 2 : 1);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 20);
 }
 END_TEST
 
@@ -479,6 +592,10 @@ int main(void)
 	tcase_add_loop_test(t, a_checkpoints_description_is_cut_at_1_KiB_between_characters, 0, 8);
 	tcase_add_test(t, a_checkpoint_over_its_limit_is_a_warning);
 	tcase_add_test(t, pause_and_resume_are_transitions);
+	tcase_add_loop_test(t, a_checkpoints_step_of_more_than_1_KiB_is_left_out_with_a_warning, 0, 2);
+	tcase_add_loop_test(t, what_a_worker_says_of_its_pause_passes_for_no_reason_of_ours, 0, (int)(sizeof pauses / sizeof *pauses));
+	tcase_add_test(t, what_a_worker_says_of_its_pause_is_cut_at_256_bytes_between_characters);
+	tcase_add_loop_test(t, the_log_says_how_many_warnings_were_left_out, 0, 4);
 	tcase_add_test(t, steps_usage_and_checkpoints_are_counted);
 	tcase_add_loop_test(t, a_bad_line_is_one_warning_and_never_an_end, 0,
 		(int)(sizeof bad_lines / sizeof *bad_lines));

@@ -299,13 +299,19 @@ START_TEST(a_bad_snapshot_is_neither_stored_nor_forwarded)      /* proves HS-02 
 	ck_assert_int_eq(warnings("HARP_ERR_SCOPE"), 1);
 	say(p, SNAPSHOT("s1", "'payload':{'share':0.5}"));
 	ck_assert_int_eq(warnings("HARP_ERR_CANONICALIZATION"), 1);
+	say(p, SNAPSHOT("s1", "'payload':{},'payload':{'a':1}"));
+	say(p, SNAPSHOT("s1", "'payload':{'a':1,'a':1}"));
+	ck_assert_int_eq(warnings("HARP_ERR_CANONICALIZATION"), 3);
+	ck_assert_int_eq(warnings("bad_line"), 0);
 	say(p, SNAPSHOT("s1", "'note':1"));
 	ck_assert_int_eq(warnings("HARP_ERR_UNSUPPORTED"), 1);
+	say(p, "{'type':'snapshot','eventType':'session.status','state':'dancing','updatedAt':'2026-01-31T12:00:00Z'}");
+	ck_assert_int_eq(warnings("HARP_SESSION_ERR_INVALID_STATE"), 1);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM snapshots", NULL), 0);
 	ck_assert_str_eq(told(1), "start executing");
 	for (int i = 0; i < 50; i++)
 		say(p, SNAPSHOT("s1", "'note':1"));
-	ck_assert_int_eq(warnings("HARP_ERR_UNSUPPORTED"), 7);         /* ten of all kinds in a minute */
+	ck_assert_int_eq(warnings("HARP_ERR_UNSUPPORTED"), 4);         /* ten of all kinds in a minute */
 	say(p, SNAPSHOT("s1", "'payload':{}"));
 	ck_assert_str_eq(told(1), "start executing s1");
 }
@@ -367,6 +373,26 @@ static size_t settle_where(enum bus_exchange exchange, enum bus_status status)
 		}
 	return n;
 }
+
+/* Whatever a worker calls a step. */
+START_TEST(a_checkpoint_s_snapshot_is_never_over_the_message_limit)
+{
+	struct worker *p = world_start(&w, "m1", "told");
+	size_t size = 2 * 1024 * 1024;
+	char *line = xmalloc(size + 200);
+	int n = snprintf(line, size, "{\"type\":\"checkpoint\",\"description\":\"d\",\"state\":{},\"step\":\"");
+
+	memset(line + n, 'x', size);
+	strcpy(line + n + size, "\"}");
+	fake_worker_say(p, line);
+	world_run(&w);
+	free(line);
+	complete(p);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE length(body) > 1048576", NULL), 0);
+	ck_assert_str_eq(told(1), "start executing checkpoint user_end");
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints WHERE step IS NULL", NULL), 1);
+}
+END_TEST
 
 START_TEST(what_a_crash_left_goes_out_as_the_same_bytes)        /* proves HS-01 */
 {
@@ -505,6 +531,7 @@ int main(void)
 	tcase_add_test(t, a_bad_snapshot_is_neither_stored_nor_forwarded);
 	tcase_add_test(t, a_snapshot_after_its_own_last_word_is_refused);
 	tcase_add_test(t, a_snapshot_over_the_message_limit_is_dropped_with_a_warning);
+	tcase_add_test(t, a_checkpoint_s_snapshot_is_never_over_the_message_limit);
 	tcase_add_test(t, what_a_crash_left_goes_out_as_the_same_bytes);
 	tcase_add_test(t, where_nobody_listens_it_is_done_with);
 	tcase_add_test(t, a_listener_s_full_queue_is_not_in_the_caller_s_way);
