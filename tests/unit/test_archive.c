@@ -243,10 +243,8 @@ START_TEST(zstdcat_gives_its_lines)
 	int lines = 0;
 	FILE *f;
 
-	if (access("/usr/bin/zstdcat", X_OK) != 0)
-		return;
 	append(0, 1, 4);
-	snprintf(command, sizeof command, "/usr/bin/zstdcat %s", path);
+	snprintf(command, sizeof command, "zstdcat %s", path);
 	f = popen(command, "r");
 	while (fgets(line, sizeof line, f) != NULL)
 		lines++;
