@@ -31,7 +31,8 @@ void checkpoint_fini(struct checkpoint *c);
  * base: what a delta builds on; NULL: it was not found, or this is none. Appends to *text. NULL, or what is wrong, and then
  * what was appended is worth nothing. */
 const char *checkpoint_restore(const struct store_kept *row, const struct store_kept *base, struct buf *text);
-/* JSON text of a string, a number or null, and of one line; nothing at all is null, too. */
+#define CHECKPOINT_STEP_MAX 1024        /* bytes of its JSON text: it is in events, which must fit into a message */
+/* JSON text of a short string, a number or null, and of one line; nothing at all is null, too. */
 bool checkpoint_is_step(const char *text, size_t size);
 /* The text alone. */
 const char *checkpoint_unpack(const struct store_kept *row, const struct store_kept *base, struct buf *text);

@@ -51,7 +51,7 @@ bool checkpoint_is_step(const char *text, size_t size)
 	json_t *value;
 	bool is_good;
 
-	if (size == 0 || memchr(text, '\n', size) != NULL)      /* it goes into a line */
+	if (size == 0 || size > CHECKPOINT_STEP_MAX || memchr(text, '\n', size) != NULL)        /* it goes into a line */
 		return size == 0;
 	value = jtext_parse(text, size, why, sizeof why);
 	is_good = json_is_string(value) || json_is_number(value) || json_is_null(value);
@@ -68,7 +68,7 @@ const char *checkpoint_restore(const struct store_kept *row, const struct store_
 	if (damage != NULL)
 		return damage;
 	if (!checkpoint_is_step(row->step.data, row->step.size))
-		return "its step is neither a string nor a number";
+		return "its step is no short string or number";
 	value = jtext_parse(text->data, text->size, why, sizeof why);
 	if (!json_is_object(value)) {
 		json_decref(value);

@@ -83,19 +83,16 @@ static void resume_other_version(struct session *s, const struct checkpoint *cp,
 	refuse(s, &f);
 }
 
-static void go_on_with(struct session *s, bool has_checkpoint)
-{
-	recover_resume(s, has_checkpoint ? "recovered_from_checkpoint" : "restarted", has_checkpoint);
-}
-
 static void resume_from(struct session *s, const struct checkpoint *cp, bool found, const struct capability *cap)
 {
+	bool has_one = found || s->last_checkpoint[0] != '\0';  /* the latter: of this turn, and committed with it */
+
 	if (!accept_damage(s, cp, found))
 		finish_as(s, "no_checkpoint", "internal_error", "the session was interrupted, and all checkpoints are damaged");
 	else if (found && !recheck_is_same_major(cp->state_version, cap->config->state_version))
 		resume_other_version(s, cp, cap);
 	else
-		go_on_with(s, found || s->last_checkpoint[0] != '\0');  /* the latter: of this turn, and committed with it */
+		recover_resume(s, has_one ? "recovered_from_checkpoint" : "restarted", has_one);
 }
 
 /* From the beginning. Where an operator wants that, no later crash may bring it back to what he passed over. */

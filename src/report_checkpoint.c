@@ -17,7 +17,6 @@
 #include "wline.h"
 
 #define DESCRIPTION_MAX 1024
-#define STEP_MAX 1024                   /* bytes of its JSON text */
 
 /* Of the text that is stored, as it will be read again: the line's own values may have been read in another way (a
  * number beyond 64 bits elsewhere in it makes reals of all), and may have no state at all. */
@@ -119,11 +118,11 @@ static const char *take_step(struct session *s, const struct wline *l, struct bu
 	if (wline_get(l, "step") == NULL)
 		return NULL;
 	wline_add_raw(l, step, "step", "null");
-	if (step->size <= STEP_MAX)
+	if (step->size <= CHECKPOINT_STEP_MAX)
 		return buf_text(step);
 	if (report_may_complain(s))
 		session_warn(s, "step_too_long", "the step of a checkpoint was left out: it has %zu bytes, %d is the limit", step->size,
-			STEP_MAX);
+			CHECKPOINT_STEP_MAX);
 	return NULL;
 }
 

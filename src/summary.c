@@ -11,7 +11,6 @@
 
 #define ROWS_MAX 2000                   /* messages looked at, from the last one back */
 #define TYPES_MAX 32                    /* of results */
-#define STEP_MAX 1024                   /* of the checkpoint's step; one as long as a line would not fit */
 
 struct collected {
 	struct buf list;                /* JSON objects, a comma between */
@@ -65,7 +64,7 @@ static int add_checkpoint(struct session *s, struct buf *b)
 		buf_addf(b, "{\"checkpoint_id\":\"%s\",\"description\":", id);
 		buf_add_json(b, description.data, description.size);
 		buf_add_text(b, ",\"step\":");
-		buf_add_text(b, step.size <= STEP_MAX && checkpoint_is_step(step.data, step.size) ? buf_text(&step) : "null");
+		buf_add_text(b, checkpoint_is_step(step.data, step.size) ? buf_text(&step) : "null");
 		buf_add_text(b, "}");
 	} else {
 		buf_add_text(b, "null");

@@ -13,7 +13,6 @@
 #include "run.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
-#define STEP_MAX 1024                   /* one that is longer is no name, and left out: an event must fit into a message */
 
 struct tell {
 	struct addressee *to;           /* pinned */
@@ -229,7 +228,7 @@ void tell_checkpoint(struct session *s, const struct store_checkpoint *cp)
 	payload[n++] = (struct harp_member){"description", cp->description, NULL};
 	payload[n++] = (struct harp_member){"resumable", NULL, cp->resumable ? "true" : "false"};
 	payload[n++] = (struct harp_member){"stateHash", cp->sha256, NULL};
-	if (cp->step != NULL && strlen(cp->step) <= STEP_MAX)
+	if (cp->step != NULL)
 		payload[n++] = (struct harp_member){"step", cp->step, NULL};       /* JSON text: it may be a number, and any */
 	snprintf(steps, sizeof steps, "%lld", (long long)s->steps);
 	payload[n++] = (struct harp_member){"stepsDone", NULL, steps};

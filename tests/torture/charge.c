@@ -20,6 +20,20 @@ double say_clock(void)
 	return harness_now() - began;
 }
 
+void charge_answers(sqlite3 *db, const struct question *questions, size_t count)
+{
+	for (const struct question *q = questions; q < questions + count; q++) {
+		sqlite3_stmt *st = NULL;
+
+		if (sqlite3_prepare_v2(db, q->sql, -1, &st, NULL) != SQLITE_OK)
+			charge("sound store", "%s: %s", q->sql, sqlite3_errmsg(db));
+		while (st && sqlite3_step(st) == SQLITE_ROW)
+			charge(q->invariant, "%s: %s %s", q->what, (const char *)sqlite3_column_text(st, 0),
+				(const char *)sqlite3_column_text(st, 1));
+		sqlite3_finalize(st);
+	}
+}
+
 int charge_count(void)
 {
 	pthread_mutex_lock(&lock);

@@ -14,7 +14,7 @@
 #define RAN "(s.started_at IS NOT NULL OR EXISTS (SELECT 1 FROM events e WHERE e.session = s.id AND e.type <> 'harp'))"
 
 /* Each row is a charge; the first two columns are the evidence. */
-static const struct { const char *invariant, *what, *sql; } questions[] = {
+static const struct question questions[] = {
 	{"nothing runs unapproved", "no human allowed it",
 		"SELECT s.session_id, s.state FROM sessions s JOIN tasks t ON t.session = s.id WHERE (s.capability = 'lab' OR "
 		WISH("policy") " IS 'ask') AND " RAN " AND s.id NOT IN (" ALLOWED ")"},
@@ -54,16 +54,7 @@ static void judge_store(sqlite3 *db)
 {
 	char why[300];
 
-	for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {
-		sqlite3_stmt *st = NULL;
-
-		if (sqlite3_prepare_v2(db, questions[i].sql, -1, &st, NULL) != SQLITE_OK)
-			charge("sound store", "%s: %s", questions[i].sql, sqlite3_errmsg(db));
-		while (st && sqlite3_step(st) == SQLITE_ROW)
-			charge(questions[i].invariant, "%s: %s %s", questions[i].what, (const char *)sqlite3_column_text(st, 0),
-				(const char *)sqlite3_column_text(st, 1));
-		sqlite3_finalize(st);
-	}
+	charge_answers(db, questions, sizeof questions / sizeof questions[0]);
 	if (!chain_holds(db, why, sizeof why))
 		charge("the audit's chain", "%s", why);
 }

@@ -19,27 +19,13 @@
 /* Each row is a charge, before anything is put back; the first two columns are the evidence. */
 #define ORPHANS(table) {"nothing is left of those who left", table, "SELECT DISTINCT session, 'rows' FROM " table \
 	" WHERE session IS NOT NULL AND session NOT IN (SELECT id FROM sessions UNION SELECT session FROM leaving)"}
-static const struct { const char *invariant, *what, *sql; } questions[] = {
+static const struct question questions[] = {
 	ORPHANS("tasks"), ORPHANS("transitions"), ORPHANS("events"), ORPHANS("checkpoints"), ORPHANS("reviews"),
 	ORPHANS("continuity"), ORPHANS("snapshots"), ORPHANS("outcomes"), ORPHANS("artifacts"),
 	{"nothing is left of those who left", "they are still leaving", "SELECT session_id, 'leaving' FROM leaving"},
 	{"in one place", "a session that left is still there", "SELECT session_id, state FROM sessions WHERE id IN"
 		" (SELECT session FROM leaving)"},
 };
-
-static void ask(sqlite3 *db)
-{
-	for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {
-		sqlite3_stmt *st = NULL;
-
-		if (sqlite3_prepare_v2(db, questions[i].sql, -1, &st, NULL) != SQLITE_OK)
-			charge("sound store", "%s: %s", questions[i].sql, sqlite3_errmsg(db));
-		while (st && sqlite3_step(st) == SQLITE_ROW)
-			charge(questions[i].invariant, "%s: %s %s", questions[i].what, (const char *)sqlite3_column_text(st, 0),
-				(const char *)sqlite3_column_text(st, 1));
-		sqlite3_finalize(st);
-	}
-}
 
 /* --- rows --- */
 
@@ -220,7 +206,7 @@ long whole_make(const char *store, const char *state, const char *out)
 	sqlite3_stmt *st = NULL;
 	long sessions = 0;
 
-	ask(db);
+	charge_answers(db, questions, sizeof questions / sizeof questions[0]);
 	sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
 	if (sqlite3_prepare_v2(db, "SELECT day, size, sessions FROM archives", -1, &st, NULL) != SQLITE_OK)
 		charge("sound store", "%s", sqlite3_errmsg(db));

@@ -652,8 +652,8 @@ END_TEST
 static const struct {
 	const char *change, *damage;
 } harms[] = {
-	{ "step = '{{'", "\"its step is neither a string nor a number\"" },
-	{ "step = x'22ff22'", "\"its step is neither a string nor a number\"" },
+	{ "step = '{{'", "\"its step is no short string or number\"" },
+	{ "step = x'22ff22'", "\"its step is no short string or number\"" },
 	{ "sha256 = NULL", "\"the hash of its state is gone\"" },
 	{ "description = x'ff22'", "null" },
 };

@@ -214,7 +214,8 @@ END_TEST
 
 /* ---- the end of a process that is given up ---- */
 
-START_TEST(what_a_process_says_while_it_is_given_up_counts)
+/* Session 1 rests, and its process has been told to go, and does not. */
+static struct worker *give_up(void)
 {
 	struct worker *p;
 
@@ -223,6 +224,13 @@ START_TEST(what_a_process_says_while_it_is_given_up_counts)
 	p->ignores_term = true;
 	kit_say(p, CHECKPOINT("1"));
 	kit_say(p, PAUSED);
+	return p;
+}
+
+START_TEST(what_a_process_says_while_it_is_given_up_counts)
+{
+	struct worker *p = give_up();
+
 	ck_assert(p->stdin_closed && !p->is_gone);
 	kit_say(p, CHECKPOINT("2"));
 	world_pass(&w, 60 * SECONDS);
@@ -235,13 +243,8 @@ END_TEST
 
 START_TEST(one_that_completes_while_its_process_is_given_up_has_completed)
 {
-	struct worker *p;
+	struct worker *p = give_up();
 
-	kit_reload(FREES);
-	p = world_start(&w, "m1", "work");
-	p->ignores_term = true;
-	kit_say(p, CHECKPOINT("1"));
-	kit_say(p, PAUSED);
 	kit_say(p, COMPLETED);
 	world_pass(&w, 60 * SECONDS);
 	ck_assert_str_eq(world_judge(&w, 1).state, "COMPLETED");
