@@ -5,8 +5,9 @@
 struct session;
 struct wline;
 
-/* An `action` line: held against the safety envelope that the session runs under, and answered by an `action_verdict` line after
- * the commit. Beyond a hard limit, prohibited, or announced again after a refusal: the session is ended. */
+/* An `action` line: held against the safety envelope that the session runs under, and answered by an
+ * `action_verdict` line after the commit. Beyond a hard limit, prohibited, or announced again after a
+ * refusal: the session is ended. */
 void action_announced(struct session *s, const struct wline *l);
 /* One that is no good line, and why: refused, since its worker may wait for the verdict. */
 void action_unreadable(struct session *s, const struct wline *l, const char *why);

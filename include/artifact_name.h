@@ -8,8 +8,8 @@
 
 enum { ARTIFACT_NAME_MAX = 255, ARTIFACT_TYPE_MAX = 127 };
 
-/* What is wrong with it, as the end of a sentence; NULL: nothing. A good one is a file name that hides nothing: UTF-8
- * without controls, no slash, no dot in front. */
+/* What is wrong with it, as the end of a sentence; NULL: nothing. A good one is a file name that hides
+ * nothing: UTF-8 without controls, no slash, no dot in front. */
 const char *artifact_name_fault(const char *name, size_t size);
 /* Does it look like a MIME type? */
 bool artifact_type_is_good(const char *type, size_t size);

@@ -10,7 +10,8 @@ struct session;
 
 /* A process of the session begins. */
 void attempt_begin(struct session *s);
-/* It died: counted in any case. True: it is started again, which was said, and the session is PAUSED; false: that is its end. */
+/* It died: counted in any case. True: it is started again, which was said, and the session is PAUSED; false:
+ * that is its end. */
 bool attempt_take_death(struct session *s);
 /* The processes of one that is started again are gone: the back-off begins. */
 void attempt_wait(struct session *s);

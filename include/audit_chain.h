@@ -13,15 +13,16 @@ void audit_genesis(const char *instance, char hex[CANON_HASH_SIZE]);
 /* A row's hash: SHA-256 over the hash before it, as hex, and the row's text. hex may be before. */
 void audit_link(const char before[CANON_HASH_SIZE], const char *text, size_t size, char hex[CANON_HASH_SIZE]);
 
-/* Rows are handed in by their number; each fault is a sentence. After a fault the check goes on from what the row
- * itself says its hash is, so that one change is one or two faults, not as many as there are rows behind it. */
+/* Rows are handed in by their number; each fault is a sentence. After a fault the check goes on from what the
+ * row itself says its hash is, so that one change is one or two faults, not as many as there are rows behind
+ * it. */
 typedef void audit_fault_fn(void *ctx, int64_t n, const char *text);
 
 struct audit_check {
-	int64_t count;                  /* the greatest number so far ... */
-	char head[CANON_HASH_SIZE];     /* ... and that row's hash, as it is stored */
+	int64_t count;              /* the greatest number so far ... */
+	char head[CANON_HASH_SIZE]; /* ... and that row's hash, as it is stored */
 	int64_t rows, faults;
-	int64_t noted;                  /* a row's number and hash that somebody noted once; 0: none */
+	int64_t noted; /* a row's number and hash that somebody noted once; 0: none */
 	char noted_hash[CANON_HASH_SIZE];
 	audit_fault_fn *on_fault;
 	void *ctx;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct buf {
-	char *data;                     /* not NUL-terminated; see buf_text */
+	char *data; /* not NUL-terminated; see buf_text */
 	size_t size, room;
 };
 
@@ -24,7 +24,7 @@ void buf_add_json(struct buf *b, const char *text, size_t size);
 void buf_drop(struct buf *b, size_t size);
 /* NUL-terminated view, until the next change. */
 const char *buf_text(struct buf *b);
-void buf_clear(struct buf *b);          /* keeps the memory */
+void buf_clear(struct buf *b); /* keeps the memory */
 void buf_fini(struct buf *b);
 
 /* Length in bytes of the UTF-8 character at text, 0 where there is none (overlong forms, surrogates and
@@ -40,9 +40,9 @@ struct blob {
 	char data[];
 };
 
-struct blob *blob_new(const void *data, size_t size);   /* one reference, the caller's */
+struct blob *blob_new(const void *data, size_t size); /* one reference, the caller's */
 struct blob *blob_ref(struct blob *b);
-void blob_unref(struct blob *b);                        /* NULL is fine */
+void blob_unref(struct blob *b); /* NULL is fine */
 
 /* malloc and friends that do not return NULL. */
 void *xmalloc(size_t size);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CLOCK_TEXT_SIZE 25      /* "2026-01-31T12:34:56.789Z" and its NUL */
+#define CLOCK_TEXT_SIZE 25 /* "2026-01-31T12:34:56.789Z" and its NUL */
 
 int64_t clock_boot_us(void);
 int64_t clock_wall_us(void);

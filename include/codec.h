@@ -12,49 +12,49 @@
 #include "id.h"
 #include "jtext.h"
 
-#define CALLER_ID_SIZE 129              /* 1 to 128 of letters, digits, - _ : */
-#define MESSAGE_ID_SIZE 129             /* 1 to 128 printable characters */
+#define CALLER_ID_SIZE 129  /* 1 to 128 of letters, digits, - _ : */
+#define MESSAGE_ID_SIZE 129 /* 1 to 128 printable characters */
 #define HCP_VERSION "1.0"
 
 enum priority { PRIORITY_LOW, PRIORITY_NORMAL, PRIORITY_HIGH, PRIORITY_URGENT, PRIORITY_COUNT };
 
 extern const char *const priority_names[PRIORITY_COUNT];
 extern const char *const data_class_names[4];
-extern const char *const risk_names[6];         /* by enum risk; [R_NONE] is "" */
+extern const char *const risk_names[6]; /* by enum risk; [R_NONE] is "" */
 
 /* A task as it was submitted: what the gate looks at, and the text that the worker gets. */
 struct task {
 	char *capability;
-	char *version_range;            /* NULL: any */
-	char *json;                     /* the worker's `task` object, minified, values byte for byte */
+	char *version_range; /* NULL: any */
+	char *json;          /* the worker's `task` object, minified, values byte for byte */
 	size_t json_size;
-	json_t *inputs;                 /* parsed, for the gate */
-	json_t *expected_output;        /* the same; NULL: none */
-	char *metadata;                 /* JSON text, NULL: none */
-	int64_t max_duration_us;        /* 0: not constrained */
+	json_t *inputs;          /* parsed, for the gate */
+	json_t *expected_output; /* the same; NULL: none */
+	char *metadata;          /* JSON text, NULL: none */
+	int64_t max_duration_us; /* 0: not constrained */
 	enum priority priority;
 	enum data_class data_class;
-	char checkpoint[ID_SIZE];       /* constraints.checkpoint, lower case; "": none */
-	char continues[ID_SIZE];        /* context.continues, the same */
+	char checkpoint[ID_SIZE]; /* constraints.checkpoint, lower case; "": none */
+	char continues[ID_SIZE];  /* context.continues, the same */
 };
 
 enum command_kind { COMMAND_SUBMIT, COMMAND_ABORT };
 
 enum codec_verdict {
 	CODEC_OK,
-	CODEC_REJECT,                   /* the caller is known: answer with code and message */
-	CODEC_DROP                      /* nobody to answer: message says what is wrong */
+	CODEC_REJECT, /* the caller is known: answer with code and message */
+	CODEC_DROP    /* nobody to answer: message says what is wrong */
 };
 
 struct command {
 	enum command_kind kind;
-	char message_id[MESSAGE_ID_SIZE];       /* empty where there is no usable one */
-	char caller_id[CALLER_ID_SIZE];         /* empty where there is no well-formed one */
-	char session_id[ID_SIZE];               /* abort, lower case */
-	struct task task;                       /* submit */
-	char *token, *reason;                   /* abort; NULL: absent */
-	const char *code;                       /* of a rejection */
-	char message[512];                      /* of a rejection or a drop */
+	char message_id[MESSAGE_ID_SIZE]; /* empty where there is no usable one */
+	char caller_id[CALLER_ID_SIZE];   /* empty where there is no well-formed one */
+	char session_id[ID_SIZE];         /* abort, lower case */
+	struct task task;                 /* submit */
+	char *token, *reason;             /* abort; NULL: absent */
+	const char *code;                 /* of a rejection */
+	char message[512];                /* of a rejection or a drop */
 };
 
 /* Reads one command. Whatever the verdict, command_fini frees what it holds. */
@@ -72,7 +72,8 @@ struct codec_head {
 /* Begins a message, up to and including `"payload":`. session_id may be NULL. The head's message_id and
  * time are made here. */
 void codec_begin(struct buf *b, const char *session_id, const char *type);
-void codec_begin_as(struct buf *b, const char *message_id, const char *time, const char *session_id, const char *type);
+void codec_begin_as(
+	struct buf *b, const char *message_id, const char *time, const char *session_id, const char *type);
 void codec_end(struct buf *b);
 /* False where the bytes are not a message of ours. */
 bool codec_peek(const char *body, size_t size, struct codec_head *head);

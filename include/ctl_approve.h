@@ -7,8 +7,8 @@
 
 #define CTL_KEY_NAME "approver.pem"
 
-/* The file of the own key: the one that was given, else the one in hcpctl's directory. The caller frees it; NULL where
- * there is no home, which was said. */
+/* The file of the own key: the one that was given, else the one in hcpctl's directory. The caller frees it;
+ * NULL where there is no home, which was said. */
 char *ctl_approve_key(const struct ctl_settings *s, const char *given);
 /* The login name, where it can be an approver's. */
 const char *ctl_approve_login(void);

@@ -12,19 +12,19 @@
 #include "ctl_settings.h"
 #include "ctl_term.h"
 
-struct ctl_view {                       /* one session */
+struct ctl_view { /* one session */
 	char id[ID_SIZE];
 	struct ctl_order order;
-	char state[16];                 /* "": not known yet */
-	char *capability;               /* NULL: not known here */
-	int64_t since_us, until_us;     /* wall clock: of the first message; of the last one, when it is closed */
-	char *stage, *message;          /* what was heard last; NULL: nothing */
-	double percent;                 /* below 0: not known */
-	struct ctl_note *result;        /* task_completed or task_failed */
-	char *outcome;                  /* the result as text, for when the table is gone */
-	bool is_closed;                 /* session_closed was shown ... */
-	int64_t result_due_us;          /* ... and the result is waited for so long */
-	bool is_done;                   /* nothing more comes */
+	char state[16];             /* "": not known yet */
+	char *capability;           /* NULL: not known here */
+	int64_t since_us, until_us; /* wall clock: of the first message; of the last one, when it is closed */
+	char *stage, *message;      /* what was heard last; NULL: nothing */
+	double percent;             /* below 0: not known */
+	struct ctl_note *result;    /* task_completed or task_failed */
+	char *outcome;              /* the result as text, for when the table is gone */
+	bool is_closed;             /* session_closed was shown ... */
+	int64_t result_due_us;      /* ... and the result is waited for so long */
+	bool is_done;               /* nothing more comes */
 	enum ctl_exit exit;
 	UT_hash_handle hh;
 };
@@ -33,20 +33,20 @@ struct ctl_follow {
 	const struct ctl_settings *settings;
 	struct ctl_pump *pump;
 	struct ctl_term term;
-	bool json;                      /* bodies only */
-	bool all;                       /* sessions that are not known yet too */
+	bool json; /* bodies only */
+	bool all;  /* sessions that are not known yet too */
 	bool with_session;
-	bool is_table;                  /* several sessions on a terminal */
-	struct buf notice;              /* what hcpctl itself said last, below the table */
+	bool is_table;     /* several sessions on a terminal */
+	struct buf notice; /* what hcpctl itself said last, below the table */
 	struct ctl_view *views;
-	size_t open_count;              /* views that are not done */
+	size_t open_count; /* views that are not done */
 	size_t done_count;
-	int64_t due_us;                 /* the earliest gap or missing result; may be too early */
-	int64_t draw_at_us;             /* bar or table, not before ... */
-	bool is_old;                    /* ... though there is news for it */
-	int64_t asked_at_us;            /* for capabilities */
-	bool has_news;                  /* since ctl_kept.c wrote it down ... */
-	int64_t kept_at_us;             /* ... then */
+	int64_t due_us;      /* the earliest gap or missing result; may be too early */
+	int64_t draw_at_us;  /* bar or table, not before ... */
+	bool is_old;         /* ... though there is news for it */
+	int64_t asked_at_us; /* for capabilities */
+	bool has_news;       /* since ctl_kept.c wrote it down ... */
+	int64_t kept_at_us;  /* ... then */
 };
 
 /* with_session: several are followed, or any; on a terminal they are a table then. */
@@ -72,7 +72,8 @@ void ctl_live_begin(struct ctl_follow *f);
 /* Draws, at most so often; says when it wants to draw again. */
 void ctl_live_draw(struct ctl_follow *f);
 int64_t ctl_live_due_us(const struct ctl_follow *f);
-/* Takes it off the terminal; of a table its last state stays, as plain lines, with the results of those named. */
+/* Takes it off the terminal; of a table its last state stays, as plain lines, with the results of those
+ * named. */
 void ctl_live_end(struct ctl_follow *f);
 
 #endif

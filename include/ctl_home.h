@@ -17,7 +17,8 @@ int ctl_home_make(const char *dir, char *why) __attribute__((warn_unused_result)
 int ctl_home_write(const char *dir, const char *name, const void *data, size_t size, char *why)
 	__attribute__((warn_unused_result));
 /* 1: read; 0: there is none. */
-int ctl_home_read(const char *dir, const char *name, struct buf *out, char *why) __attribute__((warn_unused_result));
+int ctl_home_read(const char *dir, const char *name, struct buf *out, char *why)
+	__attribute__((warn_unused_result));
 /* Waits for it; close(2) gives it back. */
 int ctl_home_lock(const char *dir, const char *name, char *why) __attribute__((warn_unused_result));
 /* The UUID under which `watch` keeps its queue; made the first time. */

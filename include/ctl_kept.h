@@ -1,7 +1,7 @@
 /* ctl_kept.h: what a watch of all sessions had shown of those that have not ended, for the next watch.
  *
- * The broker keeps the messages that were not shown; this file keeps what the shown ones said, so that the next
- * table is not empty, and the last sequence of each session, so that what comes again is known. */
+ * The broker keeps the messages that were not shown; this file keeps what the shown ones said, so that the
+ * next table is not empty, and the last sequence of each session, so that what comes again is known. */
 #ifndef HCPD_CTL_KEPT_H
 #define HCPD_CTL_KEPT_H
 

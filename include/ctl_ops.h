@@ -9,7 +9,8 @@
 #include "ctl_table.h"
 
 /* One question: opens, asks, closes. The request is taken. */
-int ctl_ops_ask(struct ctl_options *o, enum ctl_need need, json_t *request, query_item_fn *fn, void *ctx, json_t **done);
+int ctl_ops_ask(struct ctl_options *o, enum ctl_need need, json_t *request, query_item_fn *fn, void *ctx,
+	json_t **done);
 /* Exactly one SESSION behind the options: NULL with the usage said. */
 const char *ctl_ops_session(int argc, char **argv, const struct ctl_command *command);
 /* stdout, all of it; CTL_ERROR where it cannot be written, and said unless it is a pipe that nobody reads. */

@@ -20,14 +20,14 @@
 struct ctl_pump;
 
 enum ctl_what {
-	CTL_QUIET,                      /* the time is up */
-	CTL_NOTE,                       /* *note is the caller's; ctl_pump_ack when it has been dealt with */
-	CTL_CONFIRMED,                  /* what was published has reached a queue */
-	CTL_UNROUTABLE,                 /* ... has reached none */
-	CTL_REFUSED,                    /* ... was refused; ctl_pump_error says why */
-	CTL_UP,                         /* connected again: what was under way may be lost, held tags are void */
-	CTL_SIGNAL,                     /* SIGINT or SIGTERM: ctl_pump_signal */
-	CTL_OUT_GONE                    /* stdout cannot be written */
+	CTL_QUIET,      /* the time is up */
+	CTL_NOTE,       /* *note is the caller's; ctl_pump_ack when it has been dealt with */
+	CTL_CONFIRMED,  /* what was published has reached a queue */
+	CTL_UNROUTABLE, /* ... has reached none */
+	CTL_REFUSED,    /* ... was refused; ctl_pump_error says why */
+	CTL_UP,         /* connected again: what was under way may be lost, held tags are void */
+	CTL_SIGNAL,     /* SIGINT or SIGTERM: ctl_pump_signal */
+	CTL_OUT_GONE    /* stdout cannot be written */
 };
 
 struct ctl_pump *ctl_pump_new(const struct ctl_settings *s);

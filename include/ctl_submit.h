@@ -11,8 +11,8 @@
 struct ctl_submit_words {
 	struct ctl_task task;
 	bool detach, json;
-	int64_t timeout_us;             /* for the answer */
-	int64_t retry_us;               /* until the first repeat; then twice as long each time */
+	int64_t timeout_us; /* for the answer */
+	int64_t retry_us;   /* until the first repeat; then twice as long each time */
 };
 
 /* The exit status. */

@@ -16,16 +16,16 @@ bool ctl_task_set(json_t *object, const char *assignment, char *why);
 void ctl_task_add_json(struct buf *b, const json_t *v);
 
 struct ctl_task {
-	const char *capability, *version, *intent;      /* version, intent: NULL where not given */
+	const char *capability, *version, *intent; /* version, intent: NULL where not given */
 	const char *caller;
-	const char *inputs_text;        /* a whole JSON object, checked; NULL: none */
+	const char *inputs_text; /* a whole JSON object, checked; NULL: none */
 	size_t inputs_size;
-	const json_t *inputs;           /* from --input, laid over inputs_text; NULL: none */
-	const json_t *context;          /* NULL: none */
-	const char *max_duration;       /* ISO 8601 */
+	const json_t *inputs;     /* from --input, laid over inputs_text; NULL: none */
+	const json_t *context;    /* NULL: none */
+	const char *max_duration; /* ISO 8601 */
 	const char *priority, *data_class;
-	const char *checkpoint;         /* id of one of an ended session, to begin from */
-	const char *continues;          /* id of an ended session; goes into context, over what stands there */
+	const char *checkpoint; /* id of one of an ended session, to begin from */
+	const char *continues;  /* id of an ended session; goes into context, over what stands there */
 };
 
 /* Appends the whole message. What inputs_text has is sent as it is written, but for white space. */

@@ -14,13 +14,22 @@ struct core;
 struct host;
 struct session;
 
-enum effect_kind { EFFECT_ACK, EFFECT_REJECT, EFFECT_START, EFFECT_LINE, EFFECT_END, EFFECT_CLOSE_STDIN,
-	EFFECT_REPEAT, EFFECT_RETIRE, EFFECT_ANSWER };
+enum effect_kind {
+	EFFECT_ACK,
+	EFFECT_REJECT,
+	EFFECT_START,
+	EFFECT_LINE,
+	EFFECT_END,
+	EFFECT_CLOSE_STDIN,
+	EFFECT_REPEAT,
+	EFFECT_RETIRE,
+	EFFECT_ANSWER
+};
 
 struct effect {
 	enum effect_kind kind;
-	struct session *session;        /* START, LINE, END, CLOSE_STDIN */
-	uint32_t life;                  /* ACK, REJECT */
+	struct session *session; /* START, LINE, END, CLOSE_STDIN */
+	uint32_t life;           /* ACK, REJECT */
 	uint64_t tag;
 	size_t at, size;                /* LINE: in the texts */
 	int64_t term_at_us, kill_at_us; /* END */

@@ -12,19 +12,22 @@
 
 struct amqp_frame_t_;
 
-#define FRAMES_CHANNEL 1                /* one connection, one channel */
-#define FRAMES_NAME_SIZE 256            /* an AMQP short string and its NUL */
+#define FRAMES_CHANNEL 1     /* one connection, one channel */
+#define FRAMES_NAME_SIZE 256 /* an AMQP short string and its NUL */
 #define FRAMES_TEXT_SIZE 320
 
 enum frames_kind {
-	FRAMES_NOTHING,                 /* more frames are needed, or the frame is of no concern */
+	FRAMES_NOTHING, /* more frames are needed, or the frame is of no concern */
 	FRAMES_DELIVERY,
-	FRAMES_RETURN,                  /* unroutable; its confirm comes later */
-	FRAMES_ACK, FRAMES_NACK,
-	FRAMES_CANCEL,                  /* the broker ended our consumer */
-	FRAMES_BLOCKED, FRAMES_UNBLOCKED,
-	FRAMES_CHANNEL_CLOSED, FRAMES_CONNECTION_CLOSED,
-	FRAMES_BAD                      /* against the protocol; text says what. Drop the connection */
+	FRAMES_RETURN, /* unroutable; its confirm comes later */
+	FRAMES_ACK,
+	FRAMES_NACK,
+	FRAMES_CANCEL, /* the broker ended our consumer */
+	FRAMES_BLOCKED,
+	FRAMES_UNBLOCKED,
+	FRAMES_CHANNEL_CLOSED,
+	FRAMES_CONNECTION_CLOSED,
+	FRAMES_BAD /* against the protocol; text says what. Drop the connection */
 };
 
 /* Only the fields of its kind are set. Short strings are NUL-terminated; one that holds a NUL itself
@@ -33,17 +36,17 @@ struct frames_event {
 	enum frames_kind kind;
 	/* DELIVERY, ACK, NACK */
 	uint64_t tag;
-	bool multiple;                  /* ACK, NACK: everything up to tag */
+	bool multiple; /* ACK, NACK: everything up to tag */
 	/* DELIVERY */
 	bool redelivered;
 	bool has_user;
 	char user[FRAMES_NAME_SIZE];
 	char type[FRAMES_NAME_SIZE];
-	char *body;                     /* size bytes and a NUL; NULL where size is over the cap */
+	char *body; /* size bytes and a NUL; NULL where size is over the cap */
 	/* DELIVERY, RETURN */
 	char key[FRAMES_NAME_SIZE];
 	char message_id[FRAMES_NAME_SIZE];
-	uint64_t size;                  /* as the header said */
+	uint64_t size; /* as the header said */
 	/* RETURN, CHANNEL_CLOSED, CONNECTION_CLOSED */
 	int code;
 	/* RETURN, CANCEL (the consumer's tag), BLOCKED, CHANNEL_CLOSED, CONNECTION_CLOSED, BAD */
@@ -53,9 +56,9 @@ struct frames_event {
 struct frames {
 	size_t max_body;
 	enum { FRAMES_IDLE, FRAMES_WANT_HEADER, FRAMES_WANT_BODY } want;
-	uint64_t got;                   /* of content.size */
-	struct frames_event content;    /* the delivery or return that is coming in */
-	struct frames_event plain;      /* everything else: channel 0 may speak in the middle of a content */
+	uint64_t got;                /* of content.size */
+	struct frames_event content; /* the delivery or return that is coming in */
+	struct frames_event plain;   /* everything else: channel 0 may speak in the middle of a content */
 };
 
 void frames_init(struct frames *f, size_t max_body);

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ID_SIZE 37              /* 36 characters and the NUL */
+#define ID_SIZE 37 /* 36 characters and the NUL */
 
-void id_make(char out[ID_SIZE]);                /* UUID v4, lower case */
-bool id_is_uuid4(const char *text);             /* either case */
-void id_random(void *out, size_t size);         /* fit for keys */
+void id_make(char out[ID_SIZE]);        /* UUID v4, lower case */
+bool id_is_uuid4(const char *text);     /* either case */
+void id_random(void *out, size_t size); /* fit for keys */
 
 #endif

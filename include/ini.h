@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#define INI_LINE_MAX 16384      /* bytes; a longer line is an error */
+#define INI_LINE_MAX 16384 /* bytes; a longer line is an error */
 
 /* key is NULL for a section's head, so that empty sections are seen; both are NULL and value says what
  * is wrong for a line that is none. Keys before the first section have the section "". Keys below a broken

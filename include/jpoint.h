@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define JPOINT_TEXT_MAX 255             /* so that a message can show it whole */
+#define JPOINT_TEXT_MAX 255 /* so that a message can show it whole */
 #define JPOINT_STEPS_MAX 32
 
 struct jpoint;
@@ -15,15 +15,16 @@ struct jpoint;
 struct jpoint *jpoint_new(const char *text, size_t size) __attribute__((warn_unused_result));
 /* The pointer to one member of the root, whatever characters its name has. NULL: too long. */
 struct jpoint *jpoint_new_member(const char *name) __attribute__((warn_unused_result));
-void jpoint_free(struct jpoint *p);             /* NULL is fine */
+void jpoint_free(struct jpoint *p); /* NULL is fine */
 const char *jpoint_text(const struct jpoint *p);
 /* A loan, NULL where nothing is there. `-`, the place behind an array's end, is never there. */
 const json_t *jpoint_get(const struct jpoint *p, const json_t *root);
-/* Puts a value there, or takes the member out where it is NULL. False where what would hold it is not there. The value is
- * not taken. */
+/* Puts a value there, or takes the member out where it is NULL. False where what would hold it is not there.
+ * The value is not taken. */
 bool jpoint_put(const struct jpoint *p, json_t *root, json_t *value) __attribute__((warn_unused_result));
 
-/* Below, equal, above as -1, 0, 1, without rounding: 9007199254740993 is above 9007199254740992.0. Numbers only. */
+/* Below, equal, above as -1, 0, 1, without rounding: 9007199254740993 is above 9007199254740992.0. Numbers
+ * only. */
 int jpoint_compare(const json_t *a, const json_t *b);
 /* Equal scalars, numbers by value: 1 is 1.0. Arrays and objects are equal to nothing. */
 bool jpoint_same(const json_t *a, const json_t *b);

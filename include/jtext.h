@@ -14,7 +14,7 @@
 #include "buf.h"
 
 struct jslice {
-	const char *at;                 /* NULL: absent */
+	const char *at; /* NULL: absent */
 	size_t size;
 };
 

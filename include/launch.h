@@ -9,30 +9,30 @@
 struct config_confine;
 
 struct launch {
-	char *const *argv;              /* argv[0] is searched in env's PATH where it has no slash */
+	char *const *argv; /* argv[0] is searched in env's PATH where it has no slash */
 	char *const *env;
 	const char *workdir;
-	int fds[3];                     /* become 0, 1 and 2; each above 2; they stay the caller's */
-	int cgroup_fd;                  /* a cgroup.procs open for writing, or -1 */
-	const struct config_confine *confine;   /* NULL: only what every worker gets */
-	uint64_t tag;                   /* becomes its soft RLIMIT_LOCKS (proctree_tag); 0: none */
-	bool cgroup_failed;             /* out: it was the joining of the cgroup that failed */
+	int fds[3];                           /* become 0, 1 and 2; each above 2; they stay the caller's */
+	int cgroup_fd;                        /* a cgroup.procs open for writing, or -1 */
+	const struct config_confine *confine; /* NULL: only what every worker gets */
+	uint64_t tag;                         /* becomes its soft RLIMIT_LOCKS (proctree_tag); 0: none */
+	bool cgroup_failed;                   /* out: it was the joining of the cgroup that failed */
 };
 
 /* The pid once the program was executed; else -1 with errno, and in `why` a sentence that says what could
  * not be done. The child is a process group of its own, dies with the calling thread, has default
- * signals, an empty mask, umask 077, no ambient capabilities and at most 1024 descriptors; what confine says is in
- * force before the program is. Only one thread may call this; signals that are ignored must be so from the first
- * call on. */
+ * signals, an empty mask, umask 077, no ambient capabilities and at most 1024 descriptors; what confine says
+ * is in force before the program is. Only one thread may call this; signals that are ignored must be so from
+ * the first call on. */
 int launch_process(struct launch *s, char *why, size_t why_size) __attribute__((warn_unused_result));
 
-struct launch_pipes {                    /* theirs[i] is for the child's descriptor i */
+struct launch_pipes { /* theirs[i] is for the child's descriptor i */
 	int ours[3], theirs[3];
 };
 
 /* Ours do not block, theirs do; all are above 2 and close on exec. Without stdin theirs[0] is /dev/null and
  * ours[0] is -1. -1 with errno, and nothing is open. */
 int launch_pipes_open(struct launch_pipes *p, bool has_stdin) __attribute__((warn_unused_result));
-void launch_pipes_close(int fds[3]);     /* either side; errno stays */
+void launch_pipes_close(int fds[3]); /* either side; errno stays */
 
 #endif

@@ -10,46 +10,47 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LINES_READ_MAX 65536            /* at most this in one lines_read */
-#define LINES_SMALL 4096                /* an unfinished line up to this long never has to wait for memory */
-#define LINES_HEAD 1024                 /* of a line that is too long, this much is shown */
-#define LINES_CHARGE 256                /* a line uses up its size of a portion, and at least this */
-#define LINES_SILENT_US 5000000         /* no byte for so long: the line may be given up for others that wait */
+#define LINES_READ_MAX 65536    /* at most this in one lines_read */
+#define LINES_SMALL 4096        /* an unfinished line up to this long never has to wait for memory */
+#define LINES_HEAD 1024         /* of a line that is too long, this much is shown */
+#define LINES_CHARGE 256        /* a line uses up its size of a portion, and at least this */
+#define LINES_SILENT_US 5000000 /* no byte for so long: the line may be given up for others that wait */
 
 struct lines {
-	char *rest;                     /* the unfinished line; NULL: none */
+	char *rest; /* the unfinished line; NULL: none */
 	uint32_t size, room;
-	bool skipping;                  /* it was too long: up to its newline all is thrown away */
-	char *more;                     /* was read, and is to be looked at before anything else is; NULL: none */
+	bool skipping; /* it was too long: up to its newline all is thrown away */
+	char *more;    /* was read, and is to be looked at before anything else is; NULL: none */
 	uint32_t more_at, more_size;
-	int64_t fed_at_us;              /* when the unfinished line last got a byte */
+	int64_t fed_at_us; /* when the unfinished line last got a byte */
 };
 
-struct lines_pool {                     /* what all of them may hold together */
+struct lines_pool { /* what all of them may hold together */
 	size_t max_line, max_total, used;
-	const struct lines *over;       /* the one that may go on though the total is used up: there is always one */
-	bool freed;                     /* memory came back since the reader last looked */
+	const struct lines
+		*over; /* the one that may go on though the total is used up: there is always one */
+	bool freed;    /* memory came back since the reader last looked */
 };
 
 enum line_kind {
 	LINE_WHOLE,
-	LINE_TOO_LONG,                  /* was thrown away: this is its beginning */
-	LINE_UNENDED                    /* the last one, and no newline came */
+	LINE_TOO_LONG, /* was thrown away: this is its beginning */
+	LINE_UNENDED   /* the last one, and no newline came */
 };
 typedef void lines_fn(void *ctx, const char *line, size_t size, enum line_kind kind);
 
 enum lines_result {
-	LINES_OK,                       /* something or nothing was there; more may come */
-	LINES_MORE,                     /* the portion is used up: call again in the next turn, readable or not */
-	LINES_END,                      /* end of file, or an error; the last line was handed out */
-	LINES_WAIT                      /* not read: it needs memory that others hold; again when `freed` */
+	LINES_OK,   /* something or nothing was there; more may come */
+	LINES_MORE, /* the portion is used up: call again in the next turn, readable or not */
+	LINES_END,  /* end of file, or an error; the last line was handed out */
+	LINES_WAIT  /* not read: it needs memory that others hold; again when `freed` */
 };
 
 void lines_pool_init(struct lines_pool *p, int64_t max_line, int64_t max_total);
-/* One portion: what is left of an earlier read, else one read(2) of at most `share` bytes. *got: what was read;
- * *used: how much of the share that took. */
-enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size_t share, size_t *got, size_t *used,
-	lines_fn *on_line, void *ctx);
+/* One portion: what is left of an earlier read, else one read(2) of at most `share` bytes. *got: what was
+ * read; *used: how much of the share that took. */
+enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size_t share, size_t *got,
+	size_t *used, lines_fn *on_line, void *ctx);
 /* Memory that it holds though its line got no byte for LINES_SILENT_US; 0: none worth the trouble. */
 size_t lines_idle_bytes(const struct lines *l, int64_t now_us);
 /* Its unfinished line is too long, whatever its length: others wait for the memory. */

@@ -4,8 +4,8 @@
  *	log_warn("broker gone, reconnecting in=%dms host=%s", ms, host);
  * Control characters are escaped on the way out, so input may be printed as it is.
  * Where stderr is the journal (JOURNAL_STREAM names it) a line starts with its priority prefix, <4> and so
- * on, and has no time and level of its own; elsewhere it starts `2026-01-31T12:34:56.789Z level=warn `. A line
- * over 4000 bytes is cut and ends in an ellipsis. */
+ * on, and has no time and level of its own; elsewhere it starts `2026-01-31T12:34:56.789Z level=warn `. A
+ *line over 4000 bytes is cut and ends in an ellipsis. */
 #ifndef HCPD_LOG_H
 #define HCPD_LOG_H
 
@@ -30,8 +30,8 @@ void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(pr
 _Bool log_may(struct log_limit *limit, unsigned burst);
 
 #define log_error(...) log_at(LOG_LVL_ERROR, __VA_ARGS__)
-#define log_warn(...)  log_at(LOG_LVL_WARN, __VA_ARGS__)
-#define log_info(...)  log_at(LOG_LVL_INFO, __VA_ARGS__)
+#define log_warn(...) log_at(LOG_LVL_WARN, __VA_ARGS__)
+#define log_info(...) log_at(LOG_LVL_INFO, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_LVL_DEBUG, __VA_ARGS__)
 
 #endif

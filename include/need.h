@@ -1,7 +1,8 @@
-/* need.h: which ended sessions are needed by sessions that are not over: for a checkpoint, or for a record (continuity.h).
+/* need.h: which ended sessions are needed by sessions that are not over: for a checkpoint, or for a record
+ * (continuity.h).
  *
- * What is needed does not leave the store, and what is about to leave is not taken up any more: both are known here before
- * they are committed. Sessions are known by their ids. */
+ * What is needed does not leave the store, and what is about to leave is not taken up any more: both are
+ * known here before they are committed. Sessions are known by their ids. */
 #ifndef HCPD_NEED_H
 #define HCPD_NEED_H
 

@@ -16,7 +16,7 @@
 #include "timer.h"
 
 struct outbox;
-struct addressee;                       /* a caller, as the outbox sees it */
+struct addressee; /* a caller, as the outbox sees it */
 
 struct outbox_ops {
 	/* So many bytes of this session wait no longer; session 0 is none. */
@@ -29,23 +29,24 @@ struct outbox_ops {
 
 struct outbox_stats {
 	uint64_t confirmed, unroutable, nacked, lost, set_aside;
-	int64_t waiting_bytes;          /* unconfirmed and routable, on disk and in memory */
+	int64_t waiting_bytes; /* unconfirmed and routable, on disk and in memory */
 	unsigned in_flight;
 };
 
-struct outbox *outbox_new(struct store *store, struct bus *bus, struct timers *timers, const struct config *config,
-	const struct outbox_ops *ops, void *ctx);
+struct outbox *outbox_new(struct store *store, struct bus *bus, struct timers *timers,
+	const struct config *config, const struct outbox_ops *ops, void *ctx);
 void outbox_free(struct outbox *ob);
 /* What an earlier life left. -1: the store cannot be read. */
 int outbox_load(struct outbox *ob) __attribute__((warn_unused_result));
 
-/* Who gets it; made where it is new. NULL: the store cannot be read. The pointer is good for this turn, and for
- * as long as it is pinned: a live session pins its own. */
+/* Who gets it; made where it is new. NULL: the store cannot be read. The pointer is good for this turn, and
+ * for as long as it is pinned: a live session pins its own. */
 struct addressee *outbox_addressee(struct outbox *ob, const char *caller_id);
 /* So many callers have something unsettled that made-up names must not add to them. */
 bool outbox_is_crowded(const struct outbox *ob);
-/* The same caller, for HARP-SESSION's events: messages of type OUTBOX_HARP, with the HARP event's name as event_type. They
- * go to harp.sessions with the same care, but in a line of their own, and where no queue is bound they are done with. */
+/* The same caller, for HARP-SESSION's events: messages of type OUTBOX_HARP, with the HARP event's name as
+ * event_type. They go to harp.sessions with the same care, but in a line of their own, and where no queue is
+ * bound they are done with. */
 #define OUTBOX_HARP "harp"
 struct addressee *outbox_harp_addressee(struct outbox *ob, const char *caller_id);
 void addressee_pin(struct addressee *a);
@@ -60,8 +61,9 @@ void outbox_release(struct outbox *ob);
 /* Publishes a committed event again, as it was. */
 void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event);
 
-/* Publishes a session's rows (first, upto] again, as they were, behind all that waits for that caller now and whenever
- * nothing newer does. Forgotten at the end of this life, and where no queue takes them. False: too many wait already. */
+/* Publishes a session's rows (first, upto] again, as they were, behind all that waits for that caller now and
+ * whenever nothing newer does. Forgotten at the end of this life, and where no queue takes them. False: too
+ * many wait already. */
 bool outbox_replay(struct outbox *ob, struct addressee *a, int64_t session, int64_t after, int64_t upto)
 	__attribute__((warn_unused_result));
 
@@ -75,7 +77,7 @@ void outbox_pump(struct outbox *ob);
 
 /* What was confirmed is noted in the store lazily, a moment later: a crash before
  * that publishes the same bytes once more. */
-unsigned outbox_unsaved(const struct outbox *ob);       /* of how many callers */
+unsigned outbox_unsaved(const struct outbox *ob); /* of how many callers */
 void outbox_save(struct outbox *ob);
 
 bool outbox_is_empty(const struct outbox *ob);

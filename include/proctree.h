@@ -1,5 +1,5 @@
-/* proctree.h: what /proc says: a snapshot of all processes, one's own children, environments; and signals that
- * cannot hit a stranger. Knows nothing of workers. */
+/* proctree.h: what /proc says: a snapshot of all processes, one's own children, environments; and signals
+ * that cannot hit a stranger. Knows nothing of workers. */
 #ifndef HCPD_PROCTREE_H
 #define HCPD_PROCTREE_H
 
@@ -8,27 +8,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROC_HIDDEN UINT64_MAX          /* the start of a child of ours that /proc does not show */
+#define PROC_HIDDEN UINT64_MAX /* the start of a child of ours that /proc does not show */
 
 struct proc {
 	int pid, ppid, pgid, sid;
-	uint64_t start;                 /* clock ticks since boot: with the pid it names one process for ever */
-	bool dead;                      /* a zombie: nothing left to signal or to wait for but its parent */
+	uint64_t start; /* clock ticks since boot: with the pid it names one process for ever */
+	bool dead;      /* a zombie: nothing left to signal or to wait for but its parent */
 	/* For whoever asked for the snapshot to fill: */
-	bool settled;                   /* the two below are final */
-	bool ours;                      /* descends from this process */
-	void *owner;                    /* whose it is */
+	bool settled; /* the two below are final */
+	bool ours;    /* descends from this process */
+	void *owner;  /* whose it is */
 };
 
 struct proctree {
-	struct proc *procs;             /* by pid, ascending */
+	struct proc *procs; /* by pid, ascending */
 	size_t count, room;
-	DIR *dir;                       /* /proc */
-	int self;                       /* our pid */
-	int children_fd[2];             /* our threads' lists of children; -1: none */
-	int loadavg_fd;                 /* -1: none */
-	int spare_fd;                   /* given up for a moment where descriptors ran out: killing must go on */
-	char *text;                     /* an environment, while it is looked at */
+	DIR *dir;           /* /proc */
+	int self;           /* our pid */
+	int children_fd[2]; /* our threads' lists of children; -1: none */
+	int loadavg_fd;     /* -1: none */
+	int spare_fd;       /* given up for a moment where descriptors ran out: killing must go on */
+	char *text;         /* an environment, while it is looked at */
 	size_t text_room;
 };
 
@@ -56,8 +56,8 @@ int proctree_last_pid(struct proctree *t);
 int proctree_has_children(struct proctree *t, int pid);
 /* Every variable of a process, NAME=value, until on_var says false. False: it could not be read. */
 bool proctree_environ(struct proctree *t, int pid, bool (*on_var)(void *ctx, const char *var), void *ctx);
-/* The process's soft RLIMIT_LOCKS: a limit that the kernel keeps, hands down to every child and shows, and has
- * not enforced since 2.4. Survives exec, setsid and the loss of parent and environment. 0: not known. */
+/* The process's soft RLIMIT_LOCKS: a limit that the kernel keeps, hands down to every child and shows, and
+ * has not enforced since 2.4. Survives exec, setsid and the loss of parent and environment. 0: not known. */
 uint64_t proctree_tag(struct proctree *t, int pid);
 /* To exactly that process; a hidden one must be our child. 0, or -1 with errno (ESRCH: it is gone). */
 int proctree_signal(struct proctree *t, int pid, uint64_t start, int sig);

@@ -8,12 +8,13 @@
 
 struct session;
 
-/* A PAUSED session without a process goes on, one way or another: as an operator said, or as its capability says. -1: the
- * store cannot be read. */
+/* A PAUSED session without a process goes on, one way or another: as an operator said, or as its capability
+ * says. -1: the store cannot be read. */
 int recover_go_on(struct session *s) __attribute__((warn_unused_result));
 /* The same, ended: fail, summarize or discard. -1: the store cannot be read, and nothing happened. */
 int recover_end(struct session *s, enum recovery how, const char *actor) __attribute__((warn_unused_result));
-/* RUNNING again, with a slot; its process is started after the commit, with its latest checkpoint or without. */
+/* RUNNING again, with a slot; its process is started after the commit, with its latest checkpoint or without.
+ */
 void recover_resume(struct session *s, const char *reason, bool from_checkpoint);
 
 #endif

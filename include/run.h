@@ -12,12 +12,14 @@ struct core;
 struct host;
 struct session;
 
-enum { RUN_UNWRITTEN_MAX = 1 << 20 };   /* bytes that wait for a worker to read its stdin: more is not told to it */
+enum {
+	RUN_UNWRITTEN_MAX = 1 << 20
+}; /* bytes that wait for a worker to read its stdin: more is not told to it */
 
 extern const struct worker_ops run_ops;
 
-struct worker *run_worker(const struct session *s);     /* NULL: no process */
-void run_init(struct session *s);       /* its timers */
+struct worker *run_worker(const struct session *s); /* NULL: no process */
+void run_init(struct session *s);                   /* its timers */
 void run_fini(struct session *s);
 /* Effect: the process of a RUNNING session. Looks at the session again before it acts. */
 void run_start(struct session *s);
@@ -27,7 +29,8 @@ bool run_abort(struct session *s, const char *reason, const char *actor, const c
 void run_stop(struct session *s);
 /* Ends the process of a stopping session: SIGTERM now, SIGKILL then. */
 void run_stop_now(struct session *s, int64_t kill_at_us);
-/* What a helper of the session's gets: the environment of its worker, but for what is of an attempt. NULL-terminated. */
+/* What a helper of the session's gets: the environment of its worker, but for what is of an attempt.
+ * NULL-terminated. */
 char **run_make_env(const struct session *s, const struct capability *cap, const char *workdir);
 void run_free_env(char **env);
 /* A session has paused, or a paused one made a checkpoint: its process may go, where it is to be freed. */

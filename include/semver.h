@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#define SEMVER_MAX 256          /* a longer text is no version and no range */
+#define SEMVER_MAX 256 /* a longer text is no version and no range */
 
 /* A full version: 1.2.3, 1.2.3-rc.1+build. */
 bool semver_is_version(const char *text);

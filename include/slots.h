@@ -14,19 +14,19 @@ struct session;
 struct lane {
 	UT_hash_handle hh;
 	unsigned running;
-	struct session *waiting[PRIORITY_COUNT];        /* oldest first */
+	struct session *waiting[PRIORITY_COUNT]; /* oldest first */
 	char name[];
 };
 
 struct slots {
 	struct lane *lanes;
 	unsigned running, waiting;
-	unsigned asking;                /* undecided: they wait for a human or a program, and in no lane */
+	unsigned asking; /* undecided: they wait for a human or a program, and in no lane */
 };
 
-void slots_wait(struct core *c, struct session *s);     /* joins the queue of its capability */
-void slots_leave(struct core *c, struct session *s);    /* out of the queue, or gives its slot back */
-void slots_take(struct core *c, struct session *s);     /* takes a slot, also beyond the limits: recovery */
+void slots_wait(struct core *c, struct session *s);  /* joins the queue of its capability */
+void slots_leave(struct core *c, struct session *s); /* out of the queue, or gives its slot back */
+void slots_take(struct core *c, struct session *s);  /* takes a slot, also beyond the limits: recovery */
 bool slots_has_room(struct core *c, const char *capability);
 /* The next that may run: the highest priority, then the longest wait. NULL: none. */
 struct session *slots_next(struct core *c);

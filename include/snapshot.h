@@ -1,4 +1,5 @@
-/* snapshot.h: a worker's snapshot line: verified, stored and published once, or refused in HARP-SESSION's words. */
+/* snapshot.h: a worker's snapshot line: verified, stored and published once, or refused in HARP-SESSION's
+ * words. */
 #ifndef HCPD_SNAPSHOT_H
 #define HCPD_SNAPSHOT_H
 

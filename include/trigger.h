@@ -1,7 +1,8 @@
 /* trigger.h: when a worker is asked for a checkpoint, by what, and whether it answers.
  *
- * One request is out at a time; the checkpoint that comes next is its answer, whether the worker means it so or not. A
- * worker that leaves two in a row unanswered is asked by itself no more, until it makes a checkpoint. */
+ * One request is out at a time; the checkpoint that comes next is its answer, whether the worker means it so
+ * or not. A worker that leaves two in a row unanswered is asked by itself no more, until it makes a
+ * checkpoint. */
 #ifndef HCPD_TRIGGER_H
 #define HCPD_TRIGGER_H
 
@@ -13,21 +14,29 @@
 struct session;
 
 /* Those that are later in this list are sent also where an earlier one is out. */
-enum trigger_cause { TRIGGER_WORKER, TRIGGER_STEPS, TRIGGER_INTERVAL, TRIGGER_ADAPTIVE, TRIGGER_PAUSE, TRIGGER_OPERATOR,
-	TRIGGER_STOP, TRIGGER_COUNT };
-extern const char *const trigger_names[TRIGGER_COUNT];  /* as they are stored */
+enum trigger_cause {
+	TRIGGER_WORKER,
+	TRIGGER_STEPS,
+	TRIGGER_INTERVAL,
+	TRIGGER_ADAPTIVE,
+	TRIGGER_PAUSE,
+	TRIGGER_OPERATOR,
+	TRIGGER_STOP,
+	TRIGGER_COUNT
+};
+extern const char *const trigger_names[TRIGGER_COUNT]; /* as they are stored */
 
 enum { TRIGGER_UNANSWERED_MAX = 2 };
 
-struct trigger {                        /* of a session; what its worker is, and was asked */
-	struct timer timer;             /* the next of what follows */
-	enum trigger_cause asked;       /* what is out; TRIGGER_WORKER: nothing */
-	int64_t asked_us;               /* boot clock, all of them: since when ... */
-	int64_t late_us;                /* ... and from when on it counts as unanswered ... */
-	bool is_late;                   /* ... which it does */
-	unsigned unanswered;            /* in a row */
-	int64_t steps;                  /* of the session, at the last checkpoint or request */
-	int64_t interval_us;            /* between two; moves, where it is adaptive; 0: none */
+struct trigger {                  /* of a session; what its worker is, and was asked */
+	struct timer timer;       /* the next of what follows */
+	enum trigger_cause asked; /* what is out; TRIGGER_WORKER: nothing */
+	int64_t asked_us;         /* boot clock, all of them: since when ... */
+	int64_t late_us;          /* ... and from when on it counts as unanswered ... */
+	bool is_late;             /* ... which it does */
+	unsigned unanswered;      /* in a row */
+	int64_t steps;            /* of the session, at the last checkpoint or request */
+	int64_t interval_us;      /* between two; moves, where it is adaptive; 0: none */
 	int64_t due_us;
 };
 

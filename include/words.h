@@ -12,7 +12,7 @@ char **words_split(const char *text, const char **why);
 /* A list of names, separated by commas, white space or both; no quoting. */
 char **words_split_list(const char *text);
 size_t words_count(char *const *words);
-void words_free(char **words);          /* NULL is fine; the bytes are wiped: they may be secrets */
+void words_free(char **words); /* NULL is fine; the bytes are wiped: they may be secrets */
 
 /* A copy of text without its one pair of quotes, where quotes enclose all of it (in "..." \" and \\ are
  * undone); else as it is. */

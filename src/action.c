@@ -12,9 +12,9 @@
 #include "run.h"
 #include "wline.h"
 
-#define REFUSALS_MAX 64                 /* of an attempt: who asks for more is feeling for the limit */
+#define REFUSALS_MAX 64 /* of an attempt: who asks for more is feeling for the limit */
 #define NAME_SHOWN 120
-#define UNWRITTEN_MAX (1 << 20)         /* bytes that wait for the worker to read its stdin */
+#define UNWRITTEN_MAX (1 << 20) /* bytes that wait for the worker to read its stdin */
 
 struct refusals {
 	unsigned count;
@@ -27,7 +27,8 @@ void action_forget(struct session *s)
 	s->refusals = NULL;
 }
 
-/* Two announcements are the same action where name and parameters are the same values, however they are written. */
+/* Two announcements are the same action where name and parameters are the same values, however they are
+ * written. */
 static void hash_action(const struct wline *l, char hash[CANON_HASH_SIZE])
 {
 	const json_t *parameters = wline_get(l, "parameters");
@@ -69,20 +70,27 @@ static void answer(struct session *s, const struct wline *l, bool allowed, const
 	else
 		buf_add_text(&b, "null");
 	buf_add_text(&b, "}");
-	if (worker_unwritten(run_worker(s)) < UNWRITTEN_MAX)    /* one that does not listen is told no more */
+	if (worker_unwritten(run_worker(s)) < UNWRITTEN_MAX) /* one that does not listen is told no more */
 		effect_line(s, b.data, b.size);
 	buf_fini(&b);
 }
 
-/* For the audit. A worker may announce at any rate: what is refused is counted with its session; an end is one. */
-static void note(struct session *s, const char *outcome, const char *code, const char *name, const char *before,
-	const char *between, const char *message)
+/* For the audit. A worker may announce at any rate: what is refused is counted with its session; an end is
+ * one. */
+static void note(struct session *s, const char *outcome, const char *code, const char *name,
+	const char *before, const char *between, const char *message)
 {
-	struct audit_entry row = {.what = "action", .outcome = outcome, .who = "worker", .session = s->id,
-		.capability = s->capability, .risk = risk_names[s->risk], .code = code};
+	struct audit_entry row = {.what = "action",
+		.outcome = outcome,
+		.who = "worker",
+		.session = s->id,
+		.capability = s->capability,
+		.risk = risk_names[s->risk],
+		.code = code};
 	struct buf why = {0};
 
-	buf_addf(&why, "%.*s: %s%s%s", (int)buf_utf8_cut(name, strlen(name), NAME_SHOWN), name, before, between, message);
+	buf_addf(&why, "%.*s: %s%s%s", (int)buf_utf8_cut(name, strlen(name), NAME_SHOWN), name, before,
+		between, message);
 	row.why = buf_text(&why);
 	if (strcmp(outcome, "refused") == 0)
 		audit_put_refusal(s->core, &row, s->id);
@@ -91,7 +99,8 @@ static void note(struct session *s, const char *outcome, const char *code, const
 	buf_fini(&why);
 }
 
-static void end_for(struct session *s, const char *name, const struct envelope_breach *breach, const char *why)
+static void end_for(
+	struct session *s, const char *name, const struct envelope_breach *breach, const char *why)
 {
 	struct buf details = {0};
 	const char *before = why != NULL ? why : "", *between = why != NULL ? ": " : "";
@@ -100,8 +109,8 @@ static void end_for(struct session *s, const char *name, const struct envelope_b
 	buf_add_json(&details, name, buf_utf8_cut(name, strlen(name), NAME_SHOWN));
 	buf_add_text(&details, ",\"limit\":");
 	buf_add_json(&details, breach->where, strlen(breach->where));
-	session_risk_event(s, "safety_violation", "action %.*s: %s%s%s", (int)buf_utf8_cut(name, strlen(name), NAME_SHOWN), name,
-		before, between, breach->message);
+	session_risk_event(s, "safety_violation", "action %.*s: %s%s%s",
+		(int)buf_utf8_cut(name, strlen(name), NAME_SHOWN), name, before, between, breach->message);
 	session_fail(s, "safety_violation", "safety_violation", "daemon", buf_text(&details),
 		"the worker announced the action %.*s outside its safety envelope: %s%s%s",
 		(int)buf_utf8_cut(name, strlen(name), NAME_SHOWN), name, before, between, breach->message);
@@ -115,11 +124,12 @@ void action_announced(struct session *s, const struct wline *l)
 {
 	const char *name = wline_string(l, "name", ""), *why = NULL;
 	struct envelope_breach breach = {.message = ""};
-	enum envelope_verdict verdict = envelope_check_action(s->cap->envelope, name, wline_get(l, "parameters"), &breach);
+	enum envelope_verdict verdict =
+		envelope_check_action(s->cap->envelope, name, wline_get(l, "parameters"), &breach);
 
 	CRASH_POINT(action_announced);
 	if (verdict == ENVELOPE_INSIDE) {
-		answer(s, l, true, NULL);       /* also on its way out: to make things safe is an action, too */
+		answer(s, l, true, NULL); /* also on its way out: to make things safe is an action, too */
 		return;
 	}
 	answer(s, l, false, breach.message);
@@ -133,8 +143,8 @@ void action_announced(struct session *s, const struct wline *l)
 		end_for(s, name, &breach, why);
 		return;
 	}
-	session_risk_event(s, "action_refused", "action %.*s was refused: %s", (int)buf_utf8_cut(name, strlen(name), NAME_SHOWN), name,
-		breach.message);
+	session_risk_event(s, "action_refused", "action %.*s was refused: %s",
+		(int)buf_utf8_cut(name, strlen(name), NAME_SHOWN), name, breach.message);
 	note(s, "refused", "action_refused", name, "", "", breach.message);
 	CRASH_POINT(action_refused);
 }

@@ -1,6 +1,6 @@
 /* archive.c: entries appended to a day's file of the archive.
- * Owns the file while it is open, and the layout of an entry. Never decides how much of a file counts: whoever has
- * the committed length does (retain_thread.c). Reading is archive_read.c. */
+ * Owns the file while it is open, and the layout of an entry. Never decides how much of a file counts:
+ * whoever has the committed length does (retain_thread.c). Reading is archive_read.c. */
 #include "archive_private.h"
 
 #include <errno.h>
@@ -17,17 +17,17 @@
 #include "buf.h"
 #include "crash.h"
 
-#define LEVEL 3                 /* fast; a window of 2 MiB */
+#define LEVEL 3 /* fast; a window of 2 MiB */
 #define OUT_SIZE (128 * 1024)
 
 struct archive_writer {
 	int fd, dir_fd;
-	bool is_new;                    /* its name is not on the disk yet */
-	int64_t at;                     /* where the next byte goes */
+	bool is_new; /* its name is not on the disk yet */
+	int64_t at;  /* where the next byte goes */
 	int64_t entry_at, text_size;
 	char session_id[ID_SIZE];
 	ZSTD_CCtx *packer;
-	EVP_MD_CTX *hash;               /* of the frame so far */
+	EVP_MD_CTX *hash; /* of the frame so far */
 	char out[OUT_SIZE];
 };
 
@@ -51,7 +51,8 @@ static void put_number(unsigned char *to, uint64_t n, int bytes)
 		to[i] = (unsigned char)(n >> 8 * i);
 }
 
-static void make_header(unsigned char h[HEADER_SIZE], const char *session_id, int64_t frame_size, int64_t text_size)
+static void make_header(
+	unsigned char h[HEADER_SIZE], const char *session_id, int64_t frame_size, int64_t text_size)
 {
 	memset(h, 0, HEADER_SIZE);
 	put_number(h, SKIPPABLE, 4);
@@ -95,8 +96,9 @@ static int cut(struct archive_writer *w, const char *name, int64_t committed, ch
 		return -1;
 	}
 	if (st.st_size < committed) {
-		snprintf(why, ARCHIVE_WHY_SIZE, "%s has %lld bytes, and the store knows of %lld: somebody took from it, put it back", name,
-			(long long)st.st_size, (long long)committed);
+		snprintf(why, ARCHIVE_WHY_SIZE,
+			"%s has %lld bytes, and the store knows of %lld: somebody took from it, put it back",
+			name, (long long)st.st_size, (long long)committed);
 		return -1;
 	}
 	CRASH_POINT(archive_before_cut);
@@ -116,14 +118,16 @@ struct archive_writer *archive_append(int dir_fd, const char *day, int64_t commi
 	w->dir_fd = dir_fd;
 	w->at = committed;
 	w->is_new = committed == 0;
-	w->fd = openat(dir_fd, name, O_RDWR | (w->is_new ? O_CREAT : 0) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	w->fd = openat(
+		dir_fd, name, O_RDWR | (w->is_new ? O_CREAT : 0) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (w->fd < 0 && errno == ENOENT)
-		snprintf(why, ARCHIVE_WHY_SIZE, "%s is missing, and the store knows of %lld bytes in it: put it back", name,
+		snprintf(why, ARCHIVE_WHY_SIZE,
+			"%s is missing, and the store knows of %lld bytes in it: put it back", name,
 			(long long)committed);
 	else if (w->fd < 0)
 		snprintf(why, ARCHIVE_WHY_SIZE, "%s: %s", name, strerror(errno));
-	else if (cut(w, name, committed, why) == 0 && (w->packer = ZSTD_createCCtx()) != NULL
-		&& (w->hash = EVP_MD_CTX_new()) != NULL) {
+	else if (cut(w, name, committed, why) == 0 && (w->packer = ZSTD_createCCtx()) != NULL &&
+		(w->hash = EVP_MD_CTX_new()) != NULL) {
 		ZSTD_CCtx_setParameter(w->packer, ZSTD_c_compressionLevel, LEVEL);
 		ZSTD_CCtx_setParameter(w->packer, ZSTD_c_checksumFlag, 1);
 		return w;
@@ -154,7 +158,7 @@ int archive_begin_entry(struct archive_writer *w, const char *session_id)
 	w->text_size = 0;
 	ZSTD_CCtx_reset(w->packer, ZSTD_reset_session_only);
 	EVP_DigestInit_ex(w->hash, EVP_sha256(), NULL);
-	make_header(header, w->session_id, 0, 0);       /* its place; what it says is known at the end */
+	make_header(header, w->session_id, 0, 0); /* its place; what it says is known at the end */
 	if (write_at(w->fd, header, sizeof header, w->at) < 0)
 		return -1;
 	w->at += HEADER_SIZE;

@@ -18,7 +18,16 @@
 #define SKIPPABLE 0x184D2A5Cu
 #define ENTRY_MARK "HCPA"
 #define ENTRY_VERSION 1
-enum { AT_MARK = 8, AT_VERSION = 12, AT_FRAME_SIZE = 16, AT_TEXT_SIZE = 24, AT_SESSION = 32, AT_HASH = 68, HASH_SIZE = 32, HEADER_SIZE = 100 };
+enum {
+	AT_MARK = 8,
+	AT_VERSION = 12,
+	AT_FRAME_SIZE = 16,
+	AT_TEXT_SIZE = 24,
+	AT_SESSION = 32,
+	AT_HASH = 68,
+	HASH_SIZE = 32,
+	HEADER_SIZE = 100
+};
 
 _Static_assert(AT_SESSION + ID_SIZE - 1 == AT_HASH, "an id is 36 characters");
 

@@ -1,5 +1,6 @@
 /* archive_read.c: entries of a day's file, stepped over, unpacked and verified.
- * Trusts nothing in the file: every length is held against what is there, and no piece is larger than a buffer. */
+ * Trusts nothing in the file: every length is held against what is there, and no piece is larger than a
+ * buffer. */
 #include "archive_private.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 
 #define IN_SIZE (64 * 1024)
 #define OUT_SIZE (128 * 1024)
-#define WINDOW_LOG_MAX 23       /* 8 MiB; ours need 2 */
+#define WINDOW_LOG_MAX 23 /* 8 MiB; ours need 2 */
 
 struct archive_reader {
 	int fd;
@@ -37,7 +38,7 @@ struct archive_reader *archive_open(int fd, int64_t limit)
 	r->unpacker = ZSTD_createDCtx();
 	r->hash = EVP_MD_CTX_new();
 	if (r->unpacker == NULL || r->hash == NULL)
-		abort();                /* as xmalloc does: there is no memory */
+		abort(); /* as xmalloc does: there is no memory */
 	ZSTD_DCtx_setParameter(r->unpacker, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
 	return r;
 }
@@ -64,10 +65,12 @@ static int read_at(struct archive_reader *r, void *to, size_t size, int64_t at, 
 			continue;
 		if (n <= 0) {
 			if (n < 0)
-				snprintf(why, ARCHIVE_WHY_SIZE, "cannot be read at byte %lld: %s", (long long)at, strerror(errno));
+				snprintf(why, ARCHIVE_WHY_SIZE, "cannot be read at byte %lld: %s",
+					(long long)at, strerror(errno));
 			else
-				snprintf(why, ARCHIVE_WHY_SIZE, "has %lld bytes, and should have %lld: somebody took from it", (long long)at,
-					(long long)r->limit);
+				snprintf(why, ARCHIVE_WHY_SIZE,
+					"has %lld bytes, and should have %lld: somebody took from it",
+					(long long)at, (long long)r->limit);
 			return -1;
 		}
 		into += n;
@@ -90,8 +93,8 @@ static uint64_t get_number(const unsigned char *from, int bytes)
 
 static bool is_header(const unsigned char h[HEADER_SIZE])
 {
-	return get_number(h, 4) == SKIPPABLE && get_number(h + 4, 4) == HEADER_SIZE - 8
-		&& memcmp(h + AT_MARK, ENTRY_MARK, 4) == 0 && get_number(h + AT_VERSION, 4) == ENTRY_VERSION;
+	return get_number(h, 4) == SKIPPABLE && get_number(h + 4, 4) == HEADER_SIZE - 8 &&
+		memcmp(h + AT_MARK, ENTRY_MARK, 4) == 0 && get_number(h + AT_VERSION, 4) == ENTRY_VERSION;
 }
 
 int archive_next(struct archive_reader *r, struct archive_entry *e, char *why)
@@ -102,14 +105,16 @@ int archive_next(struct archive_reader *r, struct archive_entry *e, char *why)
 	if (r->at >= r->limit)
 		return 0;
 	if (r->limit - r->at < HEADER_SIZE) {
-		snprintf(why, ARCHIVE_WHY_SIZE, "has %lld bytes too many at its end", (long long)(r->limit - r->at));
+		snprintf(why, ARCHIVE_WHY_SIZE, "has %lld bytes too many at its end",
+			(long long)(r->limit - r->at));
 		return -1;
 	}
 	if (read_at(r, h, sizeof h, r->at, why) < 0)
 		return -1;
 	frame = get_number(h + AT_FRAME_SIZE, 8);
 	text = get_number(h + AT_TEXT_SIZE, 8);
-	if (!is_header(h) || frame == 0 || frame > (uint64_t)(r->limit - r->at - HEADER_SIZE) || text > INT64_MAX) {
+	if (!is_header(h) || frame == 0 || frame > (uint64_t)(r->limit - r->at - HEADER_SIZE) ||
+		text > INT64_MAX) {
 		snprintf(why, ARCHIVE_WHY_SIZE, "is no archive from byte %lld on", (long long)r->at);
 		return -1;
 	}
@@ -132,7 +137,7 @@ struct unpacking {
 	archive_piece_fn *fn;
 	void *ctx;
 	int64_t given;
-	size_t hint;                    /* of zstd; 0: the frame is whole */
+	size_t hint; /* of zstd; 0: the frame is whole */
 	bool enough;
 };
 
@@ -145,7 +150,7 @@ static int fail(const struct archive_entry *e, const char *what, char *why)
 static int unpack(struct unpacking *u, const char *data, size_t size, char *why)
 {
 	ZSTD_inBuffer in = {data, size, 0};
-	bool is_full = false;           /* there may be more of it inside */
+	bool is_full = false; /* there may be more of it inside */
 
 	while (!u->enough && (in.pos < in.size || is_full)) {
 		ZSTD_outBuffer out = {u->r->out, OUT_SIZE, 0};
@@ -165,7 +170,8 @@ static int unpack(struct unpacking *u, const char *data, size_t size, char *why)
 	return 0;
 }
 
-int archive_read(struct archive_reader *r, const struct archive_entry *e, archive_piece_fn *fn, void *ctx, char *why)
+int archive_read(
+	struct archive_reader *r, const struct archive_entry *e, archive_piece_fn *fn, void *ctx, char *why)
 {
 	struct unpacking u = {.r = r, .e = e, .fn = fn, .ctx = ctx, .hint = 1};
 	unsigned char found[EVP_MAX_MD_SIZE];
@@ -196,7 +202,7 @@ struct first_line {
 	char text[ARCHIVE_FIRST_LINE_MAX];
 	size_t size;
 	bool is_whole;
-	char last;                      /* byte of all */
+	char last; /* byte of all */
 };
 
 static bool take_first_line(void *ctx, const char *data, size_t size)
@@ -223,7 +229,8 @@ int archive_verify(struct archive_reader *r, const struct archive_entry *e, char
 		return -1;
 	first = l.is_whole ? json_loadb(l.text, l.size, 0, NULL) : NULL;
 	id = json_string_value(json_object_get(first, "session_id"));
-	fits = id != NULL && strcmp(id, e->session_id) == 0 && json_integer_value(json_object_get(first, "archive")) == 1;
+	fits = id != NULL && strcmp(id, e->session_id) == 0 &&
+		json_integer_value(json_object_get(first, "archive")) == 1;
 	json_decref(first);
 	if (!fits)
 		return fail(e, "its first line does not name its session", why);

@@ -2,9 +2,9 @@
  * Owns the list of a session's artifacts, the order of copies, their limits and rows. Never touches a file
  * (artifact_file.c), never composes a result (session.c).
  *
- * A row is put when the file is announced and completed when the file is in: the file is on the disk before that
- * commit, so a row that says so never lacks it. A later announcement of a name drops the earlier one's row first, so the
- * file that stands under that name belongs to no row while it is replaced. */
+ * A row is put when the file is announced and completed when the file is in: the file is on the disk before
+ * that commit, so a row that says so never lacks it. A later announcement of a name drops the earlier one's
+ * row first, so the file that stands under that name belongs to no row while it is replaced. */
 #include "artifact.h"
 
 #include <stdio.h>
@@ -20,31 +20,31 @@
 #include "crash.h"
 #include "log.h"
 
-#define SLICE (1 << 20)                 /* bytes copied in a turn */
-#define COPIES_MAX 8                    /* sessions whose files are open at once, by turns */
-#define ARTIFACTS_MAX 1000              /* of a session */
-#define LIST_SHARE 4                    /* the list has at most this part of a message: the rest is for the outputs */
+#define SLICE (1 << 20)    /* bytes copied in a turn */
+#define COPIES_MAX 8       /* sessions whose files are open at once, by turns */
+#define ARTIFACTS_MAX 1000 /* of a session */
+#define LIST_SHARE 4       /* the list has at most this part of a message: the rest is for the outputs */
 #define PATH_SIZE_MAX 4096
-#define SHOWN 128                       /* bytes of a name in a warning */
+#define SHOWN 128 /* bytes of a name in a warning */
 #define DEFAULT_TYPE "application/octet-stream"
 
 struct artifact {
 	struct artifact *prev, *next;
 	char *name, *type, *path;
-	int64_t size;                   /* -1: not in yet */
+	int64_t size; /* -1: not in yet */
 	char sha256[ARTIFACT_HASH_SIZE];
-	size_t room;                    /* of its JSON at most */
+	size_t room; /* of its JSON at most */
 };
 
 struct artifacts {
-	struct artifacts *prev, *next;  /* those with something to copy */
+	struct artifacts *prev, *next; /* those with something to copy */
 	struct session *session;
 	struct artifact *list;
 	unsigned count, pending;
-	int64_t bytes;                  /* of those that are in */
+	int64_t bytes; /* of those that are in */
 	size_t room;
-	struct artifact *current;       /* what is being copied ... */
-	struct artifact_copy *copy;     /* ... and how */
+	struct artifact *current;   /* what is being copied ... */
+	struct artifact_copy *copy; /* ... and how */
 	bool delays_end;
 	struct timer give_up;
 };
@@ -178,7 +178,8 @@ static const char *find_fault(const char *name, size_t name_size, const char *pa
 	if (fault != NULL)
 		return fault;
 	return path_size == 0 || path_size > PATH_SIZE_MAX || memchr(path, '\0', path_size) != NULL ?
-		"has a path that is none" : NULL;
+		"has a path that is none" :
+		NULL;
 }
 
 /* Is there room for it in the list, beside the others? */
@@ -186,13 +187,14 @@ static bool has_room(const struct session *s, const struct artifact *same, const
 {
 	size_t room = artifacts_room(s) - (same != NULL ? same->room : 0) + json_room(s, name, type);
 
-	return (same != NULL || s->artifacts->count < ARTIFACTS_MAX)
-		&& (int64_t)room <= s->core->first_policy->config->max_message / LIST_SHARE;
+	return (same != NULL || s->artifacts->count < ARTIFACTS_MAX) &&
+		(int64_t)room <= s->core->first_policy->config->max_message / LIST_SHARE;
 }
 
 static void warn_refused(struct session *s, const char *name, const char *why)
 {
-	session_warn(s, "artifact_not_kept", "artifact %.*s %s", (int)buf_utf8_cut(name, strlen(name), SHOWN), name, why);
+	session_warn(s, "artifact_not_kept", "artifact %.*s %s", (int)buf_utf8_cut(name, strlen(name), SHOWN),
+		name, why);
 }
 
 static void put(struct artifacts *as, const char *name, const char *type, const char *path)
@@ -202,14 +204,19 @@ static void put(struct artifacts *as, const char *name, const char *type, const 
 	char at[CLOCK_TEXT_SIZE];
 
 	clock_format(clock_wall_us(), at);
-	store_put_artifact(s->core->store, &(struct store_artifact){.session = s->key, .session_id = s->id, .name = a->name,
-		.type = a->type, .path = a->path}, at);
+	store_put_artifact(s->core->store,
+		&(struct store_artifact){.session = s->key,
+			.session_id = s->id,
+			.name = a->name,
+			.type = a->type,
+			.path = a->path},
+		at);
 	CRASH_POINT(artifact_announced);
 	wait_in_line(as);
 }
 
-void artifact_announce(struct session *s, const char *name, size_t name_size, const char *path, size_t path_size,
-	const char *type)
+void artifact_announce(struct session *s, const char *name, size_t name_size, const char *path,
+	size_t path_size, const char *type)
 {
 	const char *fault = find_fault(name, name_size, path, path_size);
 	struct artifact *same;
@@ -219,7 +226,8 @@ void artifact_announce(struct session *s, const char *name, size_t name_size, co
 		return;
 	}
 	if (type != NULL && !artifact_type_is_good(type, strlen(type))) {
-		session_warn(s, "artifact_type", "artifact %.*s has a type that is none, and gets " DEFAULT_TYPE,
+		session_warn(s, "artifact_type",
+			"artifact %.*s has a type that is none, and gets " DEFAULT_TYPE,
 			(int)buf_utf8_cut(name, name_size, SHOWN), name);
 		type = NULL;
 	}
@@ -245,8 +253,10 @@ static void on_in(struct artifacts *as)
 	memcpy(a->sha256, as->copy->sha256, sizeof a->sha256);
 	as->bytes += a->size;
 	if (as->copy->has_changed)
-		session_warn(s, "artifact_changed", "artifact %.*s was written to while it was stored; size and checksum are of what "
-			"was stored", (int)buf_utf8_cut(a->name, strlen(a->name), SHOWN), a->name);
+		session_warn(s, "artifact_changed",
+			"artifact %.*s was written to while it was stored; size and checksum are of what "
+			"was stored",
+			(int)buf_utf8_cut(a->name, strlen(a->name), SHOWN), a->name);
 	stop_copy(as);
 	store_save_artifact(s->core->store, s->key, a->name, a->size, a->sha256);
 	CRASH_POINT(artifact_in);
@@ -306,8 +316,12 @@ static int64_t owner_of(const struct session *s)
 static bool begin(struct artifacts *as, struct artifact *a, char *why, size_t why_size)
 {
 	const struct session *s = as->session;
-	struct artifact_source src = {.state_dir = s->core->state_dir, .session_id = s->id, .path = a->path, .name = a->name,
-		.owner = owner_of(s), .max_bytes = room_for(as)};
+	struct artifact_source src = {.state_dir = s->core->state_dir,
+		.session_id = s->id,
+		.path = a->path,
+		.name = a->name,
+		.owner = owner_of(s),
+		.max_bytes = room_for(as)};
 
 	as->copy = artifact_copy_begin(&src, why, why_size);
 	as->current = as->copy != NULL ? a : NULL;
@@ -395,8 +409,9 @@ bool artifacts_delay_end(struct session *s)
 	}
 	if (!as->delays_end) {
 		as->delays_end = true;
-		timer_set(&s->core->timers, &as->give_up, clock_boot_us() + s->core->policy->config->artifact_timeout_us);
-		session_mark_dirty(s);  /* the outcome is stored: whatever happens now, it is decided */
+		timer_set(&s->core->timers, &as->give_up,
+			clock_boot_us() + s->core->policy->config->artifact_timeout_us);
+		session_mark_dirty(s); /* the outcome is stored: whatever happens now, it is decided */
 		CRASH_POINT(artifact_end_waits);
 	}
 	return true;
@@ -451,11 +466,12 @@ static bool is_in(void *ctx, const char *name)
 int artifacts_load(struct session *s)
 {
 	if (s->attempt == 0)
-		return 0;               /* it never ran */
+		return 0; /* it never ran */
 	if (store_load_artifacts(s->core->store, s->key, on_row, s) < 0)
 		return -1;
 	if (s->artifacts != NULL && artifact_collect(s->core->state_dir, s->id, is_in, s->artifacts) > 0)
-		log_info("half an artifact of an earlier life was removed, it is stored anew: session=%.8s", s->id);
+		log_info("half an artifact of an earlier life was removed, it is stored anew: session=%.8s",
+			s->id);
 	CRASH_POINT(artifacts_loaded);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* artifact_file.c: files come into the artifact store, a slice at a time.
- * Owns everything below STATE_DIR/artifacts. Below work/ a worker may have put anything: every step of a path is taken
- * from an open directory and follows no link, so what is opened is below the session's directory whoever renames what
- * meanwhile; what was opened is judged by its descriptor, and read by the same one.
+ * Owns everything below STATE_DIR/artifacts. Below work/ a worker may have put anything: every step of a path
+ * is taken from an open directory and follows no link, so what is opened is below the session's directory
+ * whoever renames what meanwhile; what was opened is judged by its descriptor, and read by the same one.
  * Never knows a session or the store (artifact.c). */
 #include "artifact_file.h"
 
@@ -22,16 +22,17 @@
 #include "id.h"
 #include "log.h"
 
-#define HALF ".new"                     /* no artifact's name: it has a dot in front; one at a time a session */
+#define HALF ".new" /* no artifact's name: it has a dot in front; one at a time a session */
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define PIECE (128 << 10)
-#define BEHIND (4 << 20)                /* bytes on their way to the disk: the last sync has no more than that to wait for */
+#define BEHIND (4 << 20) /* bytes on their way to the disk: the last sync has no more than that to wait for \
+			  */
 
 struct artifact_copying {
 	char *name;
-	int in, dir, out;               /* out: -1 before the first slice */
+	int in, dir, out; /* out: -1 before the first slice */
 	char *state_dir, *session_id;
-	struct stat was;                /* of the source when it was opened */
+	struct stat was; /* of the source when it was opened */
 	EVP_MD_CTX *hash;
 	int64_t synced;
 	char piece[PIECE];
@@ -53,7 +54,8 @@ static int work_open(const struct artifact_source *src)
 {
 	char path[4096];
 
-	if ((size_t)snprintf(path, sizeof path, "%s/work/%s", src->state_dir, src->session_id) >= sizeof path) {
+	if ((size_t)snprintf(path, sizeof path, "%s/work/%s", src->state_dir, src->session_id) >=
+		sizeof path) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
@@ -81,8 +83,8 @@ static const char *next_part(const char *at, char part[NAME_MAX + 1], const char
 	return at;
 }
 
-/* An O_PATH descriptor of what the path names: not opened yet, so that a device or a FIFO feels nothing. One of a link
- * is the link's own, and leads nowhere. */
+/* An O_PATH descriptor of what the path names: not opened yet, so that a device or a FIFO feels nothing. One
+ * of a link is the link's own, and leads nowhere. */
 static int walk(int dir, const char *path, const char **fault)
 {
 	int here = fcntl(dir, F_DUPFD_CLOEXEC, 0), next;
@@ -103,7 +105,8 @@ static int walk(int dir, const char *path, const char **fault)
 	return here;
 }
 
-static const char *find_fault(const struct stat *st, const struct stat *dir, const struct artifact_source *src)
+static const char *find_fault(
+	const struct stat *st, const struct stat *dir, const struct artifact_source *src)
 {
 	if (S_ISLNK(st->st_mode))
 		return "is a symbolic link";
@@ -171,8 +174,8 @@ static int state_open(const char *state_dir)
 	return open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* The session's directory, made where that is wanted. What is no id may come out of a file that somebody wrote, and would be a
- * way to anywhere. */
+/* The session's directory, made where that is wanted. What is no id may come out of a file that somebody
+ * wrote, and would be a way to anywhere. */
 static int session_dir(const char *state_dir, const char *session_id, bool make)
 {
 	int state = -1, all = -1, fd = -1;
@@ -210,14 +213,21 @@ struct artifact_copy *artifact_copy_begin(const struct artifact_source *src, cha
 	if (in < 0)
 		return NULL;
 	if (st.st_size > src->max_bytes) {
-		snprintf(why, why_size, "has %lld bytes, and %lld are the limit", (long long)st.st_size, (long long)src->max_bytes);
+		snprintf(why, why_size, "has %lld bytes, and %lld are the limit", (long long)st.st_size,
+			(long long)src->max_bytes);
 		close(in);
 		return NULL;
 	}
 	c = xcalloc(1, sizeof *c);
 	c->own = xcalloc(1, sizeof *c->own);
-	*c->own = (struct artifact_copying){.in = in, .dir = -1, .out = -1, .was = st, .name = xstrdup(src->name),
-		.state_dir = xstrdup(src->state_dir), .session_id = xstrdup(src->session_id), .hash = EVP_MD_CTX_new()};
+	*c->own = (struct artifact_copying){.in = in,
+		.dir = -1,
+		.out = -1,
+		.was = st,
+		.name = xstrdup(src->name),
+		.state_dir = xstrdup(src->state_dir),
+		.session_id = xstrdup(src->session_id),
+		.hash = EVP_MD_CTX_new()};
 	if (c->own->hash == NULL || EVP_DigestInit_ex(c->own->hash, EVP_sha256(), NULL) != 1) {
 		log_error("libcrypto has no SHA-256");
 		abort();
@@ -269,7 +279,8 @@ static ssize_t copy_piece(struct artifact_copy *c)
 	return n;
 }
 
-/* Sends what was written on its way to the disk, and waits for what was sent long ago: so the last sync is short. */
+/* Sends what was written on its way to the disk, and waits for what was sent long ago: so the last sync is
+ * short. */
 static void push(struct artifact_copy *c)
 {
 	struct artifact_copying *o = c->own;
@@ -364,12 +375,14 @@ void artifact_remove(const char *state_dir, const char *session_id, const char *
 	if (dir < 0)
 		return;
 	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
-		log_warn("cannot remove an artifact, leaving it: session=%.8s name=%s error=%s", session_id, name, strerror(errno));
+		log_warn("cannot remove an artifact, leaving it: session=%.8s name=%s error=%s", session_id,
+			name, strerror(errno));
 	close(dir);
 	dir_drop(state_dir, session_id);
 }
 
-int artifact_collect(const char *state_dir, const char *session_id, bool (*is_known)(void *ctx, const char *name), void *ctx)
+int artifact_collect(const char *state_dir, const char *session_id,
+	bool (*is_known)(void *ctx, const char *name), void *ctx)
 {
 	int dir = session_dir(state_dir, session_id, false), count = 0;
 	DIR *d = dir >= 0 ? fdopendir(dir) : NULL;
@@ -380,7 +393,8 @@ int artifact_collect(const char *state_dir, const char *session_id, bool (*is_kn
 		return 0;
 	}
 	while ((e = readdir(d)) != NULL)
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !is_known(ctx, e->d_name)) {
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+			!is_known(ctx, e->d_name)) {
 			count += unlinkat(dir, e->d_name, 0) == 0;
 			CRASH_POINT(artifact_collected);
 		}

@@ -12,7 +12,7 @@
 #include "artifact_name.h"
 #include "id.h"
 
-#define ITEM_BYTES (24 << 10)           /* 32 KiB as base64 */
+#define ITEM_BYTES (24 << 10) /* 32 KiB as base64 */
 
 int artifact_open(const char *state_dir, const char *session_id, const char *name)
 {

@@ -1,5 +1,6 @@
-/* attempt.c: deaths of a session's worker: counted, said, and followed by another attempt where there is one left.
- * Owns the back-off. Never starts a process: the session queues for a slot, and recover.c brings it back. */
+/* attempt.c: deaths of a session's worker: counted, said, and followed by another attempt where there is one
+ * left. Owns the back-off. Never starts a process: the session queues for a slot, and recover.c brings it
+ * back. */
 #include "attempt.h"
 
 #include <signal.h>
@@ -25,14 +26,16 @@ static bool is_death(const struct session *s)
 {
 	int status = s->exit_status;
 
-	return s->cap->config->protocol != PROTOCOL_TEXT || status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+	return s->cap->config->protocol != PROTOCOL_TEXT || status == -1 || !WIFEXITED(status) ||
+		WEXITSTATUS(status) != 0;
 }
 
 static bool has_another(const struct session *s)
 {
 	const struct config_capability *cc = s->cap->config;
 
-	return s->deaths < cc->max_attempts && (cc->recovery == RECOVERY_RESUME || cc->recovery == RECOVERY_RESTART);
+	return s->deaths < cc->max_attempts &&
+		(cc->recovery == RECOVERY_RESUME || cc->recovery == RECOVERY_RESTART);
 }
 
 /* An attempt that came further than the one before it is no part of a loop. */
@@ -51,10 +54,13 @@ static void say_death(struct session *s)
 	struct buf b = {0};
 
 	if (status != -1 && WIFSIGNALED(status))
-		snprintf(how, sizeof how, "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+		snprintf(how, sizeof how, "was killed by signal %d (%s)", WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
 	else
 		snprintf(how, sizeof how, "ended with status %d", status != -1 ? WEXITSTATUS(status) : -1);
-	snprintf(text, sizeof text, "the worker %s and neither completed nor failed; it is started again (death %lld of at most %d)",
+	snprintf(text, sizeof text,
+		"the worker %s and neither completed nor failed; it is started again (death %lld of at most "
+		"%d)",
 		how, (long long)s->deaths, s->cap->config->max_attempts);
 	buf_add_text(&b, "{\"code\":\"worker_died\",\"message\":");
 	buf_add_json(&b, text, strlen(text));
@@ -97,9 +103,9 @@ void attempt_on_retry(struct timer *t)
 {
 	struct session *s = container_of(t, struct session, retry);
 
-	if (s->is_closed || s->state != S_PAUSED || s->paused_by != PAUSED_BY_RETRY || session_has_outcome(s) || s->host != NULL
-		|| s->is_waiting)
+	if (s->is_closed || s->state != S_PAUSED || s->paused_by != PAUSED_BY_RETRY ||
+		session_has_outcome(s) || s->host != NULL || s->is_waiting)
 		return;
 	CRASH_POINT(attempt_again);
-	slots_wait(s->core, s);         /* the turn's end looks who may start */
+	slots_wait(s->core, s); /* the turn's end looks who may start */
 }

@@ -18,17 +18,17 @@
 /* Refusals of one kind, within a minute: the first was written, the others wait here. */
 struct audit_slot {
 	bool is_used;
-	char kind[192];                 /* what, code, uid and whom it is counted with */
+	char kind[192]; /* what, code, uid and whom it is counted with */
 	char what[32], code[48], user[129], who[129];
 	char session[ID_SIZE], capability[129]; /* where they are a session's own */
 	bool has_uid;
-	int64_t uid, since_us;          /* since_us: of the first that waits */
-	uint64_t count;                 /* that wait */
+	int64_t uid, since_us; /* since_us: of the first that waits */
+	uint64_t count;        /* that wait */
 };
 
 /* ---- a row ---- */
 
-struct counted {                        /* for a row that stands for many */
+struct counted { /* for a row that stands for many */
 	uint64_t count;
 	const char *since;
 };
@@ -47,7 +47,8 @@ static void add_int(struct buf *b, const char *name, int64_t value)
 }
 
 /* Canonical: members by name, none twice, none empty. */
-static void compose(struct buf *b, const struct core *c, const struct audit_entry *e, const struct counted *many)
+static void compose(
+	struct buf *b, const struct core *c, const struct audit_entry *e, const struct counted *many)
 {
 	char at[CLOCK_TEXT_SIZE];
 
@@ -121,8 +122,8 @@ void audit_put_refusal(struct core *c, const struct audit_entry *e, const char *
 	char kind[sizeof a->slots->kind];
 	struct audit_slot *s;
 
-	snprintf(kind, sizeof kind, "%s %s %lld %s", e->what, e->code != NULL ? e->code : "", (long long)(e->has_uid ? e->uid : -1),
-		counted_with != NULL ? counted_with : "");
+	snprintf(kind, sizeof kind, "%s %s %lld %s", e->what, e->code != NULL ? e->code : "",
+		(long long)(e->has_uid ? e->uid : -1), counted_with != NULL ? counted_with : "");
 	s = find_slot(a, kind);
 	if (s->is_used && s->count == 0)
 		s->since_us = clock_wall_us();
@@ -130,8 +131,11 @@ void audit_put_refusal(struct core *c, const struct audit_entry *e, const char *
 		s->count += times;
 		return;
 	}
-	*s = (struct audit_slot){.is_used = true, .count = times - 1, .since_us = clock_wall_us(),
-		.has_uid = e->has_uid, .uid = e->uid};
+	*s = (struct audit_slot){.is_used = true,
+		.count = times - 1,
+		.since_us = clock_wall_us(),
+		.has_uid = e->has_uid,
+		.uid = e->uid};
 	snprintf(s->kind, sizeof s->kind, "%s", kind);
 	if (s != &a->slots[AUDIT_SLOTS]) {
 		snprintf(s->what, sizeof s->what, "%s", e->what);
@@ -140,10 +144,11 @@ void audit_put_refusal(struct core *c, const struct audit_entry *e, const char *
 		snprintf(s->who, sizeof s->who, "%s", e->who != NULL ? e->who : "");
 		if (e->session != NULL && counted_with != NULL && strcmp(e->session, counted_with) == 0) {
 			snprintf(s->session, sizeof s->session, "%s", e->session);
-			snprintf(s->capability, sizeof s->capability, "%s", e->capability != NULL ? e->capability : "");
+			snprintf(s->capability, sizeof s->capability, "%s",
+				e->capability != NULL ? e->capability : "");
 		}
 	} else {
-		snprintf(s->what, sizeof s->what, "many");      /* of more kinds than are told apart */
+		snprintf(s->what, sizeof s->what, "many"); /* of more kinds than are told apart */
 		s->has_uid = false;
 	}
 	put(c, e, NULL);
@@ -158,12 +163,19 @@ void audit_flush(struct core *c)
 
 	for (int i = 0; i <= AUDIT_SLOTS; i++) {
 		struct audit_slot *s = &a->slots[i];
-		struct audit_entry e = {.what = s->what, .outcome = "refused", .who = s->who, .user = s->user,
-			.has_uid = s->has_uid, .uid = s->uid, .code = s->code, .session = s->session, .capability = s->capability,
+		struct audit_entry e = {.what = s->what,
+			.outcome = "refused",
+			.who = s->who,
+			.user = s->user,
+			.has_uid = s->has_uid,
+			.uid = s->uid,
+			.code = s->code,
+			.session = s->session,
+			.capability = s->capability,
 			.about = "more of the same within a minute; who is the first one's"};
 		char since[CLOCK_TEXT_SIZE];
 
-		s->is_used = s->is_used && s->count > 0;        /* as long as they come they are counted */
+		s->is_used = s->is_used && s->count > 0; /* as long as they come they are counted */
 		if (!s->is_used)
 			continue;
 		clock_format(s->since_us, since);
@@ -217,15 +229,25 @@ int audit_init(struct core *c, char *why, size_t why_size)
 	}
 	log_info("audit: rows=%lld head=%s", (long long)a->count, a->head);
 	if (end.lacked_triggers)
-		audit_put(c, &(struct audit_entry){.what = "audit", .outcome = "done", .who = "daemon", .code = "triggers_missing",
-			.about = "somebody took the triggers away that keep rows from being changed; they were made again"});
+		audit_put(c,
+			&(struct audit_entry){.what = "audit",
+				.outcome = "done",
+				.who = "daemon",
+				.code = "triggers_missing",
+				.about = "somebody took the triggers away that keep rows from being changed; "
+					 "they were made again"});
 	if (end.last == end.count && strcmp(end.last_hash, end.head) == 0 && !end.has_strays)
 		return 0;
-	snprintf(about, sizeof about, "the store had rows up to %lld and a head of %lld%s", (long long)end.last,
-		(long long)end.count, end.has_strays ? ", and rows before the first" : "");
+	snprintf(about, sizeof about, "the store had rows up to %lld and a head of %lld%s",
+		(long long)end.last, (long long)end.count,
+		end.has_strays ? ", and rows before the first" : "");
 	log_error("ALARM: the audit was changed from outside, see hcpctl audit verify: %s", about);
-	audit_put(c, &(struct audit_entry){.what = "audit", .outcome = "refused", .who = "daemon",
-		.code = "chain_broken", .about = about});
+	audit_put(c,
+		&(struct audit_entry){.what = "audit",
+			.outcome = "refused",
+			.who = "daemon",
+			.code = "chain_broken",
+			.about = about});
 	return 0;
 }
 

@@ -29,7 +29,8 @@ void audit_link(const char before[CANON_HASH_SIZE], const char *text, size_t siz
 	buf_fini(&b);
 }
 
-static void __attribute__((format(printf, 3, 4))) complain(struct audit_check *k, int64_t n, const char *fmt, ...)
+static void __attribute__((format(printf, 3, 4)))
+complain(struct audit_check *k, int64_t n, const char *fmt, ...)
 {
 	char text[256];
 	va_list ap;
@@ -54,7 +55,9 @@ void audit_check_table(struct audit_check *k, bool has_table, int64_t triggers)
 	if (!has_table)
 		complain(k, 0, "the table is gone: somebody dropped or renamed it");
 	else if (triggers != SCHEMA_AUDIT_TRIGGERS)
-		complain(k, 0, "the triggers that keep rows from being changed are missing, or are others: somebody took them away");
+		complain(k, 0,
+			"the triggers that keep rows from being changed are missing, or are others: somebody "
+			"took them away");
 }
 
 /* What the row says its own number is; 0: nothing. */
@@ -74,23 +77,29 @@ void audit_check_row(struct audit_check *k, int64_t n, const char *text, size_t 
 	char hex[CANON_HASH_SIZE];
 
 	k->rows++;
-	if (at < 1) {                   /* beside the chain: what follows is held against what was before it */
+	if (at < 1) { /* beside the chain: what follows is held against what was before it */
 		complain(k, n, "row %lld was put there: rows are numbered from 1 on", at);
 		return;
 	}
 	audit_link(k->head, text, size, hex);
 	if (at > expected)
-		complain(k, n, at == expected + 1 ? "row %lld is missing" : "rows %lld to %lld are missing", expected, at - 1);
+		complain(k, n, at == expected + 1 ? "row %lld is missing" : "rows %lld to %lld are missing",
+			expected, at - 1);
 	else if (at < expected)
 		complain(k, n, "row %lld comes a second time, or late", at);
 	if (says != at)
-		complain(k, n, says > 0 ? "row %lld was put there: it says that it is row %lld" :
-			"row %lld was changed: it is no row of ours", at, says);
+		complain(k, n,
+			says > 0 ? "row %lld was put there: it says that it is row %lld" :
+				   "row %lld was changed: it is no row of ours",
+			at, says);
 	else if (at == expected && strcmp(hex, hash) != 0)
-		complain(k, n, at == 1 ? "row %lld was changed" : "row %lld does not follow from row %lld: one of both was changed", at,
-			at - 1);
+		complain(k, n,
+			at == 1 ? "row %lld was changed" :
+				  "row %lld does not follow from row %lld: one of both was changed",
+			at, at - 1);
 	if (at == k->noted && strncmp(hash, k->noted_hash, strlen(k->noted_hash)) != 0)
-		complain(k, n, "row %lld has not the hash that was noted: the rows up to it were made anew", at);
+		complain(k, n, "row %lld has not the hash that was noted: the rows up to it were made anew",
+			at);
 	k->count = n;
 	snprintf(k->head, sizeof k->head, "%s", hash);
 }
@@ -102,11 +111,14 @@ void audit_check_end(struct audit_check *k, int64_t count, const char *head)
 	if (kept < 0)
 		complain(k, have, "the store has no record of how many rows there were; %lld are left", have);
 	else if (kept > have)
-		complain(k, kept, "the end is missing: there were %lld rows, and the last one is row %lld", kept, have);
+		complain(k, kept, "the end is missing: there were %lld rows, and the last one is row %lld",
+			kept, have);
 	else if (kept < have)
 		complain(k, have, "there are rows up to %lld, and only %lld were ever counted", have, kept);
 	else if (strcmp(head, k->head) != 0)
 		complain(k, have, "the last row, %lld, has not the hash that the store kept of it", have);
 	if (noted > have)
-		complain(k, noted, "the end is missing: row %lld was noted once, and the last one is row %lld", noted, have);
+		complain(k, noted,
+			"the end is missing: row %lld was noted once, and the last one is row %lld", noted,
+			have);
 }

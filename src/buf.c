@@ -172,7 +172,8 @@ size_t buf_utf8_size(const unsigned char *text, size_t left)
 }
 
 /* Eight bytes at a time: is there none that is a control, a quote, a backslash or not ASCII? The terms set a
- * byte's top bit where it is below 0x20, zero after the xor, or set already; borrows only add false alarms. */
+ * byte's top bit where it is below 0x20, zero after the xor, or set already; borrows only add false alarms.
+ */
 static bool are_plain(const char *text)
 {
 	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
@@ -215,9 +216,9 @@ void buf_add_json(struct buf *b, const char *text, size_t size)
 			i += 8;
 			continue;
 		}
-		step = c < 0x20 || c == '"' || c == '\\'
-			       ? 0
-			       : buf_utf8_size((const unsigned char *)text + i, size - i);
+		step = c < 0x20 || c == '"' || c == '\\' ?
+			0 :
+			buf_utf8_size((const unsigned char *)text + i, size - i);
 		if (step > 0) {
 			i += step;
 			continue;

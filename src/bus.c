@@ -19,10 +19,10 @@
 #include "crash.h"
 #include "log.h"
 
-#define STOP_POLITE_MS 600              /* then sockets are shut down ... */
-#define STOP_HARD_MS 400                /* ... and then threads are left behind */
-/* Headers are decoded by recursion, and a hostile table nests as deep as a frame of 128 KiB has room: that takes
- * between 1 and 3 MiB. Said here, so that no ulimit makes it less. */
+#define STOP_POLITE_MS 600 /* then sockets are shut down ... */
+#define STOP_HARD_MS 400   /* ... and then threads are left behind */
+/* Headers are decoded by recursion, and a hostile table nests as deep as a frame of 128 KiB has room: that
+ * takes between 1 and 3 MiB. Said here, so that no ulimit makes it less. */
 #define STACK_SIZE (8u << 20)
 
 /* --- small things --- */
@@ -252,7 +252,7 @@ int bus_start(struct bus *b)
 
 static bool wait_ended(struct bus *b, int timeout_ms)
 {
-	struct timespec pause = { .tv_nsec = 2000000 };
+	struct timespec pause = {.tv_nsec = 2000000};
 	int64_t end_us = clock_boot_us() + timeout_ms * INT64_C(1000);
 	bool ended;
 
@@ -293,10 +293,10 @@ void bus_stop(struct bus *b)
 {
 	if (!b)
 		return;
-	bus_flush(b);                   /* acks of what was committed still go out */
+	bus_flush(b); /* acks of what was committed still go out */
 	pthread_mutex_lock(&b->lock);
 	b->stopping = true;
-	b->told = true;                 /* no wake() from here on */
+	b->told = true; /* no wake() from here on */
 	signal_lane(&b->pub);
 	signal_lane(&b->sub);
 	pthread_mutex_unlock(&b->lock);
@@ -339,7 +339,7 @@ struct bus_in *bus_take(struct bus *b)
 {
 	struct bus_in *list;
 
-	assert(!b->staged.first);       /* it would go to a connection that it was not meant for */
+	assert(!b->staged.first); /* it would go to a connection that it was not meant for */
 	pthread_mutex_lock(&b->lock);
 	list = b->in;
 	b->in = NULL;
@@ -366,7 +366,7 @@ static void add_answer(struct sub_answers *a, uint32_t life, uint64_t tag, bool 
 		a->room = a->room ? 2 * a->room : 64;
 		a->list = xrealloc(a->list, a->room * sizeof *a->list);
 	}
-	a->list[a->count++] = (struct sub_answer){ .life = life, .tag = tag, .reject = reject };
+	a->list[a->count++] = (struct sub_answer){.life = life, .tag = tag, .reject = reject};
 }
 
 void bus_ack(struct bus *b, uint32_t life, uint64_t tag)

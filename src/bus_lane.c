@@ -15,10 +15,10 @@
 #include "log.h"
 
 #define SECOND_US INT64_C(1000000)
-#define STABLE_US (5 * SECOND_US)       /* up for so long, or for two heartbeats: the next loss is a new story */
-#define SOFT_DELAY_US INT64_C(20000)    /* doubled while it happens over and over ... */
-#define SOFT_DELAY_MAX_US SECOND_US     /* ... up to here */
-#define CLOSE_TIMEOUT_MS 300            /* a good-bye that nobody answers */
+#define STABLE_US (5 * SECOND_US)    /* up for so long, or for two heartbeats: the next loss is a new story */
+#define SOFT_DELAY_US INT64_C(20000) /* doubled while it happens over and over ... */
+#define SOFT_DELAY_MAX_US SECOND_US  /* ... up to here */
+#define CLOSE_TIMEOUT_MS 300         /* a good-bye that nobody answers */
 
 /* --- while it is up --- */
 
@@ -60,7 +60,7 @@ void lane_sleep(struct lane *l)
 
 	link_release(l->link);
 	link_wait(l->link, l->wake_fd, round_ms(l, link_heartbeat_s(l->link) * SECOND_US / 3), &link_ready);
-	if (link_ready)                 /* a heartbeat too: the library keeps those to itself */
+	if (link_ready) /* a heartbeat too: the library keeps those to itself */
 		lane_saw_frame(l);
 }
 
@@ -82,8 +82,7 @@ bool lane_is_lost_by(const struct frames_event *ev, enum loss *how, struct link_
 		*how = LOSS_NETWORK;
 		snprintf(e->text, sizeof e->text, "the broker broke the protocol: %s", ev->text);
 		return true;
-	default:
-		return false;
+	default: return false;
 	}
 }
 
@@ -97,7 +96,7 @@ static int on_socket(void *ctx, int fd)
 	int guard = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
 	if (guard < 0)
-		return -1;              /* nobody could call this thread back from a call that hangs */
+		return -1; /* nobody could call this thread back from a call that hangs */
 	pthread_mutex_lock(&b->lock);
 	l->guard_fd = guard;
 	if (b->stopping)
@@ -112,7 +111,7 @@ static void close_guard(struct lane *l)
 	if (l->guard_fd >= 0)
 		close(l->guard_fd);
 	l->guard_fd = -1;
-	l->drop_why[0] = '\0';          /* told by now */
+	l->drop_why[0] = '\0'; /* told by now */
 	pthread_mutex_unlock(&l->bus->lock);
 }
 
@@ -131,13 +130,15 @@ static int explain_mismatch(struct lane *l, struct link_error *e, const char *wh
 			"set queue_type = quorum in [amqp], or delete it (with the messages in it)";
 	else if (strcmp(what, "exchange") == 0)
 		remedy = "delete it, or use another virtual host";
-	snprintf(e->text, sizeof e->text, "%s %s exists with other arguments (%s); %s", what, name, said, remedy);
+	snprintf(e->text, sizeof e->text, "%s %s exists with other arguments (%s); %s", what, name, said,
+		remedy);
 	return -1;
 }
 
 int lane_declare_exchange(struct lane *l, const char *name, const char *type, struct link_error *e)
 {
-	return link_declare_exchange(l->link, name, type, e) == 0 ? 0 : explain_mismatch(l, e, "exchange", name);
+	return link_declare_exchange(l->link, name, type, e) == 0 ? 0 :
+								    explain_mismatch(l, e, "exchange", name);
 }
 
 int lane_declare_queue(struct lane *l, const struct link_queue *q, struct link_error *e)
@@ -149,8 +150,8 @@ static int lane_connect(struct lane *l, struct link_error *e)
 {
 	struct bus *b = l->bus;
 	char name[FRAMES_NAME_SIZE];
-	struct link_spec spec = { .amqp = &b->amqp, .name = name, .max_body = b->max_message,
-		.on_socket = on_socket, .ctx = l };
+	struct link_spec spec = {
+		.amqp = &b->amqp, .name = name, .max_body = b->max_message, .on_socket = on_socket, .ctx = l};
 
 	snprintf(name, sizeof name, "hcpd %s %s", b->callee_id, l->ops->name);
 	l->link = link_open(&spec, e);
@@ -233,7 +234,7 @@ static int64_t next_delay_us(struct lane *l, enum loss how)
 		l->failures++;
 	}
 	us = us < most_us ? us : most_us;
-	id_random(&dice, sizeof dice);          /* 80 to 120 %: many daemons, one broker that came back */
+	id_random(&dice, sizeof dice); /* 80 to 120 %: many daemons, one broker that came back */
 	us = us * (800 + dice % 401) / 1000;
 	return us < most_us ? us : most_us;
 }
@@ -244,7 +245,8 @@ static void log_loss(struct lane *l, enum loss how, const struct link_error *e, 
 	bool same = strcmp(l->last_text, e->text) == 0;
 
 	log_at(same || how == LOSS_MISCONFIGURED ? LOG_LVL_DEBUG : LOG_LVL_WARN,
-		"no connection, trying again in=%dms lane=%s why=\"%s\"", (int)(delay_us / 1000), l->ops->name, e->text);
+		"no connection, trying again in=%dms lane=%s why=\"%s\"", (int)(delay_us / 1000),
+		l->ops->name, e->text);
 	snprintf(l->last_text, sizeof l->last_text, "%s", e->text);
 }
 
@@ -258,14 +260,14 @@ static void tell_misconfigured(struct lane *l, const struct link_error *e)
 static void lane_wait(struct lane *l, int64_t delay_us)
 {
 	int64_t end_us = clock_boot_us() + delay_us, left_us;
-	struct pollfd p = { .fd = l->wake_fd, .events = POLLIN };
+	struct pollfd p = {.fd = l->wake_fd, .events = POLLIN};
 
 	while (lane_come_round(l) && (left_us = end_us - clock_boot_us()) > 0)
 		poll(&p, 1, round_ms(l, left_us));
 }
 
-/* A peer that falls silent is noticed after two heartbeats; such a life must not count as one that never worked, or
- * one broken path after another would end at reconnect_max. */
+/* A peer that falls silent is noticed after two heartbeats; such a life must not count as one that never
+ * worked, or one broken path after another would end at reconnect_max. */
 static int64_t stable_us(const struct lane *l)
 {
 	int64_t two_us = 2 * l->bus->amqp.heartbeat_s * SECOND_US;
@@ -284,7 +286,7 @@ static void lane_be_lost(struct lane *l, enum loss how, struct link_error *e)
 		l->last_text[0] = '\0';
 	}
 	l->up_at_us = 0;
-	if (!l->told_down && lane_come_round(l))        /* stopping: nobody listens, and owners free what was lent */
+	if (!l->told_down && lane_come_round(l)) /* stopping: nobody listens, and owners free what was lent */
 		l->ops->on_down(l, e);
 	l->told_down = true;
 	lane_disconnect(l, how, e);
@@ -301,7 +303,7 @@ void *lane_main(void *arg)
 {
 	struct lane *l = arg;
 	struct bus *b = l->bus;
-	struct link_error e = { 0 };
+	struct link_error e = {0};
 	enum loss how;
 
 	while (lane_come_round(l)) {

@@ -19,9 +19,9 @@ struct lane;
 
 /* How a connection ended; decides how long to wait before the next. */
 enum loss {
-	LOSS_NETWORK,                   /* or anything else: 1, 2, 4 ... reconnect_max */
-	LOSS_SOFT,                      /* the channel or the consumer alone: again at once, if not over and over */
-	LOSS_MISCONFIGURED,             /* a human has to act: reconnect_max */
+	LOSS_NETWORK,       /* or anything else: 1, 2, 4 ... reconnect_max */
+	LOSS_SOFT,          /* the channel or the consumer alone: again at once, if not over and over */
+	LOSS_MISCONFIGURED, /* a human has to act: reconnect_max */
 	LOSS_STOP
 };
 
@@ -43,18 +43,18 @@ struct lane {
 	int wake_fd;
 	/* below bus.lock */
 	bool is_started, has_ended;
-	bool signalled;                 /* wake_fd is written and not yet read */
-	int guard_fd;                   /* a copy of the socket, -1: none. A copy, because librabbitmq may close
-	                                 * its own at any time, and the number may be somebody else's then */
-	char drop_why[160];             /* not empty: dropped by the core; belongs to guard_fd */
+	bool signalled;     /* wake_fd is written and not yet read */
+	int guard_fd;       /* a copy of the socket, -1: none. A copy, because librabbitmq may close
+			     * its own at any time, and the number may be somebody else's then */
+	char drop_why[160]; /* not empty: dropped by the core; belongs to guard_fd */
 	/* read by the core */
 	_Atomic bool is_up;
 	_Atomic int64_t frame_at_us, round_at_us;
 	/* the thread's own */
 	struct link *link;
 	uint32_t life;
-	bool was_up;                    /* ever */
-	bool told_down;                 /* the core knows */
+	bool was_up;    /* ever */
+	bool told_down; /* the core knows */
 	int64_t up_at_us;
 	unsigned failures, soft_losses; /* in a row */
 	char last_text[480];            /* of the last failure that was logged at warn */
@@ -77,7 +77,7 @@ struct out_list {
 
 struct bus {
 	pthread_mutex_t lock;
-	unsigned refs;                  /* the core and each thread: a hanging one may outlive bus_stop */
+	unsigned refs; /* the core and each thread: a hanging one may outlive bus_stop */
 	bool stopping;
 	void (*wake)(void *ctx);
 	void *ctx;
@@ -87,22 +87,22 @@ struct bus {
 	size_t max_message;
 	_Atomic int64_t watchdog_us;
 	_Atomic uint64_t reconnects;
-	_Atomic bool wants_harp;        /* harp.sessions is to be declared */
+	_Atomic bool wants_harp; /* harp.sessions is to be declared */
 	/* in: from the lanes to the core */
 	struct bus_in *in, **in_end;
-	bool told;                      /* wake() was called and bus_take did not follow yet */
+	bool told; /* wake() was called and bus_take did not follow yet */
 	/* out: handed over by bus_flush */
 	struct out_list outs;
-	uint32_t pub_life;              /* the connection outs may go to; 0: down */
+	uint32_t pub_life; /* the connection outs may go to; 0: down */
 	struct sub_answers answers;
 	/* the core's own, gathered until bus_flush */
 	struct out_list staged;
 	struct sub_answers staged_answers;
-	uint32_t seen_pub_life;         /* as of the last bus_take */
+	uint32_t seen_pub_life; /* as of the last bus_take */
 
 	struct lane pub, sub;
-	struct pub_state *pub_state;    /* bus_pub.c */
-	struct sub_state *sub_state;    /* bus_sub.c */
+	struct pub_state *pub_state; /* bus_pub.c */
+	struct sub_state *sub_state; /* bus_sub.c */
 };
 
 void out_list_init(struct out_list *list);
@@ -113,9 +113,10 @@ void out_list_join(struct out_list *to, struct out_list *from);
 struct bus_in *bus_in_new(enum bus_in_kind kind);
 /* Hands a list (in order) to the core; one wake-up at most. */
 void bus_put_in(struct bus *b, struct bus_in *list);
-void bus_put_in_locked(struct bus *b, struct bus_in *list);     /* below the lock */
+void bus_put_in_locked(struct bus *b, struct bus_in *list); /* below the lock */
 /* A lane went down: takes back what the core did not take of its last connection: the deliveries, whose tags
- * are void, and that it was up (by BUS_PUB_UP or BUS_SUB_UP). True in the latter case: its end is no news then. */
+ * are void, and that it was up (by BUS_PUB_UP or BUS_SUB_UP). True in the latter case: its end is no news
+ * then. */
 bool bus_take_back_locked(struct bus *b, enum bus_in_kind up);
 
 /* The last to let go frees. */

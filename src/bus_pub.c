@@ -15,12 +15,12 @@
 /* A burst goes out under one cork; then the connection is served, so that no heartbeat is missed. */
 #define BURST_MESSAGES 128
 #define BURST_BYTES ((size_t)1 << 20)
-#define PUMP_EVENTS 4096                /* then the core is told */
+#define PUMP_EVENTS 4096 /* then the core is told */
 /* Confirms may come out of order, so one straggler keeps its slot while tags run on; it must not stop
  * everybody else. Only at this many does it. */
 #define SLOTS_MAX ((uint64_t)1 << 20)
 #define SLOTS_MIN ((uint64_t)1 << 8)
-#define HARP_AGAIN_US INT64_C(300000000)        /* each try costs everybody a connection */
+#define HARP_AGAIN_US INT64_C(300000000) /* each try costs everybody a connection */
 
 /* What is in flight, by delivery tag: slot tag & mask. A slot is empty once settled and reported. */
 struct slot {
@@ -31,12 +31,12 @@ struct slot {
 struct pub_state {
 	struct slot *slots;
 	uint64_t mask;
-	uint64_t oldest, next;          /* tags: oldest in flight, next to be given */
-	uint64_t settled_from, settled_end;     /* where to look for what to report; the end is 0: nowhere */
-	uint64_t return_cursor;         /* returns come in publishing order: the search goes on from here */
-	struct out_list waiting;        /* for their burst, or for the end of the broker's alarm */
-	bool has_harp;                  /* this connection has declared harp.sessions */
-	int64_t harp_again_us;          /* the broker refuses that; not before then. 0: it does not */
+	uint64_t oldest, next;              /* tags: oldest in flight, next to be given */
+	uint64_t settled_from, settled_end; /* where to look for what to report; the end is 0: nowhere */
+	uint64_t return_cursor;  /* returns come in publishing order: the search goes on from here */
+	struct out_list waiting; /* for their burst, or for the end of the broker's alarm */
+	bool has_harp;           /* this connection has declared harp.sessions */
+	int64_t harp_again_us;   /* the broker refuses that; not before then. 0: it does not */
 	_Atomic bool blocked;
 };
 
@@ -69,8 +69,8 @@ static struct slot *slot_of(struct pub_state *p, uint64_t tag)
 
 /* --- up and down --- */
 
-/* Those who are told of sessions wait; callers do not: the next connection is made without. Only a daemon that never had one
- * is told to look at its configuration. */
+/* Those who are told of sessions wait; callers do not: the next connection is made without. Only a daemon
+ * that never had one is told to look at its configuration. */
 static int do_without_harp(struct lane *l, struct link_error *e)
 {
 	struct pub_state *p = l->bus->pub_state;
@@ -112,7 +112,7 @@ static void pub_on_up(struct lane *l)
 	p->blocked = false;
 	in->life = ++l->life;
 	pthread_mutex_lock(&b->lock);
-	b->pub_life = l->life;          /* bus_flush gave nothing to us since we went down */
+	b->pub_life = l->life; /* bus_flush gave nothing to us since we went down */
 	pthread_mutex_unlock(&b->lock);
 	bus_put_in(b, in);
 }
@@ -146,8 +146,8 @@ static void pub_on_down(struct lane *l, const struct link_error *e)
 	for (struct bus_out *o = lost.first; o; o = o->next)
 		o->status = BUS_LOST;
 	in->outs = lost.first;
-	/* In one with the above: what bus_flush finds lost from here on comes behind this. And nothing can have been
-	 * published to a connection that the core never heard of. */
+	/* In one with the above: what bus_flush finds lost from here on comes behind this. And nothing can
+	 * have been published to a connection that the core never heard of. */
 	if (bus_take_back_locked(b, BUS_PUB_UP))
 		bus_in_free(in);
 	else
@@ -174,7 +174,7 @@ static void settle_one(struct pub_state *p, uint64_t tag, bool nacked)
 
 static void settle(struct pub_state *p, uint64_t tag, bool multiple, bool nacked)
 {
-	if (multiple && tag == 0)               /* AMQP's word for all */
+	if (multiple && tag == 0) /* AMQP's word for all */
 		tag = p->next - 1;
 	if (tag < p->oldest || tag >= p->next)
 		return;
@@ -188,7 +188,7 @@ static bool mark_returned(struct pub_state *p, uint64_t from, uint64_t to, const
 		struct slot *s = slot_of(p, t);
 
 		if (s->out && !s->is_settled && s->out->status != BUS_UNROUTABLE &&
-				strcmp(s->out->message_id, message_id) == 0) {
+			strcmp(s->out->message_id, message_id) == 0) {
 			s->out->status = BUS_UNROUTABLE;
 			p->return_cursor = t + 1;
 			return true;
@@ -202,7 +202,8 @@ static void note_return(struct pub_state *p, const struct frames_event *ev)
 {
 	uint64_t from = p->return_cursor > p->oldest ? p->return_cursor : p->oldest;
 
-	if (!mark_returned(p, from, p->next, ev->message_id) && !mark_returned(p, p->oldest, from, ev->message_id))
+	if (!mark_returned(p, from, p->next, ev->message_id) &&
+		!mark_returned(p, p->oldest, from, ev->message_id))
 		log_debug("a returned message is not in flight, ignoring it message_id=%s", ev->message_id);
 }
 
@@ -222,7 +223,7 @@ static void pub_report(struct lane *l)
 		if (!s->is_settled)
 			continue;
 		out_list_add(&done, s->out);
-		*s = (struct slot){ 0 };
+		*s = (struct slot){0};
 	}
 	while (p->oldest < p->next && !slot_of(p, p->oldest)->out)
 		p->oldest++;
@@ -241,7 +242,8 @@ static void set_blocked(struct lane *l, const struct frames_event *ev)
 		return;
 	l->bus->pub_state->blocked = blocked;
 	if (blocked)
-		log_warn("the broker has an alarm and takes no messages, waiting for its end why=\"%s\"", ev->text);
+		log_warn("the broker has an alarm and takes no messages, waiting for its end why=\"%s\"",
+			ev->text);
 	else
 		log_info("the broker takes messages again");
 	bus_put_in(l->bus, bus_in_new(blocked ? BUS_PUB_BLOCKED : BUS_PUB_UNBLOCKED));
@@ -302,16 +304,21 @@ static void grow_slots(struct pub_state *p)
 static int send_one(struct lane *l, struct bus_out *o, struct link_error *e)
 {
 	struct pub_state *p = l->bus->pub_state;
-	static const char *const exchanges[BUS_EXCHANGES] = { EXCHANGE_EVENTS, EXCHANGE_HARP };
-	struct link_message m = { .exchange = exchanges[o->exchange], .key = o->key, .message_id = o->message_id,
-		.type = o->type, .correlation_id = o->correlation_id, .timestamp_s = o->timestamp_s, .body = o->body,
-		.size = o->size };
+	static const char *const exchanges[BUS_EXCHANGES] = {EXCHANGE_EVENTS, EXCHANGE_HARP};
+	struct link_message m = {.exchange = exchanges[o->exchange],
+		.key = o->key,
+		.message_id = o->message_id,
+		.type = o->type,
+		.correlation_id = o->correlation_id,
+		.timestamp_s = o->timestamp_s,
+		.body = o->body,
+		.size = o->size};
 
 	if (p->next - p->oldest > p->mask)
 		grow_slots(p);
 	/* In flight from the first byte on: a loss in the middle gives it back. */
 	o->status = BUS_CONFIRMED;
-	*slot_of(p, p->next++) = (struct slot){ .out = o };
+	*slot_of(p, p->next++) = (struct slot){.out = o};
 	CRASH_POINT(pub_before_send);
 	return link_publish(l->link, &m, e);
 }
@@ -332,17 +339,19 @@ static bool is_harp_refused(const struct pub_state *p, const struct bus_out *o)
 	return o->exchange == BUS_TO_HARP && !p->has_harp && clock_boot_us() < p->harp_again_us;
 }
 
-/* RPCs are for before publishing: where the exchange was not wanted then (a reload, or an earlier life's messages), the
- * connection is made anew with it. */
+/* RPCs are for before publishing: where the exchange was not wanted then (a reload, or an earlier life's
+ * messages), the connection is made anew with it. */
 static bool is_declared(struct lane *l, const struct bus_out *o, enum loss *how, struct link_error *e)
 {
-	if (o->exchange != BUS_TO_HARP || l->bus->pub_state->has_harp || is_harp_refused(l->bus->pub_state, o))
+	if (o->exchange != BUS_TO_HARP || l->bus->pub_state->has_harp ||
+		is_harp_refused(l->bus->pub_state, o))
 		return true;
 	CRASH_POINT(pub_wants_harp);
 	l->bus->wants_harp = true;
 	*how = LOSS_SOFT;
 	e->code = 0;
-	snprintf(e->text, sizeof e->text, "exchange " EXCHANGE_HARP " is needed and has to be declared first");
+	snprintf(
+		e->text, sizeof e->text, "exchange " EXCHANGE_HARP " is needed and has to be declared first");
 	return false;
 }
 
@@ -385,7 +394,8 @@ static enum loss pub_run(struct lane *l, struct link_error *e)
 
 	while (lane_come_round(l)) {
 		take_handed_over(l->bus);
-		/* First out, then in: sending may read frames into the library, and its descriptor is silent then. */
+		/* First out, then in: sending may read frames into the library, and its descriptor is silent
+		 * then. */
 		if (pub_send(l, &how, e) < 0 || (more = pub_pump(l, &how, e)) < 0)
 			return how;
 		if (!more && !may_send(l->bus->pub_state))
@@ -397,5 +407,9 @@ static enum loss pub_run(struct lane *l, struct link_error *e)
 }
 
 const struct lane_ops pub_ops = {
-	.name = "pub", .set_up = pub_set_up, .run = pub_run, .on_down = pub_on_down, .on_up = pub_on_up,
+	.name = "pub",
+	.set_up = pub_set_up,
+	.run = pub_run,
+	.on_down = pub_on_down,
+	.on_up = pub_on_up,
 };

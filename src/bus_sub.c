@@ -12,15 +12,15 @@
 #include "crash.h"
 #include "log.h"
 
-#define PUMP_DELIVERIES 64              /* then acks get a turn */
-#define BINDING_US INT64_C(3000000)     /* how often it is said again: nobody tells us that it is gone */
+#define PUMP_DELIVERIES 64          /* then acks get a turn */
+#define BINDING_US INT64_C(3000000) /* how often it is said again: nobody tells us that it is gone */
 
 /* Answers of the core by delivery tag, so that runs from the oldest on become one frame. */
 struct sub_state {
 	char *queue;
-	unsigned char *answered;        /* ring: tag & mask */
+	unsigned char *answered; /* ring: tag & mask */
 	uint64_t mask;
-	uint64_t oldest, next;          /* unanswered from oldest on; next is one behind the newest delivered */
+	uint64_t oldest, next; /* unanswered from oldest on; next is one behind the newest delivered */
 	struct sub_answers taken;
 	int64_t bound_at_us;
 };
@@ -60,8 +60,10 @@ static int consume(struct lane *l, struct link_error *e)
 	if (link_consume(l->link, b->sub_state->queue, exclusive, b->amqp.prefetch, e) == 0)
 		return 0;
 	if (e->code == 403 && strstr(e->text, "exclusive use"))
-		snprintf(e->text, sizeof e->text, "queue %s is in exclusive use: another daemon with callee_id %s consumes "
-			"it; stop that one, or give this one another callee_id", b->sub_state->queue, b->callee_id);
+		snprintf(e->text, sizeof e->text,
+			"queue %s is in exclusive use: another daemon with callee_id %s consumes "
+			"it; stop that one, or give this one another callee_id",
+			b->sub_state->queue, b->callee_id);
 	return -1;
 }
 
@@ -69,15 +71,17 @@ static int sub_set_up(struct lane *l, struct link_error *e)
 {
 	struct bus *b = l->bus;
 	bool quorum = b->amqp.queue_type == QUEUE_QUORUM;
-	struct link_queue q = { .name = b->sub_state->queue, .type = quorum ? "quorum" : "classic",
-		.single_active_consumer = quorum };
+	struct link_queue q = {.name = b->sub_state->queue,
+		.type = quorum ? "quorum" : "classic",
+		.single_active_consumer = quorum};
 
 	/* The consumer may deliver before we are up: tags count from here. */
 	b->sub_state->oldest = b->sub_state->next = 1;
 	b->sub_state->bound_at_us = clock_boot_us();
 	if (lane_declare_exchange(l, EXCHANGE_COMMANDS, "direct", e) < 0 ||
-			lane_declare_exchange(l, EXCHANGE_EVENTS, "topic", e) < 0 || lane_declare_queue(l, &q, e) < 0 ||
-			link_bind_queue(l->link, q.name, EXCHANGE_COMMANDS, b->callee_id, e) < 0)
+		lane_declare_exchange(l, EXCHANGE_EVENTS, "topic", e) < 0 ||
+		lane_declare_queue(l, &q, e) < 0 ||
+		link_bind_queue(l->link, q.name, EXCHANGE_COMMANDS, b->callee_id, e) < 0)
 		return -1;
 	return consume(l, e);
 }
@@ -160,12 +164,14 @@ static int sub_pump(struct lane *l, enum loss *how, struct link_error *e)
 		} else if (ev->kind == FRAMES_CANCEL) {
 			*how = LOSS_SOFT;
 			e->code = 0;
-			snprintf(e->text, sizeof e->text, "the broker cancelled the consumer of %s; consuming again",
+			snprintf(e->text, sizeof e->text,
+				"the broker cancelled the consumer of %s; consuming again",
 				l->bus->sub_state->queue);
 			rc = -1;
 		} else if (ev->kind == FRAMES_DELIVERY && !note_delivery(l->bus->sub_state, ev->tag)) {
 			e->code = 0;
-			snprintf(e->text, sizeof e->text, "the broker broke the protocol: delivery tags out of order");
+			snprintf(e->text, sizeof e->text,
+				"the broker broke the protocol: delivery tags out of order");
 			rc = -1;
 		} else if (ev->kind == FRAMES_DELIVERY) {
 			*end = make_delivery(l, ev);
@@ -189,7 +195,8 @@ static void reject_headless(struct lane *l, const struct link_error *e)
 
 	if (!tag || !e->is_undecodable)
 		return;
-	log_warn("a command has properties that cannot be decoded, rejecting it queue=%s", l->bus->sub_state->queue);
+	log_warn("a command has properties that cannot be decoded, rejecting it queue=%s",
+		l->bus->sub_state->queue);
 	(void)!link_reject(l->link, tag, false, &ignored);
 }
 
@@ -236,7 +243,7 @@ static int send_stragglers(struct lane *l, struct link_error *e)
 		struct sub_answer *a = &s->taken.list[i];
 
 		if (a->life != l->life || a->tag < s->oldest || a->tag >= s->next ||
-				s->answered[a->tag & s->mask] != ACK_DUE)
+			s->answered[a->tag & s->mask] != ACK_DUE)
 			continue;
 		s->answered[a->tag & s->mask] = ANSWERED;
 		if (link_ack(l->link, a->tag, false, e) < 0)
@@ -268,7 +275,8 @@ static int sub_answer_all(struct lane *l, struct link_error *e)
 	return send_run(l, e) < 0 || send_stragglers(l, e) < 0 ? -1 : 0;
 }
 
-/* Whoever deletes hcp.commands deletes our binding with it; callers make the exchange anew, and find nobody. */
+/* Whoever deletes hcp.commands deletes our binding with it; callers make the exchange anew, and find nobody.
+ */
 static int keep_binding(struct lane *l, struct link_error *e)
 {
 	struct bus *b = l->bus;
@@ -285,7 +293,8 @@ static enum loss sub_run(struct lane *l, struct link_error *e)
 	int more;
 
 	while (lane_come_round(l)) {
-		/* First out, then in: sending may read frames into the library, and its descriptor is silent then. */
+		/* First out, then in: sending may read frames into the library, and its descriptor is silent
+		 * then. */
 		if (sub_answer_all(l, e) < 0 || keep_binding(l, e) < 0)
 			return how;
 		if ((more = sub_pump(l, &how, e)) < 0) {
@@ -295,12 +304,16 @@ static enum loss sub_run(struct lane *l, struct link_error *e)
 		if (!more)
 			lane_sleep(l);
 	}
-	(void)!sub_answer_all(l, e);    /* what was committed before the stop */
+	(void)!sub_answer_all(l, e); /* what was committed before the stop */
 	snprintf(e->text, sizeof e->text, "stopping");
 	e->code = 0;
 	return LOSS_STOP;
 }
 
 const struct lane_ops sub_ops = {
-	.name = "sub", .set_up = sub_set_up, .run = sub_run, .on_down = sub_on_down, .on_up = sub_on_up,
+	.name = "sub",
+	.set_up = sub_set_up,
+	.run = sub_run,
+	.on_down = sub_on_down,
+	.on_up = sub_on_up,
 };

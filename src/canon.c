@@ -1,5 +1,6 @@
 /* canon.c: canonical JSON and its SHA-256.
- * Owns nothing. jansson's own dump cannot be used: it writes escapes in upper case and reals in its own way. */
+ * Owns nothing. jansson's own dump cannot be used: it writes escapes in upper case and reals in its own way.
+ */
 #include "canon.h"
 
 #include <pthread.h>
@@ -19,7 +20,8 @@ struct key {
 
 static void add_string(struct buf *b, const char *s, size_t size)
 {
-	static const char short_names[32] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
+	static const char short_names[32] = {
+		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
 	size_t from = 0;
 
 	buf_add(b, "\"", 1);
@@ -53,14 +55,14 @@ static int compare_keys(const void *a, const void *b)
 static struct key *sorted_keys(const json_t *object, size_t *count)
 {
 	struct key *keys = xcalloc(json_object_size(object) + 1, sizeof *keys);
-	json_t *o = json_incref((json_t *)(uintptr_t)object);   /* jansson iterates over what is not const only */
+	json_t *o =
+		json_incref((json_t *)(uintptr_t)object); /* jansson iterates over what is not const only */
 	const char *name;
 	json_t *value;
 	size_t size;
 
 	*count = 0;
-	json_object_keylen_foreach(o, name, size, value)
-		keys[(*count)++] = (struct key){name, size, value};
+	json_object_keylen_foreach(o, name, size, value) keys[(*count)++] = (struct key){name, size, value};
 	json_decref(o);
 	qsort(keys, *count, sizeof *keys, compare_keys);
 	return keys;
@@ -97,30 +99,14 @@ static void add_array(struct buf *b, const json_t *array)
 void canon_add(struct buf *b, const json_t *value)
 {
 	switch (json_typeof(value)) {
-	case JSON_OBJECT:
-		add_object(b, value);
-		break;
-	case JSON_ARRAY:
-		add_array(b, value);
-		break;
-	case JSON_STRING:
-		add_string(b, json_string_value(value), json_string_length(value));
-		break;
-	case JSON_INTEGER:
-		buf_add_int(b, json_integer_value(value));
-		break;
-	case JSON_REAL:
-		buf_addf(b, "%.17g", json_real_value(value));
-		break;
-	case JSON_TRUE:
-		buf_add_text(b, "true");
-		break;
-	case JSON_FALSE:
-		buf_add_text(b, "false");
-		break;
-	case JSON_NULL:
-		buf_add_text(b, "null");
-		break;
+	case JSON_OBJECT: add_object(b, value); break;
+	case JSON_ARRAY: add_array(b, value); break;
+	case JSON_STRING: add_string(b, json_string_value(value), json_string_length(value)); break;
+	case JSON_INTEGER: buf_add_int(b, json_integer_value(value)); break;
+	case JSON_REAL: buf_addf(b, "%.17g", json_real_value(value)); break;
+	case JSON_TRUE: buf_add_text(b, "true"); break;
+	case JSON_FALSE: buf_add_text(b, "false"); break;
+	case JSON_NULL: buf_add_text(b, "null"); break;
 	}
 }
 
@@ -133,7 +119,8 @@ static void find_sha256(void)
 
 void canon_hash_bytes(const void *data, size_t size, char hex[CANON_HASH_SIZE])
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT; /* to look the algorithm up takes as long as to hash a short text */
+	static pthread_once_t once =
+		PTHREAD_ONCE_INIT; /* to look the algorithm up takes as long as to hash a short text */
 	static const char digits[] = "0123456789abcdef";
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	unsigned length = 0;

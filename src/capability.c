@@ -26,13 +26,15 @@
 #define FILE_MAX (1 << 20)
 
 /* What a file may have beside what it must: for people and catalogues, and never looked at. */
-#define DESCRIPTIVE                                                                                                   \
-	"title", "summary", "tags", "keywords", "labels", "category", "examples", "metadata", "author", "authors",    \
-		"contact", "license", "homepage", "documentation", "deprecated", "$schema", "$id", "$comment", "comment"
+#define DESCRIPTIVE \
+	"title", "summary", "tags", "keywords", "labels", "category", "examples", "metadata", "author", \
+		"authors", "contact", "license", "homepage", "documentation", "deprecated", "$schema", \
+		"$id", "$comment", "comment"
 
 /* --- the three parts --- */
 
-static char *read_text(struct declaration *d, const struct declared *object, const char *name, const char *form)
+static char *read_text(
+	struct declaration *d, const struct declared *object, const char *name, const char *form)
 {
 	struct declared v = declared_member(object, name);
 
@@ -57,15 +59,16 @@ static struct jschema *read_schema(struct declaration *d, const struct declared 
 
 static void read_names(struct declaration *d, const struct declared *object, struct capability *c)
 {
-	static const char *const members[] = {
-		"name", "version", "description", "input_schema", "output_schema", "safety", "constraints", DESCRIPTIVE, NULL};
+	static const char *const members[] = {"name", "version", "description", "input_schema",
+		"output_schema", "safety", "constraints", DESCRIPTIVE, NULL};
 	static const char version_form[] = "a semantic version like 1.0.0";
 	struct declared name = declared_member(object, "name"), version = declared_member(object, "version");
 
 	declared_only_or_own(d, object, members);
 	c->name = read_text(d, object, "name", "the section's name");
 	if (c->name && strcmp(c->name, c->config->name) != 0)
-		declaration_complain(d, &name, "is \"%.128s\", but the section is [capability %s]; make them the same", c->name,
+		declaration_complain(d, &name,
+			"is \"%.128s\", but the section is [capability %s]; make them the same", c->name,
 			c->config->name);
 	c->version = read_text(d, object, "version", version_form);
 	if (c->version && !semver_is_version(c->version))
@@ -106,8 +109,10 @@ static char **read_strings(struct declaration *d, const struct declared *safety,
 static void read_safety(struct declaration *d, const struct declared *object, struct capability *c)
 {
 	static const char *const members[] = {"risk_ceiling", "risk_floor", "rules", "context", "envelope",
-		"requires_human_approval", "involves_physical_resources", "resource_types", "hazard_categories", NULL};
-	struct declared safety = declared_member(object, "safety"), ceiling = declared_member(&safety, "risk_ceiling"),
+		"requires_human_approval", "involves_physical_resources", "resource_types",
+		"hazard_categories", NULL};
+	struct declared safety = declared_member(object, "safety"),
+			ceiling = declared_member(&safety, "risk_ceiling"),
 			envelope = declared_member(&safety, "envelope");
 
 	if (!declared_is_object(d, &safety,
@@ -135,12 +140,14 @@ static void read_constraints(struct declaration *d, const struct declared *objec
 		return;
 	declared_only(d, &constraints, members);
 	if (duration.value && declared_is_text(d, &duration, duration_form) &&
-		(!duration_parse_iso(json_string_value(duration.value), &c->max_duration_us) || c->max_duration_us == 0))
-		declaration_complain(
-			d, &duration, "is \"%.40s\"; write %s", json_string_value(duration.value), duration_form);
+		(!duration_parse_iso(json_string_value(duration.value), &c->max_duration_us) ||
+			c->max_duration_us == 0))
+		declaration_complain(d, &duration, "is \"%.40s\"; write %s",
+			json_string_value(duration.value), duration_form);
 	if (limit.value && !json_is_integer(limit.value))
 		declared_complain_kind(d, &limit, "a whole number from 1 on");
-	else if (limit.value && (json_integer_value(limit.value) < 1 || json_integer_value(limit.value) > INT_MAX))
+	else if (limit.value &&
+		(json_integer_value(limit.value) < 1 || json_integer_value(limit.value) > INT_MAX))
 		declaration_complain(d, &limit, "is %" JSON_INTEGER_FORMAT "; write a whole number from 1 on",
 			json_integer_value(limit.value));
 	else if (limit.value)
@@ -149,7 +156,8 @@ static void read_constraints(struct declaration *d, const struct declared *objec
 
 /* --- the file --- */
 
-static void __attribute__((format(printf, 2, 3))) complain_of_file(struct declaration *d, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3)))
+complain_of_file(struct declaration *d, const char *fmt, ...)
 {
 	char text[512];
 	struct buf b = {0};
@@ -187,8 +195,8 @@ static json_t *read_file(struct declaration *d, char sha256[CANON_HASH_SIZE])
 /* Beside `capability`: what belongs inside it would protect from nothing there. */
 static void check_outside(struct declaration *d, const struct declared *root)
 {
-	static const char *const members[] = {"input_schema", "output_schema", "safety", "constraints", "capability", "name",
-		"version", DESCRIPTIVE, NULL};
+	static const char *const members[] = {"input_schema", "output_schema", "safety", "constraints",
+		"capability", "name", "version", DESCRIPTIVE, NULL};
 
 	declared_only_or_own(d, root, members);
 	for (size_t i = 0; strcmp(members[i], "capability") != 0; i++) {
@@ -203,7 +211,8 @@ struct capability *capability_load(const struct config_capability *cc, config_sa
 {
 	struct declaration d = {.path = cc->declaration, .say = say, .ctx = ctx};
 	struct capability *c = xcalloc(1, sizeof(*c));
-	struct declared root = {.value = read_file(&d, c->sha256)}, object = declared_member(&root, "capability");
+	struct declared root = {.value = read_file(&d, c->sha256)},
+			object = declared_member(&root, "capability");
 
 	c->config = cc;
 	if (root.value && declared_is_object(&d, &object, "{\"capability\": {...}}")) {
@@ -312,13 +321,17 @@ void capability_check_command(const struct config_capability *cc, config_say_fn 
 	char why[256];
 
 	if (!capability_has_command(cc, why, sizeof why)) {
-		buf_addf(&b, "%s:%d: [capability %s] %s; its tasks will fail until it can", cc->path, cc->line, cc->name, why);
+		buf_addf(&b, "%s:%d: [capability %s] %s; its tasks will fail until it can", cc->path,
+			cc->line, cc->name, why);
 		say(ctx, false, buf_text(&b));
 	}
 	if (fault) {
 		buf_clear(&b);
-		buf_addf(&b, "%s:%d: [capability %s] migrate %s cannot be run now: %s; sessions whose state is of another version will "
-			"fail until it can", cc->path, cc->line, cc->name, cc->migrate[0], fault);
+		buf_addf(&b,
+			"%s:%d: [capability %s] migrate %s cannot be run now: %s; sessions whose state is of "
+			"another version will "
+			"fail until it can",
+			cc->path, cc->line, cc->name, cc->migrate[0], fault);
 		say(ctx, false, buf_text(&b));
 	}
 	buf_fini(&b);
@@ -331,8 +344,9 @@ void capability_check_policy(const struct config *c, config_say_fn *say, void *c
 
 	if (!why)
 		return;
-	buf_addf(&b, "%s:%d: [policy] command %s cannot be run now: %s; every task will be denied until it can", c->path,
-		c->policy_line, c->policy_command[0], why);
+	buf_addf(&b,
+		"%s:%d: [policy] command %s cannot be run now: %s; every task will be denied until it can",
+		c->path, c->policy_line, c->policy_command[0], why);
 	say(ctx, false, buf_text(&b));
 	buf_fini(&b);
 }

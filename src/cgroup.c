@@ -1,6 +1,6 @@
 /* cgroup.c: groups hcpd-INSTANCE8-NUMBER below one directory of a cgroup2 file system.
- * Owns those directories, the controllers that their limits need, and the daemon's own place. Never touches a group
- * of another name. */
+ * Owns those directories, the controllers that their limits need, and the daemon's own place. Never touches a
+ * group of another name. */
 #include "cgroup.h"
 
 #include <dirent.h>
@@ -20,7 +20,7 @@
 #include "log.h"
 #include "proctree.h"
 
-#define DEPTH_MAX 32                    /* of groups that a worker made inside its own */
+#define DEPTH_MAX 32 /* of groups that a worker made inside its own */
 #define DAEMONS_PLACE "hcpd-daemon"
 #define CPU_PERIOD_US INT64_C(100000)
 #define CPU_PERIOD_TEXT " 100000"
@@ -29,7 +29,7 @@ struct cgroups {
 	struct proctree *tree;
 	int dir;
 	unsigned last;
-	char prefix[16];                /* "hcpd-INSTANCE8-" */
+	char prefix[16]; /* "hcpd-INSTANCE8-" */
 };
 
 /* The line "0::/path" of /proc/self/cgroup. */
@@ -51,7 +51,8 @@ static bool find_own_path(char *path, size_t size)
 	return found;
 }
 
-/* ID PARENT DEV ROOT POINT OPTIONS ... - cgroup2 SOURCE OPTIONS: where is `own`, a path inside it, mounted? */
+/* ID PARENT DEV ROOT POINT OPTIONS ... - cgroup2 SOURCE OPTIONS: where is `own`, a path inside it, mounted?
+ */
 static bool find_mount(const char *own, char *path, size_t size)
 {
 	FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -60,7 +61,8 @@ static bool find_mount(const char *own, char *path, size_t size)
 	bool found = false;
 
 	while (f && !found && getline(&line, &room, f) > 0) {
-		if (!strstr(line, " - cgroup2 ") || sscanf(line, "%*s %*s %*s %2047s %2047s", root, point) != 2)
+		if (!strstr(line, " - cgroup2 ") ||
+			sscanf(line, "%*s %*s %*s %2047s %2047s", root, point) != 2)
 			continue;
 		n = strcmp(root, "/") == 0 ? 0 : strlen(root);
 		if (strncmp(own, root, n) != 0 || (n && own[n] && own[n] != '/'))
@@ -171,7 +173,7 @@ unsigned cgroup_make(struct cgroups *cs, int *procs_fd)
 	*procs_fd = -1;
 	if (!cs)
 		return 0;
-	do {    /* a number that an undying group of an earlier life still has is passed over */
+	do { /* a number that an undying group of an earlier life still has is passed over */
 		snprintf(name, sizeof name, "%s%u", cs->prefix, ++cs->last);
 	} while (mkdirat(cs->dir, name, 0755) < 0 && errno == EEXIST);
 	snprintf(path, sizeof path, "%s/cgroup.procs", name);
@@ -207,7 +209,9 @@ static int leave_parent(struct cgroups *cs)
 		return -1;
 	if (write_file(cs->dir, DAEMONS_PLACE "/cgroup.procs", "0") < 0)
 		return -1;
-	log_info("moved into a cgroup of our own, so that those of workers can have limits group=" DAEMONS_PLACE);
+	log_info(
+		"moved into a cgroup of our own, so that those of workers can have limits "
+		"group=" DAEMONS_PLACE);
 	return 0;
 }
 
@@ -230,23 +234,26 @@ static int limit_one(struct cgroups *cs, unsigned group, const char *controller,
 	snprintf(path, sizeof path, "%s%u/%s.max", cs->prefix, group, controller);
 	if (write_file(cs->dir, path, text) == 0)
 		return 0;
-	if (errno != ENOENT || enable_controller(cs, controller) < 0)   /* the file comes with the controller */
+	if (errno != ENOENT || enable_controller(cs, controller) < 0) /* the file comes with the controller */
 		return -1;
 	return write_file(cs->dir, path, text);
 }
 
-int cgroup_limit(struct cgroups *cs, unsigned group, const struct config_confine *f, char *why, size_t why_size)
+int cgroup_limit(
+	struct cgroups *cs, unsigned group, const struct config_confine *f, char *why, size_t why_size)
 {
 	const struct {
 		const char *controller;
-		int64_t value;          /* 0: none */
+		int64_t value; /* 0: none */
 		const char *rest;
 	} rows[] = {{"memory", f->cgroup_memory_max, ""}, {"pids", f->cgroup_pids_max, ""},
 		{"cpu", f->cgroup_cpu_max * (CPU_PERIOD_US / 100), CPU_PERIOD_TEXT}};
 	char text[48];
 
 	if (!cs || !group) {
-		snprintf(why, why_size, "cgroup_memory_max, cgroup_pids_max and cgroup_cpu_max need a cgroup of version 2 that is "
+		snprintf(why, why_size,
+			"cgroup_memory_max, cgroup_pids_max and cgroup_cpu_max need a cgroup of version 2 "
+			"that is "
 			"delegated to hcpd, and there is none");
 		errno = EOPNOTSUPP;
 		return -1;
@@ -256,7 +263,8 @@ int cgroup_limit(struct cgroups *cs, unsigned group, const struct config_confine
 			continue;
 		snprintf(text, sizeof text, "%lld%s", (long long)rows[i].value, rows[i].rest);
 		if (limit_one(cs, group, rows[i].controller, text) < 0) {
-			snprintf(why, why_size, "cannot set %s.max of its cgroup: %s (is that controller delegated to hcpd?)",
+			snprintf(why, why_size,
+				"cannot set %s.max of its cgroup: %s (is that controller delegated to hcpd?)",
 				rows[i].controller, strerror(errno));
 			return -1;
 		}
@@ -310,7 +318,7 @@ static void each_group(int dir, int depth, void (*on_group)(void *ctx, int dir),
 		if (sub < 0)
 			continue;
 		each_group(sub, depth + 1, on_group, ctx);
-		if (!on_group)          /* only to be removed; refused while somebody is in it */
+		if (!on_group) /* only to be removed; refused while somebody is in it */
 			unlinkat(dir, e->d_name, AT_REMOVEDIR);
 	}
 	if (d)
@@ -334,7 +342,7 @@ static void read_pids(void *ctx, int dir)
 	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
 
 	while (f && fscanf(f, "%d", &pid) == 1)
-		if (pid > 0)            /* 0: of another pid namespace */
+		if (pid > 0) /* 0: of another pid namespace */
 			r->on_pid(r->ctx, pid);
 	if (f)
 		fclose(f);
@@ -378,7 +386,8 @@ void cgroup_remove(struct cgroups *cs, unsigned group)
 		return;
 	snprintf(name, sizeof name, "%s%u", cs->prefix, group);
 	if (!remove_group(cs, name))
-		log_warn("cannot remove a cgroup, the next start will group=%s error=%s", name, strerror(errno));
+		log_warn("cannot remove a cgroup, the next start will group=%s error=%s", name,
+			strerror(errno));
 }
 
 int cgroups_kill_leftovers(struct cgroups *cs, void (*on_pid)(void *ctx, int pid), void *ctx)
@@ -396,7 +405,7 @@ int cgroups_kill_leftovers(struct cgroups *cs, void (*on_pid)(void *ctx, int pid
 		if (dir < 0)
 			continue;
 		kill = openat(dir, "cgroup.kill", O_WRONLY | O_CLOEXEC);
-		each_group(dir, 0, read_pids, &r);      /* first: afterwards there is nobody to tell of */
+		each_group(dir, 0, read_pids, &r); /* first: afterwards there is nobody to tell of */
 		if (kill >= 0) {
 			(void)!write(kill, "1", 1);
 			close(kill);

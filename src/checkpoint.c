@@ -1,11 +1,12 @@
 /* checkpoint.c: checkpoints are verified when they are loaded: a disk may lie.
- * Owns which one a session goes on from: the newest that is good (checkpoint_restore.c) and was made under the intent
- * that the session has. Never changes a row. */
+ * Owns which one a session goes on from: the newest that is good (checkpoint_restore.c) and was made under
+ * the intent that the session has. Never changes a row. */
 #include "checkpoint.h"
 
 #include <string.h>
 
-/* A row and what it builds on. 1, 0, -1 as store_load_checkpoint; the base's row is 0 where it was not found. */
+/* A row and what it builds on. 1, 0, -1 as store_load_checkpoint; the base's row is 0 where it was not found.
+ */
 static int load_rows(struct store *s, int64_t row, struct store_kept *own, struct store_kept *base)
 {
 	int found = store_load_checkpoint(s, row, own);
@@ -19,7 +20,8 @@ static int load_rows(struct store *s, int64_t row, struct store_kept *own, struc
 	return 1;
 }
 
-/* 1: it is good; 0: it is not, and *damage says why; -1: the store cannot be read now. seal NULL: any will do. */
+/* 1: it is good; 0: it is not, and *damage says why; -1: the store cannot be read now. seal NULL: any will
+ * do. */
 static int load(struct store *s, int64_t row, const char *seal, struct checkpoint *out, const char **damage)
 {
 	struct store_kept own = {0}, base = {0};
@@ -31,7 +33,7 @@ static int load(struct store *s, int64_t row, const char *seal, struct checkpoin
 		goto out;
 	buf_clear(&out->state);
 	*damage = found == 0 ? "its row cannot be read: the store is damaged" :
-		checkpoint_restore(&own, base.row != 0 ? &base : NULL, &out->state);
+			       checkpoint_restore(&own, base.row != 0 ? &base : NULL, &out->state);
 	if (*damage == NULL && seal != NULL && own.seal[0] != '\0' && strcmp(own.seal, seal) != 0)
 		*damage = "it was made under another intent";
 	memcpy(out->id, own.checkpoint_id, ID_SIZE);
@@ -57,11 +59,14 @@ static void note_damage(struct checkpoint *c, const char *why)
 	c->damage = why;
 }
 
-/* A row that is not there cannot be seen to be damaged: its session says that there was one. -1: it cannot be read now. */
+/* A row that is not there cannot be seen to be damaged: its session says that there was one. -1: it cannot be
+ * read now. */
 static int miss_newest(struct store *s, int64_t session, struct checkpoint *out)
 {
 	int found = store_find_newest(s, session, out->id);
-	int64_t row = found > 0 && out->id[0] != '\0' ? store_find_checkpoint(s, out->id) : found > 0 ? 1 : found;
+	int64_t row = found > 0 && out->id[0] != '\0' ? store_find_checkpoint(s, out->id) :
+		found > 0                             ? 1 :
+							found;
 
 	if (row < 0 && !store_is_damaged(s))
 		return -1;
@@ -102,8 +107,8 @@ int64_t checkpoint_load_base(struct store *s, const char *checkpoint_id, int64_t
 	struct store_kept own = {0};
 	int64_t row = store_find_checkpoint(s, checkpoint_id);
 
-	if (row <= 0 || store_load_checkpoint(s, row, &own) <= 0 || own.session != session || own.base != 0
-		|| checkpoint_unpack(&own, NULL, text) != NULL)
+	if (row <= 0 || store_load_checkpoint(s, row, &own) <= 0 || own.session != session || own.base != 0 ||
+		checkpoint_unpack(&own, NULL, text) != NULL)
 		row = 0;
 	store_kept_fini(&own);
 	return row;

@@ -8,7 +8,7 @@
 #include "jtext.h"
 #include "pack.h"
 
-#define SIZE_MAX_TEXT (INT64_C(1) << 30)        /* no limit that can be configured is above */
+#define SIZE_MAX_TEXT (INT64_C(1) << 30) /* no limit that can be configured is above */
 
 static const char *unpack_delta(const struct store_kept *row, const struct store_kept *base, struct buf *text)
 {
@@ -20,9 +20,10 @@ static const char *unpack_delta(const struct store_kept *row, const struct store
 		return "the full checkpoint that it builds on is gone";
 	if (checkpoint_unpack(base, NULL, &before) != NULL)
 		damage = "the full checkpoint that it builds on is damaged";
-	else if (pack_restore(PACK_DELTA, row->state.data, row->state.size, (size_t)row->whole_size, before.data, before.size,
-			text) < 0)
-		damage = "its state cannot be restored from what is stored and the full checkpoint that it builds on";
+	else if (pack_restore(PACK_DELTA, row->state.data, row->state.size, (size_t)row->whole_size,
+			 before.data, before.size, text) < 0)
+		damage = "its state cannot be restored from what is stored and the full checkpoint that it "
+			 "builds on";
 	buf_fini(&before);
 	return damage;
 }
@@ -41,8 +42,10 @@ const char *checkpoint_unpack(const struct store_kept *row, const struct store_k
 		return "its state has no size that could be true";
 	if (kind == PACK_DELTA)
 		return unpack_delta(row, base, text);
-	return pack_restore(PACK_ZSTD, row->state.data, row->state.size, (size_t)row->whole_size, NULL, 0, text) < 0 ?
-		"its state cannot be restored from what is stored" : NULL;
+	return pack_restore(PACK_ZSTD, row->state.data, row->state.size, (size_t)row->whole_size, NULL, 0,
+		       text) < 0 ?
+		"its state cannot be restored from what is stored" :
+		NULL;
 }
 
 bool checkpoint_is_step(const char *text, size_t size)
@@ -51,7 +54,8 @@ bool checkpoint_is_step(const char *text, size_t size)
 	json_t *value;
 	bool is_good;
 
-	if (size == 0 || size > CHECKPOINT_STEP_MAX || memchr(text, '\n', size) != NULL)        /* it goes into a line */
+	if (size == 0 || size > CHECKPOINT_STEP_MAX ||
+		memchr(text, '\n', size) != NULL) /* it goes into a line */
 		return size == 0;
 	value = jtext_parse(text, size, why, sizeof why);
 	is_good = json_is_string(value) || json_is_number(value) || json_is_null(value);
@@ -76,7 +80,8 @@ const char *checkpoint_restore(const struct store_kept *row, const struct store_
 	}
 	canon_hash(value, now);
 	json_decref(value);
-	if (row->sha256[0] == '\0')     /* whoever took it away must not be believed the rest */
+	if (row->sha256[0] == '\0') /* whoever took it away must not be believed the rest */
 		return "the hash of its state is gone";
-	return strcmp(row->sha256, now) == 0 ? NULL : "its state does not have the hash that was stored with it";
+	return strcmp(row->sha256, now) == 0 ? NULL :
+					       "its state does not have the hash that was stored with it";
 }

@@ -10,7 +10,7 @@
 #define US INT64_C(1000000)
 #define DAY_S INT64_C(86400)
 #define FIRST_S INT64_C(-62167219200) /* 0000-01-01T00:00:00Z */
-#define LAST_S INT64_C(253402300799) /* 9999-12-31T23:59:59Z: four digits are what the form has */
+#define LAST_S INT64_C(253402300799)  /* 9999-12-31T23:59:59Z: four digits are what the form has */
 
 static int64_t read_clock(clockid_t id)
 {

@@ -94,21 +94,25 @@ static enum codec_verdict read_constraints(struct command *c, const json_t *cons
 
 	if ((v = optional(constraints, "max_duration")) != NULL) {
 		if (!is_text(v) || !duration_parse_iso(json_string_value(v), &t->max_duration_us))
-			return invalid(c, "payload.constraints.max_duration is not an ISO 8601 duration such as PT30M");
+			return invalid(c,
+				"payload.constraints.max_duration is not an ISO 8601 duration such as PT30M");
 		if (t->max_duration_us <= 0)
 			return invalid(c, "payload.constraints.max_duration must be longer than nothing");
 	}
 	if ((v = optional(constraints, "confidence_threshold")) != NULL)
 		if (!json_is_number(v) || json_number_value(v) < 0 || json_number_value(v) > 1)
-			return invalid(c, "payload.constraints.confidence_threshold is not a number from 0 to 1");
+			return invalid(
+				c, "payload.constraints.confidence_threshold is not a number from 0 to 1");
 	if ((v = optional(constraints, "priority")) != NULL) {
 		if ((i = name_index(priority_names, PRIORITY_COUNT, v)) < 0)
-			return invalid(c, "payload.constraints.priority is not one of low, normal, high, urgent");
+			return invalid(
+				c, "payload.constraints.priority is not one of low, normal, high, urgent");
 		t->priority = (enum priority)i;
 	}
 	if ((v = optional(constraints, "data_classification")) != NULL) {
 		if ((i = name_index(data_class_names, 4, v)) < 0)
-			return invalid(c, "payload.constraints.data_classification is not one of T1, T2, T3, T4");
+			return invalid(
+				c, "payload.constraints.data_classification is not one of T1, T2, T3, T4");
 		t->data_class = (enum data_class)i;
 	}
 	if ((v = optional(constraints, "checkpoint")) != NULL) {
@@ -144,7 +148,8 @@ static enum codec_verdict check_expected(struct command *c, const json_t *expect
 			return invalid(c, "payload.expected_output.required_fields is not an array");
 		json_array_foreach(v, i, field)
 			if (!json_is_string(field))
-				return invalid(c, "payload.expected_output.required_fields[%zu] is not a string", i);
+				return invalid(
+					c, "payload.expected_output.required_fields[%zu] is not a string", i);
 	}
 	if ((v = optional(expected, "schema")) != NULL && !json_is_object(v) && !json_is_boolean(v))
 		return invalid(c, "payload.expected_output.schema is not a JSON Schema");
@@ -152,16 +157,20 @@ static enum codec_verdict check_expected(struct command *c, const json_t *expect
 }
 
 /* The members of the worker's `task`, in its order; which must be there, and of what type. */
-#define ANY_TYPE JSON_NULL              /* never validated */
+#define ANY_TYPE JSON_NULL /* never validated */
 static const struct {
 	const char *name;
 	json_type type;
 	bool required;
 } task_members[] = {
-	{"capability", JSON_STRING, true},      {"capability_version", JSON_STRING, false},
-	{"intent", JSON_STRING, true},          {"inputs", JSON_OBJECT, true},
-	{"constraints", JSON_OBJECT, false},    {"expected_output", JSON_OBJECT, false},
-	{"context", ANY_TYPE, false},           {"caller_id", JSON_STRING, true},
+	{"capability", JSON_STRING, true},
+	{"capability_version", JSON_STRING, false},
+	{"intent", JSON_STRING, true},
+	{"inputs", JSON_OBJECT, true},
+	{"constraints", JSON_OBJECT, false},
+	{"expected_output", JSON_OBJECT, false},
+	{"context", ANY_TYPE, false},
+	{"caller_id", JSON_STRING, true},
 };
 #define TASK_MEMBERS (sizeof task_members / sizeof *task_members)
 
@@ -173,7 +182,8 @@ static enum codec_verdict check_members(struct command *c, const json_t *payload
 
 		if (v == NULL && task_members[i].required)
 			return invalid(c, "payload.%s is missing", task_members[i].name);
-		if (v == NULL || (json_is_null(v) && !task_members[i].required) || task_members[i].type == ANY_TYPE)
+		if (v == NULL || (json_is_null(v) && !task_members[i].required) ||
+			task_members[i].type == ANY_TYPE)
 			continue;
 		if (json_typeof(v) != task_members[i].type)
 			return invalid(c, "payload.%s is not %s", task_members[i].name, what);
@@ -192,13 +202,13 @@ static void write_task(struct task *t, const json_t *payload, struct jslice raw)
 		if (v == NULL && task_members[i].type == JSON_STRING)
 			continue;
 		buf_addf(&b, "%s\"%s\":", i == 0 ? "{" : ",", name);
-		if (v == NULL)          /* an absent object reaches the worker as an empty one */
+		if (v == NULL) /* an absent object reaches the worker as an empty one */
 			buf_add_text(&b, "{}");
 		else
 			jtext_add_value(&b, jtext_member(raw.at, raw.size, name), v);
 	}
 	buf_add_text(&b, "}");
-	(void)buf_text(&b);             /* a NUL behind it: seal.h wants one */
+	(void)buf_text(&b); /* a NUL behind it: seal.h wants one */
 	t->json = b.data;
 	t->json_size = b.size;
 }
@@ -218,14 +228,16 @@ static enum codec_verdict read_submit(struct command *c, const json_t *payload, 
 	t->capability = xstrdup(json_string_value(v));
 	if ((v = optional(payload, "capability_version")) != NULL) {
 		if (!is_text(v) || !semver_is_range(json_string_value(v)))
-			return invalid(c, "payload.capability_version is not a version range such as 1.x or >=2.0.0");
+			return invalid(c,
+				"payload.capability_version is not a version range such as 1.x or >=2.0.0");
 		t->version_range = xstrdup(json_string_value(v));
 	}
 	if ((v = optional(payload, "constraints")) != NULL && (verdict = read_constraints(c, v)) != CODEC_OK)
 		return verdict;
 	if ((verdict = read_context(c, json_object_get(payload, "context"))) != CODEC_OK)
 		return verdict;
-	if ((v = optional(payload, "expected_output")) != NULL && (verdict = check_expected(c, v)) != CODEC_OK)
+	if ((v = optional(payload, "expected_output")) != NULL &&
+		(verdict = check_expected(c, v)) != CODEC_OK)
 		return verdict;
 	if ((v = optional(payload, "metadata")) != NULL) {
 		struct buf b = {0};
@@ -274,7 +286,8 @@ static enum codec_verdict check_version(struct command *c, const json_t *root)
 
 	if (!is_text(v))
 		return invalid(c, "hcp_version is %s", v == NULL ? "missing" : "not a string");
-	if (strncmp(text, "1.", 2) != 0 || text[2] == '\0' || text[2 + strspn(text + 2, "0123456789.")] != '\0')
+	if (strncmp(text, "1.", 2) != 0 || text[2] == '\0' ||
+		text[2 + strspn(text + 2, "0123456789.")] != '\0')
 		return refuse(c, "unsupported_version", "hcp_version %.32s is not spoken here; 1.0 is", text);
 	return CODEC_OK;
 }
@@ -291,7 +304,8 @@ static enum codec_verdict check_envelope(struct command *c, const json_t *root, 
 		return invalid(c, "message_id is missing or not 1 to 128 printable characters");
 	v = json_object_get(root, "timestamp");
 	if (!is_text(v) || !clock_parse(json_string_value(v), &wall_us))
-		return invalid(c, "timestamp is missing or not an ISO 8601 instant such as 2026-01-31T12:00:00.000Z");
+		return invalid(c,
+			"timestamp is missing or not an ISO 8601 instant such as 2026-01-31T12:00:00.000Z");
 	v = json_object_get(root, "type");
 	if (!is_text(v))
 		return invalid(c, "type is missing or not a string");
@@ -317,7 +331,8 @@ static enum codec_verdict read_root(struct command *c, const json_t *root, const
 	if (strcmp(type, "task_submit") == 0) {
 		c->kind = COMMAND_SUBMIT;
 		if (c->caller_id[0] == '\0')
-			return invalid(c, "payload.caller_id is missing or not 1 to 128 of letters, digits, - _ :");
+			return invalid(
+				c, "payload.caller_id is missing or not 1 to 128 of letters, digits, - _ :");
 		if (!json_is_null(session))
 			return invalid(c, "session_id must be null in a task_submit: the callee makes it");
 		return read_submit(c, payload, raw);
@@ -378,12 +393,13 @@ void command_fini(struct command *c)
 
 /* ---- composing ---- */
 
-#define HEAD_ID   "{\"hcp_version\":\"" HCP_VERSION "\",\"message_id\":\""
+#define HEAD_ID "{\"hcp_version\":\"" HCP_VERSION "\",\"message_id\":\""
 #define HEAD_TIME "\",\"timestamp\":\""
-#define ID_AT     (sizeof HEAD_ID - 1)
-#define TIME_AT   (ID_AT + ID_SIZE - 1 + sizeof HEAD_TIME - 1)
+#define ID_AT (sizeof HEAD_ID - 1)
+#define TIME_AT (ID_AT + ID_SIZE - 1 + sizeof HEAD_TIME - 1)
 
-void codec_begin_as(struct buf *b, const char *message_id, const char *time, const char *session_id, const char *type)
+void codec_begin_as(
+	struct buf *b, const char *message_id, const char *time, const char *session_id, const char *type)
 {
 	buf_add(b, HEAD_ID, sizeof HEAD_ID - 1);
 	buf_add(b, message_id, ID_SIZE - 1);

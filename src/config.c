@@ -21,7 +21,7 @@
 #include "words.h"
 
 #define FILE_MAX (1 << 20)
-#define BROKER_MESSAGE_MAX                                                                                   \
+#define BROKER_MESSAGE_MAX \
 	(INT64_C(16) << 20) /* RabbitMQ's default since 4.0; a larger one closes the channel */
 
 /* --- messages --- */
@@ -101,7 +101,7 @@ bool config_is_name(const char *text, const char *extra)
 	for (; text[i] != '\0'; i++) {
 		char c = text[i];
 		bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-			  strchr(extra, c);
+			strchr(extra, c);
 
 		if (!ok || i >= 128)
 			return false;
@@ -184,7 +184,8 @@ static void complain_of_head(struct config_reader *r, int line, const char *head
 		config_complain(r, line, "there is no section [%s]; did you mean [%s]?", head, near);
 	else
 		config_complain(r, line,
-			"there is no section [%s]; there are daemon, amqp, store, control, session, limits, policy, approval, retention, "
+			"there is no section [%s]; there are daemon, amqp, store, control, session, limits, "
+			"policy, approval, retention, "
 			"capability NAME, caller NAME and approver NAME",
 			head);
 }
@@ -250,10 +251,14 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 		config_complain(r, line, "%s stands before the first section; put a [section] above it", key);
 	} else if (r->current && (k = config_find_key(r->current->kind, key))) {
 		v = &r->current->values[k - config_keys];
-		/* Elsewhere a later key wins. Here a second section of that name would take somebody's key away unseen. */
+		/* Elsewhere a later key wins. Here a second section of that name would take somebody's key
+		 * away unseen. */
 		if (v->text && k->kind == KIND_APPROVER) {
-			config_complain(r, line, "[approver %s] has %s already, in line %d; give the other approver another name, or "
-				"leave one of the lines out", r->current->name, key, v->line);
+			config_complain(r, line,
+				"[approver %s] has %s already, in line %d; give the other approver another "
+				"name, or "
+				"leave one of the lines out",
+				r->current->name, key, v->line);
 			return;
 		}
 		config_wipe_free(v->text);
@@ -311,7 +316,8 @@ static void fit(struct config_reader *r, enum config_kind kind, const char *inne
 		*inner_value = *outer_value;
 }
 
-/* Where our own namespace of users does not know a group, the kernel shows this one for it: it would be anybody's. */
+/* Where our own namespace of users does not know a group, the kernel shows this one for it: it would be
+ * anybody's. */
 #define OVERFLOW_GID 65534
 
 static void check_control(struct config_reader *r, struct config *c)
@@ -321,11 +327,15 @@ static void check_control(struct config_reader *r, struct config *c)
 
 	c->control_gid = g ? (int64_t)g->gr_gid : -1;
 	if (c->control_group && !g)
-		config_complain(r, v->line, "there is no group %s; make it with groupadd --system %s, or name another", c->control_group,
-			c->control_group);
+		config_complain(r, v->line,
+			"there is no group %s; make it with groupadd --system %s, or name another",
+			c->control_group, c->control_group);
 	else if (g && g->gr_gid == OVERFLOW_GID)
-		config_complain(r, v->line, "group = %s stands for groups that are not known here, so its members cannot be told from "
-			"strangers; make a group of its own", c->control_group);
+		config_complain(r, v->line,
+			"group = %s stands for groups that are not known here, so its members cannot be told "
+			"from "
+			"strangers; make a group of its own",
+			c->control_group);
 }
 
 static void check_limits(struct config_reader *r, struct config *c)
@@ -341,7 +351,8 @@ static void check_limits(struct config_reader *r, struct config *c)
 	else if (c->max_checkpoint > c->max_line)
 		c->max_checkpoint = c->max_line;
 	fit(r, KIND_LIMITS, "text_output", &c->max_text_output, KIND_LIMITS, "message", &c->max_message);
-	fit(r, KIND_LIMITS, "artifact", &c->max_artifact, KIND_LIMITS, "artifacts_total", &c->max_artifacts_total);
+	fit(r, KIND_LIMITS, "artifact", &c->max_artifact, KIND_LIMITS, "artifacts_total",
+		&c->max_artifacts_total);
 	fit(r, KIND_SESSION, "max_outbox", &c->max_outbox, KIND_SESSION, "max_outbox_total",
 		&c->max_outbox_total);
 	if (c->max_message > BROKER_MESSAGE_MAX)
@@ -356,37 +367,47 @@ static void check_retention(struct config_reader *r, const struct config *c)
 
 	if (c->retain_expire_us > 0 && c->retain_expire_us < c->retain_grace_us)
 		config_complain(r, config_get(s, "expire")->line,
-			"expire is shorter than grace: sessions would be gone before they may leave; both count from their end");
+			"expire is shorter than grace: sessions would be gone before they may leave; both "
+			"count from their end");
 	if (c->retain_expire_us > 0 && c->retain_grace_us == 0)
 		config_warn(r, config_get(s, "expire")->line,
-			"expire without grace: sessions stay in the store for ever, only archives that are there already are deleted");
+			"expire without grace: sessions stay in the store for ever, only archives that are "
+			"there already are deleted");
 }
 
 /* "2", "2.1" */
 static bool is_state_version(const char *text)
 {
-	size_t major = strspn(text, "0123456789"), minor = text[major] == '.' ? strspn(text + major + 1, "0123456789") : 0;
+	size_t major = strspn(text, "0123456789"),
+	       minor = text[major] == '.' ? strspn(text + major + 1, "0123456789") : 0;
 
-	return major > 0 && major <= 9 && (text[major] == '\0' || (minor > 0 && text[major + 1 + minor] == '\0'));
+	return major > 0 && major <= 9 &&
+		(text[major] == '\0' || (minor > 0 && text[major + 1 + minor] == '\0'));
 }
 
 /* What brings a session back must fit together. */
-static void check_recovery(struct config_reader *r, const struct config_section *s, const struct config_capability *cc)
+static void check_recovery(
+	struct config_reader *r, const struct config_section *s, const struct config_capability *cc)
 {
 	bool goes_on = cc->recovery == RECOVERY_RESUME || cc->recovery == RECOVERY_RESTART;
 
 	if (cc->state_version != NULL && !is_state_version(cc->state_version))
 		config_complain(r, config_get(s, "state_version")->line,
-			"state_version = %s is not understood; write MAJOR or MAJOR.MINOR, as in 2.1", cc->state_version);
+			"state_version = %s is not understood; write MAJOR or MAJOR.MINOR, as in 2.1",
+			cc->state_version);
 	if (cc->migrate != NULL && cc->state_version == NULL)
-		config_complain(r, config_get(s, "migrate")->line, "migrate without state_version: there is nothing to migrate to");
+		config_complain(r, config_get(s, "migrate")->line,
+			"migrate without state_version: there is nothing to migrate to");
 	if (cc->max_attempts > 1 && !goes_on)
 		config_warn(r, config_get(s, "max_attempts")->line,
-			"max_attempts = %d has no effect: a session of this capability is not started again; write recovery = "
-			"resume or restart", cc->max_attempts);
+			"max_attempts = %d has no effect: a session of this capability is not started again; "
+			"write recovery = "
+			"resume or restart",
+			cc->max_attempts);
 	if (cc->pause_frees_worker && (cc->recovery != RECOVERY_RESUME || cc->protocol == PROTOCOL_TEXT))
 		config_complain(r, config_get(s, "pause_frees_worker")->line,
-			"pause_frees_worker = yes needs checkpoints to go on from; write protocol = hcp and recovery = resume");
+			"pause_frees_worker = yes needs checkpoints to go on from; write protocol = hcp and "
+			"recovery = resume");
 }
 
 static void add_capability(struct config_reader *r, const struct config_section *s, struct config *c)

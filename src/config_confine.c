@@ -33,7 +33,8 @@ static void take_groups(struct config_confine *f, const char *name)
 	} while (getgrouplist(name, f->gid, f->groups, &count) < 0 && (size_t)count > f->group_count);
 	f->group_count = (size_t)count < f->group_count ? (size_t)count : f->group_count;
 }
-_Static_assert(sizeof(gid_t) == sizeof(uint32_t) && sizeof(uid_t) == sizeof(uint32_t), "as config.h has them");
+_Static_assert(
+	sizeof(gid_t) == sizeof(uint32_t) && sizeof(uid_t) == sizeof(uint32_t), "as config.h has them");
 
 static void find_user(struct config_reader *r, int line, struct config_confine *f)
 {
@@ -46,16 +47,19 @@ static void find_user(struct config_reader *r, int line, struct config_confine *
 	errno = 0;
 	pw = getpwnam(name);
 	if (!pw) {
-		config_complain(r, line, "user = %s: there is no user %s%s%s; write NAME or NAME:GROUP of this machine",
+		config_complain(r, line,
+			"user = %s: there is no user %s%s%s; write NAME or NAME:GROUP of this machine",
 			f->user, name, errno ? ": " : "", errno ? strerror(errno) : "");
 	} else if (pw->pw_uid == 0) {
-		config_complain(r, line, "user = %s is root, whom nothing confines; name another, or leave it out", f->user);
+		config_complain(r, line,
+			"user = %s is root, whom nothing confines; name another, or leave it out", f->user);
 	} else {
 		f->uid = pw->pw_uid;
 		f->gid = pw->pw_gid;
 		f->home = xstrdup(pw->pw_dir);
 		if (group && !(gr = getgrnam(group)))
-			config_complain(r, line, "user = %s: there is no group %s; write NAME or NAME:GROUP of this machine",
+			config_complain(r, line,
+				"user = %s: there is no group %s; write NAME or NAME:GROUP of this machine",
 				f->user, group);
 		else if (gr) {
 			f->gid = gr->gr_gid; /* and no other */
@@ -68,32 +72,38 @@ static void find_user(struct config_reader *r, int line, struct config_confine *
 	free(name);
 }
 
-static void check_paths(struct config_reader *r, const struct config_section *s, const char *key, char *const *paths)
+static void check_paths(
+	struct config_reader *r, const struct config_section *s, const char *key, char *const *paths)
 {
 	struct stat st;
 
 	for (; paths && *paths; paths++)
 		if (stat(*paths, &st) < 0)
-			config_warn(r, config_get(s, key)->line, "%s: %s is not there now: %s; sessions go without it", key, *paths,
+			config_warn(r, config_get(s, key)->line,
+				"%s: %s is not there now: %s; sessions go without it", key, *paths,
 				strerror(errno));
 }
 
-void config_finish_confine(struct config_reader *r, const struct config_section *s, struct config_capability *cc)
+void config_finish_confine(
+	struct config_reader *r, const struct config_section *s, struct config_capability *cc)
 {
 	struct config_confine *f = &cc->confine;
-	const struct config_value *read = config_get(s, "landlock_read"), *write = config_get(s, "landlock_write");
+	const struct config_value *read = config_get(s, "landlock_read"),
+				  *write = config_get(s, "landlock_write");
 
 	if (f->user)
 		find_user(r, config_get(s, "user")->line, f);
 	/* A process that serves many sessions would have to be let into the directories of all of them. */
 	if (cc->reuse > 1 && (f->user || f->landlock))
 		config_complain(r, config_get(s, "reuse")->line,
-			"reuse = %d with %s: a process that serves several sessions cannot be kept to the directory of one; write "
+			"reuse = %d with %s: a process that serves several sessions cannot be kept to the "
+			"directory of one; write "
 			"reuse = 1, or leave %s out",
 			cc->reuse, f->landlock ? "landlock" : "user", f->landlock ? "landlock" : "user");
 	if (!f->landlock && (read->text || write->text))
 		config_complain(r, read->text ? read->line : write->line,
-			"landlock_read and landlock_write only widen landlock = yes; add it, or leave them out");
+			"landlock_read and landlock_write only widen landlock = yes; add it, or leave them "
+			"out");
 	check_paths(r, s, "landlock_read", f->landlock_read);
 	check_paths(r, s, "landlock_write", f->landlock_write);
 }

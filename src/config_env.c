@@ -71,8 +71,8 @@ static void read_file_line(
 	size = name_size(text, false);
 	if (size == 0 || is_ours(text)) {
 		config_complain(r, ini_line, "env_file %s:%d: %s", path, line,
-			size ? "names with HCP_ are hcpd's own; choose another"
-			     : "this is no NAME=value line; a name has letters, digits and _, and = follows "
+			size ? "names with HCP_ are hcpd's own; choose another" :
+			       "this is no NAME=value line; a name has letters, digits and _, and = follows "
 			       "it at once");
 		return;
 	}

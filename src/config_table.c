@@ -150,12 +150,14 @@ const struct config_key config_keys[] = {
 		.help = "MAJOR or MAJOR.MINOR of the states that its workers can go on from"},
 	{KIND_CAPABILITY, "migrate", TYPE_COMMAND, NULL, IN_CAPABILITY(migrate),
 		.help = "a program that brings a state of another major to this one, and its arguments"},
-	{KIND_CAPABILITY, "checkpoint_full_every", TYPE_INT, "10", 1, 1000, IN_CAPABILITY(checkpoint_full_every),
+	{KIND_CAPABILITY, "checkpoint_full_every", TYPE_INT, "10", 1, 1000,
+		IN_CAPABILITY(checkpoint_full_every),
 		.help = "every so many checkpoints one is stored whole; 1: all are"},
 	{KIND_CAPABILITY, "checkpoint_steps", TYPE_INT, "5", 0, 1000000, IN_CAPABILITY(checkpoint_steps),
 		.help = "steps after which a checkpoint is asked for; 0 is off"},
 	{KIND_CAPABILITY, "checkpoint_interval", TYPE_DURATION, "10m", S, 3650 * D, .zero_is_off = true,
-		IN_CAPABILITY(checkpoint_interval_us), .help = "after which a checkpoint is asked for; 0 is off"},
+		IN_CAPABILITY(checkpoint_interval_us),
+		.help = "after which a checkpoint is asked for; 0 is off"},
 	{KIND_CAPABILITY, "checkpoint_adaptive", TYPE_BOOL, "no", IN_CAPABILITY(checkpoint_adaptive)},
 	{KIND_CAPABILITY, "reuse", TYPE_INT, "1", 1, 1000000, IN_CAPABILITY(reuse),
 		.help = "sessions that one process may serve"},
@@ -177,17 +179,20 @@ const struct config_key config_keys[] = {
 		.help = "address space of each process; 0 is no limit"},
 	{KIND_CAPABILITY, "limit_cpu", TYPE_DURATION, "0", 0, 3650 * D, IN_CAPABILITY(confine.limit_cpu_us),
 		.help = "processor time of each process; 0 is no limit"},
-	{KIND_CAPABILITY, "limit_processes", TYPE_INT, "0", 0, 4194304, IN_CAPABILITY(confine.limit_processes),
+	{KIND_CAPABILITY, "limit_processes", TYPE_INT, "0", 0, 4194304,
+		IN_CAPABILITY(confine.limit_processes),
 		.help = "processes and threads of the worker's user; 0 is no limit"},
 	{KIND_CAPABILITY, "limit_files", TYPE_INT, "0", 0, 1048576, IN_CAPABILITY(confine.limit_files),
 		.help = "open files of each process; 0 is 1024, which it may raise itself"},
 	{KIND_CAPABILITY, "limit_file_size", TYPE_SIZE, "0", 0, 16384 * GIB,
-		IN_CAPABILITY(confine.limit_file_size), .help = "the largest file it may write; 0 is no limit"},
+		IN_CAPABILITY(confine.limit_file_size),
+		.help = "the largest file it may write; 0 is no limit"},
 	{KIND_CAPABILITY, "limit_core", TYPE_SIZE, "0", 0, 16384 * GIB, IN_CAPABILITY(confine.limit_core),
 		.help = "the largest core dump; 0 is none at all"},
 	{KIND_CAPABILITY, "cgroup_memory_max", TYPE_SIZE, "0", 0, 16384 * GIB,
 		IN_CAPABILITY(confine.cgroup_memory_max), .help = "memory of a session; 0 is no limit"},
-	{KIND_CAPABILITY, "cgroup_pids_max", TYPE_INT, "0", 0, 4194304, IN_CAPABILITY(confine.cgroup_pids_max),
+	{KIND_CAPABILITY, "cgroup_pids_max", TYPE_INT, "0", 0, 4194304,
+		IN_CAPABILITY(confine.cgroup_pids_max),
 		.help = "processes and threads of a session; 0 is no limit"},
 	{KIND_CAPABILITY, "cgroup_cpu_max", TYPE_INT, "0", 0, 1000000, IN_CAPABILITY(confine.cgroup_cpu_max),
 		.help = "percent of one processor for a session; 0 is no limit"},
@@ -195,7 +200,8 @@ const struct config_key config_keys[] = {
 	{KIND_CALLER, "capabilities", TYPE_LIST, "", IN_CALLER(capabilities),
 		.help = "names, separated by commas, or * for all"},
 	{KIND_CALLER, "max_risk", TYPE_CHOICE, "R3", .choices = risks, IN_CALLER(max_risk)},
-	{KIND_CALLER, "max_data_class", TYPE_CHOICE, "T4", .choices = data_classes, IN_CALLER(max_data_class)},
+	{KIND_CALLER, "max_data_class", TYPE_CHOICE, "T4", .choices = data_classes,
+		IN_CALLER(max_data_class)},
 	{KIND_CALLER, "rate_limit", TYPE_RATE, "off", IN_CALLER(rate),
 		.help = "off, or tasks for a time, up to 1000000: 2/s, 60/min, 1000/h or 5000/d"},
 	{KIND_CALLER, "rate_burst", TYPE_INT, "10", 1, 10000, IN_CALLER(rate.burst),
@@ -210,9 +216,8 @@ const struct config_key config_keys[] = {
 };
 const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);
 
-static const char *const kind_names[KIND_COUNT] = {
-	"daemon", "amqp", "store", "control", "session", "limits", "policy", "approval", "retention", "capability", "caller",
-	"approver"};
+static const char *const kind_names[KIND_COUNT] = {"daemon", "amqp", "store", "control", "session", "limits",
+	"policy", "approval", "retention", "capability", "caller", "approver"};
 
 const char *config_kind_name(enum config_kind kind)
 {
@@ -378,15 +383,15 @@ static bool convert_number(
 		[TYPE_DURATION] = "a duration like 30s, 10m, 2h or PT1H30M"};
 	char low[DURATION_TEXT_SIZE], high[DURATION_TEXT_SIZE];
 	int64_t value;
-	bool ok = key->type == TYPE_INT    ? parse_int(text, &value)
-		  : key->type == TYPE_SIZE ? parse_size(text, &value)
-					   : duration_parse(text, &value);
+	bool ok = key->type == TYPE_INT ? parse_int(text, &value) :
+		key->type == TYPE_SIZE  ? parse_size(text, &value) :
+					  duration_parse(text, &value);
 
 	if (!ok || (value < key->min && !(value == 0 && key->zero_is_off)) || value > key->max) {
 		config_complain(r, line, "%s = %s is %s; write %s from %s to %s (%s)", key->name, text,
-			!ok                ? "not understood"
-			: value < key->min ? "too little"
-					   : "too much",
+			!ok                      ? "not understood" :
+				value < key->min ? "too little" :
+						   "too much",
 			forms[key->type], show(key, key->min, low), show(key, key->max, high), key->help);
 		return false;
 	}
@@ -418,7 +423,7 @@ static bool convert_choice(
 	return false;
 }
 _Static_assert(sizeof(enum log_level) == sizeof(int) && sizeof(enum risk) == sizeof(int) &&
-		       sizeof(enum data_class) == sizeof(int),
+		sizeof(enum data_class) == sizeof(int),
 	"choices are stored as int");
 
 static bool convert_text(
@@ -438,12 +443,14 @@ static bool convert_text(
 		free(plain);
 		return false;
 	}
-	path = key->type == TYPE_PATH || (key->type == TYPE_SOCKET && strcmp(plain, "off") != 0) ? config_absolute(r, plain)
-		: xstrdup(plain);
+	path = key->type == TYPE_PATH || (key->type == TYPE_SOCKET && strcmp(plain, "off") != 0) ?
+		config_absolute(r, plain) :
+		xstrdup(plain);
 	free(plain);
 	if (key->type == TYPE_SOCKET && strlen(path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
-		config_complain(r, line, "%s = %s is a path of %zu bytes, and no socket can have it; write %s", key->name, path,
-			strlen(path), key->help);
+		config_complain(r, line,
+			"%s = %s is a path of %zu bytes, and no socket can have it; write %s", key->name,
+			path, strlen(path), key->help);
 		free(path);
 		return false;
 	}
@@ -473,8 +480,8 @@ static bool convert_command(
 	char **words = words_split(text, &why), *first;
 
 	if (!words || !words[0] || words[0][0] == '\0') {
-		config_complain(r, line, "%s cannot be split into words: %s; write %s", key->name, words ? "it is empty" : why,
-			key->help);
+		config_complain(r, line, "%s cannot be split into words: %s; write %s", key->name,
+			words ? "it is empty" : why, key->help);
 		words_free(words);
 		return false;
 	}
@@ -512,23 +519,17 @@ bool config_convert(
 	case TYPE_PATH:
 	case TYPE_CALLEE_ID:
 	case TYPE_SOCKET:
-	case TYPE_CGROUP:
-		return convert_text(r, key, text, line, field);
+	case TYPE_CGROUP: return convert_text(r, key, text, line, field);
 	case TYPE_INT:
 	case TYPE_DURATION:
-	case TYPE_SIZE:
-		return convert_number(r, key, text, line, field);
-	case TYPE_CHOICE:
-		return convert_choice(r, key, text, line, field);
-	case TYPE_COMMAND:
-		return convert_command(r, key, text, line, field);
+	case TYPE_SIZE: return convert_number(r, key, text, line, field);
+	case TYPE_CHOICE: return convert_choice(r, key, text, line, field);
+	case TYPE_COMMAND: return convert_command(r, key, text, line, field);
 	case TYPE_LIST:
 		words_free(*(char ***)field);
 		*(char ***)field = words_split_list(text);
 		return true;
-	case TYPE_PATHS:
-		convert_paths(r, text, field);
-		return true;
+	case TYPE_PATHS: convert_paths(r, text, field); return true;
 	case TYPE_RATE:
 		if (rate_parse(text, field))
 			return true;
@@ -541,8 +542,7 @@ bool config_convert(
 				r, line, "%s = %s is not understood; write yes or no", key->name, text);
 		*(bool *)field = yes > 0;
 		return yes >= 0;
-	case TYPE_LATER:
-		return true;
+	case TYPE_LATER: return true;
 	}
 	return false;
 }
@@ -557,7 +557,7 @@ void config_free_fields(enum config_kind kind, void *base)
 		if (config_keys[i].type <= TYPE_CGROUP)
 			free(*(char **)field);
 		else if (config_keys[i].type == TYPE_COMMAND || config_keys[i].type == TYPE_LIST ||
-			 config_keys[i].type == TYPE_PATHS)
+			config_keys[i].type == TYPE_PATHS)
 			words_free(*(char ***)field);
 	}
 }

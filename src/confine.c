@@ -15,7 +15,7 @@
 #include "buf.h"
 #include "landlock.h"
 
-#define USUAL_NOFILE 1024               /* what programs that use select(2) survive */
+#define USUAL_NOFILE 1024 /* what programs that use select(2) survive */
 #define TASK "task.json"
 #define SECOND 1000000
 
@@ -41,7 +41,7 @@ static void limits_fill(struct confine *c, const struct config_confine *f, uint6
 {
 	const struct {
 		int resource;
-		int64_t value;          /* 0: none */
+		int64_t value; /* 0: none */
 	} rows[] = {
 		{RLIMIT_AS, f ? f->limit_memory : 0},
 		{RLIMIT_CPU, f ? (f->limit_cpu_us + SECOND - 1) / SECOND : 0},
@@ -55,12 +55,13 @@ static void limits_fill(struct confine *c, const struct config_confine *f, uint6
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		if (rows[i].value > 0)
 			limit_add(c, rows[i].resource, (rlim_t)rows[i].value, (rlim_t)rows[i].value, false);
-	/* We took all the descriptors that may be had; a worker starts with the usual, and may do the same. */
+	/* We took all the descriptors that may be had; a worker starts with the usual, and may do the same.
+	 */
 	if (!has_files && getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_cur > USUAL_NOFILE)
 		limit_add(c, RLIMIT_NOFILE, USUAL_NOFILE, RLIM_INFINITY, false);
 	if (f)
 		limit_add(c, RLIMIT_CORE, (rlim_t)f->limit_core, (rlim_t)f->limit_core, false);
-	if (tag)                        /* refused: its processes are known by the rest */
+	if (tag) /* refused: its processes are known by the rest */
 		limit_add(c, RLIMIT_LOCKS, tag, RLIM_INFINITY, true);
 }
 _Static_assert(CONFINE_LIMITS >= 5 + 3, "every limit has a place");
@@ -72,8 +73,9 @@ bool confine_has_cgroup(const struct config_confine *f)
 
 /* --- the directory's owner --- */
 
-/* By descriptor, and only what we made for one session: closed to others, ours or already the user's, and, for a file,
- * without a second name. An earlier attempt, or another worker of that user, may have put something in its place. */
+/* By descriptor, and only what we made for one session: closed to others, ours or already the user's, and,
+ * for a file, without a second name. An earlier attempt, or another worker of that user, may have put
+ * something in its place. */
 static int give_file(int fd, const struct config_confine *f)
 {
 	struct stat st;
@@ -127,12 +129,14 @@ int confine_init(struct confine *c, const struct config_confine *f, const char *
 	if (!f)
 		return 0;
 	c->no_new_privs = f->user || f->landlock;
-	/* With root's capabilities one reads memories, loads modules and mounts: no rules of files can hold that. */
+	/* With root's capabilities one reads memories, loads modules and mounts: no rules of files can hold
+	 * that. */
 	c->no_capabilities = f->landlock && !f->user && geteuid() == 0;
 	if (f->user) {
 		c->user = f;
 		if (workdir && give_directory(workdir, f) < 0) {
-			snprintf(why, why_size, "cannot give the working directory to user %s: %s", f->user, strerror(errno));
+			snprintf(why, why_size, "cannot give the working directory to user %s: %s", f->user,
+				strerror(errno));
 			return -1;
 		}
 	}
@@ -165,8 +169,12 @@ static const struct {
 	unsigned number;
 	const char *name;
 } needed[] = {
-	{CAP_CHOWN, "CAP_CHOWN"}, {CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE"}, {CAP_FOWNER, "CAP_FOWNER"}, {CAP_KILL, "CAP_KILL"},
-	{CAP_SETGID, "CAP_SETGID"}, {CAP_SETUID, "CAP_SETUID"},
+	{CAP_CHOWN, "CAP_CHOWN"},
+	{CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE"},
+	{CAP_FOWNER, "CAP_FOWNER"},
+	{CAP_KILL, "CAP_KILL"},
+	{CAP_SETGID, "CAP_SETGID"},
+	{CAP_SETUID, "CAP_SETUID"},
 };
 
 /* Names of those that we do not have; "" where we have all. */
@@ -191,18 +199,25 @@ bool confine_check(const struct config_capability *cc, config_say_fn *say, void 
 	if (f->user)
 		find_missing(&missing);
 	if (missing.size) {
-		buf_addf(&text, "%s:%d: [capability %s] user = %s cannot be done by this process, which lacks %s; start hcpd as "
-			"root, or give it these capabilities", cc->path, cc->line, cc->name, f->user, buf_text(&missing));
+		buf_addf(&text,
+			"%s:%d: [capability %s] user = %s cannot be done by this process, which lacks %s; "
+			"start hcpd as "
+			"root, or give it these capabilities",
+			cc->path, cc->line, cc->name, f->user, buf_text(&missing));
 		say(ctx, false, buf_text(&text));
 		buf_clear(&text);
 		good = false;
 	}
 	if (fault) {
-		buf_addf(&text, "%s:%d: [capability %s] landlock = yes: %s; its tasks will fail", cc->path, cc->line, cc->name, fault);
+		buf_addf(&text, "%s:%d: [capability %s] landlock = yes: %s; its tasks will fail", cc->path,
+			cc->line, cc->name, fault);
 		say(ctx, false, buf_text(&text));
 	} else if (f->landlock && !f->user && geteuid() == 0) {
-		buf_addf(&text, "%s:%d: [capability %s] landlock = yes with workers that are root: services of the system obey them; "
-			"write user = NAME too, or run hcpd as another user", cc->path, cc->line, cc->name);
+		buf_addf(&text,
+			"%s:%d: [capability %s] landlock = yes with workers that are root: services of the "
+			"system obey them; "
+			"write user = NAME too, or run hcpd as another user",
+			cc->path, cc->line, cc->name);
 		say(ctx, false, buf_text(&text));
 	}
 	buf_fini(&missing);

@@ -16,7 +16,7 @@
 #include "wline.h"
 
 #define SUMMARY_MAX 4096
-#define RECORD_MAX 65536                /* bytes of the lists together */
+#define RECORD_MAX 65536 /* bytes of the lists together */
 
 static const char *const lists[] = {"decisions", "open_questions", "next_steps"};
 enum { LISTS = sizeof lists / sizeof *lists };
@@ -25,8 +25,13 @@ enum { LISTS = sizeof lists / sizeof *lists };
 
 static void fill(const struct session *s, struct store_continuity *k)
 {
-	*k = (struct store_continuity){.session = s->key, .session_id = s->id, .caller_id = s->caller_id,
-		.capability = s->capability, .decisions = "[]", .open_questions = "[]", .next_steps = "[]",
+	*k = (struct store_continuity){.session = s->key,
+		.session_id = s->id,
+		.caller_id = s->caller_id,
+		.capability = s->capability,
+		.decisions = "[]",
+		.open_questions = "[]",
+		.next_steps = "[]",
 		.checkpoint_count = s->checkpoints};
 }
 
@@ -42,8 +47,9 @@ void continuity_note(struct session *s, const struct wline *l)
 	memcpy(summary, said, cut);
 	summary[cut] = '\0';
 	if (cut < said_size && report_may_complain(s))
-		session_warn(s, "summary_cut", "the summary of a continuity record was cut: it has %zu bytes, %d is the limit", said_size,
-			SUMMARY_MAX);
+		session_warn(s, "summary_cut",
+			"the summary of a continuity record was cut: it has %zu bytes, %d is the limit",
+			said_size, SUMMARY_MAX);
 	k.summary = summary;
 	for (int i = 0; i < LISTS; i++) {
 		wline_add_raw(l, &texts[i], lists[i], "[]");
@@ -53,7 +59,8 @@ void continuity_note(struct session *s, const struct wline *l)
 	k.open_questions = buf_text(&texts[1]);
 	k.next_steps = buf_text(&texts[2]);
 	if (size > RECORD_MAX)
-		session_warn(s, "continuity_too_large", "a continuity record of %zu bytes was not kept; %d is the limit", size, RECORD_MAX);
+		session_warn(s, "continuity_too_large",
+			"a continuity record of %zu bytes was not kept; %d is the limit", size, RECORD_MAX);
 	else
 		store_put_continuity(s->core->store, &k);
 	CRASH_POINT(continuity_noted);
@@ -64,15 +71,16 @@ void continuity_note(struct session *s, const struct wline *l)
 /* What is known without the worker's help. */
 static void write_summary(const struct session *s, struct buf *b)
 {
-	buf_addf(b, "%s (%s) after %lld steps and %lld checkpoints", sstate_names[s->state], s->outcome.reason,
-		(long long)s->steps, (long long)s->checkpoints);
+	buf_addf(b, "%s (%s) after %lld steps and %lld checkpoints", sstate_names[s->state],
+		s->outcome.reason, (long long)s->steps, (long long)s->checkpoints);
 	if (s->step != NULL && s->step[0] != '\0')
 		buf_addf(b, "; the last step was %s", s->step);
 }
 
 void continuity_close(struct session *s)
 {
-	static const char *const completions[S_COUNT] = {[S_COMPLETED] = "full", [S_FAILED] = "partial", [S_ABORTED] = "aborted"};
+	static const char *const completions[S_COUNT] = {
+		[S_COMPLETED] = "full", [S_FAILED] = "partial", [S_ABORTED] = "aborted"};
 	char at[CLOCK_TEXT_SIZE];
 	struct store_continuity k;
 	struct buf b = {0};
@@ -109,10 +117,11 @@ static bool is_over(const char *state)
 	return s >= 0 && session_is_over((enum sstate)s);
 }
 
-/* NULL: it may be gone on from; else what is wrong. Whose it is else is told nobody. -1 in *rc: the store cannot be read.
- * One that is about to leave is gone: what leaves in this turn the store still has. */
-static const char *find_fault(struct core *c, const char *caller_id, const char *capability, const struct capability *cap,
-	const char *id, struct checkpoint *cp, struct store_owner *owner, int *rc)
+/* NULL: it may be gone on from; else what is wrong. Whose it is else is told nobody. -1 in *rc: the store
+ * cannot be read. One that is about to leave is gone: what leaves in this turn the store still has. */
+static const char *find_fault(struct core *c, const char *caller_id, const char *capability,
+	const struct capability *cap, const char *id, struct checkpoint *cp, struct store_owner *owner,
+	int *rc)
 {
 	static const char unknown[] = "is no checkpoint of an ended session of this caller and capability";
 	int found = checkpoint_load(c->store, id, cp);
@@ -124,14 +133,16 @@ static const char *find_fault(struct core *c, const char *caller_id, const char 
 		return unknown;
 	if ((*rc = store_find_owner(c->store, cp->session, owner)) < 0)
 		return NULL;
-	if (*rc == 0 || strcmp(owner->caller_id, caller_id) != 0 || strcmp(owner->capability, capability) != 0
-		|| !is_over(owner->state) || need_is_going(c, owner->session_id))
+	if (*rc == 0 || strcmp(owner->caller_id, caller_id) != 0 ||
+		strcmp(owner->capability, capability) != 0 || !is_over(owner->state) ||
+		need_is_going(c, owner->session_id))
 		return unknown;
 	if (found == 0)
 		return "is damaged";
 	if (!cp->resumable)
 		return "cannot be resumed from";
-	return recheck_is_same_major(cp->state_version, cap->config->state_version) ? NULL :
+	return recheck_is_same_major(cp->state_version, cap->config->state_version) ?
+		NULL :
 		"has a state of another version than this capability takes";
 }
 
@@ -157,7 +168,8 @@ static int check_record(struct core *c, const struct command *cmd, struct verdic
 	int found = store_load_continuity(c->store, cmd->task.continues, cmd->caller_id, &record);
 
 	if (found == 0 || (found > 0 && need_is_going(c, cmd->task.continues)))
-		reject(v, "payload.context.continues: %s is no ended session of this caller", cmd->task.continues);
+		reject(v, "payload.context.continues: %s is no ended session of this caller",
+			cmd->task.continues);
 	buf_fini(&record);
 	return found < 0 ? -1 : 0;
 }
@@ -204,7 +216,8 @@ int continuity_add(struct session *s, const struct buf *task, struct buf *b)
 		buf_add_text(b, ",\"continues\":");
 		buf_add(b, record.data, record.size);
 	} else if (found == 0) {
-		session_warn(s, "continuity_gone", "the record of session %s, which this one continues, is no longer kept", id);
+		session_warn(s, "continuity_gone",
+			"the record of session %s, which this one continues, is no longer kept", id);
 		buf_add_text(b, ",\"continues\":null");
 	}
 	buf_fini(&record);
@@ -226,7 +239,9 @@ int continuity_find_checkpoint(struct session *s, const struct buf *task, struct
 		return -1;
 	if (fault == NULL)
 		return 1;
-	session_fail(s, "worker_failed", "input_error", "daemon", NULL, "constraints.checkpoint: %s %s; it was good when the task "
-		"was accepted", id, fault);
+	session_fail(s, "worker_failed", "input_error", "daemon", NULL,
+		"constraints.checkpoint: %s %s; it was good when the task "
+		"was accepted",
+		id, fault);
 	return 0;
 }

@@ -19,9 +19,9 @@
 #include "crash.h"
 
 #define SECOND 1000000
-#define STUCK_US (30 * SECOND)          /* a client that takes nothing for so long is dropped */
-#define PART_US SECOND                  /* for the last answers */
-#define GROUPS_MAX 65536                /* of a peer; the kernel's own bound */
+#define STUCK_US (30 * SECOND) /* a client that takes nothing for so long is dropped */
+#define PART_US SECOND         /* for the last answers */
+#define GROUPS_MAX 65536       /* of a peer; the kernel's own bound */
 
 /* ---- who may speak ---- */
 
@@ -32,8 +32,8 @@ static bool is_in_group(int fd, gid_t group)
 	bool found = false;
 	int rc;
 
-	while ((rc = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size)) < 0 && errno == ERANGE
-		&& size <= GROUPS_MAX * sizeof(gid_t))
+	while ((rc = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size)) < 0 && errno == ERANGE &&
+		size <= GROUPS_MAX * sizeof(gid_t))
 		groups = xrealloc(groups, size);
 	for (size_t i = 0; rc == 0 && i < size / sizeof(gid_t); i++)
 		found |= groups[i] == group;
@@ -68,7 +68,7 @@ static void note_stranger(struct control *ctl, const struct ucred *who)
 	struct control_stranger *s = ctl->strangers, found = {.uid = who->uid, .pid = who->pid};
 	bool is_first;
 
-	control_find_user(found.uid, found.user);       /* not under the lock: the core must not wait for it */
+	control_find_user(found.uid, found.user); /* not under the lock: the core must not wait for it */
 	pthread_mutex_lock(&ctl->lock);
 	while (s < ctl->strangers + CONTROL_STRANGERS - 1 && s->count > 0 && s->uid != (int64_t)who->uid)
 		s++;
@@ -122,14 +122,18 @@ static void take_in(struct control *ctl, int fd)
 	CRASH_POINT(control_accepted);
 	if (!may_speak(ctl, fd, &who)) {
 		if (log_may(&ctl->stranger_limit, 10))
-			log_warn("a stranger was turned away from the control socket: uid=%ld pid=%d", (long)who.uid, who.pid);
+			log_warn("a stranger was turned away from the control socket: uid=%ld pid=%d",
+				(long)who.uid, who.pid);
 		note_stranger(ctl, &who);
-		turn_away(fd, "refused", "become root or hcpd's user, or a member of the group in [control] of hcpd.ini",
+		turn_away(fd, "refused",
+			"become root or hcpd's user, or a member of the group in [control] of hcpd.ini",
 			"you may not use this socket");
 	} else if (place == NULL) {
 		if (log_may(&ctl->full_limit, 10))
-			log_warn("the control socket has no room for another client: clients=%d", CLIENTS_MAX);
-		turn_away(fd, "unavailable", "try again when one of them has gone", "32 clients are connected already");
+			log_warn(
+				"the control socket has no room for another client: clients=%d", CLIENTS_MAX);
+		turn_away(fd, "unavailable", "try again when one of them has gone",
+			"32 clients are connected already");
 	} else {
 		client_open(ctl, place, fd, who.uid);
 	}
@@ -142,7 +146,7 @@ static void take_in_all(struct control *ctl)
 	while ((fd = accept4(ctl->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
 		take_in(ctl, fd);
 	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-		ctl->accept_at_us = clock_boot_us() + SECOND;   /* else poll would never rest */
+		ctl->accept_at_us = clock_boot_us() + SECOND; /* else poll would never rest */
 }
 
 /* ---- to and from the core ---- */
@@ -197,7 +201,8 @@ struct query *control_query(struct control *ctl, struct query_error *e)
 
 	if (ctl->query == NULL && query_open(ctl->state_dir, &ctl->query, why, sizeof why) != 0) {
 		ctl->query = NULL;
-		control_set_error(e, "unavailable", "look at the disk and at hcpd's log", "the store cannot be read: %s", why);
+		control_set_error(e, "unavailable", "look at the disk and at hcpd's log",
+			"the store cannot be read: %s", why);
 	}
 	return ctl->query;
 }
@@ -241,7 +246,8 @@ static bool is_stuck(struct control *ctl, const struct client *c, int64_t now)
 	if (c->stuck_since_us == 0 || now - c->stuck_since_us < STUCK_US)
 		return false;
 	if (log_may(&ctl->stuck_limit, 10))
-		log_warn("a client of the control socket does not read and was dropped: uid=%lld", (long long)c->uid);
+		log_warn("a client of the control socket does not read and was dropped: uid=%lld",
+			(long long)c->uid);
 	return true;
 }
 
@@ -251,7 +257,7 @@ static bool serve(struct control *ctl, struct client *c, short events)
 	bool more = false;
 
 	if (events & (POLLERR | POLLNVAL) || (events & POLLHUP && !(events & POLLIN))) {
-		client_close(ctl, c);   /* it is gone altogether */
+		client_close(ctl, c); /* it is gone altogether */
 		return false;
 	}
 	if (events & POLLIN)
@@ -262,7 +268,8 @@ static bool serve(struct control *ctl, struct client *c, short events)
 		client_write(ctl, c);
 	if (c->fd >= 0 && ((!more && is_over(c)) || is_stuck(ctl, c, clock_boot_us())))
 		client_close(ctl, c);
-	return more && c->fd >= 0 && !client_is_full(c);        /* as it is after the write: a full one is woken by POLLOUT */
+	return more && c->fd >= 0 &&
+		!client_is_full(c); /* as it is after the write: a full one is woken by POLLOUT */
 }
 
 /* When to look again though nothing happens, in milliseconds; -1: never. */
@@ -294,7 +301,8 @@ static void prepare(struct control *ctl, struct pollfd *p)
 
 		p[AT_CLIENTS + i] = (struct pollfd){.fd = c->fd};
 		if (c->fd >= 0)
-			p[AT_CLIENTS + i].events = (short)((client_wants_input(c) ? POLLIN : 0) | (client_has_output(c) ? POLLOUT : 0));
+			p[AT_CLIENTS + i].events = (short)((client_wants_input(c) ? POLLIN : 0) |
+				(client_has_output(c) ? POLLOUT : 0));
 	}
 }
 
@@ -360,7 +368,7 @@ static int start_thread(struct control *ctl)
 	sigset_t all, before;
 	int rc;
 
-	sigfillset(&all);               /* signals are the core's */
+	sigfillset(&all); /* signals are the core's */
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	rc = pthread_create(&ctl->thread, NULL, thread_main, ctl);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

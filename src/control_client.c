@@ -1,6 +1,6 @@
 /* control_client.c: one client of the control socket: lines in, answers out, all of it bounded.
- * Owns which request is answered next, and that each gets exactly one end. Never waits: what cannot be sent now waits
- * in a buffer, and nothing more is read, from the client or the store, while that is long. */
+ * Owns which request is answered next, and that each gets exactly one end. Never waits: what cannot be sent
+ * now waits in a buffer, and nothing more is read, from the client or the store, while that is long. */
 #include "control_private.h"
 
 #include <errno.h>
@@ -13,9 +13,9 @@
 #include "clock.h"
 #include "crash.h"
 
-#define OUT_HIGH (128 << 10)            /* no more is made while so much waits to be taken */
+#define OUT_HIGH (128 << 10) /* no more is made while so much waits to be taken */
 #define READ_SIZE 16384
-#define ASKS_MAX 256                    /* clients may go before they are answered, and come again */
+#define ASKS_MAX 256 /* clients may go before they are answered, and come again */
 
 /* ---- answers ---- */
 
@@ -119,8 +119,8 @@ bool client_is_full(const struct client *c)
 
 bool client_wants_input(const struct client *c)
 {
-	return !c->at_eof && !c->is_ending && c->requests[0].state == REQUEST_FREE && c->in.size <= REQUEST_LINE_MAX
-		&& waiting(c) < OUT_HIGH;
+	return !c->at_eof && !c->is_ending && c->requests[0].state == REQUEST_FREE &&
+		c->in.size <= REQUEST_LINE_MAX && waiting(c) < OUT_HIGH;
 }
 
 void client_read(struct control *ctl, struct client *c)
@@ -154,7 +154,7 @@ void client_write(struct control *ctl, struct client *c)
 		c->out_at = 0;
 		c->stuck_since_us = 0;
 		if (c->out.room > 2 * OUT_HIGH)
-			buf_fini(&c->out);      /* one large item must not be paid for ever */
+			buf_fini(&c->out); /* one large item must not be paid for ever */
 		buf_clear(&c->out);
 	} else if (n > 0 || c->stuck_since_us == 0) {
 		c->stuck_since_us = clock_boot_us();
@@ -173,7 +173,8 @@ static void ask_core(struct control *ctl, struct client *c, struct request *r, s
 	struct query_error e;
 
 	if (ctl->unanswered >= ASKS_MAX) {
-		control_set_error(&e, "unavailable", "ask again in a moment", "%d requests wait for the daemon already", ASKS_MAX);
+		control_set_error(&e, "unavailable", "ask again in a moment",
+			"%d requests wait for the daemon already", ASKS_MAX);
 		ask_free(a);
 		fail(ctl, c, r, &e);
 		return;
@@ -187,7 +188,8 @@ static void ask_core(struct control *ctl, struct client *c, struct request *r, s
 	control_ask(ctl, a);
 }
 
-static void begin_ask(struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
+static void begin_ask(
+	struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
 {
 	struct query_error e;
 	struct query *store;
@@ -214,8 +216,10 @@ static void begin_ask(struct control *ctl, struct client *c, struct request *r, 
 	ask_core(ctl, c, r, a);
 }
 
-/* No row is asked: what has no row yet is said to be there by nobody, and hcpctl compares what comes with `show`. */
-static void begin_artifact(struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
+/* No row is asked: what has no row yet is said to be there by nobody, and hcpctl compares what comes with
+ * `show`. */
+static void begin_artifact(
+	struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
 {
 	struct query_error e;
 	struct query *store = control_query(ctl, &e);
@@ -233,10 +237,11 @@ static void begin_artifact(struct control *ctl, struct client *c, struct request
 		return;
 	}
 	if (errno == ENOENT || errno == EINVAL)
-		control_set_error(&e, "not_found", "show tells which it has", "session %.8s has no artifact %.100s", id, q->name);
+		control_set_error(&e, "not_found", "show tells which it has",
+			"session %.8s has no artifact %.100s", id, q->name);
 	else
-		control_set_error(&e, "unavailable", "try again; the daemon's log may say more", "the artifact cannot be opened: %s",
-			strerror(errno));
+		control_set_error(&e, "unavailable", "try again; the daemon's log may say more",
+			"the artifact cannot be opened: %s", strerror(errno));
 	fail(ctl, c, r, &e);
 }
 
@@ -248,7 +253,8 @@ static struct request *find_place(struct client *c)
 	return NULL;
 }
 
-static void begin_query(struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
+static void begin_query(
+	struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
 {
 	struct query_error e;
 	struct query *store = control_query(ctl, &e);
@@ -263,15 +269,15 @@ static void begin_query(struct control *ctl, struct client *c, struct request *r
 	r->is_show = r->cursor.verb == QUERY_SHOW;
 	if (!r->cursor.is_follow)
 		return;
-	ctl->followers++;               /* before it reads: no commit from here on is missed */
+	ctl->followers++; /* before it reads: no commit from here on is missed */
 	if ((place = find_place(c)) == NULL) {
-		control_set_error(&e, "unavailable", "stop one, or use another connection", "%d requests follow already",
-			REQUESTS_MAX - 1);
+		control_set_error(&e, "unavailable", "stop one, or use another connection",
+			"%d requests follow already", REQUESTS_MAX - 1);
 		fail(ctl, c, r, &e);
 		return;
 	}
 	CRASH_POINT(control_following);
-	*place = *r;                    /* what comes behind it need not wait for its end */
+	*place = *r; /* what comes behind it need not wait for its end */
 	memset(r, 0, sizeof *r);
 }
 
@@ -286,7 +292,8 @@ static void stop_following(struct control *ctl, struct client *c, struct request
 			set_free(ctl, r);
 			return;
 		}
-	control_set_error(&e, "not_found", "it may have ended by itself", "no request %lld follows anything", (long long)of);
+	control_set_error(&e, "not_found", "it may have ended by itself", "no request %lld follows anything",
+		(long long)of);
 	fail(ctl, c, r, &e);
 }
 
@@ -322,9 +329,10 @@ static bool take_line(struct control *ctl, struct client *c)
 	struct query_error e;
 
 	if (size > REQUEST_LINE_MAX) {
-		control_set_error(&e, "bad_request", "connect again, and write less", "a line has at most %d bytes", REQUEST_LINE_MAX);
+		control_set_error(&e, "bad_request", "connect again, and write less",
+			"a line has at most %d bytes", REQUEST_LINE_MAX);
 		client_add_error(&c->out, NULL, &e);
-		c->is_ending = true;    /* where the next line would begin nobody knows */
+		c->is_ending = true; /* where the next line would begin nobody knows */
 		return false;
 	}
 	if (end == NULL && (!c->at_eof || size == 0))
@@ -362,7 +370,8 @@ static void read_artifact(struct control *ctl, struct client *c, struct request 
 		add_done(c, r->id, NULL);
 		set_free(ctl, r);
 	} else {
-		control_set_error(&e, "unavailable", "look at the disk", "the artifact cannot be read: %s", strerror(errno));
+		control_set_error(&e, "unavailable", "look at the disk", "the artifact cannot be read: %s",
+			strerror(errno));
 		fail(ctl, c, r, &e);
 	}
 	buf_fini(&item);
@@ -385,11 +394,8 @@ static void read_on(struct control *ctl, struct client *c, struct request *r)
 	}
 	CRASH_POINT(control_slice);
 	switch (query_more(store, &r->cursor, QUERY_SLICE, on_item, &g)) {
-	case QUERY_MORE:
-		break;
-	case QUERY_WAIT:
-		r->state = REQUEST_FOLLOWING;
-		break;
+	case QUERY_MORE: break;
+	case QUERY_WAIT: r->state = REQUEST_FOLLOWING; break;
 	case QUERY_DONE:
 		if (!r->is_show) {
 			finish(ctl, c, r);
@@ -399,9 +405,7 @@ static void read_on(struct control *ctl, struct client *c, struct request *r)
 		memcpy(a->session_id, r->cursor.session_id, sizeof a->session_id);
 		ask_core(ctl, c, r, a);
 		break;
-	default:
-		query_fault(store, &e);
-		fail(ctl, c, r, &e);
+	default: query_fault(store, &e); fail(ctl, c, r, &e);
 	}
 }
 
@@ -438,7 +442,7 @@ static void answer(struct control *ctl, struct client *c, struct request *r, str
 	if (a->item.size > 0)
 		add_item(c, r->id, a->item.data, a->item.size);
 	if (r->is_show) {
-		finish(ctl, c, r);              /* one that ended meanwhile has nothing live, and that is no error */
+		finish(ctl, c, r); /* one that ended meanwhile has nothing live, and that is no error */
 	} else if (a->code != NULL) {
 		control_set_error(&e, a->code, a->remedy, "%s", a->message);
 		fail(ctl, c, r, &e);
@@ -464,7 +468,8 @@ void client_part(struct control *ctl, struct client *c)
 {
 	struct query_error e;
 
-	control_set_error(&e, "unavailable", "ask again when hcpd runs; show tells whether a request was obeyed", "hcpd ends now");
+	control_set_error(&e, "unavailable",
+		"ask again when hcpd runs; show tells whether a request was obeyed", "hcpd ends now");
 	for (int i = 0; i < REQUESTS_MAX; i++)
 		if (c->requests[i].state != REQUEST_FREE)
 			fail(ctl, c, &c->requests[i], &e);

@@ -1,6 +1,6 @@
 /* control_live.c: what the system says of a session's processes: how many, their memory, their time.
- * A look, taken by the control thread; nothing depends on it. Never signals, never decides whose process one is: those
- * that descend from the main process, and orphans that carry its tag. */
+ * A look, taken by the control thread; nothing depends on it. Never signals, never decides whose process one
+ * is: those that descend from the main process, and orphans that carry its tag. */
 #include "control_private.h"
 
 #include <stdio.h>
@@ -28,8 +28,11 @@ static void add_process(int pid, struct figures *f)
 	fclose(file);
 	text[size] = '\0';
 	/* Its name may hold anything, so begin behind the last parenthesis. */
-	if ((at = strrchr(text, ')')) == NULL || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d "
-			"%*d %*d %*d %*u %*u %lld", &user, &system, &rss) != 3)
+	if ((at = strrchr(text, ')')) == NULL ||
+		sscanf(at + 1,
+			" %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d "
+			"%*d %*d %*d %*u %*u %lld",
+			&user, &system, &rss) != 3)
 		return;
 	f->processes++;
 	f->rss_bytes += rss * sysconf(_SC_PAGESIZE);
@@ -41,7 +44,7 @@ static bool belongs(struct proctree *t, struct proc *p, int main_pid, uint64_t t
 	for (int depth = 0; p != NULL && depth < 64; depth++) {
 		if (p->pid == main_pid)
 			return true;
-		if (p->ppid == t->self)         /* ours, adopted or another session's */
+		if (p->ppid == t->self) /* ours, adopted or another session's */
 			return tag != 0 && proctree_tag(t, p->pid) == tag;
 		p = proctree_find(t, p->ppid);
 	}
@@ -73,12 +76,16 @@ void control_add_live(const struct ask_live *l, struct buf *out)
 	} else {
 		buf_add_text(out, "{\"live\":{\"pid\":null");
 	}
-	buf_addf(out, ",\"processes\":%u,\"rss_bytes\":%lld,\"cpu_seconds\":%.2f,\"idle_seconds\":%.3f,\"outbox_bytes\":%lld,"
-		"\"reads\":%s,\"waits_for_slot\":%s,\"migrating\":%s", f.processes, f.rss_bytes, f.cpu_s, (double)l->idle_us / 1e6,
-		(long long)l->outbox_bytes, l->reads ? "true" : "false", l->waits ? "true" : "false", l->migrates ? "true" : "false");
+	buf_addf(out,
+		",\"processes\":%u,\"rss_bytes\":%lld,\"cpu_seconds\":%.2f,\"idle_seconds\":%.3f,\"outbox_"
+		"bytes\":%lld,"
+		"\"reads\":%s,\"waits_for_slot\":%s,\"migrating\":%s",
+		f.processes, f.rss_bytes, f.cpu_s, (double)l->idle_us / 1e6, (long long)l->outbox_bytes,
+		l->reads ? "true" : "false", l->waits ? "true" : "false", l->migrates ? "true" : "false");
 	buf_addf(out, ",\"checkpoints_unanswered\":%u", l->unanswered);
 	if (l->asked != NULL)
-		buf_addf(out, ",\"asked\":\"%s\",\"asked_seconds\":%.3f}}", l->asked, (double)l->asked_us / 1e6);
+		buf_addf(out, ",\"asked\":\"%s\",\"asked_seconds\":%.3f}}", l->asked,
+			(double)l->asked_us / 1e6);
 	else
 		buf_add_text(out, ",\"asked\":null,\"asked_seconds\":null}}");
 }

@@ -13,24 +13,24 @@
 #include "query.h"
 
 #define CLIENTS_MAX 32
-#define REQUESTS_MAX 9                  /* of a client at a time: the one that is answered, and those that follow */
+#define REQUESTS_MAX 9 /* of a client at a time: the one that is answered, and those that follow */
 #define REQUEST_LINE_MAX 65536
-#define REASON_SIZE 1024                /* of an operator's reason, with its NUL */
+#define REASON_SIZE 1024 /* of an operator's reason, with its NUL */
 
 /* ---- control_request.c: a line ---- */
 
 enum control_kind { CONTROL_QUERY, CONTROL_ASK, CONTROL_STOP, CONTROL_ARTIFACT };
 
 struct control_request {
-	bool has_id;                    /* it could be read, even if nothing else could */
+	bool has_id; /* it could be read, even if nothing else could */
 	int64_t id;
 	enum control_kind kind;
-	enum ask_verb verb;             /* CONTROL_ASK */
-	json_t *root;                   /* the whole of it */
-	const char *session, *reason, *name;    /* loans of root; NULL: not given */
-	const char *how, *token;        /* the same */
+	enum ask_verb verb;                  /* CONTROL_ASK */
+	json_t *root;                        /* the whole of it */
+	const char *session, *reason, *name; /* loans of root; NULL: not given */
+	const char *how, *token;             /* the same */
 	int64_t from, of, by_us;
-	struct jslice decision;         /* a loan of the line; as it was written */
+	struct jslice decision; /* a loan of the line; as it was written */
 };
 
 /* 0, or -1 with the error filled in. To be finished in both cases. */
@@ -54,21 +54,21 @@ enum request_state { REQUEST_FREE, REQUEST_READING, REQUEST_FOLLOWING, REQUEST_A
 struct request {
 	enum request_state state;
 	int64_t id;
-	bool is_show;                   /* its last item comes from the core */
-	int artifact;                   /* a file that is read instead of the store: its descriptor, plus one; 0: none */
+	bool is_show; /* its last item comes from the core */
+	int artifact; /* a file that is read instead of the store: its descriptor, plus one; 0: none */
 	struct query_cursor cursor;
 };
 
 struct client {
-	int fd;                         /* -1: none */
-	uint32_t serial;                /* no other client ever had it */
+	int fd;          /* -1: none */
+	uint32_t serial; /* no other client ever had it */
 	int64_t uid;
-	char user[33];                  /* its login name, for the audit */
+	char user[33]; /* its login name, for the audit */
 	struct buf in, out;
-	size_t out_at;                  /* sent of it */
-	int64_t stuck_since_us;         /* output waits, and nothing was taken since; 0: nothing waits */
-	bool at_eof, is_ending;         /* says no more; is closed once all is sent */
-	struct request requests[REQUESTS_MAX];  /* the first is answered now, the others follow */
+	size_t out_at;          /* sent of it */
+	int64_t stuck_since_us; /* output waits, and nothing was taken since; 0: nothing waits */
+	bool at_eof, is_ending; /* says no more; is closed once all is sent */
+	struct request requests[REQUESTS_MAX]; /* the first is answered now, the others follow */
 };
 
 void client_open(struct control *ctl, struct client *c, int fd, int64_t uid);
@@ -97,10 +97,10 @@ void control_add_live(const struct ask_live *l, struct buf *out);
 /* ---- control.c: who may speak, and the thread ---- */
 
 struct control {
-	char path[sizeof ((struct sockaddr_un *)0)->sun_path];
+	char path[sizeof((struct sockaddr_un *)0)->sun_path];
 	char *state_dir;
-	int64_t group;                  /* -1: none */
-	dev_t dev;                      /* of our own file */
+	int64_t group; /* -1: none */
+	dev_t dev;     /* of our own file */
 	ino_t ino;
 	int listen_fd, event_fd;
 	pthread_t thread;
@@ -112,13 +112,13 @@ struct control {
 	atomic_int followers;
 	atomic_bool has_committed, is_stopping;
 	/* the thread's own */
-	struct query *query;            /* NULL: not open */
+	struct query *query; /* NULL: not open */
 	struct client clients[CLIENTS_MAX];
 	uint32_t last_serial;
-	unsigned unanswered;            /* asks in the core's hands; those of clients that went too */
-	int64_t accept_at_us;           /* descriptors have run out until then; 0: they have not */
+	unsigned unanswered;  /* asks in the core's hands; those of clients that went too */
+	int64_t accept_at_us; /* descriptors have run out until then; 0: they have not */
 	struct log_limit stranger_limit, full_limit, stuck_limit;
-	struct control_stranger strangers[CONTROL_STRANGERS];   /* shared with the core; under the lock */
+	struct control_stranger strangers[CONTROL_STRANGERS]; /* shared with the core; under the lock */
 };
 
 /* The connection to the store; NULL with the error filled in. */

@@ -10,7 +10,17 @@
 #include "duration.h"
 #include "jtext.h"
 
-enum { M_SESSION = 1, M_REASON = 2, M_FROM = 4, M_OF = 8, M_NAME = 16, M_DECISION = 32, M_HOW = 64, M_BY = 128, M_TOKEN = 256 };
+enum {
+	M_SESSION = 1,
+	M_REASON = 2,
+	M_FROM = 4,
+	M_OF = 8,
+	M_NAME = 16,
+	M_DECISION = 32,
+	M_HOW = 64,
+	M_BY = 128,
+	M_TOKEN = 256
+};
 
 enum value { A_TEXT, A_NUMBER, AN_OBJECT };
 static const char *const write_it[] = {"write a string", "write a whole number", "write an object"};
@@ -19,21 +29,25 @@ static const struct {
 	const char *name;
 	unsigned bit;
 	enum value kind;
-} members[] = {{"session", M_SESSION, A_TEXT}, {"reason", M_REASON, A_TEXT}, {"from", M_FROM, A_NUMBER}, {"of", M_OF, A_NUMBER},
-	{"name", M_NAME, A_TEXT}, {"decision", M_DECISION, AN_OBJECT}, {"how", M_HOW, A_TEXT}, {"by", M_BY, A_TEXT},
-	{"token", M_TOKEN, A_TEXT}};
+} members[] = {{"session", M_SESSION, A_TEXT}, {"reason", M_REASON, A_TEXT}, {"from", M_FROM, A_NUMBER},
+	{"of", M_OF, A_NUMBER}, {"name", M_NAME, A_TEXT}, {"decision", M_DECISION, AN_OBJECT},
+	{"how", M_HOW, A_TEXT}, {"by", M_BY, A_TEXT}, {"token", M_TOKEN, A_TEXT}};
 
 /* by ask_verb; the last is `stop` */
 static const struct {
 	unsigned may, must;
 } verbs[ASK_VERBS + 1] = {
-	[ASK_ABORT] = {M_SESSION | M_REASON, M_SESSION}, [ASK_PAUSE] = {M_SESSION | M_REASON, M_SESSION},
-	[ASK_RESUME] = {M_SESSION, M_SESSION}, [ASK_CHECKPOINT] = {M_SESSION, M_SESSION},
-	[ASK_REPLAY] = {M_SESSION | M_FROM, M_SESSION}, [ASK_LIVE] = {M_SESSION, M_SESSION},
+	[ASK_ABORT] = {M_SESSION | M_REASON, M_SESSION},
+	[ASK_PAUSE] = {M_SESSION | M_REASON, M_SESSION},
+	[ASK_RESUME] = {M_SESSION, M_SESSION},
+	[ASK_CHECKPOINT] = {M_SESSION, M_SESSION},
+	[ASK_REPLAY] = {M_SESSION | M_FROM, M_SESSION},
+	[ASK_LIVE] = {M_SESSION, M_SESSION},
 	[ASK_DECIDE] = {M_SESSION | M_REASON | M_DECISION, M_DECISION},
 	[ASK_RECOVER] = {M_SESSION | M_HOW | M_REASON, M_SESSION | M_HOW},
 	[ASK_EXTEND] = {M_SESSION | M_BY | M_TOKEN | M_REASON, M_SESSION | M_BY},
-	[ASK_REVOKE_TOKEN] = {M_SESSION | M_REASON, M_SESSION}, [ASK_VERBS] = {M_OF, M_OF},
+	[ASK_REVOKE_TOKEN] = {M_SESSION | M_REASON, M_SESSION},
+	[ASK_VERBS] = {M_OF, M_OF},
 };
 
 /* A cut may go through a character, and what a parser quotes may be none. */
@@ -78,7 +92,7 @@ static bool fits(const json_t *value, enum value kind)
 {
 	if (kind == AN_OBJECT)
 		return json_is_object(value);
-	if (kind == A_TEXT)     /* a NUL would hide what stands behind it */
+	if (kind == A_TEXT) /* a NUL would hide what stands behind it */
 		return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
 	return json_is_integer(value) && json_integer_value(value) >= 0;
 }
@@ -133,17 +147,22 @@ static int take_verb(struct control_request *r, const char *verb, struct query_e
 
 	if (query_knows(verb)) {
 		r->kind = CONTROL_QUERY;
-		return 0;               /* query_begin looks at the rest */
+		return 0; /* query_begin looks at the rest */
 	}
 	if (strcmp(verb, "artifact") == 0) {
 		r->kind = CONTROL_ARTIFACT;
-		return check_members(r, M_SESSION | M_NAME, M_SESSION | M_NAME, e) < 0 ? -1 : take_members(r, e);
+		return check_members(r, M_SESSION | M_NAME, M_SESSION | M_NAME, e) < 0 ? -1 :
+											 take_members(r, e);
 	}
 	while (i < ASK_VERBS && strcmp(ask_name((enum ask_verb)i), verb) != 0)
 		i++;
 	if (i == ASK_VERBS && strcmp(verb, "stop") != 0) {
-		control_set_error(e, "unknown_verb", "there are list, show, events, checkpoints, log, audit, abort, pause, resume, checkpoint, recover, extend, "
-			"replay, drain, undrain, revoke_token, rotate_token_key, stats, live, approvals, decide, approvers, artifact and stop", "there is no verb %.100s", verb);
+		control_set_error(e, "unknown_verb",
+			"there are list, show, events, checkpoints, log, audit, abort, pause, resume, "
+			"checkpoint, recover, extend, "
+			"replay, drain, undrain, revoke_token, rotate_token_key, stats, live, approvals, "
+			"decide, approvers, artifact and stop",
+			"there is no verb %.100s", verb);
 		return -1;
 	}
 	r->kind = i == ASK_VERBS ? CONTROL_STOP : CONTROL_ASK;
@@ -178,7 +197,7 @@ int control_read_request(const char *line, size_t size, struct control_request *
 	verb = json_object_get(r->root, "do");
 	if (!fits(verb, A_TEXT))
 		return bad(e, shape, "there is no text as ", "do");
-	r->decision = jtext_member(line, size, "decision");     /* what is signed are bytes */
+	r->decision = jtext_member(line, size, "decision"); /* what is signed are bytes */
 	return take_verb(r, json_string_value(verb), e);
 }
 

@@ -25,9 +25,9 @@
 #define SECOND 1000000
 #define HOLD_RETRY_US (1 * SECOND)
 #define SAVE_DELAY_US (SECOND / 4)
-#define UNSAVED_MAX 64                  /* watermarks of callers */
-#define TRASH_SLICE 256                 /* entries of working directories deleted in a turn */
-#define SUBMITS_SLICE 5000              /* old submits looked at, at a time */
+#define UNSAVED_MAX 64     /* watermarks of callers */
+#define TRASH_SLICE 256    /* entries of working directories deleted in a turn */
+#define SUBMITS_SLICE 5000 /* old submits looked at, at a time */
 
 /* ---- outbox to sessions ---- */
 
@@ -38,12 +38,15 @@ static void check_total(struct core *c)
 	bool full;
 
 	outbox_get_stats(c->outbox, &st);
-	full = st.waiting_bytes >= (c->all_paused ? config->max_outbox_total * 3 / 4 : config->max_outbox_total);
+	full = st.waiting_bytes >=
+		(c->all_paused ? config->max_outbox_total * 3 / 4 : config->max_outbox_total);
 	if (full == c->all_paused)
 		return;
 	c->all_paused = full;
-	log_warn("%s: waiting=%lld bytes", full ? "the outbox is full, no worker is read until callers take their events" :
-		"the outbox has room again, workers are read", (long long)st.waiting_bytes);
+	log_warn("%s: waiting=%lld bytes",
+		full ? "the outbox is full, no worker is read until callers take their events" :
+		       "the outbox has room again, workers are read",
+		(long long)st.waiting_bytes);
 	run_check_all_backlogs(c);
 }
 
@@ -68,7 +71,8 @@ static void on_unroutable(void *ctx, int64_t session, const char *caller_id)
 	if (s == NULL || s->said_unroutable)
 		return;
 	s->said_unroutable = true;
-	log_info("unroutable: no queue takes the caller's events, they are kept: session=%.8s caller=%s", s->id, caller_id);
+	log_info("unroutable: no queue takes the caller's events, they are kept: session=%.8s caller=%s",
+		s->id, caller_id);
 }
 
 static void on_backlog(void *ctx, int64_t session, int64_t bytes)
@@ -130,7 +134,8 @@ static void check_links(struct core *c)
 	bus_get_health(c->bus, &h);
 	why = find_fault(h.pub_up, h.pub_progress_age_us, h.pub_frame_age_us, beat);
 	/* While we hold, nobody takes what was confirmed. */
-	if (why == NULL && !h.blocked && !c->is_held && outbox_quiet_us(c->outbox, clock_boot_us()) > 2 * beat + 5 * SECOND)
+	if (why == NULL && !h.blocked && !c->is_held &&
+		outbox_quiet_us(c->outbox, clock_boot_us()) > 2 * beat + 5 * SECOND)
 		why = "nothing is confirmed any more";
 	if (why != NULL)
 		bus_drop_pub(c->bus, why);
@@ -173,13 +178,23 @@ void core_say_status(struct core *c)
 	age = outbox_oldest_us(c->outbox, clock_boot_us());
 	if (age >= 0)
 		snprintf(oldest, sizeof oldest, ", oldest unconfirmed %lld s", (long long)(age / SECOND));
-	snprintf(text, sizeof text, "%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s; "
+	snprintf(text, sizeof text,
+		"%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s; "
 		"last frame %lld s ago; %llu dropped, %llu unroutable, %llu late lines; audit %lld %.16s",
 		c->is_held ? "HELD, the store refuses: " : "", c->is_held ? store_error(c->store) : "",
-		c->is_stopping ? "stopping" : c->is_draining ? "draining, no worker is started" : c->is_held ? "" : "serving", c->slots.running, c->slots.waiting + c->slots.asking,
-		(long long)st.waiting_bytes, oldest, !h.pub_up ? "no" : h.blocked ? "blocked by the broker" : "yes",
+		c->is_stopping         ? "stopping" :
+			c->is_draining ? "draining, no worker is started" :
+			c->is_held     ? "" :
+					 "serving",
+		c->slots.running, c->slots.waiting + c->slots.asking, (long long)st.waiting_bytes, oldest,
+		!h.pub_up         ? "no" :
+			h.blocked ? "blocked by the broker" :
+				    "yes",
 		h.sub_up ? "yes" : "no",
-		(long long)((h.sub_up ? h.sub_frame_age_us : h.pub_up ? h.pub_frame_age_us : 0) / SECOND),
+		(long long)((h.sub_up                ? h.sub_frame_age_us :
+					    h.pub_up ? h.pub_frame_age_us :
+						       0) /
+			SECOND),
 		(unsigned long long)c->stats.dropped, (unsigned long long)c->stats.unroutable,
 		(unsigned long long)c->stats.late_lines, (long long)c->audit.count, c->audit.head);
 	c->on_status(c->status_ctx, text);
@@ -192,7 +207,7 @@ bool core_fill_slots(struct core *c)
 	struct session *s;
 
 	while ((s = slots_next(c)) != NULL) {
-		if (s->state == S_PAUSED) {     /* an operator wants it to go on */
+		if (s->state == S_PAUSED) { /* an operator wants it to go on */
 			CRASH_POINT(slot_resumes);
 			if (recover_go_on(s) < 0)
 				return false;
@@ -215,7 +230,9 @@ void core_hold(struct core *c)
 	int64_t now = clock_boot_us();
 
 	if (c->policy->config->store_on_error == STORE_EXIT) {
-		log_error("the store refuses, ending as configured; nothing was said that is not stored: error=%s",
+		log_error(
+			"the store refuses, ending as configured; nothing was said that is not stored: "
+			"error=%s",
 			store_error(c->store));
 		c->exit_code = EX_IOERR;
 		c->is_done = true;
@@ -227,7 +244,9 @@ void core_hold(struct core *c)
 	c->is_held = true;
 	c->held_since_us = now;
 	workers_hold(c->workers, true);
-	log_error("the store refuses, everything waits and is tried again every second; make room or mend the disk: error=%s",
+	log_error(
+		"the store refuses, everything waits and is tried again every second; make room or mend the "
+		"disk: error=%s",
 		store_error(c->store));
 	core_say_status(c);
 }
@@ -235,12 +254,13 @@ void core_hold(struct core *c)
 static void let_go(struct core *c)
 {
 	c->is_held = false;
-	log_warn("the store takes again, going on: held_for=%llds", (long long)((clock_boot_us() - c->held_since_us) / SECOND));
+	log_warn("the store takes again, going on: held_for=%llds",
+		(long long)((clock_boot_us() - c->held_since_us) / SECOND));
 	workers_hold(c->workers, false);
 	run_touch_all(c);
 	judge_touch_all(c->program);
 	core_say_status(c);
-	core_on_bus(c);         /* what came meanwhile */
+	core_on_bus(c); /* what came meanwhile */
 	core_on_asks(c);
 }
 
@@ -249,7 +269,8 @@ static void check_stopped(struct core *c)
 	struct outbox_stats st;
 	struct bus_health h;
 
-	if (!c->is_stopping || c->is_done || run_has_processes(c) || artifacts_delay_stop(c) || store_has_batch(c->store) || c->effects.count > 0)
+	if (!c->is_stopping || c->is_done || run_has_processes(c) || artifacts_delay_stop(c) ||
+		store_has_batch(c->store) || c->effects.count > 0)
 		return;
 	outbox_get_stats(c->outbox, &st);
 	bus_get_health(c->bus, &h);
@@ -261,11 +282,12 @@ static void check_stopped(struct core *c)
 /* All of the turn in one transaction. */
 static int commit(struct core *c)
 {
-	if (!core_fill_slots(c))        /* a slot that this turn freed is taken in the same commit */
+	if (!core_fill_slots(c)) /* a slot that this turn freed is taken in the same commit */
 		return -1;
 	sessions_save_dirty(c);
 	audit_end_turn(c);
-	/* Seldom: it costs a page in a commit. Callers that nobody knows come in crowds, and are forgotten once saved. */
+	/* Seldom: it costs a page in a commit. Callers that nobody knows come in crowds, and are forgotten
+	 * once saved. */
 	if (c->save_due || (store_has_batch(c->store) && outbox_unsaved(c->outbox) > UNSAVED_MAX)) {
 		outbox_save(c->outbox);
 		c->save_due = false;
@@ -283,39 +305,40 @@ bool core_end_turn(struct core *c)
 	if (c->is_held || c->is_done)
 		return false;
 	if (commit(c) < 0) {  /* nothing is true yet ... */
-		core_hold(c);           /* ... so nothing may be said; the batch is kept and tried again */
+		core_hold(c); /* ... so nothing may be said; the batch is kept and tried again */
 		return false;
 	}
-	intake_end_turn(c);             /* the store knows this turn's submits now, */
-	review_end_turn(c);             /* and its decisions, */
-	snapshot_end_turn(c);           /* and its snapshots */
-	outbox_release(c->outbox);      /* what a failing start says below waits for its own commit, */
-	over = c->closed;               /* and so do sessions that it closes */
+	intake_end_turn(c);        /* the store knows this turn's submits now, */
+	review_end_turn(c);        /* and its decisions, */
+	snapshot_end_turn(c);      /* and its snapshots */
+	outbox_release(c->outbox); /* what a failing start says below waits for its own commit, */
+	over = c->closed;          /* and so do sessions that it closes */
 	c->closed = NULL;
-	effects_release(c);             /* acks, lines, starts, ends; workers are at it while we publish */
-	judge_end_turn(c->program);     /* whoever waits for its verdict is stored */
+	effects_release(c);         /* acks, lines, starts, ends; workers are at it while we publish */
+	judge_end_turn(c->program); /* whoever waits for its verdict is stored */
 	outbox_pump(c->outbox);
-	bus_flush(c->bus);              /* once: each costs a wake-up */
+	bus_flush(c->bus); /* once: each costs a wake-up */
 	if (c->control != NULL && c->has_committed)
 		control_on_commit(c->control);
-	sessions_sweep(over);           /* no effect points to them any more; deleting directories takes its time */
+	sessions_sweep(over); /* no effect points to them any more; deleting directories takes its time */
 	run_sweep(c);
 	workers_new_turn(c->workers);
 	check_total(c);
 	if (c->has_trash)
 		c->has_trash = workdir_sweep(c->state_dir, TRASH_SLICE);
-	more_to_store = artifacts_step(c);      /* of files whose announcement is committed */
+	more_to_store = artifacts_step(c); /* of files whose announcement is committed */
 	more_to_store |= retain_step(c);
 	if (outbox_unsaved(c->outbox) > 0 && !timer_is_set(&c->save))
 		timer_set(&c->timers, &c->save, clock_boot_us() + SAVE_DELAY_US);
 	check_stopped(c);
-	return store_has_batch(c->store) || c->dirty != NULL || c->effects.count > 0 || c->has_trash || more_to_store;
+	return store_has_batch(c->store) || c->dirty != NULL || c->effects.count > 0 || c->has_trash ||
+		more_to_store;
 }
 
 static void try_again(struct core *c)
 {
-	/* The whole of it: the hold may have cut the turn short. It may also have been for a row that could not be
-	 * read, and an empty batch says nothing about those. */
+	/* The whole of it: the hold may have cut the turn short. It may also have been for a row that could
+	 * not be read, and an empty batch says nothing about those. */
 	if (commit(c) < 0 || !store_is_readable(c->store)) {
 		core_hold(c);
 		return;
@@ -333,16 +356,21 @@ void core_on_time(struct core *c)
 	}
 	if (now >= c->hold_retry_us)
 		try_again(c);
-	if (c->is_held && now >= c->health.at_us) {     /* the disk may be the broker's too */
-		log_error("the store still refuses, everything waits; workers run on unwatched, so look into %s/work if the disk is "
-			"full: held_for=%llds error=%s", c->state_dir, (long long)((now - c->held_since_us) / SECOND),
-			store_error(c->store));
+	if (c->is_held && now >= c->health.at_us) { /* the disk may be the broker's too */
+		log_error(
+			"the store still refuses, everything waits; workers run on unwatched, so look into "
+			"%s/work if the disk is "
+			"full: held_for=%llds error=%s",
+			c->state_dir, (long long)((now - c->held_since_us) / SECOND), store_error(c->store));
 		check_links(c);
 		timer_set(&c->timers, &c->health, now + heartbeat_us(c));
 	}
 	if (c->is_held && c->is_stopping && now >= c->stop_end.at_us) {
-		log_error("the store still refuses and the time to stop is over, leaving; the last turn is lost and nobody was told "
-			"of it: error=%s", store_error(c->store));
+		log_error(
+			"the store still refuses and the time to stop is over, leaving; the last turn is "
+			"lost and nobody was told "
+			"of it: error=%s",
+			store_error(c->store));
 		c->exit_code = EX_IOERR;
 		c->is_done = true;
 	}
@@ -355,7 +383,7 @@ int64_t core_next_us(const struct core *c)
 
 void core_on_child(struct core *c)
 {
-	workers_reap(c->workers);       /* remembers it while held */
+	workers_reap(c->workers); /* remembers it while held */
 }
 
 /* ---- the bus ---- */
@@ -372,22 +400,15 @@ static void misconfigured(struct core *c, const struct bus_in *in)
 static bool on_message(struct core *c, struct bus_in *in)
 {
 	switch (in->kind) {
-	case BUS_DELIVERY:
-		return intake_take(c, in);
-	case BUS_SETTLED:
-		outbox_on_settled(c->outbox, in->outs);
-		return true;
-	case BUS_PUB_UP:
-		outbox_on_up(c->outbox);
-		break;
-	case BUS_PUB_DOWN:
-		outbox_on_down(c->outbox, in->outs, in->code, in->text);
-		break;
-	case BUS_MISCONFIGURED:
-		misconfigured(c, in);
-		break;
-	case BUS_PUB_BLOCKED: case BUS_PUB_UNBLOCKED: case BUS_SUB_UP: case BUS_SUB_DOWN:
-		break;
+	case BUS_DELIVERY: return intake_take(c, in);
+	case BUS_SETTLED: outbox_on_settled(c->outbox, in->outs); return true;
+	case BUS_PUB_UP: outbox_on_up(c->outbox); break;
+	case BUS_PUB_DOWN: outbox_on_down(c->outbox, in->outs, in->code, in->text); break;
+	case BUS_MISCONFIGURED: misconfigured(c, in); break;
+	case BUS_PUB_BLOCKED:
+	case BUS_PUB_UNBLOCKED:
+	case BUS_SUB_UP:
+	case BUS_SUB_DOWN: break;
 	}
 	core_say_status(c);
 	return true;
@@ -398,7 +419,7 @@ void core_on_bus(struct core *c)
 	struct bus_in *in, *next;
 
 	if (c->is_held)
-		return;                 /* let_go looks again */
+		return; /* let_go looks again */
 	for (in = c->deferred != NULL ? c->deferred : bus_take(c->bus); in != NULL; in = next) {
 		next = in->next;
 		if (!on_message(c, in)) {
@@ -410,7 +431,7 @@ void core_on_bus(struct core *c)
 	}
 	if (c->deferred != NULL) {
 		c->deferred = NULL;
-		core_on_bus(c);         /* and what came behind it */
+		core_on_bus(c); /* and what came behind it */
 	}
 }
 
@@ -434,7 +455,7 @@ void core_on_asks(struct core *c)
 		if ((!c->is_held || operate_only_looks(a->verb)) && operate_take(c, a))
 			continue;
 		if (!c->is_held)
-			core_hold(c);   /* what it needs cannot be read */
+			core_hold(c); /* what it needs cannot be read */
 		a->next = *at;
 		*at = a;
 		at = &a->next;
@@ -447,7 +468,7 @@ static void for_each_session(struct core *c, void (*fn)(struct session *s))
 {
 	struct session *s, *tmp;
 
-	HASH_ITER (by_key, c->by_key, s, tmp)
+	HASH_ITER(by_key, c->by_key, s, tmp)
 		if (!s->is_closed)
 			fn(s);
 }
@@ -515,16 +536,18 @@ static bool needs_restart(const struct config *a, const struct config *b)
 {
 	const struct config_amqp *x = &a->amqp, *y = &b->amqp;
 
-	return differs(a->callee_id, b->callee_id) || differs(a->state_dir, b->state_dir) || differs(a->cgroup, b->cgroup)
-		|| a->dumpable != b->dumpable || differs(a->control_socket, b->control_socket)
-		|| differs(a->control_group, b->control_group)
-		|| a->max_message != b->max_message || a->max_line != b->max_line || a->max_lines_total != b->max_lines_total
-		|| differs(x->host, y->host) || x->port != y->port || differs(x->vhost, y->vhost) || differs(x->user, y->user)
-		|| differs(x->password, y->password) || x->tls != y->tls || x->sasl != y->sasl || x->verify != y->verify
-		|| differs(x->ca_file, y->ca_file) || differs(x->cert_file, y->cert_file) || differs(x->key_file, y->key_file)
-		|| x->heartbeat_s != y->heartbeat_s || x->queue_type != y->queue_type || x->prefetch != y->prefetch
-		|| x->reconnect_max_us != y->reconnect_max_us || x->window_messages != y->window_messages
-		|| x->window_bytes != y->window_bytes;
+	return differs(a->callee_id, b->callee_id) || differs(a->state_dir, b->state_dir) ||
+		differs(a->cgroup, b->cgroup) || a->dumpable != b->dumpable ||
+		differs(a->control_socket, b->control_socket) ||
+		differs(a->control_group, b->control_group) || a->max_message != b->max_message ||
+		a->max_line != b->max_line || a->max_lines_total != b->max_lines_total ||
+		differs(x->host, y->host) || x->port != y->port || differs(x->vhost, y->vhost) ||
+		differs(x->user, y->user) || differs(x->password, y->password) || x->tls != y->tls ||
+		x->sasl != y->sasl || x->verify != y->verify || differs(x->ca_file, y->ca_file) ||
+		differs(x->cert_file, y->cert_file) || differs(x->key_file, y->key_file) ||
+		x->heartbeat_s != y->heartbeat_s || x->queue_type != y->queue_type ||
+		x->prefetch != y->prefetch || x->reconnect_max_us != y->reconnect_max_us ||
+		x->window_messages != y->window_messages || x->window_bytes != y->window_bytes;
 }
 
 void core_reload(struct core *c)
@@ -532,10 +555,12 @@ void core_reload(struct core *c)
 	struct policy *p = policy_load(c->config_path, core_say_log, NULL);
 	const struct config *was = c->first_policy->config;
 
-	struct audit_entry row = {.what = "reload", .outcome = "done", .who = "daemon", .policy_before = c->policy->hash};
+	struct audit_entry row = {
+		.what = "reload", .outcome = "done", .who = "daemon", .policy_before = c->policy->hash};
 
 	if (p == NULL) {
-		log_error("the new configuration is broken and refused whole, the old one stays: file=%s", c->config_path);
+		log_error("the new configuration is broken and refused whole, the old one stays: file=%s",
+			c->config_path);
 		row.outcome = "refused";
 		row.code = "broken_configuration";
 		audit_put(c, &row);
@@ -543,7 +568,9 @@ void core_reload(struct core *c)
 	}
 	CRASH_POINT(reload_loaded);
 	if (needs_restart(p->config, was))
-		log_warn("callee_id, state_dir, cgroup, dumpable, [amqp], [control] and message, line and lines_total of [limits] are read at "
+		log_warn(
+			"callee_id, state_dir, cgroup, dumpable, [amqp], [control] and message, line and "
+			"lines_total of [limits] are read at "
 			"start only: "
 			"restart hcpd for their new values");
 	row.policy = p->hash;
@@ -553,11 +580,12 @@ void core_reload(struct core *c)
 	log_set_level(p->config->log_level);
 	CRASH_POINT(reload_taken);
 	if (config_has_users(p->config))
-		(void)statedir_prepare(c->state_dir, true);     /* they have to find their directories; what is wrong was said */
-	run_retire_idle(c);             /* their command may be another now */
+		(void)statedir_prepare(
+			c->state_dir, true); /* they have to find their directories; what is wrong was said */
+	run_retire_idle(c);                  /* their command may be another now */
 	judge_reload(c->program);
-	log_info("configuration reloaded: file=%s capabilities=%zu callers=%zu", c->config_path, p->config->capability_count,
-		p->config->caller_count);
+	log_info("configuration reloaded: file=%s capabilities=%zu callers=%zu", c->config_path,
+		p->config->capability_count, p->config->caller_count);
 }
 
 /* ---- life ---- */
@@ -582,11 +610,13 @@ int core_init(struct core *c, struct policy *policy, const char *config_path, ch
 		return EX_CANTCREAT;
 	if (audit_init(c, why, why_size) < 0)
 		return EX_IOERR;
-	audit_put(c, &(struct audit_entry){.what = "start", .outcome = "done", .who = "daemon", .about = "hcpd " HCPD_VERSION});
+	audit_put(c,
+		&(struct audit_entry){
+			.what = "start", .outcome = "done", .who = "daemon", .about = "hcpd " HCPD_VERSION});
 	c->last_session = store_last_session(c->store);
 	c->began_us = clock_boot_us();
 	c->program = judge_new(c, consult_on_answer);
-	c->has_trash = true;            /* what an earlier life left of it */
+	c->has_trash = true; /* what an earlier life left of it */
 	timer_set(&c->timers, &c->health, clock_boot_us() + heartbeat_us(c));
 	return EX_OK;
 }
@@ -600,19 +630,21 @@ void core_fini(struct core *c)
 {
 	struct session *s, *tmp;
 
-	/* What the last turn decided is stored whole, or not at all; its effects are left to the next life. */
+	/* What the last turn decided is stored whole, or not at all; its effects are left to the next life.
+	 */
 	c->is_draining = c->save_due = true;
 	CRASH_POINT(stop_before_last_commit);
 	if (c->outbox != NULL && !c->is_held)
 		audit_flush(c);
 	if (c->outbox != NULL && !c->is_held && commit(c) < 0)
-		log_warn("the last turn is not stored, and nobody was told of it: error=%s", store_error(c->store));
+		log_warn("the last turn is not stored, and nobody was told of it: error=%s",
+			store_error(c->store));
 	CRASH_POINT(stop_last_commit);
 	if (c->audit.slots != NULL)
 		log_info("audit: rows=%lld head=%s", (long long)c->audit.count, c->audit.head);
 	audit_fini(c);
 	run_fini_all(c);
-	HASH_ITER (by_key, c->by_key, s, tmp)
+	HASH_ITER(by_key, c->by_key, s, tmp)
 		session_free(s);
 	need_fini(c);
 	judge_free(c->program);

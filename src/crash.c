@@ -27,7 +27,7 @@ void crash_pass(const struct crash_point *p)
 
 	if (p != armed || n != armed_at)
 		return;
-	p->record->died = n;            /* the file is a mapping: it outlives us */
+	p->record->died = n; /* the file is a mapping: it outlives us */
 	kill(getpid(), SIGKILL);
 	for (;;)
 		pause();

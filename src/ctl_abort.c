@@ -1,6 +1,6 @@
 /* ctl_abort.c: `hcpctl abort`.
- * Owns which way an abort goes: with a token over the broker; else, or where --operator says so, to the daemon's socket as its operator, and where
- * nobody listens there over the broker in the name of our log-in.
+ * Owns which way an abort goes: with a token over the broker; else, or where --operator says so, to the
+ * daemon's socket as its operator, and where nobody listens there over the broker in the name of our log-in.
  * Never waits for the session's end: `watch` shows it. */
 #include <ctype.h>
 #include <stdio.h>
@@ -17,9 +17,9 @@
 #define CONFIRM_US (INT64_C(10) * 1000000)
 
 struct target {
-	const char *word;               /* as it was typed */
-	struct ctl_session session;     /* id "": only a prefix, and not one of ours */
-	char why[CTL_WHY_SIZE];         /* what is wrong with it then */
+	const char *word;           /* as it was typed */
+	struct ctl_session session; /* id "": only a prefix, and not one of ours */
+	char why[CTL_WHY_SIZE];     /* what is wrong with it then */
 	bool is_sent;
 };
 
@@ -30,7 +30,7 @@ static bool find_target(const struct ctl_settings *s, struct target *t)
 
 	if (found == CTL_FOUND)
 		return true;
-	t->session = (struct ctl_session){ 0 };
+	t->session = (struct ctl_session){0};
 	if (found == CTL_UNREADABLE || (found == CTL_AMBIGUOUS && !id_is_uuid4(t->word)))
 		ctl_say("%s", t->why);
 	if (id_is_uuid4(t->word))
@@ -39,10 +39,10 @@ static bool find_target(const struct ctl_settings *s, struct target *t)
 	return found != CTL_AMBIGUOUS && *t->word != '\0';
 }
 
-/* Those without a token, by the daemon's socket: CTL_COMPLETED also where nobody listens. As the operator: all of them, and
- * nothing else will do. An exit status. */
-static int send_by_socket(const struct ctl_settings *s, struct target *targets, size_t count, const char *reason,
-	bool is_operator)
+/* Those without a token, by the daemon's socket: CTL_COMPLETED also where nobody listens. As the operator:
+ * all of them, and nothing else will do. An exit status. */
+static int send_by_socket(const struct ctl_settings *s, struct target *targets, size_t count,
+	const char *reason, bool is_operator)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct target *t = &targets[i];
@@ -77,7 +77,7 @@ static enum ctl_what wait_for_broker(struct ctl_pump *p)
 
 static int send_abort(struct ctl_pump *p, const struct ctl_session *s, const char *callee, const char *reason)
 {
-	struct buf body = { 0 };
+	struct buf body = {0};
 	enum ctl_what what = CTL_QUIET;
 	int status = CTL_ERROR;
 
@@ -96,9 +96,7 @@ static int send_abort(struct ctl_pump *p, const struct ctl_session *s, const cha
 			callee, callee);
 		status = CTL_NO_ANSWER;
 		break;
-	case CTL_REFUSED:
-		ctl_say("abort of %s: %s", s->id, ctl_pump_error(p));
-		break;
+	case CTL_REFUSED: ctl_say("abort of %s: %s", s->id, ctl_pump_error(p)); break;
 	case CTL_SIGNAL:
 		ctl_say("interrupted; whether the abort of %s was sent is not known", s->id);
 		status = CTL_INTERRUPTED;
@@ -111,20 +109,20 @@ static int send_abort(struct ctl_pump *p, const struct ctl_session *s, const cha
 }
 
 /* An option wins; then the callee that the session was handed to; then the usual one. */
-static const char *pick_callee(const struct ctl_settings *s, const struct ctl_options *o,
-	const struct ctl_session *session)
+static const char *pick_callee(
+	const struct ctl_settings *s, const struct ctl_options *o, const struct ctl_session *session)
 {
 	return o->callee ? s->callee : session->callee ? session->callee : s->callee;
 }
 
-static int send_by_broker(const struct ctl_settings *s, const struct ctl_options *o, const struct target *targets,
-	size_t count, const char *reason)
+static int send_by_broker(const struct ctl_settings *s, const struct ctl_options *o,
+	const struct target *targets, size_t count, const char *reason)
 {
 	struct ctl_pump *p;
 	int worst = CTL_COMPLETED, status;
 	struct link_error e;
 
-	ctl_pump_catch_signals();       /* not before: while we wait for the daemon's socket Ctrl-C just ends us */
+	ctl_pump_catch_signals(); /* not before: while we wait for the daemon's socket Ctrl-C just ends us */
 	p = ctl_pump_new(s);
 	if (ctl_pump_open(p, &e) < 0)
 		worst = ctl_cmd_unreachable(s, &e);
@@ -141,7 +139,8 @@ static int send_by_broker(const struct ctl_settings *s, const struct ctl_options
 	return worst;
 }
 
-/* As much as can be known of all of them is known before the first is sent: a slip of the finger should not end half. */
+/* As much as can be known of all of them is known before the first is sent: a slip of the finger should not
+ * end half. */
 static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, char **words, size_t count,
 	const char *reason, bool is_operator)
 {
@@ -173,8 +172,8 @@ static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, 
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "reason", required_argument, NULL, 'r' },
-		{ "operator", no_argument, NULL, 'o' }, CTL_GLOBAL_OPTIONS };
+	static const struct option options[] = {{"reason", required_argument, NULL, 'r'},
+		{"operator", no_argument, NULL, 'o'}, CTL_GLOBAL_OPTIONS};
 	bool is_operator = false;
 	const char *reason = NULL;
 	struct ctl_settings s;
@@ -201,13 +200,18 @@ const struct ctl_command ctl_abort = {
 	.name = "abort",
 	.summary = "end sessions: SESSION... [--reason TEXT] [--operator]",
 	.help = "usage: hcpctl abort [options] SESSION...\n\n"
-		"Asks the callee to end sessions. A session is named by its id, or by the beginning of the id. With\n"
-		"the token of a session that was submitted from here the request goes over the broker; of others it\n"
-		"goes to the daemon's control socket, as its operator, where that can be reached. Waits until the\n"
-		"request was taken, not for the end: hcpctl watch shows that. Over the broker nobody says whether the\n"
+		"Asks the callee to end sessions. A session is named by its id, or by the beginning of the "
+		"id. With\n"
+		"the token of a session that was submitted from here the request goes over the broker; of "
+		"others it\n"
+		"goes to the daemon's control socket, as its operator, where that can be reached. Waits "
+		"until the\n"
+		"request was taken, not for the end: hcpctl watch shows that. Over the broker nobody says "
+		"whether the\n"
 		"token still counts: where it was revoked (hcpctl token), --operator ends the session.\n\n"
-		"  -o, --operator      as the daemon's operator, by its control socket, whatever token there is\n"
-		"  -r, --reason TEXT   why; told to the worker, and logged by the daemon\n" CTL_GLOBAL_HELP CTL_OPERATOR_HELP
-		"\nExample:\n  hcpctl abort 5f0c --reason 'wrong input'\n",
+		"  -o, --operator      as the daemon's operator, by its control socket, whatever token there "
+		"is\n"
+		"  -r, --reason TEXT   why; told to the worker, and logged by the daemon\n" CTL_GLOBAL_HELP
+			CTL_OPERATOR_HELP "\nExample:\n  hcpctl abort 5f0c --reason 'wrong input'\n",
 	.run = run,
 };

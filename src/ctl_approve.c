@@ -1,6 +1,6 @@
 /* ctl_approve.c: `hcpctl approvals`, `approve` and `deny`: what waits for a human, and his answer.
- * Owns what a human is shown: the artifact as it is hashed, read strictly, and nothing that the daemon says beside it.
- * Signs here, with the operator's own key, which never leaves this process. */
+ * Owns what a human is shown: the artifact as it is hashed, read strictly, and nothing that the daemon says
+ * beside it. Signs here, with the operator's own key, which never leaves this process. */
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ enum { OPT_JSON = 256 };
 
 char *ctl_approve_key(const struct ctl_settings *s, const char *given)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	if (!given && !s->home) {
 		ctl_say("there is no home directory; name the key's file");
@@ -55,7 +55,7 @@ void ctl_approve_say_lines(const char *line)
 struct keys {
 	struct ctl_options *o;
 	bool is_asked;
-	json_t *list;                   /* NULL: only the daemon could tell, and it does not */
+	json_t *list; /* NULL: only the daemon could tell, and it does not */
 };
 
 static bool on_keys(void *ctx, const char *json, size_t size)
@@ -69,14 +69,16 @@ static bool on_keys(void *ctx, const char *json, size_t size)
 	return true;
 }
 
-/* Why a vote counts no more: a revocation reaches back to what is not yet decided. NULL: it counts, as far as is known. */
+/* Why a vote counts no more: a revocation reaches back to what is not yet decided. NULL: it counts, as far as
+ * is known. */
 static const char *void_because(struct keys *k, const char *name, enum risk risk)
 {
 	const json_t *one;
 	size_t i;
 
-	if (!k->is_asked && ctl_ops_ask(k->o, CTL_DAEMON_QUIETLY, ctl_client_request("approvers", NULL), on_keys, k, NULL)
-		!= CTL_COMPLETED) {
+	if (!k->is_asked &&
+		ctl_ops_ask(k->o, CTL_DAEMON_QUIETLY, ctl_client_request("approvers", NULL), on_keys, k,
+			NULL) != CTL_COMPLETED) {
 		json_decref(k->list);
 		k->list = NULL;
 	}
@@ -91,7 +93,8 @@ static const char *void_because(struct keys *k, const char *name, enum risk risk
 		while (most < R5 && strcmp(risk_names[most], ctl_ops_text(one, "max_risk")) != 0)
 			most++;
 		return json_is_true(json_object_get(one, "revoked")) ? "its key is revoked" :
-			most < risk ? "it may not decide about this risk any more" : NULL;
+			most < risk ? "it may not decide about this risk any more" :
+				      NULL;
 	}
 	return "its key is no longer in the configuration";
 }
@@ -100,7 +103,7 @@ static const char *void_because(struct keys *k, const char *name, enum risk risk
 
 static void put_bytes(const char *text, size_t size)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	ctl_escape(&b, text, size, false);
 	ctl_ops_print(&b);
@@ -122,9 +125,9 @@ static void put_line(const char *label, const char *text)
 static void put_member(const struct harp_artifact *a, const char *name)
 {
 	struct jslice raw = jtext_member(a->task, strlen(a->task), name);
-	struct buf b = { 0 };
+	struct buf b = {0};
 
-	if (!raw.at || (raw.size == 2 && strchr("{[\"", raw.at[0])))   /* {}, [] and "" say nothing */
+	if (!raw.at || (raw.size == 2 && strchr("{[\"", raw.at[0]))) /* {}, [] and "" say nothing */
 		return;
 	ctl_show_pretty(&b, raw.at, raw.size);
 	printf("%s\n", name);
@@ -153,7 +156,8 @@ static void put_votes(const struct harp_artifact *a, const json_t *item, struct 
 	size_t i;
 
 	json_array_foreach(json_object_get(item, "allowed_by"), i, one) {
-		const char *name = json_string_value(one) ? json_string_value(one) : "", *why = void_because(keys, name, a->risk);
+		const char *name = json_string_value(one) ? json_string_value(one) : "",
+			   *why = void_because(keys, name, a->risk);
 
 		printf("%-12s", i ? "" : "allowed by");
 		put_text(name);
@@ -164,7 +168,8 @@ static void put_votes(const struct harp_artifact *a, const json_t *item, struct 
 /* All of the task: what is not seen must not be signed. */
 static void show(const struct harp_artifact *a, const json_t *item, struct keys *keys)
 {
-	static const char *const members[] = { "capability_version", "inputs", "constraints", "expected_output", "context" };
+	static const char *const members[] = {
+		"capability_version", "inputs", "constraints", "expected_output", "context"};
 	char left[CTL_SPAN_SIZE], until[CLOCK_TEXT_SIZE];
 	json_t *task = json_loads(a->task, JSON_ALLOW_NUL, NULL), *intent = json_object_get(task, "intent");
 	size_t i;
@@ -178,7 +183,8 @@ static void show(const struct harp_artifact *a, const json_t *item, struct keys 
 	printf("%-12s%s, %s left\n", "until", until, left);
 	put_votes(a, item, keys);
 	printf("%-12s", "intent");
-	put_bytes(ctl_ops_text(task, "intent"), json_string_length(intent));    /* with what stands behind a NUL */
+	put_bytes(
+		ctl_ops_text(task, "intent"), json_string_length(intent)); /* with what stands behind a NUL */
 	printf("\n");
 	for (i = 0; i < sizeof members / sizeof *members; i++)
 		put_member(a, members[i]);
@@ -201,16 +207,21 @@ static struct harp_artifact *read_item(const json_t *item)
 /* ---- approvals ---- */
 
 static const struct ctl_column columns[] = {
-	{ .title = "SESSION" }, { .title = "RISK" }, { .title = "CAPABILITY", .may_shrink = true },
-	{ .title = "CALLER", .may_shrink = true }, { .title = "AGE", .is_right = true }, { .title = "LEFT", .is_right = true },
-	{ .title = "ALLOWED" }, { .title = "INTENT", .may_shrink = true },
+	{.title = "SESSION"},
+	{.title = "RISK"},
+	{.title = "CAPABILITY", .may_shrink = true},
+	{.title = "CALLER", .may_shrink = true},
+	{.title = "AGE", .is_right = true},
+	{.title = "LEFT", .is_right = true},
+	{.title = "ALLOWED"},
+	{.title = "INTENT", .may_shrink = true},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 struct listing {
 	struct ctl_table table;
 	struct keys keys;
-	bool is_whole;                  /* of one session: all of it */
+	bool is_whole; /* of one session: all of it */
 	size_t count;
 	bool is_bad;
 };
@@ -221,8 +232,8 @@ static void add_row(struct listing *l, const struct harp_artifact *a, const json
 	json_t *task = json_loads(a->task, JSON_ALLOW_NUL, NULL);
 	size_t i, votes = 0, voids = 0;
 	const json_t *one;
-	const char *const cells[COLUMNS] = { id, risk_names[a->risk], a->capability, a->caller, age, left, allowed,
-		ctl_ops_text(task, "intent") };
+	const char *const cells[COLUMNS] = {id, risk_names[a->risk], a->capability, a->caller, age, left,
+		allowed, ctl_ops_text(task, "intent")};
 
 	snprintf(id, sizeof id, "%.8s", a->session_id ? a->session_id : "-");
 	ctl_age(clock_wall_us() - a->created_us, age);
@@ -235,7 +246,8 @@ static void add_row(struct listing *l, const struct harp_artifact *a, const json
 	if (votes > 0)
 		snprintf(allowed, sizeof allowed, "by %zu", votes);
 	if (voids > 0)
-		snprintf(allowed + (votes > 0 ? strlen(allowed) : 0), 32, "%s%zu void", votes > 0 ? ", " : "", voids);
+		snprintf(allowed + (votes > 0 ? strlen(allowed) : 0), 32, "%s%zu void", votes > 0 ? ", " : "",
+			voids);
 	ctl_table_add(&l->table, cells, '\0');
 	json_decref(task);
 }
@@ -261,8 +273,8 @@ static bool on_listed(void *ctx, const char *json, size_t size)
 
 static int run_list(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "json", no_argument, NULL, OPT_JSON }, CTL_OPERATOR_OPTIONS };
-	struct listing l = { .keys = { .o = o } };
+	static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON}, CTL_OPERATOR_OPTIONS};
+	struct listing l = {.keys = {.o = o}};
 	bool is_json = false;
 	int c, status;
 
@@ -276,7 +288,8 @@ static int run_list(int argc, char **argv, struct ctl_options *o)
 		return ctl_cmd_usage("approvals ", "one session at a time: %s is too much", argv[optind + 1]);
 	l.is_whole = optind < argc;
 	ctl_table_init(&l.table, columns, COLUMNS, ctl_ops_width(), -1);
-	status = ctl_ops_ask(o, CTL_STORE_WILL_DO, ctl_client_request("approvals", optind < argc ? argv[optind] : NULL),
+	status = ctl_ops_ask(o, CTL_STORE_WILL_DO,
+		ctl_client_request("approvals", optind < argc ? argv[optind] : NULL),
 		is_json ? ctl_ops_print_json : on_listed, is_json ? NULL : &l, NULL);
 	ctl_table_end(&l.table);
 	ctl_ops_print(&l.table.out);
@@ -297,8 +310,8 @@ struct answering {
 	const char *reason, *key_file;
 	struct ctl_client *client;
 	struct keys keys;
-	json_t *item;                   /* of approvals; NULL: none came */
-	char name[129];                 /* of the key, in the daemon's configuration; "": it is not there */
+	json_t *item;   /* of approvals; NULL: none came */
+	char name[129]; /* of the key, in the daemon's configuration; "": it is not there */
 	char line[HARP_PUBLIC_SIZE];
 	bool is_revoked;
 };
@@ -341,7 +354,8 @@ static int find_name(struct answering *w)
 		return CTL_ERROR;
 	}
 	if (!*w->name) {
-		ctl_say("the daemon does not know your key; write these lines into its configuration, with the risk up to which you "
+		ctl_say("the daemon does not know your key; write these lines into its configuration, with "
+			"the risk up to which you "
 			"may decide, and reload it (systemctl reload hcpd):");
 		ctl_approve_say_lines(w->line);
 		return CTL_ERROR;
@@ -373,7 +387,7 @@ static int send_answer(struct answering *w, const struct harp_artifact *a, const
 {
 	char nonce[HARP_NONCE_SIZE], why[256];
 	unsigned char random[16];
-	struct buf text = { 0 };
+	struct buf text = {0};
 	json_t *request, *done = NULL;
 	int status = CTL_ERROR;
 
@@ -382,8 +396,13 @@ static int send_answer(struct answering *w, const struct harp_artifact *a, const
 		return CTL_ERROR;
 	}
 	harp_nonce(random, nonce);
-	if (harp_sign(a, &(struct harp_answer){ .allow = w->allow, .scope = HARP_ONCE, .expires_us = a->expires_us,
-			.nonce = nonce, .signer_key_id = w->name }, key, &text, why, sizeof why) != HARP_OK) {
+	if (harp_sign(a,
+		    &(struct harp_answer){.allow = w->allow,
+			    .scope = HARP_ONCE,
+			    .expires_us = a->expires_us,
+			    .nonce = nonce,
+			    .signer_key_id = w->name},
+		    key, &text, why, sizeof why) != HARP_OK) {
 		ctl_say("it cannot be signed: %s", why);
 		buf_fini(&text);
 		return CTL_ERROR;
@@ -397,10 +416,11 @@ static int send_answer(struct answering *w, const struct harp_artifact *a, const
 	}
 	status = ctl_client_ask(w->client, request, NULL, NULL, &done);
 	if (status == CTL_COMPLETED && strcmp(ctl_ops_text(done, "review"), "AWAITING_DECISION") == 0)
-		printf("session %s: your approval is noted; another person must allow it, too\n", ctl_ops_text(done, "session"));
+		printf("session %s: your approval is noted; another person must allow it, too\n",
+			ctl_ops_text(done, "session"));
 	else if (status == CTL_COMPLETED)
-		printf("session %s %s: %s\n", ctl_ops_text(done, "session"), w->allow ? "is approved" : "is denied",
-			ctl_ops_text(done, "state"));
+		printf("session %s %s: %s\n", ctl_ops_text(done, "session"),
+			w->allow ? "is approved" : "is denied", ctl_ops_text(done, "state"));
 	json_decref(done);
 	return status;
 }
@@ -454,9 +474,9 @@ static int answer(struct answering *w, struct ctl_options *o, const char *sessio
 
 static int run_answer(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "reason", required_argument, NULL, 'r' },
-		{ "key", required_argument, NULL, 'k' }, { "yes", no_argument, NULL, 'y' }, CTL_OPERATOR_OPTIONS };
-	struct answering w = { .allow = strcmp(argv[0], "approve") == 0, .keys = { .o = o } };
+	static const struct option options[] = {{"reason", required_argument, NULL, 'r'},
+		{"key", required_argument, NULL, 'k'}, {"yes", no_argument, NULL, 'y'}, CTL_OPERATOR_OPTIONS};
+	struct answering w = {.allow = strcmp(argv[0], "approve") == 0, .keys = {.o = o}};
 	const char *session;
 	int c, status;
 
@@ -481,7 +501,8 @@ const struct ctl_command ctl_approvals = {
 	.name = "approvals",
 	.summary = "what waits for a human: [SESSION] [--json]",
 	.help = "usage: hcpctl approvals [options] [SESSION]\n\n"
-		"The tasks that wait for a human's decision, the oldest first; of one session all that would be signed.\n"
+		"The tasks that wait for a human's decision, the oldest first; of one session all that would "
+		"be signed.\n"
 		"Where the daemon does not run, its store is read.\n\n"
 		"      --json          an object a line, with the HARP artifact as text\n" CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl approvals 5f0c\n",
@@ -490,17 +511,19 @@ const struct ctl_command ctl_approvals = {
 
 #define ANSWER_HELP \
 	"  -r, --reason TEXT   why; it is kept, and a denial tells it to the caller\n" \
-	"  -k, --key FILE      your key (~/.config/hcp/" CTL_KEY_NAME ")\n" \
+	"  -k, --key FILE      your key (~/.config/hcp/" CTL_KEY_NAME \
+	")\n" \
 	"  -y, --yes           do not ask: for scripts\n" CTL_OPERATOR_HELP
 
 const struct ctl_command ctl_approve = {
 	.name = "approve",
 	.summary = "let a task run that waits for a human: SESSION [--reason TEXT] [--key FILE]",
 	.help = "usage: hcpctl approve [options] SESSION\n\n"
-		"Shows the task, asks, and signs the approval with your own key (hcpctl keygen). The daemon looks at the\n"
-		"task once more under the policy of now, and runs it. From the risk that [approval] two_person names on,\n"
-		"another person must approve it, too.\n\n" ANSWER_HELP
-		"\nExample:\n  hcpctl approve 5f0c\n",
+		"Shows the task, asks, and signs the approval with your own key (hcpctl keygen). The daemon "
+		"looks at the\n"
+		"task once more under the policy of now, and runs it. From the risk that [approval] "
+		"two_person names on,\n"
+		"another person must approve it, too.\n\n" ANSWER_HELP "\nExample:\n  hcpctl approve 5f0c\n",
 	.run = run_answer,
 };
 
@@ -508,7 +531,8 @@ const struct ctl_command ctl_deny = {
 	.name = "deny",
 	.summary = "reject a task that waits for a human: SESSION [--reason TEXT] [--key FILE]",
 	.help = "usage: hcpctl deny [options] SESSION\n\n"
-		"Shows the task, asks, and signs the denial with your own key. Its caller gets task_rejected. One denial\n"
+		"Shows the task, asks, and signs the denial with your own key. Its caller gets "
+		"task_rejected. One denial\n"
 		"is enough.\n\n" ANSWER_HELP
 		"\nExample:\n  hcpctl deny 5f0c --reason 'not while the lab is open'\n",
 	.run = run_answer,

@@ -1,6 +1,6 @@
 /* ctl_artifact.c: `hcpctl artifact list` and `hcpctl artifact get`.
- * Owns the way from the artifact store to a file of the user's: straight from the disk where that may be read, else
- * through the daemon. Whatever way it came, its checksum is looked at before it gets its name. */
+ * Owns the way from the artifact store to a file of the user's: straight from the disk where that may be
+ * read, else through the daemon. Whatever way it came, its checksum is looked at before it gets its name. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static int ask_archive(const struct ctl_settings *settings, const char *id, quer
 	if (ctl_shelf_open(&s, place.state_dir, why, sizeof why) != EX_OK) {
 		ctl_say("%s", why);
 	} else {
-		s.is_quiet = true;              /* of other sessions */
+		s.is_quiet = true; /* of other sessions */
 		(void)ctl_shelf_find(&s, id, found);
 		s.is_quiet = false;
 		if (ctl_shelf_artifacts(&s, id, fn, ctx))
@@ -46,7 +46,8 @@ static int ask_archive(const struct ctl_settings *settings, const char *id, quer
 }
 
 /* Items as `show` has them. */
-static int ask(struct ctl_client *c, const struct ctl_settings *settings, const char *session, query_item_fn *fn, void *ctx)
+static int ask(struct ctl_client *c, const struct ctl_settings *settings, const char *session,
+	query_item_fn *fn, void *ctx)
 {
 	int status;
 
@@ -58,8 +59,10 @@ static int ask(struct ctl_client *c, const struct ctl_settings *settings, const 
 /* ---- list ---- */
 
 static const struct ctl_column columns[] = {
-	{ .title = "NAME", .may_shrink = true }, { .title = "SIZE", .is_right = true }, { .title = "TYPE" },
-	{ .title = "CHECKSUM", .may_shrink = true },
+	{.title = "NAME", .may_shrink = true},
+	{.title = "SIZE", .is_right = true},
+	{.title = "TYPE"},
+	{.title = "CHECKSUM", .may_shrink = true},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -74,7 +77,8 @@ static bool on_listed(void *ctx, const char *json, size_t size)
 	struct listing *w = ctx;
 	json_t *item = json_loadb(json, size, 0, NULL), *a = json_object_get(item, "artifact");
 	char bytes[CTL_SPAN_SIZE];
-	const char *const cells[COLUMNS] = { ctl_ops_text(a, "name"), bytes, ctl_ops_text(a, "type"), ctl_ops_text(a, "checksum") };
+	const char *const cells[COLUMNS] = {
+		ctl_ops_text(a, "name"), bytes, ctl_ops_text(a, "type"), ctl_ops_text(a, "checksum")};
 
 	if (a && w->is_json) {
 		char *text = json_dumps(a, JSON_COMPACT);
@@ -92,7 +96,7 @@ static bool on_listed(void *ctx, const char *json, size_t size)
 
 static int list(struct ctl_options *o, const char *session, bool is_json)
 {
-	struct listing w = { .is_json = is_json };
+	struct listing w = {.is_json = is_json};
 	struct ctl_settings settings;
 	struct ctl_client *c;
 	int status;
@@ -119,10 +123,10 @@ static int list(struct ctl_options *o, const char *session, bool is_json)
 struct wanted {
 	const char *name;
 	char session_id[ID_SIZE];
-	bool has_left;                  /* the store, for the archive: the daemon knows nothing of it */
-	char *checksum;                 /* NULL: not found */
+	bool has_left;  /* the store, for the archive: the daemon knows nothing of it */
+	char *checksum; /* NULL: not found */
 	int64_t size;
-	struct buf others;              /* what it has instead */
+	struct buf others; /* what it has instead */
 };
 
 static bool on_shown(void *ctx, const char *json, size_t size)
@@ -145,7 +149,8 @@ static bool on_shown(void *ctx, const char *json, size_t size)
 	return true;
 }
 
-static int find(struct ctl_client *c, const struct ctl_settings *settings, const char *session, struct wanted *w)
+static int find(
+	struct ctl_client *c, const struct ctl_settings *settings, const char *session, struct wanted *w)
 {
 	int status = ask(c, settings, session, on_shown, w);
 
@@ -155,9 +160,11 @@ static int find(struct ctl_client *c, const struct ctl_settings *settings, const
 	if (status != CTL_COMPLETED || w->checksum)
 		return status;
 	if (w->others.size)
-		ctl_say("session %.8s has no artifact %s; it has %.400s", w->session_id, w->name, buf_text(&w->others));
+		ctl_say("session %.8s has no artifact %s; it has %.400s", w->session_id, w->name,
+			buf_text(&w->others));
 	else
-		ctl_say("session %.8s has no artifact yet; they are listed once they are stored", w->session_id);
+		ctl_say("session %.8s has no artifact yet; they are listed once they are stored",
+			w->session_id);
 	return CTL_ERROR;
 }
 
@@ -191,7 +198,8 @@ static bool on_data(void *ctx, const char *json, size_t size)
 	const char *text = json_string_value(data);
 	size_t length = json_string_length(data);
 	unsigned char *bytes = xmalloc(length + 1);
-	int n = text && length % 4 == 0 ? EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)length) : -1;
+	int n = text && length % 4 == 0 ? EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)length) :
+					  -1;
 
 	/* Padding comes out as zeros. */
 	for (; n > 0 && length > 0 && text[length - 1] == '='; length--)
@@ -203,9 +211,10 @@ static bool on_data(void *ctx, const char *json, size_t size)
 }
 
 /* From the disk, or else from the daemon. */
-static int fetch(struct ctl_client *c, const struct ctl_settings *settings, const struct wanted *w, struct ctl_save *to)
+static int fetch(struct ctl_client *c, const struct ctl_settings *settings, const struct wanted *w,
+	struct ctl_save *to)
 {
-	struct incoming in = { .to = to };
+	struct incoming in = {.to = to};
 	struct ctl_place place;
 	json_t *request;
 	int fd, error, status;
@@ -214,10 +223,12 @@ static int fetch(struct ctl_client *c, const struct ctl_settings *settings, cons
 	fd = artifact_open(place.state_dir, w->session_id, w->name);
 	error = errno;
 	if (fd < 0 && w->has_left)
-		ctl_say("%s/artifacts/%s/%s cannot be read: %s; the session is in the archive, and of its files only the disk knows",
+		ctl_say("%s/artifacts/%s/%s cannot be read: %s; the session is in the archive, and of its "
+			"files only the disk knows",
 			place.state_dir, w->session_id, w->name, strerror(error));
 	else if (fd < 0 && !ctl_client_is_live(c))
-		ctl_say("%s/artifacts/%s/%s cannot be read: %s; run this as root or as the daemon's user, or start the daemon",
+		ctl_say("%s/artifacts/%s/%s cannot be read: %s; run this as root or as the daemon's user, or "
+			"start the daemon",
 			place.state_dir, w->session_id, w->name, strerror(error));
 	ctl_place_fini(&place);
 	if (fd >= 0) {
@@ -233,7 +244,8 @@ static int fetch(struct ctl_client *c, const struct ctl_settings *settings, cons
 	return in.is_broken ? CTL_ERROR : status;
 }
 
-static int save(struct ctl_client *c, const struct ctl_settings *settings, struct wanted *w, const char *path, bool force)
+static int save(struct ctl_client *c, const struct ctl_settings *settings, struct wanted *w, const char *path,
+	bool force)
 {
 	struct ctl_save *to = ctl_save_begin(path, force);
 	int status;
@@ -249,13 +261,14 @@ static int save(struct ctl_client *c, const struct ctl_settings *settings, struc
 
 static int get(struct ctl_options *o, const char *session, const char *name, const char *path, bool force)
 {
-	struct wanted w = { .name = name };
+	struct wanted w = {.name = name};
 	struct ctl_settings settings;
 	struct ctl_client *c;
 	int status;
 
 	if (strcmp(path, "-") == 0 && isatty(STDOUT_FILENO) && !force) {
-		ctl_say("an artifact may hold anything, and stdout is a terminal; name a file with -o, or say --force");
+		ctl_say("an artifact may hold anything, and stdout is a terminal; name a file with -o, or "
+			"say --force");
 		return CTL_ERROR;
 	}
 	if ((status = ctl_cmd_settings(&settings, o)) != 0)
@@ -284,8 +297,9 @@ static int usage(const char *what)
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "output", required_argument, NULL, 'o' }, { "force", no_argument, NULL, OPT_FORCE },
-		{ "json", no_argument, NULL, OPT_JSON }, CTL_OPERATOR_OPTIONS };
+	static const struct option options[] = {{"output", required_argument, NULL, 'o'},
+		{"force", no_argument, NULL, OPT_FORCE}, {"json", no_argument, NULL, OPT_JSON},
+		CTL_OPERATOR_OPTIONS};
 	bool is_json = false, force = false;
 	const char *path = NULL;
 	char **words;
@@ -306,7 +320,8 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	if (count < 1 || (strcmp(words[0], "list") != 0 && strcmp(words[0], "get") != 0))
 		return usage("list SESSION or get SESSION NAME");
 	if (strcmp(words[0], "list") == 0)
-		return count == 2 && !path && !force ? list(o, words[1], is_json) : usage("list takes one SESSION");
+		return count == 2 && !path && !force ? list(o, words[1], is_json) :
+						       usage("list takes one SESSION");
 	if (count != 3 || is_json)
 		return usage("get takes a SESSION and a NAME; hcpctl artifact list SESSION shows names");
 	/* Its own name is a plain file name, but one of the command line need not be one. */
@@ -320,8 +335,10 @@ const struct ctl_command ctl_artifact = {
 	.summary = "files that a session kept: list SESSION, get SESSION NAME [-o FILE]",
 	.help = "usage: hcpctl artifact list [options] SESSION\n"
 		"       hcpctl artifact get [options] SESSION NAME\n\n"
-		"list shows the artifacts of a session, get fetches one: into a file of its name in this directory, unless -o\n"
-		"says otherwise. Its checksum is verified before the file gets its name. Where the daemon does not run, its\n"
+		"list shows the artifacts of a session, get fetches one: into a file of its name in this "
+		"directory, unless -o\n"
+		"says otherwise. Its checksum is verified before the file gets its name. Where the daemon "
+		"does not run, its\n"
 		"directory is read; and so it is for a session that has left the store for the archive.\n\n"
 		"  -o, --output FILE   into this file; - is stdout\n"
 		"      --force         replaces a file that is there; writes to a terminal\n"

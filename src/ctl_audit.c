@@ -1,5 +1,6 @@
-/* ctl_audit.c: `hcpctl audit`: who decided what; `hcpctl audit verify`: is it all there, and as it was written?
- * Owns the words of both. Verifies by itself, out of the stored texts: the daemon is not asked for its opinion. */
+/* ctl_audit.c: `hcpctl audit`: who decided what; `hcpctl audit verify`: is it all there, and as it was
+ * written? Owns the words of both. Verifies by itself, out of the stored texts: the daemon is not asked for
+ * its opinion. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,14 @@
 enum { OPT_JSON = 256, OPT_NOTED, NOTED_MIN = 16 };
 
 static const struct ctl_column columns[] = {
-	{ .title = "N", .is_right = true }, { .title = "TIME" }, { .title = "WHAT" }, { .title = "OUTCOME" }, { .title = "WHO" },
-	{ .title = "USER" }, { .title = "SESSION" }, { .title = "WHY", .may_shrink = true },
+	{.title = "N", .is_right = true},
+	{.title = "TIME"},
+	{.title = "WHAT"},
+	{.title = "OUTCOME"},
+	{.title = "WHO"},
+	{.title = "USER"},
+	{.title = "SESSION"},
+	{.title = "WHY", .may_shrink = true},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -35,9 +42,9 @@ static void add_row(struct looking *l, const json_t *e, const char *hash)
 {
 	char n[24], at[CTL_SPAN_SIZE], uid[24] = "";
 	const char *session = ctl_ops_text(e, "session"), *user = ctl_ops_text(e, "user");
-	struct buf why = { 0 };
-	const char *cells[COLUMNS] = { n, at, ctl_ops_text(e, "what"), ctl_ops_text(e, "outcome"), ctl_ops_text(e, "who"),
-		user[0] != '\0' ? user : uid, "", NULL };
+	struct buf why = {0};
+	const char *cells[COLUMNS] = {n, at, ctl_ops_text(e, "what"), ctl_ops_text(e, "outcome"),
+		ctl_ops_text(e, "who"), user[0] != '\0' ? user : uid, "", NULL};
 	char short_id[9];
 
 	(void)hash;
@@ -66,7 +73,8 @@ static void list_row(struct looking *l, const char *text, size_t size, const cha
 
 	l->count++;
 	if (l->is_json)
-		printf("{\"entry\":%.*s,\"hash\":\"%s\"}\n", e != NULL ? (int)size : 4, e != NULL ? text : "null", hash);
+		printf("{\"entry\":%.*s,\"hash\":\"%s\"}\n", e != NULL ? (int)size : 4,
+			e != NULL ? text : "null", hash);
 	else
 		add_row(l, e, hash);
 	json_decref(e);
@@ -96,7 +104,9 @@ static const char *whole_text(const json_t *item, const char *name)
 {
 	const json_t *t = json_object_get(item, name);
 
-	return json_is_string(t) && strlen(json_string_value(t)) == json_string_length(t) ? json_string_value(t) : "";
+	return json_is_string(t) && strlen(json_string_value(t)) == json_string_length(t) ?
+		json_string_value(t) :
+		"";
 }
 
 /* What cannot be read at all was the next row. */
@@ -105,7 +115,8 @@ static void check_row(struct looking *l, const json_t *item)
 	const json_t *n = json_object_get(item, "n"), *entry = json_object_get(item, "entry");
 
 	audit_check_row(&l->check, json_is_integer(n) ? json_integer_value(n) : l->check.count + 1,
-		json_is_string(entry) ? json_string_value(entry) : "", json_string_length(entry), whole_text(item, "hash"));
+		json_is_string(entry) ? json_string_value(entry) : "", json_string_length(entry),
+		whole_text(item, "hash"));
 }
 
 static bool on_item(void *ctx, const char *json, size_t size)
@@ -120,7 +131,10 @@ static bool on_item(void *ctx, const char *json, size_t size)
 
 		l->has_end = true;
 		if (l->is_verify)
-			audit_check_end(&l->check, json_is_integer(count) ? json_integer_value(count) : l->check.rows > 0 ? -1 : 0,
+			audit_check_end(&l->check,
+				json_is_integer(count)    ? json_integer_value(count) :
+					l->check.rows > 0 ? -1 :
+							    0,
 				whole_text(item, "head"));
 	} else if (l->is_verify) {
 		check_row(l, item);
@@ -151,7 +165,8 @@ static bool take_noted(struct audit_check *k, const char *word)
 	long long n = strtoll(word, &end, 10);
 	size_t size = *end == ':' ? strlen(end + 1) : 0;
 
-	if (n < 1 || size < NOTED_MIN || size >= CANON_HASH_SIZE || strspn(end + 1, "0123456789abcdef") != size)
+	if (n < 1 || size < NOTED_MIN || size >= CANON_HASH_SIZE ||
+		strspn(end + 1, "0123456789abcdef") != size)
 		return false;
 	k->noted = n;
 	memcpy(k->noted_hash, end + 1, size + 1);
@@ -168,11 +183,12 @@ static int look(struct looking *l, json_t *request, struct ctl_options *o)
 	ctl_ops_print(&l->table.out);
 	ctl_table_fini(&l->table);
 	if (status == CTL_COMPLETED && l->is_verify) {
-		if (!l->has_end)        /* nobody ever wrote a row, and nobody can have taken one away unseen */
+		if (!l->has_end) /* nobody ever wrote a row, and nobody can have taken one away unseen */
 			audit_check_end(&l->check, l->check.rows > 0 ? -1 : 0, l->check.head);
 		status = say_verdict(l);
 	} else if (status == CTL_COMPLETED && l->has_no_table) {
-		ctl_say("the audit's table is gone: somebody dropped or renamed it; hcpctl audit verify says what there was");
+		ctl_say("the audit's table is gone: somebody dropped or renamed it; hcpctl audit verify says "
+			"what there was");
 		status = CTL_FAILED;
 	} else if (status == CTL_COMPLETED && !l->is_json && l->count == 0) {
 		ctl_say("nothing was decided since then");
@@ -182,19 +198,22 @@ static int look(struct looking *l, json_t *request, struct ctl_options *o)
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "since", required_argument, NULL, 'S' }, { "json", no_argument, NULL, OPT_JSON },
-		{ "noted", required_argument, NULL, OPT_NOTED }, CTL_OPERATOR_OPTIONS };
+	static const struct option options[] = {{"since", required_argument, NULL, 'S'},
+		{"json", no_argument, NULL, OPT_JSON}, {"noted", required_argument, NULL, OPT_NOTED},
+		CTL_OPERATOR_OPTIONS};
 	json_t *request = ctl_client_request("audit", NULL);
-	struct looking l = { .count = 0 };
+	struct looking l = {.count = 0};
 	int c, status = -1;
 
 	while (status < 0 && (c = getopt_long(argc, argv, ":hS:", options, NULL)) != -1) {
 		if (c == OPT_JSON)
 			l.is_json = true;
 		else if (c == 'S' && !ctl_ops_take_since(request, optarg))
-			status = ctl_cmd_usage("audit ", "--since %s is no time; write 2h, 7d or 2026-01-31T12:00:00Z", optarg);
+			status = ctl_cmd_usage("audit ",
+				"--since %s is no time; write 2h, 7d or 2026-01-31T12:00:00Z", optarg);
 		else if (c == OPT_NOTED && !take_noted(&l.check, optarg))
-			status = ctl_cmd_usage("audit ", "--noted %s is no N:HASH, as `hcpctl audit verify` prints it", optarg);
+			status = ctl_cmd_usage("audit ",
+				"--noted %s is no N:HASH, as `hcpctl audit verify` prints it", optarg);
 		else if (c != 'S' && c != OPT_NOTED)
 			status = ctl_cmd_option(c, argv, &ctl_audit, o);
 	}
@@ -203,9 +222,11 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		optind++;
 	}
 	if (status < 0 && optind < argc)
-		status = ctl_cmd_usage("audit ", "%s is too much; there is `audit` and `audit verify`", argv[optind]);
+		status = ctl_cmd_usage(
+			"audit ", "%s is too much; there is `audit` and `audit verify`", argv[optind]);
 	else if (status < 0 && l.is_verify && (l.is_json || json_object_get(request, "since")))
-		status = ctl_cmd_usage("audit ", "verify looks at all rows: it takes neither --since nor --json");
+		status = ctl_cmd_usage(
+			"audit ", "verify looks at all rows: it takes neither --since nor --json");
 	else if (status < 0 && !l.is_verify && l.check.noted > 0)
 		status = ctl_cmd_usage("audit ", "--noted is for `audit verify`");
 	if (status < 0)
@@ -218,15 +239,21 @@ const struct ctl_command ctl_audit = {
 	.name = "audit",
 	.summary = "who decided what, and why: [--since T] [--json]; audit verify",
 	.help = "usage: hcpctl audit [options]\n       hcpctl audit verify [--noted N:HASH] [options]\n\n"
-		"Every decision on a task, what operators did, and every refused access, the oldest first. Where the daemon\n"
+		"Every decision on a task, what operators did, and every refused access, the oldest first. "
+		"Where the daemon\n"
 		"does not run, its store is read.\n\n"
-		"verify computes the chain of hashes anew and names every row that was changed, removed, added or moved, and\n"
-		"says whether table and triggers are there; it ends with 2 where there is a fault, else it prints the head.\n"
-		"Whoever may write the store can also write a new chain, or cut the end off and change the count with it:\n"
-		"only a head that was noted elsewhere shows that. Note what verify or stats prints, or keep the daemon's log, and give it with --noted.\n\n"
+		"verify computes the chain of hashes anew and names every row that was changed, removed, "
+		"added or moved, and\n"
+		"says whether table and triggers are there; it ends with 2 where there is a fault, else it "
+		"prints the head.\n"
+		"Whoever may write the store can also write a new chain, or cut the end off and change the "
+		"count with it:\n"
+		"only a head that was noted elsewhere shows that. Note what verify or stats prints, or keep "
+		"the daemon's log, and give it with --noted.\n\n"
 		"  -S, --since T       from then on: 2h, 7d, or 2026-01-31T12:00:00Z\n"
 		"      --json          one JSON object a line: entry, hash\n"
-		"      --noted N:HASH  row N must have had this hash (16 figures of it at least)\n" CTL_OPERATOR_HELP
+		"      --noted N:HASH  row N must have had this hash (16 figures of it at "
+		"least)\n" CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl audit --since 1d\n"
 		"  hcpctl audit --json | jq -r 'select(.entry.outcome == \"rejected\") | .entry.why'\n"
 		"  hcpctl audit verify\n",

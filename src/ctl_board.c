@@ -8,22 +8,22 @@
 
 #include "ctl.h"
 
-#define WIDE 100                        /* columns from which on two blanks stand between two columns */
-#define BAR_EXTRA 7                     /* brackets, a blank and 100% */
-#define SHORT_ID 8                      /* a session_id is shown as far as people type it */
+#define WIDE 100    /* columns from which on two blanks stand between two columns */
+#define BAR_EXTRA 7 /* brackets, a blank and 100% */
+#define SHORT_ID 8  /* a session_id is shown as far as people type it */
 
 static const struct column {
 	const char *title;
 	int least, most;
-	int leaves;                     /* the greater, the sooner where there is no room */
+	int leaves; /* the greater, the sooner where there is no room */
 } columns_of[CTL_COLUMNS] = {
-	[CTL_COL_ID] = { "SESSION", SHORT_ID, SHORT_ID, 0 },
-	[CTL_COL_CAPABILITY] = { "CAPABILITY", 10, 18, 4 },
-	[CTL_COL_STATE] = { "STATE", 9, 9, 1 },
-	[CTL_COL_BAR] = { "PROGRESS", BAR_EXTRA + 7, BAR_EXTRA + 30, 2 },
-	[CTL_COL_TIME] = { "TIME", 5, 7, 3 },
-	[CTL_COL_STAGE] = { "STAGE", 8, 20, 5 },
-	[CTL_COL_MESSAGE] = { "MESSAGE", 8, 1 << 20, 6 },
+	[CTL_COL_ID] = {"SESSION", SHORT_ID, SHORT_ID, 0},
+	[CTL_COL_CAPABILITY] = {"CAPABILITY", 10, 18, 4},
+	[CTL_COL_STATE] = {"STATE", 9, 9, 1},
+	[CTL_COL_BAR] = {"PROGRESS", BAR_EXTRA + 7, BAR_EXTRA + 30, 2},
+	[CTL_COL_TIME] = {"TIME", 5, 7, 3},
+	[CTL_COL_STAGE] = {"STAGE", 8, 20, 5},
+	[CTL_COL_MESSAGE] = {"MESSAGE", 8, 1 << 20, 6},
 };
 
 /* --- pieces --- */
@@ -33,9 +33,13 @@ const char *ctl_board_colour(const char *state)
 	static const struct {
 		const char *state, *code;
 	} colours[] = {
-		{ "COMPLETED", "\033[32m" }, { "RUNNING", "\033[36m" }, { "PAUSED", "\033[33m" },
-		{ "ABORTING", "\033[33m" }, { "ABORTED", "\033[33m" }, { "FAILED", "\033[31m" },
-		{ "REJECTED", "\033[31m" },
+		{"COMPLETED", "\033[32m"},
+		{"RUNNING", "\033[36m"},
+		{"PAUSED", "\033[33m"},
+		{"ABORTING", "\033[33m"},
+		{"ABORTED", "\033[33m"},
+		{"FAILED", "\033[31m"},
+		{"REJECTED", "\033[31m"},
 	};
 
 	for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
@@ -55,7 +59,7 @@ void ctl_board_add_bar(struct buf *out, double percent, int columns, bool colour
 			buf_add_text(out, "\033[0;2m");
 		buf_add_text(out, i < full ? "#" : "-");
 	}
-	buf_addf(out, "%s] %3.0f%%", colour ? "\033[0m" : "", floor(value));    /* 100% means all of it */
+	buf_addf(out, "%s] %3.0f%%", colour ? "\033[0m" : "", floor(value)); /* 100% means all of it */
 }
 
 void ctl_board_add_time(struct buf *out, long s)
@@ -79,7 +83,7 @@ static void add_blanks(struct buf *out, int count)
 /* Escaped; cut with a mark, or filled up to width. */
 static void add_cell(struct buf *out, const char *text, int width, const char *colour)
 {
-	struct buf shown = { 0 };
+	struct buf shown = {0};
 	size_t fits;
 	int used;
 
@@ -103,7 +107,7 @@ static void add_cell(struct buf *out, const char *text, int width, const char *c
 
 static int text_width(const char *text)
 {
-	struct buf shown = { 0 };
+	struct buf shown = {0};
 	int used;
 
 	ctl_escape(&shown, text, strlen(text), false);
@@ -173,7 +177,7 @@ static void grow(struct ctl_plan *p, enum ctl_column c, int wish, int columns)
 
 void ctl_board_plan(struct ctl_plan *p, const struct ctl_row *rows, size_t count, int columns)
 {
-	struct buf room = { 0 };
+	struct buf room = {0};
 	int capability = 0, stage = 0, elapsed = 0, w;
 
 	for (size_t i = 0; i < count; i++) {
@@ -185,9 +189,9 @@ void ctl_board_plan(struct ctl_plan *p, const struct ctl_row *rows, size_t count
 	p->between = columns >= WIDE ? 2 : 1;
 	for (int c = 0; c < CTL_COLUMNS; c++)
 		p->width[c] = columns_of[c].least;
-	if (elapsed > p->width[CTL_COL_TIME])   /* the one cell that is not cut */
+	if (elapsed > p->width[CTL_COL_TIME]) /* the one cell that is not cut */
 		p->width[CTL_COL_TIME] = elapsed;
-	if (capability == 0)            /* others' sessions: nothing here says what they are */
+	if (capability == 0) /* others' sessions: nothing here says what they are */
 		p->width[CTL_COL_CAPABILITY] = 0;
 	while (total(p) > columns && p->width[CTL_COL_STATE] > 0)
 		drop_one(p);
@@ -216,7 +220,7 @@ static void end_line(struct buf *out)
 
 void ctl_board_add_head(struct buf *out, const struct ctl_plan *p, bool colour)
 {
-	struct buf line = { 0 };
+	struct buf line = {0};
 
 	for (int c = 0; c < CTL_COLUMNS; c++) {
 		if (p->width[c] == 0)
@@ -231,7 +235,7 @@ void ctl_board_add_head(struct buf *out, const struct ctl_plan *p, bool colour)
 
 static void add_time_cell(struct buf *out, long elapsed_s, int width)
 {
-	struct buf text = { 0 };
+	struct buf text = {0};
 	const char *shown = time_text(&text, elapsed_s);
 
 	add_blanks(out, width - (int)strlen(shown));
@@ -242,8 +246,11 @@ static void add_time_cell(struct buf *out, long elapsed_s, int width)
 static void add_column(struct buf *out, const struct ctl_row *r, int c, int width, bool colour)
 {
 	char id[SHORT_ID + 1] = "";
-	const char *const texts[CTL_COLUMNS] = { [CTL_COL_ID] = id, [CTL_COL_CAPABILITY] = r->capability,
-		[CTL_COL_STATE] = r->state, [CTL_COL_STAGE] = r->stage, [CTL_COL_MESSAGE] = r->message };
+	const char *const texts[CTL_COLUMNS] = {[CTL_COL_ID] = id,
+		[CTL_COL_CAPABILITY] = r->capability,
+		[CTL_COL_STATE] = r->state,
+		[CTL_COL_STAGE] = r->stage,
+		[CTL_COL_MESSAGE] = r->message};
 
 	memcpy(id, r->id, strnlen(r->id, SHORT_ID));
 	if (c == CTL_COL_BAR && r->percent >= 0)
@@ -253,12 +260,13 @@ static void add_column(struct buf *out, const struct ctl_row *r, int c, int widt
 	else if (c == CTL_COL_TIME)
 		add_time_cell(out, r->elapsed_s, width);
 	else
-		add_cell(out, texts[c], width, colour && c == CTL_COL_STATE ? ctl_board_colour(r->state) : NULL);
+		add_cell(out, texts[c], width,
+			colour && c == CTL_COL_STATE ? ctl_board_colour(r->state) : NULL);
 }
 
 void ctl_board_add_row(struct buf *out, const struct ctl_row *r, const struct ctl_plan *p, bool colour)
 {
-	struct buf line = { 0 };
+	struct buf line = {0};
 
 	for (int c = 0; c < CTL_COLUMNS; c++) {
 		if (p->width[c] == 0)
@@ -275,9 +283,9 @@ void ctl_board_add_foot(struct buf *out, const struct ctl_row *rows, size_t coun
 {
 	static const struct {
 		const char *state, *word;
-	} kinds[] = { { "PENDING", "pending" }, { "RUNNING", "running" }, { "PAUSED", "paused" },
-		{ "ABORTING", "aborting" } };
-	struct buf line = { 0 };
+	} kinds[] = {{"PENDING", "pending"}, {"RUNNING", "running"}, {"PAUSED", "paused"},
+		{"ABORTING", "aborting"}};
+	struct buf line = {0};
 	size_t done = 0;
 
 	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {

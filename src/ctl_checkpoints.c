@@ -10,21 +10,26 @@
 #include "jdiff.h"
 #include "jtext.h"
 
-#define VALUE_SHOWN 200                 /* bytes of a value in a diff for people */
+#define VALUE_SHOWN 200 /* bytes of a value in a diff for people */
 
 enum { OPT_JSON = 256, OPT_STATE, OPT_SHOW, OPT_DIFF };
 
 static const struct ctl_column columns[] = {
-	{ .title = "CHECKPOINT" }, { .title = "AGE", .is_right = true }, { .title = "SIZE", .is_right = true },
-	{ .title = "STORED", .is_right = true }, { .title = "RESUMABLE" }, { .title = "TRIGGER" }, { .title = "STEP", .may_shrink = true },
-	{ .title = "DESCRIPTION", .may_shrink = true },
+	{.title = "CHECKPOINT"},
+	{.title = "AGE", .is_right = true},
+	{.title = "SIZE", .is_right = true},
+	{.title = "STORED", .is_right = true},
+	{.title = "RESUMABLE"},
+	{.title = "TRIGGER"},
+	{.title = "STEP", .may_shrink = true},
+	{.title = "DESCRIPTION", .may_shrink = true},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 struct asked {
 	const char *session;
-	const char *show;               /* one of them; NULL: all */
-	const char *was, *is;           /* two to compare; NULL: none */
+	const char *show;     /* one of them; NULL: all */
+	const char *was, *is; /* two to compare; NULL: none */
 	bool is_json, has_state;
 };
 
@@ -32,7 +37,7 @@ struct asked {
 
 struct showing {
 	struct ctl_table table;
-	struct buf states;              /* below the table, where they were asked for: few checkpoints are kept */
+	struct buf states; /* below the table, where they were asked for: few checkpoints are kept */
 	size_t count;
 };
 
@@ -65,7 +70,8 @@ static void put_stored(const json_t *item, char out[CTL_SPAN_SIZE + 8])
 	char bytes[CTL_SPAN_SIZE];
 
 	ctl_size(json_integer_value(json_object_get(item, "stored")), bytes);
-	snprintf(out, CTL_SPAN_SIZE + 8, "%s%s", strcmp(ctl_ops_text(item, "encoding"), "delta") == 0 ? "delta " : "", bytes);
+	snprintf(out, CTL_SPAN_SIZE + 8, "%s%s",
+		strcmp(ctl_ops_text(item, "encoding"), "delta") == 0 ? "delta " : "", bytes);
 }
 
 static bool on_item(void *ctx, const char *json, size_t size)
@@ -73,13 +79,15 @@ static bool on_item(void *ctx, const char *json, size_t size)
 	struct showing *w = ctx;
 	json_t *item = parse(json, size), *step = json_object_get(item, "step");
 	struct jslice state = jtext_member(json, size, "state");
-	char *step_text = json_is_null(step) ? NULL : json_is_string(step) ? strdup(json_string_value(step)) :
-		json_dumps(step, JSON_COMPACT | JSON_ENCODE_ANY);
+	char *step_text = json_is_null(step) ? NULL :
+		json_is_string(step)         ? strdup(json_string_value(step)) :
+					       json_dumps(step, JSON_COMPACT | JSON_ENCODE_ANY);
 	char age[CTL_SPAN_SIZE], bytes[CTL_SPAN_SIZE], stored[CTL_SPAN_SIZE + 8];
-	const char *const cells[COLUMNS] = { ctl_ops_text(item, "checkpoint_id"), age, bytes, stored,
-		json_is_string(json_object_get(item, "damage")) ? "damaged" : json_is_true(json_object_get(item, "resumable")) ? "yes" : "no",
-		ctl_ops_text(item, "trigger"), step_text,
-		ctl_ops_text(item, "description") };
+	const char *const cells[COLUMNS] = {ctl_ops_text(item, "checkpoint_id"), age, bytes, stored,
+		json_is_string(json_object_get(item, "damage"))          ? "damaged" :
+			json_is_true(json_object_get(item, "resumable")) ? "yes" :
+									   "no",
+		ctl_ops_text(item, "trigger"), step_text, ctl_ops_text(item, "description")};
 
 	ctl_age(ctl_ops_since(item, "created_at"), age);
 	ctl_size(json_integer_value(json_object_get(item, "size")), bytes);
@@ -104,7 +112,7 @@ static json_t *request_of(const char *session, bool has_state)
 
 static int list(struct ctl_options *o, const struct asked *a)
 {
-	struct showing w = { .count = 0 };
+	struct showing w = {.count = 0};
 	int status;
 
 	ctl_table_init(&w.table, columns, COLUMNS, ctl_ops_width(), -1);
@@ -125,7 +133,7 @@ static int list(struct ctl_options *o, const struct asked *a)
 struct one {
 	size_t count;
 	struct buf item, state;
-	char *damage;                   /* NULL: none */
+	char *damage; /* NULL: none */
 };
 
 static bool on_one(void *ctx, const char *json, size_t size)
@@ -168,17 +176,20 @@ static int load(struct ctl_options *o, const char *session, const char *id, stru
 	if (one->count == 1 && one->damage == NULL)
 		return CTL_COMPLETED;
 	if (one->count == 0)
-		ctl_say("there is no checkpoint %s of this session; `hcpctl checkpoints` lists those that are kept", id);
+		ctl_say("there is no checkpoint %s of this session; `hcpctl checkpoints` lists those that "
+			"are kept",
+			id);
 	else if (one->count > 1)
 		ctl_say("%s fits %zu checkpoints; write more of the id", id, one->count);
 	else
-		ctl_say("checkpoint %s is damaged: %s; a session goes on from the newest good one", id, one->damage);
+		ctl_say("checkpoint %s is damaged: %s; a session goes on from the newest good one", id,
+			one->damage);
 	return one->count > 1 ? CTL_USAGE : CTL_ERROR;
 }
 
 static int show(struct ctl_options *o, const struct asked *a)
 {
-	struct one one = { .count = 0 };
+	struct one one = {.count = 0};
 	struct buf out = {0};
 	int status = load(o, a->session, a->show, &one);
 
@@ -241,7 +252,7 @@ static void on_change_json(void *ctx, const char *path, const json_t *was, const
 
 static int compare(struct ctl_options *o, const struct asked *a)
 {
-	struct one was = { .count = 0 }, is = { .count = 0 };
+	struct one was = {.count = 0}, is = {.count = 0};
 	struct buf out = {0};
 	json_t *before, *after;
 	int status = load(o, a->session, a->was, &was);
@@ -267,10 +278,10 @@ static int compare(struct ctl_options *o, const struct asked *a)
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "state", no_argument, NULL, OPT_STATE },
-		{ "show", required_argument, NULL, OPT_SHOW }, { "diff", required_argument, NULL, OPT_DIFF },
-		{ "json", no_argument, NULL, OPT_JSON }, CTL_OPERATOR_OPTIONS };
-	struct asked a = { .session = NULL };
+	static const struct option options[] = {{"state", no_argument, NULL, OPT_STATE},
+		{"show", required_argument, NULL, OPT_SHOW}, {"diff", required_argument, NULL, OPT_DIFF},
+		{"json", no_argument, NULL, OPT_JSON}, CTL_OPERATOR_OPTIONS};
+	struct asked a = {.session = NULL};
 	int c, status;
 
 	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
@@ -294,7 +305,8 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	if ((a.has_state ? 1 : 0) + (a.show ? 1 : 0) + (a.was ? 1 : 0) > 1)
 		return ctl_cmd_usage("checkpoints ", "--state, --show and --diff do not go together");
 	if ((a.show && !*a.show) || (a.was && (!*a.was || !*a.is)))
-		return ctl_cmd_usage("checkpoints ", "which checkpoint? an id, or the beginning of one, is missing");
+		return ctl_cmd_usage(
+			"checkpoints ", "which checkpoint? an id, or the beginning of one, is missing");
 	return a.show ? show(o, &a) : a.was ? compare(o, &a) : list(o, &a);
 }
 
@@ -302,11 +314,14 @@ const struct ctl_command ctl_checkpoints = {
 	.name = "checkpoints",
 	.summary = "the checkpoints that are kept of a session: SESSION [--show ID] [--diff A B]",
 	.help = "usage: hcpctl checkpoints [options] SESSION\n\n"
-		"The last three checkpoints of a session, the last three that it can be resumed from, and the full ones\n"
-		"that they build on. Where the daemon does not run, its store is read. A checkpoint is named by its id\n"
+		"The last three checkpoints of a session, the last three that it can be resumed from, and "
+		"the full ones\n"
+		"that they build on. Where the daemon does not run, its store is read. A checkpoint is named "
+		"by its id\n"
 		"or the beginning of it; states are restored and verified.\n\n"
 		"      --show ID       the state in one\n"
-		"      --diff A B      what differs between two, as JSON pointers with the values before and after\n"
+		"      --diff A B      what differs between two, as JSON pointers with the values before and "
+		"after\n"
 		"      --state         the list, and the states in all of them\n"
 		"      --json          one JSON object a line\n" CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl checkpoints 5f0c --diff 1a2b 3c4d\n",

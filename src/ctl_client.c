@@ -19,21 +19,21 @@
 #include "ctl_shelf.h"
 #include "jtext.h"
 
-#define FIRST_S 10              /* for the first line of an answer */
-#define NEXT_S 60               /* for each further one */
+#define FIRST_S 10 /* for the first line of an answer */
+#define NEXT_S 60  /* for each further one */
 #define READ_SIZE 65536
 #define LINE_MAX_BYTES ((size_t)256 << 20)
 
 struct ctl_client {
-	int fd;                         /* -1: the store answers ... */
-	struct query *query;            /* ... or, where this is NULL too, nobody any more */
+	int fd;              /* -1: the store answers ... */
+	struct query *query; /* ... or, where this is NULL too, nobody any more */
 	struct ctl_place place;
 	enum ctl_need need;
-	struct buf in;                  /* what was read and not yet taken ... */
-	size_t taken;                   /* ... from here on */
+	struct buf in; /* what was read and not yet taken ... */
+	size_t taken;  /* ... from here on */
 	int next_id;
 	bool expects_left;
-	char left[ID_SIZE];             /* the session of the last question, where it is in the archive */
+	char left[ID_SIZE]; /* the session of the last question, where it is in the archive */
 };
 
 /* ---- opening ---- */
@@ -41,8 +41,8 @@ struct ctl_client {
 /* A descriptor, or -1 with errno. */
 static int connect_to(const char *path)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	struct timeval limit = { .tv_sec = FIRST_S };
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct timeval limit = {.tv_sec = FIRST_S};
 	int fd, saved;
 
 	if (strlen(path) >= sizeof a.sun_path) {
@@ -69,8 +69,8 @@ static bool is_absence(int error)
 
 enum { ABSENT = -1, BARRED = -2, SILENT = -3 };
 
-/* A descriptor; ABSENT: nobody listens anywhere; BARRED: somebody may, but not to us, which was said unless quiet;
- * SILENT: somebody should, and does not take our connection. */
+/* A descriptor; ABSENT: nobody listens anywhere; BARRED: somebody may, but not to us, which was said unless
+ * quiet; SILENT: somebody should, and does not take our connection. */
 static int connect_any(const struct ctl_place *p, bool is_quiet)
 {
 	for (char *const *path = p->sockets; *path != NULL; path++) {
@@ -85,8 +85,10 @@ static int connect_any(const struct ctl_place *p, bool is_quiet)
 		if (is_quiet)
 			return BARRED;
 		if (errno == EACCES || errno == EPERM)
-			ctl_say("%s may not be used by you; be root, the daemon's user, or a member of the group that "
-				"[control] group in %s names", *path, p->config);
+			ctl_say("%s may not be used by you; be root, the daemon's user, or a member of the "
+				"group that "
+				"[control] group in %s names",
+				*path, p->config);
 		else
 			ctl_say("%s: %s; name the daemon's socket with --socket", *path, strerror(errno));
 		return BARRED;
@@ -98,29 +100,35 @@ static void say_trouble(const struct ctl_place *p)
 {
 	if (p->trouble)
 		ctl_say("%s, where socket and state_dir stand, cannot be read: %s; taking the usual paths "
-			"(--daemon-config names another)", p->config, p->trouble);
+			"(--daemon-config names another)",
+			p->config, p->trouble);
 }
 
 static int say_absent(const struct ctl_place *p)
 {
 	say_trouble(p);
 	if (!p->sockets[0])
-		ctl_say("[control] socket in %s is off, and only the daemon can do this; name a path there, start it anew",
+		ctl_say("[control] socket in %s is off, and only the daemon can do this; name a path there, "
+			"start it anew",
 			p->config);
 	else if (p->named_by)
 		ctl_say("nobody listens on %s, which %s names; is that the daemon's socket, and does it run "
-			"(systemctl status hcpd)?", p->sockets[0], p->named_by);
+			"(systemctl status hcpd)?",
+			p->sockets[0], p->named_by);
 	else
-		ctl_say("the daemon is not running: nobody listens on %s%s%s; start it (systemctl start hcpd), or name its "
-			"socket with --socket", p->sockets[0], p->sockets[1] ? " or " : "",
-			p->sockets[1] ? p->sockets[1] : "");
+		ctl_say("the daemon is not running: nobody listens on %s%s%s; start it (systemctl start "
+			"hcpd), or name its "
+			"socket with --socket",
+			p->sockets[0], p->sockets[1] ? " or " : "", p->sockets[1] ? p->sockets[1] : "");
 	return CTL_NO_BROKER;
 }
 
 static int say_silent(void)
 {
-	ctl_say("the daemon has not answered for %d s (what was asked may still be done when it goes on); hcpctl doctor "
-		"looks for what is wrong", FIRST_S);
+	ctl_say("the daemon has not answered for %d s (what was asked may still be done when it goes on); "
+		"hcpctl doctor "
+		"looks for what is wrong",
+		FIRST_S);
 	return CTL_NO_BROKER;
 }
 
@@ -128,7 +136,8 @@ static int say_silent(void)
 static void add_why(struct buf *b, const struct ctl_place *p, bool is_silent)
 {
 	if (is_silent)
-		buf_addf(b, "the daemon has not answered for %d s (hcpctl doctor looks for what is wrong)", FIRST_S);
+		buf_addf(b, "the daemon has not answered for %d s (hcpctl doctor looks for what is wrong)",
+			FIRST_S);
 	else if (!p->sockets[0])
 		buf_add_text(b, "the daemon's socket is off");
 	else if (p->named_by)
@@ -151,7 +160,7 @@ static int open_store(struct ctl_client *c, bool is_silent)
 {
 	char why[1024];
 	int code = query_open(c->place.state_dir, &c->query, why, sizeof why);
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	add_why(&b, &c->place, is_silent);
 	if (code == EX_OK && !is_quiet(c)) {
@@ -163,7 +172,9 @@ static int open_store(struct ctl_client *c, bool is_silent)
 	buf_fini(&b);
 	if (code == EX_OK)
 		return CTL_COMPLETED;
-	return code == EX_CONFIG ? CTL_BAD_SETTINGS : code == EX_NOINPUT || is_silent ? CTL_NO_BROKER : CTL_ERROR;
+	return code == EX_CONFIG                ? CTL_BAD_SETTINGS :
+		code == EX_NOINPUT || is_silent ? CTL_NO_BROKER :
+						  CTL_ERROR;
 }
 
 /* What becomes of a client without a connection. */
@@ -221,7 +232,8 @@ int ctl_client_say_lost(void)
 
 static void send_line(struct ctl_client *c, const char *line, size_t size)
 {
-	/* A daemon that does not want us said so before it closed: reading tells what a failed write could not. */
+	/* A daemon that does not want us said so before it closed: reading tells what a failed write could
+	 * not. */
 	while (size > 0) {
 		ssize_t sent = send(c->fd, line, size, MSG_NOSIGNAL);
 
@@ -237,7 +249,7 @@ static void send_line(struct ctl_client *c, const char *line, size_t size)
 /* Waits for something to read: true, or false after so many seconds without; -1: for ever. */
 static bool wait_for_input(struct ctl_client *c, int limit_s)
 {
-	struct pollfd p = { .fd = c->fd, .events = POLLIN };
+	struct pollfd p = {.fd = c->fd, .events = POLLIN};
 	int64_t end_us = clock_boot_us() + limit_s * INT64_C(1000000);
 	int64_t left_ms = -1;
 
@@ -258,7 +270,8 @@ static int read_line(struct ctl_client *c, int limit_s, const char **line, size_
 	size_t looked = c->taken;
 
 	for (;;) {
-		const char *end = c->in.size > looked ? memchr(c->in.data + looked, '\n', c->in.size - looked) : NULL;
+		const char *end =
+			c->in.size > looked ? memchr(c->in.data + looked, '\n', c->in.size - looked) : NULL;
 		ssize_t got;
 
 		if (end != NULL) {
@@ -290,9 +303,10 @@ static int read_line(struct ctl_client *c, int limit_s, const char **line, size_
 
 static int say_error(const char *code, const char *message, const char *next)
 {
-	bool is_harp = code && strncmp(code, "HARP_", 5) == 0;  /* others know them by that */
+	bool is_harp = code && strncmp(code, "HARP_", 5) == 0; /* others know them by that */
 
-	ctl_say("%s%s%s%s%s", is_harp ? code : "", is_harp ? ": " : "", message, next && *next ? "; " : "", next ? next : "");
+	ctl_say("%s%s%s%s%s", is_harp ? code : "", is_harp ? ": " : "", message, next && *next ? "; " : "",
+		next ? next : "");
 	return code && strcmp(code, "unavailable") == 0 ? CTL_NO_BROKER : CTL_ERROR;
 }
 
@@ -315,23 +329,29 @@ static int look_in_archive(struct ctl_client *c, const char *word)
 }
 
 /* As say_error; of a session that is not known also whether it is in the archive. */
-static int refuse(struct ctl_client *c, const json_t *request, const char *code, const char *message, const char *next)
+static int refuse(
+	struct ctl_client *c, const json_t *request, const char *code, const char *message, const char *next)
 {
 	static const char unknown[] = "there is no session ";
 	const char *word = json_string_value(json_object_get(request, "session"));
 	int count = 0;
 
 	c->left[0] = '\0';
-	if (!is_quiet(c) && word && code && strcmp(code, "not_found") == 0 && strncmp(message, unknown, sizeof unknown - 1) == 0)
+	if (!is_quiet(c) && word && code && strcmp(code, "not_found") == 0 &&
+		strncmp(message, unknown, sizeof unknown - 1) == 0)
 		count = look_in_archive(c, word);
 	if (count == 1 && c->expects_left)
 		return CTL_CLIENT_LEFT;
 	if (count == 1)
-		ctl_say("session %.8s has left the store for the archive; `hcpctl archive show %.8s` prints what it was", c->left, c->left);
+		ctl_say("session %.8s has left the store for the archive; `hcpctl archive show %.8s` prints "
+			"what it was",
+			c->left, c->left);
 	else if (count > 1)
 		ctl_say("%s, and several in the archive begin so; write more of the id", message);
 	else if (count == MAY_BE)
-		ctl_say("%s; it may have left for the archive: `hcpctl archive show %s`, as root or as the daemon's user", message, word);
+		ctl_say("%s; it may have left for the archive: `hcpctl archive show %s`, as root or as the "
+			"daemon's user",
+			message, word);
 	else
 		return say_error(code, message, next);
 	return CTL_ERROR;
@@ -348,7 +368,8 @@ const char *ctl_client_left(const struct ctl_client *c)
 }
 
 /* The closing line: done or an error. */
-static int end_answer(struct ctl_client *c, const json_t *request, const char *line, size_t size, json_t **done)
+static int end_answer(
+	struct ctl_client *c, const json_t *request, const char *line, size_t size, json_t **done)
 {
 	json_t *root = json_loadb(line, size, 0, NULL), *e = json_object_get(root, "error");
 	int status = CTL_COMPLETED;
@@ -356,10 +377,12 @@ static int end_answer(struct ctl_client *c, const json_t *request, const char *l
 	if (e) {
 		const char *message = json_string_value(json_object_get(e, "message"));
 
-		status = refuse(c, request, json_string_value(json_object_get(e, "code")), message ? message : "the daemon refuses",
+		status = refuse(c, request, json_string_value(json_object_get(e, "code")),
+			message ? message : "the daemon refuses",
 			json_string_value(json_object_get(e, "next")));
 	} else if (!json_is_true(json_object_get(root, "done"))) {
-		ctl_say("this is no daemon's answer: %.*s; is --socket right, and the daemon of the same version?",
+		ctl_say("this is no daemon's answer: %.*s; is --socket right, and the daemon of the same "
+			"version?",
 			(int)(size < 100 ? size : 100), line);
 		status = CTL_ERROR;
 	} else if (done) {
@@ -370,11 +393,12 @@ static int end_answer(struct ctl_client *c, const json_t *request, const char *l
 }
 
 /* SILENT where not a line came. */
-static int ask_daemon(struct ctl_client *c, const json_t *request, query_item_fn *fn, void *ctx, json_t **done)
+static int ask_daemon(
+	struct ctl_client *c, const json_t *request, query_item_fn *fn, void *ctx, json_t **done)
 {
 	bool is_patient = json_is_true(json_object_get(request, "follow")), is_first = true;
 	char *text = json_dumps(request, JSON_COMPACT);
-	struct buf out = { 0 };
+	struct buf out = {0};
 	const char *line;
 	size_t size;
 
@@ -391,7 +415,8 @@ static int ask_daemon(struct ctl_client *c, const json_t *request, query_item_fn
 		if (rc == LINE_LATE && is_first)
 			return SILENT;
 		if (rc == LINE_LATE) {
-			ctl_say("the daemon stopped in the middle of its answer, %d s ago; hcpctl doctor looks for what is wrong",
+			ctl_say("the daemon stopped in the middle of its answer, %d s ago; hcpctl doctor "
+				"looks for what is wrong",
 				NEXT_S);
 			return CTL_NO_BROKER;
 		}
@@ -421,7 +446,7 @@ static bool on_item(void *ctx, const char *json, size_t size)
 /* waiting: of a follow whose session is not over; a daemon would have gone on. */
 static json_t *make_done(const struct query_cursor *cursor, bool is_waiting)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 	json_t *done;
 
 	buf_add_text(&b, "{\"done\":true");
@@ -435,7 +460,7 @@ static json_t *make_done(const struct query_cursor *cursor, bool is_waiting)
 /* A follow ends here with what there is: nobody writes to a store without a daemon. */
 static int ask_store(struct ctl_client *c, const json_t *request, query_item_fn *fn, void *ctx, json_t **done)
 {
-	struct from_store f = { .fn = fn, .ctx = ctx };
+	struct from_store f = {.fn = fn, .ctx = ctx};
 	struct query_cursor cursor;
 	struct query_error e;
 	int rc;
@@ -472,7 +497,8 @@ json_t *ctl_client_request(const char *verb, const char *session)
 }
 
 /* What it says later must not be taken for the answer to another question: its connection is done with. */
-static int ask_elsewhere(struct ctl_client *c, const json_t *request, query_item_fn *fn, void *ctx, json_t **done)
+static int ask_elsewhere(
+	struct ctl_client *c, const json_t *request, query_item_fn *fn, void *ctx, json_t **done)
 {
 	int status;
 
@@ -505,7 +531,8 @@ int ctl_client_ask(struct ctl_client *c, json_t *request, query_item_fn *fn, voi
 
 /* ---- abort ---- */
 
-int ctl_client_abort(const struct ctl_settings *s, enum ctl_need need, const char *session, const char *reason)
+int ctl_client_abort(
+	const struct ctl_settings *s, enum ctl_need need, const char *session, const char *reason)
 {
 	json_t *request, *done = NULL;
 	struct ctl_client *c;

@@ -26,7 +26,7 @@ int ctl_cmd_usage(const char *command, const char *fmt, ...)
 
 int ctl_cmd_option(int c, char **argv, const struct ctl_command *command, struct ctl_options *o)
 {
-	const char **fields[] = { &o->url, &o->caller, &o->callee, &o->config, &o->socket, &o->daemon_config };
+	const char **fields[] = {&o->url, &o->caller, &o->callee, &o->config, &o->socket, &o->daemon_config};
 	char name[32];
 
 	if (c >= CTL_OPT_GLOBAL && c < CTL_OPT_GLOBAL + (int)(sizeof fields / sizeof *fields)) {
@@ -61,7 +61,8 @@ int ctl_cmd_missing(const struct ctl_settings *s, const char *what)
 	bool is_caller = strcmp(what, "caller") == 0;
 
 	ctl_say("no %s is named; use --%s ID, set %s, or write %s = ID below [hcpctl] in %s", what, what,
-		is_caller ? "HCP_CALLER" : "HCP_CALLEE", what, s->path ? s->path : "a file given with --config");
+		is_caller ? "HCP_CALLER" : "HCP_CALLEE", what,
+		s->path ? s->path : "a file given with --config");
 	return CTL_BAD_SETTINGS;
 }
 

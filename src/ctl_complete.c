@@ -1,6 +1,6 @@
-/* ctl_complete.c: `hcpctl complete`: words for the shells' completion, one a line, a tab and a remark behind each.
- * Owns the bound on its time: a Tab key that hangs is worse than one that finds nothing.
- * Never says what is wrong, and always ends with 0: nobody asked it anything. Not in `hcpctl --help`. */
+/* ctl_complete.c: `hcpctl complete`: words for the shells' completion, one a line, a tab and a remark behind
+ * each. Owns the bound on its time: a Tab key that hangs is worse than one that finds nothing. Never says
+ * what is wrong, and always ends with 0: nobody asked it anything. Not in `hcpctl --help`. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,9 +16,9 @@
 #include "ctl_doctor.h"
 #include "ctl_sessions.h"
 
-#define BOUND_MS 300                    /* for daemon and store */
-#define LINE_MS 2000                    /* for all of it, on a machine that has other things to do */
-#define SESSIONS_MAX 500                /* the newest */
+#define BOUND_MS 300     /* for daemon and store */
+#define LINE_MS 2000     /* for all of it, on a machine that has other things to do */
+#define SESSIONS_MAX 500 /* the newest */
 
 static const char help[] =
 	"usage: hcpctl complete sessions|capabilities|callers [PREFIX]\n"
@@ -38,7 +38,7 @@ static void on_alarm(int number)
 /* From here on. Reading our own --help comes before it: that waits for nobody. */
 static void bound_time(int ms)
 {
-	struct itimerval at = { .it_value = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 } };
+	struct itimerval at = {.it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
 
 	signal(SIGALRM, on_alarm);
 	setitimer(ITIMER_REAL, &at, NULL);
@@ -46,7 +46,7 @@ static void bound_time(int ms)
 
 void complete_offer(const struct complete *c, const char *word, const char *remark, const char *more)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	if (!*word || strncasecmp(word, c->prefix, strlen(c->prefix)) != 0)
 		return;
@@ -84,7 +84,8 @@ static bool on_session(void *ctx, const char *text, size_t size)
 	json_t *item = json_loadb(text, size, 0, NULL);
 
 	a->any = true;
-	complete_offer(a->complete, member(item, "session_id"), member(item, "state"), member(item, "capability"));
+	complete_offer(
+		a->complete, member(item, "session_id"), member(item, "state"), member(item, "capability"));
 	json_decref(item);
 	return true;
 }
@@ -121,7 +122,7 @@ static bool ask(struct asked *a, json_t *request, query_item_fn *fn)
 /* What this user submitted, and nobody saw end. */
 static void offer_own(const struct complete *c)
 {
-	struct buf text = { 0 };
+	struct buf text = {0};
 	char why[CTL_WHY_SIZE];
 	const char *id;
 	json_t *root, *entry;
@@ -133,24 +134,25 @@ static void offer_own(const struct complete *c)
 		complete_offer(c, id, member(entry, "capability"), NULL);
 	json_decref(root);
 	if (text.data)
-		explicit_bzero(text.data, text.room);           /* there are tokens in it */
+		explicit_bzero(text.data, text.room); /* there are tokens in it */
 	buf_fini(&text);
 }
 
 void complete_sessions(const struct complete *c, bool only_live)
 {
-	struct asked a = { .complete = c };
+	struct asked a = {.complete = c};
 	json_t *request = json_pack("{s:s, s:i}", "do", "list", "limit", SESSIONS_MAX);
 
 	if (only_live)
-		json_object_set_new(request, "state", json_pack("[s, s, s, s]", "PENDING", "RUNNING", "PAUSED", "ABORTING"));
+		json_object_set_new(request, "state",
+			json_pack("[s, s, s, s]", "PENDING", "RUNNING", "PAUSED", "ABORTING"));
 	if (!ask(&a, request, on_session) && !a.any)
 		offer_own(c);
 }
 
 void complete_artifacts(const struct complete *c, const char *session)
 {
-	struct asked a = { .complete = c };
+	struct asked a = {.complete = c};
 
 	(void)ask(&a, json_pack("{s:s, s:s}", "do", "show", "session", session), on_part);
 }
@@ -183,7 +185,7 @@ void complete_configured(const struct complete *c, const char *kind)
 /* Everything behind the kind is data, options of the line that is completed too. */
 static void take_options(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { CTL_GLOBAL_OPTIONS };
+	static const struct option options[] = {CTL_GLOBAL_OPTIONS};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "+:", options, NULL)) != -1)
@@ -194,7 +196,7 @@ static void take_options(int argc, char **argv, struct ctl_options *o)
 static int run(int argc, char **argv, struct ctl_options *o)
 {
 	struct ctl_settings s;
-	struct complete c = { .settings = &s, .options = o, .before = "", .prefix = "" };
+	struct complete c = {.settings = &s, .options = o, .before = "", .prefix = ""};
 	int silence = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	const char *kind;
 
@@ -226,4 +228,4 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	return CTL_COMPLETED;
 }
 
-const struct ctl_command ctl_complete = { .name = "complete", .summary = NULL, .help = help, .run = run };
+const struct ctl_command ctl_complete = {.name = "complete", .summary = NULL, .help = help, .run = run};

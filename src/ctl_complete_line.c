@@ -1,7 +1,7 @@
 /* ctl_complete_line.c: what may stand where the cursor is.
- * Owns which command takes what, and which option has which values. Which commands and options there are it reads from
- * `hcpctl --help` and `hcpctl COMMAND --help`, so that a list that is out of date cannot be.
- * Never looks anything up itself: ctl_complete.c does. */
+ * Owns which command takes what, and which option has which values. Which commands and options there are it
+ * reads from `hcpctl --help` and `hcpctl COMMAND --help`, so that a list that is out of date cannot be. Never
+ * looks anything up itself: ctl_complete.c does. */
 #include "ctl_complete.h"
 
 #include <ctype.h>
@@ -15,36 +15,69 @@
 
 #define OPTIONS_MAX 64
 
-enum takes { TAKES_NOTHING, TAKES_CAPABILITY, TAKES_SESSION, TAKES_SESSIONS, TAKES_LIVE, TAKES_LIVES, TAKES_ARTIFACT, TAKES_TOKEN, TAKES_AUDIT,
-	TAKES_ARCHIVE };
+enum takes {
+	TAKES_NOTHING,
+	TAKES_CAPABILITY,
+	TAKES_SESSION,
+	TAKES_SESSIONS,
+	TAKES_LIVE,
+	TAKES_LIVES,
+	TAKES_ARTIFACT,
+	TAKES_TOKEN,
+	TAKES_AUDIT,
+	TAKES_ARCHIVE
+};
 
 static const struct {
 	const char *command;
 	enum takes takes;
 } commands[] = {
-	{ "submit", TAKES_CAPABILITY }, { "watch", TAKES_LIVES }, { "abort", TAKES_LIVES }, { "pause", TAKES_LIVES },
-	{ "resume", TAKES_LIVES }, { "checkpoint", TAKES_LIVES }, { "recover", TAKES_LIVES }, { "extend", TAKES_LIVES }, { "show", TAKES_SESSION }, { "events", TAKES_SESSION },
-	{ "log", TAKES_SESSION }, { "checkpoints", TAKES_SESSION }, { "replay", TAKES_SESSION }, { "artifact", TAKES_ARTIFACT },
-	{ "approve", TAKES_LIVE }, { "deny", TAKES_LIVE }, { "approvals", TAKES_LIVE }, { "token", TAKES_TOKEN }, { "audit", TAKES_AUDIT },
-	{ "archive", TAKES_ARCHIVE },
+	{"submit", TAKES_CAPABILITY},
+	{"watch", TAKES_LIVES},
+	{"abort", TAKES_LIVES},
+	{"pause", TAKES_LIVES},
+	{"resume", TAKES_LIVES},
+	{"checkpoint", TAKES_LIVES},
+	{"recover", TAKES_LIVES},
+	{"extend", TAKES_LIVES},
+	{"show", TAKES_SESSION},
+	{"events", TAKES_SESSION},
+	{"log", TAKES_SESSION},
+	{"checkpoints", TAKES_SESSION},
+	{"replay", TAKES_SESSION},
+	{"artifact", TAKES_ARTIFACT},
+	{"approve", TAKES_LIVE},
+	{"deny", TAKES_LIVE},
+	{"approvals", TAKES_LIVE},
+	{"token", TAKES_TOKEN},
+	{"audit", TAKES_AUDIT},
+	{"archive", TAKES_ARCHIVE},
 };
 
 /* Options whose values are known; all others take something that only their writer knows. */
 static const struct {
 	const char *option;
-	const char *values;             /* separated by spaces; ":files", ":capabilities", ":callers" are looked up */
-	bool is_list;                   /* several, with commas */
+	const char *values; /* separated by spaces; ":files", ":capabilities", ":callers" are looked up */
+	bool is_list;       /* several, with commas */
 } values[] = {
-	{ "--state", "PENDING RUNNING PAUSED ABORTING COMPLETED FAILED ABORTED REJECTED live over", true },
-	{ "--how", "resume restart fail summarize discard", false }, { "--priority", "low normal high urgent", false }, { "--data-class", "T1 T2 T3 T4", false },
-	{ "--inputs", ":files", false }, { "--config", ":files", false }, { "--daemon-config", ":files", false },
-	{ "--socket", ":files", false }, { "--key", ":files", false }, { "--output", ":files", false }, { "--capability", ":capabilities", false },
-	{ "--caller", ":callers", false }, { "--callers", ":callers", true },
+	{"--state", "PENDING RUNNING PAUSED ABORTING COMPLETED FAILED ABORTED REJECTED live over", true},
+	{"--how", "resume restart fail summarize discard", false},
+	{"--priority", "low normal high urgent", false},
+	{"--data-class", "T1 T2 T3 T4", false},
+	{"--inputs", ":files", false},
+	{"--config", ":files", false},
+	{"--daemon-config", ":files", false},
+	{"--socket", ":files", false},
+	{"--key", ":files", false},
+	{"--output", ":files", false},
+	{"--capability", ":capabilities", false},
+	{"--caller", ":callers", false},
+	{"--callers", ":callers", true},
 };
 
 struct option_line {
-	char name[40];                  /* --state */
-	char letter[4];                 /* -s, or empty */
+	char name[40];  /* --state */
+	char letter[4]; /* -s, or empty */
 	bool has_value;
 	char remark[100];
 };
@@ -85,7 +118,7 @@ static bool parse_option(const char *line, struct option_line *o)
 {
 	size_t size;
 
-	*o = (struct option_line){ 0 };
+	*o = (struct option_line){0};
 	if (strncmp(line, "  -", 3) == 0 && strncmp(line + 4, ", --", 4) == 0) {
 		snprintf(o->letter, sizeof o->letter, "-%c", line[3]);
 		line += 6;
@@ -119,7 +152,7 @@ static void add_option(struct help *h, const struct option_line *o)
 
 static void read_options(struct help *h, const char *command)
 {
-	static const struct option_line help_itself = { "--help", "-h", false, "how it is used" };
+	static const struct option_line help_itself = {"--help", "-h", false, "how it is used"};
 	FILE *f = open_help(command);
 	struct option_line o;
 	char line[512];
@@ -159,7 +192,7 @@ static const struct option_line *find_option(const struct help *h, const char *w
 
 	for (size_t i = 0; i < h->count; i++)
 		if (strcmp(h->options[i].letter, word) == 0 ||
-				(strlen(h->options[i].name) == size && strncmp(h->options[i].name, word, size) == 0))
+			(strlen(h->options[i].name) == size && strncmp(h->options[i].name, word, size) == 0))
 			return &h->options[i];
 	return NULL;
 }
@@ -181,7 +214,7 @@ static void offer_words(const struct complete *c, const char *words)
 
 static void offer_values(struct complete *c, const char *option)
 {
-	struct buf before = { 0 };
+	struct buf before = {0};
 	const char *comma;
 
 	for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -209,10 +242,10 @@ static void offer_values(struct complete *c, const char *option)
 /* --- the line --- */
 
 struct line {
-	const char *command;            /* NULL: not yet */
-	const struct option_line *waits;        /* an option whose value is the word at the cursor */
-	int positional;                 /* how many words that are no options stand before it, behind the command */
-	const char *first, *last;       /* of them */
+	const char *command;             /* NULL: not yet */
+	const struct option_line *waits; /* an option whose value is the word at the cursor */
+	int positional;           /* how many words that are no options stand before it, behind the command */
+	const char *first, *last; /* of them */
 };
 
 /* bash makes three words of --state=RUN. */
@@ -257,7 +290,8 @@ static void offer_positional(const struct complete *c, const struct line *l)
 			takes = commands[i].takes;
 	if (takes == TAKES_CAPABILITY && l->positional == 0)
 		complete_configured(c, "capabilities");
-	else if (takes == TAKES_SESSIONS || takes == TAKES_LIVES || (takes == TAKES_SESSION && l->positional == 0))
+	else if (takes == TAKES_SESSIONS || takes == TAKES_LIVES ||
+		(takes == TAKES_SESSION && l->positional == 0))
 		complete_sessions(c, takes == TAKES_LIVES);
 	else if (takes == TAKES_ARTIFACT && l->positional == 0)
 		offer_words(c, "get list");
@@ -286,8 +320,11 @@ static void offer_options(const struct complete *c, const struct help *h)
 
 void complete_take_options(char *const *words, int count, struct ctl_options *o)
 {
-	const struct { const char *name; const char **field; } known[] = { { "--daemon-config", &o->daemon_config },
-		{ "--socket", &o->socket }, { "--config", &o->config } };
+	const struct {
+		const char *name;
+		const char **field;
+	} known[] = {
+		{"--daemon-config", &o->daemon_config}, {"--socket", &o->socket}, {"--config", &o->config}};
 
 	for (int i = 0; i < count; i++)
 		for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
@@ -306,10 +343,10 @@ void complete_take_options(char *const *words, int count, struct ctl_options *o)
 
 void complete_line(struct complete *c, char *const *words, int count)
 {
-	static struct help h;           /* of some size */
-	struct line l = { 0 };
+	static struct help h; /* of some size */
+	struct line l = {0};
 	const char *current = count > 0 ? words[count - 1] : "", *equals;
-	struct buf before = { 0 };
+	struct buf before = {0};
 
 	walk(&l, &h, words, count - 1);
 	if (!l.command && *current == '-' && h.count == 0)
@@ -321,7 +358,8 @@ void complete_line(struct complete *c, char *const *words, int count)
 	c->prefix = current;
 	if (l.waits) {
 		offer_values(c, l.waits->name);
-	} else if (strncmp(current, "--", 2) == 0 && (equals = strchr(current, '=')) && find_option(&h, current)) {
+	} else if (strncmp(current, "--", 2) == 0 && (equals = strchr(current, '=')) &&
+		find_option(&h, current)) {
 		buf_add(&before, current, (size_t)(equals + 1 - current));
 		c->before = buf_text(&before);
 		c->prefix = equals + 1;

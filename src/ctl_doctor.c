@@ -18,17 +18,22 @@
 #include "buf.h"
 #include "ctl_cmd.h"
 
-#define ANSWER_S 5                      /* of the control socket */
+#define ANSWER_S 5 /* of the control socket */
 
 static const char help[] =
 	"usage: hcpctl doctor [--daemon-config FILE] [--user NAME] [--rabbitmqctl COMMAND] [--json]\n\n"
-	"Looks at everything that hcpd needs: its configuration, state directory and store, the broker with its exchanges,\n"
-	"queues and permissions, the commands of its capabilities, clock, kernel and limits. Each finding is OK, WARN or\n"
-	"FAIL, with a line that says what to do; SKIP is what could not be looked at. Changes nothing. Best run as root on\n"
+	"Looks at everything that hcpd needs: its configuration, state directory and store, the broker with "
+	"its exchanges,\n"
+	"queues and permissions, the commands of its capabilities, clock, kernel and limits. Each finding is "
+	"OK, WARN or\n"
+	"FAIL, with a line that says what to do; SKIP is what could not be looked at. Changes nothing. Best "
+	"run as root on\n"
 	"the daemon's machine; works as anybody, with the daemon up or down.\n\n"
-	"      --daemon-config FILE   the daemon's configuration; default /etc/hcpd/hcpd.ini (HCP_DAEMON_CONFIG)\n"
+	"      --daemon-config FILE   the daemon's configuration; default /etc/hcpd/hcpd.ini "
+	"(HCP_DAEMON_CONFIG)\n"
 	"      --user NAME            the user that runs hcpd, where it is not running\n"
-	"      --rabbitmqctl COMMAND  ask the broker also with this, e.g. 'sudo rabbitmqctl': permissions, policies, bindings\n"
+	"      --rabbitmqctl COMMAND  ask the broker also with this, e.g. 'sudo rabbitmqctl': permissions, "
+	"policies, bindings\n"
 	"      --json                 one JSON object a finding\n"
 	"\nExample:\n"
 	"  sudo hcpctl doctor --rabbitmqctl rabbitmqctl\n"
@@ -36,17 +41,18 @@ static const char help[] =
 
 /* --- telling --- */
 
-static const char *const level_words[] = { "OK", "WARN", "FAIL", "SKIP" };
-static const char *const level_names[] = { "ok", "warn", "fail", "skip" };
+static const char *const level_words[] = {"OK", "WARN", "FAIL", "SKIP"};
+static const char *const level_names[] = {"ok", "warn", "fail", "skip"};
 
 static void add_line(struct buf *out, const char *text)
 {
 	ctl_escape(out, text, strlen(text), false);
 }
 
-static void write_json(int fd, FILE *f, const char *level, const char *subject, const char *what, const char *todo)
+static void write_json(
+	int fd, FILE *f, const char *level, const char *subject, const char *what, const char *todo)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	buf_add_text(&b, "{\"subject\":");
 	buf_add_json(&b, subject, strlen(subject));
@@ -61,13 +67,13 @@ static void write_json(int fd, FILE *f, const char *level, const char *subject, 
 	if (f)
 		fwrite(b.data, 1, b.size, f);
 	else if (write(fd, b.data, b.size) < 0)
-		_exit(1);               /* the parent is gone, and nobody wants to know */
+		_exit(1); /* the parent is gone, and nobody wants to know */
 	buf_fini(&b);
 }
 
 static void write_text(enum doctor_level level, const char *subject, const char *what, const char *todo)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	buf_addf(&b, "%-5s %-11s ", level_words[level], subject);
 	add_line(&b, what);
@@ -80,7 +86,8 @@ static void write_text(enum doctor_level level, const char *subject, const char 
 	buf_fini(&b);
 }
 
-static void tell(struct doctor *d, enum doctor_level level, const char *subject, const char *what, const char *todo)
+static void tell(
+	struct doctor *d, enum doctor_level level, const char *subject, const char *what, const char *todo)
 {
 	if (d->is_child) {
 		write_json(d->fd, NULL, level_names[level], subject, what, todo);
@@ -94,10 +101,11 @@ static void tell(struct doctor *d, enum doctor_level level, const char *subject,
 	else if (level == DOCTOR_WARN || level == DOCTOR_FAIL)
 		ctl_say("warning: %s%s%s", what, todo ? "; " : "", todo ? todo : "");
 	if (d->voice == DOCTOR_TEXT)
-		fflush(stdout);         /* some of the checks take their time */
+		fflush(stdout); /* some of the checks take their time */
 }
 
-void doctor_say(struct doctor *d, enum doctor_level level, const char *subject, const char *todo, const char *fmt, ...)
+void doctor_say(struct doctor *d, enum doctor_level level, const char *subject, const char *todo,
+	const char *fmt, ...)
 {
 	char *what;
 	va_list ap;
@@ -154,10 +162,12 @@ static void take_findings(struct doctor *d, int fd)
 		json_t *finding = json_loads(line, 0, NULL);
 		const char *level, *subject, *what, *todo = NULL;
 
-		if (finding && json_unpack(finding, "{s:s, s:s, s:s, s?:s}", "subject", &subject, "level", &level, "what",
-				&what, "todo", &todo) < 0) {
+		if (finding &&
+			json_unpack(finding, "{s:s, s:s, s:s, s?:s}", "subject", &subject, "level", &level,
+				"what", &what, "todo", &todo) < 0) {
 			todo = NULL;
-			if (json_unpack(finding, "{s:s, s:s, s:s}", "subject", &subject, "level", &level, "what", &what) < 0)
+			if (json_unpack(finding, "{s:s, s:s, s:s}", "subject", &subject, "level", &level,
+				    "what", &what) < 0)
 				subject = NULL;
 		}
 		if (finding && subject)
@@ -169,8 +179,8 @@ static void take_findings(struct doctor *d, int fd)
 }
 
 /* user NULL: as we are. seconds 0: as long as it takes. */
-static void run_apart(struct doctor *d, const char *subject, uid_t uid, gid_t gid, const char *user, unsigned seconds,
-	doctor_check_fn *check, const void *ctx)
+static void run_apart(struct doctor *d, const char *subject, uid_t uid, gid_t gid, const char *user,
+	unsigned seconds, doctor_check_fn *check, const void *ctx)
 {
 	int ends[2], status = 0;
 	pid_t child;
@@ -194,27 +204,30 @@ static void run_apart(struct doctor *d, const char *subject, uid_t uid, gid_t gi
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-		doctor_say(d, DOCTOR_FAIL, subject, "see its log (journalctl -u hcpd) for where it stands, then systemctl restart hcpd",
+		doctor_say(d, DOCTOR_FAIL, subject,
+			"see its log (journalctl -u hcpd) for where it stands, then systemctl restart hcpd",
 			"hcpd runs and hangs: no answer on its control socket within %u s", seconds);
 	else if (status != 0)
 		doctor_say(d, DOCTOR_SKIP, subject, NULL, "the look at it broke off");
 }
 
-void doctor_as(struct doctor *d, uid_t uid, gid_t gid, const char *user, const char *subject, const char *what,
-	doctor_check_fn *check, const void *ctx)
+void doctor_as(struct doctor *d, uid_t uid, gid_t gid, const char *user, const char *subject,
+	const char *what, doctor_check_fn *check, const void *ctx)
 {
 	if (geteuid() == uid) {
 		check(d, ctx);
 		return;
 	}
 	if (geteuid() != 0) {
-		doctor_say(d, DOCTOR_SKIP, subject, "run it as root, or as that user", "%s: only user %s could say more", what, user);
+		doctor_say(d, DOCTOR_SKIP, subject, "run it as root, or as that user",
+			"%s: only user %s could say more", what, user);
 		return;
 	}
 	run_apart(d, subject, uid, gid, user, 0, check, ctx);
 }
 
-void doctor_apart(struct doctor *d, const char *subject, unsigned seconds, doctor_check_fn *check, const void *ctx)
+void doctor_apart(
+	struct doctor *d, const char *subject, unsigned seconds, doctor_check_fn *check, const void *ctx)
 {
 	run_apart(d, subject, 0, 0, NULL, seconds, check, ctx);
 }
@@ -241,7 +254,8 @@ static void check_all(struct doctor *d, const struct ctl_settings *s)
 	if (d->config) {
 		doctor_check_shared(d);
 		doctor_find_daemon(d);
-		if (d->pid && s && strcmp(d->config->control_socket ? d->config->control_socket : "", "off") != 0)
+		if (d->pid && s &&
+			strcmp(d->config->control_socket ? d->config->control_socket : "", "off") != 0)
 			doctor_apart(d, "daemon", ANSWER_S, doctor_check_answers, s);
 		doctor_check_socket(d);
 		doctor_check_state(d);
@@ -252,16 +266,19 @@ static void check_all(struct doctor *d, const struct ctl_settings *s)
 			doctor_check_topology(d);
 			doctor_check_rights(d);
 		} else {
-			doctor_say(d, DOCTOR_SKIP, "topology", NULL, "exchanges, queues and permissions cannot be seen without the broker");
+			doctor_say(d, DOCTOR_SKIP, "topology", NULL,
+				"exchanges, queues and permissions cannot be seen without the broker");
 		}
 		if (d->rabbitmqctl)
 			doctor_check_listed(d);
 		else
-			doctor_say(d, DOCTOR_SKIP, "permissions", "run it where the broker runs, with --rabbitmqctl rabbitmqctl",
+			doctor_say(d, DOCTOR_SKIP, "permissions",
+				"run it where the broker runs, with --rabbitmqctl rabbitmqctl",
 				"callers' permissions, policies and bindings do not show over AMQP");
 	} else {
 		doctor_say(d, DOCTOR_SKIP, "config", NULL,
-			"state directory, broker and commands are not looked at: only a good configuration says which ones");
+			"state directory, broker and commands are not looked at: only a good configuration "
+			"says which ones");
 	}
 	doctor_check_host(d);
 }
@@ -290,10 +307,10 @@ static int finish(struct doctor *d)
 static int run(int argc, char **argv, struct ctl_options *o)
 {
 	enum { OPT_USER = 256, OPT_CTL, OPT_JSON };
-	static const struct option options[] = { { "user", required_argument, NULL, OPT_USER },
-		{ "rabbitmqctl", required_argument, NULL, OPT_CTL }, { "json", no_argument, NULL, OPT_JSON },
-		CTL_OPERATOR_OPTIONS };
-	struct doctor d = { .fd = -1 };
+	static const struct option options[] = {{"user", required_argument, NULL, OPT_USER},
+		{"rabbitmqctl", required_argument, NULL, OPT_CTL}, {"json", no_argument, NULL, OPT_JSON},
+		CTL_OPERATOR_OPTIONS};
+	struct doctor d = {.fd = -1};
 	struct ctl_settings settings;
 	bool has_settings;
 	int c, status;
@@ -318,5 +335,5 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	return finish(&d);
 }
 
-const struct ctl_command ctl_doctor = { .name = "doctor", .summary = "look for what is wrong, and say what to do",
-	.help = help, .run = run };
+const struct ctl_command ctl_doctor = {
+	.name = "doctor", .summary = "look for what is wrong, and say what to do", .help = help, .run = run};

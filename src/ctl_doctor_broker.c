@@ -1,7 +1,7 @@
 /* ctl_doctor_broker.c: the broker as hcpd's own log-in sees it: reachable, exchanges, queues, what it may do.
  * Owns the questions, each on a connection of its own, because a refusal ends its channel.
- * Never publishes a message that could arrive, never makes, binds or consumes anything. What only the broker's own
- * tools show is ctl_doctor_listed.c's. */
+ * Never publishes a message that could arrive, never makes, binds or consumes anything. What only the
+ * broker's own tools show is ctl_doctor_listed.c's. */
 #include "ctl_doctor.h"
 
 #include <stdio.h>
@@ -12,14 +12,16 @@
 
 #define CLOSE_MS 1000
 #define ANSWER_US INT64_C(5000000)
-#define STRANGER "hcp-doctor"           /* a user-id that is not ours: the broker refuses the message, after all rights */
+#define STRANGER \
+	"hcp-doctor" /* a user-id that is not ours: the broker refuses the message, after all rights */
 
 static struct link *open_link(struct doctor *d, struct link_error *e)
 {
-	struct link_spec spec = { .amqp = &d->config->amqp, .name = "hcpctl doctor", .max_body = 65536 };
+	struct link_spec spec = {.amqp = &d->config->amqp, .name = "hcpctl doctor", .max_body = 65536};
 	struct link *l = link_open(&spec, e);
 
-	/* Of many connections in quick succession a broker may leave one unanswered; a refusal has a code, and stays one. */
+	/* Of many connections in quick succession a broker may leave one unanswered; a refusal has a code,
+	 * and stays one. */
 	return l || e->code ? l : link_open(&spec, e);
 }
 
@@ -39,8 +41,8 @@ bool doctor_check_broker(struct doctor *d)
 
 /* --- exchanges and queues --- */
 
-/* Only a broker that compared them says that they differ (406); anything else says nothing about them, and what is to be done
- * about a difference would be wrong. */
+/* Only a broker that compared them says that they differ (406); anything else says nothing about them, and
+ * what is to be done about a difference would be wrong. */
 static bool is_other(const struct link *l, const struct link_error *e)
 {
 	return l != NULL && e->code == 406;
@@ -48,8 +50,8 @@ static bool is_other(const struct link *l, const struct link_error *e)
 
 static void say_unseen(struct doctor *d, const char *kind, const char *name, const struct link_error *e)
 {
-	doctor_say(d, DOCTOR_FAIL, "topology", "look again; the broker's log may say more", "%s %s cannot be looked at: %s", kind, name,
-		e->text);
+	doctor_say(d, DOCTOR_FAIL, "topology", "look again; the broker's log may say more",
+		"%s %s cannot be looked at: %s", kind, name, e->text);
 }
 
 /* Looked for first, so that the declare that compares does not make it. */
@@ -60,13 +62,15 @@ static void check_exchange(struct doctor *d, const char *name, const char *type)
 
 	if (l && link_find_exchange(l, name, &e) < 0) {
 		doctor_say(d, d->pid ? DOCTOR_FAIL : DOCTOR_WARN, "topology",
-			"hcpd makes it when it connects, if it may; else: hcpctl topology prints how", "exchange %s: %s", name,
-			e.code == 404 ? "there is none" : e.text);
+			"hcpd makes it when it connects, if it may; else: hcpctl topology prints how",
+			"exchange %s: %s", name, e.code == 404 ? "there is none" : e.text);
 	} else if (!l || link_declare_exchange(l, name, type, &e) < 0) {
 		if (is_other(l, &e))
 			doctor_say(d, DOCTOR_FAIL, "topology",
-				"stop who uses it, delete the exchange at the broker, and start hcpd, which makes it anew",
-				"exchange %s is not durable, of type %s, as it has to be: %s", name, type, e.text);
+				"stop who uses it, delete the exchange at the broker, and start hcpd, which "
+				"makes it anew",
+				"exchange %s is not durable, of type %s, as it has to be: %s", name, type,
+				e.text);
 		else
 			say_unseen(d, "exchange", name, &e);
 	} else {
@@ -79,7 +83,8 @@ static void check_exchange(struct doctor *d, const char *name, const char *type)
 static void check_arguments(struct doctor *d, const char *queue)
 {
 	bool quorum = d->config->amqp.queue_type == QUEUE_QUORUM;
-	struct link_queue q = { .name = queue, .type = quorum ? "quorum" : "classic", .single_active_consumer = quorum };
+	struct link_queue q = {
+		.name = queue, .type = quorum ? "quorum" : "classic", .single_active_consumer = quorum};
 	struct link_error e;
 	struct link *l = open_link(d, &e);
 	int rc = l ? link_declare_queue(l, &q, &e) : -1;
@@ -87,9 +92,11 @@ static void check_arguments(struct doctor *d, const char *queue)
 	if (rc < 0 && !is_other(l, &e))
 		say_unseen(d, "queue", queue, &e);
 	else if (rc < 0)
-		doctor_say(d, DOCTOR_FAIL, "topology", "set queue_type in [amqp] to what it is, or stop hcpd, empty and delete the "
+		doctor_say(d, DOCTOR_FAIL, "topology",
+			"set queue_type in [amqp] to what it is, or stop hcpd, empty and delete the "
 			"queue, and start hcpd, which makes it anew",
-			"queue %s was made with other arguments than hcpd's (queue_type = %s): %s", queue, q.type, e.text);
+			"queue %s was made with other arguments than hcpd's (queue_type = %s): %s", queue,
+			q.type, e.text);
 	else
 		doctor_say(d, DOCTOR_OK, "topology", NULL, "queue %s, %s", queue, q.type);
 	if (l)
@@ -101,19 +108,25 @@ static void judge_consumers(struct doctor *d, const char *queue, int count)
 	bool quorum = d->config->amqp.queue_type == QUEUE_QUORUM;
 
 	if (count == 0 && d->pid)
-		doctor_say(d, DOCTOR_FAIL, "topology", "see hcpd's log for why it does not consume", "hcpd runs, and nobody consumes "
-			"queue %s", queue);
-	else if (count == 0)
-		doctor_say(d, DOCTOR_WARN, "topology", "start hcpd: tasks wait in the queue until it runs", "nobody consumes queue %s",
+		doctor_say(d, DOCTOR_FAIL, "topology", "see hcpd's log for why it does not consume",
+			"hcpd runs, and nobody consumes "
+			"queue %s",
 			queue);
+	else if (count == 0)
+		doctor_say(d, DOCTOR_WARN, "topology", "start hcpd: tasks wait in the queue until it runs",
+			"nobody consumes queue %s", queue);
 	else if (count > 1)
-		doctor_say(d, quorum ? DOCTOR_WARN : DOCTOR_FAIL, "topology", quorum ?
-			"fine where a second daemon shall stand by; it starts with another store, and knows none of the sessions" :
-			"find the other by rabbitmqctl list_consumers and stop it: it takes tasks away",
+		doctor_say(d, quorum ? DOCTOR_WARN : DOCTOR_FAIL, "topology",
+			quorum ? "fine where a second daemon shall stand by; it starts with another store, "
+				 "and knows none of the sessions" :
+				 "find the other by rabbitmqctl list_consumers and stop it: it takes tasks "
+				 "away",
 			"%d consume queue %s, and it should be one hcpd", count, queue);
 	else if (!d->pid && !d->lock_unseen)
-		doctor_say(d, DOCTOR_WARN, "topology", "find it by rabbitmqctl list_consumers: another machine's hcpd with this "
-			"callee_id, or another state_dir?", "queue %s is consumed, but not by the hcpd of %s", queue, d->config->state_dir);
+		doctor_say(d, DOCTOR_WARN, "topology",
+			"find it by rabbitmqctl list_consumers: another machine's hcpd with this "
+			"callee_id, or another state_dir?",
+			"queue %s is consumed, but not by the hcpd of %s", queue, d->config->state_dir);
 	else
 		doctor_say(d, DOCTOR_OK, "topology", NULL, "queue %s has one consumer", queue);
 }
@@ -142,8 +155,8 @@ static void check_command_queue(struct doctor *d)
 	count = count_consumers(d, queue, &e);
 	if (count < 0) {
 		doctor_say(d, d->pid ? DOCTOR_FAIL : DOCTOR_WARN, "topology",
-			"hcpd makes it when it connects, if it may; else: hcpctl topology prints how", "queue %s: %s", queue,
-			e.code == 404 ? "there is none" : e.text);
+			"hcpd makes it when it connects, if it may; else: hcpctl topology prints how",
+			"queue %s: %s", queue, e.code == 404 ? "there is none" : e.text);
 		return;
 	}
 	check_arguments(d, queue);
@@ -161,10 +174,13 @@ static void check_dead_letters(struct doctor *d)
 	if (!has_exchange || count_consumers(d, TOPOLOGY_DEAD, &f) < 0)
 		doctor_say(d, DOCTOR_WARN, "topology",
 			"hcpctl topology prints the commands; no matter where another one is set by a policy",
-			"there is no %s " TOPOLOGY_DEAD ": commands that hcpd cannot read are dropped, and quorum queues of RabbitMQ 4 "
-			"drop what was delivered 20 times", has_exchange ? "queue" : "dead-letter exchange");
+			"there is no %s " TOPOLOGY_DEAD
+			": commands that hcpd cannot read are dropped, and quorum queues of RabbitMQ 4 "
+			"drop what was delivered 20 times",
+			has_exchange ? "queue" : "dead-letter exchange");
 	else
-		doctor_say(d, DOCTOR_OK, "topology", NULL, "dead letters have exchange and queue " TOPOLOGY_DEAD);
+		doctor_say(d, DOCTOR_OK, "topology", NULL,
+			"dead letters have exchange and queue " TOPOLOGY_DEAD);
 }
 
 static void check_caller_queues(struct doctor *d)
@@ -180,8 +196,11 @@ static void check_caller_queues(struct doctor *d)
 		snprintf(queue, sizeof queue, "hcp.evt.%s", caller);
 		count = count_consumers(d, queue, &e);
 		if (count < 0)
-			doctor_say(d, DOCTOR_WARN, "topology", "start the caller, whose libhcp makes it; one that only uses hcpctl needs none",
-				"caller %s has no queue %s: what nobody takes waits in the store", caller, queue);
+			doctor_say(d, DOCTOR_WARN, "topology",
+				"start the caller, whose libhcp makes it; one that only uses hcpctl needs "
+				"none",
+				"caller %s has no queue %s: what nobody takes waits in the store", caller,
+				queue);
 		else
 			doctor_say(d, DOCTOR_OK, "topology", NULL, "queue %s, %s", queue,
 				count ? "consumed" : "not consumed now: it keeps the events");
@@ -201,12 +220,18 @@ void doctor_check_topology(struct doctor *d)
 
 /* --- what the log-in may do --- */
 
-/* The code with which the broker closes the channel of a message that says to be a stranger's: 403 where we may not
- * write there with that key, 406 (user-id) where we may, 404 where there is no such exchange. 0: no answer. */
+/* The code with which the broker closes the channel of a message that says to be a stranger's: 403 where we
+ * may not write there with that key, 406 (user-id) where we may, 404 where there is no such exchange. 0: no
+ * answer. */
 static int probe_write(struct doctor *d, const char *exchange, const char *key)
 {
-	struct link_message m = { .exchange = exchange, .key = key, .message_id = STRANGER, .type = STRANGER,
-		.user_id = STRANGER, .body = "{}", .size = 2 };
+	struct link_message m = {.exchange = exchange,
+		.key = key,
+		.message_id = STRANGER,
+		.type = STRANGER,
+		.user_id = STRANGER,
+		.body = "{}",
+		.size = 2};
 	int64_t until_us = clock_boot_us() + ANSWER_US;
 	struct frames_event *ev;
 	struct link_error e;
@@ -237,12 +262,13 @@ static void check_publish(struct doctor *d, const char *exchange, const char *ke
 	int code = probe_write(d, exchange, key);
 
 	if (code == 403)
-		doctor_say(d, DOCTOR_FAIL, "permissions", doctor_todo_topology(d), "user %s may not publish to %s with key %s: %s", user,
-			exchange, key, so);
+		doctor_say(d, DOCTOR_FAIL, "permissions", doctor_todo_topology(d),
+			"user %s may not publish to %s with key %s: %s", user, exchange, key, so);
 	else if (code == 406)
 		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may publish to %s", user, exchange);
 	else
-		doctor_say(d, DOCTOR_SKIP, "permissions", NULL, "whether user %s may publish to %s did not show", user, exchange);
+		doctor_say(d, DOCTOR_SKIP, "permissions", NULL,
+			"whether user %s may publish to %s did not show", user, exchange);
 }
 
 void doctor_check_rights(struct doctor *d)

@@ -1,6 +1,6 @@
-/* ctl_doctor_commands.c: can the commands of capabilities and of [policy] be executed, by whom they are executed?
- * Owns what execve(2) would say of a file, found out without executing it.
- * Never starts a command: nobody knows what one does. */
+/* ctl_doctor_commands.c: can the commands of capabilities and of [policy] be executed, by whom they are
+ * executed? Owns what execve(2) would say of a file, found out without executing it. Never starts a command:
+ * nobody knows what one does. */
 #include "ctl_doctor.h"
 
 #include <errno.h>
@@ -15,10 +15,11 @@
 #include "confine.h"
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
-#define HEAD_SIZE 256                   /* as much of a #! line as the kernel looks at */
+#define HEAD_SIZE 256 /* as much of a #! line as the kernel looks at */
 
 /* Programs whose first argument is the program that is meant. */
-static const char *const interpreters[] = { "sh", "bash", "dash", "python3", "python", "node", "perl", "ruby", "env" };
+static const char *const interpreters[] = {
+	"sh", "bash", "dash", "python3", "python", "node", "perl", "ruby", "env"};
 
 /* Without a name it is [policy]: its program is looked at as if it were a capability's. */
 static const char *section_of(const struct config_capability *cc)
@@ -48,7 +49,8 @@ static bool is_file(const char *path)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* A name without a slash, to a file that can be executed; else to any file of that name. False: there is none. */
+/* A name without a slash, to a file that can be executed; else to any file of that name. False: there is
+ * none. */
 static bool search(const char *name, const char *path, char *out, size_t size)
 {
 	bool found = false;
@@ -57,7 +59,8 @@ static bool search(const char *name, const char *path, char *out, size_t size)
 		size_t n = strcspn(path, ":");
 		char try[4200];
 
-		if (n > 0 && (size_t)snprintf(try, sizeof try, "%.*s/%s", (int)n, path, name) < sizeof try && is_file(try)) {
+		if (n > 0 && (size_t)snprintf(try, sizeof try, "%.*s/%s", (int)n, path, name) < sizeof try &&
+			is_file(try)) {
 			bool runs = access(try, X_OK) == 0;
 
 			if (runs || !found)
@@ -71,7 +74,8 @@ static bool search(const char *name, const char *path, char *out, size_t size)
 	return found;
 }
 
-static void fail(struct doctor *d, const struct config_capability *cc, const char *todo, const char *what, const char *path)
+static void fail(struct doctor *d, const struct config_capability *cc, const char *todo, const char *what,
+	const char *path)
 {
 	doctor_say(d, DOCTOR_FAIL, "command", todo, "[%s] %s %s", section_of(cc), path, what);
 }
@@ -79,7 +83,8 @@ static void fail(struct doctor *d, const struct config_capability *cc, const cha
 /* --- #! --- */
 
 /* `#!/usr/bin/env NAME`: env finds it in PATH, or the worker ends with 127. */
-static bool check_env_target(struct doctor *d, const struct config_capability *cc, const char *path, char *words)
+static bool check_env_target(
+	struct doctor *d, const struct config_capability *cc, const char *path, char *words)
 {
 	char found[4200], *save = NULL, *word = strtok_r(words, " \t", &save);
 
@@ -87,13 +92,15 @@ static bool check_env_target(struct doctor *d, const struct config_capability *c
 		word = strtok_r(NULL, " \t", &save);
 	if (!word || strchr(word, '/') || search(word, find_path(cc), found, sizeof found))
 		return true;
-	doctor_say(d, DOCTOR_FAIL, "command", cc->name ? "install it, or put its directory into PATH with env = PATH=... in that section" :
-		"install it, or write its whole path",
+	doctor_say(d, DOCTOR_FAIL, "command",
+		cc->name ? "install it, or put its directory into PATH with env = PATH=... in that section" :
+			   "install it, or write its whole path",
 		"[%s] %s wants %s, which is not in PATH (%s)", section_of(cc), path, word, find_path(cc));
 	return false;
 }
 
-static bool check_interpreter(struct doctor *d, const struct config_capability *cc, const char *path, char *line)
+static bool check_interpreter(
+	struct doctor *d, const struct config_capability *cc, const char *path, char *line)
 {
 	size_t size;
 	char *rest;
@@ -101,16 +108,19 @@ static bool check_interpreter(struct doctor *d, const struct config_capability *
 	line += strspn(line, " \t");
 	if (strchr(line, '\r')) {
 		fail(d, cc, "convert it to Unix line ends: sed -i 's/\\r$//' FILE",
-			"has a carriage return in its #! line, which becomes part of the interpreter's name", path);
+			"has a carriage return in its #! line, which becomes part of the interpreter's name",
+			path);
 		return false;
 	}
 	size = strcspn(line, " \t");
 	rest = line + size + strspn(line + size, " \t");
 	line[size] = '\0';
 	if (!*line || access(line, X_OK) < 0 || !is_file(line)) {
-		doctor_say(d, DOCTOR_FAIL, "command", "install the interpreter, or correct the script's first line",
-			"[%s] %s wants the interpreter %s, which cannot be executed: %s", section_of(cc), path,
-			*line ? line : "(none)", strerror(*line && access(line, X_OK) < 0 ? errno : ENOENT));
+		doctor_say(d, DOCTOR_FAIL, "command",
+			"install the interpreter, or correct the script's first line",
+			"[%s] %s wants the interpreter %s, which cannot be executed: %s", section_of(cc),
+			path, *line ? line : "(none)",
+			strerror(*line && access(line, X_OK) < 0 ? errno : ENOENT));
 		return false;
 	}
 	return strcmp(line, "/usr/bin/env") != 0 || check_env_target(d, cc, path, rest);
@@ -125,7 +135,7 @@ static bool check_head(struct doctor *d, const struct config_capability *cc, con
 	if (fd >= 0)
 		close(fd);
 	if (got < 0)
-		return true;            /* executable and not readable: a program may be that */
+		return true; /* executable and not readable: a program may be that */
 	if (got >= 2 && memcmp(head, "#!", 2) == 0) {
 		head[strcspn(head, "\n")] = '\0';
 		return check_interpreter(d, cc, path, head + 2);
@@ -155,7 +165,8 @@ static bool check_script(struct doctor *d, const struct config_capability *cc)
 
 	if (!is_interpreter(cc->command[0]) || !script || *script != '/' || access(script, R_OK) == 0)
 		return true;
-	doctor_say(d, DOCTOR_FAIL, "command", "correct command in that section, or let the user read the file",
+	doctor_say(d, DOCTOR_FAIL, "command",
+		"correct command in that section, or let the user read the file",
 		"[%s] the script %s cannot be read: %s", section_of(cc), script, strerror(errno));
 	return false;
 }
@@ -184,7 +195,9 @@ static bool check_program(struct doctor *d, const struct config_capability *cc, 
 		return false;
 	}
 	if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0) {
-		snprintf(what, sizeof what, S_ISREG(st.st_mode) ? "is not executable by user %s" : "is no program (user %s)", user);
+		snprintf(what, sizeof what,
+			S_ISREG(st.st_mode) ? "is not executable by user %s" : "is no program (user %s)",
+			user);
 		fail(d, cc, "chmod +x it, and let that user pass the directories above it", what, path);
 		return false;
 	}
@@ -199,7 +212,8 @@ struct target {
 static void check_command(struct doctor *d, const struct config_capability *cc, const char *user)
 {
 	if (check_program(d, cc, user) && check_script(d, cc))
-		doctor_say(d, DOCTOR_OK, "command", NULL, "[%s] %s can be executed by user %s", section_of(cc), cc->command[0], user);
+		doctor_say(d, DOCTOR_OK, "command", NULL, "[%s] %s can be executed by user %s",
+			section_of(cc), cc->command[0], user);
 }
 
 /* The program of a migration is run as the command is, and so looked at as if it were that. */
@@ -243,20 +257,22 @@ void doctor_check_commands(struct doctor *d)
 	for (size_t i = 0; i < d->config->capability_count; i++) {
 		const struct config_capability *cc = &d->config->capabilities[i];
 		char what[300];
-		struct target t = { .cc = cc, .user = cc->confine.user ? cc->confine.user : d->user };
+		struct target t = {.cc = cc, .user = cc->confine.user ? cc->confine.user : d->user};
 
 		snprintf(what, sizeof what, "[capability %.256s] its command", cc->name);
 		if (cc->confine.user)
-			doctor_as(d, cc->confine.uid, cc->confine.gid, cc->confine.user, "command", what, check_one, &t);
+			doctor_as(d, cc->confine.uid, cc->confine.gid, cc->confine.user, "command", what,
+				check_one, &t);
 		else
 			doctor_as(d, d->uid, d->gid, d->user, "command", what, check_one, &t);
 	}
 	if (d->config->policy_command) {
-		const struct config_capability program = { .command = d->config->policy_command };
-		struct target t = { .cc = &program, .user = d->user };
+		const struct config_capability program = {.command = d->config->policy_command};
+		struct target t = {.cc = &program, .user = d->user};
 
 		doctor_as(d, d->uid, d->gid, d->user, "command", "[policy] its command", check_one, &t);
 	}
 	if (!d->pid && has_confine(d->config))
-		doctor_as(d, d->uid, d->gid, d->user, "command", "what workers are kept from", check_confine, NULL);
+		doctor_as(d, d->uid, d->gid, d->user, "command", "what workers are kept from", check_confine,
+			NULL);
 }

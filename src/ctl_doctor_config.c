@@ -19,7 +19,7 @@ struct count {
 
 void doctor_find_credentials(void)
 {
-	static const char *const places[] = { "/run/credentials/hcpd.service", "/etc/credstore" };
+	static const char *const places[] = {"/run/credentials/hcpd.service", "/etc/credstore"};
 
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
 		if (!getenv("CREDENTIALS_DIRECTORY") && access(places[i], X_OK) == 0)
@@ -40,8 +40,9 @@ char *doctor_reword_config(const char *text)
 	const char *at = strstr(text, option);
 	char *other = NULL;
 
-	if (at && asprintf(&other, "%.*sname the configuration with --daemon-config FILE%s", (int)(at - text), text,
-			at + strlen(option)) < 0)
+	if (at &&
+		asprintf(&other, "%.*sname the configuration with --daemon-config FILE%s", (int)(at - text),
+			text, at + strlen(option)) < 0)
 		abort();
 	return other;
 }
@@ -54,8 +55,10 @@ static void on_config(void *ctx, bool is_error, const char *text)
 	if (ours)
 		text = ours;
 	if (is_only_ours(is_error, text)) {
-		doctor_say(count->d, DOCTOR_SKIP, "config", is_error ? "run it as root, or as the user that runs hcpd" :
-			"see to it that the service has the variable (Environment= in its unit)", "%s", text);
+		doctor_say(count->d, DOCTOR_SKIP, "config",
+			is_error ? "run it as root, or as the user that runs hcpd" :
+				   "see to it that the service has the variable (Environment= in its unit)",
+			"%s", text);
 	} else {
 		count->said++;
 		doctor_say_text(count->d, is_error ? DOCTOR_FAIL : DOCTOR_WARN, "config", text);
@@ -74,7 +77,7 @@ static void on_declaration(void *ctx, bool is_error, const char *text)
 
 static void check_declarations(struct doctor *d, const struct config *c)
 {
-	struct count count = { .d = d };
+	struct count count = {.d = d};
 
 	for (size_t i = 0; i < c->capability_count; i++)
 		if (c->capabilities[i].declaration)
@@ -85,9 +88,10 @@ static void check_declarations(struct doctor *d, const struct config *c)
 
 /* --- whose log-in --- */
 
-/* Calls say, where it is given, for every caller with hcpd's own log-in. Whose a certificate is, only the broker
- * knows. */
-static bool find_shared(const struct doctor *d, void (*say)(struct doctor *d, const char *caller), struct doctor *to)
+/* Calls say, where it is given, for every caller with hcpd's own log-in. Whose a certificate is, only the
+ * broker knows. */
+static bool find_shared(
+	const struct doctor *d, void (*say)(struct doctor *d, const char *caller), struct doctor *to)
 {
 	const struct config_amqp *a = &d->config->amqp;
 	struct topology t;
@@ -108,16 +112,21 @@ static void say_shared(struct doctor *d, const char *caller)
 	const char *user = d->config->amqp.user;
 	char todo[512];
 
-	snprintf(todo, sizeof todo, "give the caller a user of its own, amqp_user in [caller %.128s]%s; then hcpctl topology "
-		"prints the commands that make it", caller, strcmp(caller, user) == 0 ? " with another name" : ", such as its name");
+	snprintf(todo, sizeof todo,
+		"give the caller a user of its own, amqp_user in [caller %.128s]%s; then hcpctl topology "
+		"prints the commands that make it",
+		caller, strcmp(caller, user) == 0 ? " with another name" : ", such as its name");
 	doctor_say(d, DOCTOR_WARN, "permissions", todo,
-		"caller %s has the user %s, with which hcpd itself logs in: it can read and make up everything", caller, user);
+		"caller %s has the user %s, with which hcpd itself logs in: it can read and make up "
+		"everything",
+		caller, user);
 }
 
 const char *doctor_todo_topology(const struct doctor *d)
 {
 	if (find_shared(d, NULL, NULL))
-		return "first give every caller a user of its own, amqp_user in its section; then hcpctl topology prints the commands";
+		return "first give every caller a user of its own, amqp_user in its section; then hcpctl "
+		       "topology prints the commands";
 	return "hcpctl topology prints the commands";
 }
 
@@ -128,7 +137,7 @@ void doctor_check_shared(struct doctor *d)
 
 void doctor_check_config(struct doctor *d)
 {
-	struct count count = { .d = d };
+	struct count count = {.d = d};
 	struct config *c;
 	bool good;
 
@@ -137,9 +146,10 @@ void doctor_check_config(struct doctor *d)
 	if (good)
 		d->config = c;
 	if (good && count.said == 0)
-		doctor_say(d, DOCTOR_OK, "config", NULL, "%s: callee %s, %zu capabilit%s, %zu caller%s", d->path,
-			d->config->callee_id, d->config->capability_count, d->config->capability_count == 1 ? "y" : "ies",
-			d->config->caller_count, d->config->caller_count == 1 ? "" : "s");
+		doctor_say(d, DOCTOR_OK, "config", NULL, "%s: callee %s, %zu capabilit%s, %zu caller%s",
+			d->path, d->config->callee_id, d->config->capability_count,
+			d->config->capability_count == 1 ? "y" : "ies", d->config->caller_count,
+			d->config->caller_count == 1 ? "" : "s");
 	if (c)
 		check_declarations(d, c);
 	if (!good)

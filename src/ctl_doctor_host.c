@@ -22,7 +22,7 @@
 
 #define YEAR_2025_US INT64_C(1735689600000000)
 #define YEAR_2100_US INT64_C(4102444800000000)
-#define FILES_EACH 3                    /* a worker's pipes and its pidfd */
+#define FILES_EACH 3 /* a worker's pipes and its pidfd */
 #define FILES_OWN 64
 
 /* --- clock --- */
@@ -30,23 +30,29 @@
 static void check_clock(struct doctor *d)
 {
 	int64_t wall_us = clock_wall_us(), boot_us = clock_boot_us();
-	struct timex t = { 0 };
+	struct timex t = {0};
 	char now[CLOCK_TEXT_SIZE];
 	int state;
 
 	clock_format(wall_us, now);
 	if (wall_us < YEAR_2025_US || wall_us > YEAR_2100_US) {
-		doctor_say(d, DOCTOR_FAIL, "clock", "set it: timedatectl set-ntp true, or date -s", "it says %s, which cannot be", now);
+		doctor_say(d, DOCTOR_FAIL, "clock", "set it: timedatectl set-ntp true, or date -s",
+			"it says %s, which cannot be", now);
 		return;
 	}
 	if (boot_us <= 0)
-		doctor_say(d, DOCTOR_FAIL, "clock", "use a kernel that has it", "CLOCK_BOOTTIME does not run");
+		doctor_say(
+			d, DOCTOR_FAIL, "clock", "use a kernel that has it", "CLOCK_BOOTTIME does not run");
 	state = adjtimex(&t);
 	if (state < 0)
-		doctor_say(d, DOCTOR_SKIP, "clock", NULL, "it says %s; the kernel does not tell whether it is kept right", now);
+		doctor_say(d, DOCTOR_SKIP, "clock", NULL,
+			"it says %s; the kernel does not tell whether it is kept right", now);
 	else if (state == TIME_ERROR || (t.status & STA_UNSYNC))
-		doctor_say(d, DOCTOR_WARN, "clock", "timedatectl set-ntp true, or install chrony; in a container the host's counts",
-			"it says %s, and nothing keeps it right (NTP): tokens and deadlines across restarts go by it", now);
+		doctor_say(d, DOCTOR_WARN, "clock",
+			"timedatectl set-ntp true, or install chrony; in a container the host's counts",
+			"it says %s, and nothing keeps it right (NTP): tokens and deadlines across restarts "
+			"go by it",
+			now);
 	else
 		doctor_say(d, DOCTOR_OK, "clock", NULL, "it says %s, kept right by NTP", now);
 }
@@ -55,7 +61,7 @@ static void check_clock(struct doctor *d)
 
 static bool has_openat2(void)
 {
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC };
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC};
 	long fd = syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof how);
 
 	if (fd >= 0)
@@ -84,7 +90,8 @@ static bool find_cgroup(pid_t pid, char *path, size_t size)
 	while (f && !found && fgets(line, sizeof line, f))
 		if (strncmp(line, "0::/", 4) == 0) {
 			line[strcspn(line, "\n")] = '\0';
-			found = (size_t)snprintf(path, size, "/sys/fs/cgroup%s", line + 3) < size && access(path, F_OK) == 0;
+			found = (size_t)snprintf(path, size, "/sys/fs/cgroup%s", line + 3) < size &&
+				access(path, F_OK) == 0;
 		}
 	if (f)
 		fclose(f);
@@ -114,23 +121,28 @@ static void check_cgroup(struct doctor *d)
 		usable = access(path, X_OK) == 0;
 	} else if (d->pid <= 0) {
 		if (wanted)
-			doctor_say(d, DOCTOR_SKIP, "kernel", "start hcpd by its unit, which has Delegate=yes, and look again",
+			doctor_say(d, DOCTOR_SKIP, "kernel",
+				"start hcpd by its unit, which has Delegate=yes, and look again",
 				"whether hcpd is delegated a cgroup shows only while it runs");
 		return;
 	} else {
 		usable = find_cgroup(d->pid, path, sizeof path);
 		/* hcpd moves into a group of its own below the delegated one when limits are asked for. */
-		if (usable && !is_delegated(path) && (own = strrchr(path, '/')) && strcmp(own, "/hcpd-daemon") == 0)
+		if (usable && !is_delegated(path) && (own = strrchr(path, '/')) &&
+			strcmp(own, "/hcpd-daemon") == 0)
 			*own = '\0';
 		usable = usable && is_delegated(path);
 	}
 	if (usable)
 		doctor_say(d, DOCTOR_OK, "kernel", NULL, "sessions get cgroups below %s", path);
 	else if (wanted)
-		doctor_say(d, DOCTOR_FAIL, "kernel", "start hcpd by its unit, which has Delegate=yes, or take the cgroup_ keys out",
-			"a capability has cgroup_ limits, and hcpd has no cgroup to make some in: its tasks fail");
+		doctor_say(d, DOCTOR_FAIL, "kernel",
+			"start hcpd by its unit, which has Delegate=yes, or take the cgroup_ keys out",
+			"a capability has cgroup_ limits, and hcpd has no cgroup to make some in: its tasks "
+			"fail");
 	else
-		doctor_say(d, DOCTOR_OK, "kernel", NULL, "no cgroup is delegated to hcpd; processes are found by descent and mark");
+		doctor_say(d, DOCTOR_OK, "kernel", NULL,
+			"no cgroup is delegated to hcpd; processes are found by descent and mark");
 }
 
 static void check_kernel(struct doctor *d)
@@ -141,15 +153,19 @@ static void check_kernel(struct doctor *d)
 	if (uname(&u) < 0)
 		snprintf(u.release, sizeof u.release, "unknown");
 	if (!has_pidfd())
-		doctor_say(d, DOCTOR_FAIL, "kernel", "use Linux 5.3 or later, or let the sandbox around hcpd allow pidfd_open",
+		doctor_say(d, DOCTOR_FAIL, "kernel",
+			"use Linux 5.3 or later, or let the sandbox around hcpd allow pidfd_open",
 			"Linux %s has no pidfd_open, by which workers are signalled", u.release);
 	else if (!has_openat2())
-		doctor_say(d, DOCTOR_WARN, "kernel", "use Linux 5.6 or later, or let the sandbox around hcpd allow openat2",
+		doctor_say(d, DOCTOR_WARN, "kernel",
+			"use Linux 5.6 or later, or let the sandbox around hcpd allow openat2",
 			"Linux %s has no openat2, by which artifacts are opened safely", u.release);
 	else if (abi > 0)
-		doctor_say(d, DOCTOR_OK, "kernel", NULL, "Linux %s with pidfds, openat2 and Landlock %d", u.release, abi);
+		doctor_say(d, DOCTOR_OK, "kernel", NULL, "Linux %s with pidfds, openat2 and Landlock %d",
+			u.release, abi);
 	else
-		doctor_say(d, DOCTOR_OK, "kernel", NULL, "Linux %s with pidfds and openat2, without Landlock (%s)", u.release,
+		doctor_say(d, DOCTOR_OK, "kernel", NULL,
+			"Linux %s with pidfds and openat2, without Landlock (%s)", u.release,
 			landlock_find_fault());
 }
 
@@ -171,7 +187,8 @@ static long long find_limit(pid_t pid, const char *name, __rlimit_resource_t res
 	snprintf(path, sizeof path, "/proc/%d/limits", (int)pid);
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof line, f))
-		if (strncmp(line, name, strlen(name)) == 0 && sscanf(line + strlen(name), "%*s %31s", hard) == 1)
+		if (strncmp(line, name, strlen(name)) == 0 &&
+			sscanf(line + strlen(name), "%*s %31s", hard) == 1)
 			value = strcmp(hard, "unlimited") == 0 ? -1 : atoll(hard);
 	if (f)
 		fclose(f);
@@ -199,21 +216,27 @@ static long long find_pids_max(pid_t pid)
 static void check_limits(struct doctor *d)
 {
 	int sessions = d->config->max_sessions;
-	long long files = find_limit(d->pid, "Max open files", RLIMIT_NOFILE), wanted = FILES_EACH * sessions + FILES_OWN;
-	long long pids = find_pids_max(d->pid), processes = d->uid ? find_limit(d->pid, "Max processes", RLIMIT_NPROC) : -1;
+	long long files = find_limit(d->pid, "Max open files", RLIMIT_NOFILE),
+		  wanted = FILES_EACH * sessions + FILES_OWN;
+	long long pids = find_pids_max(d->pid),
+		  processes = d->uid ? find_limit(d->pid, "Max processes", RLIMIT_NPROC) : -1;
 	const char *whose = d->pid > 0 ? "hcpd" : "this shell";
 
 	if (files >= 0 && files < wanted)
 		doctor_say(d, DOCTOR_WARN, "limits", "raise LimitNOFILE= in the unit, or lower max_sessions",
-			"%s may open %lld files; max_sessions = %d needs some %lld", whose, files, sessions, wanted);
+			"%s may open %lld files; max_sessions = %d needs some %lld", whose, files, sessions,
+			wanted);
 	if ((pids >= 0 && pids < sessions) || (processes >= 0 && processes < sessions))
-		doctor_say(d, DOCTOR_WARN, "limits", "raise TasksMax= or LimitNPROC= in the unit, or lower max_sessions",
+		doctor_say(d, DOCTOR_WARN, "limits",
+			"raise TasksMax= or LimitNPROC= in the unit, or lower max_sessions",
 			"%s may have %lld processes, and max_sessions = %d takes at least one each", whose,
 			pids >= 0 && (processes < 0 || pids < processes) ? pids : processes, sessions);
 	else if (files == -1 || files >= wanted)
-		doctor_say(d, DOCTOR_OK, "limits", NULL, "files and processes of %s suffice for max_sessions = %d", whose, sessions);
+		doctor_say(d, DOCTOR_OK, "limits", NULL,
+			"files and processes of %s suffice for max_sessions = %d", whose, sessions);
 	if (files == -2)
-		doctor_say(d, DOCTOR_SKIP, "limits", "run it as root, or as the user that runs hcpd", "hcpd's limits cannot be read");
+		doctor_say(d, DOCTOR_SKIP, "limits", "run it as root, or as the user that runs hcpd",
+			"hcpd's limits cannot be read");
 }
 
 void doctor_check_host(struct doctor *d)

@@ -25,15 +25,17 @@ static void judge(struct doctor *d, const X509 *cert, const char *whose, const c
 	BIO *b = BIO_new(BIO_s_mem());
 
 	if (b && ASN1_TIME_print(b, X509_get0_notAfter(cert)))
-		(void)BIO_read(b, end, sizeof end - 1);         /* zeroes stay behind it */
+		(void)BIO_read(b, end, sizeof end - 1); /* zeroes stay behind it */
 	BIO_free(b);
 	ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(cert));
 	if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
-		doctor_say(d, DOCTOR_FAIL, "tls", "set the clock right, or wait", "the certificate of %s is not good yet", whose);
+		doctor_say(d, DOCTOR_FAIL, "tls", "set the clock right, or wait",
+			"the certificate of %s is not good yet", whose);
 	else if (days < 0 || seconds < 0)
 		doctor_say(d, DOCTOR_FAIL, "tls", todo, "the certificate of %s has expired: %s", whose, end);
 	else if (days < SOON_DAYS)
-		doctor_say(d, DOCTOR_WARN, "tls", todo, "the certificate of %s expires in %d days: %s", whose, days, end);
+		doctor_say(d, DOCTOR_WARN, "tls", todo, "the certificate of %s expires in %d days: %s", whose,
+			days, end);
 	else
 		doctor_say(d, DOCTOR_OK, "tls", NULL, "the certificate of %s is good until %s", whose, end);
 }
@@ -59,22 +61,23 @@ static void check_file(struct doctor *d, const char *path, const char *key)
 
 static int try_address(const struct addrinfo *a)
 {
-	struct pollfd p = { .events = POLLOUT };
-	struct timeval wait = { .tv_sec = WAIT_MS / 1000 };
+	struct pollfd p = {.events = POLLOUT};
+	struct timeval wait = {.tv_sec = WAIT_MS / 1000};
 	int error = 0, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	socklen_t size = sizeof error;
 
 	if (fd < 0)
 		return -1;
 	p.fd = fd;
-	if ((connect(fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS) || poll(&p, 1, WAIT_MS) <= 0 ||
-			getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error) {
+	if ((connect(fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS) ||
+		poll(&p, 1, WAIT_MS) <= 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 ||
+		error) {
 		close(fd);
 		return -1;
 	}
 	/* From here on it blocks, within limits. */
 	if (fcntl(fd, F_SETFL, 0) < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) < 0 ||
-			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) < 0) {
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) < 0) {
 		close(fd);
 		return -1;
 	}
@@ -83,7 +86,7 @@ static int try_address(const struct addrinfo *a)
 
 static int reach(const struct config_amqp *a)
 {
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
 	char port[16];
 	int fd = -1;
 
@@ -102,7 +105,8 @@ static X509 *shake_hands(const struct config_amqp *a, int fd)
 	SSL *ssl = ctx ? SSL_new(ctx) : NULL;
 	X509 *cert = NULL;
 
-	/* Nobody is trusted here, and nothing is said; a broker that wants our certificate shows its own before that. */
+	/* Nobody is trusted here, and nothing is said; a broker that wants our certificate shows its own
+	 * before that. */
 	if (ssl && SSL_set_fd(ssl, fd) == 1 && SSL_set_tlsext_host_name(ssl, a->host) == 1) {
 		(void)SSL_connect(ssl);
 		cert = SSL_get1_peer_certificate(ssl);

@@ -13,15 +13,15 @@
 #include "ctl_task.h"
 
 #define SECOND INT64_C(1000000)
-#define RESULT_WAIT_US (5 * SECOND)     /* for a result that was overtaken by the end */
-#define BRIEF_MAX 400                   /* bytes of a result in a row */
-#define DONE_MAX 4096                   /* ended sessions remembered, so that a repeat is not shown again */
+#define RESULT_WAIT_US (5 * SECOND) /* for a result that was overtaken by the end */
+#define BRIEF_MAX 400               /* bytes of a result in a row */
+#define DONE_MAX 4096               /* ended sessions remembered, so that a repeat is not shown again */
 
 void ctl_follow_init(struct ctl_follow *f, const struct ctl_settings *s, struct ctl_pump *pump, bool json,
 	bool with_session)
 {
-	*f = (struct ctl_follow){ .settings = s, .pump = pump, .json = json, .with_session = with_session,
-		.due_us = INT64_MAX };
+	*f = (struct ctl_follow){
+		.settings = s, .pump = pump, .json = json, .with_session = with_session, .due_us = INT64_MAX};
 	ctl_term_init(&f->term);
 	if (json)
 		f->term.is_live = f->term.colour = false;
@@ -58,14 +58,15 @@ static void free_view(struct ctl_follow *f, struct ctl_view *v)
 
 void ctl_follow_show(struct ctl_follow *f, const struct ctl_note *n)
 {
-	struct buf line = { 0 };
+	struct buf line = {0};
 
 	if (f->json)
 		ctl_show_json(&line, n);
 	else
 		ctl_show_line(&line, n,
-			(struct ctl_look){ .colour = f->term.colour && !f->is_table, .with_session = f->with_session });
-	if (f->is_table) {              /* only what has no row of its own comes here */
+			(struct ctl_look){
+				.colour = f->term.colour && !f->is_table, .with_session = f->with_session});
+	if (f->is_table) { /* only what has no row of its own comes here */
 		buf_clear(&f->notice);
 		buf_add(&f->notice, line.data, line.size);
 	} else {
@@ -106,7 +107,7 @@ static void note_state(const struct ctl_follow *f, struct ctl_view *v, const cha
 	snprintf(v->state, sizeof v->state, "%s", state ? state : "");
 	if (strcmp(v->state, "COMPLETED") == 0 && v->percent >= 0)
 		v->percent = 100;
-	if (f->is_table && !v->capability)      /* now: its end takes it out of the file */
+	if (f->is_table && !v->capability) /* now: its end takes it out of the file */
 		ctl_follow_find_capability(f, v);
 }
 
@@ -124,16 +125,17 @@ static enum ctl_exit exit_of(const char *state)
 	if (!state)
 		return CTL_ERROR;
 	return strcmp(state, "COMPLETED") == 0 ? CTL_COMPLETED :
-		strcmp(state, "FAILED") == 0 ? CTL_FAILED :
-		strcmp(state, "ABORTED") == 0 ? CTL_ABORTED :
-		strcmp(state, "REJECTED") == 0 ? CTL_REJECTED : CTL_ERROR;
+		strcmp(state, "FAILED") == 0   ? CTL_FAILED :
+		strcmp(state, "ABORTED") == 0  ? CTL_ABORTED :
+		strcmp(state, "REJECTED") == 0 ? CTL_REJECTED :
+						 CTL_ERROR;
 }
 
 static void forget_oldest(struct ctl_follow *f)
 {
 	struct ctl_view *v, *next;
 
-	HASH_ITER(hh, f->views, v, next) {      /* in the order in which they were added */
+	HASH_ITER(hh, f->views, v, next) { /* in the order in which they were added */
 		if (f->done_count <= DONE_MAX)
 			return;
 		if (v->is_done) {
@@ -143,10 +145,11 @@ static void forget_oldest(struct ctl_follow *f)
 	}
 }
 
-/* Where a table stands, the result waits until it is gone; of sessions that nobody named only its beginning is shown. */
+/* Where a table stands, the result waits until it is gone; of sessions that nobody named only its beginning
+ * is shown. */
 static void show_result(struct ctl_follow *f, struct ctl_view *v)
 {
-	struct buf text = { 0 };
+	struct buf text = {0};
 
 	ctl_show_result(&text, v->result);
 	if (f->is_table && !f->all)
@@ -191,8 +194,8 @@ static void close_view(struct ctl_follow *f, struct ctl_view *v, const struct ct
 	v->is_closed = true;
 	v->exit = exit_of(state);
 	v->until_us = stamp_of(n);
-	v->result_due_us = clock_boot_us() +
-		((v->exit == CTL_COMPLETED || v->exit == CTL_FAILED) ? RESULT_WAIT_US : 0);
+	v->result_due_us =
+		clock_boot_us() + ((v->exit == CTL_COMPLETED || v->exit == CTL_FAILED) ? RESULT_WAIT_US : 0);
 	if (v->exit == CTL_ABORTED)
 		note_said(f, v, ctl_note_text(n->data, "reason"));
 }
@@ -204,7 +207,7 @@ static bool is_result(const struct ctl_note *n)
 
 static void note_result(const struct ctl_follow *f, struct ctl_view *v, const struct ctl_note *n)
 {
-	struct buf brief = { 0 };
+	struct buf brief = {0};
 
 	if (!f->is_table)
 		return;
@@ -222,14 +225,14 @@ static void note_result(const struct ctl_follow *f, struct ctl_view *v, const st
 /* What a message means for its session's view. */
 static void apply(struct ctl_follow *f, struct ctl_view *v, struct ctl_note *n)
 {
-	if (f->json) {                  /* bodies are passed on; only the end is of interest here */
+	if (f->json) { /* bodies are passed on; only the end is of interest here */
 		if (strcmp(n->event, "session_closed") != 0)
 			return;
 		ctl_note_open(n);
 	}
 	if (strcmp(n->event, "progress") == 0) {
 		note_progress(v, n);
-		if (!v->state[0])       /* we came in the middle of it */
+		if (!v->state[0]) /* we came in the middle of it */
 			note_state(f, v, "RUNNING");
 	} else if (strcmp(n->event, "state_changed") == 0) {
 		note_state(f, v, ctl_note_text(n->data, "to_state"));
@@ -288,7 +291,7 @@ void ctl_follow_take(struct ctl_follow *f, struct ctl_note *n)
 	if (!v && f->all && id_is_uuid4(n->session))
 		v = ctl_follow_add(f, n->session, 0);
 	if (!v) {
-		if (f->all)             /* a rejection has no session */
+		if (f->all) /* a rejection has no session */
 			ctl_follow_show(f, n);
 		ctl_pump_ack(f->pump, n);
 		ctl_note_free(n);

@@ -32,7 +32,7 @@ int ctl_home_make(const char *dir, char *why)
 		errno = ENAMETOOLONG;
 		return fail(why, "cannot make", dir);
 	}
-	for (char *p = path + 1; ; p++) {
+	for (char *p = path + 1;; p++) {
 		char c = *p;
 
 		if (c != '/' && c != '\0')
@@ -89,11 +89,11 @@ int ctl_home_write(const char *dir, const char *name, const void *data, size_t s
 	if (ctl_home_make(dir, why) < 0)
 		return -1;
 	if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path ||
-			snprintf(aside, sizeof aside, "%s/.%s.XXXXXX", dir, name) >= (int)sizeof aside) {
+		snprintf(aside, sizeof aside, "%s/.%s.XXXXXX", dir, name) >= (int)sizeof aside) {
 		errno = ENAMETOOLONG;
 		return fail(why, "cannot write", dir);
 	}
-	fd = mkostemp(aside, O_CLOEXEC);        /* makes it with mode 0600 */
+	fd = mkostemp(aside, O_CLOEXEC); /* makes it with mode 0600 */
 	if (fd < 0)
 		return fail(why, "cannot write", aside);
 	failed = write_all(fd, data, size);
@@ -148,7 +148,7 @@ int ctl_home_lock(const char *dir, const char *name, char *why)
 
 int ctl_home_instance(const char *dir, char out[ID_SIZE], char *why)
 {
-	struct buf text = { 0 };
+	struct buf text = {0};
 	int lock = ctl_home_lock(dir, "instance.lock", why), result = -1, got;
 
 	if (lock < 0)
@@ -159,7 +159,7 @@ int ctl_home_instance(const char *dir, char out[ID_SIZE], char *why)
 		out[ID_SIZE - 1] = '\0';
 		result = id_is_uuid4(out) ? 0 : -1;
 	}
-	if (got >= 0 && result < 0) {           /* none yet, or one that is no good: its queue expires by itself */
+	if (got >= 0 && result < 0) { /* none yet, or one that is no good: its queue expires by itself */
 		id_make(out);
 		result = ctl_home_write(dir, "instance", out, ID_SIZE - 1, why);
 	}

@@ -11,7 +11,7 @@
 #include "ctl_home.h"
 
 #define NAME_SIZE 200
-#define KEPT_MAX 4096                   /* sessions; more than that are no table */
+#define KEPT_MAX 4096 /* sessions; more than that are no table */
 
 static void make_name(const struct ctl_follow *f, char name[NAME_SIZE])
 {
@@ -48,7 +48,7 @@ static void load_view(struct ctl_follow *f, const char *id, const json_t *entry)
 void ctl_kept_load(struct ctl_follow *f)
 {
 	char name[NAME_SIZE], why[CTL_WHY_SIZE];
-	struct buf text = { 0 };
+	struct buf text = {0};
 	const char *id;
 	json_t *root = NULL, *entry;
 

@@ -37,24 +37,28 @@ static bool load(const char *path, char line[HARP_PUBLIC_SIZE])
 	return true;
 }
 
-static bool make(const struct ctl_settings *s, const char *given, const char *path, char line[HARP_PUBLIC_SIZE])
+static bool make(
+	const struct ctl_settings *s, const char *given, const char *path, char line[HARP_PUBLIC_SIZE])
 {
 	char why[256];
 
 	if (!make_home(s, given))
 		return false;
 	if (harp_key_make(path, line, why, sizeof why) < 0) {
-		ctl_say("%s; a key that is there is never overwritten, and --show prints its public half", why);
+		ctl_say("%s; a key that is there is never overwritten, and --show prints its public half",
+			why);
 		return false;
 	}
-	ctl_say("your key is in %s, for you alone; the daemon needs these lines, with the risk up to which you may decide, in its "
-		"configuration, and then a reload:", path);
+	ctl_say("your key is in %s, for you alone; the daemon needs these lines, with the risk up to which "
+		"you may decide, in its "
+		"configuration, and then a reload:",
+		path);
 	return true;
 }
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "show", no_argument, NULL, 's' }, CTL_OPERATOR_OPTIONS };
+	static const struct option options[] = {{"show", no_argument, NULL, 's'}, CTL_OPERATOR_OPTIONS};
 	char line[HARP_PUBLIC_SIZE], *path;
 	const char *given;
 	struct ctl_settings s;
@@ -87,9 +91,12 @@ const struct ctl_command ctl_keygen = {
 	.name = "keygen",
 	.summary = "make your own key for approvals: [FILE] [--show]",
 	.help = "usage: hcpctl keygen [options] [FILE]\n\n"
-		"Makes an Ed25519 key in FILE (~/.config/hcp/" CTL_KEY_NAME "), readable by you alone, and prints the lines\n"
-		"that the daemon's configuration needs to know it. A key that is there is never overwritten.\n\n"
+		"Makes an Ed25519 key in FILE (~/.config/hcp/" CTL_KEY_NAME
+		"), readable by you alone, and prints the lines\n"
+		"that the daemon's configuration needs to know it. A key that is there is never "
+		"overwritten.\n\n"
 		"  -s, --show          only prints the lines of the key that is there\n"
-		"\nExample:\n  hcpctl keygen | sudo tee -a /etc/hcpd/hcpd.ini && sudo systemctl reload hcpd\n",
+		"\nExample:\n  hcpctl keygen | sudo tee -a /etc/hcpd/hcpd.ini && sudo systemctl reload "
+		"hcpd\n",
 	.run = run,
 };

@@ -12,9 +12,9 @@
 
 #define SECOND INT64_C(1000000)
 #define EVERY_US (SECOND / 10)
-#define ASK_S 30                        /* a young session's capability is looked for so long ... */
-#define ASK_MAX 50                      /* ... of so many in a second */
-#define FRAME_ROWS 3                    /* of the table: its head, a notice, its foot */
+#define ASK_S 30     /* a young session's capability is looked for so long ... */
+#define ASK_MAX 50   /* ... of so many in a second */
+#define FRAME_ROWS 3 /* of the table: its head, a notice, its foot */
 
 /* What hcpctl says about itself: below the table, or above the bar. */
 static void take_notice(void *ctx, const char *line, size_t size)
@@ -48,12 +48,12 @@ static long elapsed_s(const struct ctl_view *v)
 static void draw_bar(struct ctl_follow *f)
 {
 	const struct ctl_view *v = f->views;
-	struct buf bar = { 0 };
+	struct buf bar = {0};
 	int rows, columns, used;
 
 	ctl_term_size(&rows, &columns);
-	used = ctl_show_bar(&bar, v->state, v->stage ? v->stage : "", v->percent, v->message ? v->message : "", elapsed_s(v),
-		columns - 1, f->term.colour);
+	used = ctl_show_bar(&bar, v->state, v->stage ? v->stage : "", v->percent,
+		v->message ? v->message : "", elapsed_s(v), columns - 1, f->term.colour);
 	ctl_term_bar(&f->term, bar.data, bar.size, used);
 	buf_fini(&bar);
 }
@@ -62,9 +62,14 @@ static void draw_bar(struct ctl_follow *f)
 
 static struct ctl_row row_of(const struct ctl_view *v)
 {
-	return (struct ctl_row){ .id = v->id, .capability = v->capability ? v->capability : "", .state = v->state,
-		.stage = v->stage ? v->stage : "", .message = v->message ? v->message : "", .percent = v->percent,
-		.elapsed_s = elapsed_s(v), .is_done = v->is_done };
+	return (struct ctl_row){.id = v->id,
+		.capability = v->capability ? v->capability : "",
+		.state = v->state,
+		.stage = v->stage ? v->stage : "",
+		.message = v->message ? v->message : "",
+		.percent = v->percent,
+		.elapsed_s = elapsed_s(v),
+		.is_done = v->is_done};
 }
 
 /* The table as lines: head, rows, as many as there is room for, and the foot. */
@@ -93,11 +98,11 @@ static void make_table(const struct ctl_follow *f, struct buf *out, size_t room,
 
 static void draw_table(struct ctl_follow *f)
 {
-	struct buf text = { 0 };
+	struct buf text = {0};
 	int rows, columns;
 
 	ctl_term_size(&rows, &columns);
-	columns--;                      /* a full line would leave the cursor where erasing takes its last character */
+	columns--; /* a full line would leave the cursor where erasing takes its last character */
 	make_table(f, &text, rows > FRAME_ROWS ? (size_t)(rows - FRAME_ROWS) : 0, columns);
 	if (f->notice.size > 0)
 		buf_add(&text, f->notice.data, ctl_fit(f->notice.data, f->notice.size - 1, columns, NULL));
@@ -112,8 +117,8 @@ static bool has_live(const struct ctl_follow *f)
 	return f->term.is_live && (f->is_table || (f->views && !f->views->is_done));
 }
 
-/* Our own file knows what it was that we asked for; the callee's messages do not say. Another hcpctl may write it
- * a moment after we heard of the session. */
+/* Our own file knows what it was that we asked for; the callee's messages do not say. Another hcpctl may
+ * write it a moment after we heard of the session. */
 static void find_capabilities(struct ctl_follow *f, int64_t now_us)
 {
 	size_t asked = 0;
@@ -160,13 +165,14 @@ int64_t ctl_live_due_us(const struct ctl_follow *f)
 
 static void leave_table(struct ctl_follow *f)
 {
-	struct buf text = { 0 };
+	struct buf text = {0};
 	int rows, columns;
 
 	ctl_term_size(&rows, &columns);
 	ctl_term_leave_screen(&f->term);
 	/* Those that were named are all told of; of all sessions what the screen had room for. */
-	make_table(f, &text, f->all ? (size_t)(rows > FRAME_ROWS ? rows - FRAME_ROWS : 0) : SIZE_MAX, columns - 1);
+	make_table(f, &text, f->all ? (size_t)(rows > FRAME_ROWS ? rows - FRAME_ROWS : 0) : SIZE_MAX,
+		columns - 1);
 	ctl_term_print(&f->term, text.data, text.size);
 	for (const struct ctl_view *v = f->views; v; v = v->hh.next)
 		if (v->outcome && *v->outcome)

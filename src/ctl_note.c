@@ -1,5 +1,6 @@
 /* ctl_note.c: bytes to a message that can be looked at.
- * Owns what of it hcpctl reads. Never refuses a type or an event that it does not know: callees may be newer. */
+ * Owns what of it hcpctl reads. Never refuses a type or an event that it does not know: callees may be newer.
+ */
 #include "ctl_note.h"
 
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 #include "jscan.h"
 #include "jtext.h"
 
-#define DEPTH_MAX 512                   /* jansson descends by recursion */
-#define EXACT_MAX 9007199254740992.0    /* up to here a real is as good as an integer */
+#define DEPTH_MAX 512                /* jansson descends by recursion */
+#define EXACT_MAX 9007199254740992.0 /* up to here a real is as good as an integer */
 
 const char *ctl_note_text(const json_t *object, const char *name)
 {
@@ -44,13 +45,15 @@ static int64_t sequence_of(const json_t *payload)
 	if (json_is_real(v) && value >= 1 && value <= EXACT_MAX)
 		return (int64_t)value;
 	return json_is_integer(v) && json_integer_value(v) > 0 && json_integer_value(v) <= INT64_MAX / 4 ?
-		json_integer_value(v) : 0;
+		json_integer_value(v) :
+		0;
 }
 
 /* Everything from the tree. False where it is no message. */
 static bool read_tree(struct ctl_note *n, json_t *json)
 {
-	if (!json_is_object(json) || !ctl_note_text(json, "type") || !json_is_object(json_object_get(json, "payload")))
+	if (!json_is_object(json) || !ctl_note_text(json, "type") ||
+		!json_is_object(json_object_get(json, "payload")))
 		return false;
 	n->json = json;
 	n->type = text_or_empty(json, "type");
@@ -109,10 +112,10 @@ static bool skim(struct ctl_note *n)
 	enum { EVENT, SEQUENCE, INNER };
 	enum { TYPE, SESSION, ID, PAYLOAD, OUTER };
 	static json_t *nothing;
-	struct jscan_member inner[INNER] = { { .name = "event_type" }, { .name = "sequence" } };
-	struct jscan_member outer[OUTER] = { { .name = "type" }, { .name = "session_id" }, { .name = "message_id" },
-		{ .name = "payload", .inner = inner, .inner_count = INNER } };
-	struct jslice texts[] = { { 0 }, { 0 }, { 0 }, { 0 } };
+	struct jscan_member inner[INNER] = {{.name = "event_type"}, {.name = "sequence"}};
+	struct jscan_member outer[OUTER] = {{.name = "type"}, {.name = "session_id"}, {.name = "message_id"},
+		{.name = "payload", .inner = inner, .inner_count = INNER}};
+	struct jslice texts[] = {{0}, {0}, {0}, {0}};
 	bool is_odd = false;
 	size_t room = 1;
 	char *at;
@@ -127,10 +130,12 @@ static bool skim(struct ctl_note *n)
 		room += texts[i].size;
 		is_odd |= texts[i].at && memchr(texts[i].at, '\\', texts[i].size);
 	}
-	is_odd |= !texts[0].at || *texts[0].at != '"' || !outer[PAYLOAD].at.at || *outer[PAYLOAD].at.at != '{';
+	is_odd |=
+		!texts[0].at || *texts[0].at != '"' || !outer[PAYLOAD].at.at || *outer[PAYLOAD].at.at != '{';
 	/* As an integer of jansson's would be read. */
-	is_odd |= inner[SEQUENCE].at.at && (inner[SEQUENCE].at.size > 18 ||
-		strspn(inner[SEQUENCE].at.at, "0123456789") < inner[SEQUENCE].at.size);
+	is_odd |= inner[SEQUENCE].at.at &&
+		(inner[SEQUENCE].at.size > 18 ||
+			strspn(inner[SEQUENCE].at.at, "0123456789") < inner[SEQUENCE].at.size);
 	if (is_odd)
 		return false;
 	if (!nothing)

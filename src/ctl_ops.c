@@ -11,7 +11,8 @@
 #include "ctl_term.h"
 #include "duration.h"
 
-int ctl_ops_ask(struct ctl_options *o, enum ctl_need need, json_t *request, query_item_fn *fn, void *ctx, json_t **done)
+int ctl_ops_ask(struct ctl_options *o, enum ctl_need need, json_t *request, query_item_fn *fn, void *ctx,
+	json_t **done)
 {
 	struct ctl_settings s;
 	struct ctl_client *c;
@@ -43,7 +44,8 @@ const char *ctl_ops_session(int argc, char **argv, const struct ctl_command *com
 		return argv[optind];
 	snprintf(name, sizeof name, "%s ", command->name);
 	if (optind >= argc)
-		ctl_cmd_usage(name, "which session? an id, or the beginning of one, is missing (hcpctl list shows them)");
+		ctl_cmd_usage(name,
+			"which session? an id, or the beginning of one, is missing (hcpctl list shows them)");
 	else
 		ctl_cmd_usage(name, "one session at a time: %s is too much", argv[optind + 1]);
 	return NULL;
@@ -92,13 +94,13 @@ const char *ctl_ops_text(const json_t *o, const char *name)
 /* The beginning of a day of ours. */
 static bool parse_date(const char *word, int64_t *us)
 {
-	struct tm tm = { .tm_isdst = -1 };
+	struct tm tm = {.tm_isdst = -1};
 	const char *end = strptime(word, "%Y-%m-%d", &tm);
 	int day = tm.tm_mday;
 	time_t at;
 
 	if (end == NULL || *end != '\0' || (at = mktime(&tm)) == (time_t)-1 || tm.tm_mday != day)
-		return false;                   /* the last: mktime takes the 31st of February for a day in March */
+		return false; /* the last: mktime takes the 31st of February for a day in March */
 	*us = (int64_t)at * 1000000;
 	return true;
 }

@@ -32,7 +32,7 @@ static struct ctl_note *find_held(const struct ctl_order *o, const struct ctl_no
 {
 	for (struct ctl_note *h = o->held; h; h = h->next)
 		if (n->sequence ? h->sequence == n->sequence :
-				!h->sequence && strcmp(h->message_id, n->message_id) == 0)
+				  !h->sequence && strcmp(h->message_id, n->message_id) == 0)
 			return h;
 	return NULL;
 }
@@ -60,7 +60,7 @@ enum ctl_put ctl_order_put(struct ctl_order *o, struct ctl_note *n, int64_t now_
 {
 	struct ctl_note *held = find_held(o, n);
 
-	if (held) {                     /* the connection was lost before its ack: it came again */
+	if (held) { /* the connection was lost before its ack: it came again */
 		held->life = n->life;
 		held->tag = n->tag;
 		return CTL_HELD_ALREADY;

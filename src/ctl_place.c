@@ -15,10 +15,10 @@
 #define FILE_MAX (1 << 20)
 #define DEFAULT_CONFIG "/etc/hcpd/hcpd.ini"
 #define DEFAULT_STATE "/var/lib/hcpd"
-#define RUNTIME_SOCKET "/run/hcpd/control.sock"        /* where the unit's RuntimeDirectory puts it */
+#define RUNTIME_SOCKET "/run/hcpd/control.sock" /* where the unit's RuntimeDirectory puts it */
 
 struct found {
-	struct config_reader reader;    /* for relative paths */
+	struct config_reader reader; /* for relative paths */
 	char *state_dir, *socket;
 };
 
@@ -38,14 +38,15 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 		return;
 	text = words_unquote(value);
 	free(*field);
-	*field = strcmp(text, "off") == 0 || *text == '\0' ? xstrdup(text) : config_absolute(&f->reader, text);
+	*field =
+		strcmp(text, "off") == 0 || *text == '\0' ? xstrdup(text) : config_absolute(&f->reader, text);
 	free(text);
 }
 
 static void read_config(struct found *f, struct ctl_place *p)
 {
 	char real[PATH_MAX], *copy;
-	struct buf text = { 0 };
+	struct buf text = {0};
 	struct stat st;
 
 	if (config_read_file(p->config, FILE_MAX, &text, &st) < 0) {
@@ -58,18 +59,18 @@ static void read_config(struct found *f, struct ctl_place *p)
 		free(f->reader.dir);
 	}
 	if (text.data)
-		explicit_bzero(text.data, text.room);   /* the broker's password is in it */
+		explicit_bzero(text.data, text.room); /* the broker's password is in it */
 	buf_fini(&text);
 }
 
 void ctl_place_find(struct ctl_place *p, const struct ctl_settings *s)
 {
-	struct found f = { .reader = { .path = "" } };
-	struct buf b = { 0 };
+	struct found f = {.reader = {.path = ""}};
+	struct buf b = {0};
 	size_t count = 0;
 	bool is_usual;
 
-	*p = (struct ctl_place){ .config = xstrdup(s->daemon_config ? s->daemon_config : DEFAULT_CONFIG) };
+	*p = (struct ctl_place){.config = xstrdup(s->daemon_config ? s->daemon_config : DEFAULT_CONFIG)};
 	is_usual = strcmp(p->config, DEFAULT_CONFIG) == 0;
 	read_config(&f, p);
 	p->state_dir = f.state_dir && *f.state_dir ? f.state_dir : xstrdup(DEFAULT_STATE);
@@ -100,5 +101,5 @@ void ctl_place_fini(struct ctl_place *p)
 		free(p->sockets[i]);
 	free(p->config);
 	free(p->trouble);
-	*p = (struct ctl_place){ 0 };
+	*p = (struct ctl_place){0};
 }

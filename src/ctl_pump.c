@@ -18,12 +18,12 @@
 #include "ctl.h"
 #include "ctl_term.h"
 
-#define BODY_MAX (64u << 20)            /* more than any callee of ours sends */
+#define BODY_MAX (64u << 20) /* more than any callee of ours sends */
 #define SECOND INT64_C(1000000)
 #define BACKOFF_MAX_US (60 * SECOND)
 #define CLOSE_MS 1000
-#define GROUP (CTL_PREFETCH / 2)        /* messages an ack: the other half is on its way meanwhile */
-#define GATHER_US 2000                  /* a stream that flows is waited for so long, so that groups are whole */
+#define GROUP (CTL_PREFETCH / 2) /* messages an ack: the other half is on its way meanwhile */
+#define GATHER_US 2000           /* a stream that flows is waited for so long, so that groups are whole */
 
 struct queue {
 	char name[CTL_NAME_SIZE], key[CTL_NAME_SIZE];
@@ -33,24 +33,24 @@ struct ctl_pump {
 	const struct ctl_settings *settings;
 	struct queue *queues;
 	size_t queue_count;
-	struct link *link;              /* NULL: not connected */
+	struct link *link; /* NULL: not connected */
 	uint32_t life;
 	int64_t retry_at_us, backoff_us;
 	bool skims, is_blocked;
-	bool said_refusal;              /* in this outage */
-	uint64_t published;             /* in this life: the tag of the last one */
+	bool said_refusal;  /* in this outage */
+	uint64_t published; /* in this life: the tag of the last one */
 	bool under_way, returned;
 	uint64_t acks[2 * CTL_PREFETCH];
 	size_t ack_count;
 	int64_t flushed_us;
-	uint64_t unacked;               /* delivered in this life; above ack_count while some are held */
+	uint64_t unacked; /* delivered in this life; above ack_count while some are held */
 	int signal;
 	char error[480];
 };
 
 /* --- signals --- */
 
-static int signal_pipe[2] = { -1, -1 };
+static int signal_pipe[2] = {-1, -1};
 static volatile sig_atomic_t caught;
 
 static void on_signal(int number)
@@ -60,7 +60,7 @@ static void on_signal(int number)
 
 	if (caught || write(signal_pipe[1], &c, 1) < 0) {
 		ctl_term_restore();
-		_exit(128 + number);    /* somewhere in a call that does not come back: the user means it */
+		_exit(128 + number); /* somewhere in a call that does not come back: the user means it */
 	}
 	caught = number;
 	errno = saved;
@@ -68,7 +68,7 @@ static void on_signal(int number)
 
 void ctl_pump_catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = on_signal };
+	struct sigaction sa = {.sa_handler = on_signal};
 
 	if (signal_pipe[0] < 0 && pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
 		ctl_say("no pipe: %s", strerror(errno));
@@ -130,13 +130,14 @@ static bool is_repeated(const struct ctl_pump *p, size_t at)
 static int set_up(struct ctl_pump *p, struct link *l, struct link_error *e)
 {
 	if (link_declare_exchange(l, CTL_COMMANDS, "direct", e) < 0 ||
-			link_declare_exchange(l, CTL_EVENTS, "topic", e) < 0)
+		link_declare_exchange(l, CTL_EVENTS, "topic", e) < 0)
 		return -1;
 	for (size_t i = 0; i < p->queue_count; i++) {
-		struct link_queue q = { .name = p->queues[i].name, .type = "classic", .expires_ms = CTL_EXPIRES_MS };
+		struct link_queue q = {
+			.name = p->queues[i].name, .type = "classic", .expires_ms = CTL_EXPIRES_MS};
 
 		if ((!is_repeated(p, i) && link_declare_queue(l, &q, e) < 0) ||
-				link_bind_queue(l, q.name, CTL_EVENTS, p->queues[i].key, e) < 0)
+			link_bind_queue(l, q.name, CTL_EVENTS, p->queues[i].key, e) < 0)
 			return -1;
 	}
 	if (link_confirm(l, e) < 0)
@@ -150,7 +151,7 @@ static int set_up(struct ctl_pump *p, struct link *l, struct link_error *e)
 
 int ctl_pump_open(struct ctl_pump *p, struct link_error *e)
 {
-	struct link_spec spec = { .amqp = &p->settings->config->amqp, .name = "hcpctl", .max_body = BODY_MAX };
+	struct link_spec spec = {.amqp = &p->settings->config->amqp, .name = "hcpctl", .max_body = BODY_MAX};
 	struct link *l = link_open(&spec, e);
 
 	if (!l)
@@ -170,11 +171,11 @@ int ctl_pump_open(struct ctl_pump *p, struct link_error *e)
 
 static void lose(struct ctl_pump *p, const char *why)
 {
-	ctl_say("broker gone (%s); trying until it is back", why);       /* first: it may be a text of the link's */
+	ctl_say("broker gone (%s); trying until it is back", why); /* first: it may be a text of the link's */
 	link_free(p->link);
 	p->link = NULL;
 	p->under_way = false;
-	p->ack_count = 0;               /* they come again, and are known */
+	p->ack_count = 0; /* they come again, and are known */
 	p->backoff_us = SECOND;
 	p->said_refusal = false;
 	p->retry_at_us = clock_boot_us() + p->backoff_us;
@@ -189,7 +190,7 @@ static bool reconnect(struct ctl_pump *p)
 		ctl_say("broker is back");
 		return true;
 	}
-	if (e.code && !p->said_refusal)         /* it is there, and does not want us: that will not pass by itself */
+	if (e.code && !p->said_refusal) /* it is there, and does not want us: that will not pass by itself */
 		ctl_say("%s", e.text);
 	p->said_refusal |= e.code != 0;
 	p->backoff_us = p->backoff_us * 2 < BACKOFF_MAX_US ? p->backoff_us * 2 : BACKOFF_MAX_US;
@@ -203,10 +204,15 @@ static bool reconnect(struct ctl_pump *p)
 bool ctl_pump_publish(struct ctl_pump *p, const char *callee, const char *type, const char *session,
 	const char *body, size_t size)
 {
-	struct codec_head head = { 0 };
+	struct codec_head head = {0};
 	struct link_error e;
-	struct link_message m = { .exchange = CTL_COMMANDS, .key = callee, .type = type, .correlation_id = session,
-		.user_id = ctl_settings_user(p->settings), .body = body, .size = size };
+	struct link_message m = {.exchange = CTL_COMMANDS,
+		.key = callee,
+		.type = type,
+		.correlation_id = session,
+		.user_id = ctl_settings_user(p->settings),
+		.body = body,
+		.size = size};
 
 	if (!p->link)
 		return false;
@@ -222,7 +228,8 @@ bool ctl_pump_publish(struct ctl_pump *p, const char *callee, const char *type, 
 	return false;
 }
 
-/* One ack speaks for all where none is held back; that is nearly always so, and far cheaper for the broker. */
+/* One ack speaks for all where none is held back; that is nearly always so, and far cheaper for the broker.
+ */
 static int send_acks(struct ctl_pump *p, struct link_error *e)
 {
 	uint64_t last = 0;
@@ -262,11 +269,11 @@ void ctl_pump_ack(struct ctl_pump *p, const struct ctl_note *n)
 	if (n->life == p->life && p->link && p->ack_count < sizeof p->acks / sizeof *p->acks)
 		p->acks[p->ack_count++] = n->tag;
 	if (p->ack_count >= GROUP)
-		flush(p);               /* a stdout that is gone shows at the next step */
+		flush(p); /* a stdout that is gone shows at the next step */
 }
 
-/* An ack costs the broker as much as a message does: while more comes, it waits for its group. What comes after a
- * silence is shown and acked at once. */
+/* An ack costs the broker as much as a message does: while more comes, it waits for its group. What comes
+ * after a silence is shown and acked at once. */
 static bool is_gathering(const struct ctl_pump *p)
 {
 	return p->link && p->ack_count > 0 && clock_boot_us() < p->flushed_us + GATHER_US;
@@ -276,7 +283,7 @@ static bool is_gathering(const struct ctl_pump *p)
 
 static struct ctl_note *read_note(struct ctl_pump *p, struct frames_event *ev)
 {
-	struct ctl_note *n = NULL, fake = { .life = p->life, .tag = ev->tag };
+	struct ctl_note *n = NULL, fake = {.life = p->life, .tag = ev->tag};
 	char *body = ev->body;
 
 	ev->body = NULL;
@@ -305,7 +312,8 @@ static enum ctl_what settle(struct ctl_pump *p, const struct frames_event *ev)
 	return p->returned ? CTL_UNROUTABLE : CTL_CONFIRMED;
 }
 
-/* A closed channel cannot be told from a lost connection by what we do next, unless it was about our message. */
+/* A closed channel cannot be told from a lost connection by what we do next, unless it was about our message.
+ */
 static enum ctl_what close_down(struct ctl_pump *p, const struct frames_event *ev)
 {
 	bool ours = p->under_way && ev->kind == FRAMES_CHANNEL_CLOSED && (ev->code == 403 || ev->code == 406);
@@ -329,29 +337,20 @@ static enum ctl_what take_event(struct ctl_pump *p, struct frames_event *ev, str
 		p->unacked++;
 		*note = read_note(p, ev);
 		return *note ? CTL_NOTE : CTL_QUIET;
-	case FRAMES_RETURN:
-		p->returned = true;
-		return CTL_QUIET;
+	case FRAMES_RETURN: p->returned = true; return CTL_QUIET;
 	case FRAMES_ACK:
-	case FRAMES_NACK:
-		return settle(p, ev);
+	case FRAMES_NACK: return settle(p, ev);
 	case FRAMES_BLOCKED:
 		if (!p->is_blocked)
 			ctl_say("the broker takes nothing for now (%s); waiting", ev->text);
 		p->is_blocked = true;
 		return CTL_QUIET;
-	case FRAMES_UNBLOCKED:
-		p->is_blocked = false;
-		return CTL_QUIET;
-	case FRAMES_CANCEL:
-		lose(p, "our queue was deleted");
-		return CTL_QUIET;
+	case FRAMES_UNBLOCKED: p->is_blocked = false; return CTL_QUIET;
+	case FRAMES_CANCEL: lose(p, "our queue was deleted"); return CTL_QUIET;
 	case FRAMES_CHANNEL_CLOSED:
 	case FRAMES_CONNECTION_CLOSED:
-	case FRAMES_BAD:
-		return close_down(p, ev);
-	case FRAMES_NOTHING:
-		break;
+	case FRAMES_BAD: return close_down(p, ev);
+	case FRAMES_NOTHING: break;
 	}
 	return CTL_QUIET;
 }
@@ -388,10 +387,10 @@ static enum ctl_what drain(struct ctl_pump *p, struct ctl_note **note)
 /* False: a signal cut it short, which may be news of the terminal. */
 static bool sleep_until(struct ctl_pump *p, int64_t until_us)
 {
-	struct pollfd fds[2] = { { .fd = signal_pipe[0], .events = POLLIN }, { .fd = -1, .events = POLLIN } };
+	struct pollfd fds[2] = {{.fd = signal_pipe[0], .events = POLLIN}, {.fd = -1, .events = POLLIN}};
 	int64_t now_us = clock_boot_us(), left_us;
 
-	if (p->link) {          /* heartbeats are served only by our coming round */
+	if (p->link) { /* heartbeats are served only by our coming round */
 		int64_t beat_us = link_heartbeat_s(p->link) * SECOND / 3;
 
 		fds[1].fd = link_fd(p->link);
@@ -402,7 +401,8 @@ static bool sleep_until(struct ctl_pump *p, int64_t until_us)
 		until_us = p->retry_at_us;
 	}
 	left_us = until_us > now_us ? until_us - now_us : 0;
-	return poll(fds, 2, left_us > 60 * SECOND ? 60000 : (int)((left_us + 999) / 1000)) >= 0 || errno != EINTR;
+	return poll(fds, 2, left_us > 60 * SECOND ? 60000 : (int)((left_us + 999) / 1000)) >= 0 ||
+		errno != EINTR;
 }
 
 enum ctl_what ctl_pump_step(struct ctl_pump *p, int64_t until_us, struct ctl_note **note)

@@ -21,13 +21,13 @@
 struct ctl_save {
 	int fd;
 	const char *path;
-	char *aside;                    /* NULL: stdout */
+	char *aside; /* NULL: stdout */
 	bool replaces;
 	int64_t size;
 	EVP_MD_CTX *hash;
 };
 
-static char *volatile on_its_way;       /* for the signals' sake */
+static char *volatile on_its_way; /* for the signals' sake */
 
 static void on_signal(int number)
 {
@@ -64,10 +64,10 @@ static bool is_in_the_way(const char *path, bool replaces)
 
 static int open_aside(struct ctl_save *s)
 {
-	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 	const char *slash = strrchr(s->path, '/');
 	int dir = slash ? (int)(slash - s->path) : 1;
-	struct buf b = { 0 };
+	struct buf b = {0};
 	mode_t mask = umask(0);
 
 	umask(mask);
@@ -137,8 +137,10 @@ static bool is_right(struct ctl_save *s, int64_t size, const char *checksum)
 		snprintf(text + 7 + 2 * i, 3, "%02x", digest[i]);
 	if (s->size == size && strcmp(text, checksum) == 0)
 		return true;
-	ctl_say("what came has %lld bytes and %s, and should have %lld and %s; it was replaced meanwhile (try again), or is "
-		"damaged (hcpctl doctor looks at the disk)", (long long)s->size, text, (long long)size, checksum);
+	ctl_say("what came has %lld bytes and %s, and should have %lld and %s; it was replaced meanwhile "
+		"(try again), or is "
+		"damaged (hcpctl doctor looks at the disk)",
+		(long long)s->size, text, (long long)size, checksum);
 	return false;
 }
 

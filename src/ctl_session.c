@@ -20,18 +20,18 @@ enum part { PART_NONE, PART_TIMELINE, PART_CHECKPOINTS, PART_ARTIFACTS };
 
 struct page {
 	bool is_json, colour;
-	enum part part;                 /* under which title the last line stands */
+	enum part part; /* under which title the last line stands */
 	char state[16];
 	bool is_over, has_live;
-	bool has_timeline;              /* its last line is not finished yet, ... */
-	int64_t entered_us;             /* ... and that state began then */
+	bool has_timeline;  /* its last line is not finished yet, ... */
+	int64_t entered_us; /* ... and that state began then */
 };
 
 /* ---- lines ---- */
 
 static void put(const char *text, size_t size)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	ctl_escape(&b, text, size, false);
 	ctl_ops_print(&b);
@@ -133,7 +133,8 @@ static void put_head(struct page *p, const json_t *s)
 	if (count_of(s, "attempt") > 1)
 		printf(", attempt %lld", count_of(s, "attempt"));
 	if (count_of(s, "deaths") > 0)
-		printf(", its worker died %lld time%s", count_of(s, "deaths"), count_of(s, "deaths") == 1 ? "" : "s");
+		printf(", its worker died %lld time%s", count_of(s, "deaths"),
+			count_of(s, "deaths") == 1 ? "" : "s");
 	printf("\n");
 	label("capability");
 	put_text(ctl_ops_text(s, "capability"));
@@ -154,7 +155,8 @@ static void put_extension(const json_t *s)
 	char text[DURATION_TEXT_SIZE];
 	int64_t started, deadline, by;
 
-	if (!clock_parse(ctl_ops_text(s, "started_at"), &started) || !clock_parse(ctl_ops_text(s, "deadline"), &deadline))
+	if (!clock_parse(ctl_ops_text(s, "started_at"), &started) ||
+		!clock_parse(ctl_ops_text(s, "deadline"), &deadline))
 		return;
 	by = deadline - started - (int64_t)count_of(s, "max_duration_us");
 	if (by <= 2000)
@@ -189,7 +191,8 @@ static void put_usage(const json_t *s)
 		printf(")");
 	}
 	printf(", %lld tokens in, %lld out, cost %.6g, %lld checkpoints\n", count_of(s, "tokens_in"),
-		count_of(s, "tokens_out"), json_number_value(json_object_get(s, "cost")), count_of(s, "checkpoints"));
+		count_of(s, "tokens_out"), json_number_value(json_object_get(s, "cost")),
+		count_of(s, "checkpoints"));
 	label("messages");
 	printf("%lld, the last event has sequence %lld", count_of(s, "events"), count_of(s, "last_sequence"));
 	if (count_of(s, "unconfirmed") > 0)
@@ -212,10 +215,10 @@ static void put_list(const json_t *s, const char *name)
 /* A page is for reading: of what is long, the beginning. */
 static void put_pretty(const char *name, struct jslice value)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 	size_t at = 0, lines = 0;
 
-	if (value.at == NULL || value.size <= 2)        /* {} and "" say nothing */
+	if (value.at == NULL || value.size <= 2) /* {} and "" say nothing */
 		return;
 	ctl_show_pretty(&b, value.at, value.size);
 	printf("  %s\n", name);
@@ -233,7 +236,8 @@ static void put_pretty(const char *name, struct jslice value)
 
 static void put_task(struct page *p, const char *json, size_t size)
 {
-	struct jslice session = jtext_member(json, size, "session"), task = jtext_member(session.at, session.size, "task");
+	struct jslice session = jtext_member(json, size, "session"),
+		      task = jtext_member(session.at, session.size, "task");
 	json_t *parsed = json_loadb(task.at ? task.at : "{}", task.at ? task.size : 2, 0, NULL);
 
 	title(p, "task");
@@ -263,8 +267,8 @@ static void on_session(struct page *p, const json_t *s, const char *json, size_t
 	int64_t us;
 
 	snprintf(p->state, sizeof p->state, "%s", ctl_ops_text(s, "state"));
-	p->is_over = strcmp(p->state, "COMPLETED") == 0 || strcmp(p->state, "FAILED") == 0
-		|| strcmp(p->state, "ABORTED") == 0 || strcmp(p->state, "REJECTED") == 0;
+	p->is_over = strcmp(p->state, "COMPLETED") == 0 || strcmp(p->state, "FAILED") == 0 ||
+		strcmp(p->state, "ABORTED") == 0 || strcmp(p->state, "REJECTED") == 0;
 	if (clock_parse(ctl_ops_text(s, "created_at"), &us))
 		p->entered_us = us;
 	put_head(p, s);
@@ -344,7 +348,8 @@ static void on_artifact(struct page *p, const json_t *a)
 
 static void on_result(struct page *p, const json_t *r, const char *json, size_t size)
 {
-	struct jslice result = jtext_member(json, size, "result"), payload = jtext_member(result.at, result.size, "payload");
+	struct jslice result = jtext_member(json, size, "result"),
+		      payload = jtext_member(result.at, result.size, "payload");
 	const json_t *parsed = json_object_get(r, "payload");
 
 	title(p, strcmp(ctl_ops_text(r, "type"), "task_failed") == 0 ? "error" : "result");
@@ -388,8 +393,8 @@ static void on_continuity(struct page *p, const json_t *k)
 /* The daemon names what an operator asked for; the words are ours. */
 static void put_asked(const json_t *l)
 {
-	static const char *const words[][2] = { { "pause", "to pause" }, { "resume", "to go on" },
-		{ "checkpoint", "for a checkpoint" } };
+	static const char *const words[][2] = {
+		{"pause", "to pause"}, {"resume", "to go on"}, {"checkpoint", "for a checkpoint"}};
 	char ago[CTL_SPAN_SIZE];
 
 	ctl_span((int64_t)(json_number_value(json_object_get(l, "asked_seconds")) * 1e6), ago);
@@ -407,8 +412,10 @@ static void on_live(struct page *p, const json_t *l)
 	if (json_is_true(json_object_get(l, "waits_for_slot")))
 		printf("  waits for a free slot\n");
 	if (count_of(l, "pid") == 0) {
-		printf(json_is_true(json_object_get(l, "migrating")) ? "  none yet: the session goes on by itself once its state is "
-			"migrated\n" : "  has no process now\n");
+		printf(json_is_true(json_object_get(l, "migrating")) ?
+				"  none yet: the session goes on by itself once its state is "
+				"migrated\n" :
+				"  has no process now\n");
 		return;
 	}
 	ctl_size(count_of(l, "rss_bytes"), memory);
@@ -418,12 +425,16 @@ static void on_live(struct page *p, const json_t *l)
 		count_of(l, "processes"), count_of(l, "processes") == 1 ? "" : "es", memory,
 		json_number_value(json_object_get(l, "cpu_seconds")));
 	printf("  last heard of %s ago; %s wait for the caller%s\n", idle, outbox,
-		json_is_false(json_object_get(l, "reads")) ? "; its output is not read until they are taken" : "");
+		json_is_false(json_object_get(l, "reads")) ? "; its output is not read until they are taken" :
+							     "");
 	put_asked(l);
 	if (count_of(l, "checkpoints_unanswered") > 0)
-		printf("  left the last %s unanswered%s\n", count_of(l, "checkpoints_unanswered") == 1 ? "request for a checkpoint" :
-			"requests for checkpoints", count_of(l, "checkpoints_unanswered") >= TRIGGER_UNANSWERED_MAX ?
-			": it is no longer asked by itself" : "");
+		printf("  left the last %s unanswered%s\n",
+			count_of(l, "checkpoints_unanswered") == 1 ? "request for a checkpoint" :
+								     "requests for checkpoints",
+			count_of(l, "checkpoints_unanswered") >= TRIGGER_UNANSWERED_MAX ?
+				": it is no longer asked by itself" :
+				"");
 }
 
 static bool on_item(void *ctx, const char *json, size_t size)
@@ -458,8 +469,8 @@ static bool on_item(void *ctx, const char *json, size_t size)
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "json", no_argument, NULL, OPT_JSON }, CTL_OPERATOR_OPTIONS };
-	struct page p = { .is_json = false };
+	static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON}, CTL_OPERATOR_OPTIONS};
+	struct page p = {.is_json = false};
 	struct ctl_term term;
 	const char *session;
 	int c, status;
@@ -487,10 +498,11 @@ const struct ctl_command ctl_session = {
 	.name = "show",
 	.summary = "all about one session: SESSION [--json]",
 	.help = "usage: hcpctl show [options] SESSION\n\n"
-		"Properties, task, timeline with the time spent in each state, checkpoints, artifacts, result or\n"
-		"error, what it leaves to its successors, and, from a running daemon, its worker. Where the daemon does not run, its store is read.\n\n"
-		"      --json          one JSON object a line, each with one member that says what it is\n"
-		CTL_OPERATOR_HELP
-		"\nExample:\n  hcpctl show 5f0c\n",
+		"Properties, task, timeline with the time spent in each state, checkpoints, artifacts, "
+		"result or\n"
+		"error, what it leaves to its successors, and, from a running daemon, its worker. Where the "
+		"daemon does not run, its store is read.\n\n"
+		"      --json          one JSON object a line, each with one member that says what it "
+		"is\n" CTL_OPERATOR_HELP "\nExample:\n  hcpctl show 5f0c\n",
 	.run = run,
 };

@@ -14,14 +14,14 @@
 #include "query.h"
 
 #define LOCK_FILE "sessions.lock"
-#define NAMED_MAX 5                     /* of an ambiguous prefix, so many are named */
+#define NAMED_MAX 5 /* of an ambiguous prefix, so many are named */
 
 /* --- the file --- */
 
 /* The object of sessions by id; a new one where there is no file. NULL: why says what is wrong. */
 static json_t *load(const char *dir, char *why)
 {
-	struct buf text = { 0 };
+	struct buf text = {0};
 	int got = ctl_home_read(dir, CTL_SESSIONS_FILE, &text, why);
 	json_t *root = NULL;
 	json_error_t e;
@@ -74,9 +74,8 @@ static void drop_old(json_t *root)
 	json_t *entry;
 	void *next;
 
-	json_object_foreach_safe(root, next, id, entry)
-		if (entry_since(entry) < before_us)
-			json_object_del(root, id);
+	json_object_foreach_safe(root, next, id, entry) if (entry_since(entry) < before_us)
+		json_object_del(root, id);
 }
 
 static void set_text(json_t *entry, const char *key, const char *value)
@@ -120,7 +119,7 @@ int ctl_sessions_drop(const char *dir, const char *id, char *why)
 	int lock, result = root ? 0 : -1;
 
 	json_decref(root);
-	if (!is_there)                  /* another caller's, as most are in a watch of all: no lock, no new directory */
+	if (!is_there) /* another caller's, as most are in a watch of all: no lock, no new directory */
 		return result;
 	result = -1;
 	if ((lock = ctl_home_lock(dir, LOCK_FILE, why)) < 0)
@@ -142,7 +141,7 @@ static char *get_text(const json_t *entry, const char *key)
 
 static void read_entry(struct ctl_session *out, const char *id, const json_t *entry)
 {
-	*out = (struct ctl_session){ .since_us = entry_since(entry) };
+	*out = (struct ctl_session){.since_us = entry_since(entry)};
 	snprintf(out->id, sizeof out->id, "%s", id);
 	out->token = get_text(entry, "token");
 	out->caller = get_text(entry, "caller");
@@ -154,7 +153,7 @@ static void read_entry(struct ctl_session *out, const char *id, const json_t *en
 static enum ctl_found find_in(json_t *root, const char *prefix, struct ctl_session *out, char *why)
 {
 	size_t size = strlen(prefix), count = 0;
-	struct buf named = { 0 };
+	struct buf named = {0};
 	const char *id;
 	json_t *entry, *hit = NULL;
 	const char *hit_id = NULL;
@@ -173,7 +172,8 @@ static enum ctl_found find_in(json_t *root, const char *prefix, struct ctl_sessi
 		snprintf(why, CTL_WHY_SIZE, "%.36s fits %zu sessions: %s%s; write more of it", prefix, count,
 			buf_text(&named), count > NAMED_MAX ? ", ..." : "");
 	else
-		snprintf(why, CTL_WHY_SIZE, "no session of ours begins with %.36s; write the whole id", prefix);
+		snprintf(why, CTL_WHY_SIZE, "no session of ours begins with %.36s; write the whole id",
+			prefix);
 	buf_fini(&named);
 	return count == 1 ? CTL_FOUND : count ? CTL_AMBIGUOUS : CTL_NONE;
 }
@@ -189,7 +189,8 @@ enum ctl_found ctl_sessions_find(const char *dir, const char *prefix, struct ctl
 		snprintf(why, CTL_WHY_SIZE, "a session's id, or the beginning of one, is missing");
 		found = CTL_NONE;
 	} else if (strlen(prefix) < QUERY_PREFIX_MIN) {
-		snprintf(why, CTL_WHY_SIZE, "%s is too little of a session's id; write %d characters at least", prefix,
+		snprintf(why, CTL_WHY_SIZE,
+			"%s is too little of a session's id; write %d characters at least", prefix,
 			QUERY_PREFIX_MIN);
 		found = CTL_NONE;
 	} else {
@@ -207,5 +208,5 @@ void ctl_session_fini(struct ctl_session *s)
 	free(s->caller);
 	free(s->callee);
 	free(s->capability);
-	*s = (struct ctl_session){ 0 };
+	*s = (struct ctl_session){0};
 }

@@ -20,29 +20,30 @@
 #define FILE_MAX (1 << 20)
 
 /* Those of [amqp] in hcpd.ini that make sense for a caller; they mean the same here. */
-static const char *const amqp_keys[] = { "url", "password_file", "sasl", "ca_file", "cert_file", "key_file",
-	"verify" };
+static const char *const amqp_keys[] = {
+	"url", "password_file", "sasl", "ca_file", "cert_file", "key_file", "verify"};
 #define AMQP_KEYS (sizeof amqp_keys / sizeof *amqp_keys)
 
 /* Texts that are hcpctl's own. A path that stands in the file is relative to it. */
 enum own { OWN_CALLER, OWN_CALLEE, OWN_SOCKET, OWN_DAEMON_CONFIG, OWN_COUNT };
 static const struct {
 	const char *key, *option, *variable;
-	size_t setting, given;          /* where it stands in struct ctl_settings, and in struct ctl_options */
+	size_t setting, given; /* where it stands in struct ctl_settings, and in struct ctl_options */
 	bool is_path;
 } own[OWN_COUNT] = {
 #define OWN(field) offsetof(struct ctl_settings, field), offsetof(struct ctl_options, field)
-	[OWN_CALLER] = { "caller", "--caller", "HCP_CALLER", OWN(caller), false },
-	[OWN_CALLEE] = { "callee", "--callee", "HCP_CALLEE", OWN(callee), false },
-	[OWN_SOCKET] = { "socket", "--socket", "HCP_SOCKET", OWN(socket), true },
-	[OWN_DAEMON_CONFIG] = { "daemon_config", "--daemon-config", "HCP_DAEMON_CONFIG", OWN(daemon_config), true },
+	[OWN_CALLER] = {"caller", "--caller", "HCP_CALLER", OWN(caller), false},
+	[OWN_CALLEE] = {"callee", "--callee", "HCP_CALLEE", OWN(callee), false},
+	[OWN_SOCKET] = {"socket", "--socket", "HCP_SOCKET", OWN(socket), true},
+	[OWN_DAEMON_CONFIG] = {"daemon_config", "--daemon-config", "HCP_DAEMON_CONFIG", OWN(daemon_config),
+		true},
 };
 
 struct loading {
 	struct ctl_settings *s;
-	struct config_reader reader;    /* its path is empty: messages get theirs in say_all */
+	struct config_reader reader; /* its path is empty: messages get theirs in say_all */
 	struct config_section amqp;
-	const char *url_source;         /* where the url came from when not from a line of the file */
+	const char *url_source; /* where the url came from when not from a line of the file */
 	const char *source[OWN_COUNT];
 	int line[OWN_COUNT];
 };
@@ -53,7 +54,7 @@ static char *find_home(void)
 {
 	const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 	const struct passwd *pw;
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	if (xdg && *xdg == '/') {
 		buf_addf(&b, "%s/hcp", xdg);
@@ -70,7 +71,7 @@ static char *find_home(void)
 
 static char *find_file(const struct ctl_settings *s, const char *option)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	if (option)
 		return xstrdup(option);
@@ -96,7 +97,7 @@ static void set_value(struct loading *l, const char *key, const char *text, int 
 	struct config_value *v = &l->amqp.values[config_find_key(KIND_AMQP, key) - config_keys];
 
 	config_wipe_free(v->text);
-	*v = (struct config_value){ .text = xstrdup(text), .line = line };
+	*v = (struct config_value){.text = xstrdup(text), .line = line};
 }
 
 static void complain_of_key(struct loading *l, int line, const char *key)
@@ -153,8 +154,8 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 		config_complain(&l->reader, line, "%s", value);
 	} else if (strcmp(section, "hcpctl") != 0) {
 		if (!key)
-			config_complain(&l->reader, line, "there is no section [%s]; [hcpctl] is the only one",
-				section);
+			config_complain(&l->reader, line,
+				"there is no section [%s]; [hcpctl] is the only one", section);
 		else if (*section == '\0')
 			config_complain(&l->reader, line,
 				"%s stands before the first section; put [hcpctl] above it", key);
@@ -170,7 +171,7 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 static void read_file(struct loading *l, bool must_be_there)
 {
 	char real[PATH_MAX], *copy;
-	struct buf text = { 0 };
+	struct buf text = {0};
 	struct stat st;
 
 	if (!l->s->path)
@@ -194,7 +195,8 @@ static void read_file(struct loading *l, bool must_be_there)
 /* --- what wins --- */
 
 /* An option, else the environment; an empty variable is as good as none. */
-static const char *pick(const char *option, const char *option_name, const char *variable, const char **source)
+static const char *pick(
+	const char *option, const char *option_name, const char *variable, const char **source)
 {
 	const char *value = getenv(variable);
 
@@ -209,7 +211,7 @@ static void override(struct loading *l, const struct ctl_options *o)
 	if ((value = pick(o->url, "--url", "HCP_URL", &source))) {
 		set_value(l, "url", value, 0);
 		l->url_source = source;
-		l->reader.mode = 0;     /* the password is not in the file then: its mode is of no interest */
+		l->reader.mode = 0; /* the password is not in the file then: its mode is of no interest */
 	}
 	for (enum own i = 0; i < OWN_COUNT; i++) {
 		const char *given = *(const char *const *)(const void *)((const char *)o + own[i].given);
@@ -259,7 +261,7 @@ static size_t say_all(struct loading *l, config_say_fn *say, void *ctx)
 
 	for (size_t i = 0; i < l->reader.message_count; i++) {
 		const struct config_message *m = &l->reader.messages[i];
-		struct buf b = { 0 };
+		struct buf b = {0};
 
 		if (m->line > 0)
 			buf_addf(&b, "%s%s", l->s->path, m->text);
@@ -278,10 +280,10 @@ static size_t say_all(struct loading *l, config_say_fn *say, void *ctx)
 
 int ctl_settings_load(struct ctl_settings *s, const struct ctl_options *o, config_say_fn *say, void *ctx)
 {
-	struct loading l = { .s = s, .reader = { .path = "" }, .amqp = { .kind = KIND_AMQP } };
+	struct loading l = {.s = s, .reader = {.path = ""}, .amqp = {.kind = KIND_AMQP}};
 	size_t errors;
 
-	*s = (struct ctl_settings){ .config = xcalloc(1, sizeof(struct config)), .home = find_home() };
+	*s = (struct ctl_settings){.config = xcalloc(1, sizeof(struct config)), .home = find_home()};
 	s->path = find_file(s, o->config);
 	l.amqp.values = xcalloc(config_key_count, sizeof(struct config_value));
 	read_file(&l, o->config != NULL);
@@ -310,14 +312,15 @@ void ctl_settings_fini(struct ctl_settings *s)
 	free(s->daemon_config);
 	free(s->home);
 	free(s->path);
-	*s = (struct ctl_settings){ 0 };
+	*s = (struct ctl_settings){0};
 }
 
 const char *ctl_settings_user(const struct ctl_settings *s)
 {
 	const struct config_amqp *a = &s->config->amqp;
 
-	/* With a certificate `guest` is only what an URL without a user is taken for; the broker would refuse it. */
+	/* With a certificate `guest` is only what an URL without a user is taken for; the broker would refuse
+	 * it. */
 	if (!a->user || (a->sasl == SASL_EXTERNAL && strcmp(a->user, "guest") == 0))
 		return NULL;
 	return a->user;

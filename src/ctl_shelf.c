@@ -20,7 +20,8 @@
 
 static int load_days(struct ctl_shelf *s, struct query *q)
 {
-	sqlite3_stmt *st = query_prepare(q, "SELECT day, size, sessions FROM archives WHERE size > 0 ORDER BY day");
+	sqlite3_stmt *st =
+		query_prepare(q, "SELECT day, size, sessions FROM archives WHERE size > 0 ORDER BY day");
 	int rc;
 
 	if (st == NULL)
@@ -44,7 +45,7 @@ int ctl_shelf_open(struct ctl_shelf *s, const char *state_dir, char *why, size_t
 	struct query *q = NULL;
 	int code;
 
-	*s = (struct ctl_shelf){ .state_dir = xstrdup(state_dir) };
+	*s = (struct ctl_shelf){.state_dir = xstrdup(state_dir)};
 	if ((code = query_open(state_dir, &q, why, why_size)) != EX_OK)
 		return code;
 	if (load_days(s, q) < 0) {
@@ -62,7 +63,7 @@ void ctl_shelf_fini(struct ctl_shelf *s)
 {
 	free(s->state_dir);
 	free(s->days);
-	*s = (struct ctl_shelf){ .count = 0 };
+	*s = (struct ctl_shelf){.count = 0};
 }
 
 /* ---- from entry to entry ---- */
@@ -95,7 +96,8 @@ static struct archive_reader *open_day(struct ctl_shelf *s, const struct ctl_she
 	if ((fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) >= 0)
 		return archive_open(fd, d->size);
 	if (errno == ENOENT)
-		fault(s, "%s is missing, and the store knows of %lld sessions in it", path, (long long)d->sessions);
+		fault(s, "%s is missing, and the store knows of %lld sessions in it", path,
+			(long long)d->sessions);
 	else
 		fault(s, "%s: %s", path, strerror(errno));
 	return NULL;
@@ -113,13 +115,14 @@ bool ctl_shelf_each(struct ctl_shelf *s, const struct ctl_shelf_day *d, ctl_shel
 		n++;
 		if ((rc = fn(ctx, r, &e, why)) < 0) {
 			fault(s, "%s: %.8s: %s", d->day, e.session_id, why);
-			rc = 1;         /* those behind it are whole, or not, by themselves */
+			rc = 1; /* those behind it are whole, or not, by themselves */
 		}
 	}
 	if (r != NULL && more < 0)
 		fault(s, "%s: it %s", d->day, why);
 	else if (r != NULL && rc > 0 && n != d->sessions)
-		fault(s, "%s: it has %lld sessions, and the store knows of %lld", d->day, (long long)n, (long long)d->sessions);
+		fault(s, "%s: it has %lld sessions, and the store knows of %lld", d->day, (long long)n,
+			(long long)d->sessions);
 	archive_free(r);
 	return rc > 0;
 }
@@ -145,7 +148,7 @@ static int find_entry(void *ctx, struct archive_reader *r, const struct archive_
 
 int ctl_shelf_find(struct ctl_shelf *s, const char *word, char session_id[ID_SIZE])
 {
-	struct finding f = { .word = word, .id = session_id };
+	struct finding f = {.word = word, .id = session_id};
 
 	session_id[0] = '\0';
 	for (size_t i = 0; i < s->count && f.count < 2; i++) {
@@ -159,7 +162,7 @@ int ctl_shelf_find(struct ctl_shelf *s, const char *word, char session_id[ID_SIZ
 }
 
 struct lines {
-	struct buf line;                /* as far as it has come */
+	struct buf line; /* as far as it has come */
 	ctl_shelf_line_fn *fn;
 	void *ctx;
 };
@@ -184,9 +187,10 @@ static bool take_piece(void *ctx, const char *data, size_t size)
 	return more;
 }
 
-int ctl_shelf_lines(struct archive_reader *r, const struct archive_entry *e, ctl_shelf_line_fn *fn, void *ctx, char *why)
+int ctl_shelf_lines(
+	struct archive_reader *r, const struct archive_entry *e, ctl_shelf_line_fn *fn, void *ctx, char *why)
 {
-	struct lines l = { .fn = fn, .ctx = ctx };
+	struct lines l = {.fn = fn, .ctx = ctx};
 	int rc = archive_read(r, e, take_piece, &l, why);
 
 	buf_fini(&l.line);
@@ -214,7 +218,7 @@ static int read_entry(void *ctx, struct archive_reader *r, const struct archive_
 
 bool ctl_shelf_read(struct ctl_shelf *s, const char *session_id, ctl_shelf_line_fn *fn, void *ctx)
 {
-	struct reading w = { .id = session_id, .fn = fn, .ctx = ctx };
+	struct reading w = {.id = session_id, .fn = fn, .ctx = ctx};
 
 	if (s->found < s->count)
 		ctl_shelf_each(s, &s->days[s->found], read_entry, &w);
@@ -225,7 +229,7 @@ bool ctl_shelf_read(struct ctl_shelf *s, const char *session_id, ctl_shelf_line_
 
 struct artifacts_of {
 	const char *id;
-	struct buf items;               /* one a line: nothing is given before all was found whole */
+	struct buf items; /* one a line: nothing is given before all was found whole */
 };
 
 /* What was announced and never kept has no size, and is none. */
@@ -240,8 +244,10 @@ static bool take_artifact(void *ctx, struct buf *line)
 	if (line->size > sizeof is_one && memcmp(line->data, is_one, sizeof is_one - 1) == 0)
 		root = json_loadb(line->data, line->size, 0, NULL);
 	row = json_object_get(root, "row");
-	if (row && json_unpack(row, "{s:s, s:s, s:s, s:I}", "name", &name, "type", &type, "sha256", &sha256, "size_bytes", &size) == 0
-		&& strspn(sha256, "0123456789abcdef") == 64) {
+	if (row &&
+		json_unpack(row, "{s:s, s:s, s:s, s:I}", "name", &name, "type", &type, "sha256", &sha256,
+			"size_bytes", &size) == 0 &&
+		strspn(sha256, "0123456789abcdef") == 64) {
 		buf_add_text(&a->items, "{\"artifact\":{\"name\":");
 		buf_add_json(&a->items, name, strlen(name));
 		buf_add_text(&a->items, ",\"type\":");
@@ -258,7 +264,7 @@ static bool take_artifact(void *ctx, struct buf *line)
 
 bool ctl_shelf_artifacts(struct ctl_shelf *s, const char *session_id, query_item_fn *fn, void *ctx)
 {
-	struct artifacts_of a = { .id = session_id };
+	struct artifacts_of a = {.id = session_id};
 	bool is_whole = ctl_shelf_read(s, session_id, take_artifact, &a), more = is_whole;
 
 	for (size_t at = 0; more && at < a.items.size;) {

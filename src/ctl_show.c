@@ -14,7 +14,7 @@
 #include "ctl_task.h"
 #include "jtext.h"
 
-#define VALUE_MAX 200                   /* bytes of a value inside a line; --json has all of it */
+#define VALUE_MAX 200 /* bytes of a value inside a line; --json has all of it */
 #define LABEL_WIDTH 10
 
 /* --- pieces --- */
@@ -25,10 +25,11 @@ static void add_text(struct buf *out, const char *text)
 		ctl_escape(out, text, strlen(text), false);
 }
 
-static void add_member(struct buf *out, const char *before, const json_t *object, const char *name, const char *after)
+static void add_member(
+	struct buf *out, const char *before, const json_t *object, const char *name, const char *after)
 {
 	const json_t *v = json_object_get(object, name);
-	struct buf text = { 0 };
+	struct buf text = {0};
 
 	if (!v || json_is_null(v) || (json_is_string(v) && json_string_length(v) == 0))
 		return;
@@ -46,7 +47,7 @@ static void add_member(struct buf *out, const char *before, const json_t *object
 static void add_value(struct buf *out, const char *before, const json_t *object, const char *name)
 {
 	const json_t *v = json_object_get(object, name);
-	struct buf text = { 0 };
+	struct buf text = {0};
 	size_t size;
 
 	if (!v || json_is_null(v) || (json_is_object(v) && json_object_size(v) == 0))
@@ -55,7 +56,7 @@ static void add_value(struct buf *out, const char *before, const json_t *object,
 	size = text.size;
 	if (size > VALUE_MAX)
 		for (size = VALUE_MAX; size > 0 && ((unsigned char)text.data[size] & 0xc0) == 0x80;)
-			size--;                 /* not in the middle of a character */
+			size--; /* not in the middle of a character */
 	buf_add_text(out, before);
 	ctl_escape(out, text.data, size, false);
 	if (size < text.size)
@@ -68,7 +69,10 @@ static const char *label_colour(const char *label)
 	static const struct {
 		const char *label, *code;
 	} colours[] = {
-		{ "error", "\033[31m" }, { "warn", "\033[33m" }, { "warning", "\033[33m" }, { "result", "\033[32m" },
+		{"error", "\033[31m"},
+		{"warn", "\033[33m"},
+		{"warning", "\033[33m"},
+		{"result", "\033[32m"},
 	};
 
 	for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
@@ -79,8 +83,9 @@ static const char *label_colour(const char *label)
 
 static void begin_line(struct buf *out, const struct ctl_note *n, struct ctl_look look, const char *label)
 {
-	const char *stamp = ctl_note_text(n->json, "timestamp"), *colour = look.colour ? label_colour(label) : NULL;
-	struct buf shown = { 0 };
+	const char *stamp = ctl_note_text(n->json, "timestamp"),
+		   *colour = look.colour ? label_colour(label) : NULL;
+	struct buf shown = {0};
 	char text[16] = "--:--:--";
 	int64_t us;
 	time_t s;
@@ -98,7 +103,8 @@ static void begin_line(struct buf *out, const struct ctl_note *n, struct ctl_loo
 		buf_clear(&shown);
 	}
 	ctl_escape(&shown, label, strnlen(label, 64), false);
-	buf_addf(out, "%s%-*s%s ", colour ? colour : "", LABEL_WIDTH, buf_text(&shown), colour ? "\033[0m" : "");
+	buf_addf(out, "%s%-*s%s ", colour ? colour : "", LABEL_WIDTH, buf_text(&shown),
+		colour ? "\033[0m" : "");
 	buf_fini(&shown);
 }
 
@@ -205,24 +211,24 @@ static void show_unknown(struct buf *out, const struct ctl_note *n)
 }
 
 static const struct shape {
-	const char *name;               /* of the event, or of the message's type */
-	const char *label;              /* NULL: the text member `label_from` of data */
+	const char *name;  /* of the event, or of the message's type */
+	const char *label; /* NULL: the text member `label_from` of data */
 	const char *label_from;
 	void (*show)(struct buf *out, const struct ctl_note *n);
 } shapes[] = {
-	{ "session_created", NULL, "state", show_created },
-	{ "state_changed", NULL, "to_state", show_state },
-	{ "progress", "progress", NULL, show_progress },
-	{ "intermediate_result", "partial", NULL, show_partial },
-	{ "log", NULL, "level", show_log },
-	{ "warning", "warning", NULL, show_problem },
-	{ "error", "error", NULL, show_problem },
-	{ "checkpoint_created", "checkpoint", NULL, show_checkpoint },
-	{ "session_closed", NULL, "final_state", show_closed },
-	{ "task_accepted", "accepted", NULL, show_accepted },
-	{ "task_rejected", "REJECTED", NULL, show_rejected },
-	{ "task_completed", "result", NULL, show_completed },
-	{ "task_failed", "FAILED", NULL, show_failed },
+	{"session_created", NULL, "state", show_created},
+	{"state_changed", NULL, "to_state", show_state},
+	{"progress", "progress", NULL, show_progress},
+	{"intermediate_result", "partial", NULL, show_partial},
+	{"log", NULL, "level", show_log},
+	{"warning", "warning", NULL, show_problem},
+	{"error", "error", NULL, show_problem},
+	{"checkpoint_created", "checkpoint", NULL, show_checkpoint},
+	{"session_closed", NULL, "final_state", show_closed},
+	{"task_accepted", "accepted", NULL, show_accepted},
+	{"task_rejected", "REJECTED", NULL, show_rejected},
+	{"task_completed", "result", NULL, show_completed},
+	{"task_failed", "FAILED", NULL, show_failed},
 };
 
 void ctl_show_line(struct buf *out, const struct ctl_note *n, struct ctl_look look)
@@ -252,14 +258,14 @@ static void break_line(struct buf *out, size_t depth)
 
 void ctl_show_pretty(struct buf *out, const char *text, size_t size)
 {
-	struct buf flat = { 0 }, spread = { 0 };
+	struct buf flat = {0}, spread = {0};
 	size_t depth = 0;
 
 	jtext_add_minified(&flat, text, size);
 	for (size_t i = 0; i < flat.size; i++) {
 		char c = flat.data[i], next = i + 1 < flat.size ? flat.data[i + 1] : '\0';
 
-		if (c == '"') {         /* a string as a whole: what is inside it means nothing here */
+		if (c == '"') { /* a string as a whole: what is inside it means nothing here */
 			size_t start = i++;
 
 			while (i < flat.size && flat.data[i] != '"')
@@ -304,11 +310,12 @@ void ctl_show_result(struct buf *out, const struct ctl_note *n)
 {
 	const char *name = strcmp(n->type, "task_completed") == 0 ? "outputs" : "partial_outputs";
 	const json_t *outputs = json_object_get(n->payload, name);
-	struct jslice payload = jtext_member(n->body, n->size, "payload"), raw = { NULL, 0 };
+	struct jslice payload = jtext_member(n->body, n->size, "payload"), raw = {NULL, 0};
 
 	if (payload.at)
 		raw = jtext_member(payload.at, payload.size, name);
-	if (raw.at && json_is_object(outputs) && (json_object_size(outputs) > 0 || strcmp(name, "outputs") == 0)) {
+	if (raw.at && json_is_object(outputs) &&
+		(json_object_size(outputs) > 0 || strcmp(name, "outputs") == 0)) {
 		ctl_show_pretty(out, raw.at, raw.size);
 		buf_add_text(out, "\n");
 	}
@@ -320,11 +327,12 @@ void ctl_show_result(struct buf *out, const struct ctl_note *n)
 /* Plain text up to what is left of the line. */
 static void add_fitting(struct buf *out, const char *text, int *left)
 {
-	struct buf shown = { 0 };
+	struct buf shown = {0};
 	int used;
 
 	add_text(&shown, text);
-	buf_add(out, shown.data ? shown.data : "", ctl_fit(shown.data ? shown.data : "", shown.size, *left, &used));
+	buf_add(out, shown.data ? shown.data : "",
+		ctl_fit(shown.data ? shown.data : "", shown.size, *left, &used));
 	*left -= used;
 	buf_fini(&shown);
 }
@@ -334,14 +342,14 @@ int ctl_show_bar(struct buf *out, const char *state, const char *stage, double p
 {
 	int left = columns, cells = columns / 4 < 10 ? 10 : columns / 4 > 40 ? 40 : columns / 4;
 	const char *code = colour ? ctl_board_colour(state) : NULL;
-	struct buf text = { 0 };
+	struct buf text = {0};
 
 	if (code)
 		buf_add_text(out, code);
 	add_fitting(out, *state ? state : "working", &left);
 	if (code)
 		buf_add_text(out, "\033[0m");
-	if (*stage) {                   /* at most a quarter: the bar comes first */
+	if (*stage) { /* at most a quarter: the bar comes first */
 		int most = left < columns / 4 ? left : columns / 4, room = most;
 
 		add_fitting(out, " ", &room);

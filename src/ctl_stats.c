@@ -9,8 +9,11 @@
 enum { OPT_JSON = 256, LABEL = 12 };
 
 static const struct ctl_column columns[] = {
-	{ .title = "CAPABILITY", .may_shrink = true }, { .title = "VERSION" }, { .title = "RUNNING", .is_right = true },
-	{ .title = "WAITING", .is_right = true }, { .title = "LIMIT", .is_right = true },
+	{.title = "CAPABILITY", .may_shrink = true},
+	{.title = "VERSION"},
+	{.title = "RUNNING", .is_right = true},
+	{.title = "WAITING", .is_right = true},
+	{.title = "LIMIT", .is_right = true},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -31,11 +34,13 @@ static void put_daemon(struct buf *b, const json_t *s)
 
 	ctl_span(count_of(s, "uptime_s") * 1000000, span);
 	ctl_size(count_of(s, "rss_bytes"), size);
-	buf_addf(b, "%-*s%s %s, pid %lld, up %s, %s of memory\n", LABEL, "daemon", ctl_ops_text(s, "callee_id"),
-		ctl_ops_text(s, "version"), count_of(s, "pid"), span, size);
-	buf_addf(b, "%-*s%s%s\n", LABEL, "state", is_so(s, "stopping") ? "stopping" : is_so(s, "draining") ?
-		"draining: new tasks wait (hcpctl undrain)" : "takes tasks", is_so(s, "held") ?
-		"; HELD: the store refuses, see the log" : "");
+	buf_addf(b, "%-*s%s %s, pid %lld, up %s, %s of memory\n", LABEL, "daemon",
+		ctl_ops_text(s, "callee_id"), ctl_ops_text(s, "version"), count_of(s, "pid"), span, size);
+	buf_addf(b, "%-*s%s%s\n", LABEL, "state",
+		is_so(s, "stopping")         ? "stopping" :
+			is_so(s, "draining") ? "draining: new tasks wait (hcpctl undrain)" :
+					       "takes tasks",
+		is_so(s, "held") ? "; HELD: the store refuses, see the log" : "");
 	buf_addf(b, "%-*s", LABEL, "store");
 	ctl_escape(b, dir, strlen(dir), false);
 	buf_add_text(b, "\n");
@@ -45,9 +50,12 @@ static void put_sessions(struct buf *b, const json_t *s)
 {
 	const json_t *live = json_object_get(s, "by_state");
 
-	buf_addf(b, "%-*s%lld running, %lld waiting for a slot, %lld undecided (PENDING %lld, RUNNING %lld, PAUSED %lld, ABORTING %lld)\n",
-		LABEL, "sessions", count_of(s, "running"), count_of(s, "waiting"), count_of(s, "undecided"), count_of(live, "PENDING"),
-		count_of(live, "RUNNING"), count_of(live, "PAUSED"), count_of(live, "ABORTING"));
+	buf_addf(b,
+		"%-*s%lld running, %lld waiting for a slot, %lld undecided (PENDING %lld, RUNNING %lld, "
+		"PAUSED %lld, ABORTING %lld)\n",
+		LABEL, "sessions", count_of(s, "running"), count_of(s, "waiting"), count_of(s, "undecided"),
+		count_of(live, "PENDING"), count_of(live, "RUNNING"), count_of(live, "PAUSED"),
+		count_of(live, "ABORTING"));
 }
 
 static void put_broker(struct buf *b, const json_t *s)
@@ -57,20 +65,27 @@ static void put_broker(struct buf *b, const json_t *s)
 
 	ctl_size(count_of(outbox, "waiting_bytes"), size);
 	ctl_span((int64_t)(json_number_value(oldest) * 1e6), span);
-	buf_addf(b, "%-*s%s, %s, %lld reconnects\n", LABEL, "broker", is_so(s, "consuming") ? "consuming" : "NOT consuming",
-		!is_so(s, "publishing") ? "NOT publishing" :
-			is_so(s, "blocked") ? "publishing is BLOCKED by it" : "publishing", count_of(s, "reconnects"));
-	buf_addf(b, "%-*s%s wait, %lld on their way%s%s\n", LABEL, "outbox", size, count_of(outbox, "unconfirmed"),
-		json_is_number(oldest) ? ", the oldest for " : "", json_is_number(oldest) ? span : "");
+	buf_addf(b, "%-*s%s, %s, %lld reconnects\n", LABEL, "broker",
+		is_so(s, "consuming") ? "consuming" : "NOT consuming",
+		!is_so(s, "publishing")     ? "NOT publishing" :
+			is_so(s, "blocked") ? "publishing is BLOCKED by it" :
+					      "publishing",
+		count_of(s, "reconnects"));
+	buf_addf(b, "%-*s%s wait, %lld on their way%s%s\n", LABEL, "outbox", size,
+		count_of(outbox, "unconfirmed"), json_is_number(oldest) ? ", the oldest for " : "",
+		json_is_number(oldest) ? span : "");
 }
 
 static void put_totals(struct buf *b, const json_t *s)
 {
 	const json_t *totals = json_object_get(s, "totals");
 
-	buf_addf(b, "%-*s%lld submits (%lld seen before, %lld rejected), %lld aborts, %lld bad messages, %lld unroutable, "
-		"%lld late lines of workers\n", LABEL, "since start", count_of(totals, "submits"),
-		count_of(totals, "duplicates"), count_of(totals, "rejected"), count_of(totals, "aborts"), count_of(totals, "dropped"),
+	buf_addf(b,
+		"%-*s%lld submits (%lld seen before, %lld rejected), %lld aborts, %lld bad messages, %lld "
+		"unroutable, "
+		"%lld late lines of workers\n",
+		LABEL, "since start", count_of(totals, "submits"), count_of(totals, "duplicates"),
+		count_of(totals, "rejected"), count_of(totals, "aborts"), count_of(totals, "dropped"),
 		count_of(totals, "unroutable"), count_of(totals, "late_lines"));
 }
 
@@ -78,8 +93,8 @@ static void put_audit(struct buf *b, const json_t *s)
 {
 	const json_t *audit = json_object_get(s, "audit");
 
-	buf_addf(b, "%-*s%lld rows, head %lld:%s\n", LABEL, "audit", count_of(audit, "count"), count_of(audit, "count"),
-		ctl_ops_text(audit, "head"));
+	buf_addf(b, "%-*s%lld rows, head %lld:%s\n", LABEL, "audit", count_of(audit, "count"),
+		count_of(audit, "count"), ctl_ops_text(audit, "head"));
 }
 
 /* Nothing where there is none, or an hcpd of before does not say. */
@@ -127,8 +142,8 @@ static void put_capabilities(struct buf *b, const json_t *s)
 	ctl_table_init(&t, columns, COLUMNS, ctl_ops_width(), -1);
 	json_array_foreach(json_object_get(s, "capabilities"), i, one) {
 		char running[24], waiting[24], limit[24];
-		const char *const cells[COLUMNS] = { ctl_ops_text(one, "name"), ctl_ops_text(one, "version"), running,
-			waiting, limit };
+		const char *const cells[COLUMNS] = {
+			ctl_ops_text(one, "name"), ctl_ops_text(one, "version"), running, waiting, limit};
 
 		snprintf(running, sizeof running, "%lld", count_of(one, "running"));
 		snprintf(waiting, sizeof waiting, "%lld", count_of(one, "waiting"));
@@ -146,7 +161,7 @@ static void put_capabilities(struct buf *b, const json_t *s)
 static bool on_item(void *ctx, const char *json, size_t size)
 {
 	json_t *s = json_loadb(json, size, 0, NULL);
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	(void)ctx;
 	put_daemon(&b, s);
@@ -165,7 +180,7 @@ static bool on_item(void *ctx, const char *json, size_t size)
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "json", no_argument, NULL, OPT_JSON }, CTL_OPERATOR_OPTIONS };
+	static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON}, CTL_OPERATOR_OPTIONS};
 	bool is_json = false;
 	int c, status;
 
@@ -186,7 +201,8 @@ const struct ctl_command ctl_stats = {
 	.name = "stats",
 	.summary = "how the daemon is: sessions, broker, outbox, capabilities",
 	.help = "usage: hcpctl stats [options]\n\n"
-		"How the daemon is: what runs and waits, whether it has its broker, what waits to be published, and\n"
+		"How the daemon is: what runs and waits, whether it has its broker, what waits to be "
+		"published, and\n"
 		"what happened since it was started.\n\n"
 		"      --json          one JSON object\n" CTL_OPERATOR_HELP
 		"\nExample:\n  hcpctl stats\n  hcpctl stats --json | jq .outbox\n",

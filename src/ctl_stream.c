@@ -10,7 +10,7 @@
 
 #include "jtext.h"
 
-#define AGAIN_US 500000         /* between two looks for a daemon that is away */
+#define AGAIN_US 500000 /* between two looks for a daemon that is away */
 
 static int64_t number(struct jslice s)
 {
@@ -30,7 +30,7 @@ static bool on_item(void *ctx, const char *json, size_t size)
 	int64_t row = number(jtext_member(json, size, "row")), sequence;
 
 	if (row > 0 && row <= s->row)
-		return true;            /* shown before the daemon went away */
+		return true; /* shown before the daemon went away */
 	s->row = row;
 	payload = jtext_member(event.at, event.size, "payload");
 	sequence = number(jtext_member(payload.at, payload.size, "sequence"));
@@ -73,7 +73,7 @@ static int run_once(struct ctl_stream *s, const struct ctl_settings *settings, b
 
 	c = ctl_client_open(settings, *was_away ? CTL_STORE_QUIETLY : CTL_STORE_WILL_DO, &status);
 	if (c == NULL) {
-		*is_open = *was_away;   /* it was there a moment ago */
+		*is_open = *was_away; /* it was there a moment ago */
 		return status;
 	}
 	if (s->is_follow && ctl_client_is_live(c))
@@ -84,9 +84,9 @@ static int run_once(struct ctl_stream *s, const struct ctl_settings *settings, b
 	if (status == CTL_COMPLETED)
 		status = ctl_client_ask(c, make_request(s), on_item, s, &done);
 	is_live = is_live && ctl_client_is_live(c);
-	*is_open = s->is_follow && !ferror(stdout)
-		&& (status == CTL_CLIENT_LOST || json_object_get(done, "waiting")
-			|| (is_live && s->row > 0 && status == CTL_NO_BROKER));        /* it ends, and said so */
+	*is_open = s->is_follow && !ferror(stdout) &&
+		(status == CTL_CLIENT_LOST || json_object_get(done, "waiting") ||
+			(is_live && s->row > 0 && status == CTL_NO_BROKER)); /* it ends, and said so */
 	if (status == CTL_CLIENT_LOST && !*is_open)
 		status = ctl_client_say_lost();
 	if (*is_open && (is_live || !*was_away))
@@ -117,15 +117,17 @@ int ctl_stream_run(struct ctl_stream *s, struct ctl_options *o)
 
 enum { OPT_JSON = 256 };
 
-int ctl_stream_command(struct ctl_stream *s, const struct ctl_command *command, bool has_from, int argc, char **argv,
-	struct ctl_options *o)
+int ctl_stream_command(struct ctl_stream *s, const struct ctl_command *command, bool has_from, int argc,
+	char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "from", required_argument, NULL, 'n' },
-		{ "follow", no_argument, NULL, 'f' }, { "json", no_argument, NULL, OPT_JSON }, CTL_OPERATOR_OPTIONS };
+	static const struct option options[] = {{"from", required_argument, NULL, 'n'},
+		{"follow", no_argument, NULL, 'f'}, {"json", no_argument, NULL, OPT_JSON},
+		CTL_OPERATOR_OPTIONS};
 	char *end, name[32];
 	int c, status;
 
-	while ((c = getopt_long(argc, argv, has_from ? ":hfn:" : ":hf", has_from ? options : options + 1, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, has_from ? ":hfn:" : ":hf", has_from ? options : options + 1,
+			NULL)) != -1) {
 		if (c == 'f') {
 			s->is_follow = true;
 		} else if (c == OPT_JSON) {
@@ -134,7 +136,8 @@ int ctl_stream_command(struct ctl_stream *s, const struct ctl_command *command, 
 			s->from = strtoll(optarg, &end, 10);
 			snprintf(name, sizeof name, "%s ", command->name);
 			if (end == optarg || *end != '\0' || s->from < 1)
-				return ctl_cmd_usage(name, "--from %s is no sequence; they count from 1 on", optarg);
+				return ctl_cmd_usage(
+					name, "--from %s is no sequence; they count from 1 on", optarg);
 		} else if ((status = ctl_cmd_option(c, argv, command, o)) >= 0) {
 			return status;
 		}

@@ -16,9 +16,9 @@
 #include "ctl_task.h"
 
 #define SECOND INT64_C(1000000)
-#define EARLY_MAX 32                    /* messages of unknown sessions kept until the answer says which is ours */
-#define UNDECIDED_US (6 * SECOND)       /* a machine has answered by then */
-#define DETACH_QUIET_US (SECOND / 5)    /* so long nothing of ours means that what was sent before has come */
+#define EARLY_MAX 32              /* messages of unknown sessions kept until the answer says which is ours */
+#define UNDECIDED_US (6 * SECOND) /* a machine has answered by then */
+#define DETACH_QUIET_US (SECOND / 5) /* so long nothing of ours means that what was sent before has come */
 #define SHORT_ID 8
 #define DETACH_MAX_US (2 * SECOND)
 
@@ -32,9 +32,9 @@ struct submit {
 	int64_t repeat_at_us, repeat_us, give_up_us, undecided_us;
 	struct ctl_note *early, **early_end;
 	size_t early_count;
-	struct ctl_view *view;          /* NULL: no answer yet */
+	struct ctl_view *view; /* NULL: no answer yet */
 	struct ctl_session session;
-	bool is_kept;                   /* so that watch and abort know it by its beginning */
+	bool is_kept; /* so that watch and abort know it by its beginning */
 	struct buf abort_body;
 };
 
@@ -109,7 +109,7 @@ static int take_early(struct submit *s, struct ctl_note *n)
 	if (is_answer(s, n))
 		return take_answer(s, n);
 	if (strcmp(n->type, "task_accepted") == 0 || strcmp(n->type, "task_rejected") == 0 ||
-			s->early_count == EARLY_MAX) {
+		s->early_count == EARLY_MAX) {
 		ctl_pump_ack(s->pump, n);
 		ctl_note_free(n);
 		return -1;
@@ -175,8 +175,8 @@ static int detach(struct submit *s, int status)
 	s->follow.term.is_live = false;
 	fflush(stdout);
 	ctl_say("session %s goes on", s->session.id);
-	ctl_say("see it: hcpctl watch %.*s   end it: hcpctl abort %.*s", name_size(s), s->session.id, name_size(s),
-		s->session.id);
+	ctl_say("see it: hcpctl watch %.*s   end it: hcpctl abort %.*s", name_size(s), s->session.id,
+		name_size(s), s->session.id);
 	return status;
 }
 
@@ -185,7 +185,7 @@ static void send_abort(struct submit *s)
 	buf_clear(&s->abort_body);
 	ctl_task_compose_abort(&s->abort_body, s->session.id, s->session.token, "interrupted by the user");
 	if (ctl_pump_publish(s->pump, s->settings->callee, "abort", s->session.id, s->abort_body.data,
-			s->abort_body.size))
+		    s->abort_body.size))
 		ctl_say("asked %s to abort; waiting for its end", s->settings->callee);
 	else
 		ctl_say("there is no connection just now; try again when the broker is back");
@@ -198,16 +198,17 @@ static int take_signal(struct submit *s)
 	char answer = 0;
 
 	if (!s->view) {
-		ctl_say("no answer yet: the task (message_id %s) may still be taken up; hcpctl watch would show it",
+		ctl_say("no answer yet: the task (message_id %s) may still be taken up; hcpctl watch would "
+			"show it",
 			s->message_id);
 		return 128 + number;
 	}
 	if (number == SIGINT && !s->words->json && ctl_term_may_ask()) {
-		if (!s->follow.term.has_bar)    /* the terminal has shown ^C; where the bar is it goes with it */
+		if (!s->follow.term.has_bar) /* the terminal has shown ^C; where the bar is it goes with it */
 			fputs("\n", stderr);
 		ctl_say("session %s goes on unless it is aborted", s->session.id);
-		ctl_say("later: hcpctl abort %.*s, hcpctl watch %.*s", name_size(s), s->session.id, name_size(s),
-			s->session.id);
+		ctl_say("later: hcpctl abort %.*s, hcpctl watch %.*s", name_size(s), s->session.id,
+			name_size(s), s->session.id);
 		answer = ctl_term_ask(&s->follow.term, "abort (a), detach (d), go on (Enter)? ");
 	}
 	if (answer == 'a') {
@@ -236,8 +237,8 @@ static int64_t next_us(const struct submit *s)
 
 static int no_callee(const struct submit *s)
 {
-	ctl_say("no callee named %s listens (queue hcp.cmd.%s does not exist); is hcpd running?", s->settings->callee,
-		s->settings->callee);
+	ctl_say("no callee named %s listens (queue hcp.cmd.%s does not exist); is hcpd running?",
+		s->settings->callee, s->settings->callee);
 	return CTL_NO_ANSWER;
 }
 
@@ -249,14 +250,16 @@ static int look_at_clock(struct submit *s)
 	if (s->view)
 		return s->view->is_done ? (int)s->view->exit : -1;
 	if (now_us >= s->give_up_us) {
-		ctl_say("no answer from %s; the task (message_id %s) waits in its queue, or there for a human's approval, unless %s "
-			"has dropped it: its log says so, for one above its limit of a message's size", s->settings->callee,
-			s->message_id, s->settings->callee);
+		ctl_say("no answer from %s; the task (message_id %s) waits in its queue, or there for a "
+			"human's approval, unless %s "
+			"has dropped it: its log says so, for one above its limit of a message's size",
+			s->settings->callee, s->message_id, s->settings->callee);
 		return CTL_NO_ANSWER;
 	}
 	if (now_us >= s->undecided_us) {
 		s->undecided_us = INT64_MAX;
-		ctl_say("no answer yet: the task may be waiting for a human's approval (hcpctl approvals, where %s runs)",
+		ctl_say("no answer yet: the task may be waiting for a human's approval (hcpctl approvals, "
+			"where %s runs)",
 			s->settings->callee);
 	}
 	if (now_us >= s->repeat_at_us)
@@ -280,21 +283,17 @@ static int step(struct submit *s)
 			return no_callee(s);
 		ctl_say("the abort reached nobody: no callee named %s listens", s->settings->callee);
 		return -1;
-	case CTL_REFUSED:
-		ctl_say("%s", ctl_pump_error(s->pump));
-		return s->view ? -1 : CTL_ERROR;
+	case CTL_REFUSED: ctl_say("%s", ctl_pump_error(s->pump)); return s->view ? -1 : CTL_ERROR;
 	case CTL_UP:
 		if (!s->view)
 			send_submit(s);
 		return -1;
-	case CTL_SIGNAL:
-		return take_signal(s);
+	case CTL_SIGNAL: return take_signal(s);
 	case CTL_OUT_GONE:
 		ctl_say("the standard output cannot be written");
 		return s->view ? detach(s, CTL_ERROR) : CTL_ERROR;
 	case CTL_CONFIRMED:
-	case CTL_QUIET:
-		break;
+	case CTL_QUIET: break;
 	}
 	return -1;
 }
@@ -316,8 +315,12 @@ static int submit_and_follow(struct submit *s)
 
 int ctl_submit_run(const struct ctl_settings *settings, const struct ctl_submit_words *w)
 {
-	struct submit s = { .settings = settings, .words = w, .pump = ctl_pump_new(settings),
-		.repeat_us = w->retry_us, .give_up_us = clock_boot_us() + w->timeout_us, .undecided_us = clock_boot_us() + UNDECIDED_US };
+	struct submit s = {.settings = settings,
+		.words = w,
+		.pump = ctl_pump_new(settings),
+		.repeat_us = w->retry_us,
+		.give_up_us = clock_boot_us() + w->timeout_us,
+		.undecided_us = clock_boot_us() + UNDECIDED_US};
 	char instance[ID_SIZE], key[CTL_NAME_SIZE];
 	struct codec_head head;
 	struct link_error e;

@@ -26,27 +26,33 @@ struct words {
 	bool wait;
 };
 
-enum { OPT_INPUTS = 256, OPT_VERSION, OPT_DURATION, OPT_PRIORITY, OPT_CLASS, OPT_CONTEXT, OPT_CHECKPOINT, OPT_CONTINUES, OPT_WAIT, OPT_DETACH,
-	OPT_TIMEOUT, OPT_RETRY, OPT_JSON };
-
-static const struct option options[] = {
-	{ "intent", required_argument, NULL, 'm' },
-	{ "input", required_argument, NULL, 'i' },
-	{ "inputs", required_argument, NULL, OPT_INPUTS },
-	{ "capability-version", required_argument, NULL, OPT_VERSION },
-	{ "max-duration", required_argument, NULL, OPT_DURATION },
-	{ "priority", required_argument, NULL, OPT_PRIORITY },
-	{ "data-class", required_argument, NULL, OPT_CLASS },
-	{ "context", required_argument, NULL, OPT_CONTEXT },
-	{ "checkpoint", required_argument, NULL, OPT_CHECKPOINT },
-	{ "continues", required_argument, NULL, OPT_CONTINUES },
-	{ "wait", no_argument, NULL, OPT_WAIT },
-	{ "detach", no_argument, NULL, OPT_DETACH },
-	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
-	{ "retry", required_argument, NULL, OPT_RETRY },
-	{ "json", no_argument, NULL, OPT_JSON },
-	CTL_GLOBAL_OPTIONS
+enum {
+	OPT_INPUTS = 256,
+	OPT_VERSION,
+	OPT_DURATION,
+	OPT_PRIORITY,
+	OPT_CLASS,
+	OPT_CONTEXT,
+	OPT_CHECKPOINT,
+	OPT_CONTINUES,
+	OPT_WAIT,
+	OPT_DETACH,
+	OPT_TIMEOUT,
+	OPT_RETRY,
+	OPT_JSON
 };
+
+static const struct option options[] = {{"intent", required_argument, NULL, 'm'},
+	{"input", required_argument, NULL, 'i'}, {"inputs", required_argument, NULL, OPT_INPUTS},
+	{"capability-version", required_argument, NULL, OPT_VERSION},
+	{"max-duration", required_argument, NULL, OPT_DURATION},
+	{"priority", required_argument, NULL, OPT_PRIORITY},
+	{"data-class", required_argument, NULL, OPT_CLASS}, {"context", required_argument, NULL, OPT_CONTEXT},
+	{"checkpoint", required_argument, NULL, OPT_CHECKPOINT},
+	{"continues", required_argument, NULL, OPT_CONTINUES}, {"wait", no_argument, NULL, OPT_WAIT},
+	{"detach", no_argument, NULL, OPT_DETACH}, {"timeout", required_argument, NULL, OPT_TIMEOUT},
+	{"retry", required_argument, NULL, OPT_RETRY}, {"json", no_argument, NULL, OPT_JSON},
+	CTL_GLOBAL_OPTIONS};
 
 #define usage(...) ctl_cmd_usage("submit ", __VA_ARGS__)
 
@@ -59,9 +65,10 @@ static int take_duration(const char *option, const char *text, int64_t *us)
 	return usage("--%s %s is no duration; write 30s, 10m, 2h or PT1H30M", option, text);
 }
 
-static int take_name(const char *option, const char *text, const char *const *names, int count, const char **out)
+static int take_name(
+	const char *option, const char *text, const char *const *names, int count, const char **out)
 {
-	struct buf known = { 0 };
+	struct buf known = {0};
 	int status;
 
 	for (int i = 0; i < count; i++) {
@@ -149,44 +156,28 @@ static int take_option(struct words *w, int c)
 	struct ctl_task *t = &w->out.task;
 
 	switch (c) {
-	case 'm':
-		t->intent = optarg;
-		return 0;
-	case 'i':
-		return take_assignment("input", optarg, w->inputs);
-	case OPT_INPUTS:
-		return take_inputs_file(w, optarg);
+	case 'm': t->intent = optarg; return 0;
+	case 'i': return take_assignment("input", optarg, w->inputs);
+	case OPT_INPUTS: return take_inputs_file(w, optarg);
 	case OPT_VERSION:
 		t->version = optarg;
-		return semver_is_range(optarg) ? 0 :
-			usage("--capability-version %s is no range of versions; write 1.x, ^1.2 or >=2.0.0", optarg);
-	case OPT_DURATION:
-		return take_max_duration(w, optarg);
-	case OPT_PRIORITY:
-		return take_name("priority", optarg, priority_names, PRIORITY_COUNT, &t->priority);
-	case OPT_CLASS:
-		return take_name("data-class", optarg, data_class_names, 4, &t->data_class);
-	case OPT_CONTEXT:
-		return take_assignment("context", optarg, w->context);
+		return semver_is_range(optarg) ?
+			0 :
+			usage("--capability-version %s is no range of versions; write 1.x, ^1.2 or >=2.0.0",
+				optarg);
+	case OPT_DURATION: return take_max_duration(w, optarg);
+	case OPT_PRIORITY: return take_name("priority", optarg, priority_names, PRIORITY_COUNT, &t->priority);
+	case OPT_CLASS: return take_name("data-class", optarg, data_class_names, 4, &t->data_class);
+	case OPT_CONTEXT: return take_assignment("context", optarg, w->context);
 	case OPT_CHECKPOINT:
 		return take_id("checkpoint", optarg, "hcpctl checkpoints shows it", &t->checkpoint);
-	case OPT_CONTINUES:
-		return take_id("continues", optarg, "hcpctl list --full shows it", &t->continues);
-	case OPT_WAIT:
-		w->wait = true;
-		return 0;
-	case OPT_DETACH:
-		w->out.detach = true;
-		return 0;
-	case OPT_TIMEOUT:
-		return take_duration("timeout", optarg, &w->out.timeout_us);
-	case OPT_RETRY:
-		return take_duration("retry", optarg, &w->out.retry_us);
-	case OPT_JSON:
-		w->out.json = true;
-		return 0;
-	default:
-		return -1;
+	case OPT_CONTINUES: return take_id("continues", optarg, "hcpctl list --full shows it", &t->continues);
+	case OPT_WAIT: w->wait = true; return 0;
+	case OPT_DETACH: w->out.detach = true; return 0;
+	case OPT_TIMEOUT: return take_duration("timeout", optarg, &w->out.timeout_us);
+	case OPT_RETRY: return take_duration("retry", optarg, &w->out.retry_us);
+	case OPT_JSON: w->out.json = true; return 0;
+	default: return -1;
 	}
 }
 
@@ -207,7 +198,8 @@ static int read_words(struct words *w, int argc, char **argv, struct ctl_options
 	if (optind >= argc)
 		return usage("which capability? its name is missing");
 	if (optind + 1 < argc)
-		return usage("%s is one word too many; inputs are given with --input name=value", argv[optind + 1]);
+		return usage("%s is one word too many; inputs are given with --input name=value",
+			argv[optind + 1]);
 	w->out.task.capability = argv[optind];
 	if (w->inputs_text.data) {
 		w->out.task.inputs_text = w->inputs_text.data;
@@ -240,8 +232,9 @@ static int run_with(struct words *w, struct ctl_options *o)
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	struct words w = { .inputs = json_object(), .context = json_object(),
-		.out = { .timeout_us = 60 * SECOND, .retry_us = 5 * SECOND } };
+	struct words w = {.inputs = json_object(),
+		.context = json_object(),
+		.out = {.timeout_us = 60 * SECOND, .retry_us = 5 * SECOND}};
 	int status = read_words(&w, argc, argv, o);
 
 	if (status < 0)
@@ -256,7 +249,8 @@ const struct ctl_command ctl_submit = {
 	.name = "submit",
 	.summary = "hand over a task and show what becomes of it: CAPABILITY [--input k=v ...]",
 	.help = "usage: hcpctl submit [options] CAPABILITY\n\n"
-		"Hands a task to the callee, shows its events as they come and its result at the end. The exit\n"
+		"Hands a task to the callee, shows its events as they come and its result at the end. The "
+		"exit\n"
 		"status tells how it ended: 0 completed, 2 failed, 3 rejected, 4 aborted, 5 no answer.\n\n"
 		"  -m, --intent TEXT          what it is for, in words\n"
 		"  -i, --input NAME=VALUE     an input; VALUE is JSON where it is valid JSON, else text;\n"
@@ -274,9 +268,11 @@ const struct ctl_command ctl_submit = {
 		"      --detach               only until the task is accepted\n"
 		"      --timeout D            how long to wait for an answer (60s)\n"
 		"      --retry D              ask again after so long, then twice as long each time (5s)\n"
-		"      --json                 each message as one line of JSON, as it was received\n" CTL_GLOBAL_HELP
+		"      --json                 each message as one line of JSON, as it was "
+		"received\n" CTL_GLOBAL_HELP
 		"\nExample:\n"
-		"  hcpctl submit summarize -m 'for the weekly' --input url=https://example.org/ --input words=200\n"
+		"  hcpctl submit summarize -m 'for the weekly' --input url=https://example.org/ --input "
+		"words=200\n"
 		"  hcpctl submit summarize --continues ad72cf0a-4b1e-4c6d-9f43-0c8b8ed1a5f2 --detach\n",
 	.run = run,
 };

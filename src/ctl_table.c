@@ -10,18 +10,21 @@
 #include "ctl.h"
 
 #define GAP 2
-#define NARROWEST 6             /* a column that may shrink keeps at least this */
+#define NARROWEST 6 /* a column that may shrink keeps at least this */
 #define ROWS_WAITING 1000
 
 /* ---- words ---- */
 
 void ctl_age(int64_t us, char out[CTL_SPAN_SIZE])
 {
-	static const struct { int64_t s; char unit; } units[] = { { 86400, 'd' }, { 3600, 'h' }, { 60, 'm' } };
+	static const struct {
+		int64_t s;
+		char unit;
+	} units[] = {{86400, 'd'}, {3600, 'h'}, {60, 'm'}};
 	int64_t s = us > 0 ? us / 1000000 : 0;
 
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-		if (s >= units[i].s * (units[i].unit == 'd' ? 2 : 1)) {        /* 36h says more than 1d */
+		if (s >= units[i].s * (units[i].unit == 'd' ? 2 : 1)) { /* 36h says more than 1d */
 			snprintf(out, CTL_SPAN_SIZE, "%lld%c", (long long)(s / units[i].s), units[i].unit);
 			return;
 		}
@@ -48,7 +51,7 @@ void ctl_span(int64_t us, char out[CTL_SPAN_SIZE])
 
 void ctl_size(int64_t bytes, char out[CTL_SPAN_SIZE])
 {
-	static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
+	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
 	double value = (double)bytes / 1024;
 	size_t i = 0;
 
@@ -63,9 +66,17 @@ void ctl_size(int64_t bytes, char out[CTL_SPAN_SIZE])
 	snprintf(out, CTL_SPAN_SIZE, "%.1f %s", value, units[i]);
 }
 
-static const struct { const char *state; char shade; } shades[] = {
-	{ "RUNNING", 'c' }, { "COMPLETED", 'g' }, { "FAILED", 'r' }, { "ABORTED", 'y' }, { "REJECTED", 'r' },
-	{ "ABORTING", 'y' }, { "PAUSED", 'm' },
+static const struct {
+	const char *state;
+	char shade;
+} shades[] = {
+	{"RUNNING", 'c'},
+	{"COMPLETED", 'g'},
+	{"FAILED", 'r'},
+	{"ABORTED", 'y'},
+	{"REJECTED", 'r'},
+	{"ABORTING", 'y'},
+	{"PAUSED", 'm'},
 };
 
 char ctl_table_shade(const char *state)
@@ -85,7 +96,7 @@ const char *ctl_table_colour(char shade)
 	case 'm': return "\033[35m";
 	case 'c': return "\033[36m";
 	case 'b': return "\033[1m";
-	default:  return "";
+	default: return "";
 	}
 }
 
@@ -99,9 +110,10 @@ static int columns_of(const char *text)
 	return used;
 }
 
-void ctl_table_init(struct ctl_table *t, const struct ctl_column *columns, size_t count, int width, int shaded)
+void ctl_table_init(
+	struct ctl_table *t, const struct ctl_column *columns, size_t count, int width, int shaded)
 {
-	*t = (struct ctl_table){ .columns = columns, .count = count, .width = width, .shaded = shaded };
+	*t = (struct ctl_table){.columns = columns, .count = count, .width = width, .shaded = shaded};
 }
 
 void ctl_table_fini(struct ctl_table *t)
@@ -113,8 +125,8 @@ void ctl_table_fini(struct ctl_table *t)
 
 #define HIDDEN (-1)
 
-/* Takes width away from the last column that may shrink, then from the one before it, until the line fits; where that is
- * not enough, whole columns. */
+/* Takes width away from the last column that may shrink, then from the one before it, until the line fits;
+ * where that is not enough, whole columns. */
 static void fit(struct ctl_table *t)
 {
 	int all = -GAP;
@@ -178,7 +190,7 @@ static void add_cell(struct ctl_table *t, size_t n, const char *text, const char
 	buf_add_text(&t->out, *colour ? "\033[0m" : "");
 	if (t->columns[n].is_right || width < taken)
 		taken = width;
-	buf_addf(&t->out, "%*s", width - taken + GAP, "");      /* what ends a line is trimmed */
+	buf_addf(&t->out, "%*s", width - taken + GAP, ""); /* what ends a line is trimmed */
 }
 
 static void trim(struct buf *b)

@@ -21,7 +21,7 @@ static json_t *read_value(const char *text)
 	size_t size = strlen(text);
 	json_t *v = jtext_depth(text, size) <= DEPTH_MAX ? jtext_parse(text, size, why, sizeof why) : NULL;
 
-	return v ? v : json_stringn(text, size);        /* NULL where it is no UTF-8 */
+	return v ? v : json_stringn(text, size); /* NULL where it is no UTF-8 */
 }
 
 bool ctl_task_set(json_t *object, const char *assignment, char *why)
@@ -53,11 +53,12 @@ bool ctl_task_set(json_t *object, const char *assignment, char *why)
 		inner = json_object_get(object, name);
 		if (inner && !json_is_object(inner)) {
 			snprintf(why, CTL_TASK_WHY_SIZE,
-				"%.100s: %.60s is no object already, so nothing goes inside it",
-				assignment, name);
+				"%.100s: %.60s is no object already, so nothing goes inside it", assignment,
+				name);
 			return false;
 		}
-		if (!inner && (json_object_set_new(object, name, json_object()) < 0 ||
+		if (!inner &&
+			(json_object_set_new(object, name, json_object()) < 0 ||
 				!(inner = json_object_get(object, name)))) {
 			snprintf(why, CTL_TASK_WHY_SIZE, "%.100s is not UTF-8", name);
 			return false;
@@ -77,7 +78,7 @@ static void add_real(struct buf *b, double value)
 			break;
 	}
 	buf_add_text(b, text);
-	if (!strpbrk(text, ".e"))       /* 1e20 stays a real, 2.0 too */
+	if (!strpbrk(text, ".e")) /* 1e20 stays a real, 2.0 too */
 		buf_add_text(b, ".0");
 }
 
@@ -109,21 +110,12 @@ void ctl_task_add_json(struct buf *b, const json_t *v)
 		}
 		buf_add_text(b, "]");
 		break;
-	case JSON_STRING:
-		buf_add_json(b, json_string_value(v), json_string_length(v));
-		break;
-	case JSON_INTEGER:
-		buf_add_int(b, json_integer_value(v));
-		break;
-	case JSON_REAL:
-		add_real(b, json_real_value(v));
-		break;
+	case JSON_STRING: buf_add_json(b, json_string_value(v), json_string_length(v)); break;
+	case JSON_INTEGER: buf_add_int(b, json_integer_value(v)); break;
+	case JSON_REAL: add_real(b, json_real_value(v)); break;
 	case JSON_TRUE:
-	case JSON_FALSE:
-		buf_add_text(b, json_is_true(v) ? "true" : "false");
-		break;
-	case JSON_NULL:
-		buf_add_text(b, "null");
+	case JSON_FALSE: buf_add_text(b, json_is_true(v) ? "true" : "false"); break;
+	case JSON_NULL: buf_add_text(b, "null");
 	}
 }
 
@@ -178,7 +170,7 @@ static void add_merged(struct buf *b, struct jslice raw, const json_t *base, con
 
 static void add_inputs(struct buf *b, const struct ctl_task *t)
 {
-	struct jslice raw = { t->inputs_text, t->inputs_size };
+	struct jslice raw = {t->inputs_text, t->inputs_size};
 	char why[160];
 	json_t *base = t->inputs_text ? jtext_parse(t->inputs_text, t->inputs_size, why, sizeof why) : NULL;
 
@@ -202,7 +194,7 @@ static void add_context(struct buf *b, const struct ctl_task *t)
 
 void ctl_task_compose(struct buf *b, const struct ctl_task *t)
 {
-	struct buf intent = { 0 };
+	struct buf intent = {0};
 
 	buf_addf(&intent, "run %s", t->capability);
 	codec_begin(b, NULL, "task_submit");

@@ -15,24 +15,25 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define OUT_SIZE 65536                  /* a frame, or a group of messages, is one write */
+#define OUT_SIZE 65536 /* a frame, or a group of messages, is one write */
 #define ENTER "\033[?1049h\033[?25l\033[?7l\033[H\033[2J"
 #define LEAVE "\033[?7h\033[?25h\033[?1049l"
 
 /* Of the process, since signal handlers need it. */
 static volatile sig_atomic_t on_screen, was_stopped;
-static struct termios before;           /* as the user had it */
-static volatile sig_atomic_t is_mute;   /* keys are not shown */
+static struct termios before;         /* as the user had it */
+static volatile sig_atomic_t is_mute; /* keys are not shown */
 
 void ctl_term_init(struct ctl_term *t)
 {
 	const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
 
-	*t = (struct ctl_term){ 0 };
+	*t = (struct ctl_term){0};
 	t->is_live = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
 	t->colour = t->is_live && !(no_color && *no_color);
 	setvbuf(stdout, NULL, _IOFBF, OUT_SIZE);
-	/* Terminals have spoken UTF-8 for long, also where nobody set a locale; widths are asked of it only here. */
+	/* Terminals have spoken UTF-8 for long, also where nobody set a locale; widths are asked of it only
+	 * here. */
 	if (t->is_live && strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
 		setlocale(LC_CTYPE, "C.UTF-8");
 }
@@ -77,8 +78,8 @@ void ctl_term_bar(struct ctl_term *t, const char *text, size_t size, int columns
 	ctl_term_size(&rows, &now);
 	if (t->bar_columns > now)
 		ctl_term_clear(t);
-	/* Without wrapping: a character may be wider there than we know. What is behind the bar is cleared last, so that an
-	 * unchanged one does not flicker. */
+	/* Without wrapping: a character may be wider there than we know. What is behind the bar is cleared
+	 * last, so that an unchanged one does not flicker. */
 	fputs("\r\033[?7l", stdout);
 	fwrite(text, 1, size, stdout);
 	fputs("\033[K\033[?7h", stdout);
@@ -93,13 +94,13 @@ static void mute(bool on)
 	struct termios quiet;
 
 	if (on && !is_mute && isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp() &&
-			tcgetattr(STDIN_FILENO, &before) == 0) {
+		tcgetattr(STDIN_FILENO, &before) == 0) {
 		quiet = before;
 		quiet.c_lflag &= ~(tcflag_t)(ECHO | ICANON);
 		is_mute = tcsetattr(STDIN_FILENO, TCSANOW, &quiet) == 0;
 	} else if (!on && is_mute) {
 		is_mute = 0;
-		tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);    /* what was typed blindly is nobody's command */
+		tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* what was typed blindly is nobody's command */
 	}
 }
 
@@ -117,7 +118,7 @@ void ctl_term_restore(void)
 
 static void on_size(int number)
 {
-	(void)number;                   /* it ends a sleep; the next frame asks for the size */
+	(void)number; /* it ends a sleep; the next frame asks for the size */
 }
 
 /* Ctrl-Z: the shell gets its own screen. The signal is taken for what it is as soon as this returns. */
@@ -134,7 +135,7 @@ static void on_stop(int number)
 
 static void catch_signals(void)
 {
-	struct sigaction size = { .sa_handler = on_size }, stop = { .sa_handler = on_stop };
+	struct sigaction size = {.sa_handler = on_size}, stop = {.sa_handler = on_stop};
 
 	sigaction(SIGWINCH, &size, NULL);
 	sigaction(SIGCONT, &size, NULL);
@@ -197,7 +198,8 @@ void ctl_term_screen(struct ctl_term *t, const char *text, size_t size)
 		size_t length = stop ? (size_t)(stop - text) : (size_t)(end - text);
 
 		next = stop ? stop + 1 : end;
-		if (t->lines[row].size == length && (length == 0 || memcmp(t->lines[row].data, text, length) == 0))
+		if (t->lines[row].size == length &&
+			(length == 0 || memcmp(t->lines[row].data, text, length) == 0))
 			continue;
 		printf("\033[%zu;1H", row + 1);
 		fwrite(text, 1, length, stdout);

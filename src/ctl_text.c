@@ -13,7 +13,7 @@
 /* The code point of a character that buf_utf8_size has measured. */
 static unsigned decode(const unsigned char *text, size_t size)
 {
-	static const unsigned char first[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+	static const unsigned char first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
 	unsigned c = text[0] & first[size];
 
 	for (size_t i = 1; i < size; i++)
@@ -24,24 +24,17 @@ static unsigned decode(const unsigned char *text, size_t size)
 /* Beside controls: what turns the direction of a line about, or hides in it. */
 static bool is_unsafe(unsigned c)
 {
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-		(c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200e && c <= 0x200f) ||
+		(c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }
 
 static void add_escape(struct buf *out, unsigned c)
 {
 	switch (c) {
-	case '\n':
-		buf_add_text(out, "\\n");
-		break;
-	case '\t':
-		buf_add_text(out, "\\t");
-		break;
-	case '\r':
-		buf_add_text(out, "\\r");
-		break;
-	default:
-		buf_addf(out, c < 0x80 ? "\\x%02x" : "\\u%04x", c);
+	case '\n': buf_add_text(out, "\\n"); break;
+	case '\t': buf_add_text(out, "\\t"); break;
+	case '\r': buf_add_text(out, "\\r"); break;
+	default: buf_addf(out, c < 0x80 ? "\\x%02x" : "\\u%04x", c);
 	}
 }
 
@@ -69,7 +62,7 @@ size_t ctl_fit(const char *text, size_t size, int columns, int *used)
 {
 	size_t done = 0;
 	int left = columns;
-	mbstate_t state = { 0 };
+	mbstate_t state = {0};
 
 	while (done < size) {
 		wchar_t c;
@@ -104,7 +97,7 @@ void ctl_say_via(ctl_say_fn *fn, void *ctx)
 
 void ctl_say(const char *fmt, ...)
 {
-	struct buf line = { 0 };
+	struct buf line = {0};
 	char *text;
 	va_list ap;
 	int size;
@@ -120,7 +113,7 @@ void ctl_say(const char *fmt, ...)
 	if (say_fn) {
 		say_fn(say_ctx, line.data, line.size);
 	} else {
-		fflush(stdout);         /* the two streams keep their order where they end in one place */
+		fflush(stdout); /* the two streams keep their order where they end in one place */
 		fwrite(line.data, 1, line.size, stderr);
 	}
 	free(text);

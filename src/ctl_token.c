@@ -17,17 +17,19 @@ static void show(const json_t *done, bool is_json, bool is_rotation)
 			printf("%s\n", text);
 		free(text);
 	} else if (is_rotation) {
-		printf("session tokens are signed with key %s from now on; %lld keys verify\n", ctl_ops_text(done, "kid"),
+		printf("session tokens are signed with key %s from now on; %lld keys verify\n",
+			ctl_ops_text(done, "kid"),
 			(long long)json_integer_value(json_object_get(done, "keys")));
 	} else {
-		printf("the token of session %s counts no more; the session is %s\n", ctl_ops_text(done, "session"),
-			ctl_ops_text(done, "state"));
+		printf("the token of session %s counts no more; the session is %s\n",
+			ctl_ops_text(done, "session"), ctl_ops_text(done, "state"));
 	}
 }
 
 static int ask(struct ctl_options *o, const char *session, const char *reason, bool is_json)
 {
-	json_t *request = ctl_client_request(session ? "revoke_token" : "rotate_token_key", session), *done = NULL;
+	json_t *request = ctl_client_request(session ? "revoke_token" : "rotate_token_key", session),
+	       *done = NULL;
 	int status;
 
 	if (!request || (reason && !ctl_client_set(request, "reason", reason))) {
@@ -45,8 +47,8 @@ static int ask(struct ctl_options *o, const char *session, const char *reason, b
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = { { "reason", required_argument, NULL, 'r' }, { "json", no_argument, NULL, OPT_JSON },
-		CTL_OPERATOR_OPTIONS };
+	static const struct option options[] = {{"reason", required_argument, NULL, 'r'},
+		{"json", no_argument, NULL, OPT_JSON}, CTL_OPERATOR_OPTIONS};
 	const char *reason = NULL;
 	bool is_json = false;
 	char **words;
@@ -65,8 +67,10 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	if (count < 1 || (strcmp(words[0], "rotate") != 0 && strcmp(words[0], "revoke") != 0))
 		return ctl_cmd_usage("token ", "rotate, or revoke SESSION");
 	if (strcmp(words[0], "rotate") == 0)
-		return count == 1 && !reason ? ask(o, NULL, NULL, is_json) : ctl_cmd_usage("token ", "rotate takes nothing more");
-	return count == 2 ? ask(o, words[1], reason, is_json) : ctl_cmd_usage("token ", "revoke takes one SESSION");
+		return count == 1 && !reason ? ask(o, NULL, NULL, is_json) :
+					       ctl_cmd_usage("token ", "rotate takes nothing more");
+	return count == 2 ? ask(o, words[1], reason, is_json) :
+			    ctl_cmd_usage("token ", "revoke takes one SESSION");
 }
 
 const struct ctl_command ctl_token = {
@@ -74,9 +78,11 @@ const struct ctl_command ctl_token = {
 	.summary = "session tokens: rotate (a new key), revoke SESSION",
 	.help = "usage: hcpctl token rotate [options]\n"
 		"       hcpctl token revoke [options] SESSION\n\n"
-		"rotate makes a new key, which signs the tokens of tasks that are accepted from now on. Those given out before\n"
+		"rotate makes a new key, which signs the tokens of tasks that are accepted from now on. "
+		"Those given out before\n"
 		"stay good until they expire or their session has ended.\n"
-		"revoke makes the token of a session void, where somebody got hold of it who should not have. The session\n"
+		"revoke makes the token of a session void, where somebody got hold of it who should not "
+		"have. The session\n"
 		"goes on; its caller can still abort it by its broker user (amqp_user), and an operator can\n"
 		"(hcpctl abort --operator).\n\n"
 		"  -r, --reason TEXT   (revoke) why; for the log\n"

@@ -19,7 +19,7 @@ struct watch {
 	struct ctl_settings settings;
 	const struct ctl_options *options;
 	bool json;
-	struct ctl_session *sessions;   /* those that were named */
+	struct ctl_session *sessions; /* those that were named */
 	size_t count;
 };
 
@@ -36,7 +36,7 @@ static int add_session(struct watch *w, const char *word)
 			ctl_say("%s", why);
 			return CTL_ERROR;
 		}
-		*s = (struct ctl_session){ 0 };
+		*s = (struct ctl_session){0};
 		for (int i = 0; i < ID_SIZE - 1; i++)
 			s->id[i] = (char)tolower((unsigned char)word[i]);
 	}
@@ -137,16 +137,10 @@ static int follow(struct ctl_follow *f, struct ctl_pump *p, bool keeps)
 
 	while (f->all || f->open_count > 0) {
 		switch (ctl_pump_step(p, ctl_follow_due_us(f), &note)) {
-		case CTL_NOTE:
-			ctl_follow_take(f, note);
-			break;
-		case CTL_SIGNAL:
-			return f->all ? CTL_COMPLETED : 128 + ctl_pump_signal(p);
-		case CTL_OUT_GONE:
-			ctl_say("the standard output cannot be written");
-			return CTL_ERROR;
-		default:
-			break;
+		case CTL_NOTE: ctl_follow_take(f, note); break;
+		case CTL_SIGNAL: return f->all ? CTL_COMPLETED : 128 + ctl_pump_signal(p);
+		case CTL_OUT_GONE: ctl_say("the standard output cannot be written"); return CTL_ERROR;
+		default: break;
 		}
 		ctl_follow_tick(f);
 		if (keeps)
@@ -171,7 +165,8 @@ static int watch(struct watch *w)
 		ctl_kept_load(&f);
 	for (size_t i = 0; i < w->count; i++) {
 		bool goes_on = !is_temporary && w->sessions[i].sequence > 0;
-		struct ctl_view *v = ctl_follow_add(&f, w->sessions[i].id, goes_on ? w->sessions[i].sequence + 1 : 0);
+		struct ctl_view *v =
+			ctl_follow_add(&f, w->sessions[i].id, goes_on ? w->sessions[i].sequence + 1 : 0);
 
 		v->capability = w->sessions[i].capability ? xstrdup(w->sessions[i].capability) : NULL;
 	}
@@ -188,9 +183,9 @@ static int watch(struct watch *w)
 static int run(int argc, char **argv, struct ctl_options *o)
 {
 	enum { OPT_ALL = 256, OPT_JSON };
-	static const struct option options[] = { { "all", no_argument, NULL, OPT_ALL },
-		{ "json", no_argument, NULL, OPT_JSON }, CTL_GLOBAL_OPTIONS };
-	struct watch w = { .options = o };
+	static const struct option options[] = {{"all", no_argument, NULL, OPT_ALL},
+		{"json", no_argument, NULL, OPT_JSON}, CTL_GLOBAL_OPTIONS};
+	struct watch w = {.options = o};
 	bool all = false;
 	int c, status = 0;
 
@@ -203,7 +198,8 @@ static int run(int argc, char **argv, struct ctl_options *o)
 			return status;
 	}
 	if (all && optind < argc)
-		return ctl_cmd_usage("watch ", "--all means every session; leave out %s, or --all", argv[optind]);
+		return ctl_cmd_usage(
+			"watch ", "--all means every session; leave out %s, or --all", argv[optind]);
 	if ((status = ctl_cmd_settings(&w.settings, o)))
 		return status;
 	w.sessions = xcalloc((size_t)argc, sizeof *w.sessions);
@@ -226,10 +222,14 @@ const struct ctl_command ctl_watch = {
 	.name = "watch",
 	.summary = "follow sessions: [SESSION...] [--all] [--json]",
 	.help = "usage: hcpctl watch [options] [SESSION...]\n\n"
-		"Shows events as they come: of the sessions named, until all of them have closed; without names of\n"
-		"every session of this caller, until Ctrl-C. On a terminal one session is lines and a bar, several\n"
-		"are a table; else each event is a line. What comes while nobody watches is kept for a day and shown\n"
-		"first: nothing is left out, and after a kill -9 at most the last group of messages comes twice.\n\n"
+		"Shows events as they come: of the sessions named, until all of them have closed; without "
+		"names of\n"
+		"every session of this caller, until Ctrl-C. On a terminal one session is lines and a bar, "
+		"several\n"
+		"are a table; else each event is a line. What comes while nobody watches is kept for a day "
+		"and shown\n"
+		"first: nothing is left out, and after a kill -9 at most the last group of messages comes "
+		"twice.\n\n"
 		"      --all           every session; the default where none is named\n"
 		"      --json          each message as one line of JSON, as it was received\n" CTL_GLOBAL_HELP
 		"\nExample:\n  hcpctl watch 5f0c\n",

@@ -84,21 +84,14 @@ struct declared declared_item(const struct declared *array, size_t index)
 static const char *kind_of(const json_t *value)
 {
 	switch (json_typeof(value)) {
-	case JSON_OBJECT:
-		return "an object";
-	case JSON_ARRAY:
-		return "an array";
-	case JSON_STRING:
-		return json_string_length(value) == 0 ? "empty" : "a string";
-	case JSON_INTEGER:
-		return "a whole number";
-	case JSON_REAL:
-		return "a real number";
+	case JSON_OBJECT: return "an object";
+	case JSON_ARRAY: return "an array";
+	case JSON_STRING: return json_string_length(value) == 0 ? "empty" : "a string";
+	case JSON_INTEGER: return "a whole number";
+	case JSON_REAL: return "a real number";
 	case JSON_TRUE:
-	case JSON_FALSE:
-		return "a boolean";
-	case JSON_NULL:
-		return "null";
+	case JSON_FALSE: return "a boolean";
+	case JSON_NULL: return "null";
 	}
 	return "something else";
 }
@@ -108,13 +101,13 @@ void declared_complain_kind(struct declaration *d, const struct declared *v, con
 	declaration_complain(d, v, "is %s; write %s", v->value ? kind_of(v->value) : "missing", form);
 }
 
-#define DECLARED_IS(name, holds)                                                                                      \
-	bool declared_is_##name(struct declaration *d, const struct declared *v, const char *form)                    \
-	{                                                                                                             \
-		if (holds)                                                                                            \
-			return true;                                                                                  \
-		declared_complain_kind(d, v, form);                                                                   \
-		return false;                                                                                         \
+#define DECLARED_IS(name, holds) \
+	bool declared_is_##name(struct declaration *d, const struct declared *v, const char *form) \
+	{ \
+		if (holds) \
+			return true; \
+		declared_complain_kind(d, v, form); \
+		return false; \
 	}
 
 DECLARED_IS(object, json_is_object(v->value))
@@ -137,9 +130,13 @@ enum risk declared_risk(struct declaration *d, const struct declared *v)
 }
 
 /* has_own: members that begin with x- are their writer's. */
-static void check_names(struct declaration *d, const struct declared *object, const char *const *names, bool has_own)
+static void check_names(
+	struct declaration *d, const struct declared *object, const char *const *names, bool has_own)
 {
-	const char *name, *near, *other = has_own ? "leave it out, or let its name begin with x- where it is another program's" : "leave it out";
+	const char *name, *near,
+		*other = has_own ?
+		"leave it out, or let its name begin with x- where it is another program's" :
+		"leave it out";
 	json_t *value;
 	size_t count = 0, i;
 

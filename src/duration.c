@@ -52,7 +52,7 @@ static bool add_number(int64_t *sum, const struct number *n, int64_t unit)
 	for (size_t i = n->fraction_size; i > 0; i--)
 		fraction = (fraction + (n->fraction[i - 1] - '0') * unit) / 10;
 	return !__builtin_mul_overflow(n->whole, unit, &whole) && !__builtin_add_overflow(*sum, whole, sum) &&
-	       !__builtin_add_overflow(*sum, fraction, sum);
+		!__builtin_add_overflow(*sum, fraction, sum);
 }
 
 /* Components in the order of `letters`, each at most once, at least one, a fraction only in the last. */
@@ -144,7 +144,7 @@ static int put_component(char *out, int used, int64_t value, char letter)
 	if (value == 0)
 		return used;
 	return used +
-	       snprintf(out + used, DURATION_TEXT_SIZE - (size_t)used, "%lld%c", (long long)value, letter);
+		snprintf(out + used, DURATION_TEXT_SIZE - (size_t)used, "%lld%c", (long long)value, letter);
 }
 
 void duration_format(int64_t us, char out[DURATION_TEXT_SIZE])

@@ -156,7 +156,7 @@ void effects_release(struct core *c)
 
 	/* A start may fail, and what follows from that waits for the next turn's commit. */
 	for (size_t i = 0; i < due; i++) {
-		const struct effect e = c->effects.list[i];     /* the list may grow, and move, meanwhile */
+		const struct effect e = c->effects.list[i]; /* the list may grow, and move, meanwhile */
 
 		release(c, &e);
 	}

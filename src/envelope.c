@@ -1,5 +1,6 @@
 /* envelope.c: the safety envelope.
- * Owns the bounds and the list of what is never done. Never answers anybody (gate.c does, and whoever reads a worker's lines). */
+ * Owns the bounds and the list of what is never done. Never answers anybody (gate.c does, and whoever reads a
+ * worker's lines). */
 #include "envelope.h"
 
 #include <stdint.h>
@@ -14,9 +15,9 @@
 struct bound {
 	char *name;
 	struct jpoint *pointer;
-	json_t *max, *min, *hard;       /* NULL: none */
-	bool hard_is_low;               /* below it is what is forbidden */
-	char *unit;                     /* "" or " C" */
+	json_t *max, *min, *hard; /* NULL: none */
+	bool hard_is_low;         /* below it is what is forbidden */
+	char *unit;               /* "" or " C" */
 };
 
 struct envelope {
@@ -48,12 +49,14 @@ static void check_order(struct declaration *d, const struct declared *parameter,
 		declaration_complain(d, parameter, "limits nothing; write max, min or hard_limit");
 	b->hard_is_low = b->min && !b->max;
 	if (b->hard && b->hard_is_low && jpoint_compare(b->hard, b->min) > 0)
-		declaration_complain(d, &hard, "is above min; with min alone it is the lowest value ever, so lower it");
+		declaration_complain(
+			d, &hard, "is above min; with min alone it is the lowest value ever, so lower it");
 	if (b->hard && b->max && jpoint_compare(b->hard, b->max) < 0)
 		declaration_complain(d, &hard, "is below max; it is the highest value ever, so raise it");
 }
 
-static void read_bound(struct declaration *d, const struct declared *parameter, const char *name, struct bound *b)
+static void read_bound(
+	struct declaration *d, const struct declared *parameter, const char *name, struct bound *b)
 {
 	static const char *const members[] = {"max", "min", "unit", "hard_limit", NULL};
 	struct declared unit = declared_member(parameter, "unit");
@@ -62,7 +65,8 @@ static void read_bound(struct declaration *d, const struct declared *parameter, 
 	b->name = xstrdup(name);
 	b->pointer = name[0] == '/' ? jpoint_new(name, strlen(name)) : jpoint_new_member(name);
 	if (!b->pointer)
-		declaration_complain(d, parameter, "has a name that is too long, or no JSON pointer although it begins with /");
+		declaration_complain(d, parameter,
+			"has a name that is too long, or no JSON pointer although it begins with /");
 	if (declared_is_object(d, parameter, "an object with some of max, min, hard_limit and unit")) {
 		declared_only(d, parameter, members);
 		b->max = read_number(d, parameter, "max");
@@ -118,9 +122,11 @@ static void check_procedures(struct declaration *d, const struct declared *proce
 
 struct envelope *envelope_read(struct declaration *d, const struct declared *v)
 {
-	static const char *const members[] = {"parameters", "prohibited_actions", "emergency_procedures", NULL};
+	static const char *const members[] = {
+		"parameters", "prohibited_actions", "emergency_procedures", NULL};
 	struct envelope *e = xcalloc(1, sizeof *e);
-	struct declared parameters = declared_member(v, "parameters"), prohibited = declared_member(v, "prohibited_actions"),
+	struct declared parameters = declared_member(v, "parameters"),
+			prohibited = declared_member(v, "prohibited_actions"),
 			procedures = declared_member(v, "emergency_procedures");
 
 	if (v->value && declared_is_object(d, v, "an object")) {
@@ -172,20 +178,22 @@ static void show_number(const json_t *v, char out[40])
 		snprintf(out, 40, "%.12g", json_real_value(v));
 }
 
-static void tell_bound(const struct bound *b, const json_t *v, const json_t *limit, const char *word, const char *what,
-	struct envelope_breach *breach)
+static void tell_bound(const struct bound *b, const json_t *v, const json_t *limit, const char *word,
+	const char *what, struct envelope_breach *breach)
 {
 	char is[40], allowed[40];
 
 	show_number(v, is);
 	show_number(limit, allowed);
 	snprintf(breach->where, sizeof breach->where, "%s", jpoint_text(b->pointer));
-	snprintf(breach->message, sizeof breach->message, "%s is %s%s, and the %s is %s %s%s", breach->where, is, b->unit, what, word,
+	snprintf(breach->message, sizeof breach->message, "%s is %s%s, and the %s is %s %s%s", breach->where,
+		is, b->unit, what, word, allowed, b->unit);
+	snprintf(breach->suggestion, sizeof breach->suggestion, "keep %.120s %s %s%s", breach->where, word,
 		allowed, b->unit);
-	snprintf(breach->suggestion, sizeof breach->suggestion, "keep %.120s %s %s%s", breach->where, word, allowed, b->unit);
 }
 
-static enum envelope_verdict check_bound(const struct bound *b, const json_t *holder, struct envelope_breach *breach)
+static enum envelope_verdict check_bound(
+	const struct bound *b, const json_t *holder, struct envelope_breach *breach)
 {
 	const json_t *v = jpoint_get(b->pointer, holder);
 
@@ -193,7 +201,8 @@ static enum envelope_verdict check_bound(const struct bound *b, const json_t *ho
 		return ENVELOPE_INSIDE;
 	if (!json_is_number(v)) { /* what cannot be compared cannot be inside */
 		snprintf(breach->where, sizeof breach->where, "%s", jpoint_text(b->pointer));
-		snprintf(breach->message, sizeof breach->message, "%s is not a number, and the safety envelope limits it", breach->where);
+		snprintf(breach->message, sizeof breach->message,
+			"%s is not a number, and the safety envelope limits it", breach->where);
 		breach->suggestion[0] = '\0';
 		return ENVELOPE_OUTSIDE;
 	}
@@ -212,7 +221,8 @@ static enum envelope_verdict check_bound(const struct bound *b, const json_t *ho
 	return ENVELOPE_INSIDE;
 }
 
-static enum envelope_verdict check_bounds(const struct envelope *e, const json_t *holder, struct envelope_breach *breach)
+static enum envelope_verdict check_bounds(
+	const struct envelope *e, const json_t *holder, struct envelope_breach *breach)
 {
 	enum envelope_verdict worst = ENVELOPE_INSIDE;
 
@@ -234,7 +244,8 @@ static bool is_prohibited(const struct envelope *e, const char *name, struct env
 		if (strcmp(e->prohibited[i], name) != 0)
 			continue;
 		snprintf(breach->where, sizeof breach->where, "%.250s", name);
-		snprintf(breach->message, sizeof breach->message, "the action %.250s is prohibited here", name);
+		snprintf(breach->message, sizeof breach->message, "the action %.250s is prohibited here",
+			name);
 		breach->suggestion[0] = '\0';
 		return true;
 	}
@@ -246,7 +257,8 @@ static const char *action_name(const json_t *action)
 	return json_string_value(json_is_object(action) ? json_object_get(action, "name") : action);
 }
 
-enum envelope_verdict envelope_check_inputs(const struct envelope *e, const json_t *inputs, struct envelope_breach *breach)
+enum envelope_verdict envelope_check_inputs(
+	const struct envelope *e, const json_t *inputs, struct envelope_breach *breach)
 {
 	const json_t *actions = json_object_get(inputs, "actions");
 
@@ -258,8 +270,8 @@ enum envelope_verdict envelope_check_inputs(const struct envelope *e, const json
 	return check_bounds(e, inputs, breach);
 }
 
-enum envelope_verdict envelope_check_action(const struct envelope *e, const char *name, const json_t *parameters,
-	struct envelope_breach *breach)
+enum envelope_verdict envelope_check_action(
+	const struct envelope *e, const char *name, const json_t *parameters, struct envelope_breach *breach)
 {
 	if (is_prohibited(e, name, breach))
 		return ENVELOPE_VIOLATED;

@@ -9,12 +9,12 @@
 #include "jpoint.h"
 #include "jschema.h"
 
-#define STEPS_MAX 1000000               /* of a caller's schema: some 20 ms, since the loop waits for it */
-#define MISSING_MAX 16                  /* that are named */
+#define STEPS_MAX 1000000 /* of a caller's schema: some 20 ms, since the loop waits for it */
+#define MISSING_MAX 16    /* that are named */
 
 struct expectation {
-	json_t *fields;                 /* NULL: none */
-	struct jschema *schema;         /* NULL: none */
+	json_t *fields;         /* NULL: none */
+	struct jschema *schema; /* NULL: none */
 };
 
 struct expectation *expect_new(const json_t *expected, char *why, size_t why_size)
@@ -97,19 +97,22 @@ static bool has_fields(const struct expectation *e, const json_t *outputs, struc
 		else
 			add_step(&pointer, name, size);
 		note_missing(f, pointer.data, pointer.size);
-		buf_addf(&list, "%s%.*s", list.size > 0 ? ", " : "", (int)buf_utf8_cut(pointer.data, pointer.size, 80), pointer.data);
+		buf_addf(&list, "%s%.*s", list.size > 0 ? ", " : "",
+			(int)buf_utf8_cut(pointer.data, pointer.size, 80), pointer.data);
 	}
 	if (count > 0) {
 		f->against = "expected_output.required_fields";
-		snprintf(f->message, sizeof f->message, "the outputs lack %.*s%s", (int)buf_utf8_cut(buf_text(&list), list.size, 700),
-			buf_text(&list), count > MISSING_MAX ? " and more" : "");
+		snprintf(f->message, sizeof f->message, "the outputs lack %.*s%s",
+			(int)buf_utf8_cut(buf_text(&list), list.size, 700), buf_text(&list),
+			count > MISSING_MAX ? " and more" : "");
 	}
 	buf_fini(&pointer);
 	buf_fini(&list);
 	return count == 0;
 }
 
-static bool fits(const struct jschema *schema, const char *against, const json_t *outputs, struct expect_failure *f)
+static bool fits(
+	const struct jschema *schema, const char *against, const json_t *outputs, struct expect_failure *f)
 {
 	struct jschema_failure why;
 	struct buf pointer = {0};
@@ -121,21 +124,24 @@ static bool fits(const struct jschema *schema, const char *against, const json_t
 		buf_add_text(&pointer, why.instance);
 		add_step(&pointer, why.property, strlen(why.property));
 		note_missing(f, pointer.data, pointer.size);
-		snprintf(f->message, sizeof f->message, "the outputs lack %s, which %s requires", buf_text(&pointer), against);
+		snprintf(f->message, sizeof f->message, "the outputs lack %s, which %s requires",
+			buf_text(&pointer), against);
 	} else {
-		snprintf(f->message, sizeof f->message, "the outputs do not fit %s: %.560s (at \"%s\")", against, why.message,
-			why.instance);
+		snprintf(f->message, sizeof f->message, "the outputs do not fit %s: %.560s (at \"%s\")",
+			against, why.message, why.instance);
 	}
 	buf_fini(&pointer);
 	return false;
 }
 
-bool expect_check(const struct expectation *e, const struct jschema *output_schema, const json_t *outputs, struct expect_failure *f)
+bool expect_check(const struct expectation *e, const struct jschema *output_schema, const json_t *outputs,
+	struct expect_failure *f)
 {
 	f->against = "";
 	f->message[0] = '\0';
 	f->missing = (struct buf){0};
-	if (e != NULL && (!has_fields(e, outputs, f) || !fits(e->schema, "expected_output.schema", outputs, f)))
+	if (e != NULL &&
+		(!has_fields(e, outputs, f) || !fits(e->schema, "expected_output.schema", outputs, f)))
 		return false;
 	return fits(output_schema, "the capability's output_schema", outputs, f);
 }

@@ -67,7 +67,7 @@ static struct frames_event *bad(struct frames *f, const char *fmt, ...)
 
 static void begin_content(struct frames *f, enum frames_kind kind)
 {
-	free(f->content.body);          /* of the event before, where nobody took it */
+	free(f->content.body); /* of the event before, where nobody took it */
 	f->content.body = NULL;
 	f->content.kind = kind;
 	f->content.size = 0;
@@ -146,10 +146,8 @@ static struct frames_event *feed_connection_method(struct frames *f, const amqp_
 	case AMQP_CONNECTION_BLOCKED_METHOD:
 		copy_text(f->plain.text, ((const amqp_connection_blocked_t *)m->decoded)->reason);
 		return plain_event(f, FRAMES_BLOCKED);
-	case AMQP_CONNECTION_UNBLOCKED_METHOD:
-		return plain_event(f, FRAMES_UNBLOCKED);
-	default:
-		return NULL;
+	case AMQP_CONNECTION_UNBLOCKED_METHOD: return plain_event(f, FRAMES_UNBLOCKED);
+	default: return NULL;
 	}
 }
 
@@ -182,7 +180,7 @@ static struct frames_event *feed_channel_method(struct frames *f, const amqp_met
 	const amqp_basic_ack_t *ack;
 	const amqp_basic_nack_t *nack;
 
-	if (m->id == AMQP_CHANNEL_CLOSE_METHOD) {       /* the one method that may cut a content short */
+	if (m->id == AMQP_CHANNEL_CLOSE_METHOD) { /* the one method that may cut a content short */
 		close = m->decoded;
 		frames_fini(f);
 		return feed_close(f, FRAMES_CHANNEL_CLOSED, close->reply_code, close->reply_text);
@@ -190,12 +188,8 @@ static struct frames_event *feed_channel_method(struct frames *f, const amqp_met
 	if (f->want != FRAMES_IDLE)
 		return bad(f, "method 0x%08x in the middle of a content", m->id);
 	switch (m->id) {
-	case AMQP_BASIC_DELIVER_METHOD:
-		begin_delivery(f, m->decoded);
-		return NULL;
-	case AMQP_BASIC_RETURN_METHOD:
-		begin_return(f, m->decoded);
-		return NULL;
+	case AMQP_BASIC_DELIVER_METHOD: begin_delivery(f, m->decoded); return NULL;
+	case AMQP_BASIC_RETURN_METHOD: begin_return(f, m->decoded); return NULL;
 	case AMQP_BASIC_ACK_METHOD:
 		ack = m->decoded;
 		return feed_confirm(f, FRAMES_ACK, ack->delivery_tag, ack->multiple != 0);
@@ -205,8 +199,7 @@ static struct frames_event *feed_channel_method(struct frames *f, const amqp_met
 	case AMQP_BASIC_CANCEL_METHOD:
 		copy_text(f->plain.text, ((const amqp_basic_cancel_t *)m->decoded)->consumer_tag);
 		return plain_event(f, FRAMES_CANCEL);
-	default:
-		return NULL;            /* a late reply: nothing waits for it */
+	default: return NULL; /* a late reply: nothing waits for it */
 	}
 }
 
@@ -214,18 +207,15 @@ struct frames_event *frames_feed(struct frames *f, const struct amqp_frame_t_ *f
 {
 	if (frame->channel == 0)
 		return frame->frame_type == AMQP_FRAME_METHOD ?
-			feed_connection_method(f, &frame->payload.method) : NULL;
+			feed_connection_method(f, &frame->payload.method) :
+			NULL;
 	if (frame->channel != FRAMES_CHANNEL)
 		return bad(f, "a frame on channel %d, which is not open", frame->channel);
 	switch (frame->frame_type) {
-	case AMQP_FRAME_METHOD:
-		return feed_channel_method(f, &frame->payload.method);
-	case AMQP_FRAME_HEADER:
-		return feed_header(f, frame);
-	case AMQP_FRAME_BODY:
-		return feed_body(f, frame);
-	default:
-		return NULL;
+	case AMQP_FRAME_METHOD: return feed_channel_method(f, &frame->payload.method);
+	case AMQP_FRAME_HEADER: return feed_header(f, frame);
+	case AMQP_FRAME_BODY: return feed_body(f, frame);
+	default: return NULL;
 	}
 }
 

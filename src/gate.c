@@ -24,12 +24,15 @@ static bool load_approvers(struct policy *p, config_say_fn *say, void *ctx)
 	p->approvers = harp_keys_new();
 	for (size_t i = 0; i < p->config->approver_count; i++) {
 		const struct config_approver *a = &p->config->approvers[i];
-		const struct harp_key key = {.id = a->name, .person = a->person, .public_line = a->key, .max_risk = a->max_risk,
+		const struct harp_key key = {.id = a->name,
+			.person = a->person,
+			.public_line = a->key,
+			.max_risk = a->max_risk,
 			.revoked = a->revoked};
 		struct buf text = {0};
 
 		if (a->key == NULL)
-			continue;       /* config.c has said so */
+			continue; /* config.c has said so */
 		if (harp_keys_add(p->approvers, &key, why, sizeof why) == 0)
 			continue;
 		buf_addf(&text, "%s:%d: [approver %s]: %s", p->config->path, a->line, a->name, why);
@@ -134,7 +137,8 @@ const struct capability *policy_find(const struct policy *p, const char *name)
 	return NULL;
 }
 
-static void reject(struct verdict *v, const char *code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void reject(struct verdict *v, const char *code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 static void reject(struct verdict *v, const char *code, const char *fmt, ...)
 {
 	va_list ap;
@@ -146,8 +150,8 @@ static void reject(struct verdict *v, const char *code, const char *fmt, ...)
 	v->code = code;
 }
 
-const struct config_caller *gate_identify(const struct policy *p, const char *caller_id, const char *user,
-	struct verdict *v)
+const struct config_caller *gate_identify(
+	const struct policy *p, const char *caller_id, const char *user, struct verdict *v)
 {
 	const struct config_caller *caller = config_find_caller(p->config, caller_id);
 
@@ -160,7 +164,8 @@ const struct config_caller *gate_identify(const struct policy *p, const char *ca
 		if (user == NULL)
 			reject(v, "unauthorized", "caller %s must send its AMQP user-id", caller_id);
 		else
-			reject(v, "unauthorized", "AMQP user %.128s may not speak for caller %s", user, caller_id);
+			reject(v, "unauthorized", "AMQP user %.128s may not speak for caller %s", user,
+				caller_id);
 		return NULL;
 	}
 	return caller;
@@ -178,7 +183,7 @@ struct question {
 	const struct config_caller *caller;
 	const struct task *task;
 	const struct gate_context *context;
-	const struct capability *capability;    /* from the first check on */
+	const struct capability *capability; /* from the first check on */
 };
 
 static bool is_offered(struct question *q, struct verdict *v)
@@ -203,7 +208,8 @@ static bool is_in_range(struct question *q, struct verdict *v)
 
 	if (q->task->version_range == NULL || semver_satisfies(cap->version, q->task->version_range))
 		return true;
-	reject(v, "unknown_capability", "capability %s is here in version %s, which is not in the range %.128s", cap->name,
+	reject(v, "unknown_capability",
+		"capability %s is here in version %s, which is not in the range %.128s", cap->name,
 		cap->version, q->task->version_range);
 	snprintf(v->suggestion, sizeof v->suggestion, "ask for %s", cap->version);
 	return false;
@@ -229,9 +235,10 @@ static bool is_valid(struct question *q, struct verdict *v)
 	if (jschema_check(q->capability->input_schema, q->task->inputs, &f))
 		return true;
 	property = property_of(&f);
-	reject(v, "invalid_input", "inputs do not fit the input_schema of %.64s: %.256s (at \"%.80s\"%s%.60s%s)",
-		q->capability->name, f.message, f.instance, *property != '\0' ? ", property \"" : "", property,
-		*property != '\0' ? "\"" : "");
+	reject(v, "invalid_input",
+		"inputs do not fit the input_schema of %.64s: %.256s (at \"%.80s\"%s%.60s%s)",
+		q->capability->name, f.message, f.instance, *property != '\0' ? ", property \"" : "",
+		property, *property != '\0' ? "\"" : "");
 	return false;
 }
 
@@ -253,7 +260,8 @@ static bool is_inside_envelope(struct question *q, struct verdict *v)
 
 	if (envelope_check_inputs(q->capability->envelope, q->task->inputs, &breach) == ENVELOPE_INSIDE)
 		return true;
-	reject(v, "policy_denied", "outside the safety envelope of %.64s: %s", q->capability->name, breach.message);
+	reject(v, "policy_denied", "outside the safety envelope of %.64s: %s", q->capability->name,
+		breach.message);
 	snprintf(v->suggestion, sizeof v->suggestion, "%s", breach.suggestion);
 	return false;
 }
@@ -285,20 +293,26 @@ static bool is_within_risk(struct question *q, struct verdict *v)
 {
 	const struct capability *cap = q->capability;
 	const struct risk_context context = {.clock = q->context->clock, .running = count_running, .arg = q};
-	enum risk caller_limit = q->caller->max_risk, limit = caller_limit < cap->risk_ceiling ? caller_limit : cap->risk_ceiling;
+	enum risk caller_limit = q->caller->max_risk,
+		  limit = caller_limit < cap->risk_ceiling ? caller_limit : cap->risk_ceiling;
 
 	risk_assess(cap->risk, q->task->inputs, &context, &v->assessed);
 	risk_explain(cap->risk, &v->assessed, v->why, sizeof v->why);
 	v->risk = v->assessed.level;
 	if (v->risk <= limit)
 		return true;
-	reject(v, "risk_too_high", "%s %.64s is of risk %s%s%s%s, and %s is %s", v->why[0] != '\0' ? "this task of" : "capability",
-		cap->name, risk_names[v->risk], v->why[0] != '\0' ? " (" : "", v->why, v->why[0] != '\0' ? ")" : "",
-		limit == caller_limit ? "this caller's limit" : "the most that is ever done here", risk_names[limit]);
-	if (!risk_suggest(cap->risk, q->task->inputs, &context, &v->assessed, limit, v->suggestion, sizeof v->suggestion))
-		snprintf(v->suggestion, sizeof v->suggestion, limit == caller_limit ?
-			"use a capability of risk %s or less, or ask the operator to raise max_risk of this caller" :
-			"change the inputs so that the risk is %s or less", risk_names[limit]);
+	reject(v, "risk_too_high", "%s %.64s is of risk %s%s%s%s, and %s is %s",
+		v->why[0] != '\0' ? "this task of" : "capability", cap->name, risk_names[v->risk],
+		v->why[0] != '\0' ? " (" : "", v->why, v->why[0] != '\0' ? ")" : "",
+		limit == caller_limit ? "this caller's limit" : "the most that is ever done here",
+		risk_names[limit]);
+	if (!risk_suggest(cap->risk, q->task->inputs, &context, &v->assessed, limit, v->suggestion,
+		    sizeof v->suggestion))
+		snprintf(v->suggestion, sizeof v->suggestion,
+			limit == caller_limit ? "use a capability of risk %s or less, or ask the operator to "
+						"raise max_risk of this caller" :
+						"change the inputs so that the risk is %s or less",
+			risk_names[limit]);
 	return false;
 }
 
@@ -307,16 +321,19 @@ static bool is_fit_for_data(struct question *q, struct verdict *v)
 	enum data_class class = q->task->data_class;
 
 	if (class > q->caller->max_data_class) {
-		reject(v, "forbidden", "data of class %s is above this caller's limit, %s", data_class_names[class],
-			data_class_names[q->caller->max_data_class]);
+		reject(v, "forbidden", "data of class %s is above this caller's limit, %s",
+			data_class_names[class], data_class_names[q->caller->max_data_class]);
 		return false;
 	}
 	if (class >= T3 && !q->policy->config->store_is_encrypted) {
-		reject(v, "policy_denied", "data of class %s needs encryption at rest, which is not offered here", data_class_names[class]);
+		reject(v, "policy_denied",
+			"data of class %s needs encryption at rest, which is not offered here",
+			data_class_names[class]);
 		return false;
 	}
 	if (class >= T3 && !q->context->link_is_safe) {
-		reject(v, "policy_denied", "data of class %s needs a verified TLS link to the broker, and there is none here",
+		reject(v, "policy_denied",
+			"data of class %s needs a verified TLS link to the broker, and there is none here",
 			data_class_names[class]);
 		return false;
 	}
@@ -332,9 +349,11 @@ static bool is_within_rate(struct question *q, struct verdict *v)
 	if (v->retry_us == 0)
 		return true;
 	ms = (v->retry_us + 999) / 1000;
-	reject(v, "rate_limited", "this caller may send %lld tasks in %lld s, with %d at once, and has sent more",
+	reject(v, "rate_limited",
+		"this caller may send %lld tasks in %lld s, with %d at once, and has sent more",
 		(long long)limit->count, (long long)limit->period_us / 1000000, limit->burst);
-	snprintf(v->suggestion, sizeof v->suggestion, "submit it again in %lld.%03lld s, under a new message_id", ms / 1000, ms % 1000);
+	snprintf(v->suggestion, sizeof v->suggestion,
+		"submit it again in %lld.%03lld s, under a new message_id", ms / 1000, ms % 1000);
 	return false;
 }
 
@@ -352,14 +371,17 @@ static bool has_room(struct question *q, struct verdict *v)
 	return false;
 }
 
-/* The order is part of the protocol: who may not ask learns nothing of what would have been wrong with the question. */
+/* The order is part of the protocol: who may not ask learns nothing of what would have been wrong with the
+ * question. */
 static bool (*const checks[])(struct question *q, struct verdict *v) = {is_offered, is_allowed, is_in_range,
-	is_valid, is_expectation_sound, is_inside_envelope, is_within_risk, is_fit_for_data, is_within_rate, has_room};
+	is_valid, is_expectation_sound, is_inside_envelope, is_within_risk, is_fit_for_data, is_within_rate,
+	has_room};
 
 /* Whom to ask, where nothing speaks against it. */
 static unsigned whom_to_ask(const struct question *q, const struct verdict *v)
 {
-	bool needs_human = (q->capability->requires_human_approval && v->risk >= R3) || q->task->data_class >= T4;
+	bool needs_human =
+		(q->capability->requires_human_approval && v->risk >= R3) || q->task->data_class >= T4;
 
 	return (needs_human ? ASK_HUMAN : 0u) | (q->context->has_program ? ASK_PROGRAM : 0u);
 }
@@ -368,12 +390,15 @@ static unsigned whom_to_ask(const struct question *q, const struct verdict *v)
 static void deny_unasked(const struct question *q, struct verdict *v)
 {
 	if ((v->ask & ASK_HUMAN) == 0)
-		reject(v, "policy_denied", "the policy program has the last word here, and it cannot be asked");
+		reject(v, "policy_denied",
+			"the policy program has the last word here, and it cannot be asked");
 	else if (q->task->data_class >= T4)
-		reject(v, "policy_denied", "data of class %s needs a human's approval, and there is nobody to ask here",
+		reject(v, "policy_denied",
+			"data of class %s needs a human's approval, and there is nobody to ask here",
 			data_class_names[q->task->data_class]);
 	else
-		reject(v, "policy_denied", "capability %s needs a human's approval, and there is nobody to ask here",
+		reject(v, "policy_denied",
+			"capability %s needs a human's approval, and there is nobody to ask here",
 			q->capability->name);
 }
 
@@ -391,11 +416,12 @@ void gate_decide(const struct policy *p, const struct config_caller *caller, con
 		deny_unasked(&q, v);
 		return;
 	}
-	if (v->ask != 0 && !context->may_wait) {        /* a free slot does not help: it would not take it */
+	if (v->ask != 0 && !context->may_wait) { /* a free slot does not help: it would not take it */
 		reject_full(v);
 		return;
 	}
 	v->kind = v->ask != 0 ? VERDICT_ASK : VERDICT_APPROVED;
 	v->capability = q.capability;
-	v->max_duration_us = least(task->max_duration_us, least(q.capability->max_duration_us, p->config->max_duration_us));
+	v->max_duration_us = least(
+		task->max_duration_us, least(q.capability->max_duration_us, p->config->max_duration_us));
 }

@@ -37,7 +37,8 @@ static const char *const state_names[HARP_STATES] = {
 };
 
 #define TO(s) (1u << (s))
-static const uint8_t may_go[HARP_STATES] = {            /* no row: over */
+static const uint8_t may_go[HARP_STATES] = {
+	/* no row: over */
 	[HARP_CREATED] = TO(HARP_AWAITING_DECISION),
 	[HARP_AWAITING_DECISION] = TO(HARP_APPROVED) | TO(HARP_DENIED) | TO(HARP_IS_EXPIRED),
 	[HARP_APPROVED] = TO(HARP_EXECUTED) | TO(HARP_IS_EXPIRED),

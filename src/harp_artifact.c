@@ -45,10 +45,12 @@ static enum risk risk_of(const char *name)
 static enum harp_code check_form(json_t *o, char *why, size_t why_size)
 {
 	json_t *payload = json_object_get(o, "payload");
-	enum harp_code code = harp_check_fields(o, artifact_fields, COUNT(artifact_fields), "artifact", why, why_size);
+	enum harp_code code =
+		harp_check_fields(o, artifact_fields, COUNT(artifact_fields), "artifact", why, why_size);
 
 	if (code == HARP_OK)
-		code = harp_check_fields(payload, payload_fields, COUNT(payload_fields), "payload", why, why_size);
+		code = harp_check_fields(
+			payload, payload_fields, COUNT(payload_fields), "payload", why, why_size);
 	if (code == HARP_OK && risk_of(harp_text_of(payload, "risk")) == R_NONE)
 		return harp_refuse(why, why_size, HARP_UNSUPPORTED, "payload: risk is none of R1 to R5");
 	return code;
@@ -87,8 +89,9 @@ static json_t *payload_of(const struct harp_review *r)
 	if (reasons == NULL)
 		return NULL;
 	harp_hash(r->task, r->task_size, hash);
-	return json_pack("{s:s, s:s, s:o, s:s, s:o, s:s}", "caller", r->caller_id, "capability", r->capability,
-		"reasons", reasons, "risk", risk_names[r->risk], "task", json_stringn(r->task, r->task_size), "taskHash", hash);
+	return json_pack("{s:s, s:s, s:o, s:s, s:o, s:s}", "caller", r->caller_id, "capability",
+		r->capability, "reasons", reasons, "risk", risk_names[r->risk], "task",
+		json_stringn(r->task, r->task_size), "taskHash", hash);
 }
 
 static json_t *artifact_of(const struct harp_review *r)
@@ -102,15 +105,15 @@ static json_t *artifact_of(const struct harp_review *r)
 	harp_format_time(r->created_us, created);
 	harp_format_time(r->expires_us, expires);
 	buf_addf(&repo, "hcp:%s/%s", r->callee_id, r->capability);
-	o = json_pack("{s:s, s:s*, s:s, s:s, s:s, s:s, s:o, s:s}", "requestId", r->request_id, "sessionId", r->session_id,
-		"artifactType", "task.review", "repoRef", buf_text(&repo), "createdAt", created, "expiresAt", expires,
-		"payload", payload, "artifactHashAlg", "SHA-256");
+	o = json_pack("{s:s, s:s*, s:s, s:s, s:s, s:s, s:o, s:s}", "requestId", r->request_id, "sessionId",
+		r->session_id, "artifactType", "task.review", "repoRef", buf_text(&repo), "createdAt",
+		created, "expiresAt", expires, "payload", payload, "artifactHashAlg", "SHA-256");
 	buf_fini(&repo);
 	return o;
 }
 
-enum harp_code harp_build_review(const struct harp_review *r, struct buf *text, char hash[HARP_HASH_SIZE], char *why,
-	size_t why_size)
+enum harp_code harp_build_review(
+	const struct harp_review *r, struct buf *text, char hash[HARP_HASH_SIZE], char *why, size_t why_size)
 {
 	json_t *o = artifact_of(r);
 	char made[HARP_HASH_SIZE];
@@ -181,8 +184,8 @@ static enum harp_code check_hashes(json_t *o, char hash[HARP_HASH_SIZE], char *w
 	return HARP_OK;
 }
 
-enum harp_code harp_read_artifact(const char *text, size_t size, struct harp_artifact **artifact, char *why,
-	size_t why_size)
+enum harp_code harp_read_artifact(
+	const char *text, size_t size, struct harp_artifact **artifact, char *why, size_t why_size)
 {
 	char hash[HARP_HASH_SIZE];
 	enum harp_code code;

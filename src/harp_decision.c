@@ -34,12 +34,14 @@ static enum harp_code check_words(const json_t *o, char *why, size_t why_size)
 	if (harp_scope_parse(scope) < 0)
 		return harp_refuse(why, why_size, HARP_SCOPE, "there is no scope %.32s", scope);
 	if (session != NULL &&
-			(!json_is_string(session) || strlen(json_string_value(session)) != json_string_length(session)))
+		(!json_is_string(session) ||
+			strlen(json_string_value(session)) != json_string_length(session)))
 		return harp_refuse(why, why_size, HARP_SCOPE, "policyHints.sessionId is no session");
 	return HARP_OK;
 }
 
-static enum harp_code check(json_t *o, unsigned char signature[HARP_SIGNATURE_BYTES], char *why, size_t why_size)
+static enum harp_code check(
+	json_t *o, unsigned char signature[HARP_SIGNATURE_BYTES], char *why, size_t why_size)
 {
 	const json_t *s = json_object_get(o, "signature");
 	enum harp_code code = harp_check_fields(o, fields, FIELDS, "decision", why, why_size);
@@ -47,8 +49,10 @@ static enum harp_code check(json_t *o, unsigned char signature[HARP_SIGNATURE_BY
 	if (code == HARP_OK)
 		code = check_words(o, why, why_size);
 	if (code == HARP_OK &&
-			!harp_base64_decode(json_string_value(s), json_string_length(s), signature, HARP_SIGNATURE_BYTES))
-		return harp_refuse(why, why_size, HARP_SIGNATURE_INVALID, "the signature is not 64 bytes in base64url");
+		!harp_base64_decode(
+			json_string_value(s), json_string_length(s), signature, HARP_SIGNATURE_BYTES))
+		return harp_refuse(
+			why, why_size, HARP_SIGNATURE_INVALID, "the signature is not 64 bytes in base64url");
 	return code;
 }
 
@@ -69,12 +73,12 @@ static struct harp_decision *take_fields(json_t *o)
 	harp_parse_time(harp_text_of(o, "expiresAt"), &d->expires_us);
 	harp_add_signable(&b, o, "signature");
 	d->signable_size = b.size;
-	d->signable = b.data;           /* moved */
+	d->signable = b.data; /* moved */
 	return d;
 }
 
-enum harp_code harp_read_decision(const char *text, size_t size, struct harp_decision **decision, char *why,
-	size_t why_size)
+enum harp_code harp_read_decision(
+	const char *text, size_t size, struct harp_decision **decision, char *why, size_t why_size)
 {
 	unsigned char signature[HARP_SIGNATURE_BYTES];
 	enum harp_code code;
@@ -113,17 +117,17 @@ static json_t *unsigned_of(const struct harp_artifact *a, const struct harp_answ
 
 	harp_format_time(answer->expires_us, expires);
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "requestId", a->request_id,
-		"artifactHash", a->hash, "artifactHashAlg", "SHA-256", "repoRef", a->repo_ref, "decision", words[answer->allow],
-		"scope", harp_scope_name(answer->scope), "expiresAt", expires, "nonce", answer->nonce,
-		"signerKeyId", answer->signer_key_id, "sigAlg", "Ed25519");
+		"artifactHash", a->hash, "artifactHashAlg", "SHA-256", "repoRef", a->repo_ref, "decision",
+		words[answer->allow], "scope", harp_scope_name(answer->scope), "expiresAt", expires, "nonce",
+		answer->nonce, "signerKeyId", answer->signer_key_id, "sigAlg", "Ed25519");
 	if (o != NULL && answer->scope == HARP_SESSION &&
-			json_object_set_new(o, "policyHints", json_pack("{s:s}", "sessionId", a->session_id)) < 0)
+		json_object_set_new(o, "policyHints", json_pack("{s:s}", "sessionId", a->session_id)) < 0)
 		abort();
 	return o;
 }
 
-enum harp_code harp_sign(const struct harp_artifact *a, const struct harp_answer *answer, const struct harp_private *key,
-	struct buf *text, char *why, size_t why_size)
+enum harp_code harp_sign(const struct harp_artifact *a, const struct harp_answer *answer,
+	const struct harp_private *key, struct buf *text, char *why, size_t why_size)
 {
 	unsigned char signature[HARP_SIGNATURE_BYTES];
 	char encoded[HARP_BASE64_SIZE(HARP_SIGNATURE_BYTES)];

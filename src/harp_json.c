@@ -1,5 +1,6 @@
 /* harp_json.c: JSON strict enough to be signed: one object, one canonical form, on every machine the same.
- * Owns the forms of fields. Never knows which fields an artifact or a decision has: their tables are passed in. */
+ * Owns the forms of fields. Never knows which fields an artifact or a decision has: their tables are passed
+ * in. */
 #include "harp_private.h"
 
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include "clock.h"
 #include "jtext.h"
 
-#define INTEGER_MAX ((INT64_C(1) << 53) - 1)    /* beyond it a reader that has only doubles writes another number */
+#define INTEGER_MAX \
+	((INT64_C(1) << 53) - 1) /* beyond it a reader that has only doubles writes another number */
 
 /* Recursion ends with the text's depth, which is bounded before it is parsed. */
 static bool is_reproducible(json_t *v, const char **what)
@@ -22,7 +24,8 @@ static bool is_reproducible(json_t *v, const char **what)
 		*what = "a number that is no integer";
 		return false;
 	}
-	if (json_is_integer(v) && (json_integer_value(v) > INTEGER_MAX || json_integer_value(v) < -INTEGER_MAX)) {
+	if (json_is_integer(v) &&
+		(json_integer_value(v) > INTEGER_MAX || json_integer_value(v) < -INTEGER_MAX)) {
 		*what = "an integer beyond 2^53-1";
 		return false;
 	}
@@ -35,7 +38,8 @@ static bool is_reproducible(json_t *v, const char **what)
 	return true;
 }
 
-enum harp_code harp_parse(const char *text, size_t size, size_t most, json_t **object, char *why, size_t why_size)
+enum harp_code harp_parse(
+	const char *text, size_t size, size_t most, json_t **object, char *why, size_t why_size)
 {
 	const char *what = NULL;
 	json_error_t e;
@@ -44,11 +48,12 @@ enum harp_code harp_parse(const char *text, size_t size, size_t most, json_t **o
 	if (size > most)
 		return harp_refuse(why, why_size, HARP_CANONICALIZATION, "longer than %zu bytes", most);
 	if (jtext_depth(text, size) > HARP_DEPTH_MAX)
-		return harp_refuse(why, why_size, HARP_CANONICALIZATION, "deeper than %d levels", HARP_DEPTH_MAX);
+		return harp_refuse(
+			why, why_size, HARP_CANONICALIZATION, "deeper than %d levels", HARP_DEPTH_MAX);
 	v = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
 	if (v == NULL)
-		return harp_refuse(why, why_size, HARP_CANONICALIZATION, "%s at line %d, column %d", e.text, e.line,
-			e.column);
+		return harp_refuse(why, why_size, HARP_CANONICALIZATION, "%s at line %d, column %d", e.text,
+			e.line, e.column);
 	if (json_is_object(v) && is_reproducible(v, &what)) {
 		*object = v;
 		return HARP_OK;
@@ -59,7 +64,7 @@ enum harp_code harp_parse(const char *text, size_t size, size_t most, json_t **o
 
 void harp_add_signable(struct buf *b, json_t *object, const char *without)
 {
-	json_t *copy = json_copy(object);       /* shallow */
+	json_t *copy = json_copy(object); /* shallow */
 
 	if (copy == NULL)
 		abort();
@@ -98,7 +103,7 @@ static bool is_uuid(const char *t)
 static bool is_ulid(const char *t)
 {
 	return strlen(t) == 26 && t[0] <= '7' &&
-	       strspn(t, "0123456789ABCDEFGHJKMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz") == 26;
+		strspn(t, "0123456789ABCDEFGHJKMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz") == 26;
 }
 
 bool harp_is_id(const char *text)
@@ -106,7 +111,8 @@ bool harp_is_id(const char *text)
 	return is_uuid(text) || is_ulid(text);
 }
 
-/* clock_parse knows the calendar but takes more than RFC 3339 has: this is the form alone. In it 0 is a digit. */
+/* clock_parse knows the calendar but takes more than RFC 3339 has: this is the form alone. In it 0 is a
+ * digit. */
 bool harp_parse_time(const char *text, int64_t *wall_us)
 {
 	static const char date[] = "0000-00-00T00:00:00";
@@ -167,26 +173,19 @@ static bool has_form(const struct harp_field *f, const json_t *v)
 	int64_t at;
 
 	switch (f->form) {
-	case FORM_WORD:
-		return is_word(v);
-	case FORM_ID:
-		return is_word(v) && harp_is_id(json_string_value(v));
-	case FORM_TIME:
-		return is_word(v) && harp_parse_time(json_string_value(v), &at);
-	case FORM_CONST:
-		return is_word(v) && strcmp(json_string_value(v), f->value) == 0;
-	case FORM_TEXT:
-		return is_text(v);
-	case FORM_OBJECT:
-		return json_is_object(v);
-	case FORM_STRINGS:
-		return is_strings(v);
+	case FORM_WORD: return is_word(v);
+	case FORM_ID: return is_word(v) && harp_is_id(json_string_value(v));
+	case FORM_TIME: return is_word(v) && harp_parse_time(json_string_value(v), &at);
+	case FORM_CONST: return is_word(v) && strcmp(json_string_value(v), f->value) == 0;
+	case FORM_TEXT: return is_text(v);
+	case FORM_OBJECT: return json_is_object(v);
+	case FORM_STRINGS: return is_strings(v);
 	}
 	return false;
 }
 
-enum harp_code harp_check_fields(json_t *object, const struct harp_field *fields, size_t count, const char *what,
-	char *why, size_t why_size)
+enum harp_code harp_check_fields(json_t *object, const struct harp_field *fields, size_t count,
+	const char *what, char *why, size_t why_size)
 {
 	static const char *const forms[] = {
 		[FORM_WORD] = "a string of 1 to 1024 bytes without control characters",
@@ -205,12 +204,13 @@ enum harp_code harp_check_fields(json_t *object, const struct harp_field *fields
 		if ((v = json_object_get(object, fields[i].name)) == NULL) {
 			if (fields[i].optional)
 				continue;
-			return harp_refuse(why, why_size, HARP_UNSUPPORTED, "%s: no %s", what, fields[i].name);
+			return harp_refuse(
+				why, why_size, HARP_UNSUPPORTED, "%s: no %s", what, fields[i].name);
 		}
 		found++;
 		if (!has_form(&fields[i], v))
-			return harp_refuse(why, why_size, HARP_UNSUPPORTED, "%s: %s is not %s", what, fields[i].name,
-				forms[fields[i].form]);
+			return harp_refuse(why, why_size, HARP_UNSUPPORTED, "%s: %s is not %s", what,
+				fields[i].name, forms[fields[i].form]);
 	}
 	if (found == json_object_size(object))
 		return HARP_OK;

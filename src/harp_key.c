@@ -15,7 +15,7 @@
 #include <openssl/pem.h>
 
 #define PATH_SIZE 4096
-#define FILE_MAX 4096                   /* bytes; a key has 119 */
+#define FILE_MAX 4096 /* bytes; a key has 119 */
 
 /* --- making --- */
 
@@ -87,8 +87,8 @@ int harp_key_make(const char *path, char line[HARP_PUBLIC_SIZE], char *why, size
 	if (strlen(path) >= PATH_SIZE) {
 		snprintf(why, why_size, "the path is too long");
 	} else if (key.pkey == NULL || bio == NULL ||
-			!PEM_write_bio_PKCS8PrivateKey(bio, key.pkey, NULL, NULL, 0, NULL, NULL) ||
-			(size = BIO_get_mem_data(bio, &pem)) <= 0) {
+		!PEM_write_bio_PKCS8PrivateKey(bio, key.pkey, NULL, NULL, 0, NULL, NULL) ||
+		(size = BIO_get_mem_data(bio, &pem)) <= 0) {
 		snprintf(why, why_size, "libcrypto cannot make a key");
 	} else if (write_file(path, pem, (size_t)size) < 0) {
 		snprintf(why, why_size, "%s cannot be made: %s", path, strerror(errno));
@@ -107,7 +107,7 @@ int harp_key_make(const char *path, char line[HARP_PUBLIC_SIZE], char *why, size
 /* The bytes of the file, or -1 with the sentence. */
 static ssize_t read_file(const char *path, char data[FILE_MAX], char *why, size_t why_size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);      /* a FIFO must not hold us up */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not hold us up */
 	struct stat st;
 	ssize_t n;
 
@@ -164,8 +164,8 @@ struct harp_private *harp_key_load(const char *path, char *why, size_t why_size)
 	pkey = parse_pem(data, (size_t)n);
 	OPENSSL_cleanse(data, sizeof data);
 	if (pkey == NULL) {
-		snprintf(why, why_size, "%s is no Ed25519 key in PEM without a password, as `hcpctl keygen` makes it",
-			path);
+		snprintf(why, why_size,
+			"%s is no Ed25519 key in PEM without a password, as `hcpctl keygen` makes it", path);
 		return NULL;
 	}
 	key = xcalloc(1, sizeof *key);
@@ -179,7 +179,7 @@ void harp_key_public(const struct harp_private *key, char line[HARP_PUBLIC_SIZE]
 	size_t size = sizeof public_key;
 
 	if (!EVP_PKEY_get_raw_public_key(key->pkey, public_key, &size) || size != sizeof public_key)
-		abort();                /* every Ed25519 key has one */
+		abort(); /* every Ed25519 key has one */
 	harp_public_format(public_key, line);
 }
 

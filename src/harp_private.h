@@ -13,20 +13,22 @@ enum harp_code harp_refuse(char *why, size_t why_size, enum harp_code code, cons
 
 /* ---- harp_json.c ---- */
 
-/* One object of at most `most` bytes that everybody writes in the same canonical form, or CANONICALIZATION. */
-enum harp_code harp_parse(const char *text, size_t size, size_t most, json_t **object, char *why, size_t why_size);
+/* One object of at most `most` bytes that everybody writes in the same canonical form, or CANONICALIZATION.
+ */
+enum harp_code harp_parse(
+	const char *text, size_t size, size_t most, json_t **object, char *why, size_t why_size);
 /* The canonical form of the object without one of its fields; NULL: with all. */
 void harp_add_signable(struct buf *b, json_t *object, const char *without);
 void harp_hash(const void *data, size_t size, char hex[HARP_HASH_SIZE]);
 
 enum harp_form {
-	FORM_WORD,                      /* 1 to HARP_WORD_MAX bytes without control characters */
-	FORM_ID,                        /* UUID or ULID */
-	FORM_TIME,                      /* RFC 3339 */
-	FORM_CONST,                     /* exactly `value` */
-	FORM_TEXT,                      /* any string without a NUL, empty too */
+	FORM_WORD,  /* 1 to HARP_WORD_MAX bytes without control characters */
+	FORM_ID,    /* UUID or ULID */
+	FORM_TIME,  /* RFC 3339 */
+	FORM_CONST, /* exactly `value` */
+	FORM_TEXT,  /* any string without a NUL, empty too */
 	FORM_OBJECT,
-	FORM_STRINGS,                   /* an array of at most HARP_REASONS_MAX strings */
+	FORM_STRINGS, /* an array of at most HARP_REASONS_MAX strings */
 };
 
 struct harp_field {
@@ -37,23 +39,24 @@ struct harp_field {
 };
 
 /* Every field of the table that is not optional is there, each in its form, and no other. */
-enum harp_code harp_check_fields(json_t *object, const struct harp_field *fields, size_t count, const char *what,
-	char *why, size_t why_size);
-const char *harp_text_of(const json_t *object, const char *name);       /* NULL: absent */
+enum harp_code harp_check_fields(json_t *object, const struct harp_field *fields, size_t count,
+	const char *what, char *why, size_t why_size);
+const char *harp_text_of(const json_t *object, const char *name); /* NULL: absent */
 bool harp_is_id(const char *text);
 bool harp_parse_time(const char *text, int64_t *wall_us);
-#define HARP_TIME_SIZE 21               /* "2026-01-31T12:34:56Z" and its NUL */
+#define HARP_TIME_SIZE 21 /* "2026-01-31T12:34:56Z" and its NUL */
 void harp_format_time(int64_t wall_us, char out[HARP_TIME_SIZE]);
 
 /* ---- harp_ed25519.c ---- */
 
 struct harp_private {
-	EVP_PKEY *pkey;                 /* Ed25519, both halves */
+	EVP_PKEY *pkey; /* Ed25519, both halves */
 };
 
-#define HARP_BASE64_SIZE(n) (((n) * 4 + 2) / 3 + 1)
+#define HARP_BASE64_SIZE(n) (((n)*4 + 2) / 3 + 1)
 
-/* base64url without padding. Decoding takes the one text that encoding would give for exactly `size` bytes. */
+/* base64url without padding. Decoding takes the one text that encoding would give for exactly `size` bytes.
+ */
 void harp_base64_encode(const unsigned char *data, size_t size, char *out);
 bool harp_base64_decode(const char *text, size_t text_size, unsigned char *out, size_t size);
 

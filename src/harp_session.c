@@ -1,5 +1,6 @@
 /* harp_session.c: the events of HARP-SESSION 0.2, written and read.
- * Owns their names and fields. Never knows when one is due (tell.c) or whether a snapshot was seen before (snapshot.c). */
+ * Owns their names and fields. Never knows when one is due (tell.c) or whether a snapshot was seen before
+ * (snapshot.c). */
 #include "harp_session.h"
 
 #include <stdio.h>
@@ -12,21 +13,32 @@
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
 static const char *const event_names[HARP_EVENTS] = {
-	[HARP_EVENT_START] = "session.start", [HARP_EVENT_STATUS] = "session.status", [HARP_EVENT_SNAPSHOT] = "session.snapshot",
+	[HARP_EVENT_START] = "session.start",
+	[HARP_EVENT_STATUS] = "session.status",
+	[HARP_EVENT_SNAPSHOT] = "session.snapshot",
 	[HARP_EVENT_END] = "session.end",
 };
 
 static const char *const status_names[HARP_STATUSES] = {
-	[HARP_IDLE] = "idle", [HARP_PLANNING] = "planning", [HARP_EDITING] = "editing", [HARP_EXECUTING] = "executing",
-	[HARP_WAITING_APPROVAL] = "waiting_approval", [HARP_ERROR] = "error",
+	[HARP_IDLE] = "idle",
+	[HARP_PLANNING] = "planning",
+	[HARP_EDITING] = "editing",
+	[HARP_EXECUTING] = "executing",
+	[HARP_WAITING_APPROVAL] = "waiting_approval",
+	[HARP_ERROR] = "error",
 };
 
 static const char *const view_names[HARP_VIEWS] = {
-	[HARP_SUMMARY] = "summary", [HARP_PLAN] = "plan", [HARP_DIFF_SUMMARY] = "diff_summary", [HARP_CONTEXT] = "context",
+	[HARP_SUMMARY] = "summary",
+	[HARP_PLAN] = "plan",
+	[HARP_DIFF_SUMMARY] = "diff_summary",
+	[HARP_CONTEXT] = "context",
 };
 
 static const char *const end_names[HARP_ENDS] = {
-	[HARP_USER_END] = "user_end", [HARP_TIMEOUT] = "timeout", [HARP_POLICY_KILL] = "policy_kill",
+	[HARP_USER_END] = "user_end",
+	[HARP_TIMEOUT] = "timeout",
+	[HARP_POLICY_KILL] = "policy_kill",
 };
 
 static int find_name(const char *const *names, int count, const char *name)
@@ -93,7 +105,8 @@ static void add_time(struct buf *b, const char *before, const char *name, int64_
 	add_text(b, before, name, at);
 }
 
-static void add_members(struct buf *b, const char *before, const char *name, const struct harp_member *m, size_t count)
+static void add_members(
+	struct buf *b, const char *before, const char *name, const struct harp_member *m, size_t count)
 {
 	buf_addf(b, "%s\"%s\":{", before, name);
 	for (size_t i = 0; i < count; i++) {
@@ -105,8 +118,8 @@ static void add_members(struct buf *b, const char *before, const char *name, con
 	buf_add_text(b, "}");
 }
 
-void harp_add_start(struct buf *b, const char *session_id, int64_t at_us, const char *agent_host, const char *repo_ref,
-	const struct harp_member *metadata, size_t count)
+void harp_add_start(struct buf *b, const char *session_id, int64_t at_us, const char *agent_host,
+	const char *repo_ref, const struct harp_member *metadata, size_t count)
 {
 	add_text(b, "{", "agentHost", agent_host);
 	add_time(b, ",", "createdAt", at_us);
@@ -127,8 +140,8 @@ void harp_add_status(struct buf *b, const char *session_id, int64_t at_us, enum 
 }
 
 /* hash NULL: without it, which is what it is made of. */
-static void add_snapshot(struct buf *b, const char *session_id, int64_t at_us, const char *snapshot_id, enum harp_view view,
-	const struct harp_member *payload, size_t count, const char *hash)
+static void add_snapshot(struct buf *b, const char *session_id, int64_t at_us, const char *snapshot_id,
+	enum harp_view view, const struct harp_member *payload, size_t count, const char *hash)
 {
 	add_time(b, "{", "createdAt", at_us);
 	add_text(b, ",", "eventType", event_names[HARP_EVENT_SNAPSHOT]);
@@ -142,8 +155,8 @@ static void add_snapshot(struct buf *b, const char *session_id, int64_t at_us, c
 	buf_add_text(b, "}");
 }
 
-void harp_add_snapshot(struct buf *b, const char *session_id, int64_t at_us, const char *snapshot_id, enum harp_view view,
-	const struct harp_member *payload, size_t count, char hash[HARP_HASH_SIZE])
+void harp_add_snapshot(struct buf *b, const char *session_id, int64_t at_us, const char *snapshot_id,
+	enum harp_view view, const struct harp_member *payload, size_t count, char hash[HARP_HASH_SIZE])
 {
 	struct buf signable = {0};
 
@@ -228,12 +241,14 @@ static enum harp_code take_snapshot(json_t *o, struct harp_heard *out, char *why
 	int view = harp_view_parse(harp_text_of(o, "snapshotType"));
 
 	if (view < 0)
-		return harp_refuse(why, why_size, HARP_UNSUPPORTED, "session.snapshot: there is no snapshotType %.64s",
-			harp_text_of(o, "snapshotType"));
+		return harp_refuse(why, why_size, HARP_UNSUPPORTED,
+			"session.snapshot: there is no snapshotType %.64s", harp_text_of(o, "snapshotType"));
 	hash_snapshot(o, out->hash);
 	if (strcmp(out->hash, harp_text_of(o, "snapshotHash")) != 0)
-		return harp_refuse(why, why_size, HARP_HASH_MISMATCH, "session.snapshot: snapshotHash is not that of the rest, "
-			"which is %s", out->hash);
+		return harp_refuse(why, why_size, HARP_HASH_MISMATCH,
+			"session.snapshot: snapshotHash is not that of the rest, "
+			"which is %s",
+			out->hash);
 	out->view = (enum harp_view)view;
 	out->snapshot_id = xstrdup(harp_text_of(o, "snapshotId"));
 	out->created_at = xstrdup(harp_text_of(o, "createdAt"));
@@ -248,20 +263,19 @@ static enum harp_code take_words(json_t *o, struct harp_heard *out, char *why, s
 	switch (out->kind) {
 	case HARP_EVENT_STATUS:
 		if ((word = harp_status_parse(harp_text_of(o, "state"))) < 0)
-			return harp_refuse(why, why_size, HARP_INVALID_STATE, "session.status: there is no state %.64s",
-				harp_text_of(o, "state"));
+			return harp_refuse(why, why_size, HARP_INVALID_STATE,
+				"session.status: there is no state %.64s", harp_text_of(o, "state"));
 		out->status = (enum harp_status)word;
 		return HARP_OK;
-	case HARP_EVENT_SNAPSHOT:
-		return take_snapshot(o, out, why, why_size);
+	case HARP_EVENT_SNAPSHOT: return take_snapshot(o, out, why, why_size);
 	case HARP_EVENT_END:
 		if ((word = harp_end_parse(harp_text_of(o, "reason"))) < 0)
-			return harp_refuse(why, why_size, HARP_UNSUPPORTED, "session.end: there is no reason %.64s",
-				harp_text_of(o, "reason"));
+			return harp_refuse(why, why_size, HARP_UNSUPPORTED,
+				"session.end: there is no reason %.64s", harp_text_of(o, "reason"));
 		out->reason = (enum harp_end)word;
 		return HARP_OK;
-	case HARP_EVENT_START: case HARP_EVENTS:
-		break;
+	case HARP_EVENT_START:
+	case HARP_EVENTS: break;
 	}
 	return HARP_OK;
 }
@@ -282,7 +296,7 @@ static enum harp_code take_event(json_t *o, struct harp_heard *out, char *why, s
 		code = take_words(o, out, why, why_size);
 	if (code != HARP_OK)
 		return code;
-	(void)harp_parse_time(harp_text_of(o, kinds[kind].time), &out->at_us);  /* its form was looked at */
+	(void)harp_parse_time(harp_text_of(o, kinds[kind].time), &out->at_us); /* its form was looked at */
 	out->session_id = xstrdup(harp_text_of(o, "sessionId"));
 	harp_add_signable(&text, o, NULL);
 	out->size = text.size;
@@ -291,7 +305,8 @@ static enum harp_code take_event(json_t *o, struct harp_heard *out, char *why, s
 	return HARP_OK;
 }
 
-enum harp_code harp_read_event(const char *text, size_t size, size_t most, struct harp_heard *out, char *why, size_t why_size)
+enum harp_code harp_read_event(
+	const char *text, size_t size, size_t most, struct harp_heard *out, char *why, size_t why_size)
 {
 	json_t *o = NULL;
 	enum harp_code code = harp_parse(text, size, most, &o, why, why_size);
@@ -319,9 +334,7 @@ static void drop_nulls(json_t *o)
 	json_t *v;
 	void *tmp;
 
-	json_object_foreach_safe(o, tmp, name, v)
-		if (json_is_null(v))
-			json_object_del(o, name);
+	json_object_foreach_safe(o, tmp, name, v) if (json_is_null(v)) json_object_del(o, name);
 }
 
 static enum harp_code refuse_other(char *why, size_t why_size)
@@ -329,9 +342,10 @@ static enum harp_code refuse_other(char *why, size_t why_size)
 	return harp_refuse(why, why_size, HARP_UNSUPPORTED, "eventType is not session.snapshot");
 }
 
-/* What the worker left out. A session.status, which a snapshot may be taken for, stays that one, and is told what is wrong with
- * it; others are not a worker's. */
-static enum harp_code complete_snapshot(json_t *o, const char *session_id, const char *created_at, char *why, size_t why_size)
+/* What the worker left out. A session.status, which a snapshot may be taken for, stays that one, and is told
+ * what is wrong with it; others are not a worker's. */
+static enum harp_code complete_snapshot(
+	json_t *o, const char *session_id, const char *created_at, char *why, size_t why_size)
 {
 	const char *kind = harp_text_of(o, "eventType");
 	char hash[HARP_HASH_SIZE];
@@ -345,7 +359,8 @@ static enum harp_code complete_snapshot(json_t *o, const char *session_id, const
 	if (kind != NULL && strcmp(kind, event_names[HARP_EVENT_SNAPSHOT]) != 0)
 		return refuse_other(why, why_size);
 	if (json_object_get(o, "snapshotHash") != NULL && json_object_get(o, "createdAt") == NULL)
-		return harp_refuse(why, why_size, HARP_UNSUPPORTED, "session.snapshot: a snapshotHash needs the createdAt that is "
+		return harp_refuse(why, why_size, HARP_UNSUPPORTED,
+			"session.snapshot: a snapshotHash needs the createdAt that is "
 			"in it");
 	set_default(o, "sessionId", session_id);
 	set_default(o, "eventType", event_names[HARP_EVENT_SNAPSHOT]);
@@ -358,8 +373,8 @@ static enum harp_code complete_snapshot(json_t *o, const char *session_id, const
 	return HARP_OK;
 }
 
-enum harp_code harp_read_snapshot(const char *line, size_t size, size_t most, const char *session_id, const char *created_at,
-	struct harp_heard *out, char *why, size_t why_size)
+enum harp_code harp_read_snapshot(const char *line, size_t size, size_t most, const char *session_id,
+	const char *created_at, struct harp_heard *out, char *why, size_t why_size)
 {
 	json_t *o = NULL;
 	enum harp_code code = harp_parse(line, size, most, &o, why, why_size);
@@ -375,7 +390,8 @@ enum harp_code harp_read_snapshot(const char *line, size_t size, size_t most, co
 	if (out->kind != HARP_EVENT_SNAPSHOT)
 		code = refuse_other(why, why_size);
 	else if (strcmp(out->session_id, session_id) != 0)
-		code = harp_refuse(why, why_size, HARP_SCOPE, "session.snapshot: sessionId is another session's");
+		code = harp_refuse(
+			why, why_size, HARP_SCOPE, "session.snapshot: sessionId is another session's");
 	if (code != HARP_OK)
 		harp_heard_fini(out);
 	return code;
@@ -390,16 +406,19 @@ void harp_heard_fini(struct harp_heard *h)
 	*h = (struct harp_heard){.size = 0};
 }
 
-enum harp_code harp_judge_event(const struct harp_heard *h, bool is_ended, const char *known_hash, bool *is_new, char *why,
-	size_t why_size)
+enum harp_code harp_judge_event(const struct harp_heard *h, bool is_ended, const char *known_hash,
+	bool *is_new, char *why, size_t why_size)
 {
 	bool is_known = h->kind == HARP_EVENT_SNAPSHOT && known_hash != NULL;
 
 	*is_new = !is_known;
 	if (is_ended)
-		return harp_refuse(why, why_size, HARP_SESSION_CLOSED, "%s: the session has ended", event_names[h->kind]);
+		return harp_refuse(why, why_size, HARP_SESSION_CLOSED, "%s: the session has ended",
+			event_names[h->kind]);
 	if (is_known && strcmp(known_hash, h->hash) != 0)
-		return harp_refuse(why, why_size, HARP_DUPLICATE_SNAPSHOT, "session.snapshot: snapshotId %.64s was used for another "
-			"snapshot", h->snapshot_id);
+		return harp_refuse(why, why_size, HARP_DUPLICATE_SNAPSHOT,
+			"session.snapshot: snapshotId %.64s was used for another "
+			"snapshot",
+			h->snapshot_id);
 	return HARP_OK;
 }

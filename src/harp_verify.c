@@ -1,5 +1,6 @@
 /* harp_verify.c: does a decision count? The keys that may decide, and the checks in their order.
- * Owns key sets. Never remembers: what was used before is asked of the caller, what is used now is handed to it. */
+ * Owns key sets. Never remembers: what was used before is asked of the caller, what is used now is handed to
+ * it. */
 #include "harp_private.h"
 
 #include <stdlib.h>
@@ -47,7 +48,8 @@ static const struct known_key *find_key(const struct harp_keys *keys, const char
 	return NULL;
 }
 
-static int refuse_key(char *why, size_t why_size, const struct harp_key *key, const char *what, const char *other)
+static int refuse_key(
+	char *why, size_t why_size, const struct harp_key *key, const char *what, const char *other)
 {
 	harp_refuse(why, why_size, HARP_OK, "key %.64s: %s%s", key->id, what, other);
 	return -1;
@@ -60,12 +62,14 @@ int harp_keys_add(struct harp_keys *keys, const struct harp_key *key, char *why,
 	if (key->id[0] == '\0' || strlen(key->id) > HARP_WORD_MAX)
 		return refuse_key(why, why_size, key, "an id has 1 to 1024 bytes", "");
 	if (!harp_public_parse(key->public_line, k.public_key))
-		return refuse_key(why, why_size, key, "not ed25519: and 43 characters, as `hcpctl keygen` prints it", "");
+		return refuse_key(why, why_size, key,
+			"not ed25519: and 43 characters, as `hcpctl keygen` prints it", "");
 	if (harp_ed25519_is_weak(k.public_key))
-		return refuse_key(why, why_size, key, "anybody could sign for it; make one with `hcpctl keygen`", "");
+		return refuse_key(
+			why, why_size, key, "anybody could sign for it; make one with `hcpctl keygen`", "");
 	if (find_key(keys, key->id) != NULL)
 		return refuse_key(why, why_size, key, "the id is taken", "");
-	for (size_t i = 0; i < keys->count; i++)        /* under two names it would be two persons */
+	for (size_t i = 0; i < keys->count; i++) /* under two names it would be two persons */
 		if (memcmp(keys->keys[i].public_key, k.public_key, HARP_PUBLIC_BYTES) == 0)
 			return refuse_key(why, why_size, key, "the same public key as ", keys->keys[i].id);
 	k.id = xstrdup(key->id);
@@ -90,7 +94,7 @@ bool harp_keys_may(const struct harp_keys *keys, const char *id, enum risk risk)
 struct question {
 	const struct harp_decision *d;
 	const struct harp_case *c;
-	const struct known_key *key;            /* from check_signature on */
+	const struct known_key *key; /* from check_signature on */
 	struct harp_accepted *accepted;
 	char *why;
 	size_t why_size;
@@ -119,7 +123,7 @@ static enum harp_code check_revocation(struct question *q)
 
 bool harp_is_past(int64_t expires_us, int64_t now_us)
 {
-	return now_us > expires_us + HARP_SKEW_US;      /* times of four-digit years: no overflow */
+	return now_us > expires_us + HARP_SKEW_US; /* times of four-digit years: no overflow */
 }
 
 static enum harp_code check_decision_expiry(struct question *q)
@@ -141,11 +145,14 @@ static enum harp_code check_binding(struct question *q)
 	const struct harp_artifact *a = q->c->artifact;
 
 	if (strcmp(q->d->artifact_hash, a->hash) != 0)
-		return REFUSE(q, HARP_HASH_MISMATCH, "the decision is about another artifact: %.64s", q->d->artifact_hash);
+		return REFUSE(q, HARP_HASH_MISMATCH, "the decision is about another artifact: %.64s",
+			q->d->artifact_hash);
 	if (strcmp(q->d->request_id, a->request_id) != 0)
-		return REFUSE(q, HARP_HASH_MISMATCH, "the decision is about another request: %.64s", q->d->request_id);
+		return REFUSE(q, HARP_HASH_MISMATCH, "the decision is about another request: %.64s",
+			q->d->request_id);
 	if (strcmp(q->d->repo_ref, a->repo_ref) != 0)
-		return REFUSE(q, HARP_HASH_MISMATCH, "the decision is about another repoRef: %.64s", q->d->repo_ref);
+		return REFUSE(q, HARP_HASH_MISMATCH, "the decision is about another repoRef: %.64s",
+			q->d->repo_ref);
 	return HARP_OK;
 }
 
@@ -206,8 +213,8 @@ static enum harp_code check_persons(struct question *q)
 		if (!may_decide(k, risk) || harp_is_past(c->votes[i].expires_us, c->now_us))
 			continue;
 		if (strcmp(k->person, q->key->person) == 0)
-			return REFUSE(q, HARP_POLICY_DENY, "%.64s has allowed it already, and it takes two persons",
-				k->person);
+			return REFUSE(q, HARP_POLICY_DENY,
+				"%.64s has allowed it already, and it takes two persons", k->person);
 		has_second = true;
 		q->accepted->use_until_us = earlier(q->accepted->use_until_us, c->votes[i].expires_us);
 	}
@@ -224,11 +231,11 @@ static int64_t remember_until(const struct harp_decision *d, const struct harp_c
 	return last + HARP_SKEW_US > least ? last + HARP_SKEW_US : least;
 }
 
-enum harp_code harp_verify(const struct harp_decision *d, const struct harp_case *c, struct harp_accepted *accepted,
-	char *why, size_t why_size)
+enum harp_code harp_verify(const struct harp_decision *d, const struct harp_case *c,
+	struct harp_accepted *accepted, char *why, size_t why_size)
 {
 	static enum harp_code (*const checks[])(struct question *) = {
-		check_signature,        /* before anything in it is believed, or asked of the memory */
+		check_signature, /* before anything in it is believed, or asked of the memory */
 		check_revocation,
 		check_decision_expiry,
 		check_artifact_expiry,
@@ -238,8 +245,13 @@ enum harp_code harp_verify(const struct harp_decision *d, const struct harp_case
 		check_risk,
 		check_persons,
 	};
-	struct harp_accepted a = {.request_id = d->request_id, .artifact_hash = d->artifact_hash, .nonce = d->nonce,
-		.signer_key_id = d->signer_key_id, .scope = d->scope, .allow = d->allow, .expires_us = d->expires_us,
+	struct harp_accepted a = {.request_id = d->request_id,
+		.artifact_hash = d->artifact_hash,
+		.nonce = d->nonce,
+		.signer_key_id = d->signer_key_id,
+		.scope = d->scope,
+		.allow = d->allow,
+		.expires_us = d->expires_us,
 		.use_until_us = earlier(d->expires_us, c->artifact->expires_us),
 		.remember_until_us = remember_until(d, c)};
 	struct question q = {.d = d, .c = c, .accepted = &a, .why = why, .why_size = why_size};

@@ -54,7 +54,7 @@ void intake_end_turn(struct core *c)
 {
 	struct submit_seen *n, *tmp;
 
-	HASH_ITER (hh, c->turn_submits, n, tmp) {
+	HASH_ITER(hh, c->turn_submits, n, tmp) {
 		HASH_DEL(c->turn_submits, n);
 		free(n);
 	}
@@ -63,8 +63,8 @@ void intake_end_turn(struct core *c)
 /* ---- the audit ---- */
 
 /* Whoever knows no broker's user is counted with the others of that section; strangers have none. */
-static void note_decision(struct core *c, const struct command *cmd, const char *user, const struct config_caller *caller,
-	const struct audit_entry *e)
+static void note_decision(struct core *c, const struct command *cmd, const char *user,
+	const struct config_caller *caller, const struct audit_entry *e)
 {
 	struct audit_entry row = *e;
 	char hash[CANON_HASH_SIZE] = "", with[288];
@@ -75,8 +75,10 @@ static void note_decision(struct core *c, const struct command *cmd, const char 
 	row.capability = cmd->task.capability;
 	row.task = hash;
 	snprintf(with, sizeof with, "%s %s", caller != NULL ? caller->name : "", user != NULL ? user : "");
-	/* What anybody can send at any rate must not fill the disk; decisions are bounded by the rate limits. */
-	if (caller == NULL || cmd->message_id[0] == '\0' || (row.code != NULL && strcmp(row.code, "rate_limited") == 0)) {
+	/* What anybody can send at any rate must not fill the disk; decisions are bounded by the rate limits.
+	 */
+	if (caller == NULL || cmd->message_id[0] == '\0' ||
+		(row.code != NULL && strcmp(row.code, "rate_limited") == 0)) {
 		audit_put_refusal(c, &row, with);
 		return;
 	}
@@ -121,7 +123,8 @@ int64_t intake_put_rejected(struct core *c, struct addressee *to, const char *me
 static void reject(struct core *c, const struct command *cmd, struct addressee *to, const char *code,
 	const char *message, const char *suggestion, enum risk risk, bool remember)
 {
-	int64_t answer = intake_put_rejected(c, to, cmd->message_id, code, message, suggestion, risk, !remember);
+	int64_t answer =
+		intake_put_rejected(c, to, cmd->message_id, code, message, suggestion, risk, !remember);
 	char at[CLOCK_TEXT_SIZE];
 
 	if (remember) {
@@ -152,15 +155,22 @@ static unsigned count_running(void *arg, const char *capability)
 	return l != NULL ? l->running : 0;
 }
 
-void intake_look(struct core *c, const struct config_caller *caller, const struct task *task, bool again, struct verdict *v)
+void intake_look(struct core *c, const struct config_caller *caller, const struct task *task, bool again,
+	struct verdict *v)
 {
 	const struct config_amqp *link = &c->first_policy->config->amqp;
-	struct gate_context context = {
-		.may_wait = again || c->slots.waiting + c->slots.asking < (unsigned)c->policy->config->max_pending,
-		.link_is_safe = link->tls && link->verify, .can_ask = true, .has_program = judge_is_there(c), .running = count_running, .running_arg = c,
-		.rate = again ? NULL : rates_get(&c->rates, caller->name), .now_us = clock_boot_us()};
+	struct gate_context context = {.may_wait = again ||
+			c->slots.waiting + c->slots.asking < (unsigned)c->policy->config->max_pending,
+		.link_is_safe = link->tls && link->verify,
+		.can_ask = true,
+		.has_program = judge_is_there(c),
+		.running = count_running,
+		.running_arg = c,
+		.rate = again ? NULL : rates_get(&c->rates, caller->name),
+		.now_us = clock_boot_us()};
 
-	context.may_start = policy_find(c->policy, task->capability) != NULL && slots_has_room(c, task->capability);
+	context.may_start =
+		policy_find(c->policy, task->capability) != NULL && slots_has_room(c, task->capability);
 	risk_clock_read(clock_wall_us(), &context.clock);
 	gate_decide(c->policy, caller, task, &context, v);
 	if (v->kind == VERDICT_ASK && (v->ask & ASK_HUMAN) && !policy_can_ask(c->policy, v->risk)) {
@@ -170,28 +180,37 @@ void intake_look(struct core *c, const struct config_caller *caller, const struc
 }
 
 /* Nobody is answered: silence means that it is undecided. */
-static void wait_for_human(struct core *c, const struct command *cmd, const char *user, const struct config_caller *caller,
-	struct addressee *to, struct verdict *v)
+static void wait_for_human(struct core *c, const struct command *cmd, const char *user,
+	const struct config_caller *caller, struct addressee *to, struct verdict *v)
 {
 	char why[256];
 	struct session *s = review_begin(c, cmd, v, to, why, sizeof why);
 
 	if (s == NULL) {
-		snprintf(v->message, sizeof v->message, "a human would have to decide, and cannot be shown this task: %s", why);
+		snprintf(v->message, sizeof v->message,
+			"a human would have to decide, and cannot be shown this task: %s", why);
 		reject(c, cmd, to, "policy_denied", v->message, "", v->risk, true);
-		note_decision(c, cmd, user, caller, &(struct audit_entry){.outcome = "rejected", .code = "policy_denied",
-			.why = v->message, .risk = risk_names[v->risk], .rules = v->why});
+		note_decision(c, cmd, user, caller,
+			&(struct audit_entry){.outcome = "rejected",
+				.code = "policy_denied",
+				.why = v->message,
+				.risk = risk_names[v->risk],
+				.rules = v->why});
 		return;
 	}
 	note_submit(c, cmd, 0);
-	note_decision(c, cmd, user, caller, &(struct audit_entry){.outcome = "waits", .session = s->id,
-		.risk = risk_names[v->risk], .rules = v->why, .request = review_request(s)});
+	note_decision(c, cmd, user, caller,
+		&(struct audit_entry){.outcome = "waits",
+			.session = s->id,
+			.risk = risk_names[v->risk],
+			.rules = v->why,
+			.request = review_request(s)});
 	CRASH_POINT(intake_waits);
 }
 
 /* False: the store cannot be read now, and nothing happened. */
-static bool submit(struct core *c, const struct command *cmd, const char *user, const struct config_caller *caller,
-	struct addressee *to)
+static bool submit(struct core *c, const struct command *cmd, const char *user,
+	const struct config_caller *caller, struct addressee *to)
 {
 	struct verdict v;
 	struct session *s;
@@ -201,11 +220,16 @@ static bool submit(struct core *c, const struct command *cmd, const char *user, 
 		return false;
 	if (v.kind != VERDICT_REJECTED)
 		rate_take(&caller->rate, rates_get(&c->rates, caller->name), clock_boot_us());
-	if (v.kind == VERDICT_ASK && (v.ask & ASK_PROGRAM)) {   /* a human is asked only about what it lets pass */
+	if (v.kind == VERDICT_ASK &&
+		(v.ask & ASK_PROGRAM)) { /* a human is asked only about what it lets pass */
 		s = consult_begin(c, cmd, user, &v, to);
 		note_submit(c, cmd, 0);
-		note_decision(c, cmd, user, caller, &(struct audit_entry){.outcome = "waits", .session = s->id,
-			.risk = risk_names[v.risk], .rules = v.why, .about = "the policy program is asked"});
+		note_decision(c, cmd, user, caller,
+			&(struct audit_entry){.outcome = "waits",
+				.session = s->id,
+				.risk = risk_names[v.risk],
+				.rules = v.why,
+				.about = "the policy program is asked"});
 		return true;
 	}
 	if (v.kind == VERDICT_ASK) {
@@ -214,25 +238,31 @@ static bool submit(struct core *c, const struct command *cmd, const char *user, 
 	}
 	if (v.kind != VERDICT_APPROVED) {
 		reject(c, cmd, to, v.code, v.message, v.suggestion, v.risk, true);
-		note_decision(c, cmd, user, caller, &(struct audit_entry){.outcome = "rejected", .code = v.code, .why = v.message,
-			.risk = risk_names[v.risk], .rules = v.why});
+		note_decision(c, cmd, user, caller,
+			&(struct audit_entry){.outcome = "rejected",
+				.code = v.code,
+				.why = v.message,
+				.risk = risk_names[v.risk],
+				.rules = v.why});
 		return true;
 	}
 	s = session_new(c, cmd, &v, to);
 	if (v.why[0] != '\0')
 		log_info("risk was raised: session=%.8s risk=%s why=%s", s->id, risk_names[v.risk], v.why);
 	note_submit(c, cmd, s->answer);
-	note_decision(c, cmd, user, caller, &(struct audit_entry){.outcome = "accepted", .session = s->id,
-		.risk = risk_names[v.risk], .rules = v.why});
+	note_decision(c, cmd, user, caller,
+		&(struct audit_entry){
+			.outcome = "accepted", .session = s->id, .risk = risk_names[v.risk], .rules = v.why});
 	CRASH_POINT(intake_accepted);
 	slots_wait(c, s);
-	(void)core_fill_slots(c);       /* the commit tries it again, and says what is wrong */
+	(void)core_fill_slots(c); /* the commit tries it again, and says what is wrong */
 	s->is_fresh = false;
 	return true;
 }
 
 /* A submit, or something that its sender meant to be one. */
-static enum taken take_submit(struct core *c, const struct command *cmd, const char *user, enum codec_verdict verdict)
+static enum taken take_submit(
+	struct core *c, const struct command *cmd, const char *user, enum codec_verdict verdict)
 {
 	struct verdict v;
 	const struct config_caller *caller = gate_identify(c->policy, cmd->caller_id, user, &v);
@@ -244,9 +274,10 @@ static enum taken take_submit(struct core *c, const struct command *cmd, const c
 	if (!is_crowd && (to = outbox_addressee(c->outbox, cmd->caller_id)) == NULL)
 		return UNREADABLE;
 	if (caller == NULL)
-		note_decision(c, cmd, user, NULL, &(struct audit_entry){.outcome = "rejected", .code = v.code, .why = v.message});
+		note_decision(c, cmd, user, NULL,
+			&(struct audit_entry){.outcome = "rejected", .code = v.code, .why = v.message});
 	if (is_crowd)
-		return DROPPED;         /* anybody can make up names: they must not fill our memory */
+		return DROPPED; /* anybody can make up names: they must not fill our memory */
 	c->stats.submits++;
 	if (caller == NULL) {
 		/* Not remembered: a stranger must not use up another's message_id. */
@@ -263,24 +294,29 @@ static enum taken take_submit(struct core *c, const struct command *cmd, const c
 		return submit(c, cmd, user, caller, to) ? TAKEN : UNREADABLE;
 	else {
 		reject(c, cmd, to, cmd->code, cmd->message, "", R_NONE, has_id);
-		note_decision(c, cmd, user, caller, &(struct audit_entry){.outcome = "rejected", .code = cmd->code, .why = cmd->message});
+		note_decision(c, cmd, user, caller,
+			&(struct audit_entry){.outcome = "rejected", .code = cmd->code, .why = cmd->message});
 	}
 	return TAKEN;
 }
 
 /* ---- aborts ---- */
 
-/* A token decides where there is one; else the broker-validated user does, where the caller has one. Once its token was
- * revoked nothing but that user counts, whether the message still carries the token or not. NULL: it may; else why not. */
-static const char *refuse_abort(struct core *c, const struct session *s, const struct command *cmd, const char *user)
+/* A token decides where there is one; else the broker-validated user does, where the caller has one. Once its
+ * token was revoked nothing but that user counts, whether the message still carries the token or not. NULL:
+ * it may; else why not. */
+static const char *refuse_abort(
+	struct core *c, const struct session *s, const struct command *cmd, const char *user)
 {
 	const struct config_caller *caller = config_find_caller(c->policy->config, s->caller_id);
 	enum token_fault fault = cmd->token != NULL ? session_check_token(s, cmd->token, 0) : TOKEN_REVOKED;
-	bool has_proof = caller != NULL && caller->amqp_user != NULL && user != NULL && strcmp(user, caller->amqp_user) == 0;
+	bool has_proof = caller != NULL && caller->amqp_user != NULL && user != NULL &&
+		strcmp(user, caller->amqp_user) == 0;
 
 	if (fault != TOKEN_REVOKED)
 		return fault == TOKEN_GOOD ? NULL : token_fault_names[fault];
-	if (has_proof || (caller != NULL && caller->amqp_user == NULL && cmd->token == NULL && !s->token_revoked))
+	if (has_proof ||
+		(caller != NULL && caller->amqp_user == NULL && cmd->token == NULL && !s->token_revoked))
 		return NULL;
 	return s->token_revoked ? token_fault_names[TOKEN_REVOKED] : "not_the_owner";
 }
@@ -288,24 +324,30 @@ static const char *refuse_abort(struct core *c, const struct session *s, const s
 static void take_abort(struct core *c, const struct command *cmd, const char *user)
 {
 	struct session *s = session_find(c, cmd->session_id);
-	struct audit_entry row = {.what = "abort", .outcome = "done", .user = user, .session = cmd->session_id, .why = cmd->reason};
+	struct audit_entry row = {.what = "abort",
+		.outcome = "done",
+		.user = user,
+		.session = cmd->session_id,
+		.why = cmd->reason};
 	char state[16];
 
 	c->stats.aborts++;
-	if (s != NULL && s->waits_for != WAITS_NOT) {   /* its caller was told of no session */
+	if (s != NULL && s->waits_for != WAITS_NOT) { /* its caller was told of no session */
 		log_info("abort of a session that is not accepted yet, nothing to do: session=%.8s", s->id);
 		return;
 	}
 	if (s == NULL || s->is_closed) {
 		bool ended = s != NULL || store_find_session(c->store, cmd->session_id, state) > 0;
 
-		log_info("abort of a session that %s, nothing to do: session=%.8s", ended ? "has ended" : "is not known",
-			cmd->session_id);
+		log_info("abort of a session that %s, nothing to do: session=%.8s",
+			ended ? "has ended" : "is not known", cmd->session_id);
 		return;
 	}
 	if ((row.code = refuse_abort(c, s, cmd, user)) != NULL) {
-		log_warn("abort refused, %s: session=%.8s code=%s user=%s", cmd->token != NULL ? "its token does not count" :
-			"its sender does not own the session", s->id, row.code, user != NULL ? user : "-");
+		log_warn("abort refused, %s: session=%.8s code=%s user=%s",
+			cmd->token != NULL ? "its token does not count" :
+					     "its sender does not own the session",
+			s->id, row.code, user != NULL ? user : "-");
 		row.outcome = "refused";
 		audit_put_refusal(c, &row, user);
 		return;
@@ -314,7 +356,8 @@ static void take_abort(struct core *c, const struct command *cmd, const char *us
 	row.who = s->caller_id;
 	audit_put(c, &row);
 	if (run_abort(s, "aborted_by_caller", "caller", cmd->reason))
-		log_info("aborted by its caller: session=%.8s why=%s", s->id, cmd->reason != NULL ? cmd->reason : "-");
+		log_info("aborted by its caller: session=%.8s why=%s", s->id,
+			cmd->reason != NULL ? cmd->reason : "-");
 	else
 		log_info("abort came after the end was decided: session=%.8s", s->id);
 }
@@ -326,7 +369,8 @@ static void drop(struct core *c, const struct bus_in *in, const char *why)
 	CRASH_POINT(intake_dropped);
 	c->stats.dropped++;
 	if (log_may(&c->drop_limit, 20))
-		log_warn("a command was dropped: why=%s bytes=%zu user=%s", why, in->size, in->has_user ? in->user : "-");
+		log_warn("a command was dropped: why=%s bytes=%zu user=%s", why, in->size,
+			in->has_user ? in->user : "-");
 	effect_reject(c, in->life, in->tag);
 }
 
@@ -352,7 +396,9 @@ bool intake_take(struct core *c, const struct bus_in *in)
 	if (taken == TAKEN)
 		effect_ack(c, in->life, in->tag);
 	else if (taken == DROPPED)
-		drop(c, in, verdict == CODEC_DROP ? cmd.message : "an unknown caller, and too many have answers waiting");
+		drop(c, in,
+			verdict == CODEC_DROP ? cmd.message :
+						"an unknown caller, and too many have answers waiting");
 	CRASH_POINT(intake_decided);
 	command_fini(&cmd);
 	return taken != UNREADABLE;

@@ -12,13 +12,13 @@
 #define NO_INDEX SIZE_MAX
 
 struct step {
-	size_t at, size;                /* in names */
-	size_t index;                   /* NO_INDEX: it can be no item's */
+	size_t at, size; /* in names */
+	size_t index;    /* NO_INDEX: it can be no item's */
 };
 
 struct jpoint {
 	char text[JPOINT_TEXT_MAX + 1];
-	char names[JPOINT_TEXT_MAX + 1];        /* unescaped, one behind the other */
+	char names[JPOINT_TEXT_MAX + 1]; /* unescaped, one behind the other */
 	size_t count;
 	struct step steps[JPOINT_STEPS_MAX];
 };
@@ -88,7 +88,11 @@ struct jpoint *jpoint_new_member(const char *name)
 
 	buf_add_text(&b, "/");
 	for (; *name != '\0'; name++)
-		buf_add(&b, *name == '~' ? "~0" : *name == '/' ? "~1" : name, *name == '~' || *name == '/' ? 2 : 1);
+		buf_add(&b,
+			*name == '~'         ? "~0" :
+				*name == '/' ? "~1" :
+					       name,
+			*name == '~' || *name == '/' ? 2 : 1);
 	p = jpoint_new(b.data, b.size);
 	buf_fini(&b);
 	return p;
@@ -138,7 +142,8 @@ bool jpoint_put(const struct jpoint *p, json_t *root, json_t *value)
 		return json_object_deln(parent, p->names + last->at, last->size) == 0;
 	if (json_is_object(parent))
 		return json_object_setn(parent, p->names + last->at, last->size, value) == 0;
-	return json_is_array(parent) && value != NULL && last->index != NO_INDEX && json_array_set(parent, last->index, value) == 0;
+	return json_is_array(parent) && value != NULL && last->index != NO_INDEX &&
+		json_array_set(parent, last->index, value) == 0;
 }
 
 /* Both sides of 2^63 are doubles; between them a double cut to a whole number is exact. */
@@ -158,7 +163,8 @@ static int compare_mixed(json_int_t whole, double real)
 int jpoint_compare(const json_t *a, const json_t *b)
 {
 	if (json_is_integer(a) && json_is_integer(b))
-		return (json_integer_value(a) > json_integer_value(b)) - (json_integer_value(a) < json_integer_value(b));
+		return (json_integer_value(a) > json_integer_value(b)) -
+			(json_integer_value(a) < json_integer_value(b));
 	if (json_is_integer(a))
 		return compare_mixed(json_integer_value(a), json_real_value(b));
 	if (json_is_integer(b))
@@ -170,7 +176,8 @@ bool jpoint_same(const json_t *a, const json_t *b)
 {
 	if (json_is_number(a) && json_is_number(b))
 		return jpoint_compare(a, b) == 0;
-	if (a == NULL || b == NULL || json_typeof(a) != json_typeof(b) || json_is_array(a) || json_is_object(a))
+	if (a == NULL || b == NULL || json_typeof(a) != json_typeof(b) || json_is_array(a) ||
+		json_is_object(a))
 		return false;
 	return json_equal(a, b) != 0;
 }

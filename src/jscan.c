@@ -82,16 +82,11 @@ static const char *skip_number(const char *p)
 static const char *skip_scalar(const char *p, const char *end)
 {
 	switch (*p) {
-	case '"':
-		return skip_string(p, end);
-	case 't':
-		return strncmp(p, "true", 4) == 0 ? p + 4 : NULL;
-	case 'f':
-		return strncmp(p, "false", 5) == 0 ? p + 5 : NULL;
-	case 'n':
-		return strncmp(p, "null", 4) == 0 ? p + 4 : NULL;
-	default:
-		return skip_number(p);
+	case '"': return skip_string(p, end);
+	case 't': return strncmp(p, "true", 4) == 0 ? p + 4 : NULL;
+	case 'f': return strncmp(p, "false", 5) == 0 ? p + 5 : NULL;
+	case 'n': return strncmp(p, "null", 4) == 0 ? p + 4 : NULL;
+	default: return skip_number(p);
 	}
 }
 
@@ -133,7 +128,7 @@ static const char *skip_value(const char *p, const char *end)
 				break;
 			if (*p != (open[depth - 1] == '{' ? '}' : ']'))
 				return NULL;
-closed:
+		closed:
 			p++;
 			depth--;
 		}
@@ -145,7 +140,8 @@ closed:
 
 /* --- members --- */
 
-static const char *skip_object(const char *p, const char *end, struct jscan_member *members, size_t count, bool *is_escaped);
+static const char *skip_object(
+	const char *p, const char *end, struct jscan_member *members, size_t count, bool *is_escaped);
 
 static const char *take_member(const char *value, const char *end, struct jscan_member *m, bool *is_escaped)
 {
@@ -154,14 +150,15 @@ static const char *take_member(const char *value, const char *end, struct jscan_
 	if (m->at.at)
 		return NULL;
 	after = m->inner && *value == '{' ? skip_object(value, end, m->inner, m->inner_count, is_escaped) :
-		skip_value(value, end);
+					    skip_value(value, end);
 	if (after)
-		m->at = (struct jslice){ value, (size_t)(after - value) };
+		m->at = (struct jslice){value, (size_t)(after - value)};
 	return after;
 }
 
 /* p is at the opening bracket. NULL where it is no object, or has one of them twice. */
-static const char *skip_object(const char *p, const char *end, struct jscan_member *members, size_t count, bool *is_escaped)
+static const char *skip_object(
+	const char *p, const char *end, struct jscan_member *members, size_t count, bool *is_escaped)
 {
 	if (*p != '{')
 		return NULL;
@@ -195,7 +192,8 @@ static const char *skip_object(const char *p, const char *end, struct jscan_memb
 
 bool jscan_object(const char *text, size_t size, struct jscan_member *members, size_t count, bool *is_escaped)
 {
-	const char *end = text + size, *behind = skip_object(skip_space(text), end, members, count, is_escaped);
+	const char *end = text + size,
+		   *behind = skip_object(skip_space(text), end, members, count, is_escaped);
 
 	return behind && skip_space(behind) == end;
 }

@@ -20,7 +20,8 @@ static bool is_too_deep(const json_t *v, unsigned left)
 	return false;
 }
 
-struct jschema *jschema_compile(const json_t *schema, const struct jschema_options *options, char *why, size_t why_size)
+struct jschema *jschema_compile(
+	const json_t *schema, const struct jschema_options *options, char *why, size_t why_size)
 {
 	static const struct jschema_options usual;
 	const struct jschema_options *o = options != NULL ? options : &usual;
@@ -35,7 +36,8 @@ struct jschema *jschema_compile(const json_t *schema, const struct jschema_optio
 	}
 	js = xcalloc(1, sizeof *js);
 	c = scan_new(js, o, why, why_size);
-	js->max_depth = o->max_depth > 0 && o->max_depth < JSCHEMA_MAX_DEPTH ? o->max_depth : JSCHEMA_MAX_DEPTH;
+	js->max_depth =
+		o->max_depth > 0 && o->max_depth < JSCHEMA_MAX_DEPTH ? o->max_depth : JSCHEMA_MAX_DEPTH;
 	js->max_steps = o->max_steps > 0 ? o->max_steps : JSCHEMA_MAX_STEPS;
 	ok = scan_root(c, schema) && compile_all(c, js, o->assert_formats);
 	scan_free(c);

@@ -19,8 +19,8 @@ bool match_items(struct check *c, const struct frame *f, const struct op *op)
 		if (node == NONE)
 			return true;
 		if (i >= op->list.count && c->js->nodes[node].flags & N_FALSE)
-			return match_fail(c, f, op, "items", "must have at most %u item%s, has %zu", op->list.count,
-				op->list.count == 1 ? "" : "s", count);
+			return match_fail(c, f, op, "items", "must have at most %u item%s, has %zu",
+				op->list.count, op->list.count == 1 ? "" : "s", count);
 		if (!match_item(c, f, node, i))
 			return false;
 		mark_set(c, f->marks, i);
@@ -43,13 +43,14 @@ bool match_contains(struct check *c, const struct frame *f, const struct op *op)
 	}
 	c->quiet--;
 	if (found > op->contains.max)
-		return match_fail(c, f, op, "maxContains", "must have at most %ju items of the form that is asked for, has %ju",
+		return match_fail(c, f, op, "maxContains",
+			"must have at most %ju items of the form that is asked for, has %ju",
 			(uintmax_t)op->contains.max, (uintmax_t)found);
 	if (found >= op->contains.min)
 		return true;
 	return match_fail(c, f, op, op->contains.min == 1 ? NULL : "minContains",
-		"must have at least %ju item%s of the form that is asked for, has %ju", (uintmax_t)op->contains.min,
-		op->contains.min == 1 ? "" : "s", (uintmax_t)found);
+		"must have at least %ju item%s of the form that is asked for, has %ju",
+		(uintmax_t)op->contains.min, op->contains.min == 1 ? "" : "s", (uintmax_t)found);
 }
 
 bool match_unique(struct check *c, const struct frame *f, const struct op *op)
@@ -58,7 +59,8 @@ bool match_unique(struct check *c, const struct frame *f, const struct op *op)
 
 	if (!value_find_twins(&c->steps, f->value, &first, &second))
 		return true;
-	return match_fail(c, f, op, NULL, "must not have equal items, but items %zu and %zu are", first, second);
+	return match_fail(
+		c, f, op, NULL, "must not have equal items, but items %zu and %zu are", first, second);
 }
 
 bool match_unevaluated_items(struct check *c, const struct frame *f, const struct op *op)

@@ -8,7 +8,7 @@
 struct maker {
 	struct compiler *c;
 	struct jschema *js;
-	uint32_t node;                  /* whose ops are being made */
+	uint32_t node; /* whose ops are being made */
 	const json_t *schema;
 	uint32_t vocabulary;
 	bool assert_formats;
@@ -39,7 +39,8 @@ static struct op *op_add(struct maker *m, const struct keyword *k)
 /* Of a keyword that is in force here. */
 static const json_t *value_of(const struct maker *m, const char *name)
 {
-	return jschema_keyword_find(name)->vocabulary & m->vocabulary ? json_object_get(m->schema, name) : NULL;
+	return jschema_keyword_find(name)->vocabulary & m->vocabulary ? json_object_get(m->schema, name) :
+									NULL;
 }
 
 static uint32_t child_of(struct maker *m, const char *keyword)
@@ -63,8 +64,8 @@ static uint64_t type_mask(const json_t *v)
 	static const struct {
 		const char *name;
 		uint8_t bits;
-	} types[] = {{"null", T_NULL}, {"boolean", T_BOOLEAN}, {"integer", T_INTEGER | T_INTEGRAL}, {"number", T_NUMBER},
-		{"string", T_STRING}, {"array", T_ARRAY}, {"object", T_OBJECT}};
+	} types[] = {{"null", T_NULL}, {"boolean", T_BOOLEAN}, {"integer", T_INTEGER | T_INTEGRAL},
+		{"number", T_NUMBER}, {"string", T_STRING}, {"array", T_ARRAY}, {"object", T_OBJECT}};
 	uint64_t mask = 0;
 
 	for (size_t i = 0; i < json_array_size(v); i++)
@@ -93,7 +94,8 @@ static struct regex *pattern_new(struct maker *m, const char *keyword, const cha
 	struct regex *r = regex_new(source, size, &why);
 
 	if (r == NULL)
-		scan_refuse(m->c, m->node, keyword, "\"%.200s\" is not a pattern that can be used: %s", source, why);
+		scan_refuse(m->c, m->node, keyword, "\"%.200s\" is not a pattern that can be used: %s",
+			source, why);
 	return r;
 }
 
@@ -138,7 +140,7 @@ static struct member *member_at(const struct members *t, const char *name, size_
 	uint32_t at = key_hash(name, size) & t->mask;
 
 	while (t->table[at].name.text != NULL &&
-	    (t->table[at].name.size != size || memcmp(t->table[at].name.text, name, size) != 0))
+		(t->table[at].name.size != size || memcmp(t->table[at].name.text, name, size) != 0))
 		at = (at + 1) & t->mask;
 	return &t->table[at];
 }
@@ -158,7 +160,8 @@ static void make_required_bits(struct maker *m, struct members *t)
 		struct member *place = member_at(t, json_string_value(v), json_string_length(v));
 
 		if (place->name.text == NULL)
-			*place = (struct member){{json_string_value(v), (uint32_t)json_string_length(v)}, NONE, 0};
+			*place = (struct member){
+				{json_string_value(v), (uint32_t)json_string_length(v)}, NONE, 0};
 		place->required = UINT64_C(1) << i;
 		t->required |= place->required;
 	}
@@ -191,7 +194,7 @@ static bool make_members(struct maker *m, const struct keyword *k)
 	json_t *child;
 
 	if (m->js->nodes[m->node].op_count > 0 && m->js->ops[m->js->op_count - 1].kind == OP_MEMBERS)
-		return true;            /* the second of the three keywords */
+		return true; /* the second of the three keywords */
 	t = xcalloc(1, sizeof *t);
 	op_add(m, k)->members = t;
 	size += is_in_members(m) ? json_array_size(value_of(m, "required")) : 0;
@@ -260,7 +263,9 @@ static bool make_branch(struct maker *m, const struct keyword *k)
 
 static bool make_reference(struct maker *m, const struct keyword *k)
 {
-	uint32_t dynamic, node = scan_reference(m->c, m->node, k->name, json_string_value(value_of(m, k->name)), &dynamic);
+	uint32_t dynamic,
+		node = scan_reference(
+			m->c, m->node, k->name, json_string_value(value_of(m, k->name)), &dynamic);
 	struct op *op;
 
 	if (node == NONE)
@@ -310,19 +315,20 @@ static bool make_op(struct maker *m, const struct keyword *k, const json_t *valu
 	uint32_t child;
 
 	switch ((enum op_kind)k->kind) {
-	case OP_TYPE:
-		op_add(m, k)->count = type_mask(value);
-		return true;
-	case OP_CONST: case OP_ENUM:
-		op_add(m, k)->json = value;
-		return true;
-	case OP_MINIMUM: case OP_MAXIMUM: case OP_ABOVE: case OP_BELOW: case OP_MULTIPLE:
-		make_number(m, k, value);
-		return true;
-	case OP_MIN_LENGTH: case OP_MAX_LENGTH: case OP_MIN_ITEMS: case OP_MAX_ITEMS: case OP_MIN_PROPERTIES:
-	case OP_MAX_PROPERTIES:
-		op_add(m, k)->count = count_of(value);
-		return true;
+	case OP_TYPE: op_add(m, k)->count = type_mask(value); return true;
+	case OP_CONST:
+	case OP_ENUM: op_add(m, k)->json = value; return true;
+	case OP_MINIMUM:
+	case OP_MAXIMUM:
+	case OP_ABOVE:
+	case OP_BELOW:
+	case OP_MULTIPLE: make_number(m, k, value); return true;
+	case OP_MIN_LENGTH:
+	case OP_MAX_LENGTH:
+	case OP_MIN_ITEMS:
+	case OP_MAX_ITEMS:
+	case OP_MIN_PROPERTIES:
+	case OP_MAX_PROPERTIES: op_add(m, k)->count = count_of(value); return true;
 	case OP_PATTERN: return make_pattern(m, k, value);
 	case OP_FORMAT: make_format(m, k, value); return true;
 	case OP_UNIQUE:
@@ -336,14 +342,21 @@ static bool make_op(struct maker *m, const struct keyword *k, const json_t *valu
 		op->required.names = names_new(value);
 		op->required.count = (uint32_t)json_array_size(value);
 		return true;
-	case OP_DEPENDENT_REQUIRED: case OP_DEPENDENT_SCHEMAS: return make_dependents(m, k);
+	case OP_DEPENDENT_REQUIRED:
+	case OP_DEPENDENT_SCHEMAS: return make_dependents(m, k);
 	case OP_MEMBERS: return make_members(m, k);
 	case OP_ITEMS: return make_items(m, k);
 	case OP_CONTAINS: return make_contains(m, k);
-	case OP_REF: case OP_DYNAMIC_REF: return make_reference(m, k);
-	case OP_ALL_OF: case OP_ANY_OF: case OP_ONE_OF: return make_list(m, k);
+	case OP_REF:
+	case OP_DYNAMIC_REF: return make_reference(m, k);
+	case OP_ALL_OF:
+	case OP_ANY_OF:
+	case OP_ONE_OF: return make_list(m, k);
 	case OP_IF: return make_branch(m, k);
-	case OP_PROPERTY_NAMES: case OP_NOT: case OP_UNEVALUATED_ITEMS: case OP_UNEVALUATED_PROPERTIES:
+	case OP_PROPERTY_NAMES:
+	case OP_NOT:
+	case OP_UNEVALUATED_ITEMS:
+	case OP_UNEVALUATED_PROPERTIES:
 		child = child_of(m, k->name);
 		op_add(m, k)->node = child;
 		return true;
@@ -388,13 +401,16 @@ static bool loops_from(const struct jschema *js, uint8_t *seen, const struct op 
 	case OP_REF: return find_loop(js, seen, op->ref.node, depth);
 	case OP_NOT: return find_loop(js, seen, op->node, depth);
 	case OP_IF:
-		return find_loop(js, seen, op->branch.node, depth) || find_loop(js, seen, op->branch.yes, depth) ||
+		return find_loop(js, seen, op->branch.node, depth) ||
+			find_loop(js, seen, op->branch.yes, depth) ||
 			find_loop(js, seen, op->branch.no, depth);
 	case OP_DEPENDENT_SCHEMAS:
 		for (uint32_t i = 0; i < op->dependents.count && !found; i++)
 			found = find_loop(js, seen, op->dependents.list[i].node, depth);
 		return found;
-	case OP_ALL_OF: case OP_ANY_OF: case OP_ONE_OF:
+	case OP_ALL_OF:
+	case OP_ANY_OF:
+	case OP_ONE_OF:
 		for (uint32_t i = 0; i < op->list.count && !found; i++)
 			found = find_loop(js, seen, js->links[op->list.first + i], depth);
 		return found;
@@ -428,8 +444,11 @@ static bool refuse_loops(struct compiler *c, const struct jschema *js)
 	while (node < js->node_count && !find_loop(js, seen, node, 0))
 		node++;
 	free(seen);
-	return node == js->node_count || scan_refuse(c, node, NULL, "leads back to itself (or through more than %d schemas) "
-		"without a step into the instance", JSCHEMA_MAX_DEPTH);
+	return node == js->node_count ||
+		scan_refuse(c, node, NULL,
+			"leads back to itself (or through more than %d schemas) "
+			"without a step into the instance",
+			JSCHEMA_MAX_DEPTH);
 }
 
 /* Nodes that references add are at the end, and made in their turn. */

@@ -1,6 +1,6 @@
 /* jschema_fail.c: the first failure of a check, in pointers and in words.
- * Owns all text that people read, but for the sentences' ends, which stand where the failure is. Text of the instance is
- * never repeated, only names of properties; what an op's schema says may be. */
+ * Owns all text that people read, but for the sentences' ends, which stand where the failure is. Text of the
+ * instance is never repeated, only names of properties; what an op's schema says may be. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,7 +84,8 @@ void text_clean(char *text)
 	}
 }
 
-static void describe(struct check *c, const struct frame *f, const char *keyword, const char *property, const char *text)
+static void describe(
+	struct check *c, const struct frame *f, const char *keyword, const char *property, const char *text)
 {
 	struct jschema_failure *fail = c->failure;
 	struct cut place = {fail->instance, sizeof fail->instance, 0, false};
@@ -117,7 +118,8 @@ static const char *name_of(const struct op *op, const char *keyword)
 	return keyword != NULL ? keyword : jschema_keywords[op->keyword].name;
 }
 
-bool match_fail(struct check *c, const struct frame *f, const struct op *op, const char *keyword, const char *fmt, ...)
+bool match_fail(struct check *c, const struct frame *f, const struct op *op, const char *keyword,
+	const char *fmt, ...)
 {
 	char text[JSCHEMA_MESSAGE_SIZE];
 	va_list args;
@@ -131,8 +133,8 @@ bool match_fail(struct check *c, const struct frame *f, const struct op *op, con
 	return false;
 }
 
-bool match_fail_property(struct check *c, const struct frame *f, const struct op *op, const char *keyword, const char *property,
-	const char *text)
+bool match_fail_property(struct check *c, const struct frame *f, const struct op *op, const char *keyword,
+	const char *property, const char *text)
 {
 	if (is_wanted(c))
 		describe(c, f, name_of(op, keyword), property, text);

@@ -37,15 +37,18 @@ static int days_in(int year, int month)
 /* RFC 3339; a leap second is only at 23:59:60 UTC. */
 static bool is_date_time(const char *text, size_t size)
 {
-	int year = number_at(text, size, 0, 4), month = number_at(text, size, 5, 2), day = number_at(text, size, 8, 2);
-	int hour = number_at(text, size, 11, 2), minute = number_at(text, size, 14, 2), second = number_at(text, size, 17, 2);
+	int year = number_at(text, size, 0, 4), month = number_at(text, size, 5, 2),
+	    day = number_at(text, size, 8, 2);
+	int hour = number_at(text, size, 11, 2), minute = number_at(text, size, 14, 2),
+	    second = number_at(text, size, 17, 2);
 	int away_hour = 0, away_minute = 0, sign = 0;
 	size_t at = 19;
 
-	if (year < 0 || day < 1 || day > days_in(year, month) || hour < 0 || hour > 23 || minute < 0 || minute > 59)
+	if (year < 0 || day < 1 || day > days_in(year, month) || hour < 0 || hour > 23 || minute < 0 ||
+		minute > 59)
 		return false;
-	if (second < 0 || second > 60 || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':' ||
-	    !char_is(text, size, 10, "Tt"))
+	if (second < 0 || second > 60 || text[4] != '-' || text[7] != '-' || text[13] != ':' ||
+		text[16] != ':' || !char_is(text, size, 10, "Tt"))
 		return false;
 	if (char_is(text, size, at, ".")) {
 		if (number_at(text, size, ++at, 1) < 0)
@@ -57,7 +60,8 @@ static bool is_date_time(const char *text, size_t size)
 		sign = text[at] == '+' ? 1 : -1;
 		away_hour = number_at(text, size, at + 1, 2);
 		away_minute = number_at(text, size, at + 4, 2);
-		if (away_hour < 0 || away_hour > 23 || away_minute < 0 || away_minute > 59 || text[at + 3] != ':')
+		if (away_hour < 0 || away_hour > 23 || away_minute < 0 || away_minute > 59 ||
+			text[at + 3] != ':')
 			return false;
 		at += 5;
 	} else if (!char_is(text, size, at, "Zz")) {
@@ -110,7 +114,7 @@ static bool has_only(const char *text, size_t size, const char *allowed)
 {
 	for (size_t i = 0; i < size; i++) {
 		if (text[i] == '%' && i + 2 < size && isxdigit((unsigned char)text[i + 1]) &&
-		    isxdigit((unsigned char)text[i + 2]))
+			isxdigit((unsigned char)text[i + 2]))
 			i += 2;
 		else if (text[i] == '\0' || strchr(allowed, text[i]) == NULL)
 			return false;
@@ -122,8 +126,9 @@ static bool is_ip_literal(const char *text, size_t size)
 {
 	if (is_ipv6(text, size))
 		return true;
-	return size > 3 && (text[0] | 0x20) == 'v' && isxdigit((unsigned char)text[1]) && memchr(text, '%', size) == NULL &&
-		memchr(text, '.', size) != NULL && has_only(text, size, UNRESERVED SUB_DELIMS ":");
+	return size > 3 && (text[0] | 0x20) == 'v' && isxdigit((unsigned char)text[1]) &&
+		memchr(text, '%', size) == NULL && memchr(text, '.', size) != NULL &&
+		has_only(text, size, UNRESERVED SUB_DELIMS ":");
 }
 
 static bool is_authority(const char *text, size_t size)
@@ -134,7 +139,8 @@ static bool is_authority(const char *text, size_t size)
 		return false;
 	host = host != NULL ? host + 1 : text;
 	if (host < end && *host == '[') {
-		if ((port = memchr(host, ']', (size_t)(end - host))) == NULL || !is_ip_literal(host + 1, (size_t)(port - host - 1)))
+		if ((port = memchr(host, ']', (size_t)(end - host))) == NULL ||
+			!is_ip_literal(host + 1, (size_t)(port - host - 1)))
 			return false;
 		port++;
 	} else {
@@ -210,7 +216,7 @@ static bool is_domain(const char *text, size_t size)
 {
 	if (!is_dotted(text, size, "-", 63) || size > 253)
 		return false;
-	for (size_t i = 0; i < size; i++)       /* no hyphen at the end of a label */
+	for (size_t i = 0; i < size; i++) /* no hyphen at the end of a label */
 		if (text[i] == '-' && (i == 0 || i + 1 == size || text[i - 1] == '.' || text[i + 1] == '.'))
 			return false;
 	return true;
@@ -250,8 +256,8 @@ format_fn *format_find(const char *name)
 	static const struct {
 		const char *name;
 		format_fn *fn;
-	} formats[] = {{"date-time", is_date_time}, {"uuid", is_uuid}, {"uri", is_uri}, {"email", is_email}, {"ipv4", is_ipv4},
-		{"ipv6", is_ipv6}};
+	} formats[] = {{"date-time", is_date_time}, {"uuid", is_uuid}, {"uri", is_uri}, {"email", is_email},
+		{"ipv4", is_ipv4}, {"ipv6", is_ipv6}};
 
 	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
 		if (strcmp(formats[i].name, name) == 0)

@@ -1,6 +1,7 @@
-/* jschema_keywords.c: the keywords of draft 2020-12, in one table: name, vocabulary, form of the value, op, types.
- * Owns what a value must look like, twice from the same rows: as a check with a reason, and as the metaschemas,
- * which are built here rather than kept as text. Never looks into children (jschema_scan.c does). */
+/* jschema_keywords.c: the keywords of draft 2020-12, in one table: name, vocabulary, form of the value, op,
+ * types. Owns what a value must look like, twice from the same rows: as a check with a reason, and as the
+ * metaschemas, which are built here rather than kept as text. Never looks into children (jschema_scan.c
+ * does). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -108,7 +109,8 @@ static bool is_map(const json_t *v, bool (*is_good)(const json_t *))
 {
 	if (!json_is_object(v))
 		return false;
-	for (void *i = json_object_iter((json_t *)(uintptr_t)v); i != NULL; i = json_object_iter_next((json_t *)(uintptr_t)v, i))
+	for (void *i = json_object_iter((json_t *)(uintptr_t)v); i != NULL;
+		i = json_object_iter_next((json_t *)(uintptr_t)v, i))
 		if (!is_good(json_object_iter_value(i)))
 			return false;
 	return true;
@@ -121,7 +123,8 @@ static bool is_bool(const json_t *v)
 
 static bool is_type_name(const json_t *v)
 {
-	static const char *const names[] = {"null", "boolean", "integer", "number", "string", "array", "object"};
+	static const char *const names[] = {
+		"null", "boolean", "integer", "number", "string", "array", "object"};
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (json_is_string(v) && strcmp(json_string_value(v), names[i]) == 0)
@@ -152,8 +155,8 @@ static bool is_anchor(const json_t *v)
 	static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789-.";
 	const char *text = json_string_value(v);
 
-	return text != NULL && *text != '\0' && strchr("0123456789-.", *text) == NULL && text[strspn(text, first)] == '\0' &&
-		strlen(text) == json_string_length(v);
+	return text != NULL && *text != '\0' && strchr("0123456789-.", *text) == NULL &&
+		text[strspn(text, first)] == '\0' && strlen(text) == json_string_length(v);
 }
 
 #define META "{\"$dynamicRef\":\"#meta\"}"
@@ -174,19 +177,24 @@ static const struct {
 	[F_NAME_LISTS] = {"must be an object of arrays of strings, each once",
 		"{\"type\":\"object\",\"additionalProperties\":" NAMES "}"},
 	[F_TYPE] = {"must be the name of a type, or an array of such, each once",
-		"{\"anyOf\":[{" NAME "},{\"type\":\"array\",\"items\":{" NAME "},\"minItems\":1,\"uniqueItems\":true}]}"},
+		"{\"anyOf\":[{" NAME "},{\"type\":\"array\",\"items\":{" NAME
+		"},\"minItems\":1,\"uniqueItems\":true}]}"},
 	[F_REGEX] = {"must be a string", "{\"type\":\"string\",\"format\":\"regex\"}"},
 	[F_REFERENCE] = {"must be a string", "{\"type\":\"string\",\"format\":\"uri-reference\"}"},
-	[F_ID] = {"must be a URI reference without a fragment", "{\"type\":\"string\",\"pattern\":\"^[^#]*#?$\"}"},
+	[F_ID] = {"must be a URI reference without a fragment",
+		"{\"type\":\"string\",\"pattern\":\"^[^#]*#?$\"}"},
 	[F_ANCHOR] = {"must be a name: letters, digits, '_', '-', '.', a letter or '_' first",
 		"{\"type\":\"string\",\"pattern\":\"^[A-Za-z_][-A-Za-z0-9._]*$\"}"},
 	[F_VOCABULARY] = {"must be an object of true and false",
 		"{\"type\":\"object\",\"additionalProperties\":{\"type\":\"boolean\"}}"},
 	[F_SCHEMA] = {"", META},
-	[F_SCHEMAS] = {"must be an array of at least one schema", "{\"type\":\"array\",\"minItems\":1,\"items\":" META "}"},
-	[F_SCHEMA_MAP] = {"must be an object of schemas", "{\"type\":\"object\",\"additionalProperties\":" META "}"},
+	[F_SCHEMAS] = {"must be an array of at least one schema",
+		"{\"type\":\"array\",\"minItems\":1,\"items\":" META "}"},
+	[F_SCHEMA_MAP] = {"must be an object of schemas",
+		"{\"type\":\"object\",\"additionalProperties\":" META "}"},
 	[F_PATTERN_MAP] = {"must be an object of schemas",
-		"{\"type\":\"object\",\"additionalProperties\":" META ",\"propertyNames\":{\"format\":\"regex\"}}"},
+		"{\"type\":\"object\",\"additionalProperties\":" META
+		",\"propertyNames\":{\"format\":\"regex\"}}"},
 };
 
 static bool has_form(enum form form, const json_t *v)
@@ -209,7 +217,7 @@ static bool has_form(enum form form, const json_t *v)
 	case F_SCHEMAS: return json_is_array(v) && json_array_size(v) > 0;
 	case F_SCHEMA_MAP:
 	case F_PATTERN_MAP: return json_is_object(v);
-	default: return true;           /* any value; a schema, which is looked at as one */
+	default: return true; /* any value; a schema, which is looked at as one */
 	}
 }
 
@@ -233,22 +241,23 @@ static const struct {
 	{"content", V_CONTENT, 0},
 	{"format-assertion", V_FORMAT, V_FORMAT_ASSERTION},
 };
-#define USUAL_VOCABULARIES 7            /* the first; the last is for others' metaschemas */
+#define USUAL_VOCABULARIES 7 /* the first; the last is for others' metaschemas */
 
 uint16_t jschema_vocabulary_find(const char *uri)
 {
 	static const char prefix[] = DRAFT "vocab/";
 
 	for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++)
-		if (strncmp(uri, prefix, sizeof prefix - 1) == 0 && strcmp(uri + sizeof prefix - 1, vocabularies[i].name) == 0)
+		if (strncmp(uri, prefix, sizeof prefix - 1) == 0 &&
+			strcmp(uri + sizeof prefix - 1, vocabularies[i].name) == 0)
 			return vocabularies[i].vocabulary | vocabularies[i].also;
 	return 0;
 }
 
 static json_t *meta_head(const char *uri)
 {
-	return json_pack("{s:s, s:s, s:s, s:[s, s]}", "$schema", JSCHEMA_META_URI, "$id", uri, "$dynamicAnchor", "meta", "type",
-		"object", "boolean");
+	return json_pack("{s:s, s:s, s:s, s:[s, s]}", "$schema", JSCHEMA_META_URI, "$id", uri,
+		"$dynamicAnchor", "meta", "type", "object", "boolean");
 }
 
 static json_t *meta_of(const char *uri, uint16_t vocabulary)
@@ -257,7 +266,8 @@ static json_t *meta_of(const char *uri, uint16_t vocabulary)
 
 	for (const struct keyword *k = jschema_keywords; k->name != NULL; k++)
 		if (k->vocabulary & vocabulary)
-			json_object_set_new(properties, k->name, json_loads(forms[k->form].schema, JSON_DECODE_ANY, NULL));
+			json_object_set_new(properties, k->name,
+				json_loads(forms[k->form].schema, JSON_DECODE_ANY, NULL));
 	json_object_set_new(meta, "properties", properties);
 	return meta;
 }
@@ -285,7 +295,8 @@ json_t *jschema_meta_new(const char *uri)
 	if (strcmp(uri, JSCHEMA_META_URI) == 0)
 		return meta_whole();
 	for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++)
-		if (strncmp(uri, prefix, sizeof prefix - 1) == 0 && strcmp(uri + sizeof prefix - 1, vocabularies[i].name) == 0)
+		if (strncmp(uri, prefix, sizeof prefix - 1) == 0 &&
+			strcmp(uri + sizeof prefix - 1, vocabularies[i].name) == 0)
 			return meta_of(uri, vocabularies[i].vocabulary);
 	return NULL;
 }

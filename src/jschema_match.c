@@ -1,6 +1,7 @@
 /* jschema_match.c: a compiled schema applied to an instance.
- * Owns the descent, its two bounds (depth, steps), and the ops that look at one value or stay at one place; those that go
- * into members are in jschema_object.c, into items in jschema_array.c. Changes nothing but its own stack. */
+ * Owns the descent, its two bounds (depth, steps), and the ops that look at one value or stay at one place;
+ * those that go into members are in jschema_object.c, into items in jschema_array.c. Changes nothing but its
+ * own stack. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,12 +72,19 @@ static bool match_here(struct check *c, const struct frame *f, uint32_t node)
 
 /* ---- any value ---- */
 
-static const char *const type_names[] = {"null", "a boolean", "an integer", "a number", "a string", "an array", "an object"};
+static const char *const type_names[] = {
+	"null", "a boolean", "an integer", "a number", "a string", "an array", "an object"};
 
 static unsigned type_of(const json_t *v)
 {
-	static const uint8_t numbers[] = {[JSON_NULL] = 0, [JSON_TRUE] = 1, [JSON_FALSE] = 1, [JSON_INTEGER] = 2, [JSON_REAL] = 3,
-		[JSON_STRING] = 4, [JSON_ARRAY] = 5, [JSON_OBJECT] = 6};
+	static const uint8_t numbers[] = {[JSON_NULL] = 0,
+		[JSON_TRUE] = 1,
+		[JSON_FALSE] = 1,
+		[JSON_INTEGER] = 2,
+		[JSON_REAL] = 3,
+		[JSON_STRING] = 4,
+		[JSON_ARRAY] = 5,
+		[JSON_OBJECT] = 6};
 
 	return numbers[json_typeof(v)];
 }
@@ -87,12 +95,14 @@ static bool match_type(struct check *c, const struct frame *f, const struct op *
 	char text[160] = "";
 	size_t size = 0;
 
-	if (op->count >> type & 1 || (op->count & T_INTEGRAL && type == 3 && number_is_integral(value_number(f->value))))
+	if (op->count >> type & 1 ||
+		(op->count & T_INTEGRAL && type == 3 && number_is_integral(value_number(f->value))))
 		return true;
 	for (unsigned i = 0; i < 7; i++) {
 		if (!(op->count >> i & 1) || (i == 2 && op->count & T_REAL))
 			continue;
-		size += (size_t)snprintf(text + size, sizeof text - size, "%s%s", size > 0 ? " or " : "", type_names[i]);
+		size += (size_t)snprintf(
+			text + size, sizeof text - size, "%s%s", size > 0 ? " or " : "", type_names[i]);
 	}
 	return match_fail(c, f, op, NULL, "must be %s, is %s", text, type_names[type]);
 }
@@ -101,7 +111,8 @@ static bool match_type(struct check *c, const struct frame *f, const struct op *
 static void json_text(const json_t *v, char *out, size_t room)
 {
 	char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-	size_t size = text != NULL ? strlen(text) : 0, fits = buf_utf8_cut(text != NULL ? text : "", size, room - 4);
+	size_t size = text != NULL ? strlen(text) : 0,
+	       fits = buf_utf8_cut(text != NULL ? text : "", size, room - 4);
 
 	snprintf(out, room, "%.*s%s", (int)fits, text != NULL ? text : "", fits < size ? "..." : "");
 	free(text);
@@ -136,14 +147,20 @@ static bool match_enum(struct check *c, const struct frame *f, const struct op *
 
 static bool match_number(struct check *c, const struct frame *f, const struct op *op)
 {
-	static const char *const words[] = {[OP_MINIMUM] = "at least", [OP_MAXIMUM] = "at most", [OP_ABOVE] = "above",
-		[OP_BELOW] = "below", [OP_MULTIPLE] = "a multiple of"};
+	static const char *const words[] = {[OP_MINIMUM] = "at least",
+		[OP_MAXIMUM] = "at most",
+		[OP_ABOVE] = "above",
+		[OP_BELOW] = "below",
+		[OP_MULTIPLE] = "a multiple of"};
 	struct number n = value_number(f->value);
 	int order = op->kind != OP_MULTIPLE ? number_order(n, op->number.value) : 0;
 	char limit[40], is[40];
 
-	if (op->kind == OP_MINIMUM ? order >= 0 : op->kind == OP_MAXIMUM ? order <= 0 : op->kind == OP_ABOVE ? order > 0 :
-	    op->kind == OP_BELOW ? order < 0 : number_is_multiple(n, op->number.value, op->number.decimal))
+	if (op->kind == OP_MINIMUM             ? order >= 0 :
+			op->kind == OP_MAXIMUM ? order <= 0 :
+			op->kind == OP_ABOVE   ? order > 0 :
+			op->kind == OP_BELOW   ? order < 0 :
+						 number_is_multiple(n, op->number.value, op->number.decimal))
 		return true;
 	if (c->quiet > 0 || c->failure == NULL)
 		return false;
@@ -160,18 +177,19 @@ static bool match_length(struct check *c, const struct frame *f, const struct op
 	bool is_min = op->kind == OP_MIN_LENGTH;
 
 	if (is_min ? bytes / 4 >= op->count : bytes <= op->count)
-		return true;            /* whatever the characters are */
+		return true; /* whatever the characters are */
 	steps_take(&c->steps, bytes / 64);
 	count = text_code_points(json_string_value(f->value), bytes);
 	if (is_min ? count >= op->count : count <= op->count)
 		return true;
-	return match_fail(c, f, op, NULL, "must be at %s %ju character%s long, is %zu", is_min ? "least" : "most", (uintmax_t)op->count,
-		op->count == 1 ? "" : "s", count);
+	return match_fail(c, f, op, NULL, "must be at %s %ju character%s long, is %zu",
+		is_min ? "least" : "most", (uintmax_t)op->count, op->count == 1 ? "" : "s", count);
 }
 
 static bool match_pattern(struct check *c, const struct frame *f, const struct op *op)
 {
-	if (regex_finds(op->pattern.regex, json_string_value(f->value), json_string_length(f->value), &c->steps))
+	if (regex_finds(
+		    op->pattern.regex, json_string_value(f->value), json_string_length(f->value), &c->steps))
 		return true;
 	if (c->steps == 0)
 		return match_fail_limit(c, f, TOO_MUCH);
@@ -190,13 +208,18 @@ static bool match_format(struct check *c, const struct frame *f, const struct op
 
 static bool match_count(struct check *c, const struct frame *f, const struct op *op)
 {
-	bool is_array = op->types == T_ARRAY, is_min = op->kind == OP_MIN_ITEMS || op->kind == OP_MIN_PROPERTIES;
+	bool is_array = op->types == T_ARRAY,
+	     is_min = op->kind == OP_MIN_ITEMS || op->kind == OP_MIN_PROPERTIES;
 	size_t count = is_array ? json_array_size(f->value) : json_object_size(f->value);
 
 	if (is_min ? count >= op->count : count <= op->count)
 		return true;
-	return match_fail(c, f, op, NULL, "must have at %s %ju %s%s, has %zu", is_min ? "least" : "most", (uintmax_t)op->count,
-		is_array ? "item" : op->count == 1 ? "property" : "propertie", op->count == 1 ? "" : "s", count);
+	return match_fail(c, f, op, NULL, "must have at %s %ju %s%s, has %zu", is_min ? "least" : "most",
+		(uintmax_t)op->count,
+		is_array               ? "item" :
+			op->count == 1 ? "property" :
+					 "propertie",
+		op->count == 1 ? "" : "s", count);
 }
 
 /* ---- other schemas at the same place ---- */
@@ -236,7 +259,8 @@ static bool match_any_of(struct check *c, const struct frame *f, const struct op
 
 	for (uint32_t i = 0; i < op->list.count && (!ok || f->marks != NO_MARKS); i++)
 		ok |= match_quietly(c, f, c->js->links[op->list.first + i]);
-	return ok || match_fail(c, f, op, NULL, "fits none of the %u forms that are allowed here", op->list.count);
+	return ok ||
+		match_fail(c, f, op, NULL, "fits none of the %u forms that are allowed here", op->list.count);
 }
 
 static bool match_one_of(struct check *c, const struct frame *f, const struct op *op)
@@ -247,10 +271,12 @@ static bool match_one_of(struct check *c, const struct frame *f, const struct op
 		if (!match_quietly(c, f, c->js->links[op->list.first + i]))
 			continue;
 		if (first != NONE)
-			return match_fail(c, f, op, NULL, "must fit one form only, fits number %u and number %u", first + 1, i + 1);
+			return match_fail(c, f, op, NULL,
+				"must fit one form only, fits number %u and number %u", first + 1, i + 1);
 		first = i;
 	}
-	return first != NONE || match_fail(c, f, op, NULL, "fits none of the %u forms that are allowed here", op->list.count);
+	return first != NONE ||
+		match_fail(c, f, op, NULL, "fits none of the %u forms that are allowed here", op->list.count);
 }
 
 static bool match_not(struct check *c, const struct frame *f, const struct op *op)
@@ -258,7 +284,8 @@ static bool match_not(struct check *c, const struct frame *f, const struct op *o
 	struct frame quiet = *f;
 
 	quiet.marks = NO_MARKS;
-	return !match_quietly(c, &quiet, op->node) || match_fail(c, f, op, NULL, "has a form that is forbidden here");
+	return !match_quietly(c, &quiet, op->node) ||
+		match_fail(c, f, op, NULL, "has a form that is forbidden here");
 }
 
 static bool match_if(struct check *c, const struct frame *f, const struct op *op)
@@ -274,17 +301,38 @@ static bool match_if(struct check *c, const struct frame *f, const struct op *op
 /* ---- the descent ---- */
 
 static op_fn *const run[OP_COUNT] = {
-	[OP_TYPE] = match_type, [OP_CONST] = match_const, [OP_ENUM] = match_enum,
-	[OP_MINIMUM] = match_number, [OP_MAXIMUM] = match_number, [OP_ABOVE] = match_number, [OP_BELOW] = match_number,
-	[OP_MULTIPLE] = match_number, [OP_MIN_LENGTH] = match_length, [OP_MAX_LENGTH] = match_length,
-	[OP_PATTERN] = match_pattern, [OP_FORMAT] = match_format,
-	[OP_MIN_ITEMS] = match_count, [OP_MAX_ITEMS] = match_count, [OP_UNIQUE] = match_unique,
-	[OP_MIN_PROPERTIES] = match_count, [OP_MAX_PROPERTIES] = match_count, [OP_REQUIRED] = match_required,
-	[OP_DEPENDENT_REQUIRED] = match_dependent_required, [OP_PROPERTY_NAMES] = match_property_names,
-	[OP_MEMBERS] = match_members, [OP_ITEMS] = match_items, [OP_CONTAINS] = match_contains,
-	[OP_REF] = match_ref, [OP_DYNAMIC_REF] = match_dynamic_ref, [OP_ALL_OF] = match_all_of, [OP_ANY_OF] = match_any_of,
-	[OP_ONE_OF] = match_one_of, [OP_NOT] = match_not, [OP_IF] = match_if,
-	[OP_DEPENDENT_SCHEMAS] = match_dependent_schemas, [OP_UNEVALUATED_ITEMS] = match_unevaluated_items,
+	[OP_TYPE] = match_type,
+	[OP_CONST] = match_const,
+	[OP_ENUM] = match_enum,
+	[OP_MINIMUM] = match_number,
+	[OP_MAXIMUM] = match_number,
+	[OP_ABOVE] = match_number,
+	[OP_BELOW] = match_number,
+	[OP_MULTIPLE] = match_number,
+	[OP_MIN_LENGTH] = match_length,
+	[OP_MAX_LENGTH] = match_length,
+	[OP_PATTERN] = match_pattern,
+	[OP_FORMAT] = match_format,
+	[OP_MIN_ITEMS] = match_count,
+	[OP_MAX_ITEMS] = match_count,
+	[OP_UNIQUE] = match_unique,
+	[OP_MIN_PROPERTIES] = match_count,
+	[OP_MAX_PROPERTIES] = match_count,
+	[OP_REQUIRED] = match_required,
+	[OP_DEPENDENT_REQUIRED] = match_dependent_required,
+	[OP_PROPERTY_NAMES] = match_property_names,
+	[OP_MEMBERS] = match_members,
+	[OP_ITEMS] = match_items,
+	[OP_CONTAINS] = match_contains,
+	[OP_REF] = match_ref,
+	[OP_DYNAMIC_REF] = match_dynamic_ref,
+	[OP_ALL_OF] = match_all_of,
+	[OP_ANY_OF] = match_any_of,
+	[OP_ONE_OF] = match_one_of,
+	[OP_NOT] = match_not,
+	[OP_IF] = match_if,
+	[OP_DEPENDENT_SCHEMAS] = match_dependent_schemas,
+	[OP_UNEVALUATED_ITEMS] = match_unevaluated_items,
 	[OP_UNEVALUATED_PROPERTIES] = match_unevaluated_properties,
 };
 
@@ -301,12 +349,13 @@ static bool run_ops(struct check *c, const struct frame *f, const struct node *n
 	return true;
 }
 
-bool match_node(struct check *c, uint32_t node, const json_t *value, const struct place *place, const struct scope *scope,
-	size_t marks)
+bool match_node(struct check *c, uint32_t node, const json_t *value, const struct place *place,
+	const struct scope *scope, size_t marks)
 {
 	const struct node *n = &c->js->nodes[node];
 	struct scope here = {scope, n->resource};
-	struct frame f = {node, value, place, scope != NULL && scope->resource == n->resource ? scope : &here, marks};
+	struct frame f = {
+		node, value, place, scope != NULL && scope->resource == n->resource ? scope : &here, marks};
 	bool has_own, ok;
 
 	if (c->steps == 0)
@@ -319,8 +368,11 @@ bool match_node(struct check *c, uint32_t node, const json_t *value, const struc
 	if (c->depth >= c->js->max_depth)
 		return match_fail_limit(c, &f, TOO_DEEP);
 	c->depth++;
-	has_own = n->flags & (json_is_array(value) ? N_MARKS_ITEMS : json_is_object(value) ? N_MARKS_PROPERTIES : 0u);
-	if (has_own)                    /* unevaluated* sees what its own schema evaluated, not its neighbours */
+	has_own = n->flags &
+		(json_is_array(value)                 ? N_MARKS_ITEMS :
+				json_is_object(value) ? N_MARKS_PROPERTIES :
+							0u);
+	if (has_own) /* unevaluated* sees what its own schema evaluated, not its neighbours */
 		f.marks = marks_push(c, value);
 	ok = run_ops(c, &f, n);
 	if (has_own && ok && marks != NO_MARKS)
@@ -338,7 +390,7 @@ bool jschema_check(const struct jschema *js, const json_t *instance, struct jsch
 	const struct frame whole = {.node = js->root, .value = instance, .place = &root};
 	bool ok;
 
-	c.js = js;                      /* mark_space stays as it is: nobody reads what was not pushed */
+	c.js = js; /* mark_space stays as it is: nobody reads what was not pushed */
 	c.failure = failure;
 	c.steps = js->max_steps;
 	c.depth = c.quiet = 0;
@@ -347,7 +399,7 @@ bool jschema_check(const struct jschema *js, const json_t *instance, struct jsch
 	c.mark_top = 0;
 	c.mark_room = MARK_WORDS;
 	ok = match_node(&c, js->root, instance, &root, NULL, NO_MARKS);
-	if (c.steps == 0)               /* `not` may have made a false out of an unknown */
+	if (c.steps == 0) /* `not` may have made a false out of an unknown */
 		ok = match_fail_limit(&c, &whole, TOO_MUCH);
 	if (c.marks != c.mark_space)
 		free(c.marks);

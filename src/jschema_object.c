@@ -1,5 +1,5 @@
-/* jschema_object.c: ops on the members of an object. Each member is looked at once for properties, patternProperties and
- * additionalProperties together, and for required beside properties. */
+/* jschema_object.c: ops on the members of an object. Each member is looked at once for properties,
+ * patternProperties and additionalProperties together, and for required beside properties. */
 #include <string.h>
 
 #include "jschema_private.h"
@@ -25,7 +25,8 @@ static const struct member *find_member(const struct members *t, const char *key
 	return NULL;
 }
 
-static bool match_member(struct check *c, const struct frame *f, const struct op *op, const char *keyword, uint32_t node, void *i)
+static bool match_member(struct check *c, const struct frame *f, const struct op *op, const char *keyword,
+	uint32_t node, void *i)
 {
 	struct place place = {f->place, json_object_iter_key(i), 0};
 
@@ -40,7 +41,8 @@ static bool fail_missing(struct check *c, const struct frame *f, const struct op
 
 	for (uint32_t i = 0; i <= t->mask; i++)
 		if (t->table[i].required == (missing & -missing))
-			return match_fail_property(c, f, op, "required", t->table[i].name.text, "must have the property");
+			return match_fail_property(
+				c, f, op, "required", t->table[i].name.text, "must have the property");
 	return false;
 }
 
@@ -69,7 +71,8 @@ bool match_members(struct check *c, const struct frame *f, const struct op *op)
 			if (!match_member(c, f, op, "patternProperties", t->patterns[p].node, i))
 				return false;
 		}
-		if (!is_known && t->additional != NONE && !match_member(c, f, op, "additionalProperties", t->additional, i))
+		if (!is_known && t->additional != NONE &&
+			!match_member(c, f, op, "additionalProperties", t->additional, i))
 			return false;
 		if (is_known || t->additional != NONE)
 			mark_set(c, f->marks, index);
@@ -82,7 +85,8 @@ bool match_required(struct check *c, const struct frame *f, const struct op *op)
 	steps_take(&c->steps, op->required.count);
 	for (uint32_t i = 0; i < op->required.count; i++)
 		if (!has_member(f, &op->required.names[i]))
-			return match_fail_property(c, f, op, NULL, op->required.names[i].text, "must have the property");
+			return match_fail_property(
+				c, f, op, NULL, op->required.names[i].text, "must have the property");
 	return true;
 }
 
@@ -109,7 +113,8 @@ bool match_dependent_schemas(struct check *c, const struct frame *f, const struc
 		const struct dependent *d = &op->dependents.list[i];
 
 		steps_take(&c->steps, 1);
-		if (has_member(f, &d->name) && !match_node(c, d->node, f->value, f->place, f->scope, f->marks))
+		if (has_member(f, &d->name) &&
+			!match_node(c, d->node, f->value, f->place, f->scope, f->marks))
 			return false;
 	}
 	return true;
@@ -130,7 +135,8 @@ bool match_property_names(struct check *c, const struct frame *f, const struct o
 		c->quiet--;
 		json_decref(name);
 		if (!ok)
-			return match_fail_property(c, f, op, NULL, place.key, "must not have a property with the name");
+			return match_fail_property(
+				c, f, op, NULL, place.key, "must not have a property with the name");
 	}
 	return true;
 }

@@ -1,5 +1,5 @@
-/* jschema_ref.c: where a reference leads: to a document, in it to a resource, in that to an anchor or along a pointer.
- * Never fetches: documents come from the caller's `find` and from the metaschemas. */
+/* jschema_ref.c: where a reference leads: to a document, in it to a resource, in that to an anchor or along a
+ * pointer. Never fetches: documents come from the caller's `find` and from the metaschemas. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ uint32_t scan_root_node(struct compiler *c, uint32_t resource)
 
 static size_t index_of(const char *token)
 {
-	return *token != '\0' && token[strspn(token, "0123456789")] == '\0' ? strtoul(token, NULL, 10) : SIZE_MAX;
+	return *token != '\0' && token[strspn(token, "0123456789")] == '\0' ? strtoul(token, NULL, 10) :
+									      SIZE_MAX;
 }
 
 /* A pointer may lead where no keyword is known: what stands there is a schema because somebody says so. */
@@ -51,7 +52,8 @@ static uint32_t node_at_pointer(struct compiler *c, uint32_t resource, char *fra
 			buf_add(&plain, is_escape ? (p[1] == '0' ? "~" : "/") : p, 1);
 			p += is_escape;
 		}
-		at = json_is_array(at) ? json_array_get(at, index_of(token)) : json_object_get(at, buf_text(&plain));
+		at = json_is_array(at) ? json_array_get(at, index_of(token)) :
+					 json_object_get(at, buf_text(&plain));
 		scan_pointer_add(&c->pointer, buf_text(&plain));
 		buf_fini(&plain);
 		if (at == NULL)
@@ -91,9 +93,11 @@ static uint32_t node_at_anchor(struct compiler *c, uint32_t resource, const char
 	return node;
 }
 
-uint32_t scan_reference(struct compiler *c, uint32_t from, const char *keyword, const char *reference, uint32_t *dynamic)
+uint32_t scan_reference(
+	struct compiler *c, uint32_t from, const char *keyword, const char *reference, uint32_t *dynamic)
 {
-	char *uri = uri_resolve(c->resources[c->js->nodes[from].resource].uri, reference), *fragment = strchr(uri, '#');
+	char *uri = uri_resolve(c->resources[c->js->nodes[from].resource].uri, reference),
+	     *fragment = strchr(uri, '#');
 	uint32_t resource, node = NONE;
 
 	*dynamic = NONE;
@@ -113,7 +117,8 @@ uint32_t scan_reference(struct compiler *c, uint32_t from, const char *keyword, 
 	else
 		node = node_at_anchor(c, resource, fragment, dynamic);
 	if (node == NONE && *c->why == '\0')
-		scan_refuse(c, from, keyword, "\"%.200s\" leads nowhere%s", reference, resource == NONE ? ": no such document" : "");
+		scan_refuse(c, from, keyword, "\"%.200s\" leads nowhere%s", reference,
+			resource == NONE ? ": no such document" : "");
 	free(uri);
 	return node;
 }

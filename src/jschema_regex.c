@@ -1,5 +1,6 @@
 /* jschema_regex.c: ECMA-262 patterns, "u" mode, parsed. jschema.h says what is taken and what is refused.
- * Owns a regex's life. Annex B is followed where it harms nobody: a lone ']', '{' or '}' is itself, so is the '-' in
+ * Owns a regex's life. Annex B is followed where it harms nobody: a lone ']', '{' or '}' is itself, so is the
+ * '-' in
  * [\w-.], and an escaped character that is no letter or digit. Never matches (jschema_regex_run.c). */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ struct parser {
 	struct tree *trees;
 	uint32_t count;
 	unsigned depth;
-	uint32_t looks[REGEX_MAX_LOOKS];        /* their trees */
+	uint32_t looks[REGEX_MAX_LOOKS]; /* their trees */
 };
 
 static uint32_t parse_alternatives(struct parser *p);
@@ -131,10 +132,13 @@ static uint32_t take_escape(struct parser *p, bool in_class)
 		return '\b';
 	if (c == 'c') {
 		c = p->at < p->end ? *p->at++ : '\0';
-		return (c | 0x20) >= 'a' && (c | 0x20) <= 'z' ? (uint32_t)c & 31 : refuse(p, "\\c needs a letter");
+		return (c | 0x20) >= 'a' && (c | 0x20) <= 'z' ? (uint32_t)c & 31 :
+								refuse(p, "\\c needs a letter");
 	}
 	if (c == '0')
-		return p->at < p->end && *p->at >= '0' && *p->at <= '9' ? refuse(p, "octal escapes are not known") : 0;
+		return p->at < p->end && *p->at >= '0' && *p->at <= '9' ?
+			refuse(p, "octal escapes are not known") :
+			0;
 	if ((c >= '1' && c <= '9') || c == 'k')
 		return refuse(p, "back references cannot be matched in bounded time");
 	if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
@@ -150,7 +154,9 @@ static void add_range(void *to, uint32_t first, uint32_t last)
 /* \p{...} and \P{...}. */
 static void take_property(struct parser *p, struct charset *set, bool is_negated)
 {
-	const char *name = p->at + 1, *end = p->at < p->end && *p->at == '{' ? memchr(p->at, '}', (size_t)(p->end - p->at)) : NULL;
+	const char *name = p->at + 1,
+		   *end = p->at < p->end && *p->at == '{' ? memchr(p->at, '}', (size_t)(p->end - p->at)) :
+							    NULL;
 	struct charset found = {0};
 
 	if (end == NULL) {
@@ -189,7 +195,8 @@ static uint32_t set_add(struct parser *p, struct charset set, bool is_negated)
 
 	charset_finish(&set, is_negated);
 	if ((r->set_count & (r->set_count - 1)) == 0)
-		r->sets = xrealloc(r->sets, (r->set_count > 0 ? (size_t)r->set_count * 2 : 1) * sizeof *r->sets);
+		r->sets = xrealloc(
+			r->sets, (r->set_count > 0 ? (size_t)r->set_count * 2 : 1) * sizeof *r->sets);
 	r->sets[r->set_count] = set;
 	return tree_add(p, TREE_SET, r->set_count++);
 }
@@ -275,7 +282,7 @@ static uint32_t parse_group(struct parser *p, bool *may_repeat)
 			tree = parse_look(p, looks[i].is_behind, looks[i].is_negated);
 			*may_repeat = false;
 		}
-	if (tree == NONE && take(p, "?<")) {    /* a name, of which nothing follows */
+	if (tree == NONE && take(p, "?<")) { /* a name, of which nothing follows */
 		const char *end = memchr(p->at, '>', (size_t)(p->end - p->at));
 
 		if (end == NULL || end == p->at)
@@ -318,10 +325,14 @@ static uint32_t parse_dot(struct parser *p)
 static uint32_t parse_atom(struct parser *p, bool *may_repeat)
 {
 	*may_repeat = true;
-	if (take(p, "(")) return parse_group(p, may_repeat);
-	if (take(p, "[")) return parse_class(p);
-	if (take(p, "\\")) return parse_escape(p, may_repeat);
-	if (take(p, ".")) return parse_dot(p);
+	if (take(p, "("))
+		return parse_group(p, may_repeat);
+	if (take(p, "["))
+		return parse_class(p);
+	if (take(p, "\\"))
+		return parse_escape(p, may_repeat);
+	if (take(p, "."))
+		return parse_dot(p);
 	if (peek_is(p, "*") || peek_is(p, "+") || peek_is(p, "?"))
 		return refuse(p, "there is nothing to repeat");
 	if (peek_is(p, "^") || peek_is(p, "$")) {
@@ -354,7 +365,7 @@ static bool take_braces(struct parser *p, uint32_t *min, uint32_t *max)
 		if (take(p, "}"))
 			return true;
 	}
-	p->at = begin;          /* a brace that is just one */
+	p->at = begin; /* a brace that is just one */
 	return false;
 }
 
@@ -371,7 +382,7 @@ static bool take_quantifier(struct parser *p, uint32_t *min, uint32_t *max)
 	} else {
 		return false;
 	}
-	take(p, "?");           /* lazy or greedy: the answer is the same */
+	take(p, "?"); /* lazy or greedy: the answer is the same */
 	return true;
 }
 

@@ -1,6 +1,6 @@
 /* jschema_regex_emit.c: a parsed pattern becomes the states of an automaton; and sets of code points.
- * Owns the writing out of {n,m}, within REGEX_MAX_STATES. A look-ahead's states are written in reverse: it is run from
- * the end of the text, so that one pass finds all places where it holds. */
+ * Owns the writing out of {n,m}, within REGEX_MAX_STATES. A look-ahead's states are written in reverse: it is
+ * run from the end of the text, so that one pass finds all places where it holds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct emitter {
 	struct program *p;
 	const struct tree *trees;
 	uint32_t room;
-	uint64_t calls;                 /* (){999}{999} writes nothing, often */
+	uint64_t calls; /* (){999}{999} writes nothing, often */
 	bool is_reversed, is_full;
 };
 
@@ -51,7 +51,7 @@ static void emit_sequence(struct emitter *e, uint32_t first)
 /* split a, next; a; jump end; next: split b, ... */
 static void emit_alternatives(struct emitter *e, uint32_t first)
 {
-	uint32_t ends = NONE;           /* jumps that wait for the end, chained by x */
+	uint32_t ends = NONE; /* jumps that wait for the end, chained by x */
 
 	for (uint32_t t = first; t != 0 && !e->is_full; t = e->trees[t].next) {
 		bool is_last = e->trees[t].next == 0;
@@ -147,7 +147,8 @@ const char *regex_emit(struct program *p, const struct tree *trees, uint32_t roo
 void charset_add(struct charset *s, uint32_t first, uint32_t last)
 {
 	if ((s->count & (s->count - 1)) == 0)
-		s->ranges = xrealloc(s->ranges, (s->count > 0 ? (size_t)s->count * 2 : 1) * sizeof *s->ranges);
+		s->ranges =
+			xrealloc(s->ranges, (s->count > 0 ? (size_t)s->count * 2 : 1) * sizeof *s->ranges);
 	s->ranges[s->count++] = (struct range){first, last};
 }
 
@@ -222,17 +223,20 @@ void charset_add_escape(struct charset *s, char letter)
 {
 	static const struct {
 		char letter;
-		struct range ranges[11];        /* ended by {0, 0} */
+		struct range ranges[11]; /* ended by {0, 0} */
 	} known[] = {
 		{'d', {{'0', '9'}}},
 		{'w', {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}},
-		{'s', {{'\t', '\r'}, {' ', ' '}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029},
-			{0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}}},
+		{'s',
+			{{'\t', '\r'}, {' ', ' '}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a},
+				{0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000},
+				{0xfeff, 0xfeff}}},
 	};
 	struct charset found = {0};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		for (const struct range *r = known[i].ranges; known[i].letter == (letter | 0x20) && r->last > 0; r++)
+		for (const struct range *r = known[i].ranges;
+			known[i].letter == (letter | 0x20) && r->last > 0; r++)
 			charset_add(&found, r->first, r->last);
 	charset_finish(&found, letter < 'a');
 	for (uint32_t i = 0; i < found.count; i++)

@@ -1,7 +1,7 @@
-/* jschema_regex_run.c: does a pattern match somewhere in a text: all states that are possible at a place are followed
- * at once, so a character costs at most one look at each state.
- * Owns the bound: time is length x states, for each look-around once more, whatever the pattern. Memory is taken only for
- * large patterns and for look-arounds in long texts. */
+/* jschema_regex_run.c: does a pattern match somewhere in a text: all states that are possible at a place are
+ * followed at once, so a character costs at most one look at each state. Owns the bound: time is length x
+ * states, for each look-around once more, whatever the pattern. Memory is taken only for large patterns and
+ * for look-arounds in long texts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +16,11 @@ struct run {
 	const struct program *p;
 	const char *text;
 	size_t size;
-	uint64_t *holds;                /* look x place: a bit */
-	size_t words;                   /* of a look */
+	uint64_t *holds; /* look x place: a bit */
+	size_t words;    /* of a look */
 	uint32_t *now, *next, *marks, *stack;
 	uint32_t now_count, next_count;
-	uint32_t mark;                  /* of this place: a state is taken once */
+	uint32_t mark; /* of this place: a state is taken once */
 	uint64_t work;
 };
 
@@ -66,7 +66,8 @@ static bool follow(struct run *r, uint32_t state, size_t at)
 
 		r->work++;
 		switch ((enum state_kind)s->kind) {
-		case ST_CHAR: case ST_SET: r->next[r->next_count++] = i; break;
+		case ST_CHAR:
+		case ST_SET: r->next[r->next_count++] = i; break;
 		case ST_JUMP: top = push(r, top, s->x); break;
 		case ST_SPLIT: top = push(r, push(r, top, s->y), s->x); break;
 		case ST_MATCH: has_matched = true; break;
@@ -179,7 +180,8 @@ static void run_backward(struct run *r, uint64_t *bits, uint64_t *steps)
 /* bits NULL: the pattern itself. */
 static bool run_program(struct run *r, const struct program *p, uint64_t *bits, uint64_t *steps)
 {
-	uint32_t few[4 * FEW_STATES], *space = p->count > FEW_STATES ? xmalloc(4 * sizeof *space * p->count) : few;
+	uint32_t few[4 * FEW_STATES],
+		*space = p->count > FEW_STATES ? xmalloc(4 * sizeof *space * p->count) : few;
 	bool found = false;
 
 	r->p = p;
@@ -213,7 +215,7 @@ bool regex_finds(const struct regex *regex, const char *text, size_t size, uint6
 		memset(r.holds, 0, all * sizeof *r.holds);
 		steps_take(steps, all);
 	}
-	for (uint32_t i = 0; i < regex->look_count && *steps > 0; i++)
+	for (uint32_t i = 0; i<regex->look_count && * steps> 0; i++)
 		run_program(&r, &regex->looks[i], r.holds + i * r.words, steps);
 	found = run_program(&r, &regex->program, NULL, steps);
 	if (all > FEW_WORDS)

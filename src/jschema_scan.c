@@ -1,6 +1,6 @@
-/* jschema_scan.c: the text of a schema taken apart: documents, resources ($id), anchors; jschema_ref.c follows references.
- * Owns everything that is needed only while compiling, and makes the nodes, still without ops. Every value is checked
- * for its form here. */
+/* jschema_scan.c: the text of a schema taken apart: documents, resources ($id), anchors; jschema_ref.c
+ * follows references. Owns everything that is needed only while compiling, and makes the nodes, still without
+ * ops. Every value is checked for its form here. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "jschema_scan.h"
 
 #define MAX_NODES 1000000
-#define MAX_RESOURCES 10000             /* looked through one by one */
-#define MAX_TEXTS (64u << 20)           /* all pointers together */
+#define MAX_RESOURCES 10000   /* looked through one by one */
+#define MAX_TEXTS (64u << 20) /* all pointers together */
 
 /* One more at the end; rooms are powers of two, so `count` tells when to grow. */
 void *scan_array_grow(void *array, uint32_t count, size_t size)
@@ -23,7 +23,8 @@ void *scan_array_grow(void *array, uint32_t count, size_t size)
 
 /* ---- reasons ---- */
 
-static bool refuse_at(struct compiler *c, uint32_t document, const char *pointer, const char *keyword, const char *reason)
+static bool refuse_at(
+	struct compiler *c, uint32_t document, const char *pointer, const char *keyword, const char *reason)
 {
 	const char *uri = document > 0 ? c->js->documents[document].uri : "";
 	struct buf at = {0};
@@ -31,7 +32,8 @@ static bool refuse_at(struct compiler *c, uint32_t document, const char *pointer
 
 	buf_addf(&at, "%s%s%s%s%s", uri, *uri != '\0' ? "#" : "", pointer, keyword != NULL ? "/" : "",
 		keyword != NULL ? keyword : "");
-	fits = buf_utf8_cut(buf_text(&at), at.size, JSCHEMA_POINTER_SIZE);     /* so that the reason is not cut off */
+	fits = buf_utf8_cut(
+		buf_text(&at), at.size, JSCHEMA_POINTER_SIZE); /* so that the reason is not cut off */
 	snprintf(c->why, c->why_size, "%.*s%s: %s", (int)fits, buf_text(&at), fits < at.size ? "..." : "",
 		reason);
 	if (at.size == 0)
@@ -76,11 +78,15 @@ uint32_t scan_node_add(struct compiler *c, const json_t *json, uint32_t resource
 	js->node_count++;
 	js->texts = xrealloc(js->texts, js->text_size + size);
 	memcpy(js->texts + js->text_size, pointer, size);
-	js->nodes[node] = (struct node){.resource = resource, .document = c->resources[resource].document, .pointer = js->text_size,
-		.flags = json_is_true(json) ? N_TRUE : json_is_false(json) ? N_FALSE : 0};
+	js->nodes[node] = (struct node){.resource = resource,
+		.document = c->resources[resource].document,
+		.pointer = js->text_size,
+		.flags = json_is_true(json) ? N_TRUE :
+			json_is_false(json) ? N_FALSE :
+					      0};
 	c->sources[node] = json;
 	js->text_size += (uint32_t)size;
-	if (json_is_object(json)) {     /* booleans are one value in all places */
+	if (json_is_object(json)) { /* booleans are one value in all places */
 		struct known *k = xmalloc(sizeof *k);
 
 		*k = (struct known){.json = json, .node = node};
@@ -104,7 +110,8 @@ static bool scan_refuse_here(struct compiler *c, uint32_t resource, const char *
 	return refuse_at(c, c->resources[resource].document, buf_text(&c->pointer), keyword, reason);
 }
 
-static bool scan_at(struct compiler *c, const json_t *schema, uint32_t resource, unsigned depth, const char *token)
+static bool scan_at(
+	struct compiler *c, const json_t *schema, uint32_t resource, unsigned depth, const char *token)
 {
 	size_t size = c->pointer.size;
 	bool ok;
@@ -137,7 +144,8 @@ static bool scan_map(struct compiler *c, const json_t *map, uint32_t resource, u
 	return true;
 }
 
-static bool scan_children(struct compiler *c, const struct keyword *k, const json_t *value, uint32_t resource, unsigned depth)
+static bool scan_children(
+	struct compiler *c, const struct keyword *k, const json_t *value, uint32_t resource, unsigned depth)
 {
 	size_t size = c->pointer.size;
 	bool ok = true;
@@ -147,7 +155,8 @@ static bool scan_children(struct compiler *c, const struct keyword *k, const jso
 	if (k->form == F_SCHEMA)
 		return scan_at(c, value, resource, depth, k->name);
 	scan_pointer_add(&c->pointer, k->name);
-	ok = k->form == F_SCHEMAS ? scan_list(c, value, resource, depth) : scan_map(c, value, resource, depth);
+	ok = k->form == F_SCHEMAS ? scan_list(c, value, resource, depth) :
+				    scan_map(c, value, resource, depth);
 	c->pointer.size = size;
 	return ok;
 }
@@ -156,16 +165,17 @@ uint32_t scan_resource_find(const struct compiler *c, const char *uri)
 {
 	for (uint32_t i = 0; i < c->js->resource_count; i++)
 		if (strcmp(c->resources[i].uri, uri) == 0 ||
-		    (c->resources[i].alias != NULL && strcmp(c->resources[i].alias, uri) == 0))
+			(c->resources[i].alias != NULL && strcmp(c->resources[i].alias, uri) == 0))
 			return i;
 	return NONE;
 }
 
-static void resource_add(struct compiler *c, char *uri, const json_t *root, uint32_t document, uint32_t vocabulary)
+static void resource_add(
+	struct compiler *c, char *uri, const json_t *root, uint32_t document, uint32_t vocabulary)
 {
 	c->resources = scan_array_grow(c->resources, c->js->resource_count, sizeof *c->resources);
-	c->resources[c->js->resource_count++] = (struct resource){.uri = uri, .root = root, .document = document,
-		.vocabulary = vocabulary};
+	c->resources[c->js->resource_count++] =
+		(struct resource){.uri = uri, .root = root, .document = document, .vocabulary = vocabulary};
 }
 
 /* $id: of a document's root it names the resource that is there already; anywhere else it begins one. */
@@ -177,7 +187,8 @@ static bool scan_id(struct compiler *c, const json_t *schema, const char *id, ui
 
 	uri[strcspn(uri, "#")] = '\0';
 	known = scan_resource_find(c, uri);
-	if ((known != NONE && !(known == *resource && r->root == schema)) || c->js->resource_count >= MAX_RESOURCES) {
+	if ((known != NONE && !(known == *resource && r->root == schema)) ||
+		c->js->resource_count >= MAX_RESOURCES) {
 		free(uri);
 		return scan_refuse_here(c, *resource, "$id",
 			known != NONE ? "names a resource a second time" : "too many resources");
@@ -200,8 +211,10 @@ static bool scan_anchor(struct compiler *c, const json_t *schema, uint32_t resou
 	if (name == NULL)
 		return true;
 	for (uint32_t i = 0; i < c->anchor_count; i++)
-		if (c->anchors[i].resource == resource && strcmp(c->anchors[i].name, name) == 0 && c->anchors[i].schema != schema)
-			return scan_refuse_here(c, resource, keyword, "names a second place in the same resource");
+		if (c->anchors[i].resource == resource && strcmp(c->anchors[i].name, name) == 0 &&
+			c->anchors[i].schema != schema)
+			return scan_refuse_here(
+				c, resource, keyword, "names a second place in the same resource");
 	c->anchors = scan_array_grow(c->anchors, c->anchor_count, sizeof *c->anchors);
 	c->anchors[c->anchor_count++] = (struct anchor){name, schema, resource, keyword[1] == 'd'};
 	return true;
@@ -229,7 +242,8 @@ static bool scan_dialect(struct compiler *c, const char *text, uint32_t resource
 		return true;
 	json_object_foreach(json_object_get(meta, "$vocabulary"), name, value) {
 		if (jschema_vocabulary_find(name) == 0 && json_is_true(value))
-			return scan_refuse_here(c, resource, "$schema", "needs a vocabulary that is not known here");
+			return scan_refuse_here(
+				c, resource, "$schema", "needs a vocabulary that is not known here");
 		all |= jschema_vocabulary_find(name);
 	}
 	c->resources[resource].vocabulary = all;
@@ -266,11 +280,12 @@ bool scan_schema(struct compiler *c, const json_t *schema, uint32_t resource, un
 	if (!json_is_object(schema))
 		return scan_refuse_here(c, resource, NULL, "must be a schema: an object, true or false");
 	if (id != NULL && jschema_form_fault(jschema_keyword_find("$id"), id) != NULL)
-		return scan_refuse_here(c, resource, "$id", jschema_form_fault(jschema_keyword_find("$id"), id));
+		return scan_refuse_here(
+			c, resource, "$id", jschema_form_fault(jschema_keyword_find("$id"), id));
 	if (id != NULL && !scan_id(c, schema, json_string_value(id), &resource))
 		return false;
 	if (json_is_string(dialect) && c->resources[resource].root == schema &&
-	    !scan_dialect(c, json_string_value(dialect), resource))
+		!scan_dialect(c, json_string_value(dialect), resource))
 		return false;
 	scan_node_add(c, schema, resource, buf_text(&c->pointer));
 	return scan_keywords(c, schema, resource, depth) && scan_anchor(c, schema, resource, "$anchor") &&
@@ -297,7 +312,8 @@ struct source scan_source(const struct compiler *c, uint32_t node)
 	return (struct source){c->sources[node], c->resources[c->js->nodes[node].resource].vocabulary};
 }
 
-uint32_t scan_child(struct compiler *c, uint32_t parent, const json_t *child, const char *keyword, const char *key, size_t index)
+uint32_t scan_child(struct compiler *c, uint32_t parent, const json_t *child, const char *keyword,
+	const char *key, size_t index)
 {
 	uint32_t node = json_is_object(child) ? scan_node_find(c, child) : NONE;
 	char number[24];

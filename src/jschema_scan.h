@@ -1,4 +1,5 @@
-/* jschema_scan.h: what jschema_scan.c and jschema_ref.c share while a schema is compiled. Nobody else includes it. */
+/* jschema_scan.h: what jschema_scan.c and jschema_ref.c share while a schema is compiled. Nobody else
+ * includes it. */
 #ifndef HCPD_JSCHEMA_SCAN_H
 #define HCPD_JSCHEMA_SCAN_H
 
@@ -7,7 +8,7 @@
 #include "jschema_private.h"
 
 struct resource {
-	char *uri, *alias;              /* by $id; by where its document was found */
+	char *uri, *alias; /* by $id; by where its document was found */
 	const json_t *root;
 	uint32_t document;
 	uint32_t vocabulary;
@@ -20,7 +21,7 @@ struct anchor {
 	bool is_dynamic;
 };
 
-struct known {                          /* a schema's value and its node */
+struct known { /* a schema's value and its node */
 	const json_t *json;
 	uint32_t node;
 	UT_hash_handle hh;
@@ -33,11 +34,11 @@ struct compiler {
 	size_t why_size;
 	struct resource *resources;
 	struct anchor *anchors;
-	const char **names;             /* of dynamic anchors that are referred to */
-	const json_t **sources;         /* of nodes */
+	const char **names;     /* of dynamic anchors that are referred to */
+	const json_t **sources; /* of nodes */
 	struct known *known;
 	uint32_t anchor_count, name_count;
-	struct buf pointer;             /* of the schema that is being looked at */
+	struct buf pointer; /* of the schema that is being looked at */
 };
 
 /* Room for one more at the end. */

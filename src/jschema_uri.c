@@ -1,5 +1,6 @@
 /* jschema_uri.c: a reference resolved against a base, as RFC 3986 section 5.2 has it.
- * Owns the splitting of a URI. Never judges whether one is well-formed (jschema_format.c does), never fetches. */
+ * Owns the splitting of a URI. Never judges whether one is well-formed (jschema_format.c does), never
+ * fetches. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "jschema_private.h"
 
 struct part {
-	const char *at;                 /* NULL: absent, which is not the same as empty */
+	const char *at; /* NULL: absent, which is not the same as empty */
 	size_t size;
 };
 
@@ -63,7 +64,8 @@ static size_t remove_dots(char *path, size_t size)
 			in += 2;
 		} else if (left == 2 && memcmp(p, "/.", 2) == 0) {
 			path[++in] = '/';
-		} else if ((left >= 4 && memcmp(p, "/../", 4) == 0) || (left == 3 && memcmp(p, "/..", 3) == 0)) {
+		} else if ((left >= 4 && memcmp(p, "/../", 4) == 0) ||
+			(left == 3 && memcmp(p, "/..", 3) == 0)) {
 			in += left == 3 ? 2 : 3;
 			path[in] = '/';
 			while (out > 0 && path[--out] != '/')

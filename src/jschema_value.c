@@ -8,8 +8,8 @@
 
 #include "jschema_private.h"
 
-#define FEW_ITEMS 12                    /* pairs are cheaper than a table */
-#define NESTED 2048                     /* what jansson parses at most */
+#define FEW_ITEMS 12 /* pairs are cheaper than a table */
+#define NESTED 2048  /* what jansson parses at most */
 
 void steps_take(uint64_t *steps, uint64_t count)
 {
@@ -35,7 +35,8 @@ static int order(double a, double b)
 	return (a > b) - (a < b);
 }
 
-/* An integer with a real: beyond 64 bits the real decides; within, its whole part is exact, then its fraction. */
+/* An integer with a real: beyond 64 bits the real decides; within, its whole part is exact, then its
+ * fraction. */
 static int mixed_order(json_int_t a, double b)
 {
 	json_int_t whole;
@@ -61,8 +62,8 @@ int number_order(struct number a, struct number b)
 	return order(a.real, b.real);
 }
 
-/* The shortest that reads back as the same double; zeros behind it do not matter. Up to 15 digits survive a double,
- * but near 0 there are fewer. */
+/* The shortest that reads back as the same double; zeros behind it do not matter. Up to 15 digits survive a
+ * double, but near 0 there are fewer. */
 static void real_text(double real, bool as_exponent, char out[40])
 {
 	for (int digits = fabs(real) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
@@ -92,7 +93,7 @@ struct decimal number_decimal(struct number n)
 	if (n.is_integer) {
 		d.digits = n.integer < 0 ? -(uint64_t)n.integer : (uint64_t)n.integer;
 	} else {
-		int behind = 0;         /* digits behind the point, which looks as the locale wants it */
+		int behind = 0; /* digits behind the point, which looks as the locale wants it */
 
 		real_text(fabs(n.real), true, text);
 		for (bool has_point = false; *p != 'e' && *p != '\0'; p++) {
@@ -125,8 +126,8 @@ static bool divides(uint64_t a, int k, uint64_t b)
 	return rest == 0;
 }
 
-/* The usual case without digits: a real with few decimals is an integer x 10^-k, and the division that makes it is exact
- * in the sense of IEEE 754 as both are integers below 2^53. True: *is_multiple is known. */
+/* The usual case without digits: a real with few decimals is an integer x 10^-k, and the division that makes
+ * it is exact in the sense of IEEE 754 as both are integers below 2^53. True: *is_multiple is known. */
 static bool is_multiple_quickly(double real, struct decimal of, bool *is_multiple)
 {
 	static const double tens[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12};
@@ -137,11 +138,13 @@ static bool is_multiple_quickly(double real, struct decimal of, bool *is_multipl
 	whole = nearbyint(real * tens[-of.exponent]);
 	if (!(fabs(whole) < 1e15))
 		return false;
-	*is_multiple = order(whole / tens[-of.exponent], real) == 0 && (int64_t)whole % (int64_t)of.digits == 0;
+	*is_multiple =
+		order(whole / tens[-of.exponent], real) == 0 && (int64_t)whole % (int64_t)of.digits == 0;
 	return true;
 }
 
-/* n / of is whole, in decimals: both are digits x 10^exponent, and only the difference of the exponents counts. */
+/* n / of is whole, in decimals: both are digits x 10^exponent, and only the difference of the exponents
+ * counts. */
 bool number_is_multiple(struct number n, struct number of, struct decimal of_decimal)
 {
 	struct decimal d;
@@ -159,7 +162,7 @@ bool number_is_multiple(struct number n, struct number of, struct decimal of_dec
 		return d.digits == 0 || divides(d.digits, shift, divisor);
 	for (; shift < 0; shift++)
 		if (__builtin_mul_overflow(divisor, 10u, &divisor))
-			return false;   /* longer than any digits */
+			return false; /* longer than any digits */
 	return d.digits % divisor == 0;
 }
 
@@ -194,7 +197,8 @@ static bool objects_equal(uint64_t *steps, const json_t *a, const json_t *b, uns
 	if (json_object_size(a) != json_object_size(b))
 		return false;
 	for (void *i = json_object_iter(from); i != NULL; i = json_object_iter_next(from, i)) {
-		const json_t *other = json_object_getn(b, json_object_iter_key(i), json_object_iter_key_len(i));
+		const json_t *other =
+			json_object_getn(b, json_object_iter_key(i), json_object_iter_key_len(i));
 
 		if (other == NULL || !equal(steps, json_object_iter_value(i), other, depth + 1))
 			return false;
@@ -223,10 +227,8 @@ static bool equal(uint64_t *steps, const json_t *a, const json_t *b, unsigned de
 			if (!equal(steps, json_array_get(a, i), json_array_get(b, i), depth + 1))
 				return false;
 		return true;
-	case JSON_OBJECT:
-		return objects_equal(steps, a, b, depth);
-	default:
-		return true;
+	case JSON_OBJECT: return objects_equal(steps, a, b, depth);
+	default: return true;
 	}
 }
 
@@ -264,8 +266,7 @@ static uint64_t hash(uint64_t *steps, const json_t *v, unsigned depth)
 		return 0;
 	switch (json_typeof(v)) {
 	case JSON_INTEGER:
-	case JSON_REAL:
-		return number_hash(value_number(v));
+	case JSON_REAL: return number_hash(value_number(v));
 	case JSON_STRING:
 		steps_take(steps, json_string_length(v) / 16);
 		return text_hash(json_string_value(v), json_string_length(v));
@@ -278,8 +279,7 @@ static uint64_t hash(uint64_t *steps, const json_t *v, unsigned depth)
 			h += mix(text_hash(json_object_iter_key(i), json_object_iter_key_len(i)) ^
 				mix(hash(steps, json_object_iter_value(i), depth + 1)));
 		return mix(h);
-	default:
-		return mix(h);
+	default: return mix(h);
 	}
 }
 
@@ -303,8 +303,8 @@ bool value_find_twins(uint64_t *steps, const json_t *array, size_t *first, size_
 {
 	struct slot {
 		uint64_t hash;
-		size_t item;            /* + 1; 0: empty */
-	} *table;
+		size_t item; /* + 1; 0: empty */
+	} * table;
 	size_t count = json_array_size(array), room = 32;
 	bool found = false;
 
@@ -320,7 +320,8 @@ bool value_find_twins(uint64_t *steps, const json_t *array, size_t *first, size_
 		for (; table[at].item != 0 && !found && *steps > 0; at = (at + 1) & (room - 1)) {
 			steps_take(steps, 1);
 			found = table[at].hash == h &&
-				value_equal(steps, json_array_get(array, table[at].item - 1), json_array_get(array, i));
+				value_equal(steps, json_array_get(array, table[at].item - 1),
+					json_array_get(array, i));
 			if (found) {
 				*first = table[at].item - 1;
 				*second = i;

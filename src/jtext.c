@@ -44,12 +44,12 @@ static const char *skip_value(const char *p, const char *end)
 			continue;
 		} else if (c == '}' || c == ']') {
 			if (depth == 0)
-				return p;       /* of the object around us */
+				return p; /* of the object around us */
 			depth--;
 			p++;
 		} else if (depth == 0) {
 			while (p < end && *p != ',' && *p != '}' && *p != ']' && !is_space(*p))
-				p++;            /* number, true, false, null */
+				p++; /* number, true, false, null */
 			return p;
 		} else {
 			p++;
@@ -61,7 +61,8 @@ static const char *skip_value(const char *p, const char *end)
 	return end;
 }
 
-/* An empty text may be NULL, to which C adds nothing, not even 0: each of the three looks at the size first. */
+/* An empty text may be NULL, to which C adds nothing, not even 0: each of the three looks at the size first.
+ */
 size_t jtext_depth(const char *text, size_t size)
 {
 	const char *p = text, *end = size > 0 ? text + size : text;

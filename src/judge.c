@@ -1,6 +1,6 @@
 /* judge.c: the policy program: its process, its questions, its answers.
- * Owns the process and the time limits. Every way in which the program can fail ends in a denial here. Never decides by
- * itself, and never touches a session (consult.c). */
+ * Owns the process and the time limits. Every way in which the program can fail ends in a denial here. Never
+ * decides by itself, and never touches a session (consult.c). */
 #include "judge.h"
 
 #include <stdio.h>
@@ -19,9 +19,9 @@
 
 #define SECOND INT64_C(1000000)
 #define BACKOFF_MAX_US (60 * SECOND)
-#define STEADY_US (10 * SECOND)         /* one that lived so long is started again at once */
-#define UNANSWERED_MAX (32 << 20)       /* bytes of questions: as much as is kept of them */
-#define END_US (2 * SECOND)             /* for one that was replaced */
+#define STEADY_US (10 * SECOND)   /* one that lived so long is started again at once */
+#define UNANSWERED_MAX (32 << 20) /* bytes of questions: as much as is kept of them */
+#define END_US (2 * SECOND)       /* for one that was replaced */
 #define REASON_MAX 512
 
 struct question {
@@ -30,17 +30,17 @@ struct question {
 	uint64_t id;
 	int64_t session;
 	struct timer limit;
-	char *line;                     /* kept for a program that is started anew; with its newline */
+	char *line; /* kept for a program that is started anew; with its newline */
 	size_t size;
-	bool is_put;                    /* to the process that runs now */
+	bool is_put; /* to the process that runs now */
 };
 
-struct process {                        /* one life of the program */
+struct process { /* one life of the program */
 	struct policy_program *program;
 	struct worker *worker;
 	int64_t began_us;
 	bool is_gone;
-	struct process *next;           /* those that were replaced, until they are gone */
+	struct process *next; /* those that were replaced, until they are gone */
 };
 
 struct policy_program {
@@ -49,10 +49,11 @@ struct policy_program {
 	struct question *questions, *by_session;
 	struct process *now, *former;
 	uint64_t last_id;
-	size_t bytes;                   /* of all questions */
-	int64_t backoff_us;             /* 0: the next start is at once */
-	struct timer again;             /* set: it is down until then */
-	int64_t down_us;                /* since when it does not run, but for lives that were too short to count; 0: it never fell */
+	size_t bytes;       /* of all questions */
+	int64_t backoff_us; /* 0: the next start is at once */
+	struct timer again; /* set: it is down until then */
+	int64_t down_us;    /* since when it does not run, but for lives that were too short to count; 0: it
+			       never fell */
 	char down_why[128];
 	struct log_limit talk_limit, late_limit, garbage_limit;
 	char mark[64];
@@ -68,9 +69,11 @@ void judge_get_state(const struct policy_program *p, struct judge_state *out)
 	int64_t now = clock_boot_us();
 
 	if (p->now != NULL)
-		*out = (struct judge_state){.pid = worker_pid(p->now->worker), .span_us = now - p->now->began_us, .why = ""};
+		*out = (struct judge_state){
+			.pid = worker_pid(p->now->worker), .span_us = now - p->now->began_us, .why = ""};
 	else
-		*out = (struct judge_state){.span_us = p->down_us > 0 ? now - p->down_us : 0, .why = p->down_why};
+		*out = (struct judge_state){
+			.span_us = p->down_us > 0 ? now - p->down_us : 0, .why = p->down_why};
 }
 
 /* ---- questions ---- */
@@ -87,7 +90,8 @@ static void question_free(struct question *q)
 	free(q);
 }
 
-static void answer(struct question *q, enum judge_decision decision, const char *reason, size_t size, bool has_failed)
+static void answer(
+	struct question *q, enum judge_decision decision, const char *reason, size_t size, bool has_failed)
 {
 	struct policy_program *p = q->program;
 	int64_t session = q->session;
@@ -108,7 +112,7 @@ static void fail_all(struct policy_program *p, bool only_put, const char *reason
 {
 	struct question *q, *tmp;
 
-	HASH_ITER (hh, p->questions, q, tmp)
+	HASH_ITER(hh, p->questions, q, tmp)
 		if (q->is_put || !only_put)
 			fail(q, reason);
 }
@@ -170,7 +174,8 @@ void judge_forget(struct policy_program *p, int64_t session)
 
 static int find_decision(const char *word)
 {
-	static const char *const words[] = {[JUDGE_DENY] = "deny", [JUDGE_ALLOW] = "allow", [JUDGE_ASK] = "ask"};
+	static const char *const words[] = {
+		[JUDGE_DENY] = "deny", [JUDGE_ALLOW] = "allow", [JUDGE_ASK] = "ask"};
 
 	for (int i = 0; word != NULL && i < (int)(sizeof words / sizeof *words); i++)
 		if (strcmp(words[i], word) == 0)
@@ -178,7 +183,8 @@ static int find_decision(const char *word)
 	return -1;
 }
 
-/* {"id":N,"decision":"allow|deny|ask","reason":"..."}; reason may be left out, other members are passed over. */
+/* {"id":N,"decision":"allow|deny|ask","reason":"..."}; reason may be left out, other members are passed over.
+ */
 static void take_answer(struct policy_program *p, const json_t *said)
 {
 	const json_t *id = json_object_get(said, "id"), *reason = json_object_get(said, "reason");
@@ -189,19 +195,26 @@ static void take_answer(struct policy_program *p, const json_t *said)
 	HASH_FIND(hh, p->questions, &number, sizeof number, q);
 	if (!json_is_integer(id)) {
 		if (log_may(&p->garbage_limit, 10))
-			log_warn("the policy program said something that answers no question, passed over: why=no id");
+			log_warn(
+				"the policy program said something that answers no question, passed over: "
+				"why=no id");
 	} else if (q == NULL || !q->is_put) {
 		if (log_may(&p->late_limit, 10))
-			log_warn("the policy program answered late, or what it was not asked, passed over: id=%llu", (unsigned long long)number);
+			log_warn(
+				"the policy program answered late, or what it was not asked, passed over: "
+				"id=%llu",
+				(unsigned long long)number);
 	} else if (decision < 0 || (reason != NULL && !json_is_string(reason))) {
 		fail(q, "the policy program gave an answer that is neither allow nor deny nor ask");
 	} else {
-		answer(q, (enum judge_decision)decision, json_is_string(reason) ? json_string_value(reason) : "",
-			json_string_length(reason), false);
+		answer(q, (enum judge_decision)decision,
+			json_is_string(reason) ? json_string_value(reason) : "", json_string_length(reason),
+			false);
 	}
 }
 
-static void on_line(struct worker *w, enum worker_stream s, const char *line, size_t size, enum line_kind kind)
+static void on_line(
+	struct worker *w, enum worker_stream s, const char *line, size_t size, enum line_kind kind)
 {
 	struct process *o = worker_owner(w);
 	struct policy_program *p = o->program;
@@ -214,7 +227,7 @@ static void on_line(struct worker *w, enum worker_stream s, const char *line, si
 		return;
 	}
 	if (o != p->now)
-		return;                 /* it was replaced, and another is asked */
+		return; /* it was replaced, and another is asked */
 	if (kind != LINE_TOO_LONG)
 		said = jtext_parse(line, size, why, sizeof why);
 	if (json_is_object(said))
@@ -231,7 +244,7 @@ static void on_eof(struct worker *w, enum worker_stream s)
 	int64_t now = clock_boot_us();
 
 	if (s == WORKER_STDOUT && o == o->program->now)
-		worker_end(w, now, now + END_US);       /* nothing more can come of it */
+		worker_end(w, now, now + END_US); /* nothing more can come of it */
 }
 
 /* ---- its life ---- */
@@ -243,7 +256,8 @@ static void go_down(struct policy_program *p, const char *why)
 
 	if (p->down_us == 0 || (o != NULL && now - o->began_us >= STEADY_US))
 		p->down_us = now;
-	snprintf(p->down_why, sizeof p->down_why, "%.*s", (int)buf_utf8_cut(why, strlen(why), sizeof p->down_why - 1), why);
+	snprintf(p->down_why, sizeof p->down_why, "%.*s",
+		(int)buf_utf8_cut(why, strlen(why), sizeof p->down_why - 1), why);
 	if (o != NULL) {
 		if (now - o->began_us >= STEADY_US)
 			p->backoff_us = 0;
@@ -254,7 +268,9 @@ static void go_down(struct policy_program *p, const char *why)
 	timer_set(&p->core->timers, &p->again, now + p->backoff_us);
 	log_error("the policy program is down, tasks are denied until it runs again: again_in=%llds why=%s",
 		(long long)(p->backoff_us / SECOND), why);
-	p->backoff_us = p->backoff_us == 0 ? SECOND : p->backoff_us * 2 < BACKOFF_MAX_US ? p->backoff_us * 2 : BACKOFF_MAX_US;
+	p->backoff_us = p->backoff_us == 0         ? SECOND :
+		p->backoff_us * 2 < BACKOFF_MAX_US ? p->backoff_us * 2 :
+						     BACKOFF_MAX_US;
 	CRASH_POINT(judge_down);
 }
 
@@ -264,7 +280,7 @@ static void on_exit_of(struct worker *w, int status)
 	int64_t now = clock_boot_us();
 	char why[64];
 
-	worker_end(w, now, now + END_US);       /* whatever it has started goes with it */
+	worker_end(w, now, now + END_US); /* whatever it has started goes with it */
 	if (o != o->program->now)
 		return;
 	if (WIFSIGNALED(status))
@@ -293,8 +309,12 @@ static void start(struct policy_program *p)
 	struct process *o = xcalloc(1, sizeof *o);
 	size_t count = 0, used = 0;
 	char instance[64], why[512], **env;
-	struct worker_spec spec = {.argv = p->core->policy->config->policy_command, .workdir = "/", .has_stdin = true,
-		.mark = p->mark, .owner = o, .ops = &ops};
+	struct worker_spec spec = {.argv = p->core->policy->config->policy_command,
+		.workdir = "/",
+		.has_stdin = true,
+		.mark = p->mark,
+		.owner = o,
+		.ops = &ops};
 	int rc;
 
 	while (environ[count] != NULL)
@@ -325,14 +345,14 @@ static void start(struct policy_program *p)
 
 static void on_again(struct timer *t)
 {
-	(void)t;                /* the end of the turn starts it */
+	(void)t; /* the end of the turn starts it */
 }
 
 static void put_all(struct policy_program *p)
 {
 	struct question *q, *tmp;
 
-	HASH_ITER (hh, p->questions, q, tmp) {
+	HASH_ITER(hh, p->questions, q, tmp) {
 		if (q->is_put)
 			continue;
 		if (p->bytes > UNANSWERED_MAX) {
@@ -398,7 +418,7 @@ void judge_reload(struct policy_program *p)
 	p->backoff_us = 0;
 	p->down_us = 0;
 	p->down_why[0] = '\0';
-	HASH_ITER (hh, p->questions, q, tmp)
+	HASH_ITER(hh, p->questions, q, tmp)
 		q->is_put = false;
 	CRASH_POINT(judge_reloaded);
 }
@@ -408,7 +428,7 @@ void judge_touch_all(struct policy_program *p)
 	int64_t at = clock_boot_us() + p->core->policy->config->policy_timeout_us;
 	struct question *q, *tmp;
 
-	HASH_ITER (hh, p->questions, q, tmp)
+	HASH_ITER(hh, p->questions, q, tmp)
 		timer_set(&p->core->timers, &q->limit, at);
 }
 
@@ -431,7 +451,7 @@ void judge_free(struct policy_program *p)
 
 	if (p == NULL)
 		return;
-	HASH_ITER (hh, p->questions, q, tmp)
+	HASH_ITER(hh, p->questions, q, tmp)
 		question_free(q);
 	timer_cancel(&p->core->timers, &p->again);
 	free(p->now);

@@ -17,24 +17,25 @@
 #include "crash.h"
 #include "log.h"
 
-#define STOP_ROUNDS 6                   /* walks to get hold of a tree that forks while it is being stopped */
-#define TAG_SERIALS (1u << 24)          /* low bits of a tag; above them 38 bits that name the instance */
-#define NOBODY_ELSE UINT64_MAX          /* since: no foreigner is looked for */
+#define STOP_ROUNDS 6          /* walks to get hold of a tree that forks while it is being stopped */
+#define TAG_SERIALS (1u << 24) /* low bits of a tag; above them 38 bits that name the instance */
+#define NOBODY_ELSE UINT64_MAX /* since: no foreigner is looked for */
 /* Foreigners of a short life are looked for one by one, among the pids that were given out meanwhile. That is
  * some microseconds, a walk hundreds. Beyond these the pids may have gone round, or a walk is cheaper. */
 #define SCAN_PIDS 256
-#define SCAN_AGE 200                    /* in the unit of `start`: 2 s */
+#define SCAN_AGE 200 /* in the unit of `start`: 2 s */
 
 struct member {
 	int pid;
-	bool foreign;                   /* no descendant of ours: only its mark gave it away */
+	bool foreign; /* no descendant of ours: only its mark gave it away */
 	unsigned stopped;
 	uint64_t start;
-	struct kin *kin;                /* NULL: nobody's */
+	struct kin *kin; /* NULL: nobody's */
 	UT_hash_handle hh;
 };
 
-/* FNV-1a: the same in every life of the instance, so that leftovers of the last one are known by their tags. */
+/* FNV-1a: the same in every life of the instance, so that leftovers of the last one are known by their tags.
+ */
 static uint64_t make_tag_base(const char *instance)
 {
 	uint64_t h = 0xcbf29ce484222325u;
@@ -54,7 +55,9 @@ int kins_init(struct kins *ks, const char *cgroup_setting, const char *instance)
 	if (getrlimit(RLIMIT_LOCKS, &lim) == 0 && lim.rlim_max == RLIM_INFINITY)
 		ks->tag_base = make_tag_base(instance);
 	else
-		log_warn("a limit on file locks (LimitLOCKS=, ulimit -x) is set: daemons of workers may go unnoticed");
+		log_warn(
+			"a limit on file locks (LimitLOCKS=, ulimit -x) is set: daemons of workers may go "
+			"unnoticed");
 	ks->cgroups = cgroups_new(cgroup_setting, instance, &ks->tree);
 	return 0;
 }
@@ -110,7 +113,7 @@ uint64_t kins_next_tag(struct kins *ks)
 {
 	if (!ks->tag_base)
 		return 0;
-	do {    /* after sixteen million processes they come round */
+	do { /* after sixteen million processes they come round */
 		ks->last_tag = ks->tag_base | ((ks->last_tag + 1) & (TAG_SERIALS - 1));
 	} while (tag_find(ks, ks->last_tag));
 	return ks->last_tag;
@@ -127,9 +130,9 @@ void kins_add(struct kins *ks, struct kin *k, int pid, uint64_t start, uint64_t 
 	k->start = start;
 	k->tag = tag;
 	k->cgroup = cgroup;
-	ks->fresh = false;              /* the snapshot does not have it */
+	ks->fresh = false; /* the snapshot does not have it */
 	DL_APPEND(ks->all, k);
-	if (old) {                      /* its main process was reaped long ago, and the pid went round */
+	if (old) { /* its main process was reaped long ago, and the pid went round */
 		HASH_DELETE(by_pid, ks->by_pid, old);
 		old->has_pid = false;
 	}
@@ -143,7 +146,7 @@ void kins_add(struct kins *ks, struct kin *k, int pid, uint64_t start, uint64_t 
 		return;
 	k->mark = xstrdup(mark);
 	HASH_FIND(by_mark, ks->by_mark, mark, strlen(mark), old);
-	if (old) {                      /* the newest of a session has it */
+	if (old) { /* the newest of a session has it */
 		HASH_DELETE(by_mark, ks->by_mark, old);
 		old->has_mark = false;
 	}
@@ -168,7 +171,7 @@ void kins_remove(struct kins *ks, struct kin *k)
 	HASH_ITER(hh, ks->members, m, next)
 		if (m->kin == k)
 			member_drop(ks, m);
-	for (i = 0; i < ks->tree.count; i++)            /* the snapshot may live longer */
+	for (i = 0; i < ks->tree.count; i++) /* the snapshot may live longer */
 		if (ks->tree.procs[i].owner == k)
 			ks->tree.procs[i].owner = NULL;
 	cgroup_remove(ks->cgroups, k->cgroup);
@@ -186,7 +189,7 @@ struct kin *kins_on_reaped(struct kins *ks, int pid)
 	struct kin *k = main_find(ks, pid);
 	struct member *m = member_find(ks, pid);
 
-	ks->fresh = false;              /* what it left behind got a new parent */
+	ks->fresh = false; /* what it left behind got a new parent */
 	if (m)
 		member_drop(ks, m);
 	if (!k || k->reaped)
@@ -224,7 +227,7 @@ static struct kin *find_by_evidence(struct kins *ks, const struct proc *p)
 {
 	struct kin *k = tag_find(ks, proctree_tag(&ks->tree, p->pid));
 
-	if (!k || k->start > p->start)  /* an earlier life's that would not die */
+	if (!k || k->start > p->start) /* an earlier life's that would not die */
 		k = main_find(ks, p->pgid);
 	if (!k || k->start > p->start)
 		k = main_find(ks, p->sid);
@@ -263,7 +266,8 @@ static void settle(struct kins *ks, struct proc *p)
 		struct proc *at = p, *parent;
 		size_t steps = 0;
 
-		while ((parent = proctree_parent(&ks->tree, at)) && !parent->settled && steps++ < ks->tree.count)
+		while ((parent = proctree_parent(&ks->tree, at)) && !parent->settled &&
+			steps++ < ks->tree.count)
 			at = parent;
 		settle_one(ks, at, parent && parent->settled ? parent : NULL);
 	}
@@ -402,8 +406,8 @@ static bool look_at_children(struct kins *ks)
 	return proctree_children(&ks->tree, look_at_child, ks) == 0 && !ks->unknown;
 }
 
-/* May somebody who does not descend from us carry a mark of those who have just ended? *since: the start of the
- * oldest of those. */
+/* May somebody who does not descend from us carry a mark of those who have just ended? *since: the start of
+ * the oldest of those. */
 static bool may_have_foreigners(struct kins *ks, uint64_t *since)
 {
 	int first = INT_MAX, last, pid;
@@ -411,10 +415,10 @@ static bool may_have_foreigners(struct kins *ks, uint64_t *since)
 
 	*since = NOBODY_ELSE;
 	DL_FOREACH2(ks->ended, k, next_ended)
-		if (!k->searched) {
-			*since = k->start < *since ? k->start : *since;
-			first = k->pid < first ? k->pid : first;
-		}
+	if (!k->searched) {
+		*since = k->start < *since ? k->start : *since;
+		first = k->pid < first ? k->pid : first;
+	}
 	if (*since == NOBODY_ELSE)
 		return false;
 	last = proctree_last_pid(&ks->tree);
@@ -454,7 +458,8 @@ static void check_snapshot(struct kins *ks)
 		if (p->owner && (!p->dead || is_child))
 			((struct kin *)p->owner)->seen = ks->check;
 		else if (!p->owner && p->dead && is_child && !ks->tag_base)
-			ks->unsure = true;      /* whose it was, and whom it left behind, shows when it is reaped */
+			ks->unsure =
+				true; /* whose it was, and whom it left behind, shows when it is reaped */
 	}
 }
 
@@ -472,12 +477,13 @@ void kins_check(struct kins *ks)
 	else
 		ks->unsure = true;
 	DL_FOREACH2(ks->ended, k, next_ended)
-		k->searched = k->searched || !ks->unsure;
+	k->searched = k->searched || !ks->unsure;
 }
 
 bool kin_is_empty(struct kins *ks, const struct kin *k)
 {
-	return k->reaped && !ks->unsure && k->seen != ks->check && !cgroup_is_populated(ks->cgroups, k->cgroup);
+	return k->reaped && !ks->unsure && k->seen != ks->check &&
+		!cgroup_is_populated(ks->cgroups, k->cgroup);
 }
 
 static int count_live(struct kins *ks, const struct kin *k, int *pid)
@@ -512,7 +518,7 @@ bool kin_is_alone(struct kins *ks, struct kin *k)
 	if (proctree_has_children(&ks->tree, k->pid) == 0 && look_at_children(ks) && !k->cgroup)
 		return k->seen != ks->check;
 	if (!walk(ks, NOBODY_ELSE))
-		return false;           /* not known: then not */
+		return false; /* not known: then not */
 	claim_cgroup(ks, k);
 	return count_live(ks, k, &pid) == 1;
 }
@@ -524,7 +530,7 @@ int kin_signal(struct kins *ks, struct kin *k, int sig)
 	int n = 0;
 	size_t i;
 
-	if (!look(ks, k->start))        /* better the group than nobody; not reaped, so it is ours */
+	if (!look(ks, k->start)) /* better the group than nobody; not reaped, so it is ours */
 		return !k->reaped && kill(-k->pid, sig) == 0;
 	claim_cgroup(ks, k);
 	for (i = 0; i < ks->tree.count; i++) {

@@ -33,14 +33,14 @@
 #define FS_READ_DIR (UINT64_C(1) << 3)
 #define FS_MAKE_CHAR (UINT64_C(1) << 6)
 #define FS_MAKE_BLOCK (UINT64_C(1) << 11)
-#define FS_FIRST ((UINT64_C(1) << 13) - 1)      /* all that version 1 has */
-#define FS_REFER (UINT64_C(1) << 13)            /* from 2: rename and link between directories */
-#define FS_TRUNCATE (UINT64_C(1) << 14)         /* from 3 */
-#define SCOPE_SIGNAL (UINT64_C(1) << 1)         /* from 6: no signals to others */
+#define FS_FIRST ((UINT64_C(1) << 13) - 1) /* all that version 1 has */
+#define FS_REFER (UINT64_C(1) << 13)       /* from 2: rename and link between directories */
+#define FS_TRUNCATE (UINT64_C(1) << 14)    /* from 3 */
+#define SCOPE_SIGNAL (UINT64_C(1) << 1)    /* from 6: no signals to others */
 
 #if defined __x86_64__
 #define OUR_ARCH AUDIT_ARCH_X86_64
-#define NUMBER_MASK 0xbfffffffu         /* the same calls with 32-bit pointers have bit 30 */
+#define NUMBER_MASK 0xbfffffffu /* the same calls with 32-bit pointers have bit 30 */
 #elif defined __aarch64__
 #define OUR_ARCH AUDIT_ARCH_AARCH64
 #define NUMBER_MASK 0xffffffffu
@@ -57,19 +57,20 @@ struct path_beneath_attr {
 	int32_t fd;
 } __attribute__((packed));
 
-/* Programs, libraries, their settings, and what the kernel tells about itself. Not /tmp and /dev/shm, where sessions
- * would meet (TMPDIR is the working directory); not /var, /home, /root, /srv and /run, where secrets lie, but for the
- * name servers; not /dev/pts, where another's terminal can be opened. What of /proc belongs to one process the kernel
- * keeps from processes under other rules. */
-static const char *const system_read[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt",
-	"/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager", NULL};
-static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty",
+/* Programs, libraries, their settings, and what the kernel tells about itself. Not /tmp and /dev/shm, where
+ * sessions would meet (TMPDIR is the working directory); not /var, /home, /root, /srv and /run, where secrets
+ * lie, but for the name servers; not /dev/pts, where another's terminal can be opened. What of /proc belongs
+ * to one process the kernel keeps from processes under other rules. */
+static const char *const system_read[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+	"/etc", "/opt", "/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager",
 	NULL};
+static const char *const devices[] = {
+	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", NULL};
 
 struct rules {
 	int fd;
 	uint64_t handled;
-	char **secrets;                 /* real paths, NULL-terminated */
+	char **secrets; /* real paths, NULL-terminated */
 };
 
 int landlock_abi_max = 6;
@@ -97,8 +98,8 @@ const char *landlock_find_fault(void)
 	if (abi > 0)
 		return NULL;
 	return errno == EOPNOTSUPP ? "this kernel has Landlock turned off (its lsm= parameter)" :
-		errno == ENOSYS ? "this kernel has no Landlock (it came with Linux 5.13)" :
-		"Landlock is refused here, by a filter of system calls perhaps";
+		errno == ENOSYS    ? "this kernel has no Landlock (it came with Linux 5.13)" :
+				     "Landlock is refused here, by a filter of system calls perhaps";
 }
 
 /* --- rules --- */
@@ -146,8 +147,8 @@ static bool holds_secret(const struct rules *r, const char *path)
 	return false;
 }
 
-/* path is real. Symbolic links in a directory that is taken apart need no rule: what they lead to does. Depth is
- * that of the secrets. */
+/* path is real. Symbolic links in a directory that is taken apart need no rule: what they lead to does. Depth
+ * is that of the secrets. */
 static int allow_tree(struct rules *r, const char *path, uint64_t access)
 {
 	struct dirent *e;
@@ -219,7 +220,8 @@ static void secrets_free(struct rules *r)
 
 /* --- the whole --- */
 
-static int allow_all(struct rules *r, const struct config_confine *f, const char *workdir, const char *program)
+static int allow_all(
+	struct rules *r, const struct config_confine *f, const char *workdir, const char *program)
 {
 	const uint64_t read = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR;
 	/* A device node of one's own would be a way around all of this for who may make one. */
@@ -230,9 +232,12 @@ static int allow_all(struct rules *r, const struct config_confine *f, const char
 		return -1;
 	if (program && strchr(program, '/') && allow_path(r, program, read) < 0)
 		return -1;
-	return allow_paths(r, system_read, read) < 0 || allow_paths(r, devices, FS_READ_FILE | FS_WRITE_FILE) < 0 ||
-		allow_paths(r, (const char *const *)f->landlock_read, read) < 0 ||
-		allow_paths(r, (const char *const *)f->landlock_write, write) < 0 ? -1 : 0;
+	return allow_paths(r, system_read, read) < 0 ||
+			allow_paths(r, devices, FS_READ_FILE | FS_WRITE_FILE) < 0 ||
+			allow_paths(r, (const char *const *)f->landlock_read, read) < 0 ||
+			allow_paths(r, (const char *const *)f->landlock_write, write) < 0 ?
+		-1 :
+		0;
 }
 
 int landlock_make(const struct config_confine *f, const char *workdir, const char *program)
@@ -243,7 +248,8 @@ int landlock_make(const struct config_confine *f, const char *workdir, const cha
 
 	if (abi == 0)
 		return -1;
-	r.fd = (int)syscall(SYS_landlock_create_ruleset, &attr, abi >= 6 ? sizeof attr : sizeof attr.handled_fs, 0);
+	r.fd = (int)syscall(
+		SYS_landlock_create_ruleset, &attr, abi >= 6 ? sizeof attr : sizeof attr.handled_fs, 0);
 	if (r.fd < 0)
 		return -1;
 	secrets_fill(&r, f->secrets);
@@ -259,7 +265,8 @@ int landlock_make(const struct config_confine *f, const char *workdir, const cha
 
 /* --- versions 1 and 2 --- */
 
-/* Programs of another architecture (32 bits, mostly) have other numbers: they get no call at all, and do not run. */
+/* Programs of another architecture (32 bits, mostly) have other numbers: they get no call at all, and do not
+ * run. */
 const struct sock_fprog *landlock_filter(void)
 {
 #ifdef OUR_ARCH

@@ -34,21 +34,29 @@
 #define IN_CHILD __attribute__((no_sanitize("address", "undefined")))
 
 enum stage {
-	STAGE_FORK, STAGE_CGROUP, STAGE_PARENT, STAGE_GROUP, STAGE_FDS, STAGE_LIMIT, STAGE_USER, STAGE_WORKDIR, STAGE_RULES,
+	STAGE_FORK,
+	STAGE_CGROUP,
+	STAGE_PARENT,
+	STAGE_GROUP,
+	STAGE_FDS,
+	STAGE_LIMIT,
+	STAGE_USER,
+	STAGE_WORKDIR,
+	STAGE_RULES,
 	STAGE_EXEC
 };
 
-struct child {                          /* shared by both sides until the exec */
+struct child { /* shared by both sides until the exec */
 	const struct launch *launch;
 	struct confine confine;
-	char **paths;                   /* what to try, in order; NULL-terminated */
+	char **paths; /* what to try, in order; NULL-terminated */
 	pid_t parent;
 	volatile enum stage stage;
-	volatile int error;             /* 0: executed */
-	const char *volatile path;      /* the one that error is about */
+	volatile int error;        /* 0: executed */
+	const char *volatile path; /* the one that error is about */
 };
 
-static int ignored[SIGNALS];            /* signals; 0 ends them */
+static int ignored[SIGNALS]; /* signals; 0 ends them */
 
 /* The kernel's own call: libc's refuses to touch the two signals that its threads use, and whoever started us
  * may have left those ignored. The handler is the first word, however the rest is laid out. */
@@ -56,11 +64,12 @@ static bool is_ignored(int sig)
 {
 	unsigned long action[8] = {0};
 
-	return syscall(SYS_rt_sigaction, sig, NULL, action, (size_t)8) == 0 && action[0] == (unsigned long)(uintptr_t)SIG_IGN;
+	return syscall(SYS_rt_sigaction, sig, NULL, action, (size_t)8) == 0 &&
+		action[0] == (unsigned long)(uintptr_t)SIG_IGN;
 }
 
-/* Handlers go with the exec; only what is ignored stays so, and that does not change in a daemon's life. Looked up
- * once, since each is a system call and a start has none to spare. */
+/* Handlers go with the exec; only what is ignored stays so, and that does not change in a daemon's life.
+ * Looked up once, since each is a system call and a start has none to spare. */
 static void find_ignored(void)
 {
 	static bool done;
@@ -74,7 +83,7 @@ static void find_ignored(void)
 
 static IN_CHILD void child_reset_signals(void)
 {
-	const unsigned long dfl[8] = {0};       /* SIG_DFL with no flags */
+	const unsigned long dfl[8] = {0}; /* SIG_DFL with no flags */
 	sigset_t none;
 
 	for (int i = 0; ignored[i]; i++)
@@ -88,7 +97,7 @@ static IN_CHILD int child_tie(const struct child *c)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return -1;
-	if (getppid() != c->parent) {   /* died before the line above: nobody would tell us */
+	if (getppid() != c->parent) { /* died before the line above: nobody would tell us */
 		errno = ESRCH;
 		return -1;
 	}
@@ -98,17 +107,18 @@ static IN_CHILD int child_tie(const struct child *c)
 static IN_CHILD int child_limit(const struct confine *f)
 {
 	for (size_t i = 0; i < f->limit_count; i++)
-		if (setrlimit((__rlimit_resource_t)f->limits[i].resource, &f->limits[i].value) < 0 && !f->limits[i].may_fail)
+		if (setrlimit((__rlimit_resource_t)f->limits[i].resource, &f->limits[i].value) < 0 &&
+			!f->limits[i].may_fail)
 			return -1;
 	return 0;
 }
 
-/* The kernel's own calls: libc's would change all threads of the daemon, whose memory this still is. Capabilities
- * go, too: those of root with the user, and ambient ones, which systemd may have given, by hand; what is left ends
- * with the exec. */
+/* The kernel's own calls: libc's would change all threads of the daemon, whose memory this still is.
+ * Capabilities go, too: those of root with the user, and ambient ones, which systemd may have given, by hand;
+ * what is left ends with the exec. */
 static IN_CHILD int child_become(const struct config_confine *user)
 {
-	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);         /* a kernel that has none refuses */
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* a kernel that has none refuses */
 	if (!user)
 		return 0;
 	if (syscall(SYS_setgroups, user->group_count, user->groups) < 0)
@@ -136,7 +146,7 @@ static IN_CHILD int child_prepare(struct child *c)
 	const struct confine *f = &c->confine;
 	int i;
 
-	c->stage = STAGE_CGROUP;        /* first: whatever it forks is then inside */
+	c->stage = STAGE_CGROUP; /* first: whatever it forks is then inside */
 	if (s->cgroup_fd >= 0 && write(s->cgroup_fd, "0", 1) < 0)
 		return -1;
 	c->stage = STAGE_PARENT;
@@ -149,17 +159,17 @@ static IN_CHILD int child_prepare(struct child *c)
 	for (i = 0; i < 3; i++)
 		if (dup2(s->fds[i], i) < 0)
 			return -1;
-	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);         /* ours all have it; libraries' may not */
+	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* ours all have it; libraries' may not */
 	c->stage = STAGE_LIMIT;
 	if (child_limit(f) < 0)
 		return -1;
 	c->stage = STAGE_USER;
 	if (child_become(f->user) < 0)
 		return -1;
-	c->stage = STAGE_PARENT;        /* a change of the user undid it */
+	c->stage = STAGE_PARENT; /* a change of the user undid it */
 	if (f->user && child_tie(c) < 0)
 		return -1;
-	c->stage = STAGE_WORKDIR;       /* as the one that has to live there */
+	c->stage = STAGE_WORKDIR; /* as the one that has to live there */
 	if (s->workdir && chdir(s->workdir) < 0)
 		return -1;
 	umask(077);
@@ -176,7 +186,7 @@ static IN_CHILD int child_main(void *arg)
 		c->error = errno;
 		_exit(127);
 	}
-	child_reset_signals();          /* all are blocked till here, so no handler ran in our memory */
+	child_reset_signals(); /* all are blocked till here, so no handler ran in our memory */
 	c->stage = STAGE_EXEC;
 	for (i = 0; c->paths[i]; i++) {
 		execve(c->paths[i], c->launch->argv, c->launch->env);
@@ -189,7 +199,7 @@ static IN_CHILD int child_main(void *arg)
 			c->path = c->paths[i];
 		error = errno;
 		if (errno != EACCES)
-			break;          /* there it is, and it is broken: a later one would be another program */
+			break; /* there it is, and it is broken: a later one would be another program */
 	}
 	c->error = error;
 	_exit(127);
@@ -273,9 +283,12 @@ static void explain_missing(const struct launch *s, const char *path, char *why,
 static void explain(const struct child *c, char *why, size_t why_size)
 {
 	static const char *const what[] = {
-		[STAGE_FORK] = "cannot start a process", [STAGE_CGROUP] = "cannot join its cgroup",
-		[STAGE_PARENT] = "cannot tie it to the daemon", [STAGE_GROUP] = "cannot make a process group",
-		[STAGE_FDS] = "cannot pass its pipes", [STAGE_LIMIT] = "cannot set its limits",
+		[STAGE_FORK] = "cannot start a process",
+		[STAGE_CGROUP] = "cannot join its cgroup",
+		[STAGE_PARENT] = "cannot tie it to the daemon",
+		[STAGE_GROUP] = "cannot make a process group",
+		[STAGE_FDS] = "cannot pass its pipes",
+		[STAGE_LIMIT] = "cannot set its limits",
 		[STAGE_RULES] = "cannot put the rules of landlock on it",
 	};
 	const char *program = c->launch->argv[0], *user = c->confine.user ? c->confine.user->user : NULL;
@@ -292,12 +305,15 @@ static void explain(const struct child *c, char *why, size_t why_size)
 	else if (c->error == ENOENT)
 		explain_missing(c->launch, c->path ? c->path : program, why, why_size);
 	else
-		snprintf(why, why_size, "cannot execute %s: %s%s", c->path ? c->path : program, strerror(c->error),
-			c->error == EACCES && c->confine.ruleset >= 0 ? " (landlock_read names what it may use beside the system)" : "");
+		snprintf(why, why_size, "cannot execute %s: %s%s", c->path ? c->path : program,
+			strerror(c->error),
+			c->error == EACCES && c->confine.ruleset >= 0 ?
+				" (landlock_read names what it may use beside the system)" :
+				"");
 }
 
-/* What the child did of its own is undone with it, but for one thing that belongs to the shared memory: a change of
- * the user forbids core dumps and debuggers. */
+/* What the child did of its own is undone with it, but for one thing that belongs to the shared memory: a
+ * change of the user forbids core dumps and debuggers. */
 static int launch_child(struct child *c)
 {
 	static char stack[CHILD_STACK_SIZE] __attribute__((aligned(64)));
@@ -315,7 +331,7 @@ static int launch_child(struct child *c)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (dumpable == 1)
 		(void)prctl(PR_SET_DUMPABLE, 1);
-	if (pid > 0 && c->error) {      /* it is at its _exit: this takes no time */
+	if (pid > 0 && c->error) { /* it is at its _exit: this takes no time */
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
 		pid = -1;

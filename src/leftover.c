@@ -21,11 +21,11 @@ struct leftovers {
 	struct kins *kins;
 	struct proctree *tree;
 	char *mark;
-	struct proc *seen;              /* each is counted once, however often it is killed */
+	struct proc *seen; /* each is counted once, however often it is killed */
 	size_t count, room;
-	bool has_mark;                  /* the one being looked at */
-	size_t left;                    /* in this round */
-	int pid;                        /* one of them */
+	bool has_mark; /* the one being looked at */
+	size_t left;   /* in this round */
+	int pid;       /* one of them */
 	uint64_t start;
 };
 
@@ -101,8 +101,8 @@ static bool still_lives(struct leftovers *l, const struct proc *p)
 	return proctree_look(l->tree, p->pid, &now) && now.start == p->start && !now.dead;
 }
 
-/* One that was killed has lost its environment, and maybe its parent, some time before it is dead: until then it
- * still holds its files, and is known only because we remember it. */
+/* One that was killed has lost its environment, and maybe its parent, some time before it is dead: until then
+ * it still holds its files, and is known only because we remember it. */
 static void wait_for_seen(struct leftovers *l)
 {
 	size_t i;
@@ -130,7 +130,8 @@ static void complain(struct leftovers *l, int groups)
 
 	for (i = 0; i < l->count; i++)
 		if (still_lives(l, &l->seen[i]))
-			log_error("a process of a previous life will not die, going on pid=%d", l->seen[i].pid);
+			log_error(
+				"a process of a previous life will not die, going on pid=%d", l->seen[i].pid);
 	if (groups)
 		log_error("cgroups of a previous life cannot be emptied, going on count=%d", groups);
 }

@@ -12,7 +12,7 @@
 #include "clock.h"
 
 #define ROOM_STEP 256
-#define LINE_LIMIT (1u << 30)           /* struct lines counts in 32 bits */
+#define LINE_LIMIT (1u << 30) /* struct lines counts in 32 bits */
 
 static char shared[LINES_READ_MAX];
 
@@ -56,8 +56,8 @@ static void lines_keep(struct lines_pool *p, struct lines *l, const char *data, 
 	l->fed_at_us = clock_boot_us();
 }
 
-static void lines_say_too_long(struct lines_pool *p, struct lines *l, const char *data, size_t size,
-	lines_fn *on_line, void *ctx)
+static void lines_say_too_long(
+	struct lines_pool *p, struct lines *l, const char *data, size_t size, lines_fn *on_line, void *ctx)
 {
 	/* The same beginning, however it came in. */
 	if (l->size && l->size < LINES_HEAD && size)
@@ -68,8 +68,8 @@ static void lines_say_too_long(struct lines_pool *p, struct lines *l, const char
 }
 
 /* One line, or the beginning of one. How many bytes of data that was. */
-static size_t lines_feed_one(struct lines_pool *p, struct lines *l, const char *data, size_t size, lines_fn *on_line,
-	void *ctx)
+static size_t lines_feed_one(
+	struct lines_pool *p, struct lines *l, const char *data, size_t size, lines_fn *on_line, void *ctx)
 {
 	const char *nl = memchr(data, '\n', size);
 	size_t part = nl ? (size_t)(nl - data) : size;
@@ -114,9 +114,11 @@ static void more_free(struct lines_pool *p, struct lines *l)
 	l->more = NULL;
 }
 
-static void more_feed(struct lines_pool *p, struct lines *l, size_t share, size_t *used, lines_fn *on_line, void *ctx)
+static void more_feed(
+	struct lines_pool *p, struct lines *l, size_t share, size_t *used, lines_fn *on_line, void *ctx)
 {
-	l->more_at += (uint32_t)lines_feed(p, l, l->more + l->more_at, l->more_size - l->more_at, share, used, on_line, ctx);
+	l->more_at += (uint32_t)lines_feed(
+		p, l, l->more + l->more_at, l->more_size - l->more_at, share, used, on_line, ctx);
 	if (l->more_at == l->more_size)
 		more_free(p, l);
 }
@@ -136,8 +138,8 @@ static size_t lines_may_read(struct lines_pool *p, const struct lines *l, size_t
 	return want;
 }
 
-enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size_t share, size_t *got, size_t *used,
-	lines_fn *on_line, void *ctx)
+enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size_t share, size_t *got,
+	size_t *used, lines_fn *on_line, void *ctx)
 {
 	size_t max, done;
 	ssize_t n;

@@ -22,15 +22,15 @@
 #include "buf.h"
 
 #define CHANNEL FRAMES_CHANNEL
-#define FRAME_MAX 131072                /* the broker's own default */
-#define RELEASE_EVERY 64                /* frames; decoded ones pile up in the library until released */
+#define FRAME_MAX 131072 /* the broker's own default */
+#define RELEASE_EVERY 64 /* frames; decoded ones pile up in the library until released */
 
 struct link {
 	amqp_connection_state_t conn;
 	struct frames frames;
 	unsigned unreleased;
-	bool may_not_declare;           /* the broker said 403 to one */
-	char where[300];                /* host:port, for messages */
+	bool may_not_declare; /* the broker said 403 to one */
+	char where[300];      /* host:port, for messages */
 };
 
 /* --- errors --- */
@@ -63,8 +63,7 @@ static int check_reply(struct link *l, struct link_error *e, amqp_rpc_reply_t r,
 	const amqp_connection_close_t *co;
 
 	switch (r.reply_type) {
-	case AMQP_RESPONSE_NORMAL:
-		return 0;
+	case AMQP_RESPONSE_NORMAL: return 0;
 	case AMQP_RESPONSE_SERVER_EXCEPTION:
 		if (r.reply.id == AMQP_CHANNEL_CLOSE_METHOD) {
 			ch = r.reply.decoded;
@@ -80,8 +79,7 @@ static int check_reply(struct link *l, struct link_error *e, amqp_rpc_reply_t r,
 	case AMQP_RESPONSE_LIBRARY_EXCEPTION:
 		return fail(e, 0, "%s: %s (%s)", what, amqp_error_string2(r.library_error), l->where);
 	case AMQP_RESPONSE_NONE:
-	default:
-		return fail(e, 0, "%s: no answer from %s", what, l->where);
+	default: return fail(e, 0, "%s: no answer from %s", what, l->where);
 	}
 }
 
@@ -89,14 +87,14 @@ static int check_reply(struct link *l, struct link_error *e, amqp_rpc_reply_t r,
 
 static struct timeval ms_to_timeval(int ms)
 {
-	return (struct timeval){ .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+	return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 }
 
 /* librabbitmq takes a file only, and looks nowhere by itself: where OpenSSL and Debian keep theirs. */
 static const char *find_system_ca(void)
 {
-	const char *places[] = { getenv(X509_get_default_cert_file_env()), X509_get_default_cert_file(),
-		"/etc/ssl/certs/ca-certificates.crt" };
+	const char *places[] = {getenv(X509_get_default_cert_file_env()), X509_get_default_cert_file(),
+		"/etc/ssl/certs/ca-certificates.crt"};
 
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
 		if (places[i] && access(places[i], R_OK) == 0)
@@ -121,12 +119,16 @@ static amqp_socket_t *make_tls_socket(struct link *l, const struct config_amqp *
 		return NULL;
 	}
 	if (ca && amqp_ssl_socket_set_cacert(s, ca) != AMQP_STATUS_OK) {
-		fail(e, 0, "cannot use the certificate authorities in %s; is ca_file a readable PEM file?", ca);
+		fail(e, 0, "cannot use the certificate authorities in %s; is ca_file a readable PEM file?",
+			ca);
 		return NULL;
 	}
-	if (a->cert_file && amqp_ssl_socket_set_key(s, a->cert_file, a->key_file ? a->key_file : a->cert_file)
-			!= AMQP_STATUS_OK) {
-		fail(e, 0, "cannot use cert_file %s with key_file %s; are both readable PEM files that fit together?",
+	if (a->cert_file &&
+		amqp_ssl_socket_set_key(s, a->cert_file, a->key_file ? a->key_file : a->cert_file) !=
+			AMQP_STATUS_OK) {
+		fail(e, 0,
+			"cannot use cert_file %s with key_file %s; are both readable PEM files that fit "
+			"together?",
 			a->cert_file, a->key_file ? a->key_file : a->cert_file);
 		return NULL;
 	}
@@ -137,10 +139,13 @@ static int timeout_ms(const struct config_amqp *a)
 {
 	int64_t ms = a->reconnect_max_us > 0 ? a->reconnect_max_us / 1000 : LINK_TIMEOUT_MS;
 
-	return ms < LINK_TIMEOUT_LEAST_MS ? LINK_TIMEOUT_LEAST_MS : ms > LINK_TIMEOUT_MS ? LINK_TIMEOUT_MS : (int)ms;
+	return ms < LINK_TIMEOUT_LEAST_MS ? LINK_TIMEOUT_LEAST_MS :
+		ms > LINK_TIMEOUT_MS      ? LINK_TIMEOUT_MS :
+					    (int)ms;
 }
 
-static int fail_connect(struct link *l, const struct config_amqp *a, struct link_error *e, int status, int error)
+static int fail_connect(
+	struct link *l, const struct config_amqp *a, struct link_error *e, int status, int error)
 {
 	/* The library forgets what a connect that took its time ended with. */
 	const char *why = error && error != EINPROGRESS ? strerror(error) : "refused or unreachable";
@@ -152,19 +157,23 @@ static int fail_connect(struct link *l, const struct config_amqp *a, struct link
 		return fail(e, 0, "no answer from %s within %d s; is the host up, is a firewall in between?",
 			l->where, timeout_ms(a) / 1000);
 	case AMQP_STATUS_SSL_HOSTNAME_VERIFY_FAILED:
-		return fail(e, 0, "the certificate of %s is for another host name; use the name that it was made for "
+		return fail(e, 0,
+			"the certificate of %s is for another host name; use the name that it was made for "
 			"(an IP address never fits: only names are compared)",
 			l->where);
 	case AMQP_STATUS_SSL_PEER_VERIFY_FAILED:
-		return fail(e, 0, "the certificate of %s is not trusted; set ca_file to the authority that signed it",
+		return fail(e, 0,
+			"the certificate of %s is not trusted; set ca_file to the authority that signed it",
 			l->where);
 	case AMQP_STATUS_SSL_CONNECTION_FAILED:
 	case AMQP_STATUS_SSL_ERROR:
-		return fail(e, 0, "no TLS with %s: untrusted certificate, a client certificate refused, or no TLS on "
-			"that port; check ca_file, cert_file and the port", l->where);
+		return fail(e, 0,
+			"no TLS with %s: untrusted certificate, a client certificate refused, or no TLS on "
+			"that port; check ca_file, cert_file and the port",
+			l->where);
 	default:
-		return fail(e, 0, "cannot connect to %s: %s; is the broker running, is the url right?%s", l->where,
-			why, a->tls ? " (amqps is usually on port 5671)" : "");
+		return fail(e, 0, "cannot connect to %s: %s; is the broker running, is the url right?%s",
+			l->where, why, a->tls ? " (amqps is usually on port 5671)" : "");
 	}
 }
 
@@ -192,7 +201,7 @@ static int open_socket(struct link *l, const struct link_spec *spec, struct link
 
 static amqp_table_entry_t text_entry(const char *key, const char *value)
 {
-	amqp_table_entry_t t = { .key = amqp_cstring_bytes(key) };
+	amqp_table_entry_t t = {.key = amqp_cstring_bytes(key)};
 
 	t.value.kind = AMQP_FIELD_KIND_UTF8;
 	t.value.value.bytes = amqp_cstring_bytes(value);
@@ -201,7 +210,7 @@ static amqp_table_entry_t text_entry(const char *key, const char *value)
 
 static amqp_table_entry_t flag_entry(const char *key)
 {
-	amqp_table_entry_t t = { .key = amqp_cstring_bytes(key) };
+	amqp_table_entry_t t = {.key = amqp_cstring_bytes(key)};
 
 	t.value.kind = AMQP_FIELD_KIND_BOOLEAN;
 	t.value.value.boolean = 1;
@@ -210,7 +219,7 @@ static amqp_table_entry_t flag_entry(const char *key)
 
 static amqp_table_entry_t number_entry(const char *key, int64_t value)
 {
-	amqp_table_entry_t t = { .key = amqp_cstring_bytes(key) };
+	amqp_table_entry_t t = {.key = amqp_cstring_bytes(key)};
 
 	t.value.kind = AMQP_FIELD_KIND_I64;
 	t.value.value.i64 = value;
@@ -220,12 +229,12 @@ static amqp_table_entry_t number_entry(const char *key, int64_t value)
 /* Blocked and cancel notices come only to those who ask for them here. */
 static amqp_rpc_reply_t login(struct link *l, const struct config_amqp *a, const char *name)
 {
-	amqp_table_entry_t can[] = { flag_entry("connection.blocked"), flag_entry("consumer_cancel_notify"),
+	amqp_table_entry_t can[] = {flag_entry("connection.blocked"), flag_entry("consumer_cancel_notify"),
 		flag_entry("publisher_confirms"), flag_entry("basic.nack"),
-		flag_entry("authentication_failure_close") };
-	amqp_table_entry_t about[] = { text_entry("product", "hcpd"), text_entry("version", HCPD_VERSION),
-		text_entry("connection_name", name), { .key = amqp_cstring_bytes("capabilities") } };
-	amqp_table_t properties = { .num_entries = sizeof about / sizeof *about, .entries = about };
+		flag_entry("authentication_failure_close")};
+	amqp_table_entry_t about[] = {text_entry("product", "hcpd"), text_entry("version", HCPD_VERSION),
+		text_entry("connection_name", name), {.key = amqp_cstring_bytes("capabilities")}};
+	amqp_table_t properties = {.num_entries = sizeof about / sizeof *about, .entries = about};
 	const char *user = a->user ? a->user : "", *password = a->password ? a->password : "";
 
 	about[3].value.kind = AMQP_FIELD_KIND_TABLE;
@@ -233,8 +242,8 @@ static amqp_rpc_reply_t login(struct link *l, const struct config_amqp *a, const
 	about[3].value.value.table.entries = can;
 	/* RabbitMQ takes the name from the certificate; but librabbitmq calls an empty one out of memory. */
 	if (a->sasl == SASL_EXTERNAL)
-		return amqp_login_with_properties(l->conn, a->vhost, 1, FRAME_MAX, a->heartbeat_s, &properties,
-			AMQP_SASL_METHOD_EXTERNAL, user[0] ? user : "certificate");
+		return amqp_login_with_properties(l->conn, a->vhost, 1, FRAME_MAX, a->heartbeat_s,
+			&properties, AMQP_SASL_METHOD_EXTERNAL, user[0] ? user : "certificate");
 	return amqp_login_with_properties(l->conn, a->vhost, 1, FRAME_MAX, a->heartbeat_s, &properties,
 		AMQP_SASL_METHOD_PLAIN, user, password);
 }
@@ -246,16 +255,19 @@ static int fail_login(struct link *l, const struct config_amqp *a, struct link_e
 	check_reply(l, e, r, "log-in");
 	snprintf(text, sizeof text, "%.300s", e->text);
 	if (r.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION &&
-			r.library_error == AMQP_STATUS_BROKER_UNSUPPORTED_SASL_METHOD)
+		r.library_error == AMQP_STATUS_BROKER_UNSUPPORTED_SASL_METHOD)
 		return fail(e, 0, "%s does not offer SASL %s; %s", l->where,
-			a->sasl == SASL_EXTERNAL ? "EXTERNAL" : "PLAIN", a->sasl == SASL_EXTERNAL ?
-			"enable its plugin rabbitmq_auth_mechanism_ssl" : "set sasl");
+			a->sasl == SASL_EXTERNAL ? "EXTERNAL" : "PLAIN",
+			a->sasl == SASL_EXTERNAL ? "enable its plugin rabbitmq_auth_mechanism_ssl" :
+						   "set sasl");
 	if (e->code == 403)
 		return fail(e, 403, "%s refuses the log-in of %s (%s); check user, password and sasl",
-			l->where, a->user && a->sasl == SASL_PLAIN ? a->user : "the client certificate", text);
+			l->where, a->user && a->sasl == SASL_PLAIN ? a->user : "the client certificate",
+			text);
 	if (e->code)
-		return fail(e, e->code, "%s refuses virtual host %s (%s); does it exist, may the user enter it?",
-			l->where, a->vhost, text);
+		return fail(e, e->code,
+			"%s refuses virtual host %s (%s); does it exist, may the user enter it?", l->where,
+			a->vhost, text);
 	return fail(e, 0, "%s; is an AMQP broker listening there, with%s TLS?", text, a->tls ? "" : "out");
 }
 
@@ -327,7 +339,7 @@ int link_heartbeat_s(const struct link *l)
 /* After the broker closed the channel: agree, and open it anew, under the same number. */
 static int reopen_channel(struct link *l, struct link_error *e)
 {
-	amqp_channel_close_ok_t ok = { 0 };
+	amqp_channel_close_ok_t ok = {0};
 	int status = amqp_send_method(l->conn, CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
 
 	if (status != AMQP_STATUS_OK)
@@ -336,13 +348,14 @@ static int reopen_channel(struct link *l, struct link_error *e)
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), "channel");
 }
 
-static int declare_exchange(struct link *l, const char *name, const char *type, bool passive, struct link_error *e)
+static int declare_exchange(
+	struct link *l, const char *name, const char *type, bool passive, struct link_error *e)
 {
 	char what[300];
 
 	snprintf(what, sizeof what, "declare exchange %s", name);
-	amqp_exchange_declare(l->conn, CHANNEL, amqp_cstring_bytes(name), amqp_cstring_bytes(type), passive, 1, 0, 0,
-		amqp_empty_table);
+	amqp_exchange_declare(l->conn, CHANNEL, amqp_cstring_bytes(name), amqp_cstring_bytes(type), passive,
+		1, 0, 0, amqp_empty_table);
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), what);
 }
 
@@ -356,8 +369,11 @@ int link_declare_exchange(struct link *l, const char *name, const char *type, st
 	if (declare_exchange(l, name, type, true, e) == 0)
 		return 0;
 	if (e->code == 404)
-		fail(e, 404, "exchange %s does not exist and this user may not make it; declare it, or allow the user "
-			"to configure it", name);
+		fail(e, 404,
+			"exchange %s does not exist and this user may not make it; declare it, or allow the "
+			"user "
+			"to configure it",
+			name);
 	return -1;
 }
 
@@ -366,11 +382,11 @@ int link_find_exchange(struct link *l, const char *name, struct link_error *e)
 	return declare_exchange(l, name, "", true, e);
 }
 
-static int declare_queue(struct link *l, const struct link_queue *q, const char *type, bool passive,
-	struct link_error *e)
+static int declare_queue(
+	struct link *l, const struct link_queue *q, const char *type, bool passive, struct link_error *e)
 {
 	amqp_table_entry_t args[6];
-	amqp_table_t table = { .entries = args };
+	amqp_table_t table = {.entries = args};
 	char what[300];
 
 	if (type)
@@ -393,8 +409,8 @@ static int declare_queue(struct link *l, const struct link_queue *q, const char 
 /* Declared by somebody who named no type, on a host without a default: that is a classic queue. */
 static bool is_untyped_classic(const struct link_queue *q, const struct link_error *e)
 {
-	return e->code == 406 && q->type && strcmp(q->type, "classic") == 0 && strstr(e->text, "x-queue-type") &&
-		strstr(e->text, "current is none");
+	return e->code == 406 && q->type && strcmp(q->type, "classic") == 0 &&
+		strstr(e->text, "x-queue-type") && strstr(e->text, "current is none");
 }
 
 int link_declare_queue(struct link *l, const struct link_queue *q, struct link_error *e)
@@ -414,12 +430,16 @@ int link_declare_queue(struct link *l, const struct link_queue *q, struct link_e
 	if (declare_queue(l, q, type, true, e) == 0)
 		return 0;
 	if (e->code == 404)
-		fail(e, 404, "queue %s does not exist and this user may not make it; declare it, or allow the user to "
-			"configure it", q->name);
+		fail(e, 404,
+			"queue %s does not exist and this user may not make it; declare it, or allow the "
+			"user to "
+			"configure it",
+			q->name);
 	return -1;
 }
 
-int link_bind_queue(struct link *l, const char *queue, const char *exchange, const char *key, struct link_error *e)
+int link_bind_queue(
+	struct link *l, const char *queue, const char *exchange, const char *key, struct link_error *e)
 {
 	char what[560];
 
@@ -432,13 +452,17 @@ int link_bind_queue(struct link *l, const char *queue, const char *exchange, con
 	return e->code == 403 ? reopen_channel(l, e) : -1;
 }
 
-int link_keep_binding(struct link *l, const char *queue, const char *exchange, const char *type, const char *key,
-	struct link_error *e)
+int link_keep_binding(struct link *l, const char *queue, const char *exchange, const char *type,
+	const char *key, struct link_error *e)
 {
-	amqp_exchange_declare_t declare = { .exchange = amqp_cstring_bytes(exchange),
-		.type = amqp_cstring_bytes(type), .durable = 1, .nowait = 1 };
-	amqp_queue_bind_t bind = { .queue = amqp_cstring_bytes(queue), .exchange = amqp_cstring_bytes(exchange),
-		.routing_key = amqp_cstring_bytes(key), .nowait = 1 };
+	amqp_exchange_declare_t declare = {.exchange = amqp_cstring_bytes(exchange),
+		.type = amqp_cstring_bytes(type),
+		.durable = 1,
+		.nowait = 1};
+	amqp_queue_bind_t bind = {.queue = amqp_cstring_bytes(queue),
+		.exchange = amqp_cstring_bytes(exchange),
+		.routing_key = amqp_cstring_bytes(key),
+		.nowait = 1};
 	int status;
 
 	if (l->may_not_declare)
@@ -451,8 +475,8 @@ int link_keep_binding(struct link *l, const char *queue, const char *exchange, c
 
 int link_count_consumers(struct link *l, const char *queue, int *count, struct link_error *e)
 {
-	const amqp_queue_declare_ok_t *ok = amqp_queue_declare(l->conn, CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0,
-		amqp_empty_table);
+	const amqp_queue_declare_ok_t *ok =
+		amqp_queue_declare(l->conn, CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
 
 	*count = ok ? (int)ok->consumer_count : 0;
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), "queue");
@@ -491,8 +515,8 @@ int link_delete_queue(struct link *l, const char *queue, struct link_error *e)
 /* The broker closed something: it waits for our word. Whether that arrives does not matter any more. */
 static void agree_to_close(struct link *l, const struct frames_event *ev)
 {
-	amqp_channel_close_ok_t channel_ok = { 0 };
-	amqp_connection_close_ok_t connection_ok = { 0 };
+	amqp_channel_close_ok_t channel_ok = {0};
+	amqp_connection_close_ok_t connection_ok = {0};
 
 	if (ev->kind == FRAMES_CHANNEL_CLOSED)
 		(void)amqp_send_method(l->conn, CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &channel_ok);
@@ -502,7 +526,7 @@ static void agree_to_close(struct link *l, const struct frames_event *ev)
 
 int link_next(struct link *l, struct frames_event **ev, struct link_error *e)
 {
-	struct timeval none = { 0, 0 };
+	struct timeval none = {0, 0};
 	amqp_frame_t frame;
 	int status;
 
@@ -525,7 +549,7 @@ int link_next(struct link *l, struct frames_event **ev, struct link_error *e)
 
 void link_wait(struct link *l, int other_fd, int timeout_ms, bool *link_ready)
 {
-	struct pollfd p[2] = { { .fd = link_fd(l), .events = POLLIN }, { .fd = other_fd, .events = POLLIN } };
+	struct pollfd p[2] = {{.fd = link_fd(l), .events = POLLIN}, {.fd = other_fd, .events = POLLIN}};
 
 	*link_ready = poll(p, 2, timeout_ms) > 0 && p[0].revents;
 }
@@ -543,10 +567,11 @@ uint64_t link_headless_tag(const struct link *l)
 
 static amqp_basic_properties_t make_properties(const struct link_message *m)
 {
-	amqp_basic_properties_t p = { 0 };
+	amqp_basic_properties_t p = {0};
 
-	p._flags = AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_CONTENT_ENCODING_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG |
-		AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_TIMESTAMP_FLAG | AMQP_BASIC_TYPE_FLAG;
+	p._flags = AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_CONTENT_ENCODING_FLAG |
+		AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_TIMESTAMP_FLAG |
+		AMQP_BASIC_TYPE_FLAG;
 	p.content_type = amqp_cstring_bytes("application/json");
 	p.content_encoding = amqp_cstring_bytes("utf-8");
 	p.delivery_mode = AMQP_DELIVERY_PERSISTENT;
@@ -568,10 +593,11 @@ static amqp_basic_properties_t make_properties(const struct link_message *m)
  * and, once it has passed, with a read that never ends (fixed in 0.14 only). Here it cannot happen. */
 int link_publish(struct link *l, const struct link_message *m, struct link_error *e)
 {
-	amqp_basic_publish_t method = { .exchange = amqp_cstring_bytes(m->exchange),
-		.routing_key = amqp_cstring_bytes(m->key), .mandatory = 1 };
+	amqp_basic_publish_t method = {.exchange = amqp_cstring_bytes(m->exchange),
+		.routing_key = amqp_cstring_bytes(m->key),
+		.mandatory = 1};
 	amqp_basic_properties_t p = make_properties(m);
-	amqp_frame_t frame = { .frame_type = AMQP_FRAME_HEADER, .channel = CHANNEL };
+	amqp_frame_t frame = {.frame_type = AMQP_FRAME_HEADER, .channel = CHANNEL};
 	size_t most = (size_t)amqp_get_frame_max(l->conn) - 8, sent = 0;
 	const char *body = m->body;
 	int status;
@@ -587,7 +613,7 @@ int link_publish(struct link *l, const struct link_message *m, struct link_error
 		size_t part = m->size - sent < most ? m->size - sent : most;
 
 		/* The library has no const here, and only reads. */
-		frame.payload.body_fragment = (amqp_bytes_t){ part, (void *)(uintptr_t)(body + sent) };
+		frame.payload.body_fragment = (amqp_bytes_t){part, (void *)(uintptr_t)(body + sent)};
 		status = amqp_send_frame(l->conn, &frame);
 		sent += part;
 	}

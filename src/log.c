@@ -18,7 +18,7 @@
 #include "clock.h"
 
 #define LINE_MAX_BYTES 4000 /* below PIPE_BUF: lines of several threads do not mix in a pipe */
-#define HEAD_MAX_BYTES 64 /* time and level, or the priority prefix */
+#define HEAD_MAX_BYTES 64   /* time and level, or the priority prefix */
 #define LIMIT_WINDOW_US (60 * INT64_C(1000000))
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
@@ -57,8 +57,7 @@ static void find_journal(void)
 	struct stat st;
 
 	to_journal = stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
-		     fstat(STDERR_FILENO, &st) == 0 && st.st_dev == (dev_t)device &&
-		     st.st_ino == (ino_t)inode;
+		fstat(STDERR_FILENO, &st) == 0 && st.st_dev == (dev_t)device && st.st_ino == (ino_t)inode;
 }
 
 static bool is_journal(void)

@@ -21,8 +21,8 @@ struct loop {
 	struct ev_loop *ev;
 	struct ev_async wake, again;
 	struct ev_prepare prepare;
-	struct ev_io clock;             /* a timerfd: libev's own timers do not run through a suspend */
-	int64_t clock_us;               /* what it is set to */
+	struct ev_io clock; /* a timerfd: libev's own timers do not run through a suspend */
+	int64_t clock_us;   /* what it is set to */
 	struct ev_signal signals[SIGNALS];
 	struct ev_timer watchdog;
 };
@@ -38,7 +38,7 @@ static void on_wake(struct ev_loop *ev, struct ev_async *w, int events)
 
 static void on_again(struct ev_loop *ev, struct ev_async *w, int events)
 {
-	(void)ev, (void)w, (void)events;        /* the turn that follows is all that is wanted */
+	(void)ev, (void)w, (void)events; /* the turn that follows is all that is wanted */
 }
 
 static void on_clock(struct ev_loop *ev, struct ev_io *w, int events)
@@ -58,14 +58,9 @@ static void on_signal(struct ev_loop *ev, struct ev_signal *w, int events)
 
 	(void)ev, (void)events;
 	switch (w->signum) {
-	case SIGHUP:
-		core_reload(l->core);
-		break;
-	case SIGCHLD:
-		core_on_child(l->core);
-		break;
-	default:
-		core_stop(l->core);
+	case SIGHUP: core_reload(l->core); break;
+	case SIGCHLD: core_on_child(l->core); break;
+	default: core_stop(l->core);
 	}
 }
 
@@ -87,7 +82,7 @@ static void set_clock(struct loop *l)
 		return;
 	l->clock_us = at;
 	if (at != INT64_MAX) {
-		at = at > 1 ? at : 1;   /* zero would switch it off */
+		at = at > 1 ? at : 1; /* zero would switch it off */
 		its.it_value.tv_sec = at / 1000000;
 		its.it_value.tv_nsec = at % 1000000 * 1000;
 	}
@@ -115,7 +110,8 @@ static void say_status(void *ctx, const char *text)
 
 struct loop *loop_new(struct core *c)
 {
-	static const int numbers[SIGNALS] = {[ON_TERM] = SIGTERM, [ON_INT] = SIGINT, [ON_HUP] = SIGHUP, [ON_CHILD] = SIGCHLD};
+	static const int numbers[SIGNALS] = {
+		[ON_TERM] = SIGTERM, [ON_INT] = SIGINT, [ON_HUP] = SIGHUP, [ON_CHILD] = SIGCHLD};
 	struct loop *l = xcalloc(1, sizeof *l);
 	int fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
 
@@ -129,8 +125,8 @@ struct loop *loop_new(struct core *c)
 		return NULL;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);       /* a limit on file size is a commit that fails, no more */
-	signal(SIGUSR1, SIG_IGN);       /* these would end us without a word, and mean something to other daemons */
+	signal(SIGXFSZ, SIG_IGN); /* a limit on file size is a commit that fails, no more */
+	signal(SIGUSR1, SIG_IGN); /* these would end us without a word, and mean something to other daemons */
 	signal(SIGUSR2, SIG_IGN);
 	signal(SIGALRM, SIG_IGN);
 	ev_async_init(&l->wake, on_wake);

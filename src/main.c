@@ -105,8 +105,9 @@ static void say_nothing(void *ctx, bool is_error, const char *text)
 static bool check_rights(const struct config *config)
 {
 	if (geteuid() == 0)
-		log_warn("running as root: %s; a user of its own is enough for hcpd", config_has_users(config) ?
-			"so do workers of capabilities without user =" : "so do its workers");
+		log_warn("running as root: %s; a user of its own is enough for hcpd",
+			config_has_users(config) ? "so do workers of capabilities without user =" :
+						   "so do its workers");
 	for (size_t i = 0; i < config->capability_count; i++)
 		if (!confine_check(&config->capabilities[i], say_nothing, NULL)) {
 			log_error("workers cannot be given other users, so hcpd does not start");
@@ -131,7 +132,8 @@ static int run(const char *path)
 	log_set_level(policy->config->log_level);
 	if (!check_rights(policy->config))
 		lock = -EX_CONFIG;
-	else if ((code = statedir_prepare(policy->config->state_dir, config_has_users(policy->config))) != EX_OK)
+	else if ((code = statedir_prepare(policy->config->state_dir, config_has_users(policy->config))) !=
+		EX_OK)
 		lock = -code;
 	else
 		lock = statedir_lock(policy->config->state_dir);
@@ -190,9 +192,12 @@ int main(int argc, char **argv)
 {
 	enum { LIST_KEYS = 256 };
 	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'}, {"test", no_argument, NULL, 't'},
-		{"version", no_argument, NULL, 'V'}, {"help", no_argument, NULL, 'h'},
-		{"list-keys", no_argument, NULL, LIST_KEYS}, {NULL, 0, NULL, 0},
+		{"config", required_argument, NULL, 'c'},
+		{"test", no_argument, NULL, 't'},
+		{"version", no_argument, NULL, 'V'},
+		{"help", no_argument, NULL, 'h'},
+		{"list-keys", no_argument, NULL, LIST_KEYS},
+		{NULL, 0, NULL, 0},
 	};
 	const char *path = "/etc/hcpd/hcpd.ini";
 	bool only_test = false;
@@ -212,8 +217,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "hcpd: %s: no such argument\n%s", argv[optind], help);
 		return EX_USAGE;
 	}
-	umask(077);             /* whatever we write is nobody else's business */
-	prctl(PR_SET_DUMPABLE, 0);      /* nor is our memory: no core dumps, no debugger but root's, not even our workers' */
+	umask(077); /* whatever we write is nobody else's business */
+	prctl(PR_SET_DUMPABLE,
+		0); /* nor is our memory: no core dumps, no debugger but root's, not even our workers' */
 	/* A thread's arena of its own would keep what it once needed. */
 	mallopt(M_ARENA_MAX, 1);
 	/* SQLite's own count of its memory, which nobody asks for, takes a lock for each piece. */

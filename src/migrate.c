@@ -1,5 +1,6 @@
 /* migrate.c: the program of a migration: its question, its answer, its end.
- * Owns the process and its time limit. Never decides whether a state has to be migrated, nor what follows (recover.c). */
+ * Owns the process and its time limit. Never decides whether a state has to be migrated, nor what follows
+ * (recover.c). */
 #include "migrate.h"
 
 #include <errno.h>
@@ -22,25 +23,25 @@
 #include "tell.h"
 
 #define LIMIT_US INT64_C(60000000)
-#define ROOM_AGAIN_US 1000000           /* where the disk was full */
+#define ROOM_AGAIN_US 1000000 /* where the disk was full */
 #define STDERR_KEPT 2048
 #define VERSION_SIZE 64
 
 struct migration {
-	struct migration *prev, *next;  /* in core->migrations */
-	struct session *session;        /* NULL: it is over */
+	struct migration *prev, *next; /* in core->migrations */
+	struct session *session;       /* NULL: it is over */
 	struct core *core;
 	struct policy *policy;
 	const struct capability *cap;
-	struct worker *worker;          /* NULL: not yet */
-	struct timer timer;             /* its start, then its limit; at once: it is stopped */
-	struct buf question, answer, said;      /* said: the end of its stderr */
+	struct worker *worker;             /* NULL: not yet */
+	struct timer timer;                /* its start, then its limit; at once: it is stopped */
+	struct buf question, answer, said; /* said: the end of its stderr */
 	struct buf step;
 	char from[VERSION_SIZE], checkpoint_id[ID_SIZE], mark[ID_SIZE + 24];
-	int status;                     /* a wait(2) status, -1: not yet */
-	unsigned lines;                 /* of its answer: one is right */
-	bool is_cut;                    /* one was longer than a line may be */
-	bool is_stopped, is_heeded, is_late, is_gone;   /* heeded: what stops it is committed */
+	int status;                                   /* a wait(2) status, -1: not yet */
+	unsigned lines;                               /* of its answer: one is right */
+	bool is_cut;                                  /* one was longer than a line may be */
+	bool is_stopped, is_heeded, is_late, is_gone; /* heeded: what stops it is committed */
 };
 
 /* ---- what came of it ---- */
@@ -52,7 +53,8 @@ static void fail(struct session *s, const struct migration *m, const char *why)
 	buf_addf(&details, "\"check\":\"state_version\",\"checkpoint\":\"%s\",\"stderr\":", m->checkpoint_id);
 	buf_add_json(&details, m->said.data, m->said.size);
 	session_fail(s, "migration_failed", "internal_error", "daemon", buf_text(&details),
-		"the state of version %s could not be brought to %s: %s", m->from, m->cap->config->state_version, why);
+		"the state of version %s could not be brought to %s: %s", m->from,
+		m->cap->config->state_version, why);
 	CRASH_POINT(migrate_failed);
 	session_finish(s);
 	buf_fini(&details);
@@ -73,7 +75,8 @@ static const char *find_fault(const struct migration *m, char hash[CANON_HASH_SI
 	if (m->is_cut)
 		return "its program's answer is longer than a line may be";
 	if (m->lines != 1)
-		return m->lines == 0 ? "its program answered nothing" : "its program answered more than one line";
+		return m->lines == 0 ? "its program answered nothing" :
+				       "its program answered more than one line";
 	if ((int64_t)m->answer.size > m->core->policy->config->max_checkpoint)
 		return "the new state is over the limit for checkpoints";
 	if (jtext_depth(m->answer.data, m->answer.size) > (size_t)m->core->policy->config->max_depth)
@@ -92,9 +95,16 @@ static void keep(struct session *s, const struct migration *m, const char *hash)
 {
 	bool has_step = m->step.size > 0 && strcmp(m->step.data, "null") != 0;
 	char at[CLOCK_TEXT_SIZE], description[160];
-	struct store_checkpoint cp = {.session = s->key, .session_id = s->id, .created_at = at, .description = description,
-		.step = has_step ? m->step.data : NULL, .resumable = true, .sha256 = hash, .trigger = "migrate",
-		.whole_size = (int64_t)m->answer.size, .state_version = m->cap->config->state_version,
+	struct store_checkpoint cp = {.session = s->key,
+		.session_id = s->id,
+		.created_at = at,
+		.description = description,
+		.step = has_step ? m->step.data : NULL,
+		.resumable = true,
+		.sha256 = hash,
+		.trigger = "migrate",
+		.whole_size = (int64_t)m->answer.size,
+		.state_version = m->cap->config->state_version,
 		.seal = s->seal[0] != '\0' ? s->seal : NULL};
 	struct buf b = {0}, bytes = {0};
 
@@ -103,14 +113,15 @@ static void keep(struct session *s, const struct migration *m, const char *hash)
 	cp.state_size = bytes.size;
 	clock_format(clock_wall_us(), at);
 	id_make(cp.checkpoint_id);
-	snprintf(description, sizeof description, "migrated from version %s to %.64s", m->from, m->cap->config->state_version);
+	snprintf(description, sizeof description, "migrated from version %s to %.64s", m->from,
+		m->cap->config->state_version);
 	store_put_checkpoint(s->core->store, &cp);
 	CRASH_POINT(migrate_stored);
 	s->checkpoints++;
 	memcpy(s->last_checkpoint, cp.checkpoint_id, ID_SIZE);
 	session_mark_dirty(s);
 	buf_addf(&b, "{\"checkpoint_id\":\"%s\",\"description\":", cp.checkpoint_id);
-	buf_add_json(&b, description, strlen(description));     /* the version is the worker's word */
+	buf_add_json(&b, description, strlen(description)); /* the version is the worker's word */
 	buf_addf(&b, ",\"resumable\":true,\"created_at\":\"%s\"}", at);
 	session_event(s, "checkpoint_created", b.data, b.size);
 	tell_checkpoint(s, &cp);
@@ -134,10 +145,11 @@ static void conclude(struct migration *m)
 		return;
 	}
 	if (m->is_stopped) {
-		slots_leave(s->core, s);        /* PAUSED as before: the next life begins anew */
+		slots_leave(s->core, s); /* PAUSED as before: the next life begins anew */
 		return;
 	}
-	if (m->policy != s->core->policy) {     /* a reload: what it may and needs is looked at from the beginning */
+	if (m->policy !=
+		s->core->policy) { /* a reload: what it may and needs is looked at from the beginning */
 		slots_leave(s->core, s);
 		slots_wait(s->core, s);
 		return;
@@ -147,13 +159,15 @@ static void conclude(struct migration *m)
 		return;
 	}
 	keep(s, m, hash);
-	log_info("a state was migrated: session=%.8s from=%s to=%s", s->id, m->from, m->cap->config->state_version);
+	log_info("a state was migrated: session=%.8s from=%s to=%s", s->id, m->from,
+		m->cap->config->state_version);
 	recover_resume(s, "recovered_from_checkpoint", true);
 }
 
 /* ---- its program ---- */
 
-static void on_line(struct worker *w, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
+static void on_line(
+	struct worker *w, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
 {
 	struct migration *m = worker_owner(w);
 
@@ -164,14 +178,14 @@ static void on_line(struct worker *w, enum worker_stream stream, const char *lin
 			buf_drop(&m->said, m->said.size - STDERR_KEPT);
 	} else if (kind == LINE_TOO_LONG) {
 		m->is_cut = true;
-	} else if (size > 0 && m->lines++ == 0) {       /* an empty line is none, as from a worker */
+	} else if (size > 0 && m->lines++ == 0) { /* an empty line is none, as from a worker */
 		jtext_add_minified(&m->answer, line, size);
 	}
 }
 
 static void on_eof(struct worker *w, enum worker_stream stream)
 {
-	(void)w, (void)stream;          /* its exit says whether that was good */
+	(void)w, (void)stream; /* its exit says whether that was good */
 }
 
 static void on_exit_status(struct worker *w, int status)
@@ -180,7 +194,7 @@ static void on_exit_status(struct worker *w, int status)
 	int64_t now = clock_boot_us();
 
 	m->status = status;
-	worker_end(w, now, now);        /* whatever it has started goes with it */
+	worker_end(w, now, now); /* whatever it has started goes with it */
 }
 
 static void on_gone(struct worker *w)
@@ -206,8 +220,10 @@ static void wait_for_room(struct migration *m, const char *why)
 {
 	m->worker = NULL;
 	if (log_may(&m->core->room_limit, 3))
-		log_error("no state is migrated until the disk has room, tried again every second: session=%.8s error=%s", m->session->id,
-			why);
+		log_error(
+			"no state is migrated until the disk has room, tried again every second: "
+			"session=%.8s error=%s",
+			m->session->id, why);
 	timer_set(&m->core->timers, &m->timer, clock_boot_us() + ROOM_AGAIN_US);
 }
 
@@ -215,8 +231,13 @@ static void start(struct migration *m)
 {
 	struct session *s = m->session;
 	char why[512], workdir[4096];
-	struct worker_spec spec = {.argv = m->cap->config->migrate, .workdir = workdir, .has_stdin = true, .mark = m->mark,
-		.confine = &m->cap->config->confine, .owner = m, .ops = &ops};
+	struct worker_spec spec = {.argv = m->cap->config->migrate,
+		.workdir = workdir,
+		.has_stdin = true,
+		.mark = m->mark,
+		.confine = &m->cap->config->confine,
+		.owner = m,
+		.ops = &ops};
 	char **env;
 	int rc, error;
 
@@ -305,7 +326,8 @@ bool migrate_stop(struct session *s)
 	m->is_stopped = true;
 	CRASH_POINT(migrate_stopping);
 	timer_cancel(&s->core->timers, &m->timer);
-	s->core->host_is_gone = true;   /* the sweep sees to it: timers may still run in this turn, which is not committed */
+	s->core->host_is_gone =
+		true; /* the sweep sees to it: timers may still run in this turn, which is not committed */
 	return true;
 }
 

@@ -1,6 +1,6 @@
 /* need.c: who is needed, and who is about to leave.
- * Owns the order of the two: the core, on whose thread tasks are accepted and sessions leave, asks here before it does
- * either. Never reads the store. */
+ * Owns the order of the two: the core, on whose thread tasks are accepted and sessions leave, asks here
+ * before it does either. Never reads the store. */
 #include "need.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 struct needed {
 	UT_hash_handle hh;
 	char session_id[ID_SIZE];
-	unsigned by;                    /* sessions that are not over */
+	unsigned by; /* sessions that are not over */
 	bool is_going;
 };
 
@@ -82,7 +82,7 @@ void need_forget_gone(struct core *c)
 {
 	struct needed *n, *tmp;
 
-	HASH_ITER (hh, c->needed, n, tmp) {
+	HASH_ITER(hh, c->needed, n, tmp) {
 		n->is_going = false;
 		forget(c, n);
 	}
@@ -92,7 +92,7 @@ void need_fini(struct core *c)
 {
 	struct needed *n, *tmp;
 
-	HASH_ITER (hh, c->needed, n, tmp) {
+	HASH_ITER(hh, c->needed, n, tmp) {
 		HASH_DEL(c->needed, n);
 		free(n);
 	}

@@ -1,6 +1,6 @@
 /* operate_pause.c: pause, resume and checkpoint: what a worker is told, and what it answers.
- * Never waits for a worker: what it is asked for is answered to the operator at once, and the session's state says later
- * what came of it. */
+ * Never waits for a worker: what it is asked for is answered to the operator at once, and the session's state
+ * says later what came of it. */
 #include "operate_private.h"
 
 #include <string.h>
@@ -31,11 +31,14 @@ static bool can_tell(struct ask *a, const struct session *s)
 	if (!can_act(a, s))
 		return false;
 	if (s->host != NULL && s->cap->config->protocol == PROTOCOL_TEXT)
-		ask_refuse(a, "refused", "abort it, or let it run", "capability %s is of protocol text: its worker hears nothing", s->capability);
+		ask_refuse(a, "refused", "abort it, or let it run",
+			"capability %s is of protocol text: its worker hears nothing", s->capability);
 	else if (s->host != NULL && !worker_has_stdin(run_worker(s)))
-		ask_refuse(a, "not_now", "look at it with show", "the worker of session %.8s is on its way out", s->id);
+		ask_refuse(a, "not_now", "look at it with show",
+			"the worker of session %.8s is on its way out", s->id);
 	else if (s->host != NULL && worker_unwritten(run_worker(s)) >= RUN_UNWRITTEN_MAX)
-		ask_refuse(a, "not_now", "abort it if it hangs", "the worker of session %.8s does not read what it is told", s->id);
+		ask_refuse(a, "not_now", "abort it if it hangs",
+			"the worker of session %.8s does not read what it is told", s->id);
 	else
 		return true;
 	return false;
@@ -80,8 +83,9 @@ static void tell_once(struct session *s, struct ask *a, enum asked what, const c
 	say_asked(a, s);
 }
 
-/* Its worker says that it paused or resumed: is that an answer? Those that are due were told in turn, the last of them
- * is s->asked; a worker that was told to pause and to go on again in one breath may answer the later one alone. */
+/* Its worker says that it paused or resumed: is that an answer? Those that are due were told in turn, the
+ * last of them is s->asked; a worker that was told to pause and to go on again in one breath may answer the
+ * later one alone. */
 static bool is_answer(struct session *s, enum asked word)
 {
 	unsigned taken = (s->asked == word) == (s->words_due % 2 == 1) ? 1 : 2;
@@ -103,7 +107,7 @@ bool operate_on_paused(struct session *s)
 {
 	bool ours = is_answer(s, ASKED_PAUSE);
 
-	if (s->state == S_PAUSED)       /* it paused by itself meanwhile, say: that it is told again is no fault */
+	if (s->state == S_PAUSED) /* it paused by itself meanwhile, say: that it is told again is no fault */
 		return ours || s->asked == ASKED_PAUSE;
 	/* He who wants it to go on again has not paused it: should we crash now, recovery brings it back. */
 	if (!ours || s->asked != ASKED_PAUSE || s->state != S_RUNNING)
@@ -118,7 +122,7 @@ static void hold(struct session *s)
 	s->paused_by = PAUSED_BY_OPERATOR;
 	s->recover_as = RECOVERY_COUNT;
 	timer_cancel(&s->core->timers, &s->retry);
-	s->updated_us = clock_wall_us();        /* its grace begins here: while it waited to go on nobody held it */
+	s->updated_us = clock_wall_us(); /* its grace begins here: while it waited to go on nobody held it */
 	session_mark_dirty(s);
 	run_watch_pause(s);
 	if (s->host == NULL)
@@ -127,23 +131,26 @@ static void hold(struct session *s)
 
 void operate_pause(struct session *s, struct ask *a)
 {
-	/* One that waits to go on is PAUSED yet, and may be told to stay so; one that was told to go on, and did not yet. */
-	bool is_going = s->state == S_RUNNING || s->words_due > 0 || s->is_waiting || s->paused_by == PAUSED_BY_RETRY
-		|| (s->is_leaving && s->paused_by == PAUSED_NOT);
+	/* One that waits to go on is PAUSED yet, and may be told to stay so; one that was told to go on, and
+	 * did not yet. */
+	bool is_going = s->state == S_RUNNING || s->words_due > 0 || s->is_waiting ||
+		s->paused_by == PAUSED_BY_RETRY || (s->is_leaving && s->paused_by == PAUSED_NOT);
 
 	if (s->state != S_RUNNING && (s->state != S_PAUSED || !is_going)) {
-		ask_refuse(a, "not_now", "only a RUNNING session can be paused", "session %.8s is %s", s->id, sstate_names[s->state]);
+		ask_refuse(a, "not_now", "only a RUNNING session can be paused", "session %.8s is %s", s->id,
+			sstate_names[s->state]);
 		return;
 	}
 	if (s->state == S_PAUSED && s->is_leaving && !s->core->is_stopping && !session_has_outcome(s)) {
-		hold(s);                /* it has nobody to tell any more, and stays PAUSED when that is gone */
+		hold(s); /* it has nobody to tell any more, and stays PAUSED when that is gone */
 		operate_say_state(a, s);
 		return;
 	}
 	if (!can_tell(a, s))
 		return;
 	if (s->migration != NULL) {
-		ask_refuse(a, "not_now", "ask again in a moment, or abort it", "the state of session %.8s is being migrated", s->id);
+		ask_refuse(a, "not_now", "ask again in a moment, or abort it",
+			"the state of session %.8s is being migrated", s->id);
 		return;
 	}
 	if (s->host != NULL) {
@@ -151,7 +158,8 @@ void operate_pause(struct session *s, struct ask *a)
 			s->paused_by = PAUSED_BY_OPERATOR;
 		session_mark_dirty(s);
 		if (s->state == S_RUNNING && !is_under_way(s, ASKED_PAUSE))
-			trigger_ask(s, TRIGGER_PAUSE);  /* so that what it did until then is not lost with it */
+			trigger_ask(
+				s, TRIGGER_PAUSE); /* so that what it did until then is not lost with it */
 		tell_once(s, a, ASKED_PAUSE, "pause", a->reason != NULL ? a->reason : "operator");
 		return;
 	}
@@ -184,8 +192,10 @@ static void resume_from_store(struct session *s, struct ask *a)
 	const struct capability *cap = policy_find(s->core->policy, s->capability);
 
 	if (s->migration == NULL && cap != NULL && cap->config->recovery >= RECOVERY_FAIL)
-		ask_refuse(a, "refused", "say with recover what becomes of it", "the process of session %.8s is gone, and capability %s "
-			"does not recover", s->id, s->capability);
+		ask_refuse(a, "refused", "say with recover what becomes of it",
+			"the process of session %.8s is gone, and capability %s "
+			"does not recover",
+			s->id, s->capability);
 	else if (s->migration == NULL)
 		operate_go_on(s, RECOVERY_COUNT);
 	if (a->code == NULL)
@@ -197,14 +207,15 @@ void operate_resume(struct session *s, struct ask *a)
 	struct recheck_fault f;
 
 	if (s->state != S_PAUSED && s->words_due == 0) {
-		ask_refuse(a, "not_now", "only a PAUSED session can be resumed", "session %.8s is %s", s->id, sstate_names[s->state]);
+		ask_refuse(a, "not_now", "only a PAUSED session can be resumed", "session %.8s is %s", s->id,
+			sstate_names[s->state]);
 		return;
 	}
 	if (!(s->is_leaving ? can_act(a, s) : can_tell(a, s)))
 		return;
 	if (s->state == S_PAUSED && !recheck_pass(s, s->host == NULL || s->is_leaving, &f)) {
-		ask_refuse(a, "refused", "mend that and reload, then ask again; or abort it", "session %.8s may not go on: %s", s->id,
-			f.message);
+		ask_refuse(a, "refused", "mend that and reload, then ask again; or abort it",
+			"session %.8s may not go on: %s", s->id, f.message);
 		return;
 	}
 	if (s->host == NULL || s->is_leaving)
@@ -216,8 +227,8 @@ void operate_resume(struct session *s, struct ask *a)
 void operate_checkpoint(struct session *s, struct ask *a)
 {
 	if (s->host == NULL) {
-		ask_refuse(a, "not_now", "ask again when it runs", "session %.8s is %s and has no worker to ask", s->id,
-			sstate_names[s->state]);
+		ask_refuse(a, "not_now", "ask again when it runs",
+			"session %.8s is %s and has no worker to ask", s->id, sstate_names[s->state]);
 		return;
 	}
 	if (!can_tell(a, s))

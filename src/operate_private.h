@@ -14,8 +14,8 @@ void operate_checkpoint(struct session *s, struct ask *a);
 /* What its worker was told and has not done. */
 void operate_look_asked(const struct session *s, struct ask_live *l);
 
-/* Nobody holds it any more: it queues for a slot, or does so once its former process is gone. how: RECOVERY_COUNT: as its
- * capability says. */
+/* Nobody holds it any more: it queues for a slot, or does so once its former process is gone. how:
+ * RECOVERY_COUNT: as its capability says. */
 void operate_go_on(struct session *s, enum recovery how);
 void operate_recover(struct session *s, struct ask *a);
 void operate_extend(struct session *s, struct ask *a);

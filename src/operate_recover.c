@@ -1,5 +1,5 @@
-/* operate_recover.c: what an operator decides about a session that does not run, and about the time of one that does.
- * Owns the verbs recover and extend. What each way of recovery is, recover.c says. */
+/* operate_recover.c: what an operator decides about a session that does not run, and about the time of one
+ * that does. Owns the verbs recover and extend. What each way of recovery is, recover.c says. */
 #include "operate_private.h"
 
 #include <stdio.h>
@@ -17,12 +17,12 @@
 void operate_go_on(struct session *s, enum recovery how)
 {
 	CRASH_POINT(operate_resume);
-	s->paused_by = PAUSED_NOT;      /* nobody holds it: should we crash now, recovery brings it back */
+	s->paused_by = PAUSED_NOT; /* nobody holds it: should we crash now, recovery brings it back */
 	s->recover_as = how;
 	timer_cancel(&s->core->timers, &s->retry);
 	session_mark_dirty(s);
 	if (s->host != NULL)
-		return;                 /* it queues once that is gone */
+		return; /* it queues once that is gone */
 	if (!s->is_waiting)
 		slots_wait(s->core, s);
 	(void)core_fill_slots(s->core); /* the commit tries it again, and says what is wrong */
@@ -46,9 +46,11 @@ static bool is_recoverable(const struct session *s, struct ask *a)
 		ask_refuse(a, "not_now", "wait for its end", "the end of session %.8s is decided: %s", s->id,
 			sstate_names[s->outcome.state]);
 	else if (s->state != S_PAUSED)
-		ask_refuse(a, "not_now", "only a PAUSED session can be recovered", "session %.8s is %s", s->id, sstate_names[s->state]);
+		ask_refuse(a, "not_now", "only a PAUSED session can be recovered", "session %.8s is %s",
+			s->id, sstate_names[s->state]);
 	else if (s->migration != NULL)
-		ask_refuse(a, "not_now", "ask again in a moment, or abort it", "the state of session %.8s is being migrated", s->id);
+		ask_refuse(a, "not_now", "ask again in a moment, or abort it",
+			"the state of session %.8s is being migrated", s->id);
 	else if (s->host != NULL)
 		ask_refuse(a, "not_now", s->is_leaving ? "ask again in a moment" : "resume it, or abort it",
 			"session %.8s has its process yet", s->id);
@@ -63,8 +65,8 @@ void operate_recover(struct session *s, struct ask *a)
 	struct recheck_fault f;
 
 	if (how == RECOVERY_COUNT) {
-		ask_refuse(a, "bad_request", "write resume, restart, fail, summarize or discard", "a session cannot be recovered by %.15s",
-			a->how);
+		ask_refuse(a, "bad_request", "write resume, restart, fail, summarize or discard",
+			"a session cannot be recovered by %.15s", a->how);
 		return;
 	}
 	if (!is_recoverable(s, a))
@@ -72,13 +74,17 @@ void operate_recover(struct session *s, struct ask *a)
 	CRASH_POINT(operate_recover);
 	if (how == RECOVERY_RESUME || how == RECOVERY_RESTART) {
 		if (!recheck_pass(s, true, &f)) {
-			ask_refuse(a, "refused", "mend that and reload, then ask again; or choose another way", "session %.8s may not go on: "
-				"%s", s->id, f.message);
+			ask_refuse(a, "refused",
+				"mend that and reload, then ask again; or choose another way",
+				"session %.8s may not go on: "
+				"%s",
+				s->id, f.message);
 			return;
 		}
 		operate_go_on(s, how);
 	} else if (recover_end(s, how, "operator") < 0) {
-		ask_refuse(a, "unavailable", "ask again when that is mended", "the store cannot be read: %s", store_error(s->core->store));
+		ask_refuse(a, "unavailable", "ask again when that is mended", "the store cannot be read: %s",
+			store_error(s->core->store));
 		return;
 	}
 	operate_say_state(a, s);
@@ -93,12 +99,16 @@ static void say_extended(struct session *s, int64_t by_us)
 
 	duration_format(by_us, by);
 	clock_format(s->deadline_us, until);
-	buf_addf(&b, "{\"level\":\"info\",\"message\":\"the session may take %s longer\",\"details\":{\"extended_by\":\"%s\","
-		"\"deadline\":\"%s\"}}", by, by, until);
+	buf_addf(&b,
+		"{\"level\":\"info\",\"message\":\"the session may take %s "
+		"longer\",\"details\":{\"extended_by\":\"%s\","
+		"\"deadline\":\"%s\"}}",
+		by, by, until);
 	session_event(s, "log", b.data, b.size);
 	buf_fini(&b);
-	if (s->host == NULL || !worker_has_stdin(run_worker(s)) || s->cap->config->protocol == PROTOCOL_TEXT
-		|| worker_unwritten(run_worker(s)) >= RUN_UNWRITTEN_MAX)
+	if (s->host == NULL || !worker_has_stdin(run_worker(s)) ||
+		s->cap->config->protocol == PROTOCOL_TEXT ||
+		worker_unwritten(run_worker(s)) >= RUN_UNWRITTEN_MAX)
 		return;
 	buf_addf(&b, "{\"type\":\"extended\",\"deadline\":\"%s\"}", until);
 	effect_line(s, b.data, b.size);
@@ -112,7 +122,8 @@ void operate_extend(struct session *s, struct ask *a)
 	enum token_fault fault;
 
 	if (a->token != NULL && (fault = session_check_token(s, a->token, 0)) != TOKEN_GOOD) {
-		ask_refuse(a, "refused", "ask its owner", "this is not the token of session %.8s: %s", s->id, token_fault_names[fault]);
+		ask_refuse(a, "refused", "ask its owner", "this is not the token of session %.8s: %s", s->id,
+			token_fault_names[fault]);
 		return;
 	}
 	if (session_has_outcome(s) || s->started_us == 0) {
@@ -122,8 +133,10 @@ void operate_extend(struct session *s, struct ask *a)
 	}
 	if (a->by_us <= 0 || a->by_us > longest || s->deadline_us + a->by_us > most) {
 		clock_format(most, until);
-		ask_refuse(a, "refused", "ask for less, or raise [session] max_extended", "the deadline of session %.8s may not be moved "
-			"beyond %s", s->id, until);
+		ask_refuse(a, "refused", "ask for less, or raise [session] max_extended",
+			"the deadline of session %.8s may not be moved "
+			"beyond %s",
+			s->id, until);
 		return;
 	}
 	s->deadline_us += a->by_us;

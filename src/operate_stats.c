@@ -34,11 +34,11 @@ static void add_states(struct core *c, struct buf *b)
 	unsigned counts[S_COUNT] = {0};
 	struct session *s, *tmp;
 
-	HASH_ITER (by_key, c->by_key, s, tmp)
+	HASH_ITER(by_key, c->by_key, s, tmp)
 		if (!s->is_closed)
 			counts[s->state]++;
-	buf_addf(b, ",\"by_state\":{\"PENDING\":%u,\"RUNNING\":%u,\"PAUSED\":%u,\"ABORTING\":%u}", counts[S_PENDING],
-		counts[S_RUNNING], counts[S_PAUSED], counts[S_ABORTING]);
+	buf_addf(b, ",\"by_state\":{\"PENDING\":%u,\"RUNNING\":%u,\"PAUSED\":%u,\"ABORTING\":%u}",
+		counts[S_PENDING], counts[S_RUNNING], counts[S_PAUSED], counts[S_ABORTING]);
 }
 
 static void add_links(struct core *c, struct buf *b)
@@ -49,13 +49,14 @@ static void add_links(struct core *c, struct buf *b)
 
 	outbox_get_stats(c->outbox, &st);
 	bus_get_health(c->bus, &h);
-	buf_addf(b, ",\"outbox\":{\"waiting_bytes\":%lld,\"unconfirmed\":%u,\"oldest_s\":", (long long)st.waiting_bytes, st.in_flight);
+	buf_addf(b, ",\"outbox\":{\"waiting_bytes\":%lld,\"unconfirmed\":%u,\"oldest_s\":",
+		(long long)st.waiting_bytes, st.in_flight);
 	if (oldest >= 0)
 		buf_addf(b, "%.3f}", (double)oldest / SECOND);
 	else
 		buf_add_text(b, "null}");
-	buf_addf(b, ",\"publishing\":%s,\"blocked\":%s,\"consuming\":%s,\"reconnects\":%llu", yes(h.pub_up), yes(h.blocked),
-		yes(h.sub_up), (unsigned long long)h.reconnects);
+	buf_addf(b, ",\"publishing\":%s,\"blocked\":%s,\"consuming\":%s,\"reconnects\":%llu", yes(h.pub_up),
+		yes(h.blocked), yes(h.sub_up), (unsigned long long)h.reconnects);
 }
 
 static void add_capabilities(struct core *c, struct buf *b)
@@ -128,20 +129,28 @@ void operate_stats(struct core *c, struct ask *a)
 	const struct core_stats *t = &c->stats;
 	struct buf *b = &a->item;
 
-	buf_addf(b, "{\"version\":\"%s\",\"instance\":\"%s\",\"pid\":%d,\"uptime_s\":%lld,\"callee_id\":\"%s\",\"state_dir\":",
-		HCPD_VERSION, store_instance(c->store), getpid(), (long long)((clock_boot_us() - c->began_us) / SECOND),
-		c->first_policy->config->callee_id);
+	buf_addf(b,
+		"{\"version\":\"%s\",\"instance\":\"%s\",\"pid\":%d,\"uptime_s\":%lld,\"callee_id\":\"%s\","
+		"\"state_dir\":",
+		HCPD_VERSION, store_instance(c->store), getpid(),
+		(long long)((clock_boot_us() - c->began_us) / SECOND), c->first_policy->config->callee_id);
 	buf_add_json(b, c->state_dir, strlen(c->state_dir));
-	buf_addf(b, ",\"draining\":%s,\"held\":%s,\"stopping\":%s,\"running\":%u,\"waiting\":%u,\"undecided\":%u",
-		yes(c->is_draining), yes(c->is_held), yes(c->is_stopping), c->slots.running, c->slots.waiting, c->slots.asking);
+	buf_addf(b,
+		",\"draining\":%s,\"held\":%s,\"stopping\":%s,\"running\":%u,\"waiting\":%u,\"undecided\":%u",
+		yes(c->is_draining), yes(c->is_held), yes(c->is_stopping), c->slots.running, c->slots.waiting,
+		c->slots.asking);
 	add_states(c, b);
 	add_links(c, b);
-	buf_addf(b, ",\"totals\":{\"submits\":%llu,\"duplicates\":%llu,\"rejected\":%llu,\"dropped\":%llu,\"aborts\":%llu,"
-		"\"late_lines\":%llu,\"unroutable\":%llu},\"rss_bytes\":%lld", (unsigned long long)t->submits,
-		(unsigned long long)t->duplicates, (unsigned long long)t->rejected, (unsigned long long)t->dropped,
-		(unsigned long long)t->aborts, (unsigned long long)t->late_lines, (unsigned long long)t->unroutable, own_memory());
-	buf_addf(b, ",\"audit\":{\"count\":%lld,\"head\":\"%s\"},\"policy\":\"%s\"", (long long)c->audit.count, c->audit.head,
-		c->policy->hash);
+	buf_addf(b,
+		",\"totals\":{\"submits\":%llu,\"duplicates\":%llu,\"rejected\":%llu,\"dropped\":%llu,"
+		"\"aborts\":%llu,"
+		"\"late_lines\":%llu,\"unroutable\":%llu},\"rss_bytes\":%lld",
+		(unsigned long long)t->submits, (unsigned long long)t->duplicates,
+		(unsigned long long)t->rejected, (unsigned long long)t->dropped,
+		(unsigned long long)t->aborts, (unsigned long long)t->late_lines,
+		(unsigned long long)t->unroutable, own_memory());
+	buf_addf(b, ",\"audit\":{\"count\":%lld,\"head\":\"%s\"},\"policy\":\"%s\"",
+		(long long)c->audit.count, c->audit.head, c->policy->hash);
 	add_program(c, b);
 	add_retention(c, b);
 	add_capabilities(c, b);

@@ -6,8 +6,8 @@
  * the line's head is dropped, and its id is the caller's watermark: everything up to it is done with. A
  * line is the beginning of what the store holds; where it is not all of it the caller lags, and the line
  * is filled from the store as it gets short. Beside it stands a short second line for what goes out
- * again: unroutable messages that are tried once more, answers that were asked for twice, and, when nothing else
- * waits, what an operator wants replayed (outbox_replay.c). */
+ * again: unroutable messages that are tried once more, answers that were asked for twice, and, when nothing
+ * else waits, what an operator wants replayed (outbox_replay.c). */
 #include "outbox_private.h"
 
 #include <assert.h>
@@ -18,12 +18,12 @@
 #include "crash.h"
 #include "log.h"
 
-#define LINE_MAX 4096                   /* entries of one caller in memory ... */
-#define MEMORY_MAX (8 << 20)            /* ... and bodies of all, but one row of each caller is always allowed */
-#define ADDRESSEES_MAX 4096             /* idle ones above that are forgotten; the store knows them */
-#define CROWD (4 * ADDRESSEES_MAX)      /* strangers get no answer any more */
-#define REPEATS_MAX 64                  /* answers asked for again and not yet gone, for one caller */
-#define TURN_SHARE 64                   /* entries in a row for one caller before the next has its turn */
+#define LINE_MAX 4096              /* entries of one caller in memory ... */
+#define MEMORY_MAX (8 << 20)       /* ... and bodies of all, but one row of each caller is always allowed */
+#define ADDRESSEES_MAX 4096        /* idle ones above that are forgotten; the store knows them */
+#define CROWD (4 * ADDRESSEES_MAX) /* strangers get no answer any more */
+#define REPEATS_MAX 64             /* answers asked for again and not yet gone, for one caller */
+#define TURN_SHARE 64              /* entries in a row for one caller before the next has its turn */
 
 /* ---- addressees ---- */
 
@@ -45,8 +45,9 @@ static void ring_remove(struct addressee *a)
 
 static bool is_idle(const struct addressee *a)
 {
-	return a->pins == 0 && a->line == NULL && a->second == NULL && a->replays == NULL && a->loaded == a->last && !a->unsaved
-		&& a->confirmed == a->last && !a->unroutable && !timer_is_set(&a->retry);
+	return a->pins == 0 && a->line == NULL && a->second == NULL && a->replays == NULL &&
+		a->loaded == a->last && !a->unsaved && a->confirmed == a->last && !a->unroutable &&
+		!timer_is_set(&a->retry);
 }
 
 static void addressee_free(struct addressee *a)
@@ -64,7 +65,7 @@ static void forget_idle(struct outbox *ob)
 {
 	struct addressee *a, *tmp;
 
-	HASH_ITER (hh, ob->all, a, tmp)
+	HASH_ITER(hh, ob->all, a, tmp)
 		if (is_idle(a))
 			addressee_free(a);
 }
@@ -99,7 +100,8 @@ struct addressee *outbox_addressee(struct outbox *ob, const char *caller_id)
 		store_put_caller(ob->store, key, caller_id);
 	}
 	a = addressee_new(ob, caller_id, key);
-	a->confirmed = a->loaded = a->last = last > confirmed ? last : confirmed;   /* it was idle when forgotten */
+	a->confirmed = a->loaded = a->last =
+		last > confirmed ? last : confirmed; /* it was idle when forgotten */
 	return a;
 }
 
@@ -122,7 +124,8 @@ int64_t addressee_key(const struct addressee *a)
 
 static const char *static_type(const char *type)
 {
-	static const char *const types[] = {"event", "task_accepted", "task_rejected", "task_completed", "task_failed"};
+	static const char *const types[] = {
+		"event", "task_accepted", "task_rejected", "task_completed", "task_failed"};
 
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (strcmp(types[i], type) == 0)
@@ -136,16 +139,18 @@ static void fill_out(struct entry *n, const struct store_event *e)
 	struct codec_head head = {.timestamp_s = 0};
 
 	if (!codec_peek(n->body->data, n->body->size, &head))
-		log_error("an event in the store is no message of ours, publishing it as it is: event=%lld", (long long)e->id);
+		log_error("an event in the store is no message of ours, publishing it as it is: event=%lld",
+			(long long)e->id);
 	n->out.type = static_type(e->type);
-	snprintf(n->out.key, sizeof n->out.key, "%s.%s.%s", n->to->caller_id, e->session_id != NULL ? e->session_id : "-",
-		n->out.type);
+	snprintf(n->out.key, sizeof n->out.key, "%s.%s.%s", n->to->caller_id,
+		e->session_id != NULL ? e->session_id : "-", n->out.type);
 	memcpy(n->out.message_id, head.message_id, sizeof n->out.message_id);
 	n->out.timestamp_s = head.timestamp_s;
 }
 
 /* Takes the body's reference. */
-static struct entry *entry_new(struct addressee *a, enum kind kind, const struct store_event *e, struct blob *body)
+static struct entry *entry_new(
+	struct addressee *a, enum kind kind, const struct store_event *e, struct blob *body)
 {
 	struct entry *n = xcalloc(1, sizeof *n);
 
@@ -159,7 +164,8 @@ static struct entry *entry_new(struct addressee *a, enum kind kind, const struct
 		outbox_fill_harp(n, e);
 	else
 		fill_out(n, e);
-	snprintf(n->out.correlation_id, sizeof n->out.correlation_id, "%s", e->session_id != NULL ? e->session_id : "");
+	snprintf(n->out.correlation_id, sizeof n->out.correlation_id, "%s",
+		e->session_id != NULL ? e->session_id : "");
 	n->out.body = body->data;
 	n->out.size = body->size;
 	a->ob->memory_bytes += body->size;
@@ -238,7 +244,7 @@ void outbox_release(struct outbox *ob)
 		if (live)
 			line_append(a, n);
 		else
-			outbox_entry_free(n);  /* the store has it */
+			outbox_entry_free(n); /* the store has it */
 		outbox_ring_add(a);
 	}
 	ob->fresh = NULL;
@@ -252,8 +258,9 @@ void outbox_release(struct outbox *ob)
 	}
 	ob->held = NULL;
 	if (HASH_COUNT(ob->all) > ob->forget_at) {
-		forget_idle(ob);        /* who cannot be forgotten is not looked at in every turn */
-		ob->forget_at = 2 * HASH_COUNT(ob->all) > ADDRESSEES_MAX ? 2 * HASH_COUNT(ob->all) : ADDRESSEES_MAX;
+		forget_idle(ob); /* who cannot be forgotten is not looked at in every turn */
+		ob->forget_at =
+			2 * HASH_COUNT(ob->all) > ADDRESSEES_MAX ? 2 * HASH_COUNT(ob->all) : ADDRESSEES_MAX;
 	}
 }
 
@@ -268,8 +275,10 @@ bool outbox_on_row(void *ctx, const struct store_event *e)
 	struct loading *l = ctx;
 	struct entry *n;
 
-	/* One above the watermark is not tried again yet: the line, which passes over it, has not come to it. */
-	if ((l->rows > 0 && l->a->ob->memory_bytes >= MEMORY_MAX) || (l->kind == AGAIN && e->id > l->a->confirmed)) {
+	/* One above the watermark is not tried again yet: the line, which passes over it, has not come to it.
+	 */
+	if ((l->rows > 0 && l->a->ob->memory_bytes >= MEMORY_MAX) ||
+		(l->kind == AGAIN && e->id > l->a->confirmed)) {
 		l->is_cut = true;
 		return false;
 	}
@@ -289,11 +298,11 @@ void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event)
 	struct loading l = {a, REPEAT, 0, false};
 
 	if (a->second_count >= REPEATS_MAX)
-		return;                 /* too many wait already: the caller asks again */
+		return; /* too many wait already: the caller asks again */
 	CRASH_POINT(outbox_repeat);
 	if (store_load_event(ob->store, event, outbox_on_row, &l) < 0)
-		log_warn("an answer cannot be read and is not repeated: event=%lld error=%s", (long long)event,
-			store_error(ob->store));
+		log_warn("an answer cannot be read and is not repeated: event=%lld error=%s",
+			(long long)event, store_error(ob->store));
 }
 
 /* ---- out: to the bus ---- */
@@ -325,7 +334,7 @@ static struct entry *next_waiting(struct addressee *a)
 	while (a->cursor != NULL && a->cursor->state != WAITING)
 		a->cursor = a->cursor->next;
 	if (a->cursor == NULL)
-		refill(a);              /* sets it to the first new one */
+		refill(a); /* sets it to the first new one */
 	return a->cursor != NULL ? a->cursor : outbox_replay_next(a);
 }
 
@@ -357,8 +366,9 @@ static bool send_share(struct outbox *ob, struct addressee *a, struct bus_out **
 
 		if (!has_window(ob))
 			return true;
-		if (a->sent >= a->limit || a->sent_bytes >= ob->share_bytes || timer_is_set(&a->retry) || (n = next_waiting(a)) == NULL)
-			return false;   /* a confirm, the clock or a new message brings it back */
+		if (a->sent >= a->limit || a->sent_bytes >= ob->share_bytes || timer_is_set(&a->retry) ||
+			(n = next_waiting(a)) == NULL)
+			return false; /* a confirm, the clock or a new message brings it back */
 		send(ob, n, tail);
 	}
 	return true;
@@ -371,10 +381,10 @@ static void send_suspect(struct outbox *ob, struct bus_out ***tail)
 	struct entry *n;
 
 	DL_FOREACH2(ob->ring, a, ring_next)
-		if (a->sent < a->limit && !timer_is_set(&a->retry) && (n = next_waiting(a)) != NULL && n->suspect) {
-			send(ob, n, tail);
-			return;
-		}
+	if (a->sent < a->limit && !timer_is_set(&a->retry) && (n = next_waiting(a)) != NULL && n->suspect) {
+		send(ob, n, tail);
+		return;
+	}
 }
 
 void outbox_pump(struct outbox *ob)
@@ -397,8 +407,8 @@ void outbox_pump(struct outbox *ob)
 
 /* ---- life ---- */
 
-struct outbox *outbox_new(struct store *store, struct bus *bus, struct timers *timers, const struct config *config,
-	const struct outbox_ops *ops, void *ctx)
+struct outbox *outbox_new(struct store *store, struct bus *bus, struct timers *timers,
+	const struct config *config, const struct outbox_ops *ops, void *ctx)
 {
 	struct outbox *ob = xcalloc(1, sizeof *ob);
 
@@ -426,7 +436,8 @@ static void on_backlog(void *ctx, int64_t session, int64_t bytes)
 	ob->ops->on_backlog(ob->ctx, session, bytes);
 }
 
-static void on_caller(void *ctx, int64_t key, const char *caller_id, int64_t confirmed, int64_t last, int64_t unroutable)
+static void on_caller(
+	void *ctx, int64_t key, const char *caller_id, int64_t confirmed, int64_t last, int64_t unroutable)
 {
 	struct outbox *ob = ctx;
 	struct addressee *a;
@@ -449,8 +460,9 @@ int outbox_load(struct outbox *ob)
 
 	if (store_load_callers(ob->store, on_caller, ob) < 0)
 		return -1;
-	HASH_ITER (hh, ob->all, a, tmp)
-		if (a->loaded < a->last && store_load_backlog(ob->store, a->key, a->loaded, on_backlog, ob) < 0)
+	HASH_ITER(hh, ob->all, a, tmp)
+		if (a->loaded < a->last &&
+			store_load_backlog(ob->store, a->key, a->loaded, on_backlog, ob) < 0)
 			return -1;
 	return 0;
 }
@@ -472,7 +484,7 @@ void outbox_free(struct outbox *ob)
 		next = n->also;
 		outbox_entry_free(n);
 	}
-	HASH_ITER (hh, ob->all, a, tmp) {
+	HASH_ITER(hh, ob->all, a, tmp) {
 		free_list(a->line);
 		free_list(a->second);
 		outbox_replay_fini(a);
@@ -518,7 +530,7 @@ int64_t outbox_oldest_us(const struct outbox *ob, int64_t now_us)
 
 	if (ob->in_flight == 0)
 		return -1;
-	HASH_ITER (hh, ob->all, a, tmp) {
+	HASH_ITER(hh, ob->all, a, tmp) {
 		DL_FOREACH(a->line, n)
 			if (n->state == SENT && n->sent_at_us < oldest)
 				oldest = n->sent_at_us;

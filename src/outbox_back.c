@@ -28,7 +28,7 @@ void outbox_advance(struct addressee *a)
 		outbox_entry_free(n);
 	}
 	if (a->line == NULL && a->confirmed < a->loaded)
-		a->confirmed = a->loaded;       /* what is not in the line was unroutable: settled too */
+		a->confirmed = a->loaded; /* what is not in the line was unroutable: settled too */
 	if (!a->unsaved && a->confirmed != before) {
 		a->unsaved = true;
 		a->unsaved_next = ob->unsaved;
@@ -78,7 +78,7 @@ static void on_confirmed(struct entry *n)
 	CRASH_POINT(outbox_confirmed);
 	a->ob->stats.confirmed++;
 	a->ob->confirmed_at_us = clock_boot_us();
-	if (n->nacks_before == a->nacks) {      /* sent after the last nack: it goes better */
+	if (n->nacks_before == a->nacks) { /* sent after the last nack: it goes better */
 		a->backoff_us = 0;
 		if ((a->limit *= 2) > a->ob->share)
 			a->limit = a->ob->share;
@@ -86,7 +86,7 @@ static void on_confirmed(struct entry *n)
 	switch (n->kind) {
 	case LIVE:
 		settle_live(n);
-		if (a->unroutable && a->second_count == 0)      /* somebody listens: soon try what nobody heard */
+		if (a->unroutable && a->second_count == 0) /* somebody listens: soon try what nobody heard */
 			probe_in(a, BACKOFF_MIN);
 		break;
 	case AGAIN:
@@ -95,12 +95,8 @@ static void on_confirmed(struct entry *n)
 		a->probe_backoff_us = 0;
 		second_done(n);
 		break;
-	case REPEAT:
-		second_done(n);
-		break;
-	case REPLAY:
-		outbox_replay_done(n);
-		break;
+	case REPEAT: second_done(n); break;
+	case REPLAY: outbox_replay_done(n); break;
 	}
 }
 
@@ -113,7 +109,7 @@ static void give_up_probing(struct addressee *a)
 		a->probe_backoff_us = grown(a->probe_backoff_us);
 		probe_in(a, a->probe_backoff_us);
 	}
-	a->probed = 0;                  /* the oldest first again */
+	a->probed = 0; /* the oldest first again */
 	DL_FOREACH_SAFE(a->second, n, tmp)
 		if (n->kind == AGAIN && n->state == WAITING)
 			outbox_second_remove(n);
@@ -131,7 +127,7 @@ static void on_unroutable(struct entry *n)
 	case LIVE:
 		if (!fleeting)
 			store_put_unroutable(ob->store, n->id, a->key);
-		if (!is_harp)           /* its caller misses nothing of its own */
+		if (!is_harp) /* its caller misses nothing of its own */
 			ob->ops->on_unroutable(ob->ctx, n->session, a->caller_id);
 		CRASH_POINT(outbox_unroutable);
 		settle_live(n);
@@ -145,9 +141,7 @@ static void on_unroutable(struct entry *n)
 		give_up_probing(a);
 		second_done(n);
 		break;
-	case REPEAT:
-		second_done(n);
-		break;
+	case REPEAT: second_done(n); break;
 	case REPLAY:
 		outbox_replay_done(n);
 		outbox_replay_give_up(a, "no queue takes it");
@@ -195,8 +189,8 @@ static void on_nacked(struct entry *n)
 	wait_again(n);
 	if (!timer_is_set(&a->retry)) {
 		back_off(a);
-		log_warn("broker refused a message, going on one at a time: caller=%s again_in=%llds", a->caller_id,
-			(long long)(a->backoff_us / SECOND));
+		log_warn("broker refused a message, going on one at a time: caller=%s again_in=%llds",
+			a->caller_id, (long long)(a->backoff_us / SECOND));
 	}
 }
 
@@ -213,15 +207,9 @@ static void settle(struct outbox *ob, struct entry *n)
 		ob->suspects--;
 	}
 	switch (n->out.status) {
-	case BUS_CONFIRMED:
-		on_confirmed(n);
-		break;
-	case BUS_UNROUTABLE:
-		on_unroutable(n);
-		break;
-	case BUS_NACKED:
-		on_nacked(n);
-		break;
+	case BUS_CONFIRMED: on_confirmed(n); break;
+	case BUS_UNROUTABLE: on_unroutable(n); break;
+	case BUS_NACKED: on_nacked(n); break;
 	case BUS_LOST:
 		ob->stats.lost++;
 		wait_again(n);
@@ -251,15 +239,18 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 	struct codec_head head;
 	struct buf b = {0};
 
-	log_error("ALARM: the broker refuses a message for good, a warning goes out in its place: caller=%s session=%s "
-		"event=%lld type=%s bytes=%zu why=%s", n->to->caller_id, n->out.correlation_id, (long long)n->id, n->out.type,
-		n->out.size, why);
+	log_error(
+		"ALARM: the broker refuses a message for good, a warning goes out in its place: caller=%s "
+		"session=%s "
+		"event=%lld type=%s bytes=%zu why=%s",
+		n->to->caller_id, n->out.correlation_id, (long long)n->id, n->out.type, n->out.size, why);
 	clock_format(clock_wall_us(), time);
 	codec_begin_as(&b, n->out.message_id, time, session, n->out.type);
 	if (sequence.at != NULL) {
 		buf_add_text(&b, "{\"event_type\":\"warning\",\"sequence\":");
 		buf_add(&b, sequence.at, sequence.size);
-		buf_add_text(&b, ",\"data\":{\"code\":\"event_unpublishable\",\"message\":" UNPUBLISHABLE "}}");
+		buf_add_text(
+			&b, ",\"data\":{\"code\":\"event_unpublishable\",\"message\":" UNPUBLISHABLE "}}");
 	} else if (strcmp(n->out.type, "task_failed") == 0) {
 		buf_add_text(&b, "{\"error_code\":\"internal_error\",\"error_message\":" UNPUBLISHABLE "}");
 	} else {
@@ -270,7 +261,7 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 	store_put_substitute(ob->store, n->id, b.data, b.size);
 	CRASH_POINT(outbox_substituted);
 	ob->memory_bytes -= n->body->size;
-	if (n->kind == LIVE) {          /* others were settled before and do not count */
+	if (n->kind == LIVE) { /* others were settled before and do not count */
 		ob->waiting_bytes -= (int64_t)n->body->size - (int64_t)b.size;
 		if (n->body->size > b.size)
 			ob->ops->on_settled(ob->ctx, n->session, n->body->size - b.size);
@@ -291,24 +282,30 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 /* Nothing else than HARP-SESSION's own fields may stand on its exchange: it goes without. */
 static void drop_harp(struct outbox *ob, struct entry *n, const char *why)
 {
-	log_error("ALARM: the broker refuses a HARP-SESSION event for good, it is not published: caller=%s session=%s event=%lld "
-		"type=%s bytes=%zu why=%s", n->to->caller_id, n->out.correlation_id, (long long)n->id, n->out.type, n->out.size, why);
+	log_error(
+		"ALARM: the broker refuses a HARP-SESSION event for good, it is not published: caller=%s "
+		"session=%s event=%lld "
+		"type=%s bytes=%zu why=%s",
+		n->to->caller_id, n->out.correlation_id, (long long)n->id, n->out.type, n->out.size, why);
 	ob->stats.set_aside++;
 	settle_live(n);
 }
 
 static void blame(struct outbox *ob, struct entry *n, int code, const char *why)
 {
-	bool is_answer = strcmp(n->out.type, "task_accepted") == 0 || strcmp(n->out.type, "task_rejected") == 0;
+	bool is_answer =
+		strcmp(n->out.type, "task_accepted") == 0 || strcmp(n->out.type, "task_rejected") == 0;
 	struct addressee *a = n->to;
 
 	/* Answers are small and nothing can stand in for them: what is refused there is not their size. */
 	if (code == 406 && n->kind == REPLAY) {
-		outbox_replay_done(n);  /* it was published once, and must not become another now */
+		outbox_replay_done(n); /* it was published once, and must not become another now */
 		outbox_replay_give_up(a, why);
 	} else if (code == 403 || (code == 406 && is_answer)) {
 		back_off(n->to);
-		log_error("broker forbids publishing to a caller, check topic permissions: caller=%s again_in=%llds why=%s",
+		log_error(
+			"broker forbids publishing to a caller, check topic permissions: caller=%s "
+			"again_in=%llds why=%s",
 			n->to->caller_id, (long long)(n->to->backoff_us / SECOND), why);
 	} else if (code == 406 && ++n->refusals >= 2) {
 		if (n->suspect) {
@@ -350,7 +347,7 @@ void outbox_on_up(struct outbox *ob)
 	struct addressee *a, *tmp;
 
 	ob->up = true;
-	HASH_ITER (hh, ob->all, a, tmp)
+	HASH_ITER(hh, ob->all, a, tmp)
 		probe_in(a, BACKOFF_MIN);
 }
 
@@ -368,22 +365,25 @@ void outbox_on_probe(struct timer *t)
 	bool found_routed = a->probe_backoff_us == 0 && a->probed != 0;
 	struct loading l = {a, AGAIN, 0, false};
 
-	if (a->second_count > 0) {      /* an answer is being repeated */
+	if (a->second_count > 0) { /* an answer is being repeated */
 		probe_in(a, BACKOFF_MIN);
 		return;
 	}
 	if (!a->ob->up)
-		return;                 /* outbox_on_up sets it again */
+		return; /* outbox_on_up sets it again */
 	CRASH_POINT(outbox_probe);
 	if (!found_routed)
 		a->probed = 0;
-	if (store_load_unroutable(a->ob->store, a->key, a->probed, found_routed ? LOAD_ROWS : 1, outbox_on_row, &l) < 0) {
-		log_warn("unroutable messages cannot be read, trying again: error=%s", store_error(a->ob->store));
+	if (store_load_unroutable(
+		    a->ob->store, a->key, a->probed, found_routed ? LOAD_ROWS : 1, outbox_on_row, &l) < 0) {
+		log_warn("unroutable messages cannot be read, trying again: error=%s",
+			store_error(a->ob->store));
 		probe_in(a, BACKOFF_MAX);
 	} else if (l.is_cut && l.rows == 0) {
 		probe_in(a, BACKOFF_MIN);
 	} else if (l.rows == 0) {
-		a->unroutable = a->probed != 0; /* look once more from the start: some may have come meanwhile */
+		a->unroutable =
+			a->probed != 0; /* look once more from the start: some may have come meanwhile */
 		a->probed = 0;
 		if (a->unroutable) {
 			a->probe_backoff_us = BACKOFF_MIN;

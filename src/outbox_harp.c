@@ -1,6 +1,7 @@
-/* outbox_harp.c: what is different about HARP-SESSION's events on their way out: the exchange, the key, the properties.
- * Owns the name under which a caller has a line for them, beside that for its own messages: whoever listens to them, and
- * however badly, is not in the way of what the caller is told. Never composes an event (tell.c). */
+/* outbox_harp.c: what is different about HARP-SESSION's events on their way out: the exchange, the key, the
+ * properties. Owns the name under which a caller has a line for them, beside that for its own messages:
+ * whoever listens to them, and however badly, is not in the way of what the caller is told. Never composes an
+ * event (tell.c). */
 #include "outbox_private.h"
 
 #include <stdio.h>
@@ -9,9 +10,10 @@
 #include "canon.h"
 #include "harp_session.h"
 
-#define SUFFIX "/harp"                  /* no caller_id has a slash */
+#define SUFFIX "/harp" /* no caller_id has a slash */
 
-_Static_assert(sizeof SUFFIX - 1 + CALLER_ID_SIZE <= OUTBOX_NAME_SIZE, "a line has a caller's name and the suffix");
+_Static_assert(
+	sizeof SUFFIX - 1 + CALLER_ID_SIZE <= OUTBOX_NAME_SIZE, "a line has a caller's name and the suffix");
 
 struct addressee *outbox_harp_addressee(struct outbox *ob, const char *caller_id)
 {
@@ -45,7 +47,7 @@ static int64_t time_of(const struct blob *body)
 
 		if (at.at == NULL || at.size < 2 || at.size >= sizeof text)
 			continue;
-		snprintf(text, sizeof text, "%.*s", (int)at.size - 2, at.at + 1);       /* without the quotes */
+		snprintf(text, sizeof text, "%.*s", (int)at.size - 2, at.at + 1); /* without the quotes */
 		if (clock_parse(text, &us) && us > 0)
 			return us / SECOND;
 	}
@@ -58,9 +60,9 @@ void outbox_fill_harp(struct entry *n, const struct store_event *e)
 
 	n->out.exchange = BUS_TO_HARP;
 	n->out.type = kind >= 0 ? harp_event_name((enum harp_event)kind) : OUTBOX_HARP;
-	snprintf(n->out.key, sizeof n->out.key, "%.*s.%s.%s", (int)strcspn(n->to->caller_id, "/"), n->to->caller_id,
-		e->session_id != NULL ? e->session_id : "-", n->out.type);
+	snprintf(n->out.key, sizeof n->out.key, "%.*s.%s.%s", (int)strcspn(n->to->caller_id, "/"),
+		n->to->caller_id, e->session_id != NULL ? e->session_id : "-", n->out.type);
 	make_id(e, n->out.message_id);
 	n->out.timestamp_s = time_of(n->body);
-	n->is_fleeting = true;          /* who does not listen has missed it */
+	n->is_fleeting = true; /* who does not listen has missed it */
 }

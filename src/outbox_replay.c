@@ -1,6 +1,7 @@
 /* outbox_replay.c: what a session once said, said again on an operator's request, byte for byte and in order.
- * Owns which rows are due. They go out as any message does, but count for nothing: no watermark moves by them, nothing
- * is stored of them, and with this life they are forgotten. Never composes or changes a message. */
+ * Owns which rows are due. They go out as any message does, but count for nothing: no watermark moves by
+ * them, nothing is stored of them, and with this life they are forgotten. Never composes or changes a
+ * message. */
 #include "outbox_private.h"
 
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 #include "crash.h"
 #include "log.h"
 
-#define REPLAYS_MAX 16                  /* of one caller */
-#define REPLAY_ROWS 64                  /* in memory at a time: live messages need it more */
+#define REPLAYS_MAX 16 /* of one caller */
+#define REPLAY_ROWS 64 /* in memory at a time: live messages need it more */
 
 bool outbox_replay(struct outbox *ob, struct addressee *a, int64_t session, int64_t after, int64_t upto)
 {
@@ -43,27 +44,28 @@ static void load(struct addressee *a)
 	struct loading l = {a, REPLAY, 0, false};
 
 	CRASH_POINT(replay_loading);
-	if (store_load_replay(a->ob->store, r->session, r->after, r->upto, REPLAY_ROWS, outbox_on_row, &l) < 0) {
+	if (store_load_replay(a->ob->store, r->session, r->after, r->upto, REPLAY_ROWS, outbox_on_row, &l) <
+		0) {
 		log_warn("a replay cannot be read, trying again: error=%s", store_error(a->ob->store));
 		timer_set(a->ob->timers, &a->retry, clock_boot_us() + BACKOFF_MIN);
 		return;
 	}
 	r->sent += l.rows;
 	if (l.rows > 0)
-		r->after = a->second->prev->id;         /* the list's last one */
+		r->after = a->second->prev->id; /* the list's last one */
 	if (l.rows < REPLAY_ROWS && !l.is_cut)
-		r->after = r->upto;     /* outbox_replay_done says so at the last confirm */
+		r->after = r->upto; /* outbox_replay_done says so at the last confirm */
 }
 
 struct entry *outbox_replay_next(struct addressee *a)
 {
 	struct entry *n;
 
-	if (a->replays != NULL && a->replayed == 0 && a->replays->after < a->replays->upto
-		&& a->confirmed >= a->replays->behind)
+	if (a->replays != NULL && a->replayed == 0 && a->replays->after < a->replays->upto &&
+		a->confirmed >= a->replays->behind)
 		load(a);
 	if (a->replays != NULL && a->replayed == 0 && a->replays->after >= a->replays->upto) {
-		drop(a, a->replays);    /* there were no rows at all */
+		drop(a, a->replays); /* there were no rows at all */
 		outbox_ring_add(a);
 	}
 	if (a->replayed > 0)
@@ -81,7 +83,7 @@ void outbox_replay_done(struct entry *n)
 	CRASH_POINT(replay_confirmed);
 	outbox_second_remove(n);
 	if (r == NULL || a->replayed > 0 || r->after < r->upto)
-		return;                 /* given up meanwhile, or there is more */
+		return; /* given up meanwhile, or there is more */
 	log_info("replayed: caller=%s messages=%lld", a->caller_id, (long long)r->sent);
 	drop(a, r);
 }

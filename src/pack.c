@@ -1,5 +1,6 @@
 /* pack.c: texts packed and restored.
- * Owns what compression is used, and when it is worth it. Pure; never knows what a text means, nor where it is kept. */
+ * Owns what compression is used, and when it is worth it. Pure; never knows what a text means, nor where it
+ * is kept. */
 #include "pack.h"
 
 #include <stdint.h>
@@ -9,11 +10,13 @@
 
 #define LEVEL 3
 #define WINDOW_LOG_MIN 10
-#define WINDOW_LOG_MAX 31               /* of a text and its base together */
-#define SMALL_PART 32                   /* a delta of at most this part of the text is not compared with the whole, which costs more */
-#define FRAME 24                        /* about what zstd adds to nothing: its header, its check sum, a block or two */
+#define WINDOW_LOG_MAX 31 /* of a text and its base together */
+#define SMALL_PART \
+	32 /* a delta of at most this part of the text is not compared with the whole, which costs more */
+#define FRAME 24 /* about what zstd adds to nothing: its header, its check sum, a block or two */
 
-const char *const pack_names[PACK_COUNT] = {[PACK_JSON] = "json", [PACK_ZSTD] = "zstd", [PACK_DELTA] = "delta"};
+const char *const pack_names[PACK_COUNT] = {
+	[PACK_JSON] = "json", [PACK_ZSTD] = "zstd", [PACK_DELTA] = "delta"};
 
 int pack_parse(const char *name)
 {
@@ -38,14 +41,15 @@ static bool compress(const char *text, size_t size, const char *base, size_t bas
 {
 	size_t room = ZSTD_compressBound(size), made = 0;
 	ZSTD_CCtx *c = ZSTD_createCCtx();
-	bool ok = c != NULL && !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, LEVEL))
-		&& !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1));
+	bool ok = c != NULL && !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, LEVEL)) &&
+		!ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1));
 
 	/* Without the search for long matches zstd's tables forget the beginning of a base of a few MiB. */
 	if (ok && base != NULL)
-		ok = !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_windowLog, window_log(size + base_size)))
-			&& !ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_enableLongDistanceMatching, 1))
-			&& !ZSTD_isError(ZSTD_CCtx_refPrefix(c, base, base_size));
+		ok = !ZSTD_isError(
+			     ZSTD_CCtx_setParameter(c, ZSTD_c_windowLog, window_log(size + base_size))) &&
+			!ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_enableLongDistanceMatching, 1)) &&
+			!ZSTD_isError(ZSTD_CCtx_refPrefix(c, base, base_size));
 	if (ok) {
 		buf_reserve(out, room);
 		made = ZSTD_compress2(c, out->data + out->size, room, text, size);
@@ -95,7 +99,8 @@ enum pack_kind pack_state(const char *text, size_t size, const char *base, size_
 	return kind;
 }
 
-static int decompress(const void *bytes, size_t stored, size_t size, const char *base, size_t base_size, struct buf *out)
+static int decompress(
+	const void *bytes, size_t stored, size_t size, const char *base, size_t base_size, struct buf *out)
 {
 	ZSTD_DCtx *d;
 	size_t made = 0;
@@ -117,8 +122,8 @@ static int decompress(const void *bytes, size_t stored, size_t size, const char 
 	return ok ? 0 : -1;
 }
 
-int pack_restore(enum pack_kind kind, const void *bytes, size_t stored, size_t size, const char *base, size_t base_size,
-	struct buf *out)
+int pack_restore(enum pack_kind kind, const void *bytes, size_t stored, size_t size, const char *base,
+	size_t base_size, struct buf *out)
 {
 	if ((kind == PACK_DELTA) != (base != NULL))
 		return -1;

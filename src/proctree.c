@@ -18,7 +18,7 @@
 #include "buf.h"
 #include "clock.h"
 
-#define ENVIRON_MAX (4u << 20)          /* the kernel's own bound for arguments and environment is near */
+#define ENVIRON_MAX (4u << 20) /* the kernel's own bound for arguments and environment is near */
 
 static void spare_give(struct proctree *t)
 {
@@ -78,7 +78,7 @@ int proctree_init(struct proctree *t)
 	if (tid != t->self && t->children_fd[0] >= 0) {
 		snprintf(path, sizeof path, "%d/task/%d/children", t->self, t->self);
 		t->children_fd[1] = proc_open(t, path, O_RDONLY);
-		if (t->children_fd[1] < 0) {    /* half of the truth is none */
+		if (t->children_fd[1] < 0) { /* half of the truth is none */
 			close(t->children_fd[0]);
 			t->children_fd[0] = -1;
 		}
@@ -125,7 +125,7 @@ static bool parse_stat(char *text, struct proc *p)
 		return false;
 	state = at[2];
 	at += 3;
-	for (i = 4; i <= 22; i++) {     /* numbered as in proc(5); negative ones wrap, and are not used */
+	for (i = 4; i <= 22; i++) { /* numbered as in proc(5); negative ones wrap, and are not used */
 		char *end;
 
 		field[i] = strtoull(at, &end, 10);
@@ -192,10 +192,11 @@ int proctree_child_lives(int pid)
 
 struct child_adder {
 	struct proctree *tree;
-	size_t listed;                  /* how many the directory showed; those are sorted */
+	size_t listed; /* how many the directory showed; those are sorted */
 };
 
-/* A child that the directory did not show: it came meanwhile, or it is hidden. Even then its group is no secret. */
+/* A child that the directory did not show: it came meanwhile, or it is hidden. Even then its group is no
+ * secret. */
 static bool add_child(void *ctx, int pid)
 {
 	struct child_adder *a = ctx;
@@ -245,7 +246,7 @@ int proctree_walk(struct proctree *t)
 		if (proctree_look(t, (int)strtol(e->d_name, NULL, 10), proc_room(t)))
 			t->count++;
 		else if (errno != ENOENT && errno != ESRCH && errno != EACCES && errno != EPERM)
-			return -1;      /* a snapshot with a hole would say that somebody is gone */
+			return -1; /* a snapshot with a hole would say that somebody is gone */
 	}
 	if (errno)
 		return -1;
@@ -367,7 +368,7 @@ int proctree_has_children(struct proctree *t, int pid)
 	snprintf(path, sizeof path, "%d/task", pid);
 	if (fstatat(dirfd(t->dir), path, &st, 0) < 0)
 		return -1;
-	if (st.st_nlink == 3)           /* ".", ".." and one thread */
+	if (st.st_nlink == 3) /* ".", ".." and one thread */
 		return 0;
 	fd = proc_open(t, path, O_RDONLY | O_DIRECTORY);
 	dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -446,7 +447,8 @@ uint64_t proctree_tag(struct proctree *t, int pid)
 
 	if (prlimit(pid, RLIMIT_LOCKS, NULL, &lim) == 0)
 		return lim.rlim_cur;
-	/* Refused where it executed a set-group-ID program, such as ssh-agent; the file may be read by all. */
+	/* Refused where it executed a set-group-ID program, such as ssh-agent; the file may be read by all.
+	 */
 	return errno == EPERM ? read_tag(t, pid) : 0;
 }
 
@@ -486,7 +488,7 @@ int proctree_signal(struct proctree *t, int pid, uint64_t start, int sig)
 		errno = EINVAL;
 		return -1;
 	}
-	if (start == PROC_HIDDEN) {     /* nobody else gets the pid of a child before we reap it */
+	if (start == PROC_HIDDEN) { /* nobody else gets the pid of a child before we reap it */
 		if (proctree_child_lives(pid) == 1)
 			return kill(pid, sig);
 		errno = ESRCH;

@@ -8,9 +8,13 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const verb_names[QUERY_VERBS] = { [QUERY_LIST] = "list", [QUERY_SHOW] = "show",
-	[QUERY_EVENTS] = "events", [QUERY_CHECKPOINTS] = "checkpoints", [QUERY_LOG] = "log", [QUERY_AUDIT] = "audit",
-	[QUERY_APPROVALS] = "approvals" };
+static const char *const verb_names[QUERY_VERBS] = {[QUERY_LIST] = "list",
+	[QUERY_SHOW] = "show",
+	[QUERY_EVENTS] = "events",
+	[QUERY_CHECKPOINTS] = "checkpoints",
+	[QUERY_LOG] = "log",
+	[QUERY_AUDIT] = "audit",
+	[QUERY_APPROVALS] = "approvals"};
 
 #define LIMIT_DEFAULT 1000
 #define ALL_STATES ((1u << STATE_COUNT) - 1)
@@ -34,8 +38,8 @@ typedef const char *member_fn(struct query_cursor *c, const json_t *v);
 
 static const char *take_text(const json_t *v, char *out, size_t size, const char *what)
 {
-	if (!json_is_string(v) || json_string_length(v) == 0 || json_string_length(v) >= size
-		|| strlen(json_string_value(v)) != json_string_length(v))
+	if (!json_is_string(v) || json_string_length(v) == 0 || json_string_length(v) >= size ||
+		strlen(json_string_value(v)) != json_string_length(v))
 		return what;
 	snprintf(out, size, "%s", json_string_value(v));
 	return NULL;
@@ -53,7 +57,8 @@ static const char *take_capability(struct query_cursor *c, const json_t *v)
 
 static const char *take_state(struct query_cursor *c, const json_t *v)
 {
-	static const char what[] = "PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, FAILED, ABORTED, REJECTED, live or over";
+	static const char what[] =
+		"PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, FAILED, ABORTED, REJECTED, live or over";
 	const json_t *one;
 	size_t i;
 
@@ -134,30 +139,39 @@ static const char *take_checkpoint(struct query_cursor *c, const json_t *v)
 static const char *take_session(struct query_cursor *c, const json_t *v)
 {
 	(void)c;
-	return json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v) ? NULL :
+	return json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v) ?
+		NULL :
 		"the beginning of a session's id";
 }
 
-static const char *pass(struct query_cursor *c, const json_t *v)       /* others look at it */
+static const char *pass(struct query_cursor *c, const json_t *v) /* others look at it */
 {
 	(void)c, (void)v;
 	return NULL;
 }
 
 #define BIT(verb) (1u << (verb))
-#define OF_ONE (BIT(QUERY_APPROVALS) | BIT(QUERY_SHOW) | BIT(QUERY_EVENTS) | BIT(QUERY_CHECKPOINTS) | BIT(QUERY_LOG))
+#define OF_ONE \
+	(BIT(QUERY_APPROVALS) | BIT(QUERY_SHOW) | BIT(QUERY_EVENTS) | BIT(QUERY_CHECKPOINTS) | BIT(QUERY_LOG))
 
 static const struct member {
 	unsigned verbs;
 	const char *name;
 	member_fn *take;
 } members[] = {
-	{ ~0u, "id", pass }, { ~0u, "do", pass }, { OF_ONE, "session", take_session },
-	{ BIT(QUERY_LIST), "state", take_state }, { BIT(QUERY_LIST), "caller", take_caller },
-	{ BIT(QUERY_LIST), "capability", take_capability }, { BIT(QUERY_LIST) | BIT(QUERY_AUDIT), "since", take_since },
-	{ BIT(QUERY_LIST), "limit", take_limit }, { BIT(QUERY_LIST), "before", take_row },
-	{ BIT(QUERY_EVENTS), "from", take_row }, { BIT(QUERY_EVENTS) | BIT(QUERY_LOG), "follow", take_follow },
-	{ BIT(QUERY_CHECKPOINTS), "state", take_has_state }, { BIT(QUERY_CHECKPOINTS), "checkpoint", take_checkpoint },
+	{~0u, "id", pass},
+	{~0u, "do", pass},
+	{OF_ONE, "session", take_session},
+	{BIT(QUERY_LIST), "state", take_state},
+	{BIT(QUERY_LIST), "caller", take_caller},
+	{BIT(QUERY_LIST), "capability", take_capability},
+	{BIT(QUERY_LIST) | BIT(QUERY_AUDIT), "since", take_since},
+	{BIT(QUERY_LIST), "limit", take_limit},
+	{BIT(QUERY_LIST), "before", take_row},
+	{BIT(QUERY_EVENTS), "from", take_row},
+	{BIT(QUERY_EVENTS) | BIT(QUERY_LOG), "follow", take_follow},
+	{BIT(QUERY_CHECKPOINTS), "state", take_has_state},
+	{BIT(QUERY_CHECKPOINTS), "checkpoint", take_checkpoint},
 };
 #define MEMBERS (sizeof members / sizeof *members)
 
@@ -189,7 +203,8 @@ static int take_members(struct query_cursor *c, const json_t *request, struct qu
 		while (m < members + MEMBERS && (!(m->verbs & BIT(c->verb)) || strcmp(m->name, name) != 0))
 			m++;
 		if (m == members + MEMBERS)
-			return refuse(e, "%s takes no member %.*s", verb, (int)buf_utf8_cut(name, strlen(name), 64), name);
+			return refuse(e, "%s takes no member %.*s", verb,
+				(int)buf_utf8_cut(name, strlen(name), 64), name);
 		if (!json_is_null(v) && (wanted = m->take(c, v)) != NULL)
 			return refuse(e, "%s of %s does not do: it is %s", name, verb, wanted);
 	}
@@ -210,22 +225,22 @@ static int64_t ask_bound(struct query *q, const char *sql, int64_t a, int64_t b,
 	if (sqlite3_bind_parameter_count(st) > 1)
 		sqlite3_bind_int64(st, 2, b);
 	if ((rc = sqlite3_step(st)) == SQLITE_ROW) {
-		answer = sqlite3_column_int64(st, 0);   /* NULL is 0 */
+		answer = sqlite3_column_int64(st, 0); /* NULL is 0 */
 		if (second != NULL)
 			*second = sqlite3_column_int64(st, 1);
 	}
 	return query_finish(q, st, rc) < 0 ? -1 : answer;
 }
 
-/* Behind which row all that came after the event before that sequence stands. Rows and sequences grow together, and
- * no index has the sequence: so by halves. 0, or -1 unreadable. */
+/* Behind which row all that came after the event before that sequence stands. Rows and sequences grow
+ * together, and no index has the sequence: so by halves. 0, or -1 unreadable. */
 static int seek_sequence(struct query *q, struct query_cursor *c, int64_t from)
 {
 	int64_t low, high = 0, row, sequence = 0;
 
 	c->row = 0;
 	if (from <= 1)
-		return 0;               /* task_accepted stands before the first */
+		return 0; /* task_accepted stands before the first */
 	low = ask_bound(q, "SELECT min(id), max(id) FROM events WHERE session = ?", c->session, 0, &high);
 	if (low < 0)
 		return -1;
@@ -235,8 +250,11 @@ static int seek_sequence(struct query *q, struct query_cursor *c, int64_t from)
 	for (high++; low < high;) {
 		int64_t middle = low + (high - low) / 2;
 
-		row = ask_bound(q, "SELECT id, sequence FROM events WHERE session = ?1 AND id >= ?2 AND sequence IS NOT NULL"
-			" ORDER BY id LIMIT 1", c->session, middle, &sequence);
+		row = ask_bound(q,
+			"SELECT id, sequence FROM events WHERE session = ?1 AND id >= ?2 AND sequence IS NOT "
+			"NULL"
+			" ORDER BY id LIMIT 1",
+			c->session, middle, &sequence);
 		if (row < 0)
 			return -1;
 		if (row == 0 || sequence >= from)
@@ -254,15 +272,17 @@ int query_begin(struct query *q, struct query_cursor *c, const json_t *request, 
 	const char *word = json_string_value(json_object_get(request, "session"));
 	int verb = find_verb(name);
 
-	*e = (struct query_error){ .code = "" };
-	*c = (struct query_cursor){ .limit = LIMIT_DEFAULT };
+	*e = (struct query_error){.code = ""};
+	*c = (struct query_cursor){.limit = LIMIT_DEFAULT};
 	if (verb < 0)
 		return refuse(e, "%.64s is no question to the store", name != NULL ? name : "nothing");
 	c->verb = (enum query_verb)verb;
 	if (take_members(c, request, e) < 0)
 		return -1;
 	if (c->verb == QUERY_LIST) {
-		if (c->row == 0 && (c->row = ask_bound(q, "SELECT max(id) + 1 FROM sessions WHERE id > ?", 0, 0, NULL)) < 0)
+		if (c->row == 0 &&
+			(c->row = ask_bound(q, "SELECT max(id) + 1 FROM sessions WHERE id > ?", 0, 0, NULL)) <
+				0)
 			goto unreadable;
 		return 0;
 	}

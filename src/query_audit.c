@@ -1,5 +1,6 @@
 /* query_audit.c: the rows of the audit, as they are stored, and what the store has kept of its end.
- * Owns how they are written as items. Never verifies: whoever asks does, with the very texts (audit_chain.h). */
+ * Owns how they are written as items. Never verifies: whoever asks does, with the very texts (audit_chain.h).
+ */
 #include "query_private.h"
 
 #include <stdio.h>
@@ -42,7 +43,8 @@ static bool is_wanted(const struct query_cursor *c, const char *entry, size_t si
 /* 0: somebody dropped it, which the first item says. */
 static int has_table(struct query *q)
 {
-	sqlite3_stmt *st = query_prepare(q, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit'");
+	sqlite3_stmt *st =
+		query_prepare(q, "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit'");
 	int rc, found;
 
 	if (st == NULL)
@@ -53,7 +55,8 @@ static int has_table(struct query *q)
 
 static int give_rows(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
-	sqlite3_stmt *st = query_prepare(q, "SELECT id AS n, hash, entry FROM audit WHERE id > ? ORDER BY id LIMIT ?");
+	sqlite3_stmt *st =
+		query_prepare(q, "SELECT id AS n, hash, entry FROM audit WHERE id > ? ORDER BY id LIMIT ?");
 	bool is_full = false;
 	int seen = 0, rc = SQLITE_ROW;
 
@@ -90,8 +93,12 @@ static int give_slice(struct query *q, struct query_cursor *c, int max_rows, que
 	c->part = PARTS;
 	/* count and head as the daemon kept them: "123 9f86...". */
 	return give_meta(q, c,
-		"SELECT CAST(substr(value, 1, instr(value, ' ') - 1) AS INTEGER) AS count, substr(value, instr(value, ' ') + 1) AS head"
-		" FROM (SELECT (SELECT value FROM meta WHERE key = 'audit') AS value)", fn, ctx) < 0 ? QUERY_UNREADABLE : QUERY_DONE;
+		       "SELECT CAST(substr(value, 1, instr(value, ' ') - 1) AS INTEGER) AS count, "
+		       "substr(value, instr(value, ' ') + 1) AS head"
+		       " FROM (SELECT (SELECT value FROM meta WHERE key = 'audit') AS value)",
+		       fn, ctx) < 0 ?
+		QUERY_UNREADABLE :
+		QUERY_DONE;
 }
 
 int query_more_audit(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
@@ -102,8 +109,11 @@ int query_more_audit(struct query *q, struct query_cursor *c, int max_rows, quer
 		struct buf sql = {0};
 		int given;
 
-		buf_addf(&sql, "SELECT (SELECT value FROM meta WHERE key = 'instance') AS instance, (%s) AS triggers,"
-			" EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit') AS \"table?\"",
+		buf_addf(&sql,
+			"SELECT (SELECT value FROM meta WHERE key = 'instance') AS instance, (%s) AS "
+			"triggers,"
+			" EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit') AS "
+			"\"table?\"",
 			schema_count_audit_triggers);
 		given = give_meta(q, c, buf_text(&sql), fn, ctx);
 		buf_fini(&sql);

@@ -1,5 +1,5 @@
-/* query_checkpoints.c: a session's checkpoints, and what is in them: restored and verified, as the daemon would do it.
- * Never changes a row; one that is damaged is shown, with what is wrong. */
+/* query_checkpoints.c: a session's checkpoints, and what is in them: restored and verified, as the daemon
+ * would do it. Never changes a row; one that is damaged is shown, with what is wrong. */
 #include "query_private.h"
 
 #include <stdio.h>
@@ -20,7 +20,8 @@ static void take_word(sqlite3_stmt *st, int n, char *out, size_t size)
 
 static void take_bytes(sqlite3_stmt *st, int n, struct buf *out)
 {
-	const void *bytes = sqlite3_column_type(st, n) == SQLITE_BLOB ? sqlite3_column_blob(st, n) : sqlite3_column_text(st, n);
+	const void *bytes = sqlite3_column_type(st, n) == SQLITE_BLOB ? sqlite3_column_blob(st, n) :
+									sqlite3_column_text(st, n);
 
 	if (bytes != NULL)
 		buf_add(out, bytes, (size_t)sqlite3_column_bytes(st, n));
@@ -85,9 +86,12 @@ static int add_state(struct query *q, sqlite3_stmt *st, int first, bool has_stat
 	return rc;
 }
 
-int query_more_checkpoints(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
+int query_more_checkpoints(
+	struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
-	sqlite3_stmt *st = query_prepare(q, "SELECT " QUERY_CHECKPOINT ", " RAW " FROM checkpoints WHERE session = ?1 AND id > ?2"
+	sqlite3_stmt *st = query_prepare(q,
+		"SELECT " QUERY_CHECKPOINT ", " RAW
+		" FROM checkpoints WHERE session = ?1 AND id > ?2"
 		" AND substr(checkpoint_id, 1, length(?4)) = ?4 ORDER BY id LIMIT ?3");
 	int seen = 0, rc = SQLITE_ROW, raw;
 	bool is_full = false;

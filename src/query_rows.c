@@ -9,8 +9,8 @@
 
 #include "schema.h"
 
-/* Keys that one statement of a list looks at, however few of them its filter lets through: bounded time, 25 ms for
- * 100,000 rows where they are in memory. */
+/* Keys that one statement of a list looks at, however few of them its filter lets through: bounded time, 25
+ * ms for 100,000 rows where they are in memory. */
 #define LIST_WINDOW 16384
 #define SECRET "\"***\""
 
@@ -19,12 +19,13 @@
 void query_add_raw(struct buf *b, const char *json, size_t size)
 {
 	if (memchr(json, '\n', size) != NULL)
-		jtext_add_minified(b, json, size);      /* an item is one line */
+		jtext_add_minified(b, json, size); /* an item is one line */
 	else
 		buf_add(b, json, size);
 }
 
-/* A column of JSON text that is none any more, for a disk may lie, is null: whoever reads an item can read all of it. */
+/* A column of JSON text that is none any more, for a disk may lie, is null: whoever reads an item can read
+ * all of it. */
 static void add_json_column(struct buf *b, const char *text, size_t size)
 {
 	char why[64];
@@ -53,9 +54,7 @@ static void add_value(struct buf *b, sqlite3_stmt *st, int n, char kind)
 		real = sqlite3_column_double(st, n);
 		buf_addf(b, isfinite(real) ? "%.15g" : "null", real);
 		break;
-	case SQLITE_NULL:
-		buf_add_text(b, "null");
-		break;
+	case SQLITE_NULL: buf_add_text(b, "null"); break;
 	default:
 		text = (const char *)sqlite3_column_text(st, n);
 		if (kind == '#')
@@ -91,10 +90,13 @@ bool query_give(struct query *q, struct query_cursor *c, query_item_fn *fn, void
 
 /* The last transition is the end's; its reason is one step into an index away. */
 #define LIST_COLUMNS \
-	"SELECT id AS key, session_id, caller_id, capability, capability_version, state, priority, risk_level, created_at," \
-	" updated_at, started_at, deadline, attempt, step, paused_by, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for," \
+	"SELECT id AS key, session_id, caller_id, capability, capability_version, state, priority, " \
+	"risk_level, created_at," \
+	" updated_at, started_at, deadline, attempt, step, paused_by, CASE state WHEN 'PENDING' THEN " \
+	"waits_for END AS waits_for," \
 	" CASE WHEN " SCHEMA_IS_OVER \
-	" THEN (SELECT reason FROM transitions WHERE session = sessions.id ORDER BY state_version DESC LIMIT 1) END" \
+	" THEN (SELECT reason FROM transitions WHERE session = sessions.id ORDER BY state_version DESC " \
+	"LIMIT 1) END" \
 	" AS end_reason FROM sessions"
 #define LIVE_MASK ((1u << LIVE_STATES) - 1)
 
@@ -142,7 +144,8 @@ static sqlite3_stmt *prepare_list(struct query *q, const struct query_cursor *c,
 /* Was any session of these keys created since then? 1, 0, or -1 unreadable. */
 static int is_recent(struct query *q, const struct query_cursor *c, int64_t low, int64_t high)
 {
-	sqlite3_stmt *st = query_prepare(q, "SELECT 1 FROM sessions WHERE id >= ? AND id < ? AND created_at >= ? LIMIT 1");
+	sqlite3_stmt *st = query_prepare(
+		q, "SELECT 1 FROM sessions WHERE id >= ? AND id < ? AND created_at >= ? LIMIT 1");
 	int rc;
 
 	if (st == NULL)
@@ -156,7 +159,8 @@ static int is_recent(struct query *q, const struct query_cursor *c, int64_t low,
 
 static int more_list(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
-	int64_t high = c->row, low = is_live_only(c) || high <= LIST_WINDOW ? 1 : high - LIST_WINDOW, seen = 0;
+	int64_t high = c->row, low = is_live_only(c) || high <= LIST_WINDOW ? 1 : high - LIST_WINDOW,
+		seen = 0;
 	int64_t rows = c->limit > 0 && c->limit < max_rows ? c->limit : max_rows;
 	bool is_full = false;
 	sqlite3_stmt *st;
@@ -251,7 +255,8 @@ static bool write_event(struct query *q, sqlite3_stmt *st)
 {
 	struct buf *b = &q->item;
 	const char *body = (const char *)sqlite3_column_text(st, EV_BODY), *sent;
-	bool may_have_token = is_named(st, EV_TYPE, "task_accepted") || is_named(st, EV_EVENT_TYPE, "session_created");
+	bool may_have_token =
+		is_named(st, EV_TYPE, "task_accepted") || is_named(st, EV_EVENT_TYPE, "session_created");
 
 	buf_clear(b);
 	buf_add_text(b, "{\"event\":");
@@ -306,7 +311,8 @@ static bool write_log(struct query *q, sqlite3_stmt *st)
 	json_t *event;
 	char why[128];
 
-	if (kind == NULL || (strcmp(kind, "log") != 0 && strcmp(kind, "warning") != 0 && strcmp(kind, "error") != 0))
+	if (kind == NULL ||
+		(strcmp(kind, "log") != 0 && strcmp(kind, "warning") != 0 && strcmp(kind, "error") != 0))
 		return false;
 	body = (const char *)sqlite3_column_text(st, EV_BODY);
 	event = jtext_parse(body, (size_t)sqlite3_column_bytes(st, EV_BODY), why, sizeof why);
@@ -327,7 +333,8 @@ static int more_events(struct query *q, struct query_cursor *c, int max_rows, qu
 	if (over < 0)
 		return QUERY_UNREADABLE;
 	st = query_prepare(q,
-		"SELECT id, type, event_type, id <= (SELECT confirmed FROM callers WHERE callers.id = events.caller)"
+		"SELECT id, type, event_type, id <= (SELECT confirmed FROM callers WHERE callers.id = "
+		"events.caller)"
 		" AND NOT EXISTS (SELECT 1 FROM unroutable WHERE event = events.id), substitute, body"
 		" FROM events WHERE session = ? AND id > ? AND type <> 'harp' ORDER BY id LIMIT ?");
 	if (st == NULL)
@@ -353,14 +360,14 @@ int query_more(struct query *q, struct query_cursor *c, int max_rows, query_item
 	if (max_rows < 1)
 		max_rows = 1;
 	switch (c->verb) {
-	case QUERY_LIST:        return more_list(q, c, max_rows, fn, ctx);
-	case QUERY_SHOW:        return query_more_show(q, c, max_rows, fn, ctx);
+	case QUERY_LIST: return more_list(q, c, max_rows, fn, ctx);
+	case QUERY_SHOW: return query_more_show(q, c, max_rows, fn, ctx);
 	case QUERY_EVENTS:
-	case QUERY_LOG:         return more_events(q, c, max_rows, fn, ctx);
+	case QUERY_LOG: return more_events(q, c, max_rows, fn, ctx);
 	case QUERY_CHECKPOINTS: return query_more_checkpoints(q, c, max_rows, fn, ctx);
-	case QUERY_APPROVALS:   return query_more_approvals(q, c, max_rows, fn, ctx);
-	case QUERY_AUDIT:       return query_more_audit(q, c, max_rows, fn, ctx);
-	case QUERY_VERBS:       break;
+	case QUERY_APPROVALS: return query_more_approvals(q, c, max_rows, fn, ctx);
+	case QUERY_AUDIT: return query_more_audit(q, c, max_rows, fn, ctx);
+	case QUERY_VERBS: break;
 	}
 	return QUERY_DONE;
 }

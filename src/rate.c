@@ -1,8 +1,10 @@
 /* rate.c: rate limits.
- * Owns the arithmetic of a bucket and the table of buckets. Never reads a clock: the caller says what time it is.
+ * Owns the arithmetic of a bucket and the table of buckets. Never reads a clock: the caller says what time it
+ * is.
  *
  * A bucket that leaks at a steady rate is described by the instant at which it will be full again. One more
- * pushes that instant an interval into the future; it may not be pushed further than `burst` intervals from now. */
+ * pushes that instant an interval into the future; it may not be pushed further than `burst` intervals from
+ * now. */
 #include "rate.h"
 
 #include <errno.h>
@@ -12,7 +14,8 @@
 
 #include "buf.h"
 
-#define COUNT_MAX INT64_C(1000000)      /* a period; 60 us apart for a minute, so the interval below never is 0 */
+#define COUNT_MAX INT64_C(1000000) /* a period; 60 us apart for a minute, so the interval below never is 0 \
+				    */
 
 struct rate_named {
 	UT_hash_handle hh;
@@ -25,8 +28,8 @@ static int64_t interval_ns(const struct rate_limit *limit)
 	return limit->period_us * 1000 / limit->count;
 }
 
-/* Full now at the earliest, and `burst` intervals from now at the latest: debts of a tighter limit, which a reload
- * has replaced, are not carried on. */
+/* Full now at the earliest, and `burst` intervals from now at the latest: debts of a tighter limit, which a
+ * reload has replaced, are not carried on. */
 static int64_t full_at_ns(const struct rate_limit *limit, const struct rate *rate, int64_t now_ns)
 {
 	int64_t most_ns = now_ns + interval_ns(limit) * limit->burst;
@@ -99,7 +102,7 @@ void rates_fini(struct rates *r)
 {
 	struct rate_named *n, *tmp;
 
-	HASH_ITER (hh, r->table, n, tmp) {
+	HASH_ITER(hh, r->table, n, tmp) {
 		HASH_DEL(r->table, n);
 		free(n);
 	}

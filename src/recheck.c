@@ -8,8 +8,8 @@
 
 #include "core.h"
 
-static bool __attribute__((format(printf, 4, 5))) fault(struct recheck_fault *f, const char *check, const char *code,
-	const char *fmt, ...)
+static bool __attribute__((format(printf, 4, 5)))
+fault(struct recheck_fault *f, const char *check, const char *code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -27,16 +27,20 @@ static bool has_rights(const struct session *s, struct recheck_fault *f)
 	const struct config_caller *caller = config_find_caller(s->core->policy->config, s->caller_id);
 
 	if (caller == NULL)
-		return fault(f, "caller", "safety_violation", "caller %s is no longer in the configuration", s->caller_id);
+		return fault(f, "caller", "safety_violation", "caller %s is no longer in the configuration",
+			s->caller_id);
 	if (!config_caller_may(caller, s->capability))
-		return fault(f, "caller", "safety_violation", "caller %s may no longer use capability %.128s", s->caller_id,
-			s->capability);
+		return fault(f, "caller", "safety_violation", "caller %s may no longer use capability %.128s",
+			s->caller_id, s->capability);
 	if (s->risk > caller->max_risk)
-		return fault(f, "risk", "safety_violation", "the task's risk %s is above what caller %s may by now, %s",
-			risk_names[s->risk], s->caller_id, risk_names[caller->max_risk]);
+		return fault(f, "risk", "safety_violation",
+			"the task's risk %s is above what caller %s may by now, %s", risk_names[s->risk],
+			s->caller_id, risk_names[caller->max_risk]);
 	if (s->data_class > caller->max_data_class)
-		return fault(f, "data_class", "safety_violation", "the task's data class %s is above what caller %s may by now, %s",
-			data_class_names[s->data_class], s->caller_id, data_class_names[caller->max_data_class]);
+		return fault(f, "data_class", "safety_violation",
+			"the task's data class %s is above what caller %s may by now, %s",
+			data_class_names[s->data_class], s->caller_id,
+			data_class_names[caller->max_data_class]);
 	return true;
 }
 
@@ -46,7 +50,8 @@ bool recheck_pass(const struct session *s, bool needs_process, struct recheck_fa
 	char why[256];
 
 	if (cap == NULL)
-		return fault(f, "capability", "internal_error", "capability %.128s is no longer in the configuration", s->capability);
+		return fault(f, "capability", "internal_error",
+			"capability %.128s is no longer in the configuration", s->capability);
 	if (!has_rights(s, f))
 		return false;
 	if (needs_process && !capability_has_command(cap->config, why, sizeof why))

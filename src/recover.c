@@ -1,6 +1,7 @@
 /* recover.c: what becomes of the sessions of an earlier life.
- * Owns the decision between resume, restart, fail, summarize and discard, also for those that died, or were paused, in
- * this life. Everything that it decides about an earlier one is committed before the daemon consumes a command. */
+ * Owns the decision between resume, restart, fail, summarize and discard, also for those that died, or were
+ * paused, in this life. Everything that it decides about an earlier one is committed before the daemon
+ * consumes a command. */
 #include "recover.h"
 
 #include <stdio.h>
@@ -32,7 +33,8 @@ static void finish_as(struct session *s, const char *reason, const char *code, c
 	session_finish(s);
 }
 
-/* Says what was lost. False: it cannot go on: to begin again would do twice what the checkpoints say was done. */
+/* Says what was lost. False: it cannot go on: to begin again would do twice what the checkpoints say was
+ * done. */
 static bool accept_damage(struct session *s, const struct checkpoint *cp, bool found)
 {
 	if (cp->damaged == 0)
@@ -40,8 +42,8 @@ static bool accept_damage(struct session *s, const struct checkpoint *cp, bool f
 	log_error("ALARM: a checkpoint is damaged: session=%.8s checkpoint=%s count=%d why=%s", s->id,
 		cp->damaged_id[0] != '\0' ? cp->damaged_id : "unreadable", cp->damaged, cp->damage);
 	session_warn(s, "checkpoint_damaged", "%d checkpoint%s cannot be used: %s; %s%s", cp->damaged,
-		cp->damaged == 1 ? "" : "s", cp->damage, found ? "going on from the newest good one, " : "none is good",
-		found ? cp->id : "");
+		cp->damaged == 1 ? "" : "s", cp->damage,
+		found ? "going on from the newest good one, " : "none is good", found ? cp->id : "");
 	return found;
 }
 
@@ -78,24 +80,30 @@ static void resume_other_version(struct session *s, const struct checkpoint *cp,
 		migrate_begin(s, cp);
 		return;
 	}
-	snprintf(f.message, sizeof f.message, "checkpoint %s has a state of version %s, capability %.64s takes %.32s and names no "
-		"migrate command", cp->id, cp->state_version, cap->name, cap->config->state_version);
+	snprintf(f.message, sizeof f.message,
+		"checkpoint %s has a state of version %s, capability %.64s takes %.32s and names no "
+		"migrate command",
+		cp->id, cp->state_version, cap->name, cap->config->state_version);
 	refuse(s, &f);
 }
 
-static void resume_from(struct session *s, const struct checkpoint *cp, bool found, const struct capability *cap)
+static void resume_from(
+	struct session *s, const struct checkpoint *cp, bool found, const struct capability *cap)
 {
-	bool has_one = found || s->last_checkpoint[0] != '\0';  /* the latter: of this turn, and committed with it */
+	bool has_one =
+		found || s->last_checkpoint[0] != '\0'; /* the latter: of this turn, and committed with it */
 
 	if (!accept_damage(s, cp, found))
-		finish_as(s, "no_checkpoint", "internal_error", "the session was interrupted, and all checkpoints are damaged");
+		finish_as(s, "no_checkpoint", "internal_error",
+			"the session was interrupted, and all checkpoints are damaged");
 	else if (found && !recheck_is_same_major(cp->state_version, cap->config->state_version))
 		resume_other_version(s, cp, cap);
 	else
 		recover_resume(s, has_one ? "recovered_from_checkpoint" : "restarted", has_one);
 }
 
-/* From the beginning. Where an operator wants that, no later crash may bring it back to what he passed over. */
+/* From the beginning. Where an operator wants that, no later crash may bring it back to what he passed over.
+ */
 static void begin_anew(struct session *s)
 {
 	if (s->recover_as == RECOVERY_RESTART) {
@@ -112,10 +120,12 @@ int recover_end(struct session *s, enum recovery how, const char *actor)
 	if (how == RECOVERY_DISCARD)
 		session_decide(s, S_ABORTED, "discarded", actor, NULL, 0);
 	if (how == RECOVERY_FAIL && strcmp(actor, "operator") == 0)
-		session_fail(s, "failed_by_operator", "internal_error", actor, NULL, "the session was interrupted, and an operator let it "
+		session_fail(s, "failed_by_operator", "internal_error", actor, NULL,
+			"the session was interrupted, and an operator let it "
 			"fail");
 	else if (how == RECOVERY_FAIL)
-		session_fail(s, "no_checkpoint", "internal_error", actor, NULL, "the session was interrupted, and this capability does "
+		session_fail(s, "no_checkpoint", "internal_error", actor, NULL,
+			"the session was interrupted, and this capability does "
 			"not recover");
 	CRASH_POINT(recover_ended);
 	session_finish(s);
@@ -137,7 +147,8 @@ static int go_on_from(struct session *s, const struct checkpoint *cp, bool found
 
 	if (found)
 		memcpy(s->last_checkpoint, cp->id, ID_SIZE);
-	/* Where its timer runs, that is on the clock that counts: one that an operator paused was brought back before. */
+	/* Where its timer runs, that is on the clock that counts: one that an operator paused was brought
+	 * back before. */
 	if (!timer_is_set(&s->deadline) && s->deadline_us != 0 && s->deadline_us <= clock_wall_us())
 		finish_as(s, "timeout", "timeout", "max_duration was over while the callee was down");
 	else if (cap != NULL && how != RECOVERY_RESUME && how != RECOVERY_RESTART)
@@ -151,8 +162,8 @@ static int go_on_from(struct session *s, const struct checkpoint *cp, bool found
 	return 0;
 }
 
-/* Before anything is said of its going on: is its task still the one that was accepted? What cannot be read, or is not
- * there, run_start.c says. -1: the store cannot be read now. */
+/* Before anything is said of its going on: is its task still the one that was accepted? What cannot be read,
+ * or is not there, run_start.c says. -1: the store cannot be read now. */
 static int check_seal(struct session *s)
 {
 	struct buf task = {0}, message = {0};
@@ -160,7 +171,9 @@ static int check_seal(struct session *s)
 	const char *fault = found > 0 ? session_find_change(s, &task) : NULL;
 
 	if (fault != NULL) {
-		log_error("ALARM: a sealed intent was changed, the session does not go on: session=%.8s why=%s", s->id, fault);
+		log_error(
+			"ALARM: a sealed intent was changed, the session does not go on: session=%.8s why=%s",
+			s->id, fault);
 		buf_addf(&message, "the sealed intent is broken: %s", fault);
 		finish_as(s, "intent_changed", "internal_error", buf_text(&message));
 	}
@@ -179,7 +192,8 @@ int recover_go_on(struct session *s)
 		return -1;
 	if (session_has_outcome(s))
 		return 0;
-	if ((found = checkpoint_find(s->core->store, s->key, s->seal, &cp)) >= 0 && go_on_from(s, &cp, found > 0) < 0)
+	if ((found = checkpoint_find(s->core->store, s->key, s->seal, &cp)) >= 0 &&
+		go_on_from(s, &cp, found > 0) < 0)
 		found = -1;
 	checkpoint_fini(&cp);
 	return found < 0 ? -1 : 0;
@@ -225,7 +239,7 @@ static int recover(struct session *s)
 	if (s->state == S_ABORTING && !session_has_outcome(s))
 		session_decide(s, S_ABORTED, "aborted_by_caller", "daemon", NULL, 0);
 	if (session_has_outcome(s)) {
-		session_finish(s);      /* its processes were ended before */
+		session_finish(s); /* its processes were ended before */
 		CRASH_POINT(recover_finished);
 		return 0;
 	}
@@ -238,8 +252,10 @@ static int recover(struct session *s)
 		run_set_clocks(s);
 		return recall_checkpoint(s);
 	}
-	/* One that had given its slot back, or may have, queues again; the commit that follows looks who may start. */
-	if (s->paused_by == PAUSED_NOT || s->paused_by == PAUSED_BY_RETRY || s->paused_by == PAUSED_BY_WORKER) {
+	/* One that had given its slot back, or may have, queues again; the commit that follows looks who may
+	 * start. */
+	if (s->paused_by == PAUSED_NOT || s->paused_by == PAUSED_BY_RETRY ||
+		s->paused_by == PAUSED_BY_WORKER) {
 		run_set_clocks(s);
 		slots_wait(s->core, s);
 		return recall_checkpoint(s);
@@ -247,7 +263,8 @@ static int recover(struct session *s)
 	return recover_go_on(s);
 }
 
-/* Is this directory somebody's? A crash may have left one of a reused process, or of a session that had ended. */
+/* Is this directory somebody's? A crash may have left one of a reused process, or of a session that had
+ * ended. */
 static bool is_wanted(void *ctx, const char *name)
 {
 	struct core *c = ctx;
@@ -270,7 +287,7 @@ static void say_void_tokens(struct core *c)
 	struct session *s, *tmp;
 	unsigned count = 0;
 
-	HASH_ITER (by_key, c->by_key, s, tmp) {
+	HASH_ITER(by_key, c->by_key, s, tmp) {
 		size_t i = 0;
 
 		while (i < c->keys.count && !token_is_of(&c->keys.list[i], s->token))
@@ -278,7 +295,10 @@ static void say_void_tokens(struct core *c)
 		count += s->token[0] != '\0' && i == c->keys.count;
 	}
 	if (count > 0)
-		log_warn("session tokens that were given out before are void, their key is not in token.keys: sessions=%u", count);
+		log_warn(
+			"session tokens that were given out before are void, their key is not in token.keys: "
+			"sessions=%u",
+			count);
 }
 
 int core_recover(struct core *c)
@@ -293,7 +313,7 @@ int core_recover(struct core *c)
 	CRASH_POINT(recover_loaded);
 	count = HASH_CNT(by_key, c->by_key);
 	say_void_tokens(c);
-	HASH_ITER (by_key, c->by_key, s, tmp)
+	HASH_ITER(by_key, c->by_key, s, tmp)
 		if (recover(s) < 0)
 			goto unreadable;
 	c->has_trash |= workdir_collect(c->state_dir, is_wanted, c) > 0;

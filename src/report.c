@@ -24,15 +24,15 @@
 #include "tell.h"
 #include "wline.h"
 
-#define BAD_LINES_MAX 10                /* warnings about bad lines of a session ... */
-#define BAD_LINES_WINDOW_US 60000000    /* ... in so long */
-#define STDERR_TAIL 2048                /* bytes of it in task_failed */
-#define LAST_MESSAGE_ROOM 16384         /* what a last message needs beside its outputs, summary included */
-#define HEAD_ROOM 512                   /* an event around its message */
-#define STEP_MAX 256                    /* of a step's name */
-#define REASON_MAX 256                  /* of what it says of a pause */
-#define COUNT_MAX INT64_C(1000000000000000)     /* tokens of a session, and what they cost: sums stop here */
-#define SHOWN 120                       /* bytes of a bad line in its warning */
+#define BAD_LINES_MAX 10             /* warnings about bad lines of a session ... */
+#define BAD_LINES_WINDOW_US 60000000 /* ... in so long */
+#define STDERR_TAIL 2048             /* bytes of it in task_failed */
+#define LAST_MESSAGE_ROOM 16384      /* what a last message needs beside its outputs, summary included */
+#define HEAD_ROOM 512                /* an event around its message */
+#define STEP_MAX 256                 /* of a step's name */
+#define REASON_MAX 256               /* of what it says of a pause */
+#define COUNT_MAX INT64_C(1000000000000000) /* tokens of a session, and what they cost: sums stop here */
+#define SHOWN 120                           /* bytes of a bad line in its warning */
 
 /* Appends, and keeps the end: at least `max` bytes of it, at most twice as many, so that little is moved. */
 static void keep_tail(struct buf *b, size_t max, const char *line, size_t size, bool newline)
@@ -54,8 +54,10 @@ static void cut_tail(struct buf *b, size_t max)
 void report_end_complaints(struct session *s)
 {
 	if (s->bad_lines > BAD_LINES_MAX)
-		log_warn("warnings about what a worker says were left out: session=%.8s capability=%s count=%u", s->id, s->capability,
-			s->bad_lines - BAD_LINES_MAX);
+		log_warn(
+			"warnings about what a worker says were left out: session=%.8s capability=%s "
+			"count=%u",
+			s->id, s->capability, s->bad_lines - BAD_LINES_MAX);
 	s->bad_lines = 0;
 }
 
@@ -156,7 +158,8 @@ static void on_artifact(struct session *s, const struct wline *l)
 /* Others match on these, and they are not the worker's to say. */
 static bool is_our_reason(const char *said)
 {
-	static const char *const ours[] = {"callee_restarted", "paused_by_operator", "stopping", "worker_died"};
+	static const char *const ours[] = {
+		"callee_restarted", "paused_by_operator", "stopping", "worker_died"};
 
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
 		if (strcmp(said, ours[i]) == 0)
@@ -181,7 +184,8 @@ static void on_paused(struct session *s, const struct wline *l)
 		said = "paused_by_worker";
 	else if (is_our_reason(said))
 		before = "paused_by_worker: ";
-	snprintf(reason, sizeof reason, "%s%.*s", before, (int)buf_utf8_cut(said, strlen(said), REASON_MAX), said);
+	snprintf(reason, sizeof reason, "%s%.*s", before, (int)buf_utf8_cut(said, strlen(said), REASON_MAX),
+		said);
 	session_go(s, S_PAUSED, reason, "worker");
 	s->paused_by = PAUSED_BY_WORKER;
 	run_consider_free(s);
@@ -191,7 +195,7 @@ static void on_resumed(struct session *s, const struct wline *l)
 {
 	trigger_on_resumed(s);
 	if (s->is_leaving || operate_on_resumed(s))
-		return;                 /* the former: it crossed its end, and starts again from its checkpoint */
+		return; /* the former: it crossed its end, and starts again from its checkpoint */
 	if (s->state != S_PAUSED)
 		bad_line(s, "resumed, but the session is not paused", l->text, l->size);
 	else
@@ -209,10 +213,12 @@ static void check_confidence(struct session *s, const json_t *outputs)
 	if (!json_is_number(confidence) || store_load_task(s->core->store, s->key, &task) <= 0)
 		return;
 	if ((root = jtext_parse(task.data, task.size, why, sizeof why)) != NULL) {
-		const json_t *wanted = json_object_get(json_object_get(root, "constraints"), "confidence_threshold");
+		const json_t *wanted =
+			json_object_get(json_object_get(root, "constraints"), "confidence_threshold");
 
 		if (json_is_number(wanted) && json_number_value(confidence) < json_number_value(wanted))
-			session_warn(s, "low_confidence", "the outputs' confidence %g is below the threshold %g",
+			session_warn(s, "low_confidence",
+				"the outputs' confidence %g is below the threshold %g",
 				json_number_value(confidence), json_number_value(wanted));
 		json_decref(root);
 	}
@@ -221,7 +227,8 @@ static void check_confidence(struct session *s, const json_t *outputs)
 
 static bool fits_last_message(const struct session *s, size_t size)
 {
-	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size + s->risk_events.size + artifacts_room(s)) <= s->core->first_policy->config->max_message;
+	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size + s->risk_events.size +
+		       artifacts_room(s)) <= s->core->first_policy->config->max_message;
 }
 
 /* What was promised is not there: it fails, with what there is. */
@@ -292,8 +299,8 @@ static void on_completed(struct session *s, const struct wline *l)
 
 static const char *known_code(const char *code)
 {
-	static const char *const codes[] = {"execution_error", "timeout", "safety_violation", "resource_unavailable",
-		"internal_error", "input_error"};
+	static const char *const codes[] = {"execution_error", "timeout", "safety_violation",
+		"resource_unavailable", "internal_error", "input_error"};
 
 	for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
 		if (code != NULL && strcmp(codes[i], code) == 0)
@@ -312,7 +319,7 @@ static void add_details(struct session *s, const struct wline *l, struct buf *b)
 	session_add_details(s, &mine, "execution");
 	buf_add_text(&mine, "}");
 	wline_add_raw(l, &raw, "error_details", "{}");
-	buf_add(b, raw.data, raw.size - 1);     /* without the closing brace */
+	buf_add(b, raw.data, raw.size - 1); /* without the closing brace */
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
 		struct jslice v = jtext_member(mine.data, mine.size, ours[i]);
 
@@ -343,15 +350,28 @@ static void on_failed(struct session *s, const struct wline *l)
 		session_decide(s, S_FAILED, "worker_failed", "worker", b.data, b.size);
 	else
 		session_fail(s, "worker_failed", code, "worker", NULL,
-			"%.512s (what else the worker said, %zu bytes, is over the message limit)", message, b.size);
+			"%.512s (what else the worker said, %zu bytes, is over the message limit)", message,
+			b.size);
 	buf_fini(&b);
 	run_conclude(s);
 }
 
 static void (*const handlers[WL_COUNT])(struct session *s, const struct wline *l) = {
-	[WL_PROGRESS] = on_event, [WL_INTERMEDIATE_RESULT] = on_event, [WL_LOG] = on_event, [WL_WARNING] = on_event,
-	[WL_ERROR] = on_event, [WL_CHECKPOINT] = report_checkpoint, [WL_STEP] = on_step, [WL_USAGE] = on_usage,
-	[WL_ARTIFACT] = on_artifact, [WL_ACTION] = action_announced, [WL_SNAPSHOT] = snapshot_reported, [WL_CONTINUITY] = continuity_note, [WL_PAUSED] = on_paused, [WL_RESUMED] = on_resumed, [WL_COMPLETED] = on_completed,
+	[WL_PROGRESS] = on_event,
+	[WL_INTERMEDIATE_RESULT] = on_event,
+	[WL_LOG] = on_event,
+	[WL_WARNING] = on_event,
+	[WL_ERROR] = on_event,
+	[WL_CHECKPOINT] = report_checkpoint,
+	[WL_STEP] = on_step,
+	[WL_USAGE] = on_usage,
+	[WL_ARTIFACT] = on_artifact,
+	[WL_ACTION] = action_announced,
+	[WL_SNAPSHOT] = snapshot_reported,
+	[WL_CONTINUITY] = continuity_note,
+	[WL_PAUSED] = on_paused,
+	[WL_RESUMED] = on_resumed,
+	[WL_COMPLETED] = on_completed,
 	[WL_FAILED] = on_failed,
 };
 
@@ -359,9 +379,11 @@ static void (*const handlers[WL_COUNT])(struct session *s, const struct wline *l
 static void note_work(struct session *s, const struct wline *l, const char *checkpoint_before)
 {
 	if (l->type == WL_CHECKPOINT) {
-		s->is_saved = strcmp(checkpoint_before, s->last_checkpoint) != 0;       /* it is kept, and resumable */
+		s->is_saved =
+			strcmp(checkpoint_before, s->last_checkpoint) != 0; /* it is kept, and resumable */
 		if (s->is_saved)
-			run_consider_free(s);   /* to ask for another would only bring such a one again, and again */
+			run_consider_free(
+				s); /* to ask for another would only bring such a one again, and again */
 	} else if (l->type != WL_PAUSED && l->type != WL_LOG) {
 		s->is_saved = false;
 	}
@@ -392,8 +414,8 @@ static void hcp_line(struct session *s, const char *line, size_t size)
 		bad_hcp_line(s, why, line, size);
 		return;
 	}
-	/* Once the end is decided, output is still published until the pipe is drained, and who asks is answered; the rest is
-	 * too late. */
+	/* Once the end is decided, output is still published until the pipe is drained, and who asks is
+	 * answered; the rest is too late. */
 	memcpy(checkpoint_before, s->last_checkpoint, ID_SIZE);
 	if (!session_has_outcome(s) || wline_is_event(&l) || l.type == WL_ACTION || l.type == WL_SNAPSHOT) {
 		handlers[l.type](s, &l);
@@ -403,7 +425,8 @@ static void hcp_line(struct session *s, const char *line, size_t size)
 	wline_fini(&l);
 }
 
-void report_line(struct session *s, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
+void report_line(
+	struct session *s, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
 {
 	const struct config *config = s->core->policy->config;
 	bool too_long = kind == LINE_TOO_LONG;
@@ -445,7 +468,8 @@ static void text_completed(struct session *s)
 	else if (fits_last_message(s, b.size))
 		session_decide(s, S_COMPLETED, "completed", "worker", b.data, b.size);
 	else
-		session_fail(s, "worker_failed", "execution_error", "worker", NULL, "the output is over the message limit");
+		session_fail(s, "worker_failed", "execution_error", "worker", NULL,
+			"the output is over the message limit");
 	json_decref(outputs);
 	buf_fini(&text);
 	buf_fini(&b);
@@ -470,13 +494,17 @@ void report_death(struct session *s)
 	if (s->deaths > 1)
 		buf_addf(&details, ",\"deaths\":%lld", (long long)s->deaths);
 	if (status != -1 && WIFSIGNALED(status))
-		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details), "the worker was killed by signal "
-			"%d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
+			"the worker was killed by signal "
+			"%d (%s)",
+			WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else if (text)
-		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details), "the worker ended with status %d",
-			status != -1 ? WEXITSTATUS(status) : -1);
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
+			"the worker ended with status %d", status != -1 ? WEXITSTATUS(status) : -1);
 	else
-		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details), "the worker ended with status %d "
-			"and neither completed nor failed", status != -1 ? WEXITSTATUS(status) : -1);
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
+			"the worker ended with status %d "
+			"and neither completed nor failed",
+			status != -1 ? WEXITSTATUS(status) : -1);
 	buf_fini(&details);
 }

@@ -18,20 +18,20 @@
 
 #define DESCRIPTION_MAX 1024
 
-/* Of the text that is stored, as it will be read again: the line's own values may have been read in another way (a
- * number beyond 64 bits elsewhere in it makes reals of all), and may have no state at all. */
+/* Of the text that is stored, as it will be read again: the line's own values may have been read in another
+ * way (a number beyond 64 bits elsewhere in it makes reals of all), and may have no state at all. */
 static void hash_text(const struct buf *state, char hash[CANON_HASH_SIZE])
 {
 	char why[128];
 	json_t *value = jtext_parse(state->data, state->size, why, sizeof why);
 
-	assert(value != NULL);          /* it is part of a line that was parsed */
+	assert(value != NULL); /* it is part of a line that was parsed */
 	canon_hash(value, hash);
 	json_decref(value);
 }
 
-/* The text that the next one may build on: the last full one of this life, if it is committed, its turn is not over, and
- * it is what it was. Its row, or 0. */
+/* The text that the next one may build on: the last full one of this life, if it is committed, its turn is
+ * not over, and it is what it was. Its row, or 0. */
 static int64_t load_base(struct session *s, struct buf *text)
 {
 	const struct checkpoint_base *base = &s->base;
@@ -52,7 +52,8 @@ static void pack(struct session *s, struct store_checkpoint *cp, const struct bu
 	struct checkpoint_base *base = &s->base;
 	struct buf before = {0};
 	int64_t row = state->size > PACK_PLAIN_MAX ? load_base(s, &before) : 0;
-	enum pack_kind kind = pack_state(state->data, state->size, row != 0 ? before.data : NULL, before.size, out);
+	enum pack_kind kind =
+		pack_state(state->data, state->size, row != 0 ? before.data : NULL, before.size, out);
 
 	buf_fini(&before);
 	cp->encoding = pack_names[kind];
@@ -62,7 +63,7 @@ static void pack(struct session *s, struct store_checkpoint *cp, const struct bu
 	if (kind == PACK_DELTA) {
 		cp->base = row;
 		base->deltas++;
-	} else if (cp->resumable) {     /* others may be gone while what builds on them is wanted */
+	} else if (cp->resumable) { /* others may be gone while what builds on them is wanted */
 		memcpy(base->id, cp->checkpoint_id, ID_SIZE);
 		canon_hash_bytes(state->data, state->size, base->hash);
 		base->deltas = 0;
@@ -87,7 +88,8 @@ static void say(struct session *s, const struct wline *l, const struct store_che
 
 	buf_addf(&b, "{\"checkpoint_id\":\"%s\",\"description\":", cp->checkpoint_id);
 	buf_add_json(&b, cp->description, strlen(cp->description));
-	buf_addf(&b, ",\"resumable\":%s,\"created_at\":\"%s\"}", cp->resumable ? "true" : "false", cp->created_at);
+	buf_addf(&b, ",\"resumable\":%s,\"created_at\":\"%s\"}", cp->resumable ? "true" : "false",
+		cp->created_at);
 	session_event(s, "checkpoint_created", b.data, b.size);
 	tell_checkpoint(s, cp);
 	CRASH_POINT(checkpoint_said);
@@ -95,7 +97,8 @@ static void say(struct session *s, const struct wline *l, const struct store_che
 	buf_addf(&b, "{\"type\":\"checkpoint_saved\",\"checkpoint_id\":\"%s\",\"ref\":", cp->checkpoint_id);
 	wline_add_raw(l, &b, "ref", "null");
 	buf_add_text(&b, "}");
-	if (worker_unwritten(run_worker(s)) < RUN_UNWRITTEN_MAX)        /* one that does not listen is told no more */
+	if (worker_unwritten(run_worker(s)) <
+		RUN_UNWRITTEN_MAX) /* one that does not listen is told no more */
 		effect_line(s, b.data, b.size);
 	buf_fini(&b);
 }
@@ -108,7 +111,8 @@ static void take_description(struct session *s, const char *said, char out[DESCR
 	memcpy(out, said, cut);
 	out[cut] = '\0';
 	if (cut < size && report_may_complain(s))
-		session_warn(s, "description_cut", "the description of a checkpoint was cut: it has %zu bytes, %d is the limit", size,
+		session_warn(s, "description_cut",
+			"the description of a checkpoint was cut: it has %zu bytes, %d is the limit", size,
 			DESCRIPTION_MAX);
 }
 
@@ -121,17 +125,24 @@ static const char *take_step(struct session *s, const struct wline *l, struct bu
 	if (step->size <= CHECKPOINT_STEP_MAX)
 		return buf_text(step);
 	if (report_may_complain(s))
-		session_warn(s, "step_too_long", "the step of a checkpoint was left out: it has %zu bytes, %d is the limit", step->size,
-			CHECKPOINT_STEP_MAX);
+		session_warn(s, "step_too_long",
+			"the step of a checkpoint was left out: it has %zu bytes, %d is the limit",
+			step->size, CHECKPOINT_STEP_MAX);
 	return NULL;
 }
 
 static void keep(struct session *s, const struct wline *l, const struct buf *state, enum trigger_cause cause)
 {
-	char at[CLOCK_TEXT_SIZE], description[DESCRIPTION_MAX + 1], version[STORE_WORD_SIZE], hash[CANON_HASH_SIZE];
+	char at[CLOCK_TEXT_SIZE], description[DESCRIPTION_MAX + 1], version[STORE_WORD_SIZE],
+		hash[CANON_HASH_SIZE];
 	const char *of = wline_string(l, "state_version", "");
-	struct store_checkpoint cp = {.session = s->key, .session_id = s->id, .created_at = at, .description = description,
-		.sha256 = hash, .resumable = !json_is_false(wline_get(l, "resumable")), .trigger = trigger_names[cause],
+	struct store_checkpoint cp = {.session = s->key,
+		.session_id = s->id,
+		.created_at = at,
+		.description = description,
+		.sha256 = hash,
+		.resumable = !json_is_false(wline_get(l, "resumable")),
+		.trigger = trigger_names[cause],
 		.seal = s->seal[0] != '\0' ? s->seal : NULL};
 	struct buf step = {0}, bytes = {0};
 
@@ -160,12 +171,14 @@ static void keep(struct session *s, const struct wline *l, const struct buf *sta
 void report_checkpoint(struct session *s, const struct wline *l)
 {
 	int64_t most = s->core->policy->config->max_checkpoint;
-	enum trigger_cause cause = trigger_take_answer(s);      /* also one that cannot be kept: there is a warning then */
+	enum trigger_cause cause =
+		trigger_take_answer(s); /* also one that cannot be kept: there is a warning then */
 	struct buf state = {0};
 
 	wline_add_raw(l, &state, "state", "{}");
 	if ((int64_t)state.size > most) {
-		session_warn(s, "checkpoint_too_large", "a checkpoint of %zu bytes was not kept; %lld is the limit", state.size,
+		session_warn(s, "checkpoint_too_large",
+			"a checkpoint of %zu bytes was not kept; %lld is the limit", state.size,
 			(long long)most);
 	} else {
 		keep(s, l, &state, cause);

@@ -17,7 +17,9 @@ static int64_t tick_us(const struct config *config)
 {
 	int64_t us = config->retain_grace_us / 8;
 
-	return us < TICK_MIN && config->retain_grace_us > 0 ? TICK_MIN : us > TICK_MAX || us == 0 ? TICK_MAX : us;
+	return us < TICK_MIN && config->retain_grace_us > 0 ? TICK_MIN :
+		us > TICK_MAX || us == 0                    ? TICK_MAX :
+							      us;
 }
 
 void retain_on_tick(struct timer *t)
@@ -26,7 +28,8 @@ void retain_on_tick(struct timer *t)
 	const struct config *config = r->core->policy->config;
 
 	pthread_mutex_lock(&r->lock);
-	r->rules = (struct retain_rules){.grace_us = config->retain_grace_us, .expire_us = config->retain_expire_us,
+	r->rules = (struct retain_rules){.grace_us = config->retain_grace_us,
+		.expire_us = config->retain_expire_us,
 		.archives = config->retain_archives};
 	r->is_due = true;
 	pthread_cond_signal(&r->news);
@@ -40,7 +43,8 @@ static void put_sessions(struct core *c, const struct retain_note *n)
 		store_keep_keys(c->store);
 	for (int i = 0; i < n->leave_count; i++) {
 		if (session_find_key(c, n->leave[i].session) != NULL)
-			log_error("a session that is not over was to leave, this is a defect: session=%.8s", n->leave[i].session_id);
+			log_error("a session that is not over was to leave, this is a defect: session=%.8s",
+				n->leave[i].session_id);
 		else
 			store_leave_session(c->store, n->leave[i].session, n->with_artifacts);
 		need_let_go(c, n->leave[i].session_id);
@@ -53,13 +57,15 @@ static void put_sessions(struct core *c, const struct retain_note *n)
 		store_drop_rows(c->store, d->table, d->session, d->upto);
 	}
 	for (int i = 0; i < n->left_count; i++) {
-		c->has_trash |= workdir_remove(c->state_dir, n->left[i].session_id);    /* where it was kept; it left long ago */
+		c->has_trash |= workdir_remove(
+			c->state_dir, n->left[i].session_id); /* where it was kept; it left long ago */
 		CRASH_POINT(retain_workdir_gone);
 		store_drop_leaving(c->store, n->left[i].session);
 	}
 }
 
-/* The thread looked at what was committed; a task that was accepted since, or is in this turn's batch, may need one of them. */
+/* The thread looked at what was committed; a task that was accepted since, or is in this turn's batch, may
+ * need one of them. */
 static bool is_needed(struct core *c, const struct retain_note *n)
 {
 	for (int i = 0; i < n->leave_count; i++)
@@ -92,7 +98,7 @@ bool retain_step(struct core *c)
 	if (r == NULL)
 		return false;
 	pthread_mutex_lock(&r->lock);
-	if (r->state == NOTE_IN_BATCH) {        /* the turn that is just over committed it */
+	if (r->state == NOTE_IN_BATCH) { /* the turn that is just over committed it */
 		need_forget_gone(c);
 		r->state = NOTE_IDLE;
 		pthread_cond_signal(&r->news);
@@ -104,7 +110,7 @@ bool retain_step(struct core *c)
 	CRASH_POINT(retain_note_taken);
 	refuses = is_needed(c, &r->note);
 	if (!refuses)
-		put(c, &r->note);       /* it is ours until it is idle */
+		put(c, &r->note); /* it is ours until it is idle */
 	pthread_mutex_lock(&r->lock);
 	r->is_refused = refuses;
 	r->state = refuses ? NOTE_IDLE : NOTE_IN_BATCH;

@@ -1,6 +1,7 @@
 /* retain_pack.c: sessions into the archive, and old archives away.
- * Owns the archive's directory. A file's length counts only once the store says so: what lies behind it is cut before the
- * next append. Never deletes a file that it does not know: one that has no row is moved aside. */
+ * Owns the archive's directory. A file's length counts only once the store says so: what lies behind it is
+ * cut before the next append. Never deletes a file that it does not know: one that has no row is moved aside.
+ */
 #include "retain_private.h"
 
 #include <errno.h>
@@ -14,9 +15,9 @@
 #include "crash.h"
 #include "log.h"
 
-#define GROUP_BYTES (4 * 1024 * 1024)   /* of text, after which a group is closed */
+#define GROUP_BYTES (4 * 1024 * 1024) /* of text, after which a group is closed */
 #define SECOND INT64_C(1000000)
-#define NONCE_US (600 * SECOND)         /* how long a decision is remembered beyond its expiry */
+#define NONCE_US (600 * SECOND) /* how long a decision is remembered beyond its expiry */
 
 enum { NOT_NOW = -1, NOT_THAT_DAY = -2 };
 
@@ -44,12 +45,15 @@ static int open_dir(struct retain *r)
 		return r->dir_fd;
 	snprintf(path, sizeof path, "%s/" ARCHIVE_DIR, r->state_dir);
 	if (make_dir(r->state_dir, path) < 0) {
-		retain_note_trouble(r, "no archive can be made, sessions stay in the store: dir=%.200s error=%s", path, strerror(errno));
+		retain_note_trouble(r,
+			"no archive can be made, sessions stay in the store: dir=%.200s error=%s", path,
+			strerror(errno));
 		return -1;
 	}
 	r->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (r->dir_fd < 0)
-		retain_note_trouble(r, "the archive cannot be used, sessions stay in the store: dir=%.200s error=%s", path,
+		retain_note_trouble(r,
+			"the archive cannot be used, sessions stay in the store: dir=%.200s error=%s", path,
 			strerror(errno));
 	return r->dir_fd;
 }
@@ -68,7 +72,8 @@ static void name_file(const char *day, char name[ARCHIVE_DAY_SIZE + sizeof ARCHI
 
 static void say_trouble(struct retain *r, const char *day, const char *why)
 {
-	retain_note_trouble(r, "the archive cannot be written, sessions stay in the store: day=%s error=%s", day, why);
+	retain_note_trouble(
+		r, "the archive cannot be written, sessions stay in the store: day=%s error=%s", day, why);
 }
 
 /* A file of a day that the store knows nothing of is somebody's: not ours to write to, and not to delete. */
@@ -80,7 +85,8 @@ static int move_aside(struct retain *r, const char *day)
 	if (faccessat(r->dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -1;
 	snprintf(aside, sizeof aside, "%s.found-%lld", name, (long long)(r->now_us / SECOND));
-	log_warn("the archive has a file that the store does not know, moving it aside: name=%s to=%s", name, aside);
+	log_warn("the archive has a file that the store does not know, moving it aside: name=%s to=%s", name,
+		aside);
 	return renameat(r->dir_fd, name, r->dir_fd, aside);
 }
 
@@ -103,7 +109,7 @@ struct packing {
 	struct retain *r;
 	struct archive_writer *w;
 	const char *table;
-	int64_t bytes;                  /* of the group */
+	int64_t bytes; /* of the group */
 	bool failed;
 };
 
@@ -136,11 +142,12 @@ static int pack_session(struct packing *p, const struct retain_candidate *c)
 {
 	const struct store_owned *owned = &p->r->owned;
 	char first[256];
-	int size = snprintf(first, sizeof first, "{\"archive\":1,\"session_id\":\"%s\",\"ended_at\":\"%s\",\"hcpd\":\"%s\"}\n",
+	int size = snprintf(first, sizeof first,
+		"{\"archive\":1,\"session_id\":\"%s\",\"ended_at\":\"%s\",\"hcpd\":\"%s\"}\n",
 		c->who.session_id, c->ended_at, HCPD_VERSION);
 
-	if (archive_begin_entry(p->w, c->who.session_id) < 0 || archive_add(p->w, first, (size_t)size) < 0
-		|| pack_table(p, "sessions", c->who.session) < 0)
+	if (archive_begin_entry(p->w, c->who.session_id) < 0 || archive_add(p->w, first, (size_t)size) < 0 ||
+		pack_table(p, "sessions", c->who.session) < 0)
 		return -1;
 	for (int i = 0; i < owned->count; i++)
 		if (pack_table(p, owned->tables[i], c->who.session) < 0)
@@ -173,7 +180,7 @@ static int choose(struct retain *r, struct retain_candidate *from, struct retain
 		return -1;
 	for (; looked < n; looked++) {
 		if (r->note.leave_count > 0 && strncmp(found[looked].ended_at, chosen[0].ended_at, 10) != 0)
-			break;          /* the next group is of the next day */
+			break; /* the next group is of the next day */
 		if ((may = may_leave(r, &found[looked])) < 0)
 			return -1;
 		*from = found[looked];
@@ -193,9 +200,10 @@ static void cut_back(struct retain *r, const char *day, int64_t size)
 	archive_close(archive_append(r->dir_fd, day, size, why));
 }
 
-/* Packs what the note names, or the first of them where that is much already. Nothing of a session that could not be packed
- * to its end may count. */
-static int pack_chosen(struct retain *r, const struct retain_candidate *chosen, const char *day, struct retain_candidate *from)
+/* Packs what the note names, or the first of them where that is much already. Nothing of a session that could
+ * not be packed to its end may count. */
+static int pack_chosen(struct retain *r, const struct retain_candidate *chosen, const char *day,
+	struct retain_candidate *from)
 {
 	struct packing p = {.r = r};
 	char why[ARCHIVE_WHY_SIZE] = "";
@@ -203,7 +211,8 @@ static int pack_chosen(struct retain *r, const struct retain_candidate *chosen, 
 	bool is_whole = true;
 	int n = 0;
 
-	if (retain_find_day(r->query, day, &size, &sessions) < 0 || !(p.w = archive_append(r->dir_fd, day, size, why))) {
+	if (retain_find_day(r->query, day, &size, &sessions) < 0 ||
+		!(p.w = archive_append(r->dir_fd, day, size, why))) {
 		say_trouble(r, day, why[0] != '\0' ? why : r->query->error);
 		return why[0] != '\0' ? NOT_THAT_DAY : NOT_NOW;
 	}
@@ -220,7 +229,7 @@ static int pack_chosen(struct retain *r, const struct retain_candidate *chosen, 
 		return NOT_NOW;
 	}
 	if (n < r->note.leave_count)
-		*from = chosen[n - 1];  /* the others come with the next group */
+		*from = chosen[n - 1]; /* the others come with the next group */
 	r->note.leave_count = n;
 	snprintf(r->note.day, sizeof r->note.day, "%s", day);
 	r->note.size = length;
@@ -255,7 +264,8 @@ int retain_pack_group(struct retain *r, struct retain_candidate *from)
 	snprintf(day, sizeof day, "%.10s", chosen[0].ended_at);
 	memcpy(keep, r->note.leave, sizeof keep);
 	r->note.leave_count = 0;
-	if (!archive_is_day(day) || open_dir(r) < 0 || (has = retain_find_day(r->query, day, &size, &sessions)) < 0)
+	if (!archive_is_day(day) || open_dir(r) < 0 ||
+		(has = retain_find_day(r->query, day, &size, &sessions)) < 0)
 		return NOT_NOW;
 	if (has == 0 && !begin_day(r, day))
 		return NOT_NOW;
@@ -303,14 +313,16 @@ static void drop_artifacts(struct retain *r, const char *day, int64_t size)
 	while ((rc = archive_next(reader, &e, why)) > 0) {
 		/* It becomes a path: "..", which anybody may have written there, is our own directory. */
 		if (!id_is_uuid4(e.session_id)) {
-			snprintf(said, sizeof said, "the entry at byte %lld names no session", (long long)e.at);
+			snprintf(said, sizeof said, "the entry at byte %lld names no session",
+				(long long)e.at);
 			continue;
 		}
 		retain_drop_artifacts(r, e.session_id);
 		CRASH_POINT(retain_artifacts_expired);
 	}
 	if (rc < 0 || said[0] != '\0')
-		log_warn("an archive that expires is damaged, some artifacts may be left: name=%s error=%s", name, rc < 0 ? why : said);
+		log_warn("an archive that expires is damaged, some artifacts may be left: name=%s error=%s",
+			name, rc < 0 ? why : said);
 	archive_free(reader);
 }
 
@@ -330,7 +342,8 @@ static bool drop_day(struct retain *r, const char *day, int64_t size)
 	}
 	CRASH_POINT(retain_day_counts_nothing);
 	if (unlinkat(r->dir_fd, name, 0) < 0 && errno != ENOENT) {
-		retain_note_trouble(r, "an archive cannot be deleted, trying again later: name=%s error=%s", name, strerror(errno));
+		retain_note_trouble(r, "an archive cannot be deleted, trying again later: name=%s error=%s",
+			name, strerror(errno));
 		return true;
 	}
 	fsync(r->dir_fd);
@@ -363,6 +376,6 @@ bool retain_expire_days(struct retain *r)
 	char before[CLOCK_TEXT_SIZE];
 
 	clock_format(r->now_us - r->now.expire_us, before);
-	before[ARCHIVE_DAY_SIZE - 1] = '\0';    /* days that were over by then */
+	before[ARCHIVE_DAY_SIZE - 1] = '\0'; /* days that were over by then */
 	return drop_days(r, before, false);
 }

@@ -11,8 +11,8 @@
 
 /* Free pages are used again; it is a file that has become much too large that gives some back. */
 #define UNUSED_MIN 256
-#define UNUSED_BEGIN 8          /* an eighth of it ... */
-#define UNUSED_END 32           /* ... until a thirty-second is left */
+#define UNUSED_BEGIN 8 /* an eighth of it ... */
+#define UNUSED_END 32  /* ... until a thirty-second is left */
 
 /* ---- rows of those who left ---- */
 
@@ -46,8 +46,11 @@ static int drop_table(struct retain *r, int table, int64_t session, bool is_kept
 		if (n < 0)
 			return -1;
 		if (n > 0)
-			r->note.drops[r->note.drop_count++] = (struct retain_drop){table, session, at, is_kept};
-		if ((r->slice_rows >= SLICE_ROWS || r->slice_bytes >= SLICE_BYTES || r->note.drop_count == DROPS_MAX) && !tell_slice(r))
+			r->note.drops[r->note.drop_count++] =
+				(struct retain_drop){table, session, at, is_kept};
+		if ((r->slice_rows >= SLICE_ROWS || r->slice_bytes >= SLICE_BYTES ||
+			    r->note.drop_count == DROPS_MAX) &&
+			!tell_slice(r))
 			return 0;
 	} while (n == most || (n > 0 && r->slice_rows == 0));
 	return 1;
@@ -60,7 +63,8 @@ static int drop_one(struct retain *r, const struct retain_who *who, bool with_ar
 	if (unroutable < 0)
 		return -1;
 	for (int i = 0; i < r->owned.count; i++)
-		if ((rc = drop_table(r, i, who->session, unroutable > 0 && strcmp(r->owned.tables[i], "events") == 0)) <= 0)
+		if ((rc = drop_table(r, i, who->session,
+			     unroutable > 0 && strcmp(r->owned.tables[i], "events") == 0)) <= 0)
 			return rc;
 	if (with_artifacts) {
 		retain_drop_artifacts(r, who->session_id);
@@ -101,7 +105,7 @@ static int let_sessions_go(struct retain *r)
 	do {
 		before = r->told;
 		n = retain_pack_group(r, &from);
-		retain_close_dir(r);    /* somebody may move it away between two of them */
+		retain_close_dir(r); /* somebody may move it away between two of them */
 		if (n < 0)
 			return atomic_load(&r->is_stopping) ? 0 : -1;
 		if ((rc = r->told != before ? finish_leaving(r) : 1) <= 0)
@@ -151,7 +155,7 @@ static int give_pages_back(struct retain *r)
 			return 0;
 		if (retain_count_pages(r->query, &pages, &unused) < 0)
 			return -1;
-	} while (unused > pages / UNUSED_END && unused < before);       /* a store out of a dump has lost how to */
+	} while (unused > pages / UNUSED_END && unused < before); /* a store out of a dump has lost how to */
 	return 1;
 }
 
@@ -160,13 +164,15 @@ static int look_at_days(struct retain *r)
 	return retain_tidy_days(r) && (r->now.expire_us == 0 || retain_expire_days(r));
 }
 
-/* A connection that changes nothing: it only moves pages that the core has committed from the log to the file. */
+/* A connection that changes nothing: it only moves pages that the core has committed from the log to the
+ * file. */
 static void open_mover(struct retain *r)
 {
 	char path[4096];
 
 	snprintf(path, sizeof path, "%s/hcpd.db", r->state_dir);
-	if (sqlite3_open_v2(path, &r->mover, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+	if (sqlite3_open_v2(path, &r->mover, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+		SQLITE_OK) {
 		sqlite3_close(r->mover);
 		r->mover = NULL;
 	}
@@ -184,14 +190,15 @@ static int open_store(struct retain *r)
 		snprintf(why, sizeof why, "%s", sqlite3_errmsg(r->query->db));
 		query_close(r->query);
 	}
-	retain_note_trouble(r, "the store cannot be looked through for old sessions, trying again later: error=%s", why);
+	retain_note_trouble(
+		r, "the store cannot be looked through for old sessions, trying again later: error=%s", why);
 	return -1;
 }
 
 void retain_pass(struct retain *r)
 {
-	static int (*const parts[])(struct retain *r) = {finish_leaving, look_at_days, let_sessions_go, let_answers_go,
-		give_pages_back, NULL};
+	static int (*const parts[])(struct retain * r) = {
+		finish_leaving, look_at_days, let_sessions_go, let_answers_go, give_pages_back, NULL};
 	int rc = 1;
 
 	if (open_store(r) < 0) {
@@ -201,7 +208,8 @@ void retain_pass(struct retain *r)
 	for (int i = 0; rc > 0 && parts[i] != NULL; i++)
 		rc = parts[i](r);
 	if (rc < 0 && r->query->error[0] != '\0')
-		retain_note_trouble(r, "the store cannot be read for retention, trying again later: error=%s", r->query->error);
+		retain_note_trouble(r, "the store cannot be read for retention, trying again later: error=%s",
+			r->query->error);
 	retain_end_trouble(r);
 	sqlite3_close(r->mover);
 	r->mover = NULL;

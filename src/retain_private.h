@@ -1,4 +1,5 @@
-/* retain_private.h: between the core's side (retain.c), the thread (retain_thread.c), and what it reads (retain_read.c). */
+/* retain_private.h: between the core's side (retain.c), the thread (retain_thread.c), and what it reads
+ * (retain_read.c). */
 #ifndef HCPD_RETAIN_PRIVATE_H
 #define HCPD_RETAIN_PRIVATE_H
 
@@ -29,22 +30,22 @@ struct retain_who {
 struct retain_drop {
 	int table;
 	int64_t session, upto;
-	bool is_kept;                   /* nobody took these events: they are not waited for any more */
+	bool is_kept; /* nobody took these events: they are not waited for any more */
 };
 
 /* What is to be changed in the store, all in one turn. */
 struct retain_note {
-	char day[ARCHIVE_DAY_SIZE];     /* "": nothing about the archive */
-	int64_t size, sessions;         /* what counts of it from now on */
-	bool forgets_day;               /* it has no row any more */
+	char day[ARCHIVE_DAY_SIZE]; /* "": nothing about the archive */
+	int64_t size, sessions;     /* what counts of it from now on */
+	bool forgets_day;           /* it has no row any more */
 	struct retain_who leave[GROUP_MAX];
 	int leave_count;
-	bool with_artifacts;            /* of those */
+	bool with_artifacts; /* of those */
 	struct retain_drop drops[DROPS_MAX];
 	int drop_count;
-	struct retain_who left[GROUP_MAX];      /* nothing is left of them */
+	struct retain_who left[GROUP_MAX]; /* nothing is left of them */
 	int left_count;
-	int64_t answers[SLICE_ROWS];    /* events of no session */
+	int64_t answers[SLICE_ROWS]; /* events of no session */
 	int answer_count;
 	bool vacuums;
 };
@@ -59,11 +60,11 @@ struct retain {
 	/* under the lock */
 	struct retain_rules rules;
 	bool is_due;
-	enum note_state state;          /* idle: the note is the thread's, else the core's */
+	enum note_state state; /* idle: the note is the thread's, else the core's */
 	struct retain_note note;
-	char trouble[RETAIN_TROUBLE_SIZE];      /* that the last pass met; "": none */
-	int64_t trouble_since_us;       /* boot clock */
-	bool is_refused;                /* the last one was not put into a batch: nothing of it is true */
+	char trouble[RETAIN_TROUBLE_SIZE]; /* that the last pass met; "": none */
+	int64_t trouble_since_us;          /* boot clock */
+	bool is_refused;                   /* the last one was not put into a batch: nothing of it is true */
 	/* the core's */
 	struct core *core;
 	struct timer tick;
@@ -71,14 +72,14 @@ struct retain {
 	void (*wake)(void *ctx);
 	void *wake_ctx;
 	char *state_dir;
-	int dir_fd;                     /* of the archive; -1: not open */
+	int dir_fd; /* of the archive; -1: not open */
 	struct query *query;
-	sqlite3 *mover;                 /* of the store's log; NULL: the core does it */
+	sqlite3 *mover; /* of the store's log; NULL: the core does it */
 	struct store_owned owned;
-	struct retain_rules now;        /* the rules of this pass */
+	struct retain_rules now; /* the rules of this pass */
 	int64_t now_us;
-	int slice_rows;                 /* of the note in hand ... */
-	int64_t slice_bytes;            /* ... and so many bytes */
+	int slice_rows;      /* of the note in hand ... */
+	int64_t slice_bytes; /* ... and so many bytes */
 	struct buf line;
 	int64_t told;                   /* notes that were committed */
 	char met[RETAIN_TROUBLE_SIZE];  /* the first trouble of this pass ... */
@@ -101,23 +102,27 @@ struct retain_candidate {
 /* Ended sessions behind one, in the order of their ends, that ended before a time: how many. */
 int retain_find_ended(struct query *q, const struct retain_candidate *after, const char *before,
 	struct retain_candidate out[GROUP_MAX]);
-/* May it leave? Its messages are settled, its submit is forgotten, decisions about it have expired, nobody needs it. 1, 0. */
+/* May it leave? Its messages are settled, its submit is forgotten, decisions about it have expired, nobody
+ * needs it. 1, 0. */
 int retain_may_leave(struct query *q, int64_t session, const char *nonces_before, bool unroutable_too);
 /* How much of a day's file counts; 0 there is no row. */
 int retain_find_day(struct query *q, const char *day, int64_t *size, int64_t *sessions);
 /* The first day behind one of which nothing counts (empty), or that is before another. 1, 0. */
-int retain_next_day(struct query *q, const char *after, const char *before, bool empty, char day[ARCHIVE_DAY_SIZE],
-	int64_t *size);
+int retain_next_day(struct query *q, const char *after, const char *before, bool empty,
+	char day[ARCHIVE_DAY_SIZE], int64_t *size);
 /* Those who left and are not wholly gone: how many. */
 int retain_find_leaving(struct query *q, struct retain_who out[GROUP_MAX], bool with_artifacts[GROUP_MAX]);
-/* Answers of no session, behind *at, that nobody needs any more: how many. *at is how far it looked; 0: at the end. */
-int retain_find_answers(struct query *q, int64_t *at, const char *before, bool unroutable_too, int64_t out[SLICE_ROWS]);
+/* Answers of no session, behind *at, that nobody needs any more: how many. *at is how far it looked; 0: at
+ * the end. */
+int retain_find_answers(
+	struct query *q, int64_t *at, const char *before, bool unroutable_too, int64_t out[SLICE_ROWS]);
 int retain_count_unroutable(struct query *q);
 int retain_count_pages(struct query *q, int64_t *pages, int64_t *unused);
-/* A session's rows of a table behind one, at most so many, each given to fn; false from there ends it. The last row's
- * number in *at; how many were given. The table "sessions" is that of the session itself. */
+/* A session's rows of a table behind one, at most so many, each given to fn; false from there ends it. The
+ * last row's number in *at; how many were given. The table "sessions" is that of the session itself. */
 typedef bool retain_row_fn(void *ctx, sqlite3_stmt *st, int64_t row);
-int retain_each_row(struct query *q, const char *table, int64_t session, int64_t *at, int most, retain_row_fn *fn, void *ctx);
+int retain_each_row(struct query *q, const char *table, int64_t session, int64_t *at, int most,
+	retain_row_fn *fn, void *ctx);
 /* {"table":...,"row":{...}} and a newline; the first column is its number, and not among them. */
 void retain_add_row(struct buf *b, const char *table, sqlite3_stmt *st);
 
@@ -132,12 +137,13 @@ void retain_end_trouble(struct retain *r);
 
 /* Hands the note to the core and waits until it is committed. False: we are to stop. */
 bool retain_tell(struct retain *r);
-bool retain_is_empty(const struct retain *r);   /* there is nothing in the note */
+bool retain_is_empty(const struct retain *r); /* there is nothing in the note */
 /* The configuration is still that of this pass: who wants less deleted need not wait for its end. */
 bool retain_rules_hold(struct retain *r);
 /* One look at everything. */
 void retain_pass(struct retain *r);
-/* retain_pack.c: sessions into a day's file, then the note about them. How many were looked at, -1: not now. */
+/* retain_pack.c: sessions into a day's file, then the note about them. How many were looked at, -1: not now.
+ */
 int retain_pack_group(struct retain *r, struct retain_candidate *from);
 void retain_close_dir(struct retain *r);
 /* The stored files of one. */

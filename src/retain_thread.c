@@ -21,7 +21,8 @@
 #define REST_MIN_US 5000
 #define REST_MAX_US (SECOND / 2)
 #define NICENESS 10
-#define FIRST_LOOK_US (30 * SECOND)     /* where nobody is to leave: only for what an earlier life left half done */
+#define FIRST_LOOK_US \
+	(30 * SECOND) /* where nobody is to leave: only for what an earlier life left half done */
 #define STACK_SIZE (512 * 1024)
 
 /* ---- notes ---- */
@@ -30,7 +31,8 @@ bool retain_is_empty(const struct retain *r)
 {
 	const struct retain_note *n = &r->note;
 
-	return n->day[0] == '\0' && n->leave_count + n->drop_count + n->left_count + n->answer_count == 0 && !n->vacuums;
+	return n->day[0] == '\0' && n->leave_count + n->drop_count + n->left_count + n->answer_count == 0 &&
+		!n->vacuums;
 }
 
 static void clear(struct retain_note *n)
@@ -49,7 +51,8 @@ static void rest(struct retain *r, int64_t us)
 	until.tv_nsec += us % SECOND * 1000;
 	until.tv_sec += us / SECOND + until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
-	while (!atomic_load(&r->is_stopping) && pthread_cond_timedwait(&r->news, &r->lock, &until) != ETIMEDOUT)
+	while (!atomic_load(&r->is_stopping) &&
+		pthread_cond_timedwait(&r->news, &r->lock, &until) != ETIMEDOUT)
 		;
 }
 
@@ -108,7 +111,7 @@ static void *thread_main(void *arg)
 	struct retain *r = arg;
 	bool has_looked = false;
 
-	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);      /* of this thread alone */
+	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS); /* of this thread alone */
 	while (wait_for_tick(r)) {
 		int64_t began = clock_boot_us(), took;
 
@@ -122,7 +125,8 @@ static void *thread_main(void *arg)
 		retain_pass(r);
 		took = clock_boot_us() - began;
 		pthread_mutex_lock(&r->lock);
-		if (took > SECOND)      /* where much is waiting for its callers, looking through it again is not all we do */
+		if (took > SECOND) /* where much is waiting for its callers, looking through it again is not
+				      all we do */
 			rest(r, 4 * took);
 		pthread_mutex_unlock(&r->lock);
 	}
@@ -146,7 +150,7 @@ static int start_thread(struct retain *r)
 
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	sigfillset(&all);               /* signals are the core's */
+	sigfillset(&all); /* signals are the core's */
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	rc = pthread_create(&r->thread, &attr, thread_main, r);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -176,7 +180,8 @@ int retain_start(struct core *c, void (*wake)(void *ctx), void *ctx, struct reta
 		retain_free(r);
 		return EX_OSERR;
 	}
-	timer_set(&c->timers, &r->tick, clock_boot_us() + (c->policy->config->retain_grace_us > 0 ? SECOND : FIRST_LOOK_US));
+	timer_set(&c->timers, &r->tick,
+		clock_boot_us() + (c->policy->config->retain_grace_us > 0 ? SECOND : FIRST_LOOK_US));
 	*out = r;
 	return EX_OK;
 }

@@ -1,6 +1,7 @@
 /* retain_trouble.c: what is in retention's way, said once.
- * Owns when it is said again: where it is another trouble, and every few minutes while it stays. A pass looks at everything,
- * as often as every second, and meets the same each time: so it is the first trouble of a pass that counts, as its end. */
+ * Owns when it is said again: where it is another trouble, and every few minutes while it stays. A pass looks
+ * at everything, as often as every second, and meets the same each time: so it is the first trouble of a pass
+ * that counts, as its end. */
 #include "retain_private.h"
 
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 
 #define SECOND INT64_C(1000000)
 #define AGAIN_US (300 * SECOND)
-#define LINES_MAX 5             /* a minute: of a trouble that comes and goes */
+#define LINES_MAX 5 /* a minute: of a trouble that comes and goes */
 
 void retain_note_trouble(struct retain *r, const char *fmt, ...)
 {

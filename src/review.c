@@ -1,6 +1,6 @@
 /* review.c: what humans are asked, and what follows from their answers.
- * Owns reviews, their expiry, the votes and the memory of this turn's nonces. Never judges a signature (harp.c) or a task
- * (gate.c), never changes a session's state by itself (session.c). */
+ * Owns reviews, their expiry, the votes and the memory of this turn's nonces. Never judges a signature
+ * (harp.c) or a task (gate.c), never changes a session's state by itself (session.c). */
 #include "review_private.h"
 
 #include <assert.h>
@@ -63,10 +63,11 @@ void review_move(struct review *r, enum harp_state to)
 /* ---- the end of waiting without a yes ---- */
 
 /* The review has its state already. */
-void review_reject(struct session *s, const char *code, const char *reason, const char *actor, const char *message,
-	const char *suggestion, enum risk risk)
+void review_reject(struct session *s, const char *code, const char *reason, const char *actor,
+	const char *message, const char *suggestion, enum risk risk)
 {
-	int64_t answer = intake_put_rejected(s->core, s->to, s->message_id, code, message, suggestion, risk, false);
+	int64_t answer =
+		intake_put_rejected(s->core, s->to, s->message_id, code, message, suggestion, risk, false);
 
 	log_info("task rejected: session=%.8s caller=%s code=%s why=%s", s->id, s->caller_id, code, message);
 	session_reject(s, reason, actor, answer);
@@ -82,10 +83,18 @@ static void on_expiry(struct timer *t)
 	CRASH_POINT(review_expiring);
 	clock_format(r->expires_us, at);
 	snprintf(message, sizeof message, "a human had to decide by %s, and nobody did", at);
-	audit_put(s->core, &(struct audit_entry){.what = "expire", .outcome = "rejected", .who = "daemon", .session = s->id,
-		.capability = s->capability, .risk = risk_names[s->risk], .code = "approval_expired", .request = r->request_id});
+	audit_put(s->core,
+		&(struct audit_entry){.what = "expire",
+			.outcome = "rejected",
+			.who = "daemon",
+			.session = s->id,
+			.capability = s->capability,
+			.risk = risk_names[s->risk],
+			.code = "approval_expired",
+			.request = r->request_id});
 	review_move(r, HARP_IS_EXPIRED);
-	review_reject(s, "approval_expired", "approval_expired", "daemon", message, "submit it again, under a new message_id", s->risk);
+	review_reject(s, "approval_expired", "approval_expired", "daemon", message,
+		"submit it again, under a new message_id", s->risk);
 }
 
 void review_cancel(struct session *s, const char *reason)
@@ -93,8 +102,8 @@ void review_cancel(struct session *s, const char *reason)
 	char message[256];
 
 	CRASH_POINT(review_cancelling);
-	snprintf(message, sizeof message, "an operator ended it before anybody decided%s%.160s", reason != NULL ? ": " : "",
-		reason != NULL ? reason : "");
+	snprintf(message, sizeof message, "an operator ended it before anybody decided%s%.160s",
+		reason != NULL ? ": " : "", reason != NULL ? reason : "");
 	if (s->review != NULL)
 		review_move(s->review, HARP_DENIED);
 	review_reject(s, "policy_denied", "aborted_by_operator", "operator", message, "", s->risk);
@@ -135,18 +144,29 @@ bool review_write_question(struct core *c, struct question *q, const char *sessi
 	if (v->why[0] != '\0')
 		reasons[count++] = v->why;
 	if (task->data_class >= T4)
-		snprintf(rule, sizeof rule, "data of class %s is never touched unasked", data_class_names[task->data_class]);
+		snprintf(rule, sizeof rule, "data of class %s is never touched unasked",
+			data_class_names[task->data_class]);
 	else
 		snprintf(rule, sizeof rule, "%.100s is not done unasked from R3 on", v->capability->name);
-	if ((v->ask & ASK_HUMAN) || count == 0) /* else it was the policy program that wants one to be asked */
+	if ((v->ask & ASK_HUMAN) ||
+		count == 0) /* else it was the policy program that wants one to be asked */
 		reasons[count++] = rule;
 	id_make(q->request_id);
 	q->created_us = clock_wall_us() / second * second;
 	q->expires_us = q->created_us + c->policy->config->approval_expires_us / second * second;
-	return harp_build_review(&(struct harp_review){.request_id = q->request_id, .session_id = session_id,
-		.callee_id = c->first_policy->config->callee_id, .capability = v->capability->name, .caller_id = caller_id,
-		.risk = v->risk, .reasons = reasons, .reason_count = count, .task = task->json, .task_size = task->json_size,
-		.created_us = q->created_us, .expires_us = q->expires_us}, &q->artifact, q->hash, why, why_size) == HARP_OK;
+	return harp_build_review(&(struct harp_review){.request_id = q->request_id,
+					 .session_id = session_id,
+					 .callee_id = c->first_policy->config->callee_id,
+					 .capability = v->capability->name,
+					 .caller_id = caller_id,
+					 .risk = v->risk,
+					 .reasons = reasons,
+					 .reason_count = count,
+					 .task = task->json,
+					 .task_size = task->json_size,
+					 .created_us = q->created_us,
+					 .expires_us = q->expires_us},
+		       &q->artifact, q->hash, why, why_size) == HARP_OK;
 }
 
 void review_put_question(struct session *s, const struct question *q, enum risk risk)
@@ -156,17 +176,24 @@ void review_put_question(struct session *s, const struct question *q, enum risk 
 	clock_format(q->created_us, created);
 	clock_format(q->expires_us, expires);
 	new_review(s, q->request_id, q->expires_us);
-	store_put_review(s->core->store, &(struct store_review){.session = s->key, .session_id = s->id,
-		.request_id = q->request_id, .state = harp_state_name(HARP_AWAITING_DECISION), .risk_level = risk_names[risk],
-		.created_at = created, .expires_at = expires, .artifact_hash = q->hash, .artifact = q->artifact.data,
-		.artifact_size = q->artifact.size});
+	store_put_review(s->core->store,
+		&(struct store_review){.session = s->key,
+			.session_id = s->id,
+			.request_id = q->request_id,
+			.state = harp_state_name(HARP_AWAITING_DECISION),
+			.risk_level = risk_names[risk],
+			.created_at = created,
+			.expires_at = expires,
+			.artifact_hash = q->hash,
+			.artifact = q->artifact.data,
+			.artifact_size = q->artifact.size});
 	CRASH_POINT(review_asked);
-	log_info("task waits for a human: session=%.8s caller=%s capability=%s risk=%s request=%s until=%s", s->id, s->caller_id,
-		s->capability, risk_names[risk], q->request_id, expires);
+	log_info("task waits for a human: session=%.8s caller=%s capability=%s risk=%s request=%s until=%s",
+		s->id, s->caller_id, s->capability, risk_names[risk], q->request_id, expires);
 }
 
-struct session *review_begin(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to,
-	char *why, size_t why_size)
+struct session *review_begin(struct core *c, const struct command *cmd, const struct verdict *v,
+	struct addressee *to, char *why, size_t why_size)
 {
 	struct question q = {.artifact = {0}};
 	struct session *s = NULL;
@@ -181,7 +208,8 @@ struct session *review_begin(struct core *c, const struct command *cmd, const st
 	return s;
 }
 
-bool review_take_over(struct session *s, const struct verdict *v, const struct task *task, char *why, size_t why_size)
+bool review_take_over(
+	struct session *s, const struct verdict *v, const struct task *task, char *why, size_t why_size)
 {
 	struct question q = {.artifact = {0}};
 	bool is_good = review_write_question(s->core, &q, s->id, s->caller_id, v, task, why, why_size);
@@ -211,9 +239,11 @@ int review_recover(struct session *s)
 	if (found < 0)
 		return -1;
 	if (found == 0 || !clock_parse(expires_at, &expires_us)) {
-		log_error("a task waits for a human who was not asked, this is a defect: session=%.8s", s->id);
-		review_reject(s, "approval_expired", "approval_expired", "daemon", "what a human would have decided is lost",
-			"submit it again, under a new message_id", s->risk);
+		log_error(
+			"a task waits for a human who was not asked, this is a defect: session=%.8s", s->id);
+		review_reject(s, "approval_expired", "approval_expired", "daemon",
+			"what a human would have decided is lost", "submit it again, under a new message_id",
+			s->risk);
 		return 0;
 	}
 	CRASH_POINT(review_recovering);

@@ -11,9 +11,9 @@ struct review {
 	struct session *session;
 	char request_id[STORE_WORD_SIZE];
 	enum harp_state state;
-	int64_t expires_us;             /* wall clock */
+	int64_t expires_us; /* wall clock */
 	struct timer expiry;
-	struct harp_vote *votes;        /* allowed it, and were not enough */
+	struct harp_vote *votes; /* allowed it, and were not enough */
 	size_t vote_count;
 };
 
@@ -33,8 +33,8 @@ struct question {
 void review_add_vote(struct review *r, const char *signer, int64_t expires_us);
 void review_move(struct review *r, enum harp_state to);
 /* The review has its state already. */
-void review_reject(struct session *s, const char *code, const char *reason, const char *actor, const char *message,
-	const char *suggestion, enum risk risk);
+void review_reject(struct session *s, const char *code, const char *reason, const char *actor,
+	const char *message, const char *suggestion, enum risk risk);
 bool review_write_question(struct core *c, struct question *q, const char *session_id, const char *caller_id,
 	const struct verdict *v, const struct task *task, char *why, size_t why_size);
 void review_put_question(struct session *s, const struct question *q, enum risk risk);

@@ -1,5 +1,6 @@
 /* risk.c: the level of a task.
- * Owns when a condition holds, and the explanation. Never reads a declaration (risk_read.c), never keeps anything. */
+ * Owns when a condition holds, and the explanation. Never reads a declaration (risk_read.c), never keeps
+ * anything. */
 #include "risk.h"
 
 #include <stdio.h>
@@ -44,7 +45,7 @@ static bool is_listed(const json_t *list, const json_t *v)
 static bool is_between(const json_t *pair, const json_t *v)
 {
 	return json_is_number(v) && jpoint_compare(v, json_array_get(pair, 0)) >= 0 &&
-	       jpoint_compare(v, json_array_get(pair, 1)) <= 0;
+		jpoint_compare(v, json_array_get(pair, 1)) <= 0;
 }
 
 static bool accepts_size(const struct risk_test *t, const json_t *v)
@@ -57,8 +58,8 @@ static bool accepts_size(const struct risk_test *t, const json_t *v)
 	return (risk_operators[t->op].accepts & SIGN((size > most) - (size < most))) != 0;
 }
 
-/* What is not there, or not of the kind that is compared, meets no condition but `absent`: input_schema says what must be
- * there and of which kind, and it was asked before. */
+/* What is not there, or not of the kind that is compared, meets no condition but `absent`: input_schema says
+ * what must be there and of which kind, and it was asked before. */
 static bool compare(const struct risk_test *t, const json_t *inputs)
 {
 	const json_t *v = jpoint_get(t->pointer, inputs);
@@ -66,18 +67,14 @@ static bool compare(const struct risk_test *t, const json_t *inputs)
 	if (v == NULL || t->op == OP_ABSENT)
 		return v == NULL && t->op == OP_ABSENT;
 	switch (risk_operators[t->op].argument) {
-	case ARG_NONE:
-		return true;
+	case ARG_NONE: return true;
 	case ARG_NUMBER:
-		return json_is_number(v) && (risk_operators[t->op].accepts & SIGN(jpoint_compare(v, t->value))) != 0;
-	case ARG_SCALAR:
-		return jpoint_same(v, t->value) == (t->op == OP_IS);
-	case ARG_LIST:
-		return is_listed(t->value, v) == (t->op == OP_IN);
-	case ARG_PAIR:
-		return is_between(t->value, v);
-	case ARG_SIZE:
-		return accepts_size(t, v);
+		return json_is_number(v) &&
+			(risk_operators[t->op].accepts & SIGN(jpoint_compare(v, t->value))) != 0;
+	case ARG_SCALAR: return jpoint_same(v, t->value) == (t->op == OP_IS);
+	case ARG_LIST: return is_listed(t->value, v) == (t->op == OP_IN);
+	case ARG_PAIR: return is_between(t->value, v);
+	case ARG_SIZE: return accepts_size(t, v);
 	}
 	return false;
 }
@@ -117,8 +114,9 @@ static bool factor_holds(const struct risk_factor *f, const struct risk_context 
 	int now = context->clock.minute[f->zone];
 
 	if (!f->is_hours)
-		return (context->running ? context->running(context->arg, f->of_resource && !f->resource, f->resource) : 0) >=
-		       f->at_least;
+		return (context->running ? context->running(context->arg, f->of_resource && !f->resource,
+						   f->resource) :
+					   0) >= f->at_least;
 	if (f->days & (1u << context->clock.weekday[f->zone]))
 		return true;
 	if (f->from < 0)
@@ -152,7 +150,8 @@ void risk_assess_without(const struct risk_model *m, const json_t *inputs, const
 	}
 }
 
-void risk_assess(const struct risk_model *m, const json_t *inputs, const struct risk_context *context, struct risk_result *out)
+void risk_assess(const struct risk_model *m, const json_t *inputs, const struct risk_context *context,
+	struct risk_result *out)
 {
 	risk_assess_without(m, inputs, context, 0, out);
 }
@@ -160,9 +159,11 @@ void risk_assess(const struct risk_model *m, const json_t *inputs, const struct 
 static void add_reason(char *out, size_t size, enum risk level, const char *reason)
 {
 	size_t used = strlen(out);
-	int wrote = snprintf(out + used, size - used, "%s%s (%s)", used > 0 ? "; " : "", reason, risk_names[level]);
+	int wrote = snprintf(
+		out + used, size - used, "%s%s (%s)", used > 0 ? "; " : "", reason, risk_names[level]);
 
-	if (wrote >= (int)(size - used)) /* a reason is a whole one or none, but the first is cut at a character */
+	if (wrote >=
+		(int)(size - used)) /* a reason is a whole one or none, but the first is cut at a character */
 		out[used > 0 ? used : buf_utf8_cut(out, size - 1, size - 4)] = '\0';
 }
 

@@ -6,20 +6,37 @@
 #include "risk.h"
 
 enum risk_op {
-	OP_ABOVE, OP_FROM, OP_BELOW, OP_UPTO, OP_IS, OP_IS_NOT, OP_IN, OP_NOT_IN, OP_BETWEEN, OP_PRESENT, OP_ABSENT,
-	OP_COUNT_ABOVE, OP_COUNT_FROM, OP_COUNT_BELOW, OP_COUNT_UPTO, OP_COUNT_IS, OP_COUNT_IS_NOT, OP_COUNT
+	OP_ABOVE,
+	OP_FROM,
+	OP_BELOW,
+	OP_UPTO,
+	OP_IS,
+	OP_IS_NOT,
+	OP_IN,
+	OP_NOT_IN,
+	OP_BETWEEN,
+	OP_PRESENT,
+	OP_ABSENT,
+	OP_COUNT_ABOVE,
+	OP_COUNT_FROM,
+	OP_COUNT_BELOW,
+	OP_COUNT_UPTO,
+	OP_COUNT_IS,
+	OP_COUNT_IS_NOT,
+	OP_COUNT
 };
 
 enum risk_argument { ARG_NONE, ARG_NUMBER, ARG_SCALAR, ARG_LIST, ARG_PAIR, ARG_SIZE };
 
 #define SIGN(sign) (1u << ((sign) + 1)) /* below, same, above */
 
-/* What an operator is: how it is written, what it is compared with, which orders it accepts, and its contrary. */
+/* What an operator is: how it is written, what it is compared with, which orders it accepts, and its
+ * contrary. */
 struct risk_operator {
 	const char *name;
 	enum risk_argument argument;
-	unsigned accepts;               /* of a number or a size */
-	enum risk_op contrary;          /* OP_COUNT: none */
+	unsigned accepts;      /* of a number or a size */
+	enum risk_op contrary; /* OP_COUNT: none */
 };
 extern const struct risk_operator risk_operators[OP_COUNT];
 
@@ -27,9 +44,9 @@ enum risk_junction { JUNCTION_NONE, JUNCTION_ALL, JUNCTION_ANY, JUNCTION_NOT };
 
 struct risk_test {
 	enum risk_junction junction;
-	struct risk_test *parts;        /* of a junction */
+	struct risk_test *parts; /* of a junction */
 	size_t part_count;
-	struct jpoint *pointer;         /* of a comparison */
+	struct jpoint *pointer; /* of a comparison */
 	enum risk_op op;
 	json_t *value;
 };
@@ -41,13 +58,13 @@ struct risk_rule {
 };
 
 struct risk_factor {
-	bool is_hours;                  /* else it is running sessions */
-	int from, to;                   /* minutes of the day; -1: none */
-	unsigned days;                  /* all day long; bit 0 is Sunday */
+	bool is_hours; /* else it is running sessions */
+	int from, to;  /* minutes of the day; -1: none */
+	unsigned days; /* all day long; bit 0 is Sunday */
 	enum risk_zone zone;
 	unsigned at_least;
 	bool of_resource;
-	char *resource;                 /* NULL with of_resource: any of the capability's own */
+	char *resource; /* NULL with of_resource: any of the capability's own */
 	enum risk level;
 	char *reason;
 };

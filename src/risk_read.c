@@ -9,7 +9,8 @@
 #include "declaration.h"
 #include "risk_private.h"
 
-static const char *const junctions[] = {[JUNCTION_ALL] = "all", [JUNCTION_ANY] = "any", [JUNCTION_NOT] = "not"};
+static const char *const junctions[] = {
+	[JUNCTION_ALL] = "all", [JUNCTION_ANY] = "any", [JUNCTION_NOT] = "not"};
 
 /* --- conditions --- */
 
@@ -20,8 +21,9 @@ static bool is_scalar(const json_t *v)
 
 static bool is_pair(const json_t *v)
 {
-	return json_array_size(v) == 2 && json_is_number(json_array_get(v, 0)) && json_is_number(json_array_get(v, 1)) &&
-	       jpoint_compare(json_array_get(v, 0), json_array_get(v, 1)) <= 0;
+	return json_array_size(v) == 2 && json_is_number(json_array_get(v, 0)) &&
+		json_is_number(json_array_get(v, 1)) &&
+		jpoint_compare(json_array_get(v, 0), json_array_get(v, 1)) <= 0;
 }
 
 static bool is_list(const json_t *v)
@@ -34,27 +36,30 @@ static bool is_list(const json_t *v)
 
 static void read_value(struct declaration *d, const struct declared *when, struct risk_test *t)
 {
-	static const char *const forms[] = {[ARG_NONE] = "nothing", [ARG_NUMBER] = "a number",
+	static const char *const forms[] = {[ARG_NONE] = "nothing",
+		[ARG_NUMBER] = "a number",
 		[ARG_SCALAR] = "a string, a number, true, false or null",
 		[ARG_LIST] = "an array, not empty, of strings, numbers, true, false and null",
-		[ARG_PAIR] = "an array of two numbers, the lower one first", [ARG_SIZE] = "a whole number from 0 on"};
+		[ARG_PAIR] = "an array of two numbers, the lower one first",
+		[ARG_SIZE] = "a whole number from 0 on"};
 	struct declared value = declared_member(when, "value");
 	enum risk_argument argument = risk_operators[t->op].argument;
 	const json_t *v = value.value;
-	bool fits = argument == ARG_NONE	 ? v == NULL
-		    : argument == ARG_NUMBER ? json_is_number(v)
-		    : argument == ARG_SCALAR ? is_scalar(v)
-		    : argument == ARG_LIST   ? is_list(v)
-		    : argument == ARG_PAIR   ? is_pair(v)
-					     : json_is_integer(v) && json_integer_value(v) >= 0;
+	bool fits = argument == ARG_NONE ? v == NULL :
+		argument == ARG_NUMBER   ? json_is_number(v) :
+		argument == ARG_SCALAR   ? is_scalar(v) :
+		argument == ARG_LIST     ? is_list(v) :
+		argument == ARG_PAIR     ? is_pair(v) :
+					   json_is_integer(v) && json_integer_value(v) >= 0;
 
 	if (fits)
 		t->value = v ? json_deep_copy(v) : NULL;
 	else if (v == NULL)
-		declaration_complain(d, &value, "is missing; \"%s\" compares with %s", risk_operators[t->op].name, forms[argument]);
+		declaration_complain(d, &value, "is missing; \"%s\" compares with %s",
+			risk_operators[t->op].name, forms[argument]);
 	else
-		declaration_complain(d, &value, "does not go with \"%s\", which compares with %s", risk_operators[t->op].name,
-			forms[argument]);
+		declaration_complain(d, &value, "does not go with \"%s\", which compares with %s",
+			risk_operators[t->op].name, forms[argument]);
 }
 
 static void read_op(struct declaration *d, const struct declared *when, struct risk_test *t)
@@ -63,7 +68,8 @@ static void read_op(struct declaration *d, const struct declared *when, struct r
 	struct buf known = {0};
 
 	for (t->op = 0; t->op < OP_COUNT; t->op++) {
-		if (json_is_string(op.value) && strcmp(json_string_value(op.value), risk_operators[t->op].name) == 0)
+		if (json_is_string(op.value) &&
+			strcmp(json_string_value(op.value), risk_operators[t->op].name) == 0)
 			break;
 		buf_addf(&known, "%s%s", t->op > 0 ? " " : "", risk_operators[t->op].name);
 	}
@@ -71,7 +77,8 @@ static void read_op(struct declaration *d, const struct declared *when, struct r
 		read_value(d, when, t);
 	} else {
 		t->op = OP_PRESENT;
-		declaration_complain(d, &op, "is %s; write one of %s", op.value ? "not known" : "missing", buf_text(&known));
+		declaration_complain(d, &op, "is %s; write one of %s", op.value ? "not known" : "missing",
+			buf_text(&known));
 	}
 	buf_fini(&known);
 }
@@ -85,8 +92,10 @@ static void read_comparison(struct declaration *d, const struct declared *when, 
 	declared_only(d, when, members);
 	if (!json_is_string(pointer.value))
 		declared_complain_kind(d, &pointer, form);
-	else if (!(t->pointer = jpoint_new(json_string_value(pointer.value), json_string_length(pointer.value))))
-		declaration_complain(d, &pointer, "is no JSON pointer of at most %d bytes and %d steps; write %s", JPOINT_TEXT_MAX,
+	else if (!(t->pointer = jpoint_new(
+			   json_string_value(pointer.value), json_string_length(pointer.value))))
+		declaration_complain(d, &pointer,
+			"is no JSON pointer of at most %d bytes and %d steps; write %s", JPOINT_TEXT_MAX,
 			JPOINT_STEPS_MAX, form);
 	read_op(d, when, t);
 }
@@ -118,7 +127,8 @@ static void read_junction(struct declaration *d, const struct declared *when, in
 
 static void read_test(struct declaration *d, const struct declared *when, int depth, struct risk_test *t)
 {
-	if (!declared_is_object(d, when, "{\"pointer\": ..., \"op\": ..., \"value\": ...}, or one of all, any and not"))
+	if (!declared_is_object(
+		    d, when, "{\"pointer\": ..., \"op\": ..., \"value\": ...}, or one of all, any and not"))
 		return;
 	for (enum risk_junction j = JUNCTION_ALL; j <= JUNCTION_NOT; j++)
 		if (json_object_get(when->value, junctions[j]))
@@ -140,7 +150,8 @@ static void free_test(struct risk_test *t)
 
 /* --- what rules and factors have in common --- */
 
-static void read_level(struct declaration *d, const struct declared *entry, enum risk floor, enum risk *level, char **reason)
+static void read_level(
+	struct declaration *d, const struct declared *entry, enum risk floor, enum risk *level, char **reason)
 {
 	struct declared l = declared_member(entry, "level"), r = declared_member(entry, "reason");
 
@@ -148,7 +159,9 @@ static void read_level(struct declaration *d, const struct declared *entry, enum
 	if (declared_is_text(d, &r, "why it is dangerous, in a few words"))
 		*reason = xstrdup(json_string_value(r.value));
 	if (*level != R_NONE && *level <= floor)
-		declaration_warn(d, &l, "never raises anything: the risk begins at R%d; lower risk_floor or leave this out", (int)floor);
+		declaration_warn(d, &l,
+			"never raises anything: the risk begins at R%d; lower risk_floor or leave this out",
+			(int)floor);
 }
 
 /* --- context factors --- */
@@ -158,8 +171,8 @@ static int read_minute(const char *text)
 {
 	int hour, minute;
 
-	if (!text || strlen(text) != 5 || text[2] != ':' || strspn(text, "0123456789:") != 5 || strchr(text, ':') != text + 2 ||
-		strrchr(text, ':') != text + 2)
+	if (!text || strlen(text) != 5 || text[2] != ':' || strspn(text, "0123456789:") != 5 ||
+		strchr(text, ':') != text + 2 || strrchr(text, ':') != text + 2)
 		return -1;
 	hour = (text[0] - '0') * 10 + text[1] - '0';
 	minute = (text[3] - '0') * 10 + text[4] - '0';
@@ -183,7 +196,8 @@ static void read_days(struct declaration *d, const struct declared *days, struct
 			if (json_is_string(day.value) && strcmp(json_string_value(day.value), names[j]) == 0)
 				bit = 1u << j;
 		if (bit == 0)
-			declaration_complain(d, &day, "is no day; write one of sun, mon, tue, wed, thu, fri, sat");
+			declaration_complain(
+				d, &day, "is no day; write one of sun, mon, tue, wed, thu, fri, sat");
 		f->days |= bit;
 	}
 }
@@ -239,28 +253,34 @@ static void read_running(struct declaration *d, const struct declared *safety, c
 	if (!declared_is_object(d, running, "{\"at_least\": 2, \"of\": \"capability\"}"))
 		return;
 	declared_only(d, running, members);
-	if (!json_is_integer(least.value) || json_integer_value(least.value) < 1 || json_integer_value(least.value) > INT_MAX)
-		declaration_complain(d, &least, "is %s; write a whole number from 1 on", least.value ? "none that does" : "missing");
+	if (!json_is_integer(least.value) || json_integer_value(least.value) < 1 ||
+		json_integer_value(least.value) > INT_MAX)
+		declaration_complain(d, &least, "is %s; write a whole number from 1 on",
+			least.value ? "none that does" : "missing");
 	else
 		f->at_least = (unsigned)json_integer_value(least.value);
 	if (!name || (strcmp(name, "capability") != 0 && strcmp(name, "resource") != 0))
-		declaration_complain(d, &of, "is %s; write \"capability\" or \"resource\"", of.value ? "not known" : "missing");
+		declaration_complain(d, &of, "is %s; write \"capability\" or \"resource\"",
+			of.value ? "not known" : "missing");
 	f->of_resource = name && strcmp(name, "resource") == 0;
 	if (resource.value && (!which || !f->of_resource))
-		declaration_complain(d, &resource, "%s", which ? "goes with \"of\": \"resource\" only; leave it out"
-							       : "is no string; write a name of resource_types");
+		declaration_complain(d, &resource, "%s",
+			which ? "goes with \"of\": \"resource\" only; leave it out" :
+				"is no string; write a name of resource_types");
 	else if (f->of_resource && !is_own_resource(safety, which))
-		declaration_complain(d, which ? &resource : running, "names no resource that is in resource_types; add it there");
+		declaration_complain(d, which ? &resource : running,
+			"names no resource that is in resource_types; add it there");
 	else if (which)
 		f->resource = xstrdup(which);
 }
 
-static void read_factor(struct declaration *d, const struct declared *safety, const struct declared *entry, enum risk floor,
-	struct risk_factor *f)
+static void read_factor(struct declaration *d, const struct declared *safety, const struct declared *entry,
+	enum risk floor, struct risk_factor *f)
 {
 	static const char *const hours_members[] = {"unattended", "level", "reason", NULL};
 	static const char *const running_members[] = {"running", "level", "reason", NULL};
-	struct declared hours = declared_member(entry, "unattended"), running = declared_member(entry, "running");
+	struct declared hours = declared_member(entry, "unattended"),
+			running = declared_member(entry, "running");
 
 	if (!declared_is_object(d, entry, "an object with level, reason, and unattended or running"))
 		return;
@@ -277,7 +297,8 @@ static void read_factor(struct declaration *d, const struct declared *safety, co
 
 /* --- the outside --- */
 
-static void read_rule(struct declaration *d, const struct declared *entry, enum risk floor, struct risk_rule *r)
+static void read_rule(
+	struct declaration *d, const struct declared *entry, enum risk floor, struct risk_rule *r)
 {
 	static const char *const members[] = {"when", "level", "reason", NULL};
 	struct declared when = declared_member(entry, "when");
@@ -303,7 +324,8 @@ static size_t count_entries(struct declaration *d, const struct declared *list, 
 struct risk_model *risk_model_read(struct declaration *d, const struct declared *safety, enum risk ceiling)
 {
 	struct risk_model *m = xcalloc(1, sizeof *m);
-	struct declared floor = declared_member(safety, "risk_floor"), rules = declared_member(safety, "rules"),
+	struct declared floor = declared_member(safety, "risk_floor"),
+			rules = declared_member(safety, "rules"),
 			context = declared_member(safety, "context");
 
 	m->floor = floor.value ? declared_risk(d, &floor) : ceiling;

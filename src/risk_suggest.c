@@ -1,6 +1,6 @@
 /* risk_suggest.c: what a caller could change so that its task may run.
- * Owns the sentence, and that it is true: each change is made on a copy of the inputs, and the copy is assessed.
- * Never looks at input_schema: the sentence is about the risk alone. */
+ * Owns the sentence, and that it is true: each change is made on a copy of the inputs, and the copy is
+ * assessed. Never looks at input_schema: the sentence is about the risk alone. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 #include "risk_private.h"
 
 struct attempt {
-	const json_t *inputs;           /* as they came */
-	json_t *changed;                /* a copy, in which the changes are made */
+	const json_t *inputs; /* as they came */
+	json_t *changed;      /* a copy, in which the changes are made */
 	struct buf text;
-	bool failed;                    /* no such change is known */
+	bool failed; /* no such change is known */
 };
 
 /* --- a value that meets a comparison; NULL where none can be made up --- */
@@ -79,35 +79,24 @@ static json_t *shortened(const struct risk_test *t, const json_t *inputs, json_i
 static json_t *witness(const struct risk_test *t, enum risk_op op, const json_t *inputs)
 {
 	switch (op) {
-	case OP_ABOVE:
-		return beside(t->value, 1);
-	case OP_BELOW:
-		return beside(t->value, -1);
+	case OP_ABOVE: return beside(t->value, 1);
+	case OP_BELOW: return beside(t->value, -1);
 	case OP_FROM:
 	case OP_UPTO:
-	case OP_IS:
-		return json_incref(t->value);
-	case OP_IS_NOT:
-		return other_than_one(t->value);
+	case OP_IS: return json_incref(t->value);
+	case OP_IS_NOT: return other_than_one(t->value);
 	case OP_IN:
-	case OP_BETWEEN:
-		return json_incref(json_array_get(t->value, 0));
-	case OP_NOT_IN:
-		return other_than(t->value);
-	case OP_PRESENT:
-		return json_null();
+	case OP_BETWEEN: return json_incref(json_array_get(t->value, 0));
+	case OP_NOT_IN: return other_than(t->value);
+	case OP_PRESENT: return json_null();
 	case OP_COUNT_UPTO:
-	case OP_COUNT_IS:
-		return shortened(t, inputs, json_integer_value(t->value));
+	case OP_COUNT_IS: return shortened(t, inputs, json_integer_value(t->value));
 	case OP_COUNT_BELOW:
-	case OP_COUNT_IS_NOT:
-		return shortened(t, inputs, json_integer_value(t->value) - 1);
-	case OP_COUNT: /* not between */
-		return beside(json_array_get(t->value, 0), -1);
+	case OP_COUNT_IS_NOT: return shortened(t, inputs, json_integer_value(t->value) - 1);
+	case OP_COUNT: /* not between */ return beside(json_array_get(t->value, 0), -1);
 	case OP_ABSENT:
 	case OP_COUNT_ABOVE:
-	case OP_COUNT_FROM:
-		break;
+	case OP_COUNT_FROM: break;
 	}
 	return NULL;
 }
@@ -146,8 +135,8 @@ static void change_comparison(struct attempt *a, const struct risk_test *t, bool
 
 	if ((value == NULL && op != OP_ABSENT) || !jpoint_put(t->pointer, a->changed, value))
 		a->failed = true;
-	buf_addf(&a->text, "%s%s%s%s%s%s", a->text.size > 0 ? " and " : "", phrases[op].before, jpoint_text(t->pointer),
-		phrases[op].between, shown ? shown : "", phrases[op].after);
+	buf_addf(&a->text, "%s%s%s%s%s%s", a->text.size > 0 ? " and " : "", phrases[op].before,
+		jpoint_text(t->pointer), phrases[op].between, shown ? shown : "", phrases[op].after);
 	free(shown);
 	json_decref(value);
 }
@@ -192,12 +181,15 @@ static void wait_for(struct attempt *a, const struct risk_factor *f)
 		buf_add_text(b, " and");
 	if (!f->is_hours) {
 		buf_addf(b, "%swhile fewer than %u sessions of %s%s run", b->size > 0 ? " " : "", f->at_least,
-			f->of_resource ? "the resource " : "this capability", f->resource ? f->resource : f->of_resource ? "it uses" : "");
+			f->of_resource ? "the resource " : "this capability",
+			f->resource            ? f->resource :
+				f->of_resource ? "it uses" :
+						 "");
 		return;
 	}
 	if (f->from >= 0)
-		buf_addf(b, "%sbetween %02d:%02d and %02d:%02d", b->size > 0 ? " " : "", f->to / 60 % 24, f->to % 60, f->from / 60 % 24,
-			f->from % 60);
+		buf_addf(b, "%sbetween %02d:%02d and %02d:%02d", b->size > 0 ? " " : "", f->to / 60 % 24,
+			f->to % 60, f->from / 60 % 24, f->from % 60);
 	add_days(b, f->days);
 	buf_add_text(b, f->zone == RISK_UTC ? " UTC" : " local time");
 }
@@ -214,7 +206,8 @@ bool risk_suggest(const struct risk_model *m, const json_t *inputs, const struct
 		return false;
 	a.changed = json_deep_copy(inputs);
 	for (size_t i = 0; i < m->rule_count && !a.failed; i++)
-		if ((result->rules >> i & 1) != 0 && m->rules[i].level > limit && risk_test_holds(&m->rules[i].when, a.changed))
+		if ((result->rules >> i & 1) != 0 && m->rules[i].level > limit &&
+			risk_test_holds(&m->rules[i].when, a.changed))
 			change(&a, &m->rules[i].when, false);
 	for (size_t i = 0; i < m->factor_count; i++)
 		if ((result->factors >> i & 1) != 0 && m->factors[i].level > limit) {
@@ -223,7 +216,8 @@ bool risk_suggest(const struct risk_model *m, const json_t *inputs, const struct
 		}
 	risk_assess_without(m, a.changed, context, waited, &then);
 	found = !a.failed && then.level <= limit &&
-		snprintf(out, size, "%s the risk would be %s", buf_text(&a.text), risk_names[then.level]) < (int)size;
+		snprintf(out, size, "%s the risk would be %s", buf_text(&a.text), risk_names[then.level]) <
+			(int)size;
 	json_decref(a.changed);
 	buf_fini(&a.text);
 	if (!found)

@@ -1,7 +1,6 @@
 /* run.c: sessions in their processes.
- * Owns the hosts (a process and whom it serves now), the clocks and the ladder's times. How a process begins is in
- * run_start.c.
- * Never reads a line's meaning (report.c), never signals by itself (worker.c). */
+ * Owns the hosts (a process and whom it serves now), the clocks and the ladder's times. How a process begins
+ * is in run_start.c. Never reads a line's meaning (report.c), never signals by itself (worker.c). */
 #include "run_private.h"
 
 #include <stdio.h>
@@ -19,7 +18,7 @@
 #include "migrate.h"
 #include "report.h"
 
-#define MUTE_US 500000                  /* a death ends the pipes first, and is known a moment later */
+#define MUTE_US 500000 /* a death ends the pipes first, and is known a moment later */
 
 struct worker *run_worker(const struct session *s)
 {
@@ -34,7 +33,7 @@ void host_set_idle(struct host *h, bool idle)
 		return;
 	h->is_idle = idle;
 	if (idle)
-		DL_PREPEND2(h->core->idle_hosts, h, idle_prev, idle_next);      /* the warmest first */
+		DL_PREPEND2(h->core->idle_hosts, h, idle_prev, idle_next); /* the warmest first */
 	else
 		DL_DELETE2(h->core->idle_hosts, h, idle_prev, idle_next);
 }
@@ -48,7 +47,7 @@ void host_retire(struct host *h)
 		return;
 	if (h->is_retired) {
 		if (h->core->is_stopping)
-			worker_end(h->worker, now, h->core->stop_at_us);        /* sooner than it was told */
+			worker_end(h->worker, now, h->core->stop_at_us); /* sooner than it was told */
 		return;
 	}
 	CRASH_POINT(host_retiring);
@@ -58,7 +57,8 @@ void host_retire(struct host *h)
 	if (h->core->is_stopping)
 		worker_end(h->worker, now, h->core->stop_at_us);
 	else
-		worker_end(h->worker, now + config->exit_grace_us, now + config->exit_grace_us + config->abort_timeout_us / 4);
+		worker_end(h->worker, now + config->exit_grace_us,
+			now + config->exit_grace_us + config->abort_timeout_us / 4);
 }
 
 bool host_is_reused(const struct capability *cap)
@@ -98,7 +98,8 @@ static void on_idle(struct timer *t)
 		timer_set(&s->core->timers, t, s->active_us + limit);
 		return;
 	}
-	if (session_fail(s, "idle_timeout", "execution_error", "daemon", NULL, "the worker said nothing for too long"))
+	if (session_fail(s, "idle_timeout", "execution_error", "daemon", NULL,
+		    "the worker said nothing for too long"))
 		run_conclude(s);
 }
 
@@ -107,19 +108,22 @@ static void on_mute(struct timer *t)
 	struct session *s = container_of(t, struct session, mute);
 
 	if (s->host != NULL && s->stdout_closed && s->exit_status == -1 && !session_has_outcome(s))
-		session_warn(s, "stdout_closed", "the worker closed its stdout: it runs on, but cannot complete any more");
+		session_warn(s, "stdout_closed",
+			"the worker closed its stdout: it runs on, but cannot complete any more");
 }
 
 /* One that waits to go on is not held by anybody. */
 static void on_grace(struct timer *t)
 {
 	struct session *s = container_of(t, struct session, grace);
-	bool is_going = s->paused_by == PAUSED_NOT || s->paused_by == PAUSED_BY_RETRY || s->is_waiting || s->migration != NULL;
+	bool is_going = s->paused_by == PAUSED_NOT || s->paused_by == PAUSED_BY_RETRY || s->is_waiting ||
+		s->migration != NULL;
 
 	if (s->is_closed || s->state != S_PAUSED || is_going)
 		return;
 	CRASH_POINT(run_pause_expired);
-	if (session_fail(s, "pause_expired", "timeout", "daemon", NULL, "it was PAUSED for longer than pause_grace"))
+	if (session_fail(s, "pause_expired", "timeout", "daemon", NULL,
+		    "it was PAUSED for longer than pause_grace"))
 		run_conclude(s);
 }
 
@@ -129,7 +133,8 @@ void run_watch_pause(struct session *s)
 	int64_t grace = s->core->policy->config->pause_grace_us;
 
 	if (s->state == S_PAUSED && grace > 0)
-		timer_set(&s->core->timers, &s->grace, clock_boot_us() + grace - (clock_wall_us() - s->updated_us));
+		timer_set(&s->core->timers, &s->grace,
+			clock_boot_us() + grace - (clock_wall_us() - s->updated_us));
 	else
 		timer_cancel(&s->core->timers, &s->grace);
 }
@@ -205,14 +210,15 @@ static void let_go(struct session *s)
 	int64_t now = clock_boot_us();
 
 	effect_close_stdin(s);
-	effect_end(s, now + config->exit_grace_us, now + config->exit_grace_us + config->abort_timeout_us / 4);
+	effect_end(
+		s, now + config->exit_grace_us, now + config->exit_grace_us + config->abort_timeout_us / 4);
 }
 
 /* A process that may serve another session, after one that completed and left nobody behind. */
 static bool may_serve_on(struct host *h, const struct session *s)
 {
-	return host_is_reused(h->cap) && s->outcome.state == S_COMPLETED && !h->is_retired && !worker_is_ending(h->worker)
-		&& !worker_has_exited(h->worker) && worker_is_alone(h->worker);
+	return host_is_reused(h->cap) && s->outcome.state == S_COMPLETED && !h->is_retired &&
+		!worker_is_ending(h->worker) && !worker_has_exited(h->worker) && worker_is_alone(h->worker);
 }
 
 static void part(struct session *s)
@@ -242,9 +248,9 @@ void run_conclude(struct session *s)
 		return;
 	}
 	CRASH_POINT(run_concluding);
-	session_mark_dirty(s);          /* the outcome is stored at the end of the turn */
+	session_mark_dirty(s); /* the outcome is stored at the end of the turn */
 	if (s->host == NULL)
-		return;                 /* migrate.c goes on when its program is gone */
+		return; /* migrate.c goes on when its program is gone */
 	if (strcmp(o->actor, "worker") == 0)
 		let_go(s);
 	else
@@ -255,7 +261,7 @@ bool run_abort(struct session *s, const char *reason, const char *actor, const c
 {
 	if (!session_decide(s, S_ABORTED, reason, actor, NULL, 0)) {
 		if (s->host != NULL)
-			ladder(s, reason);      /* too late to decide, but not to hurry */
+			ladder(s, reason); /* too late to decide, but not to hurry */
 		return false;
 	}
 	if (s->host == NULL && !migrate_stop(s)) {
@@ -272,15 +278,15 @@ bool run_abort(struct session *s, const char *reason, const char *actor, const c
 
 void run_stop(struct session *s)
 {
-	(void)migrate_stop(s);          /* it stays PAUSED */
+	(void)migrate_stop(s); /* it stays PAUSED */
 	if (s->host == NULL && timer_is_set(&s->again))
-		effect_start(s);        /* becomes PAUSED there */
+		effect_start(s); /* becomes PAUSED there */
 	if (s->host == NULL)
 		return;
 	s->stop_asked = true;
 	CRASH_POINT(stop_asked);
 	if (session_has_outcome(s))
-		return;                 /* it is on its way out */
+		return; /* it is on its way out */
 	if (s->cap->config->protocol == PROTOCOL_HCP && worker_has_stdin(s->host->worker))
 		trigger_ask(s, TRIGGER_STOP);
 	else
@@ -322,7 +328,8 @@ void run_consider_free(struct session *s)
 
 /* ---- from the worker ---- */
 
-static void on_line(struct worker *w, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
+static void on_line(
+	struct worker *w, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
 {
 	struct host *h = worker_owner(w);
 	struct session *s = h->session;
@@ -340,10 +347,10 @@ static void on_line(struct worker *w, enum worker_stream stream, const char *lin
 static void on_death(struct session *s)
 {
 	if (session_has_outcome(s) || s->stop_asked || s->is_leaving)
-		return;                 /* on_gone ends or pauses it */
+		return; /* on_gone ends or pauses it */
 	if (attempt_take_death(s)) {
 		s->is_leaving = true;
-		let_go(s);              /* whatever it has started goes with it */
+		let_go(s); /* whatever it has started goes with it */
 		return;
 	}
 	report_death(s);
@@ -358,7 +365,7 @@ static void on_eof(struct worker *w, enum worker_stream stream)
 	if (stream != WORKER_STDOUT)
 		return;
 	if (s == NULL) {
-		host_retire(h);         /* an idle one that cannot answer any more */
+		host_retire(h); /* an idle one that cannot answer any more */
 		return;
 	}
 	s->stdout_closed = true;
@@ -381,14 +388,14 @@ static void on_exit_status(struct worker *w, int status)
 	if (s->stdout_closed)
 		on_death(s);
 	else
-		let_go(s);              /* somebody of its tree may still hold the pipe */
+		let_go(s); /* somebody of its tree may still hold the pipe */
 }
 
 /* PAUSED, and without a process: others may have its slot. */
 static void rest(struct session *s)
 {
 	slots_leave(s->core, s);
-	policy_unref(s->policy);        /* its next process is started under the newest */
+	policy_unref(s->policy); /* its next process is started under the newest */
 	s->policy = NULL;
 	s->cap = NULL;
 	if (s->core->is_stopping)
@@ -459,7 +466,7 @@ void run_touch_all(struct core *c)
 {
 	struct session *s, *tmp;
 
-	HASH_ITER (by_key, c->by_key, s, tmp)
+	HASH_ITER(by_key, c->by_key, s, tmp)
 		s->active_us = clock_boot_us();
 }
 
@@ -467,7 +474,7 @@ void run_check_all_backlogs(struct core *c)
 {
 	struct session *s, *tmp;
 
-	HASH_ITER (by_key, c->by_key, s, tmp)
+	HASH_ITER(by_key, c->by_key, s, tmp)
 		run_check_backlog(s);
 }
 

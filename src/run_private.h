@@ -8,17 +8,17 @@
 
 /* A process, and whom it serves. One of reuse = 1 serves one session and ends with it. */
 struct host {
-	struct host *prev, *next;       /* in core->hosts */
+	struct host *prev, *next; /* in core->hosts */
 	struct host *idle_prev, *idle_next;
 	struct core *core;
 	struct worker *worker;
 	struct policy *policy;
 	const struct capability *cap;
-	struct session *session;        /* NULL: nobody now */
+	struct session *session; /* NULL: nobody now */
 	int served, pid;
 	bool is_idle, is_retired, is_gone;
 	uint64_t dropped_lines;
-	char id[ID_SIZE];               /* of a reused process: names its working directory and its mark */
+	char id[ID_SIZE]; /* of a reused process: names its working directory and its mark */
 	char mark[ID_SIZE + 24];
 };
 

@@ -21,8 +21,8 @@
 #include "expect.h"
 #include "log.h"
 
-#define START_AGAIN_US 1000000          /* where the disk was full */
-#define INTENT_MAX 32768                /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
+#define START_AGAIN_US 1000000 /* where the disk was full */
+#define INTENT_MAX 32768       /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
 
 static struct host *find_idle(struct core *c, const struct capability *cap)
 {
@@ -33,7 +33,7 @@ static struct host *find_idle(struct core *c, const struct capability *cap)
 			continue;
 		if (worker_is_alone(h->worker))
 			return h;
-		host_retire(h);         /* it has got company since: it would be passed over for ever */
+		host_retire(h); /* it has got company since: it would be passed over for ever */
 	}
 	return NULL;
 }
@@ -76,8 +76,8 @@ static bool is_set_by(char **env, const char *var)
 	return false;
 }
 
-/* Places of the worker's own, where those of the daemon are not to be used: another user's home, and under Landlock
- * the only directory that it may write to. NULL: none. */
+/* Places of the worker's own, where those of the daemon are not to be used: another user's home, and under
+ * Landlock the only directory that it may write to. NULL: none. */
 static const char *own_place(const struct config_confine *f, const char *workdir)
 {
 	return f->landlock ? workdir : f->home;
@@ -90,7 +90,8 @@ static void env_base(struct env *e, const struct core *c, const struct capabilit
 	const char *home = own_place(f, workdir);
 
 	for (char **v = environ; *v != NULL; v++)
-		if (worker_passes_on(*v) && !is_set_by(cap->config->env, *v) && (home == NULL || strncmp(*v, "HOME=", 5) != 0))
+		if (worker_passes_on(*v) && !is_set_by(cap->config->env, *v) &&
+			(home == NULL || strncmp(*v, "HOME=", 5) != 0))
 			env_take(e, xstrdup(*v));
 	if (home != NULL && !is_set_by(cap->config->env, "HOME="))
 		env_add(e, "HOME", home);
@@ -153,7 +154,7 @@ static int add_checkpoint(struct session *s, const struct buf *task, struct buf 
 	struct checkpoint cp = {.damaged = 0};
 	int found = s->from_checkpoint ? checkpoint_find(s->core->store, s->key, s->seal, &cp) : 0;
 
-	if (found == 0 && cp.damaged > 0) {     /* since it was looked at: a start may wait for room */
+	if (found == 0 && cp.damaged > 0) { /* since it was looked at: a start may wait for room */
 		session_fail(s, "no_checkpoint", "internal_error", "daemon", NULL,
 			"the session was to go on from its checkpoint, and all are damaged");
 	} else if (found == 0) {
@@ -173,7 +174,8 @@ static int write_start_line(struct session *s, const struct buf *task, const cha
 	char deadline[CLOCK_TEXT_SIZE];
 
 	clock_format(s->deadline_us, deadline);
-	buf_addf(b, "{\"type\":\"start\",\"protocol\":1,\"session_id\":\"%s\",\"attempt\":%lld,\"task\":", s->id,
+	buf_addf(b,
+		"{\"type\":\"start\",\"protocol\":1,\"session_id\":\"%s\",\"attempt\":%lld,\"task\":", s->id,
 		(long long)s->attempt);
 	buf_add(b, task->data, task->size);
 	buf_addf(b, ",\"risk_level\":\"%s\",\"safety_envelope\":", risk_names[s->risk]);
@@ -190,12 +192,17 @@ static int write_start_line(struct session *s, const struct buf *task, const cha
 }
 
 /* A new process for s. NULL with a sentence, and errno where the system had none to give. */
-static struct host *host_new(struct session *s, const struct buf *task, const char *workdir, char *why, size_t why_size)
+static struct host *host_new(
+	struct session *s, const struct buf *task, const char *workdir, char *why, size_t why_size)
 {
 	struct core *c = s->core;
 	struct host *h = xcalloc(1, sizeof *h);
-	struct worker_spec spec = {.argv = s->cap->config->command, .workdir = workdir, .owner = h, .mark = h->mark,
-		.confine = &s->cap->config->confine, .has_stdin = s->cap->config->protocol == PROTOCOL_HCP};
+	struct worker_spec spec = {.argv = s->cap->config->command,
+		.workdir = workdir,
+		.owner = h,
+		.mark = h->mark,
+		.confine = &s->cap->config->confine,
+		.has_stdin = s->cap->config->protocol == PROTOCOL_HCP};
 	struct env e = {0};
 	char text[32], home[4096], *intent;
 	struct buf task_file = {0};
@@ -205,7 +212,8 @@ static struct host *host_new(struct session *s, const struct buf *task, const ch
 		id_make(h->id);
 		if (workdir_make(c->state_dir, h->id, NULL, 0, home, sizeof home) < 0) {
 			error = errno;
-			snprintf(why, why_size, "the process's working directory cannot be made: %s", strerror(error));
+			snprintf(why, why_size, "the process's working directory cannot be made: %s",
+				strerror(error));
 			free(h);
 			errno = error;
 			return NULL;
@@ -253,14 +261,17 @@ void run_on_again(struct timer *t)
 	effect_start(container_of(t, struct session, again));
 }
 
-/* A full disk passes: to fail days of work for it would be a loss. The session stays RUNNING without a process, its
- * deadline counts, an abort ends it, and it is tried again as the store is. */
+/* A full disk passes: to fail days of work for it would be a loss. The session stays RUNNING without a
+ * process, its deadline counts, an abort ends it, and it is tried again as the store is. */
 static bool waits_for_room(struct session *s, const char *why)
 {
 	if (errno != ENOSPC && errno != EDQUOT)
 		return false;
 	if (log_may(&s->core->room_limit, 3))
-		log_error("no worker is started until the disk has room, tried again every second: session=%.8s error=%s", s->id, why);
+		log_error(
+			"no worker is started until the disk has room, tried again every second: "
+			"session=%.8s error=%s",
+			s->id, why);
 	timer_set(&s->core->timers, &s->again, clock_boot_us() + START_AGAIN_US);
 	return true;
 }
@@ -269,7 +280,8 @@ static void start_failed(struct session *s, const char *why)
 {
 	bool no_means = errno == EAGAIN || errno == ENOMEM || errno == EMFILE || errno == ENFILE;
 
-	session_fail(s, "worker_failed", no_means ? "resource_unavailable" : "execution_error", "daemon", NULL, "%s", why);
+	session_fail(s, "worker_failed", no_means ? "resource_unavailable" : "execution_error", "daemon",
+		NULL, "%s", why);
 	run_conclude(s);
 }
 
@@ -297,8 +309,10 @@ static bool is_sealed(struct session *s, struct buf *task)
 
 	if (fault == NULL)
 		return true;
-	log_error("ALARM: a sealed intent was changed, nothing is started: session=%.8s why=%s", s->id, fault);
-	session_fail(s, "intent_changed", "internal_error", "daemon", NULL, "the sealed intent is broken: %s", fault);
+	log_error(
+		"ALARM: a sealed intent was changed, nothing is started: session=%.8s why=%s", s->id, fault);
+	session_fail(s, "intent_changed", "internal_error", "daemon", NULL, "the sealed intent is broken: %s",
+		fault);
 	run_conclude(s);
 	return false;
 }
@@ -316,7 +330,8 @@ static bool has_expectation(struct session *s, const struct buf *task)
 	if (s->expect != NULL)
 		return true;
 	/* Accepted by a version that did not look. */
-	session_fail(s, "worker_failed", "input_error", "daemon", NULL, "expected_output.schema cannot be used: %s", why);
+	session_fail(s, "worker_failed", "input_error", "daemon", NULL,
+		"expected_output.schema cannot be used: %s", why);
 	run_conclude(s);
 	return false;
 }
@@ -336,7 +351,8 @@ static bool prepare(struct session *s, struct buf *task, struct buf *line, char 
 	}
 	if (found > 0 && (!is_sealed(s, task) || !has_expectation(s, task)))
 		return false;
-	if (workdir_make(c->state_dir, s->id, host_is_reused(s->cap) ? NULL : task->data, task->size, workdir, workdir_size) < 0) {
+	if (workdir_make(c->state_dir, s->id, host_is_reused(s->cap) ? NULL : task->data, task->size, workdir,
+		    workdir_size) < 0) {
 		int error = errno;
 
 		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(error));
@@ -348,11 +364,11 @@ static bool prepare(struct session *s, struct buf *task, struct buf *line, char 
 		return false;
 	}
 	if (found < 0 || write_start_line(s, task, workdir, line) < 0) {
-		effect_start(s);        /* once the store can be read again */
+		effect_start(s); /* once the store can be read again */
 		core_hold(c);
 		return false;
 	}
-	if (session_has_outcome(s)) {   /* what its task names is gone */
+	if (session_has_outcome(s)) { /* what its task names is gone */
 		run_conclude(s);
 		return false;
 	}

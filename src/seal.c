@@ -7,7 +7,8 @@
 #include "jscan.h"
 #include "jtext.h"
 
-/* As canonical JSON has them: sorted. Only these are read: the inputs, which are most of a task, are passed over. */
+/* As canonical JSON has them: sorted. Only these are read: the inputs, which are most of a task, are passed
+ * over. */
 enum { CONSTRAINTS, EXPECTED, INTENT, MEMBERS };
 
 static bool find_members(const char *task, size_t size, struct jscan_member members[MEMBERS])
@@ -23,7 +24,8 @@ static bool find_members(const char *task, size_t size, struct jscan_member memb
 	is_one = json_is_object(root);
 	for (int i = 0; i < MEMBERS; i++) {
 		members[i].at = jtext_member(task, size, members[i].name);
-		is_one = is_one && (members[i].at.at != NULL) == (json_object_get(root, members[i].name) != NULL);
+		is_one = is_one &&
+			(members[i].at.at != NULL) == (json_object_get(root, members[i].name) != NULL);
 	}
 	json_decref(root);
 	return is_one;
@@ -32,7 +34,8 @@ static bool find_members(const char *task, size_t size, struct jscan_member memb
 bool seal_task(const char *task, size_t size, char seal[CANON_HASH_SIZE])
 {
 	struct jscan_member members[MEMBERS] = {[CONSTRAINTS] = {.name = "constraints"},
-		[EXPECTED] = {.name = "expected_output"}, [INTENT] = {.name = "intent"}};
+		[EXPECTED] = {.name = "expected_output"},
+		[INTENT] = {.name = "intent"}};
 	bool is_good = find_members(task, size, members);
 	struct buf b = {0};
 	char why[64];
@@ -53,7 +56,8 @@ bool seal_task(const char *task, size_t size, char seal[CANON_HASH_SIZE])
 	return is_good;
 }
 
-const char *seal_find_fault(const char *task, size_t size, const char *seal, const struct token_keys *keys, const char *token)
+const char *seal_find_fault(
+	const char *task, size_t size, const char *seal, const struct token_keys *keys, const char *token)
 {
 	char now[CANON_HASH_SIZE], given[65], whole[65];
 	int said = token_find_seals(keys, token, given, whole);
@@ -62,13 +66,15 @@ const char *seal_find_fault(const char *task, size_t size, const char *seal, con
 	if (said > 0 && strcmp(given, seal) != 0)
 		return "the seal in its row is not the one that it was accepted with";
 	if (seal[0] == '\0')
-		return NULL;            /* accepted by a version that sealed nothing */
+		return NULL; /* accepted by a version that sealed nothing */
 	if (!seal_task(task, size, now))
 		return "the stored task cannot be read in one way only";
 	if (strcmp(now, seal) != 0)
 		return "intent, constraints or expected output of the stored task were changed";
 	if (said <= 0 || whole[0] == '\0')
-		return NULL;            /* its token is of a version that did not say */
+		return NULL; /* its token is of a version that did not say */
 	canon_hash_bytes(task, size, now);
-	return strcmp(now, whole) == 0 ? NULL : "the stored task is not the one that was accepted: its inputs or its context were changed";
+	return strcmp(now, whole) == 0 ?
+		NULL :
+		"the stored task is not the one that was accepted: its inputs or its context were changed";
 }

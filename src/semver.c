@@ -8,15 +8,16 @@
 #include <string.h>
 
 #define NUMBER_MAX ((UINT64_C(1) << 53) - 1) /* npm's bound too; leaves room to add one */
-#define ANY UINT64_MAX /* x, X, * or left out */
+#define ANY UINT64_MAX                       /* x, X, * or left out */
 
 struct version {
 	uint64_t part[3]; /* major, minor, patch; ANY in a partial one */
-	const char *pre; /* text after the hyphen, not terminated */
+	const char *pre;  /* text after the hyphen, not terminated */
 	size_t pre_size;
 };
 
-/* One alternative of a range, while its comparators go by. `version` NULL: only the grammar is of interest. */
+/* One alternative of a range, while its comparators go by. `version` NULL: only the grammar is of interest.
+ */
 struct alternative {
 	const struct version *version;
 	bool all_hold;
@@ -205,11 +206,11 @@ static void apply(struct alternative *alt, enum op op, const struct version *bou
 	if (!alt->version)
 		return;
 	order = compare(alt->version, bound);
-	if (!(op == LESS                  ? order < 0
-		    : op == LESS_EQUAL    ? order <= 0
-		    : op == EQUAL         ? order == 0
-		    : op == GREATER_EQUAL ? order >= 0
-					  : order > 0))
+	if (!(op == LESS                        ? order < 0 :
+			    op == LESS_EQUAL    ? order <= 0 :
+			    op == EQUAL         ? order == 0 :
+			    op == GREATER_EQUAL ? order >= 0 :
+						  order > 0))
 		alt->all_hold = false;
 	if (bound->pre_size > 0 && memcmp(bound->part, alt->version->part, sizeof(bound->part)) == 0)
 		alt->names_pre = true;

@@ -13,33 +13,49 @@
 #include "run.h"
 #include "tell.h"
 
-#define WARNINGS_MAX 50                 /* kept for the summary, each of ... */
-#define WARNING_SIZE 200                /* ... so many bytes at most */
+#define WARNINGS_MAX 50  /* kept for the summary, each of ... */
+#define WARNING_SIZE 200 /* ... so many bytes at most */
 
 const char *const sstate_names[S_COUNT] = {
-	[S_PENDING] = "PENDING", [S_REJECTED] = "REJECTED", [S_RUNNING] = "RUNNING", [S_PAUSED] = "PAUSED",
-	[S_ABORTING] = "ABORTING", [S_ABORTED] = "ABORTED", [S_COMPLETED] = "COMPLETED", [S_FAILED] = "FAILED",
+	[S_PENDING] = "PENDING",
+	[S_REJECTED] = "REJECTED",
+	[S_RUNNING] = "RUNNING",
+	[S_PAUSED] = "PAUSED",
+	[S_ABORTING] = "ABORTING",
+	[S_ABORTED] = "ABORTED",
+	[S_COMPLETED] = "COMPLETED",
+	[S_FAILED] = "FAILED",
 };
 
 const char *const session_paused_names[PAUSED_COUNT] = {
-	[PAUSED_NOT] = NULL, [PAUSED_BY_CRASH] = "crash", [PAUSED_BY_STOP] = "stop", [PAUSED_BY_WORKER] = "worker",
-	[PAUSED_BY_OPERATOR] = "operator", [PAUSED_BY_RETRY] = "retry",
+	[PAUSED_NOT] = NULL,
+	[PAUSED_BY_CRASH] = "crash",
+	[PAUSED_BY_STOP] = "stop",
+	[PAUSED_BY_WORKER] = "worker",
+	[PAUSED_BY_OPERATOR] = "operator",
+	[PAUSED_BY_RETRY] = "retry",
 };
 
 const char *const recovery_names[RECOVERY_COUNT] = {
-	[RECOVERY_RESUME] = "resume", [RECOVERY_RESTART] = "restart", [RECOVERY_FAIL] = "fail",
-	[RECOVERY_SUMMARIZE] = "summarize", [RECOVERY_DISCARD] = "discard",
+	[RECOVERY_RESUME] = "resume",
+	[RECOVERY_RESTART] = "restart",
+	[RECOVERY_FAIL] = "fail",
+	[RECOVERY_SUMMARIZE] = "summarize",
+	[RECOVERY_DISCARD] = "discard",
 };
 
 const char *const session_waits_names[WAITS_COUNT] = {
-	[WAITS_NOT] = NULL, [WAITS_FOR_HUMAN] = "human", [WAITS_FOR_PROGRAM] = "program",
+	[WAITS_NOT] = NULL,
+	[WAITS_FOR_HUMAN] = "human",
+	[WAITS_FOR_PROGRAM] = "program",
 };
 
 #define TO(s) (1u << (s))
-static const uint8_t may_go[S_COUNT] = {        /* no row: terminal */
-	[S_PENDING]  = TO(S_RUNNING) | TO(S_REJECTED),
-	[S_RUNNING]  = TO(S_PAUSED) | TO(S_ABORTING) | TO(S_COMPLETED) | TO(S_FAILED),
-	[S_PAUSED]   = TO(S_RUNNING) | TO(S_ABORTING),
+static const uint8_t may_go[S_COUNT] = {
+	/* no row: terminal */
+	[S_PENDING] = TO(S_RUNNING) | TO(S_REJECTED),
+	[S_RUNNING] = TO(S_PAUSED) | TO(S_ABORTING) | TO(S_COMPLETED) | TO(S_FAILED),
+	[S_PAUSED] = TO(S_RUNNING) | TO(S_ABORTING),
 	[S_ABORTING] = TO(S_ABORTED),
 };
 _Static_assert(S_COUNT <= 8, "may_go is a byte wide");
@@ -71,17 +87,37 @@ void session_fill_row(const struct session *s, struct store_session *row, struct
 	clock_format(s->started_us, t->started);
 	clock_format(s->deadline_us, t->deadline);
 	*row = (struct store_session){
-		.key = s->key, .session_id = s->id, .caller_id = s->caller_id, .capability = s->capability,
-		.capability_version = s->capability_version, .state = sstate_names[s->state],
-		.state_version = s->state_version, .risk_level = risk_names[s->risk],
-		.data_classification = data_class_names[s->data_class], .priority = priority_names[s->priority],
-		.session_token = s->token, .created_at = t->created, .updated_at = t->updated,
-		.started_at = s->started_us != 0 ? t->started : NULL, .deadline = s->deadline_us != 0 ? t->deadline : NULL,
-		.max_duration_us = s->max_duration_us, .attempt = s->attempt, .paused_by = session_paused_names[s->paused_by],
-		.steps = s->steps, .step = s->step, .checkpoints = s->checkpoints, .tokens_in = s->tokens_in,
-		.tokens_out = s->tokens_out, .cost = s->cost, .waits_for = session_waits_names[s->waits_for], .message_id = s->message_id,
-		.seal = s->seal[0] != '\0' ? s->seal : NULL, .token_revoked = s->token_revoked, .harp = s->harp,
-		.deaths = s->deaths, .recover_as = s->recover_as < RECOVERY_COUNT ? recovery_names[s->recover_as] : NULL,
+		.key = s->key,
+		.session_id = s->id,
+		.caller_id = s->caller_id,
+		.capability = s->capability,
+		.capability_version = s->capability_version,
+		.state = sstate_names[s->state],
+		.state_version = s->state_version,
+		.risk_level = risk_names[s->risk],
+		.data_classification = data_class_names[s->data_class],
+		.priority = priority_names[s->priority],
+		.session_token = s->token,
+		.created_at = t->created,
+		.updated_at = t->updated,
+		.started_at = s->started_us != 0 ? t->started : NULL,
+		.deadline = s->deadline_us != 0 ? t->deadline : NULL,
+		.max_duration_us = s->max_duration_us,
+		.attempt = s->attempt,
+		.paused_by = session_paused_names[s->paused_by],
+		.steps = s->steps,
+		.step = s->step,
+		.checkpoints = s->checkpoints,
+		.tokens_in = s->tokens_in,
+		.tokens_out = s->tokens_out,
+		.cost = s->cost,
+		.waits_for = session_waits_names[s->waits_for],
+		.message_id = s->message_id,
+		.seal = s->seal[0] != '\0' ? s->seal : NULL,
+		.token_revoked = s->token_revoked,
+		.harp = s->harp,
+		.deaths = s->deaths,
+		.recover_as = s->recover_as < RECOVERY_COUNT ? recovery_names[s->recover_as] : NULL,
 		.checkpoint_of = s->checkpoint_of[0] != '\0' ? s->checkpoint_of : NULL,
 		.continues = s->continues[0] != '\0' ? s->continues : NULL,
 	};
@@ -133,7 +169,11 @@ int64_t session_put_message(struct session *s, const char *type, const char *eve
 {
 	struct core *c = s->core;
 	struct store_event e = {
-		.session = s->key, .session_id = s->id, .type = type, .sequence = sequence, .event_type = event_type,
+		.session = s->key,
+		.session_id = s->id,
+		.type = type,
+		.sequence = sequence,
+		.event_type = event_type,
 		.body = blob_new(c->scratch.data, c->scratch.size),
 	};
 	int64_t id = outbox_put(c->outbox, s->to, &e);
@@ -166,8 +206,8 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 	buf_add_text(b, "}");
 	codec_end(b);
 	if ((int64_t)b->size > s->core->first_policy->config->max_message) {
-		session_warn(s, "event_too_large", "a %s event of %zu bytes was dropped; %lld is the limit", event_type, b->size,
-			(long long)s->core->first_policy->config->max_message);
+		session_warn(s, "event_too_large", "a %s event of %zu bytes was dropped; %lld is the limit",
+			event_type, b->size, (long long)s->core->first_policy->config->max_message);
 		return false;
 	}
 	s->sequence++;
@@ -226,7 +266,7 @@ void session_risk_event(struct session *s, const char *code, const char *fmt, ..
 	va_end(ap);
 	warning_event(s, code, text);
 	if (session_has_outcome(s))
-		return;                 /* its last message has the size that was checked */
+		return; /* its last message has the size that was checked */
 	session_add_text(&s->risk_events, &s->risk_event_count, text, strlen(text));
 	session_mark_dirty(s);
 }
@@ -241,8 +281,10 @@ bool session_go(struct session *s, enum sstate to, const char *reason, const cha
 	struct buf data = {0};
 
 	if (!session_may(from, to)) {
-		log_error("refused an illegal transition, nothing changed: session=%.8s from=%s to=%s reason=%s", s->id,
-			sstate_names[from], to < S_COUNT ? sstate_names[to] : "?", reason);
+		log_error(
+			"refused an illegal transition, nothing changed: session=%.8s from=%s to=%s "
+			"reason=%s",
+			s->id, sstate_names[from], to < S_COUNT ? sstate_names[to] : "?", reason);
 		return false;
 	}
 	s->state = to;
@@ -258,16 +300,17 @@ bool session_go(struct session *s, enum sstate to, const char *reason, const cha
 	session_mark_dirty(s);
 	run_watch_pause(s);
 	if (s->waits_for != WAITS_NOT)
-		return true;            /* to its caller there is no session yet */
-	buf_addf(&data, "{\"from_state\":\"%s\",\"to_state\":\"%s\",\"reason\":", sstate_names[from], sstate_names[to]);
+		return true; /* to its caller there is no session yet */
+	buf_addf(&data, "{\"from_state\":\"%s\",\"to_state\":\"%s\",\"reason\":", sstate_names[from],
+		sstate_names[to]);
 	buf_add_json(&data, reason, strlen(reason));
 	buf_add_text(&data, "}");
 	session_event(s, "state_changed", data.data, data.size);
 	tell_state(s);
 	buf_fini(&data);
 	log_at(to == S_RUNNING || session_is_over(to) ? LOG_LVL_DEBUG : LOG_LVL_INFO,
-		"session %s: session=%.8s from=%s reason=%s version=%lld", sstate_names[to], s->id, sstate_names[from], reason,
-		(long long)s->state_version);
+		"session %s: session=%.8s from=%s reason=%s version=%lld", sstate_names[to], s->id,
+		sstate_names[from], reason, (long long)s->state_version);
 	return true;
 }
 

@@ -1,5 +1,5 @@
-/* session_end.c: how a session ends: the outcome that is decided once, kept, and carried out when its processes are gone.
- * Owns the last messages of a session. Never ends a process (run.c). */
+/* session_end.c: how a session ends: the outcome that is decided once, kept, and carried out when its
+ * processes are gone. Owns the last messages of a session. Never ends a process (run.c). */
 #include "session_private.h"
 
 #include <assert.h>
@@ -16,13 +16,13 @@
 #include "run.h"
 #include "tell.h"
 
-#define OUTCOME_DEPTH 2048              /* more than any that was stored: a line's depth is bounded */
+#define OUTCOME_DEPTH 2048 /* more than any that was stored: a line's depth is bounded */
 
 /* Where an end is due from another state, the next legal step on the way there. */
 static const enum sstate next_step[S_COUNT][S_COUNT] = {
-	[S_PENDING]  = {[S_COMPLETED] = S_RUNNING, [S_FAILED] = S_RUNNING, [S_ABORTED] = S_RUNNING},
-	[S_RUNNING]  = {[S_COMPLETED] = S_COMPLETED, [S_FAILED] = S_FAILED, [S_ABORTED] = S_ABORTING},
-	[S_PAUSED]   = {[S_COMPLETED] = S_RUNNING, [S_FAILED] = S_RUNNING, [S_ABORTED] = S_ABORTING},
+	[S_PENDING] = {[S_COMPLETED] = S_RUNNING, [S_FAILED] = S_RUNNING, [S_ABORTED] = S_RUNNING},
+	[S_RUNNING] = {[S_COMPLETED] = S_COMPLETED, [S_FAILED] = S_FAILED, [S_ABORTED] = S_ABORTING},
+	[S_PAUSED] = {[S_COMPLETED] = S_RUNNING, [S_FAILED] = S_RUNNING, [S_ABORTED] = S_ABORTING},
 	[S_ABORTING] = {[S_ABORTED] = S_ABORTED, [S_COMPLETED] = S_ABORTED, [S_FAILED] = S_ABORTED},
 };
 
@@ -31,8 +31,8 @@ bool session_has_outcome(const struct session *s)
 	return s->outcome.state != S_COUNT;
 }
 
-bool session_decide(struct session *s, enum sstate state, const char *reason, const char *actor, const char *payload,
-	size_t size)
+bool session_decide(struct session *s, enum sstate state, const char *reason, const char *actor,
+	const char *payload, size_t size)
 {
 	struct outcome *o = &s->outcome;
 
@@ -103,8 +103,10 @@ static void add_summary(struct session *s, struct buf *b, enum fullness how)
 		artifacts_add_list(s, b);
 	else
 		buf_add_text(b, "[]");
-	buf_addf(b, ",\"execution_summary\":{\"duration\":\"%s\",\"steps_executed\":%lld,"
-		"\"checkpoints_created\":%lld,\"risk_events\":[", took, (long long)s->steps, (long long)s->checkpoints);
+	buf_addf(b,
+		",\"execution_summary\":{\"duration\":\"%s\",\"steps_executed\":%lld,"
+		"\"checkpoints_created\":%lld,\"risk_events\":[",
+		took, (long long)s->steps, (long long)s->checkpoints);
 	if (how < WITHOUT_ARTIFACTS)
 		buf_add(b, s->risk_events.data, s->risk_events.size);
 	buf_add_text(b, "],\"warnings\":[");
@@ -123,8 +125,8 @@ static void compose_result(struct session *s, const char *type, enum fullness ho
 	codec_end(b);
 }
 
-/* A failure of our own making (a death, with its last words) was not measured: its warnings give way, and then its
- * artifacts, which can be listed still. */
+/* A failure of our own making (a death, with its last words) was not measured: its warnings give way, and
+ * then its artifacts, which can be listed still. */
 static void put_result(struct session *s)
 {
 	const char *type = s->outcome.state == S_COMPLETED ? TYPE_COMPLETED : TYPE_FAILED;
@@ -184,8 +186,8 @@ void session_finish(struct session *s)
 	assert(session_has_outcome(s) && s->host == NULL && !s->is_closed);
 	if (artifacts_delay_end(s)) {
 		if (s->is_waiting)
-			slots_leave(c, s);      /* nobody may look for it there: it does not start any more */
-		return;                 /* comes again once they are in */
+			slots_leave(c, s); /* nobody may look for it there: it does not start any more */
+		return;                    /* comes again once they are in */
 	}
 	while (!session_is_over(s->state)) {
 		enum sstate to = next_step[s->state][s->outcome.state];
@@ -204,8 +206,8 @@ void session_finish(struct session *s)
 	tell_ended(s);
 	put_closed(s);
 	report_end_complaints(s);
-	log_info("session closed: session=%.8s state=%s reason=%s events=%lld attempt=%lld", s->id, sstate_names[s->state],
-		s->outcome.reason, (long long)s->sequence, (long long)s->attempt);
+	log_info("session closed: session=%.8s state=%s reason=%s events=%lld attempt=%lld", s->id,
+		sstate_names[s->state], s->outcome.reason, (long long)s->sequence, (long long)s->attempt);
 	if (s->outcome.stored)
 		store_drop_outcome(c->store, s->key);
 	session_close(s);
@@ -232,8 +234,9 @@ void session_save_outcome(struct session *s)
 
 	if (o->stored || !session_has_outcome(s))
 		return;
-	buf_addf(&b, "{\"state\":\"%s\",\"reason\":\"%s\",\"actor\":\"%s\",\"payload\":", sstate_names[o->state], o->reason,
-		o->actor);
+	buf_addf(&b,
+		"{\"state\":\"%s\",\"reason\":\"%s\",\"actor\":\"%s\",\"payload\":", sstate_names[o->state],
+		o->reason, o->actor);
 	if (o->payload != NULL)
 		buf_add(&b, o->payload, o->payload_size);
 	else
@@ -248,12 +251,14 @@ void session_save_outcome(struct session *s)
 /* Is this what session_save_outcome wrote, so that add_summary can go on behind it? */
 static bool is_outcome(int state, const char *reason, const json_t *payload, struct jslice raw)
 {
-	if (reason == NULL || strlen(reason) >= sizeof ((struct outcome *)0)->reason || !json_is_object(payload))
+	if (reason == NULL || strlen(reason) >= sizeof((struct outcome *)0)->reason ||
+		!json_is_object(payload))
 		return false;
 	if (state == S_ABORTED)
 		return true;
-	return (state == S_COMPLETED || state == S_FAILED) && raw.at != NULL && json_object_size(payload) > 0
-		&& json_object_get(payload, "artifacts") == NULL && json_object_get(payload, "execution_summary") == NULL;
+	return (state == S_COMPLETED || state == S_FAILED) && raw.at != NULL &&
+		json_object_size(payload) > 0 && json_object_get(payload, "artifacts") == NULL &&
+		json_object_get(payload, "execution_summary") == NULL;
 }
 
 int session_load_outcome(struct session *s)
@@ -268,18 +273,21 @@ int session_load_outcome(struct session *s)
 		buf_fini(&b);
 		return found;
 	}
-	if (jtext_depth(b.data, b.size) <= OUTCOME_DEPTH && (root = jtext_parse(b.data, b.size, why, sizeof why)) != NULL) {
+	if (jtext_depth(b.data, b.size) <= OUTCOME_DEPTH &&
+		(root = jtext_parse(b.data, b.size, why, sizeof why)) != NULL) {
 		const char *name = json_string_value(json_object_get(root, "state"));
 		const char *reason = json_string_value(json_object_get(root, "reason"));
 		struct jslice raw = jtext_member(b.data, b.size, "payload");
 		int state = name != NULL ? sstate_parse(name) : -1;
 
 		if (is_outcome(state, reason, json_object_get(root, "payload"), raw))
-			session_decide(s, (enum sstate)state, reason, "daemon", state == S_ABORTED ? NULL : raw.at, raw.size);
+			session_decide(s, (enum sstate)state, reason, "daemon",
+				state == S_ABORTED ? NULL : raw.at, raw.size);
 		json_decref(root);
 	}
 	if (!session_has_outcome(s))
-		session_fail(s, "worker_failed", "internal_error", "daemon", NULL, "the stored outcome cannot be read");
+		session_fail(s, "worker_failed", "internal_error", "daemon", NULL,
+			"the stored outcome cannot be read");
 	s->outcome.stored = true;
 	buf_fini(&b);
 	return 1;

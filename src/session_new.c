@@ -1,5 +1,5 @@
-/* session_new.c: how a session begins: accepted at once, after waiting for a decision, or read back from its row.
- * Owns the token and the answer of an accepted task. Never changes a state but by session.c. */
+/* session_new.c: how a session begins: accepted at once, after waiting for a decision, or read back from its
+ * row. Owns the token and the answer of an accepted task. Never changes a state but by session.c. */
 #include "session_private.h"
 
 #include <assert.h>
@@ -64,16 +64,26 @@ static void make_token(struct session *s)
 
 	duration_format(s->max_duration_us, max);
 	canon_hash_bytes(envelope, strlen(envelope), hash);
-	token_make(&s->core->keys, &(struct token_claims){.session_id = s->id, .caller_id = s->caller_id, .risk = risk_names[s->risk],
-		.data_class = data_class_names[s->data_class], .max_duration = max, .envelope = hash, .intent = s->seal, .task = s->task_hash,
-		.issued_us = s->updated_us, .expires_us = s->updated_us + s->max_duration_us}, token);
+	token_make(&s->core->keys,
+		&(struct token_claims){.session_id = s->id,
+			.caller_id = s->caller_id,
+			.risk = risk_names[s->risk],
+			.data_class = data_class_names[s->data_class],
+			.max_duration = max,
+			.envelope = hash,
+			.intent = s->seal,
+			.task = s->task_hash,
+			.issued_us = s->updated_us,
+			.expires_us = s->updated_us + s->max_duration_us},
+		token);
 	free(s->token);
 	s->token = xstrdup(token);
 }
 
 enum token_fault session_check_token(const struct session *s, const char *token, int64_t now_us)
 {
-	const struct token_session own = {.session_id = s->id, .token = s->token, .is_revoked = s->token_revoked};
+	const struct token_session own = {
+		.session_id = s->id, .token = s->token, .is_revoked = s->token_revoked};
 
 	return token_check(&s->core->keys, token, &own, now_us);
 }
@@ -85,7 +95,8 @@ const char *session_find_change(struct session *s, struct buf *task)
 
 	canon_hash_bytes(task->data, task->size, now);
 	if (s->task_hash[0] != '\0')
-		return strcmp(now, s->task_hash) == 0 ? NULL : "the stored task is not the one that was accepted";
+		return strcmp(now, s->task_hash) == 0 ? NULL :
+							"the stored task is not the one that was accepted";
 	fault = seal_find_fault(buf_text(task), task->size, s->seal, &s->core->keys, s->token);
 	if (fault == NULL)
 		memcpy(s->task_hash, now, sizeof now);
@@ -100,28 +111,33 @@ static void put_accepted(struct session *s, const char *message_id)
 	duration_format(s->max_duration_us, max);
 	duration_format(s->core->policy->config->abort_timeout_us, abort_timeout);
 	session_begin_message(s, TYPE_ACCEPTED);
-	buf_addf(b, "{\"session_token\":\"%s\",\"risk_level\":\"%s\",\"data_classification\":\"%s\",\"safety_envelope\":",
+	buf_addf(b,
+		"{\"session_token\":\"%s\",\"risk_level\":\"%s\",\"data_classification\":\"%s\",\"safety_"
+		"envelope\":",
 		s->token, risk_names[s->risk], data_class_names[s->data_class]);
 	buf_add_text(b, envelope_of(s));
-	buf_addf(b, ",\"constraints\":{\"max_duration\":\"%s\",\"abort_timeout\":\"%s\"},\"intent_checksum\":\"sha256:%s\","
-		"\"in_reply_to\":", max, abort_timeout, s->seal);
+	buf_addf(b,
+		",\"constraints\":{\"max_duration\":\"%s\",\"abort_timeout\":\"%s\"},\"intent_checksum\":"
+		"\"sha256:%s\","
+		"\"in_reply_to\":",
+		max, abort_timeout, s->seal);
 	buf_add_json(b, message_id, strlen(message_id));
 	buf_add_text(b, "}");
 	codec_end(b);
 	s->answer = session_put_message(s, TYPE_ACCEPTED, NULL, 0);
-	log_info("task accepted: session=%.8s caller=%s capability=%s risk=%s", s->id, s->caller_id, s->capability,
-		risk_names[s->risk]);
-	if (s->data_class >= T2)        /* whoever let it pass: the gate, a program or a human */
-		log_info("access to data: class=%s session=%.8s caller=%s capability=%s", data_class_names[s->data_class], s->id,
-			s->caller_id, s->capability);
+	log_info("task accepted: session=%.8s caller=%s capability=%s risk=%s", s->id, s->caller_id,
+		s->capability, risk_names[s->risk]);
+	if (s->data_class >= T2) /* whoever let it pass: the gate, a program or a human */
+		log_info("access to data: class=%s session=%.8s caller=%s capability=%s",
+			data_class_names[s->data_class], s->id, s->caller_id, s->capability);
 }
 
 static void put_created(struct session *s)
 {
 	struct buf b = {0};
 
-	buf_addf(&b, "{\"state\":\"%s\",\"risk_level\":\"%s\",\"session_token\":\"%s\"}", sstate_names[s->state],
-		risk_names[s->risk], s->token);
+	buf_addf(&b, "{\"state\":\"%s\",\"risk_level\":\"%s\",\"session_token\":\"%s\"}",
+		sstate_names[s->state], risk_names[s->risk], s->token);
 	session_event(s, "session_created", b.data, b.size);
 	buf_fini(&b);
 }
@@ -133,8 +149,8 @@ void session_address(struct session *s, struct addressee *to)
 }
 
 /* What one that is accepted at once and one that waits have in common. */
-static struct session *make_session(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to,
-	const char *id)
+static struct session *make_session(struct core *c, const struct command *cmd, const struct verdict *v,
+	struct addressee *to, const char *id)
 {
 	struct session *s = session_alloc(c);
 
@@ -171,7 +187,8 @@ static void put_session(struct session *s, const struct command *cmd)
 	CRASH_POINT(session_stored);
 }
 
-struct session *session_new(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to)
+struct session *session_new(
+	struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to)
 {
 	char id[ID_SIZE], at[CLOCK_TEXT_SIZE];
 	struct session *s;
@@ -188,15 +205,15 @@ struct session *session_new(struct core *c, const struct command *cmd, const str
 	return s;
 }
 
-struct session *session_ask(struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to,
-	enum waits_for whom, const char *id)
+struct session *session_ask(struct core *c, const struct command *cmd, const struct verdict *v,
+	struct addressee *to, enum waits_for whom, const char *id)
 {
 	struct session *s = make_session(c, cmd, v, to, id);
 	char at[CLOCK_TEXT_SIZE];
 
 	s->waits_for = whom;
 	s->message_id = xstrdup(cmd->message_id);
-	s->token = xstrdup("");         /* made when it is accepted */
+	s->token = xstrdup(""); /* made when it is accepted */
 	c->slots.asking++;
 	put_session(s, cmd);
 	if (whom == WAITS_FOR_HUMAN)
@@ -249,7 +266,7 @@ void session_reject(struct session *s, const char *reason, const char *actor, in
 	assert(s->state == S_PENDING && s->waits_for != WAITS_NOT && !s->is_closed);
 	session_go(s, S_REJECTED, reason, actor);
 	if (s->waits_for == WAITS_FOR_HUMAN)
-		tell_end(s, reason, NULL);      /* else nothing was said of it */
+		tell_end(s, reason, NULL); /* else nothing was said of it */
 	store_save_answer(s->core->store, addressee_key(s->to), s->message_id, answer);
 	s->core->slots.asking--;
 	session_close(s);
@@ -315,7 +332,9 @@ struct session *session_load(struct core *c, const struct store_session *row)
 	s->attempt = row->attempt;
 	s->paused_by = (enum paused_by)find_name(session_paused_names, PAUSED_COUNT, row->paused_by);
 	s->deaths = row->deaths;
-	s->recover_as = row->recover_as != NULL ? (enum recovery)find_name(recovery_names, RECOVERY_COUNT, row->recover_as) : RECOVERY_COUNT;
+	s->recover_as = row->recover_as != NULL ?
+		(enum recovery)find_name(recovery_names, RECOVERY_COUNT, row->recover_as) :
+		RECOVERY_COUNT;
 	s->steps = row->steps;
 	s->step = row->step != NULL ? xstrdup(row->step) : NULL;
 	s->checkpoints = row->checkpoints;

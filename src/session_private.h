@@ -11,7 +11,8 @@ extern const char *const session_waits_names[WAITS_COUNT];
 
 /* The texts that a row points into. */
 struct row_texts {
-	char created[CLOCK_TEXT_SIZE], updated[CLOCK_TEXT_SIZE], started[CLOCK_TEXT_SIZE], deadline[CLOCK_TEXT_SIZE];
+	char created[CLOCK_TEXT_SIZE], updated[CLOCK_TEXT_SIZE], started[CLOCK_TEXT_SIZE],
+		deadline[CLOCK_TEXT_SIZE];
 	struct buf warnings, risk_events;
 };
 

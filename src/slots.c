@@ -64,8 +64,8 @@ static bool lane_has_room(const struct core *c, const struct lane *l)
 
 bool slots_has_room(struct core *c, const char *capability)
 {
-	return !c->is_draining && c->slots.running < (unsigned)c->policy->config->max_sessions
-		&& lane_has_room(c, lane_for(&c->slots, capability));
+	return !c->is_draining && c->slots.running < (unsigned)c->policy->config->max_sessions &&
+		lane_has_room(c, lane_for(&c->slots, capability));
 }
 
 struct session *slots_next(struct core *c)
@@ -73,17 +73,18 @@ struct session *slots_next(struct core *c)
 	struct lane *l, *tmp;
 	struct session *best = NULL;
 
-	if (c->is_draining || c->slots.waiting == 0 || c->slots.running >= (unsigned)c->policy->config->max_sessions)
+	if (c->is_draining || c->slots.waiting == 0 ||
+		c->slots.running >= (unsigned)c->policy->config->max_sessions)
 		return NULL;
-	HASH_ITER (hh, c->slots.lanes, l, tmp) {
+	HASH_ITER(hh, c->slots.lanes, l, tmp) {
 		int p = PRIORITY_COUNT - 1;
 
 		while (p >= 0 && l->waiting[p] == NULL)
 			p--;
 		if (p < 0 || !lane_has_room(c, l))
 			continue;
-		if (best == NULL || (enum priority)p > best->priority
-			|| ((enum priority)p == best->priority && l->waiting[p]->key < best->key))
+		if (best == NULL || (enum priority)p > best->priority ||
+			((enum priority)p == best->priority && l->waiting[p]->key < best->key))
 			best = l->waiting[p];
 	}
 	return best;
@@ -93,7 +94,7 @@ void slots_fini(struct slots *sl)
 {
 	struct lane *l, *tmp;
 
-	HASH_ITER (hh, sl->lanes, l, tmp) {
+	HASH_ITER(hh, sl->lanes, l, tmp) {
 		HASH_DEL(sl->lanes, l);
 		free(l);
 	}

@@ -1,6 +1,6 @@
 /* snapshot.c: snapshots that workers send.
- * Owns the memory of this turn's, which the store does not know yet. Never says what a good one is (harp_session.c), never
- * publishes one (tell.c). */
+ * Owns the memory of this turn's, which the store does not know yet. Never says what a good one is
+ * (harp_session.c), never publishes one (tell.c). */
 #include "snapshot.h"
 
 #include <stdio.h>
@@ -20,12 +20,12 @@ struct snapshot_seen {
 	UT_hash_handle hh;
 	char hash[HARP_HASH_SIZE];
 	char *created_at;
-	char key[];                     /* session and snapshotId */
+	char key[]; /* session and snapshotId */
 };
 
 /* What is known of that id. */
 struct known {
-	char hash[HARP_HASH_SIZE];      /* "": nothing */
+	char hash[HARP_HASH_SIZE]; /* "": nothing */
 	struct buf created_at;
 };
 
@@ -68,7 +68,7 @@ void snapshot_end_turn(struct core *c)
 {
 	struct snapshot_seen *n, *tmp;
 
-	HASH_ITER (hh, c->turn_snapshots, n, tmp) {
+	HASH_ITER(hh, c->turn_snapshots, n, tmp) {
 		HASH_DEL(c->turn_snapshots, n);
 		free(n->created_at);
 		free(n);
@@ -76,8 +76,8 @@ void snapshot_end_turn(struct core *c)
 }
 
 /* Sent again without a time of its own, it is the one of then. */
-static enum harp_code judge(struct session *s, const struct wline *l, struct known *k, struct harp_heard *h, bool *is_new,
-	char *why, size_t why_size)
+static enum harp_code judge(struct session *s, const struct wline *l, struct known *k, struct harp_heard *h,
+	bool *is_new, char *why, size_t why_size)
 {
 	/* Its own last word was its end; where others decided that, what it still has to show is welcome. */
 	bool is_ended = session_has_outcome(s) && strcmp(s->outcome.actor, "worker") == 0;
@@ -86,11 +86,12 @@ static enum harp_code judge(struct session *s, const struct wline *l, struct kno
 	enum harp_code code;
 
 	clock_format(tell_time(s), now);
-	code = harp_read_snapshot(l->text, l->size, most, s->id, k->created_at.size > 0 ? buf_text(&k->created_at) : now, h, why,
-		why_size);
+	code = harp_read_snapshot(l->text, l->size, most, s->id,
+		k->created_at.size > 0 ? buf_text(&k->created_at) : now, h, why, why_size);
 	if (code != HARP_OK)
 		return code;
-	if ((code = harp_judge_event(h, is_ended, k->hash[0] != '\0' ? k->hash : NULL, is_new, why, why_size)) != HARP_OK)
+	if ((code = harp_judge_event(
+		     h, is_ended, k->hash[0] != '\0' ? k->hash : NULL, is_new, why, why_size)) != HARP_OK)
 		harp_heard_fini(h);
 	return code;
 }

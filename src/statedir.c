@@ -55,13 +55,16 @@ static void set_mode(int fd, const char *what, const struct stat *st, mode_t mod
 	if (was == mode)
 		return;
 	if (fchmod(fd, mode) < 0)
-		log_warn("%s is mode %04o and cannot be made %04o: %s; others may get at what is in it", what, was, mode,
-			strerror(errno));
+		log_warn("%s is mode %04o and cannot be made %04o: %s; others may get at what is in it", what,
+			was, mode, strerror(errno));
 	else if (was & 077 & ~mode)
-		log_warn("%s stood open to others with mode %04o and is %04o now; tasks and session tokens may have been read",
+		log_warn(
+			"%s stood open to others with mode %04o and is %04o now; tasks and session tokens "
+			"may have been read",
 			what, was, mode);
 	else
-		log_info("%s is mode %04o now, so that workers of other users find their directory", what, mode);
+		log_info("%s is mode %04o now, so that workers of other users find their directory", what,
+			mode);
 }
 
 static void tighten_file(int dir, const char *name)
@@ -82,7 +85,7 @@ static void fit_work(int dir, mode_t mode)
 	int fd;
 
 	if (mode == 0711)
-		(void)mkdirat(dir, "work", 0700);       /* there, or said by whoever needs it */
+		(void)mkdirat(dir, "work", 0700); /* there, or said by whoever needs it */
 	fd = openat(dir, "work", OPEN_DIR | O_NOFOLLOW);
 	if (fd < 0)
 		return;
@@ -96,7 +99,8 @@ static int check_work(const char *dir, int fd)
 {
 	if (faccessat(fd, "work", R_OK | W_OK | X_OK, AT_EACCESS) == 0 || errno == ENOENT)
 		return EX_OK;
-	log_error("%s/work cannot be used: %s; it must belong to the user that runs hcpd", dir, strerror(errno));
+	log_error("%s/work cannot be used: %s; it must belong to the user that runs hcpd", dir,
+		strerror(errno));
 	return EX_CANTCREAT;
 }
 
@@ -109,13 +113,17 @@ static int fit(const char *dir, int fd, mode_t mode)
 		return EX_CANTCREAT;
 	}
 	if ((st.st_mode & 077 & ~mode) && !is_ours(fd, &st)) {
-		log_error("state_dir %s has mode %04o, and holds what is not hcpd's; name a directory of its own", dir,
-			st.st_mode & 07777);
+		log_error(
+			"state_dir %s has mode %04o, and holds what is not hcpd's; name a directory of its "
+			"own",
+			dir, st.st_mode & 07777);
 		return EX_CONFIG;
 	}
 	/* Root could, and would leave there what its owner cannot use afterwards. */
 	if (st.st_uid != geteuid() && has_ours(fd)) {
-		log_error("state_dir %s belongs to user %u, and hcpd runs as user %u; run it as that user, or name another state_dir",
+		log_error(
+			"state_dir %s belongs to user %u, and hcpd runs as user %u; run it as that user, or "
+			"name another state_dir",
 			dir, (unsigned)st.st_uid, (unsigned)geteuid());
 		return EX_NOPERM;
 	}
@@ -133,12 +141,14 @@ int statedir_prepare(const char *dir, bool has_users)
 	int fd, code;
 
 	if (mkdir(dir, 0700) < 0 && errno != EEXIST) {
-		log_error("state_dir %s cannot be made: %s; make it, owned by the user that runs hcpd", dir, strerror(errno));
+		log_error("state_dir %s cannot be made: %s; make it, owned by the user that runs hcpd", dir,
+			strerror(errno));
 		return EX_CANTCREAT;
 	}
 	fd = open(dir, OPEN_DIR);
 	if (fd < 0) {
-		log_error("state_dir %s cannot be opened: %s; it must belong to the user that runs hcpd", dir, strerror(errno));
+		log_error("state_dir %s cannot be opened: %s; it must belong to the user that runs hcpd", dir,
+			strerror(errno));
 		return EX_CANTCREAT;
 	}
 	code = fit(dir, fd, has_users ? 0711 : 0700);
@@ -146,8 +156,8 @@ int statedir_prepare(const char *dir, bool has_users)
 	return code;
 }
 
-/* The directory is locked as well: whoever takes a lock file for a stale one and removes it does no harm then. The
- * descriptor stays open as long as we live. */
+/* The directory is locked as well: whoever takes a lock file for a stale one and removes it does no harm
+ * then. The descriptor stays open as long as we live. */
 static bool lock_directory(const char *dir)
 {
 	int fd = open(dir, OPEN_DIR);
@@ -156,7 +166,7 @@ static bool lock_directory(const char *dir)
 		close(fd);
 		return false;
 	}
-	return true;            /* or a file system that has no such locks */
+	return true; /* or a file system that has no such locks */
 }
 
 int statedir_lock(const char *dir)
@@ -170,8 +180,8 @@ int statedir_lock(const char *dir)
 	}
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0) {
-		log_error("state_dir %s is not writable: %s: %s; it must belong to the user that runs hcpd", dir, path,
-			strerror(errno));
+		log_error("state_dir %s is not writable: %s: %s; it must belong to the user that runs hcpd",
+			dir, path, strerror(errno));
 		return -EX_CANTCREAT;
 	}
 	/* One that was just killed may still be about for a moment. */
@@ -183,7 +193,10 @@ int statedir_lock(const char *dir)
 		if (read(fd, pid, sizeof pid - 1) <= 0)
 			snprintf(pid, sizeof pid, "unknown");
 		pid[strcspn(pid, "\n")] = '\0';
-		log_error("state_dir %s belongs to another running hcpd (pid %s); stop it, or name another state_dir", dir, pid);
+		log_error(
+			"state_dir %s belongs to another running hcpd (pid %s); stop it, or name another "
+			"state_dir",
+			dir, pid);
 		close(fd);
 		return -EX_TEMPFAIL;
 	}

@@ -14,7 +14,8 @@
 #include "schema.h"
 
 #define EVENT_COLUMNS \
-	"e.id, e.session, e.session_id, e.caller, e.type, e.sequence, e.event_type, coalesce(e.substitute, e.body)"
+	"e.id, e.session, e.session_id, e.caller, e.type, e.sequence, e.event_type, coalesce(e.substitute, " \
+	"e.body)"
 
 #define OLD_SUBMITS \
 	"id > ?1 AND id <= ?2 AND received_at < ?3 AND (session IS NULL OR NOT EXISTS" \
@@ -187,7 +188,8 @@ const char *const store_sql[ST_COUNT] = {
 
 /* ---- the batch ---- */
 
-/* i: int64_t, n: int64_t where 0 is NULL, r: double, t: text or NULL, s: text and size_t, z: bytes and size_t, b: blob. */
+/* i: int64_t, n: int64_t where 0 is NULL, r: double, t: text or NULL, s: text and size_t, z: bytes and
+ * size_t, b: blob. */
 static void vadd(struct store *s, enum statement st, const char *kinds, va_list ap)
 {
 	struct batch *b = &s->batch;
@@ -210,7 +212,8 @@ static void vadd(struct store *s, enum statement st, const char *kinds, va_list 
 
 		v->kind = V_NULL;
 		switch (*k) {
-		case 'i': case 'n':
+		case 'i':
+		case 'n':
 			v->i = va_arg(ap, int64_t);
 			if (*k == 'i' || v->i != 0)
 				v->kind = V_INT;
@@ -219,7 +222,9 @@ static void vadd(struct store *s, enum statement st, const char *kinds, va_list 
 			v->kind = V_REAL;
 			v->r = va_arg(ap, double);
 			break;
-		case 't': case 's': case 'z':
+		case 't':
+		case 's':
+		case 'z':
 			text = va_arg(ap, const char *);
 			v->text.size = *k != 't' ? va_arg(ap, size_t) : text != NULL ? strlen(text) : 0;
 			v->text.at = b->arena.size;
@@ -232,8 +237,7 @@ static void vadd(struct store *s, enum statement st, const char *kinds, va_list 
 			v->kind = V_BLOB;
 			v->blob = blob_ref(va_arg(ap, struct blob *));
 			break;
-		default:
-			assert(false && "a kind of value");
+		default: assert(false && "a kind of value");
 		}
 	}
 }
@@ -263,7 +267,7 @@ void store_clear_batch(struct batch *b)
 			blob_unref(b->values[i].blob);
 	b->op_count = b->value_count = 0;
 	if (b->arena.room > 1 << 20)
-		buf_fini(&b->arena);    /* one large task must not be paid for ever */
+		buf_fini(&b->arena); /* one large task must not be paid for ever */
 	buf_clear(&b->arena);
 }
 
@@ -271,11 +275,11 @@ static int bind(sqlite3_stmt *st, int n, const struct batch *b, const struct val
 {
 	switch (v->kind) {
 	case V_NULL: return sqlite3_bind_null(st, n);
-	case V_INT:  return sqlite3_bind_int64(st, n, v->i);
+	case V_INT: return sqlite3_bind_int64(st, n, v->i);
 	case V_REAL: return sqlite3_bind_double(st, n, v->r);
 	case V_TEXT:
-		return sqlite3_bind_text64(st, n, b->arena.data != NULL ? b->arena.data + v->text.at : "", v->text.size,
-			SQLITE_STATIC, SQLITE_UTF8);
+		return sqlite3_bind_text64(st, n, b->arena.data != NULL ? b->arena.data + v->text.at : "",
+			v->text.size, SQLITE_STATIC, SQLITE_UTF8);
 	case V_BYTES:
 		return sqlite3_bind_blob64(st, n, b->arena.data + v->text.at, v->text.size, SQLITE_STATIC);
 	case V_BLOB:
@@ -290,14 +294,14 @@ static int step(struct store *s, enum statement which)
 
 	do {
 		rc = sqlite3_step(s->st[which]);
-	} while (rc == SQLITE_ROW);     /* a vacuum says one for each page */
+	} while (rc == SQLITE_ROW); /* a vacuum says one for each page */
 	sqlite3_reset(s->st[which]);
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
 static int run_op(struct store *s, const struct op *op)
 {
-	for (unsigned i = 0; i < op->count; i++) {      /* where nothing has a value, there is no list of them */
+	for (unsigned i = 0; i < op->count; i++) { /* where nothing has a value, there is no list of them */
 		int rc = bind(s->st[op->st], (int)i + 1, &s->batch, &s->batch.values[op->first + i]);
 
 		if (rc != SQLITE_OK)
@@ -315,8 +319,8 @@ static int run_batch(struct store *s)
 		rc = run_op(s, &s->batch.ops[i]);
 		if ((rc & 0xff) == SQLITE_CONSTRAINT) {
 			/* Our own contradiction: to try it again would hold up everything for ever. */
-			log_error("store refused a row, this is a defect: statement=%d error=%s", (int)s->batch.ops[i].st,
-				sqlite3_errmsg(s->db));
+			log_error("store refused a row, this is a defect: statement=%d error=%s",
+				(int)s->batch.ops[i].st, sqlite3_errmsg(s->db));
 			abort();
 		}
 	}
@@ -330,10 +334,13 @@ int store_run(struct store *s)
 		return 0;
 	CRASH_POINT(store_before_begin);
 	if (run_batch(s) != SQLITE_OK) {
-		snprintf(s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db), sqlite3_extended_errcode(s->db));
+		snprintf(s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db),
+			sqlite3_extended_errcode(s->db));
 		/* A full disk or an I/O error may have rolled back already. */
-		if (!sqlite3_get_autocommit(s->db) && step(s, ST_ROLLBACK) != SQLITE_OK && !sqlite3_get_autocommit(s->db))
-			log_error("store cannot roll back, this is a defect: error=%s", sqlite3_errmsg(s->db));
+		if (!sqlite3_get_autocommit(s->db) && step(s, ST_ROLLBACK) != SQLITE_OK &&
+			!sqlite3_get_autocommit(s->db))
+			log_error(
+				"store cannot roll back, this is a defect: error=%s", sqlite3_errmsg(s->db));
 		return -1;
 	}
 	CRASH_POINT(store_after_commit);
@@ -365,26 +372,39 @@ void store_save_confirmed(struct store *s, int64_t caller, int64_t event)
 
 void store_put_session(struct store *s, const struct store_session *r, const char *task, size_t task_size)
 {
-	add(s, ST_PUT_SESSION, "ittttti" "ttt" "tttt" "iittti" "tt", r->key, r->session_id, r->caller_id, r->capability,
-		r->capability_version, r->state, r->state_version, r->risk_level, r->data_classification, r->priority,
-		r->session_token, r->metadata, r->created_at, r->updated_at, r->max_duration_us, r->attempt, r->waits_for,
+	add(s, ST_PUT_SESSION,
+		"ittttti"
+		"ttt"
+		"tttt"
+		"iittti"
+		"tt",
+		r->key, r->session_id, r->caller_id, r->capability, r->capability_version, r->state,
+		r->state_version, r->risk_level, r->data_classification, r->priority, r->session_token,
+		r->metadata, r->created_at, r->updated_at, r->max_duration_us, r->attempt, r->waits_for,
 		r->message_id, r->seal, (int64_t)r->harp, r->checkpoint_of, r->continues);
 	add(s, ST_PUT_TASK, "is", r->key, task, task_size);
 }
 
 void store_save_session(struct store *s, const struct store_session *r)
 {
-	add(s, ST_SAVE_SESSION, "itittt" "ititit" "iirti" "it", r->key, r->state, r->state_version, r->updated_at,
-		r->started_at, r->deadline, r->attempt, r->paused_by, r->steps, r->step, r->checkpoints, r->warnings,
-		r->tokens_in, r->tokens_out, r->cost, r->risk_events != NULL ? r->risk_events : "[]",
-		(int64_t)r->token_revoked, r->deaths, r->recover_as);
+	add(s, ST_SAVE_SESSION,
+		"itittt"
+		"ititit"
+		"iirti"
+		"it",
+		r->key, r->state, r->state_version, r->updated_at, r->started_at, r->deadline, r->attempt,
+		r->paused_by, r->steps, r->step, r->checkpoints, r->warnings, r->tokens_in, r->tokens_out,
+		r->cost, r->risk_events != NULL ? r->risk_events : "[]", (int64_t)r->token_revoked, r->deaths,
+		r->recover_as);
 }
 
-void store_put_transition(struct store *s, const struct store_session *r, const char *from, const char *reason,
-	const char *actor)
+void store_put_transition(struct store *s, const struct store_session *r, const char *from,
+	const char *reason, const char *actor)
 {
-	add(s, ST_PUT_TRANSITION, "ittttt" "ti", r->key, r->session_id, from, r->state, reason, actor, r->updated_at,
-		r->state_version);
+	add(s, ST_PUT_TRANSITION,
+		"ittttt"
+		"ti",
+		r->key, r->session_id, from, r->state, reason, actor, r->updated_at, r->state_version);
 }
 
 void store_put_event(struct store *s, const struct store_event *e)
@@ -402,9 +422,14 @@ void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
 {
 	bool is_text = c->encoding == NULL || strcmp(c->encoding, "json") == 0;
 
-	add(s, ST_PUT_CHECKPOINT, is_text ? "titttitstt" "tntti" : "titttitztt" "tntti", c->checkpoint_id, c->session,
-		c->session_id, c->description, c->step, (int64_t)c->resumable, c->created_at, c->state, c->state_size, c->sha256,
-		c->seal, is_text ? "json" : c->encoding, c->base, c->trigger, c->state_version,
+	add(s, ST_PUT_CHECKPOINT,
+		is_text ? "titttitstt"
+			  "tntti" :
+			  "titttitztt"
+			  "tntti",
+		c->checkpoint_id, c->session, c->session_id, c->description, c->step, (int64_t)c->resumable,
+		c->created_at, c->state, c->state_size, c->sha256, c->seal, is_text ? "json" : c->encoding,
+		c->base, c->trigger, c->state_version,
 		c->whole_size != 0 ? c->whole_size : (int64_t)c->state_size);
 	if (c->resumable)
 		add(s, ST_SAVE_NEWEST, "it", c->session, c->checkpoint_id);
@@ -413,10 +438,14 @@ void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
 
 void store_put_artifact(struct store *s, const struct store_artifact *a, const char *at)
 {
-	add(s, ST_PUT_ARTIFACT, "itttt" "t", a->session, a->session_id, a->name, a->type, a->path, at);
+	add(s, ST_PUT_ARTIFACT,
+		"itttt"
+		"t",
+		a->session, a->session_id, a->name, a->type, a->path, at);
 }
 
-void store_save_artifact(struct store *s, int64_t session, const char *name, int64_t size_bytes, const char *sha256)
+void store_save_artifact(
+	struct store *s, int64_t session, const char *name, int64_t size_bytes, const char *sha256)
 {
 	add(s, ST_SAVE_ARTIFACT, "itit", session, name, size_bytes, sha256);
 }
@@ -428,7 +457,10 @@ void store_drop_artifact(struct store *s, int64_t session, const char *name)
 
 static void add_continuity(struct store *s, enum statement st, const struct store_continuity *k)
 {
-	add(s, st, "itttt" "tttitt", k->session, k->session_id, k->caller_id, k->capability, k->summary, k->decisions,
+	add(s, st,
+		"itttt"
+		"tttitt",
+		k->session, k->session_id, k->caller_id, k->capability, k->summary, k->decisions,
 		k->open_questions, k->next_steps, k->checkpoint_count, k->completion, k->closed_at);
 }
 
@@ -445,7 +477,7 @@ void store_close_continuity(struct store *s, const struct store_continuity *k)
 void store_retire_checkpoints(struct store *s, int64_t session)
 {
 	add(s, ST_RETIRE_CHECKPOINTS, "i", session);
-	add(s, ST_SAVE_NEWEST, "it", session, (const char *)NULL);      /* none of them is missed */
+	add(s, ST_SAVE_NEWEST, "it", session, (const char *)NULL); /* none of them is missed */
 }
 
 void store_put_outcome(struct store *s, int64_t session, const char *json, size_t size)
@@ -458,16 +490,19 @@ void store_drop_outcome(struct store *s, int64_t session)
 	add(s, ST_DROP_OUTCOME, "i", session);
 }
 
-void store_put_submit(struct store *s, int64_t caller, const char *message_id, const char *at, int64_t session,
-	int64_t answer)
+void store_put_submit(struct store *s, int64_t caller, const char *message_id, const char *at,
+	int64_t session, int64_t answer)
 {
 	add(s, ST_PUT_SUBMIT, "ittnn", caller, message_id, at, session, answer);
 }
 
 void store_accept_session(struct store *s, const struct store_session *r)
 {
-	add(s, ST_ACCEPT_SESSION, "ittti" "tt", r->key, r->capability_version, r->risk_level, r->session_token,
-		r->max_duration_us, r->updated_at, r->waits_for);
+	add(s, ST_ACCEPT_SESSION,
+		"ittti"
+		"tt",
+		r->key, r->capability_version, r->risk_level, r->session_token, r->max_duration_us,
+		r->updated_at, r->waits_for);
 }
 
 void store_save_answer(struct store *s, int64_t caller, const char *message_id, int64_t answer)
@@ -477,7 +512,10 @@ void store_save_answer(struct store *s, int64_t caller, const char *message_id, 
 
 void store_put_review(struct store *s, const struct store_review *r)
 {
-	add(s, ST_PUT_REVIEW, "tittt" "ttts", r->request_id, r->session, r->session_id, r->state, r->risk_level, r->created_at,
+	add(s, ST_PUT_REVIEW,
+		"tittt"
+		"ttts",
+		r->request_id, r->session, r->session_id, r->state, r->risk_level, r->created_at,
 		r->expires_at, r->artifact_hash, r->artifact, r->artifact_size);
 }
 
@@ -488,13 +526,20 @@ void store_save_review(struct store *s, const char *request_id, const char *stat
 
 void store_put_decision(struct store *s, const struct store_decision *d)
 {
-	add(s, ST_PUT_DECISION, "tttt" "titt" "ist", d->request_id, d->artifact_hash, d->signer, d->nonce,
-		d->allow ? "allow" : "deny", (int64_t)d->is_final, d->expires_at, d->reason, d->uid, d->text, d->text_size, d->at);
+	add(s, ST_PUT_DECISION,
+		"tttt"
+		"titt"
+		"ist",
+		d->request_id, d->artifact_hash, d->signer, d->nonce, d->allow ? "allow" : "deny",
+		(int64_t)d->is_final, d->expires_at, d->reason, d->uid, d->text, d->text_size, d->at);
 }
 
 void store_put_snapshot(struct store *s, const struct store_snapshot *n)
 {
-	add(s, ST_PUT_SNAPSHOT, "itttt" "ti", n->session, n->session_id, n->snapshot_id, n->snapshot_type, n->created_at, n->sha256,
+	add(s, ST_PUT_SNAPSHOT,
+		"itttt"
+		"ti",
+		n->session, n->session_id, n->snapshot_id, n->snapshot_type, n->created_at, n->sha256,
 		n->event);
 }
 

@@ -12,18 +12,19 @@
 #include "log.h"
 #include "schema.h"
 
-#define APPLICATION_ID 0x68637064       /* "hcpd" */
+#define APPLICATION_ID 0x68637064 /* "hcpd" */
 #define CACHE_KIB 2048
 
-/* Somebody else who writes is waited for by the hold, not by the loop. At the start it is different: after a crash the
- * first who opens the file, be it a reader, brings its log in order under a lock. SQLite does not wait for that in all
- * cases, so the whole of it is tried again. */
+/* Somebody else who writes is waited for by the hold, not by the loop. At the start it is different: after a
+ * crash the first who opens the file, be it a reader, brings its log in order under a lock. SQLite does not
+ * wait for that in all cases, so the whole of it is tried again. */
 #define BUSY_MS 50
 #define START_TRIES 100
 
 /* What was the greatest may have left (store_retain.c); a key is never given out twice. */
 #define GREATEST(table, mark) \
-	"SELECT max(coalesce((SELECT max(id) FROM " table "), 0)," \
+	"SELECT max(coalesce((SELECT max(id) FROM " table \
+	"), 0)," \
 	" coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = '" mark "'), 0))"
 
 static int exec(struct store *s, const char *text_sql)
@@ -52,8 +53,8 @@ static int migrate(struct store *s, int from)
 	for (int v = from; v < schema_version; v++) {
 		CRASH_POINT(store_before_migration);
 		snprintf(set, sizeof set, "PRAGMA user_version = %d", v + 1);
-		if (exec(s, "BEGIN IMMEDIATE") != SQLITE_OK || exec(s, schema_steps[v]) != SQLITE_OK
-			|| exec(s, set) != SQLITE_OK || exec(s, "COMMIT") != SQLITE_OK) {
+		if (exec(s, "BEGIN IMMEDIATE") != SQLITE_OK || exec(s, schema_steps[v]) != SQLITE_OK ||
+			exec(s, set) != SQLITE_OK || exec(s, "COMMIT") != SQLITE_OK) {
 			snprintf(s->error, sizeof s->error, "%s", sqlite3_errmsg(s->db));
 			exec(s, "ROLLBACK");
 			return -1;
@@ -71,7 +72,8 @@ static int load_instance(struct store *s)
 	sqlite3_stmt *st;
 	int rc;
 
-	if (sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key = 'instance'", -1, &st, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key = 'instance'", -1, &st, NULL) !=
+		SQLITE_OK)
 		return -1;
 	if ((rc = sqlite3_step(st)) == SQLITE_ROW)
 		snprintf(s->instance, sizeof s->instance, "%s", (const char *)sqlite3_column_text(st, 0));
@@ -91,28 +93,38 @@ static int mend_triggers(struct store *s)
 
 	if (count < 0 || count == SCHEMA_AUDIT_TRIGGERS)
 		return count < 0 ? -1 : 0;
-	if (exec(s, "BEGIN IMMEDIATE; DROP TRIGGER IF EXISTS audit_stays; DROP TRIGGER IF EXISTS audit_is_kept;" SCHEMA_AUDIT_STAYS ";"
-		SCHEMA_AUDIT_IS_KEPT "; COMMIT") != SQLITE_OK)
+	if (exec(s,
+		    "BEGIN IMMEDIATE; DROP TRIGGER IF EXISTS audit_stays; DROP TRIGGER IF EXISTS "
+		    "audit_is_kept;" SCHEMA_AUDIT_STAYS ";" SCHEMA_AUDIT_IS_KEPT "; COMMIT") != SQLITE_OK)
 		return -1;
 	s->lacked_triggers = true;
-	log_warn("the audit's triggers against changes were missing, and were made again: see hcpctl audit verify");
+	log_warn(
+		"the audit's triggers against changes were missing, and were made again: see hcpctl audit "
+		"verify");
 	return 0;
 }
 
 static int prepare_all(struct store *s)
 {
 	for (int i = 0; i < ST_COUNT; i++)
-		if (store_sql[i] != NULL && sqlite3_prepare_v3(s->db, store_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &s->st[i], NULL) != SQLITE_OK)
+		if (store_sql[i] != NULL &&
+			sqlite3_prepare_v3(s->db, store_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &s->st[i],
+				NULL) != SQLITE_OK)
 			return -1;
 	return store_prepare_retain(s);
 }
 
 static int unusable(struct store *s)
 {
-	snprintf(s->error, sizeof s->error, "cannot be used: %s", s->db != NULL ? sqlite3_errmsg(s->db) : "out of memory");
+	snprintf(s->error, sizeof s->error, "cannot be used: %s",
+		s->db != NULL ? sqlite3_errmsg(s->db) : "out of memory");
 	switch (s->db != NULL ? sqlite3_errcode(s->db) & 0xff : SQLITE_NOMEM) {
-	case SQLITE_NOTADB: case SQLITE_CORRUPT: case SQLITE_ERROR: return EX_DATAERR;
-	case SQLITE_CANTOPEN: case SQLITE_READONLY: case SQLITE_PERM: return EX_CANTCREAT;
+	case SQLITE_NOTADB:
+	case SQLITE_CORRUPT:
+	case SQLITE_ERROR: return EX_DATAERR;
+	case SQLITE_CANTOPEN:
+	case SQLITE_READONLY:
+	case SQLITE_PERM: return EX_CANTCREAT;
 	default: return EX_IOERR;
 	}
 }
@@ -123,7 +135,7 @@ static int look(struct store *s, const char *path)
 	int64_t version, application, tables;
 
 	if (access(path, F_OK) != 0)
-		return EX_OK;           /* to be made */
+		return EX_OK; /* to be made */
 	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
 		return unusable(s);
 	sqlite3_busy_timeout(s->db, BUSY_MS);
@@ -142,12 +154,15 @@ static int look(struct store *s, const char *path)
 	if (tables < 0)
 		return unusable(s);
 	if (application != APPLICATION_ID && (version != 0 || tables != 0)) {
-		snprintf(s->error, sizeof s->error, "is a database, but not one of hcpd; name another state_dir");
+		snprintf(s->error, sizeof s->error,
+			"is a database, but not one of hcpd; name another state_dir");
 		return EX_CONFIG;
 	}
 	if (version > schema_version) {
-		snprintf(s->error, sizeof s->error, "has schema %lld, and this hcpd knows %d at most; run the newer hcpd that "
-			"made it, or name another state_dir", (long long)version, schema_version);
+		snprintf(s->error, sizeof s->error,
+			"has schema %lld, and this hcpd knows %d at most; run the newer hcpd that "
+			"made it, or name another state_dir",
+			(long long)version, schema_version);
 		return EX_CONFIG;
 	}
 	sqlite3_close(s->db);
@@ -164,17 +179,20 @@ static int open_database(struct store *s, const char *path)
 
 	if (code != EX_OK)
 		return code;
-	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+		    NULL) != SQLITE_OK)
 		return unusable(s);
 	CRASH_POINT(store_file_open);
 	sqlite3_extended_result_codes(s->db, 1);
 	sqlite3_busy_timeout(s->db, BUSY_MS);
-	/* auto_vacuum takes effect only before the first table. Some build SQLite so that every page of a deleted row is
-	 * written once more, with zeros: a row of 3 MiB would stop the loop for it. */
+	/* auto_vacuum takes effect only before the first table. Some build SQLite so that every page of a
+	 * deleted row is written once more, with zeros: a row of 3 MiB would stop the loop for it. */
 	snprintf(pragmas, sizeof pragmas,
-		"PRAGMA secure_delete = FAST; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+		"PRAGMA secure_delete = FAST; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; "
+		"PRAGMA synchronous = FULL;"
 		"PRAGMA cache_size = -%d; PRAGMA journal_size_limit = 16777216; PRAGMA temp_store = MEMORY;"
-		"PRAGMA application_id = %d;", CACHE_KIB, APPLICATION_ID);
+		"PRAGMA application_id = %d;",
+		CACHE_KIB, APPLICATION_ID);
 	if (exec(s, pragmas) != SQLITE_OK)
 		return unusable(s);
 	CRASH_POINT(store_pragmas_set);

@@ -16,12 +16,13 @@ static int finish(struct store *s, sqlite3_stmt *st, int rc)
 	if (rc == SQLITE_DONE || rc == SQLITE_ROW)
 		return 0;
 	s->is_damaged = (rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB;
-	snprintf(s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db), sqlite3_extended_errcode(s->db));
+	snprintf(
+		s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db), sqlite3_extended_errcode(s->db));
 	return -1;
 }
 
-/* To SQLite a page that the disk would not read is malformed. What really is, is so the second time too: only then may
- * anybody give up on it. */
+/* To SQLite a page that the disk would not read is malformed. What really is, is so the second time too: only
+ * then may anybody give up on it. */
 static int step_row(sqlite3_stmt *st)
 {
 	int rc = sqlite3_step(st);
@@ -51,7 +52,8 @@ static int one_row(struct store *s, sqlite3_stmt *st, int rc)
 	return finish(s, st, rc) < 0 ? -1 : rc == SQLITE_ROW;
 }
 
-int store_find_caller(struct store *s, const char *caller_id, int64_t *key, int64_t *confirmed, int64_t *last_event)
+int store_find_caller(
+	struct store *s, const char *caller_id, int64_t *key, int64_t *confirmed, int64_t *last_event)
 {
 	sqlite3_stmt *st = s->st[ST_FIND_CALLER];
 	int rc;
@@ -90,7 +92,8 @@ int store_find_audit_end(struct store *s, struct store_audit_end *out)
 		out->has_strays = sqlite3_column_int64(st, 3) != 0;
 		if (text(st, 1) != NULL)
 			snprintf(out->last_hash, sizeof out->last_hash, "%s", text(st, 1));
-		if (text(st, 2) != NULL && sscanf(text(st, 2), "%lld %64[0-9a-f]", &count, out->head) == 2 && count > 0)
+		if (text(st, 2) != NULL && sscanf(text(st, 2), "%lld %64[0-9a-f]", &count, out->head) == 2 &&
+			count > 0)
 			out->count = count;
 		else
 			out->head[0] = '\0';
@@ -131,7 +134,7 @@ int64_t store_next_checkpoint(struct store *s, int64_t session, int64_t before)
 	sqlite3_bind_int64(st, 1, session);
 	sqlite3_bind_int64(st, 2, before);
 	if ((rc = step_row(st)) == SQLITE_ROW)
-		row = sqlite3_column_int64(st, 0);      /* NULL where there is none: 0 */
+		row = sqlite3_column_int64(st, 0); /* NULL where there is none: 0 */
 	return one_row(s, st, rc) < 0 ? -1 : row;
 }
 
@@ -168,7 +171,8 @@ static void take_word(sqlite3_stmt *st, int n, char *out, size_t size)
 /* Anybody may have put text where bytes belong, and the other way round. */
 static void take_bytes(sqlite3_stmt *st, int n, struct buf *out)
 {
-	const void *bytes = sqlite3_column_type(st, n) == SQLITE_BLOB ? sqlite3_column_blob(st, n) : text(st, n);
+	const void *bytes =
+		sqlite3_column_type(st, n) == SQLITE_BLOB ? sqlite3_column_blob(st, n) : text(st, n);
 
 	if (bytes != NULL)
 		buf_add(out, bytes, (size_t)sqlite3_column_bytes(st, n));
@@ -218,7 +222,8 @@ void store_kept_fini(struct store_kept *k)
 	buf_fini(&k->state);
 }
 
-int store_load_review(struct store *s, const char *request_id, int64_t *session, char state[24], struct buf *artifact)
+int store_load_review(
+	struct store *s, const char *request_id, int64_t *session, char state[24], struct buf *artifact)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_REVIEW];
 	int rc;
@@ -234,8 +239,8 @@ int store_load_review(struct store *s, const char *request_id, int64_t *session,
 	return one_row(s, st, rc);
 }
 
-int store_find_open_review(struct store *s, int64_t session, char request_id[STORE_WORD_SIZE],
-	char expires_at[STORE_WORD_SIZE])
+int store_find_open_review(
+	struct store *s, int64_t session, char request_id[STORE_WORD_SIZE], char expires_at[STORE_WORD_SIZE])
 {
 	sqlite3_stmt *st = s->st[ST_FIND_OPEN_REVIEW];
 	int rc;
@@ -257,7 +262,8 @@ int store_find_nonce(struct store *s, const char *nonce, const char *signer)
 	return one_row(s, st, step_row(st));
 }
 
-int store_find_snapshot(struct store *s, int64_t session, const char *snapshot_id, char sha256[65], struct buf *created_at)
+int store_find_snapshot(
+	struct store *s, int64_t session, const char *snapshot_id, char sha256[65], struct buf *created_at)
 {
 	sqlite3_stmt *st = s->st[ST_FIND_SNAPSHOT];
 	int rc;
@@ -301,8 +307,12 @@ int store_load_artifacts(struct store *s, int64_t session, store_artifact_fn *fn
 	sqlite3_bind_int64(st, 1, session);
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		const struct store_artifact a = {
-			.session = session, .name = text(st, 0), .type = text(st, 1), .path = text(st, 2),
-			.size_bytes = sqlite3_column_type(st, 3) != SQLITE_NULL ? sqlite3_column_int64(st, 3) : -1,
+			.session = session,
+			.name = text(st, 0),
+			.type = text(st, 1),
+			.path = text(st, 2),
+			.size_bytes =
+				sqlite3_column_type(st, 3) != SQLITE_NULL ? sqlite3_column_int64(st, 3) : -1,
 			.sha256 = text(st, 4),
 		};
 
@@ -317,8 +327,8 @@ int store_load_callers(struct store *s, store_caller_fn *fn, void *ctx)
 	int rc;
 
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW)
-		fn(ctx, sqlite3_column_int64(st, 0), text(st, 1), sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3),
-			sqlite3_column_int64(st, 4));
+		fn(ctx, sqlite3_column_int64(st, 0), text(st, 1), sqlite3_column_int64(st, 2),
+			sqlite3_column_int64(st, 3), sqlite3_column_int64(st, 4));
 	return finish(s, st, rc);
 }
 
@@ -329,19 +339,41 @@ int store_load_live(struct store *s, store_session_fn *fn, void *ctx)
 
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		const struct store_session row = {
-			.key = sqlite3_column_int64(st, 0), .session_id = text(st, 1), .caller_id = text(st, 2),
-			.capability = text(st, 3), .capability_version = text(st, 4), .state = text(st, 5),
-			.state_version = sqlite3_column_int64(st, 6), .risk_level = text(st, 7),
-			.data_classification = text(st, 8), .priority = text(st, 9), .session_token = text(st, 10),
-			.harp = sqlite3_column_int(st, 11) != 0, .created_at = text(st, 12), .updated_at = text(st, 13),
-			.started_at = text(st, 14), .deadline = text(st, 15), .max_duration_us = sqlite3_column_int64(st, 16),
-			.attempt = sqlite3_column_int64(st, 17), .paused_by = text(st, 18),
-			.steps = sqlite3_column_int64(st, 19), .step = text(st, 20), .checkpoints = sqlite3_column_int64(st, 21),
-			.warnings = text(st, 22), .tokens_in = sqlite3_column_int64(st, 23),
-			.tokens_out = sqlite3_column_int64(st, 24), .cost = sqlite3_column_double(st, 25),
-			.sequence = sqlite3_column_int64(st, 26), .waits_for = text(st, 27), .message_id = text(st, 28),
-			.seal = text(st, 29), .risk_events = text(st, 30), .token_revoked = sqlite3_column_int(st, 31) != 0,
-			.deaths = sqlite3_column_int64(st, 32), .recover_as = text(st, 33), .checkpoint_of = text(st, 34),
+			.key = sqlite3_column_int64(st, 0),
+			.session_id = text(st, 1),
+			.caller_id = text(st, 2),
+			.capability = text(st, 3),
+			.capability_version = text(st, 4),
+			.state = text(st, 5),
+			.state_version = sqlite3_column_int64(st, 6),
+			.risk_level = text(st, 7),
+			.data_classification = text(st, 8),
+			.priority = text(st, 9),
+			.session_token = text(st, 10),
+			.harp = sqlite3_column_int(st, 11) != 0,
+			.created_at = text(st, 12),
+			.updated_at = text(st, 13),
+			.started_at = text(st, 14),
+			.deadline = text(st, 15),
+			.max_duration_us = sqlite3_column_int64(st, 16),
+			.attempt = sqlite3_column_int64(st, 17),
+			.paused_by = text(st, 18),
+			.steps = sqlite3_column_int64(st, 19),
+			.step = text(st, 20),
+			.checkpoints = sqlite3_column_int64(st, 21),
+			.warnings = text(st, 22),
+			.tokens_in = sqlite3_column_int64(st, 23),
+			.tokens_out = sqlite3_column_int64(st, 24),
+			.cost = sqlite3_column_double(st, 25),
+			.sequence = sqlite3_column_int64(st, 26),
+			.waits_for = text(st, 27),
+			.message_id = text(st, 28),
+			.seal = text(st, 29),
+			.risk_events = text(st, 30),
+			.token_revoked = sqlite3_column_int(st, 31) != 0,
+			.deaths = sqlite3_column_int64(st, 32),
+			.recover_as = text(st, 33),
+			.checkpoint_of = text(st, 34),
 			.continues = text(st, 35),
 		};
 
@@ -368,9 +400,14 @@ static int load_events(struct store *s, sqlite3_stmt *st, store_event_fn *fn, vo
 
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct store_event e = {
-			.id = sqlite3_column_int64(st, 0), .session = sqlite3_column_int64(st, 1), .session_id = text(st, 2),
-			.caller = sqlite3_column_int64(st, 3), .type = text(st, 4), .sequence = sqlite3_column_int64(st, 5),
-			.event_type = text(st, 6), .bytes = text(st, 7),
+			.id = sqlite3_column_int64(st, 0),
+			.session = sqlite3_column_int64(st, 1),
+			.session_id = text(st, 2),
+			.caller = sqlite3_column_int64(st, 3),
+			.type = text(st, 4),
+			.sequence = sqlite3_column_int64(st, 5),
+			.event_type = text(st, 6),
+			.bytes = text(st, 7),
 		};
 
 		e.size = (size_t)sqlite3_column_bytes(st, 7);
@@ -380,7 +417,8 @@ static int load_events(struct store *s, sqlite3_stmt *st, store_event_fn *fn, vo
 	return finish(s, st, rc);
 }
 
-int store_load_events(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
+int store_load_events(
+	struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_EVENTS];
 
@@ -390,7 +428,8 @@ int store_load_events(struct store *s, int64_t caller, int64_t after, int limit,
 	return load_events(s, st, fn, ctx);
 }
 
-int store_load_unroutable(struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
+int store_load_unroutable(
+	struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_UNROUTABLE];
 
@@ -418,7 +457,8 @@ int store_find_replay(struct store *s, const char *session_id, int64_t from, str
 	return one_row(s, st, rc);
 }
 
-int store_load_replay(struct store *s, int64_t session, int64_t after, int64_t upto, int limit, store_event_fn *fn, void *ctx)
+int store_load_replay(struct store *s, int64_t session, int64_t after, int64_t upto, int limit,
+	store_event_fn *fn, void *ctx)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_REPLAY];
 
@@ -478,8 +518,8 @@ int64_t store_last_submit(struct store *s)
 	return id;
 }
 
-int store_find_last_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE], struct buf *description,
-	struct buf *step)
+int store_find_last_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE],
+	struct buf *description, struct buf *step)
 {
 	sqlite3_stmt *st = s->st[ST_LAST_CHECKPOINT];
 	int rc;

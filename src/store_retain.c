@@ -1,6 +1,6 @@
 /* store_retain.c: how a session leaves the store.
- * Owns which tables belong to sessions: all that have a column `session`, so that a table that is added later is neither
- * forgotten in the archive nor left behind. Never decides who leaves (retain_thread.c). */
+ * Owns which tables belong to sessions: all that have a column `session`, so that a table that is added later
+ * is neither forgotten in the archive nor left behind. Never decides who leaves (retain_thread.c). */
 #include "store_private.h"
 
 #include <stdio.h>
@@ -8,10 +8,13 @@
 
 #include "store_retain.h"
 
-/* submits has its own window; leaving is about those who go. decisions goes before the reviews that it hangs on. */
+/* submits has its own window; leaving is about those who go. decisions goes before the reviews that it hangs
+ * on. */
 #define LIST_OWNED \
-	"SELECT 'decisions' UNION ALL SELECT * FROM (SELECT m.name FROM sqlite_schema m WHERE m.type = 'table' AND" \
-	" m.name NOT IN ('submits', 'leaving') AND EXISTS (SELECT 1 FROM pragma_table_info(m.name) WHERE name = 'session')" \
+	"SELECT 'decisions' UNION ALL SELECT * FROM (SELECT m.name FROM sqlite_schema m WHERE m.type = " \
+	"'table' AND" \
+	" m.name NOT IN ('submits', 'leaving') AND EXISTS (SELECT 1 FROM pragma_table_info(m.name) WHERE " \
+	"name = 'session')" \
 	" ORDER BY m.name)"
 
 int store_list_owned(sqlite3 *db, struct store_owned *out)
@@ -23,14 +26,16 @@ int store_list_owned(sqlite3 *db, struct store_owned *out)
 	if (sqlite3_prepare_v2(db, LIST_OWNED, -1, &st, NULL) != SQLITE_OK)
 		return -1;
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW && out->count < STORE_OWNED_MAX)
-		snprintf(out->tables[out->count++], STORE_TABLE_SIZE, "%s", (const char *)sqlite3_column_text(st, 0));
+		snprintf(out->tables[out->count++], STORE_TABLE_SIZE, "%s",
+			(const char *)sqlite3_column_text(st, 0));
 	sqlite3_finalize(st);
 	return rc == SQLITE_DONE ? 0 : -1;
 }
 
 const char *store_owned_where(const char *table)
 {
-	return strcmp(table, "decisions") == 0 ? "request_id IN (SELECT request_id FROM reviews WHERE session = ?1)" :
+	return strcmp(table, "decisions") == 0 ?
+		"request_id IN (SELECT request_id FROM reviews WHERE session = ?1)" :
 		"session = ?1";
 }
 
@@ -43,8 +48,10 @@ int store_prepare_retain(struct store *s)
 	for (int i = 0; i < s->owned.count; i++) {
 		const char *table = s->owned.tables[i];
 
-		snprintf(sql, sizeof sql, "DELETE FROM %s WHERE %s AND rowid <= ?2", table, store_owned_where(table));
-		if (sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->st[ST_DROP_ROWS + i], NULL) != SQLITE_OK)
+		snprintf(sql, sizeof sql, "DELETE FROM %s WHERE %s AND rowid <= ?2", table,
+			store_owned_where(table));
+		if (sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->st[ST_DROP_ROWS + i],
+			    NULL) != SQLITE_OK)
 			return -1;
 	}
 	return 0;

@@ -9,15 +9,15 @@
 #include "core.h"
 #include "crash.h"
 
-#define ROWS_MAX 2000                   /* messages looked at, from the last one back */
-#define TYPES_MAX 32                    /* of results */
+#define ROWS_MAX 2000 /* messages looked at, from the last one back */
+#define TYPES_MAX 32  /* of results */
 
 struct collected {
-	struct buf list;                /* JSON objects, a comma between */
-	size_t room;                    /* bytes that it may have yet */
+	struct buf list; /* JSON objects, a comma between */
+	size_t room;     /* bytes that it may have yet */
 	char *types[TYPES_MAX];
 	size_t count;
-	int omitted;                    /* too large, or of too many types */
+	int omitted; /* too large, or of too many types */
 };
 
 static bool is_there(const struct collected *k, struct jslice type)
@@ -81,8 +81,10 @@ int summary_decide(struct session *s, const char *actor)
 	int rc = store_load_results(s->core->store, s->key, ROWS_MAX, on_result, &k);
 
 	if (rc < 0 && store_is_damaged(s->core->store))
-		rc = 0;                 /* with what could be read */
-	buf_add_text(&b, "{\"error_code\":\"internal_error\",\"error_message\":\"the session was interrupted, and is closed with what "
+		rc = 0; /* with what could be read */
+	buf_add_text(&b,
+		"{\"error_code\":\"internal_error\",\"error_message\":\"the session was interrupted, and is "
+		"closed with what "
 		"it came to\",\"error_details\":{");
 	session_add_details(s, &b, "recovery");
 	buf_add_text(&b, "},\"partial_outputs\":{\"intermediate_results\":[");

@@ -1,6 +1,6 @@
 /* tell.c: from the life of a session to HARP-SESSION's events.
- * Owns when one is due, its time, and that nothing is said twice. Never composes one (harp_session.c), never changes a
- * session. */
+ * Owns when one is due, its time, and that nothing is said twice. Never composes one (harp_session.c), never
+ * changes a session. */
 #include "tell.h"
 
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
 struct tell {
-	struct addressee *to;           /* pinned */
-	enum harp_status status;        /* the last that was told in this life; HARP_STATUSES: none */
-	int64_t at_us;                  /* the last event's time */
+	struct addressee *to;    /* pinned */
+	enum harp_status status; /* the last that was told in this life; HARP_STATUSES: none */
+	int64_t at_us;           /* the last event's time */
 };
 
 bool tell_prepare(struct core *c, const char *capability, const char *caller_id)
@@ -74,8 +74,8 @@ int tell_again(struct session *s)
 		return 0;
 	if (begin(s) < 0)
 		return -1;
-	/* A clock that was set back must not put this life before the last one, nor may the events that it had in hand within
-	 * its last millisecond. */
+	/* A clock that was set back must not put this life before the last one, nor may the events that it
+	 * had in hand within its last millisecond. */
 	if ((found = store_find_told(s->core->store, s->key, &last)) > 0)
 		s->tell->at_us = time_of(&last);
 	if (s->tell->at_us < s->updated_us)
@@ -93,7 +93,8 @@ void tell_forget(struct session *s)
 	s->tell = NULL;
 }
 
-/* Receivers put a session's events in the order of their times: no two have the same, whatever the clock does. */
+/* Receivers put a session's events in the order of their times: no two have the same, whatever the clock
+ * does. */
 int64_t tell_time(struct session *s)
 {
 	int64_t now = clock_wall_us(), least = s->tell->at_us + 1000;
@@ -104,7 +105,10 @@ int64_t tell_time(struct session *s)
 
 static int64_t put(struct session *s, enum harp_event kind, const char *text, size_t size)
 {
-	struct store_event e = {.session = s->key, .session_id = s->id, .type = OUTBOX_HARP, .event_type = harp_event_name(kind),
+	struct store_event e = {.session = s->key,
+		.session_id = s->id,
+		.type = OUTBOX_HARP,
+		.event_type = harp_event_name(kind),
 		.body = blob_new(text, size)};
 	int64_t id = outbox_put(s->core->outbox, s->tell->to, &e);
 
@@ -119,11 +123,12 @@ static void put_start(struct session *s)
 {
 	const char *callee = s->core->first_policy->config->callee_id;
 	struct buf host = {0}, repo = {0}, b = {0};
-	const struct harp_member metadata[] = {{"callerId", s->caller_id, NULL}, {"capability", s->capability, NULL},
-		{"capabilityVersion", s->capability_version, NULL}, {"riskLevel", risk_names[s->risk], NULL}};
+	const struct harp_member metadata[] = {{"callerId", s->caller_id, NULL},
+		{"capability", s->capability, NULL}, {"capabilityVersion", s->capability_version, NULL},
+		{"riskLevel", risk_names[s->risk], NULL}};
 
 	buf_addf(&host, "hcp:%s", callee);
-	buf_addf(&repo, "hcp:%s/%s", callee, s->capability);    /* as in what a human is asked */
+	buf_addf(&repo, "hcp:%s/%s", callee, s->capability); /* as in what a human is asked */
 	harp_add_start(&b, s->id, tell_time(s), buf_text(&host), buf_text(&repo), metadata, COUNT(metadata));
 	put(s, HARP_EVENT_START, b.data, b.size);
 	buf_fini(&host);
@@ -152,8 +157,14 @@ void tell_asked(struct session *s)
 void tell_state(struct session *s)
 {
 	static const enum harp_status statuses[S_COUNT] = {
-		[S_PENDING] = HARP_STATUSES, [S_REJECTED] = HARP_STATUSES, [S_RUNNING] = HARP_EXECUTING, [S_PAUSED] = HARP_IDLE,
-		[S_ABORTING] = HARP_STATUSES, [S_ABORTED] = HARP_STATUSES, [S_COMPLETED] = HARP_STATUSES, [S_FAILED] = HARP_ERROR,
+		[S_PENDING] = HARP_STATUSES,
+		[S_REJECTED] = HARP_STATUSES,
+		[S_RUNNING] = HARP_EXECUTING,
+		[S_PAUSED] = HARP_IDLE,
+		[S_ABORTING] = HARP_STATUSES,
+		[S_ABORTED] = HARP_STATUSES,
+		[S_COMPLETED] = HARP_STATUSES,
+		[S_FAILED] = HARP_ERROR,
 	};
 
 	if (s->tell == NULL)
@@ -169,7 +180,9 @@ void tell_stage(struct session *s, const char *stage)
 	int status = harp_status_parse(stage);
 
 	if (s->tell != NULL && s->state == S_RUNNING && !session_has_outcome(s))
-		put_status(s, status == HARP_PLANNING || status == HARP_EDITING ? (enum harp_status)status : HARP_EXECUTING);
+		put_status(s,
+			status == HARP_PLANNING || status == HARP_EDITING ? (enum harp_status)status :
+									    HARP_EXECUTING);
 }
 
 enum harp_end tell_reason(const char *reason, const char *error_code)
@@ -178,20 +191,28 @@ enum harp_end tell_reason(const char *reason, const char *error_code)
 		const char *word;
 		enum harp_end end;
 	} ends[] = {
-		{"timeout", HARP_TIMEOUT}, {"idle_timeout", HARP_TIMEOUT}, {"pause_expired", HARP_TIMEOUT},
-		{"approval_expired", HARP_TIMEOUT}, {"safety_violation", HARP_POLICY_KILL}, {"budget_spent", HARP_POLICY_KILL},
-		{"aborted_by_operator", HARP_POLICY_KILL}, {"discarded", HARP_POLICY_KILL}, {"policy_denied", HARP_POLICY_KILL},
+		{"timeout", HARP_TIMEOUT},
+		{"idle_timeout", HARP_TIMEOUT},
+		{"pause_expired", HARP_TIMEOUT},
+		{"approval_expired", HARP_TIMEOUT},
+		{"safety_violation", HARP_POLICY_KILL},
+		{"budget_spent", HARP_POLICY_KILL},
+		{"aborted_by_operator", HARP_POLICY_KILL},
+		{"discarded", HARP_POLICY_KILL},
+		{"policy_denied", HARP_POLICY_KILL},
 	};
 
 	for (size_t i = 0; i < COUNT(ends); i++)
-		if (strcmp(ends[i].word, reason) == 0 || (error_code != NULL && strcmp(ends[i].word, error_code) == 0))
+		if (strcmp(ends[i].word, reason) == 0 ||
+			(error_code != NULL && strcmp(ends[i].word, error_code) == 0))
 			return ends[i].end;
 	return HARP_USER_END;
 }
 
 void tell_end(struct session *s, const char *reason, const char *error_code)
 {
-	const struct harp_member metadata[] = {{"finalState", sstate_names[s->state], NULL}, {"reason", reason, NULL}};
+	const struct harp_member metadata[] = {
+		{"finalState", sstate_names[s->state], NULL}, {"reason", reason, NULL}};
 	struct buf b = {0};
 
 	if (s->tell == NULL)
@@ -204,13 +225,19 @@ void tell_end(struct session *s, const char *reason, const char *error_code)
 
 /* ---- snapshots ---- */
 
-static void put_snapshot(struct session *s, const char *snapshot_id, enum harp_view view, const char *created_at,
-	const char *hash, const char *text, size_t size)
+static void put_snapshot(struct session *s, const char *snapshot_id, enum harp_view view,
+	const char *created_at, const char *hash, const char *text, size_t size)
 {
 	int64_t event = put(s, HARP_EVENT_SNAPSHOT, text, size);
 
-	store_put_snapshot(s->core->store, &(struct store_snapshot){.session = s->key, .session_id = s->id, .event = event,
-		.snapshot_id = snapshot_id, .snapshot_type = harp_view_name(view), .created_at = created_at, .sha256 = hash});
+	store_put_snapshot(s->core->store,
+		&(struct store_snapshot){.session = s->key,
+			.session_id = s->id,
+			.event = event,
+			.snapshot_id = snapshot_id,
+			.snapshot_type = harp_view_name(view),
+			.created_at = created_at,
+			.sha256 = hash});
 	CRASH_POINT(tell_snapshot_stored);
 }
 
@@ -229,7 +256,8 @@ void tell_checkpoint(struct session *s, const struct store_checkpoint *cp)
 	payload[n++] = (struct harp_member){"resumable", NULL, cp->resumable ? "true" : "false"};
 	payload[n++] = (struct harp_member){"stateHash", cp->sha256, NULL};
 	if (cp->step != NULL)
-		payload[n++] = (struct harp_member){"step", cp->step, NULL};       /* JSON text: it may be a number, and any */
+		payload[n++] = (struct harp_member){
+			"step", cp->step, NULL}; /* JSON text: it may be a number, and any */
 	snprintf(steps, sizeof steps, "%lld", (long long)s->steps);
 	payload[n++] = (struct harp_member){"stepsDone", NULL, steps};
 	harp_add_snapshot(&b, s->id, tell_time(s), cp->checkpoint_id, HARP_CONTEXT, payload, n, hash);
@@ -243,7 +271,8 @@ bool tell_snapshot(struct session *s, const struct harp_heard *h)
 	int64_t most = s->core->first_policy->config->max_message;
 
 	if ((int64_t)h->size > most) {
-		session_warn(s, "event_too_large", "a session.snapshot of %zu bytes was dropped; %lld is the limit", h->size,
+		session_warn(s, "event_too_large",
+			"a session.snapshot of %zu bytes was dropped; %lld is the limit", h->size,
 			(long long)most);
 		return false;
 	}

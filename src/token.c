@@ -1,6 +1,6 @@
 /* token.c: KID.CLAIMS.MAC, made and verified.
- * Owns the form of a token and the order of the checks. Never touches the keys' file (token_keys.c), never decides
- * what a good token allows (intake.c asks). */
+ * Owns the form of a token and the order of the checks. Never touches the keys' file (token_keys.c), never
+ * decides what a good token allows (intake.c asks). */
 #include "token.h"
 
 #include <stdio.h>
@@ -18,13 +18,18 @@
 #include "log.h"
 
 #define MAC_SIZE 32
-#define MAC_TEXT 43                     /* 32 bytes in base64 without padding */
-#define CLAIMS_MAX 880                  /* an id, a caller of 128, three hashes and fixed text stay below it */
+#define MAC_TEXT 43    /* 32 bytes in base64 without padding */
+#define CLAIMS_MAX 880 /* an id, a caller of 128, three hashes and fixed text stay below it */
 
 const char *const token_fault_names[TOKEN_FAULTS] = {
-	[TOKEN_GOOD] = "token_good", [TOKEN_MALFORMED] = "token_malformed", [TOKEN_UNKNOWN_KEY] = "token_unknown_key",
-	[TOKEN_FORGED] = "token_forged", [TOKEN_OTHER_SESSION] = "token_other_session",
-	[TOKEN_NOT_ISSUED] = "token_not_issued", [TOKEN_REVOKED] = "token_revoked", [TOKEN_EXPIRED] = "token_expired",
+	[TOKEN_GOOD] = "token_good",
+	[TOKEN_MALFORMED] = "token_malformed",
+	[TOKEN_UNKNOWN_KEY] = "token_unknown_key",
+	[TOKEN_FORGED] = "token_forged",
+	[TOKEN_OTHER_SESSION] = "token_other_session",
+	[TOKEN_NOT_ISSUED] = "token_not_issued",
+	[TOKEN_REVOKED] = "token_revoked",
+	[TOKEN_EXPIRED] = "token_expired",
 };
 
 static size_t base64url(const unsigned char *data, size_t size, char *out)
@@ -48,7 +53,8 @@ static EVP_MAC_CTX *hmac_sha256(void)
 {
 	static EVP_MAC_CTX *ctx;
 	char digest[] = "SHA256";
-	OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_construct_end()};
+	OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+		OSSL_PARAM_construct_end()};
 	EVP_MAC *mac;
 
 	if (ctx != NULL)
@@ -70,10 +76,10 @@ static void sign(const struct token_key *key, const char *text, size_t size, cha
 	size_t mac_size;
 
 	if (!EVP_MAC_init(ctx, key->bytes, TOKEN_KEY_SIZE, NULL) ||
-			!EVP_MAC_update(ctx, (const unsigned char *)text, size) ||
-			!EVP_MAC_final(ctx, mac, &mac_size, sizeof mac) || mac_size != sizeof mac) {
+		!EVP_MAC_update(ctx, (const unsigned char *)text, size) ||
+		!EVP_MAC_final(ctx, mac, &mac_size, sizeof mac) || mac_size != sizeof mac) {
 		log_error("libcrypto cannot sign");
-		abort();                /* a token that is not signed must never go out */
+		abort(); /* a token that is not signed must never go out */
 	}
 	base64url(mac, sizeof mac, out);
 }
@@ -88,9 +94,11 @@ void token_make(const struct token_keys *keys, const struct token_claims *c, cha
 	/* Every value is of an alphabet that needs no escapes. */
 	n = (size_t)snprintf(claims, sizeof claims,
 		"{\"v\":2,\"session_id\":\"%s\",\"caller_id\":\"%s\",\"risk\":\"%s\",\"data\":\"%s\","
-		"\"constraints\":{\"max_duration\":\"%s\",\"envelope\":\"%s\",\"intent\":\"%s\",\"task\":\"%s\"},"
+		"\"constraints\":{\"max_duration\":\"%s\",\"envelope\":\"%s\",\"intent\":\"%s\",\"task\":\"%"
+		"s\"},"
 		"\"issued_at\":\"%s\",\"expires_at\":\"%s\"}",
-		c->session_id, c->caller_id, c->risk, c->data_class, c->max_duration, c->envelope, c->intent, c->task, issued, expires);
+		c->session_id, c->caller_id, c->risk, c->data_class, c->max_duration, c->envelope, c->intent,
+		c->task, issued, expires);
 	memcpy(out, keys->list[0].kid, TOKEN_KID_SIZE - 1);
 	out[TOKEN_KID_SIZE - 1] = '.';
 	at += base64url((const unsigned char *)claims, n, out + at);
@@ -102,7 +110,7 @@ void token_make(const struct token_keys *keys, const struct token_claims *c, cha
 
 /* Where its parts stand. */
 struct parts {
-	const char *kid;                /* NULL: it is of a version that had one key */
+	const char *kid; /* NULL: it is of a version that had one key */
 	const char *claims, *mac;
 	size_t claims_size, signed_size;
 };
@@ -129,7 +137,7 @@ static bool is_of(const struct token_key *key, const char *token, const struct p
 	char mac[MAC_TEXT + 2];
 
 	if (p->kid != NULL && memcmp(p->kid, key->kid, TOKEN_KID_SIZE - 1) != 0)
-		return false;           /* it names another; a kid is no secret */
+		return false; /* it names another; a kid is no secret */
 	sign(key, token, p->signed_size, mac);
 	return CRYPTO_memcmp(mac, p->mac, MAC_TEXT) == 0;
 }
@@ -141,7 +149,8 @@ bool token_is_of(const struct token_key *key, const char *token)
 	return split(token, &p) && is_of(key, token, &p);
 }
 
-static enum token_fault check_signature(const struct token_keys *keys, const char *token, const struct parts *p)
+static enum token_fault check_signature(
+	const struct token_keys *keys, const char *token, const struct parts *p)
 {
 	bool is_known = p->kid == NULL;
 
@@ -170,9 +179,10 @@ static json_t *read_claims(const struct parts *p)
 	if (size < 0)
 		return NULL;
 	while (size > 0 && claims[size - 1] == '\0')
-		size--;                 /* what the padding decoded to */
-	root = jtext_depth((const char *)claims, (size_t)size) <= 4 ? jtext_parse((const char *)claims, (size_t)size, why, sizeof why)
-		: NULL;
+		size--; /* what the padding decoded to */
+	root = jtext_depth((const char *)claims, (size_t)size) <= 4 ?
+		jtext_parse((const char *)claims, (size_t)size, why, sizeof why) :
+		NULL;
 	if (json_is_object(root))
 		return root;
 	json_decref(root);
@@ -194,13 +204,15 @@ static bool is_same(const char *a, const char *b)
 	return size == strlen(b) && CRYPTO_memcmp(a, b, size) == 0;
 }
 
-static enum token_fault check_claims(const json_t *claims, const char *token, const struct token_session *s, int64_t now_us)
+static enum token_fault check_claims(
+	const json_t *claims, const char *token, const struct token_session *s, int64_t now_us)
 {
 	int64_t expires_us = 0;
 
 	if (!is_same(claim(claims, "session_id"), s->session_id))
 		return TOKEN_OTHER_SESSION;
-	/* Each session has one token. Another that is well signed was made under an old key that leaked, or is of an older form. */
+	/* Each session has one token. Another that is well signed was made under an old key that leaked, or
+	 * is of an older form. */
 	if (!is_same(token, s->token))
 		return TOKEN_NOT_ISSUED;
 	if (s->is_revoked)
@@ -210,7 +222,8 @@ static enum token_fault check_claims(const json_t *claims, const char *token, co
 	return TOKEN_GOOD;
 }
 
-enum token_fault token_check(const struct token_keys *keys, const char *token, const struct token_session *s, int64_t now_us)
+enum token_fault token_check(
+	const struct token_keys *keys, const char *token, const struct token_session *s, int64_t now_us)
 {
 	enum token_fault fault;
 	struct parts p;
@@ -234,7 +247,8 @@ int token_find_seals(const struct token_keys *keys, const char *token, char inte
 	const json_t *sealed;
 	int found;
 
-	if (!split(token, &p) || check_signature(keys, token, &p) != TOKEN_GOOD || (claims = read_claims(&p)) == NULL)
+	if (!split(token, &p) || check_signature(keys, token, &p) != TOKEN_GOOD ||
+		(claims = read_claims(&p)) == NULL)
 		return -1;
 	sealed = json_object_get(claims, "constraints");
 	snprintf(intent, 65, "%s", claim(sealed, "intent"));

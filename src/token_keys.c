@@ -1,5 +1,5 @@
-/* token_keys.c: the keys of session tokens, in a file: a line a key, KID HEX MADE UNTIL, the one that signs first.
- * Owns STATE_DIR/token.keys, and takes over token.key of older versions. Never signs (token.c). */
+/* token_keys.c: the keys of session tokens, in a file: a line a key, KID HEX MADE UNTIL, the one that signs
+ * first. Owns STATE_DIR/token.keys, and takes over token.key of older versions. Never signs (token.c). */
 #include "token.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "log.h"
 
 #define PATH_SIZE 4096
-#define NEVER "-"                       /* in the place of a time */
+#define NEVER "-" /* in the place of a time */
 #define LINE_MAX_SIZE 160
 
 void token_name_key(struct token_key *key)
@@ -71,7 +71,7 @@ static int sync_dir(const char *dir)
 
 	if (fd < 0)
 		return -1;
-	rc = fsync(fd);         /* tokens go out under it: the name must last as long as they do */
+	rc = fsync(fd); /* tokens go out under it: the name must last as long as they do */
 	close(fd);
 	return rc;
 }
@@ -124,7 +124,7 @@ static ssize_t read_whole(const char *path, char *out, size_t size, char *why, s
 	}
 	while ((n = read(fd, out, size)) < 0 && errno == EINTR)
 		;
-	if (n < 0 || fstat(fd, &st) < 0) {      /* a disk in trouble: nobody may be told to remove the keys */
+	if (n < 0 || fstat(fd, &st) < 0) { /* a disk in trouble: nobody may be told to remove the keys */
 		snprintf(why, why_size, "%s cannot be read: %s", path, strerror(errno));
 		close(fd);
 		return -1;
@@ -135,8 +135,11 @@ static ssize_t read_whole(const char *path, char *out, size_t size, char *why, s
 		return -1;
 	}
 	if (n == 0 || (size_t)n == size) {
-		snprintf(why, why_size, "%s has a size that it never had when it was written; put a copy of it back, or remove it to have "
-			"a new one made (tokens given out before are then void)", path);
+		snprintf(why, why_size,
+			"%s has a size that it never had when it was written; put a copy of it back, or "
+			"remove it to have "
+			"a new one made (tokens given out before are then void)",
+			path);
 		return -1;
 	}
 	return n;
@@ -168,7 +171,8 @@ static bool read_line(char *line, struct token_key *key)
 		key->bytes[i] = (unsigned char)(high << 4 | low);
 	}
 	token_name_key(key);
-	return strcmp(kid, key->kid) == 0 && read_time(made, &key->made_us) && read_time(until, &key->until_us);
+	return strcmp(kid, key->kid) == 0 && read_time(made, &key->made_us) &&
+		read_time(until, &key->until_us);
 }
 
 static bool read_lines(char *text, struct token_keys *keys)
@@ -195,8 +199,11 @@ static int first_key(const char *old, struct token_keys *keys, char *why, size_t
 	if (n == 0)
 		return 0;
 	if (n != TOKEN_KEY_SIZE) {
-		snprintf(why, why_size, "%s is not a key of %d bytes; remove it to have a new one made (tokens given out before are then "
-			"void)", old, TOKEN_KEY_SIZE);
+		snprintf(why, why_size,
+			"%s is not a key of %d bytes; remove it to have a new one made (tokens given out "
+			"before are then "
+			"void)",
+			old, TOKEN_KEY_SIZE);
 		return -1;
 	}
 	keys->list[0] = (struct token_key){.made_us = 0};
@@ -222,24 +229,29 @@ int token_load_keys(const char *dir, struct token_keys *keys, char *why, size_t 
 	} else {
 		text[n] = '\0';
 		if (strlen(text) != (size_t)n || !read_lines(text, keys)) {
-			snprintf(why, why_size, "%s is damaged; put a copy of it back, or remove it to have a new one made (tokens given out "
-				"before are then void)", path);
+			snprintf(why, why_size,
+				"%s is damaged; put a copy of it back, or remove it to have a new one made "
+				"(tokens given out "
+				"before are then void)",
+				path);
 			return -1;
 		}
 		OPENSSL_cleanse(text, sizeof text);
 	}
 	CRASH_POINT(key_taken_over);
-	if (unlink(old) < 0 && errno != ENOENT)         /* a secret lies in one place */
-		log_warn("the key file of an older version is no longer needed and cannot be removed: path=%s error=%s", old,
-			strerror(errno));
+	if (unlink(old) < 0 && errno != ENOENT) /* a secret lies in one place */
+		log_warn(
+			"the key file of an older version is no longer needed and cannot be removed: path=%s "
+			"error=%s",
+			old, strerror(errno));
 	return 0;
 }
 
-int token_rotate(const char *dir, struct token_keys *keys, int64_t now_us, int64_t until_us, token_needs_fn *needs, void *ctx,
-	char *why, size_t why_size)
+int token_rotate(const char *dir, struct token_keys *keys, int64_t now_us, int64_t until_us,
+	token_needs_fn *needs, void *ctx, char *why, size_t why_size)
 {
 	struct token_keys next = {.count = 1};
-	int64_t first_us = INT64_MAX;   /* by then one of them should be free */
+	int64_t first_us = INT64_MAX; /* by then one of them should be free */
 
 	next.list[0] = new_key(now_us);
 	for (size_t i = 0; i < keys->count; i++) {
@@ -254,8 +266,11 @@ int token_rotate(const char *dir, struct token_keys *keys, int64_t now_us, int64
 			char until[CLOCK_TEXT_SIZE];
 
 			clock_format(first_us > now_us ? first_us : now_us, until);
-			snprintf(why, why_size, "all %d keys have signed tokens of sessions that go on; one is free when its sessions have ended, "
-				"the first by about %s", TOKEN_KEYS_MAX, until);
+			snprintf(why, why_size,
+				"all %d keys have signed tokens of sessions that go on; one is free when its "
+				"sessions have ended, "
+				"the first by about %s",
+				TOKEN_KEYS_MAX, until);
 			return -1;
 		}
 		next.list[next.count++] = key;

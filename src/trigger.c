@@ -1,6 +1,6 @@
 /* trigger.c: requests for checkpoints.
- * Owns when they are sent and whether they are answered. Never stores a checkpoint (report_checkpoint.c), never holds a
- * session up: one whose worker does not answer goes on as it is. */
+ * Owns when they are sent and whether they are answered. Never stores a checkpoint (report_checkpoint.c),
+ * never holds a session up: one whose worker does not answer goes on as it is. */
 #include "trigger.h"
 
 #include <string.h>
@@ -11,14 +11,20 @@
 #include "log.h"
 #include "run.h"
 
-#define ANSWER_US INT64_C(60000000)     /* a request is answered within that, or the interval where that is shorter */
-#define MUCH 0.25                       /* of a state is new: the interval is halved, down to an eighth, ... */
-#define LEAST_US INT64_C(1000000)       /* ... which is no less than may be configured, ... */
-#define LITTLE 0.02                     /* ... or doubled, up to four times */
+#define ANSWER_US \
+	INT64_C(60000000) /* a request is answered within that, or the interval where that is shorter */
+#define MUCH 0.25         /* of a state is new: the interval is halved, down to an eighth, ... */
+#define LEAST_US INT64_C(1000000) /* ... which is no less than may be configured, ... */
+#define LITTLE 0.02               /* ... or doubled, up to four times */
 
 const char *const trigger_names[TRIGGER_COUNT] = {
-	[TRIGGER_WORKER] = "worker", [TRIGGER_STEPS] = "steps", [TRIGGER_INTERVAL] = "interval", [TRIGGER_ADAPTIVE] = "adaptive",
-	[TRIGGER_OPERATOR] = "operator", [TRIGGER_PAUSE] = "pause", [TRIGGER_STOP] = "stop",
+	[TRIGGER_WORKER] = "worker",
+	[TRIGGER_STEPS] = "steps",
+	[TRIGGER_INTERVAL] = "interval",
+	[TRIGGER_ADAPTIVE] = "adaptive",
+	[TRIGGER_OPERATOR] = "operator",
+	[TRIGGER_PAUSE] = "pause",
+	[TRIGGER_STOP] = "stop",
 };
 
 static const struct config_capability *config_of(const struct session *s)
@@ -69,7 +75,8 @@ static void send(struct session *s, enum trigger_cause cause)
 	struct trigger *t = &s->trigger;
 	struct buf b = {0};
 
-	buf_addf(&b, "{\"type\":\"checkpoint_request\",\"reason\":\"%s\"}", cause == TRIGGER_STOP ? "stopping" : trigger_names[cause]);
+	buf_addf(&b, "{\"type\":\"checkpoint_request\",\"reason\":\"%s\"}",
+		cause == TRIGGER_STOP ? "stopping" : trigger_names[cause]);
 	effect_line(s, b.data, b.size);
 	buf_fini(&b);
 	t->asked = cause;
@@ -87,8 +94,8 @@ static void send_by_itself(struct session *s, enum trigger_cause cause)
 	const struct trigger *t = &s->trigger;
 	const struct worker *w = run_worker(s);
 
-	if (!is_given_up(t) && (!is_out(t) || t->is_late) && w != NULL && is_heard(s) && worker_has_stdin(w)
-		&& worker_unwritten(w) < RUN_UNWRITTEN_MAX)
+	if (!is_given_up(t) && (!is_out(t) || t->is_late) && w != NULL && is_heard(s) &&
+		worker_has_stdin(w) && worker_unwritten(w) < RUN_UNWRITTEN_MAX)
 		send(s, cause);
 }
 
@@ -122,8 +129,11 @@ static void note_late(struct session *s)
 	t->is_late = true;
 	t->unanswered++;
 	if (is_given_up(t))
-		log_info("requests for checkpoints are not answered, none is sent by itself any more: session=%.8s capability=%s "
-			"unanswered=%u", s->id, s->capability, t->unanswered);
+		log_info(
+			"requests for checkpoints are not answered, none is sent by itself any more: "
+			"session=%.8s capability=%s "
+			"unanswered=%u",
+			s->id, s->capability, t->unanswered);
 }
 
 static void on_due(struct timer *timer)
@@ -133,7 +143,7 @@ static void on_due(struct timer *timer)
 	int64_t now = clock_boot_us();
 
 	if (s->host == NULL || session_has_outcome(s))
-		return;                 /* the next worker begins anew */
+		return; /* the next worker begins anew */
 	if (is_out(t) && !t->is_late && t->late_us <= now) {
 		t->late_us = now + patience(t);
 		if (is_heard(s))
@@ -141,7 +151,9 @@ static void on_due(struct timer *timer)
 	}
 	if (t->interval_us > 0 && t->due_us <= now) {
 		t->due_us = now + t->interval_us;
-		send_by_itself(s, t->interval_us != config_of(s)->checkpoint_interval_us ? TRIGGER_ADAPTIVE : TRIGGER_INTERVAL);
+		send_by_itself(s,
+			t->interval_us != config_of(s)->checkpoint_interval_us ? TRIGGER_ADAPTIVE :
+										 TRIGGER_INTERVAL);
 	}
 	set_timer(s);
 }

@@ -8,53 +8,71 @@
 enum kind { K_STRING, K_NAME, K_NUMBER, K_BOOL, K_OBJECT, K_SCALAR, K_ANY, K_LEVEL, K_STRINGS, K_COUNT };
 
 static const char *const kind_names[K_COUNT] = {
-	[K_STRING] = "a string", [K_NAME] = "a name", [K_NUMBER] = "a number", [K_BOOL] = "true or false", [K_OBJECT] = "an object",
-	[K_SCALAR] = "a string or a number", [K_ANY] = "a value", [K_LEVEL] = "info, warn or error", [K_STRINGS] = "an array of strings",
+	[K_STRING] = "a string",
+	[K_NAME] = "a name",
+	[K_NUMBER] = "a number",
+	[K_BOOL] = "true or false",
+	[K_OBJECT] = "an object",
+	[K_SCALAR] = "a string or a number",
+	[K_ANY] = "a value",
+	[K_LEVEL] = "info, warn or error",
+	[K_STRINGS] = "an array of strings",
 };
 
 struct field {
 	const char *name;
 	enum kind kind;
 	bool required;
-	const char *otherwise;          /* what the event says where the worker says nothing; NULL: nothing */
+	const char *otherwise; /* what the event says where the worker says nothing; NULL: nothing */
 };
 
 #define MAX_FIELDS 6
 
 static const struct type {
 	const char *name;
-	struct field fields[MAX_FIELDS];        /* up to the first without a name */
+	struct field fields[MAX_FIELDS]; /* up to the first without a name */
 } types[WL_COUNT] = {
 	[WL_PROGRESS] = {"progress",
-		{{"stage", K_STRING, false, "\"\""}, {"percent", K_NUMBER, false, NULL}, {"message", K_STRING, false, "\"\""}}},
+		{{"stage", K_STRING, false, "\"\""}, {"percent", K_NUMBER, false, NULL},
+			{"message", K_STRING, false, "\"\""}}},
 	[WL_INTERMEDIATE_RESULT] = {"intermediate_result",
-		{{"result_type", K_STRING, false, "\"result\""}, {"data", K_ANY, true, NULL}, {"is_partial", K_BOOL, false, "true"}}},
+		{{"result_type", K_STRING, false, "\"result\""}, {"data", K_ANY, true, NULL},
+			{"is_partial", K_BOOL, false, "true"}}},
 	[WL_LOG] = {"log",
-		{{"level", K_LEVEL, false, "\"info\""}, {"message", K_STRING, true, NULL}, {"details", K_ANY, false, NULL}}},
+		{{"level", K_LEVEL, false, "\"info\""}, {"message", K_STRING, true, NULL},
+			{"details", K_ANY, false, NULL}}},
 	[WL_WARNING] = {"warning",
-		{{"code", K_STRING, false, "\"worker_warning\""}, {"message", K_STRING, true, NULL}, {"details", K_ANY, false, NULL}}},
+		{{"code", K_STRING, false, "\"worker_warning\""}, {"message", K_STRING, true, NULL},
+			{"details", K_ANY, false, NULL}}},
 	[WL_ERROR] = {"error",
-		{{"code", K_STRING, false, "\"worker_error\""}, {"message", K_STRING, true, NULL}, {"recoverable", K_BOOL, false, "true"}}},
+		{{"code", K_STRING, false, "\"worker_error\""}, {"message", K_STRING, true, NULL},
+			{"recoverable", K_BOOL, false, "true"}}},
 	[WL_CHECKPOINT] = {"checkpoint",
-		{{"description", K_STRING, false, NULL}, {"state", K_OBJECT, false, NULL}, {"step", K_SCALAR, false, NULL},
-			{"resumable", K_BOOL, false, NULL}, {"ref", K_SCALAR, false, NULL}, {"state_version", K_STRING, false, NULL}}},
+		{{"description", K_STRING, false, NULL}, {"state", K_OBJECT, false, NULL},
+			{"step", K_SCALAR, false, NULL}, {"resumable", K_BOOL, false, NULL},
+			{"ref", K_SCALAR, false, NULL}, {"state_version", K_STRING, false, NULL}}},
 	[WL_STEP] = {"step", {{"name", K_STRING, false, NULL}}},
 	[WL_USAGE] = {"usage",
-		{{"tokens_in", K_NUMBER, false, NULL}, {"tokens_out", K_NUMBER, false, NULL}, {"cost", K_NUMBER, false, NULL}}},
+		{{"tokens_in", K_NUMBER, false, NULL}, {"tokens_out", K_NUMBER, false, NULL},
+			{"cost", K_NUMBER, false, NULL}}},
 	[WL_ARTIFACT] = {"artifact",
-		{{"name", K_STRING, true, NULL}, {"path", K_STRING, true, NULL}, {"mime", K_STRING, false, NULL}}},
+		{{"name", K_STRING, true, NULL}, {"path", K_STRING, true, NULL},
+			{"mime", K_STRING, false, NULL}}},
 	[WL_ACTION] = {"action",
-		{{"name", K_NAME, true, NULL}, {"parameters", K_OBJECT, false, NULL}, {"ref", K_SCALAR, false, NULL}}},
-	[WL_SNAPSHOT] = {"snapshot", {{NULL, K_ANY, false, NULL}}},     /* strictly, by HARP's own rules: snapshot.c */
+		{{"name", K_NAME, true, NULL}, {"parameters", K_OBJECT, false, NULL},
+			{"ref", K_SCALAR, false, NULL}}},
+	[WL_SNAPSHOT] = {"snapshot",
+		{{NULL, K_ANY, false, NULL}}}, /* strictly, by HARP's own rules: snapshot.c */
 	[WL_CONTINUITY] = {"continuity",
-		{{"summary", K_STRING, false, NULL}, {"decisions", K_STRINGS, false, NULL}, {"open_questions", K_STRINGS, false, NULL},
-			{"next_steps", K_STRINGS, false, NULL}}},
+		{{"summary", K_STRING, false, NULL}, {"decisions", K_STRINGS, false, NULL},
+			{"open_questions", K_STRINGS, false, NULL}, {"next_steps", K_STRINGS, false, NULL}}},
 	[WL_PAUSED] = {"paused", {{"reason", K_STRING, false, NULL}}},
 	[WL_RESUMED] = {"resumed", {{NULL, K_ANY, false, NULL}}},
 	[WL_COMPLETED] = {"completed", {{"outputs", K_OBJECT, false, NULL}}},
 	[WL_FAILED] = {"failed",
 		{{"error_code", K_STRING, false, NULL}, {"error_message", K_STRING, false, NULL},
-			{"error_details", K_OBJECT, false, NULL}, {"partial_outputs", K_OBJECT, false, NULL}}},
+			{"error_details", K_OBJECT, false, NULL},
+			{"partial_outputs", K_OBJECT, false, NULL}}},
 };
 
 static bool is_strings(const json_t *v)
@@ -74,14 +92,17 @@ static bool fits(const json_t *v, enum kind kind)
 
 	switch (kind) {
 	case K_STRING: return json_is_string(v);
-	case K_NAME:   return text != NULL && *text != '\0' && strlen(text) == json_string_length(v);
+	case K_NAME: return text != NULL && *text != '\0' && strlen(text) == json_string_length(v);
 	case K_NUMBER: return json_is_number(v);
-	case K_BOOL:   return json_is_boolean(v);
+	case K_BOOL: return json_is_boolean(v);
 	case K_OBJECT: return json_is_object(v);
 	case K_SCALAR: return json_is_string(v) || json_is_number(v);
-	case K_LEVEL:  return text != NULL && (!strcmp(text, "info") || !strcmp(text, "warn") || !strcmp(text, "error"));
+	case K_LEVEL:
+		return text != NULL &&
+			(!strcmp(text, "info") || !strcmp(text, "warn") || !strcmp(text, "error"));
 	case K_STRINGS: return is_strings(v);
-	case K_ANY: case K_COUNT: break;
+	case K_ANY:
+	case K_COUNT: break;
 	}
 	return true;
 }
@@ -106,7 +127,7 @@ static int find_type(const json_t *root)
 
 static const char *article(const struct type *t)
 {
-	return strchr("aeio", t->name[0]) != NULL ? "an" : "a";         /* "a usage" */
+	return strchr("aeio", t->name[0]) != NULL ? "an" : "a"; /* "a usage" */
 }
 
 static int check_fields(const json_t *root, const struct type *t, char *why, size_t why_size)
@@ -167,14 +188,14 @@ bad:
 
 bool wline_salvage(struct wline *l, const char *line, size_t size)
 {
-	const size_t flags = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;  /* a key twice: the last counts */
+	const size_t flags = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL; /* a key twice: the last counts */
 	int type;
 
 	*l = (struct wline){.text = line, .size = size, .root = json_loadb(line, size, flags, NULL)};
 	if ((type = find_type(l->root)) >= 0) {
 		l->type = (enum wline_type)type;
 		if (!fits(json_object_get(l->root, "ref"), K_SCALAR))
-			json_object_del(l->root, "ref");        /* it can be given back to nobody */
+			json_object_del(l->root, "ref"); /* it can be given back to nobody */
 		return true;
 	}
 	json_decref(l->root);

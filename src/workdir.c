@@ -2,8 +2,8 @@
  * Owns everything below work/. A worker may put there what it likes, symbolic links in place of our names
  * too: no path is followed below work/, every step is relative to an open directory.
  *
- * To make and to delete a directory is the dearest part of a small session (an inode and a block each time), so
- * a few that were left empty are kept under names of their own, and given to the sessions that come. */
+ * To make and to delete a directory is the dearest part of a small session (an inode and a block each time),
+ * so a few that were left empty are kept under names of their own, and given to the sessions that come. */
 #include "worker.h"
 
 #include <assert.h>
@@ -18,19 +18,19 @@
 #include "crash.h"
 #include "log.h"
 
-#define TRASH ".trash"                  /* no UUID, and neither is ... */
-#define SPARE ".spare"                  /* ... this, with a number behind it */
+#define TRASH ".trash" /* no UUID, and neither is ... */
+#define SPARE ".spare" /* ... this, with a number behind it */
 #define SPARES_MAX 64
 #define TASK "task.json"
 #define TASK_NEW ".task.json.new"
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* Sweeping goes through the trash again and again, a slice at a time, until a whole pass changed nothing: what is
- * still there then cannot be deleted. */
+/* Sweeping goes through the trash again and again, a slice at a time, until a whole pass changed nothing:
+ * what is still there then cannot be deleted. */
 static struct {
-	long at;                        /* where the next slice begins; 0: at the beginning */
-	bool changed;                   /* something was deleted or came in during this pass */
-	int left, error;                /* how many were not deleted in this pass, and why the last was not */
+	long at;         /* where the next slice begins; 0: at the beginning */
+	bool changed;    /* something was deleted or came in during this pass */
+	int left, error; /* how many were not deleted in this pass, and why the last was not */
 } sweeping;
 
 /* How many lie there: .spare0 and so on. One that is not where it should be costs a mkdir, no more. */
@@ -191,11 +191,12 @@ static bool spare_take(int work, const char *session_id)
 /* As we make them: ours, closed to others, nothing in it, and not grown by what was. */
 static bool is_as_new(int dir)
 {
-	char entries[256];      /* "." and ".." take 48 bytes of it */
+	char entries[256]; /* "." and ".." take 48 bytes of it */
 	struct stat st;
 
-	return fstat(dir, &st) == 0 && st.st_uid == geteuid() && st.st_gid == getegid() && (st.st_mode & 07777) == 0700 &&
-		st.st_size <= 4096 && getdents64(dir, entries, sizeof entries) == 2 * 24;
+	return fstat(dir, &st) == 0 && st.st_uid == geteuid() && st.st_gid == getegid() &&
+		(st.st_mode & 07777) == 0700 && st.st_size <= 4096 &&
+		getdents64(dir, entries, sizeof entries) == 2 * 24;
 }
 
 static bool spare_keep(int work, const char *session_id)
@@ -232,8 +233,8 @@ static int make_once(const char *state_dir, const char *session_id, const void *
 	return r;
 }
 
-int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size, char *path,
-	size_t path_size)
+int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size,
+	char *path, size_t path_size)
 {
 	int r;
 
@@ -243,7 +244,8 @@ int workdir_make(const char *state_dir, const char *session_id, const void *task
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	/* A file system over a network, or in a program, may be interrupted in any call: that ends no session. */
+	/* A file system over a network, or in a program, may be interrupted in any call: that ends no
+	 * session. */
 	do
 		r = make_once(state_dir, session_id, task, task_size);
 	while (r < 0 && errno == EINTR);
@@ -259,7 +261,7 @@ static int trash_put(int at, const char *name, int trash)
 	if (renameat(at, name, trash, id) < 0) {
 		if (errno != EACCES)
 			return -1;
-		dir_permit(at, name);   /* a directory's new parent is written into the directory */
+		dir_permit(at, name); /* a directory's new parent is written into the directory */
 		if (renameat(at, name, trash, id) < 0)
 			return -1;
 	}
@@ -297,7 +299,8 @@ bool workdir_remove(const char *state_dir, const char *session_id)
 	CRASH_POINT(workdir_to_trash);
 	trash = dir_make(work, TRASH);
 	if (trash < 0 || (trash_put(work, session_id, trash) < 0 && errno != ENOENT))
-		log_warn("cannot remove a working directory, leaving it session=%.8s error=%s", session_id, strerror(errno));
+		log_warn("cannot remove a working directory, leaving it session=%.8s error=%s", session_id,
+			strerror(errno));
 	if (trash >= 0)
 		close(trash);
 	close(work);
@@ -323,7 +326,8 @@ int workdir_collect(const char *state_dir, bool (*is_known)(void *ctx, const cha
 		if (trash_put(work, e->d_name, trash) == 0)
 			count++;
 		else
-			log_warn("cannot remove a working directory, leaving it session=%.8s error=%s", e->d_name, strerror(errno));
+			log_warn("cannot remove a working directory, leaving it session=%.8s error=%s",
+				e->d_name, strerror(errno));
 	}
 	spares = 0;
 	if (d)
@@ -344,8 +348,8 @@ static bool delete_at(int at, const char *name)
 	return true;
 }
 
-/* Empties a directory of the trash. Directories in it are moved up into the trash, so that depth costs neither
- * stack nor descriptors. */
+/* Empties a directory of the trash. Directories in it are moved up into the trash, so that depth costs
+ * neither stack nor descriptors. */
 static void trash_empty(int trash, const char *name, int *entries)
 {
 	struct dirent *e;
@@ -390,7 +394,7 @@ static bool trash_sweep(DIR *d, int entries)
 		if (entries <= 0)
 			return false;
 		if (!is_dots(e->d_name) && !trash_delete(dirfd(d), e->d_name, &entries)) {
-			sweeping.left++;        /* the next pass comes to it again, if there is one */
+			sweeping.left++; /* the next pass comes to it again, if there is one */
 			sweeping.error = errno;
 		}
 		sweeping.at = telldir(d);
@@ -417,7 +421,8 @@ bool workdir_sweep(const char *state_dir, int entries)
 	if (trash_sweep(d, entries)) {
 		more = sweeping.changed;
 		if (!more && sweeping.left)
-			log_warn("cannot delete old working directories, leaving them in work/" TRASH " count=%d error=%s",
+			log_warn("cannot delete old working directories, leaving them in work/" TRASH
+				 " count=%d error=%s",
 				sweeping.left, strerror(sweeping.error));
 		memset(&sweeping, 0, sizeof sweeping);
 	}

@@ -24,27 +24,27 @@
 #include "log.h"
 #include "launch.h"
 
-/* What a turn may take, so that its transaction stays bounded: in bytes, a line at LINES_CHARGE at least. So that
- * is 16,384 lines in all, and 1024 of one pipe. */
+/* What a turn may take, so that its transaction stays bounded: in bytes, a line at LINES_CHARGE at least. So
+ * that is 16,384 lines in all, and 1024 of one pipe. */
 #define TURN_BYTES (4u << 20)
 #define PIPE_BYTES (256u << 10)
-#define STARVED_BYTES 4096              /* what a pipe still gets after that: nobody waits for the loud ones */
-#define REAP_MAX 1000                   /* at once; an orphan or an end is as good as a line */
-#define TICK_MIN_US 50000               /* where something is known to be left: look again after this, ... */
-#define TICK_MAX_US 500000              /* ... doubling up to this */
-#define DRAIN_US 1000000                /* a pipe that only a stranger holds open is given up after this */
-#define DRAIN_BYTES (2u << 20)          /* no pipe can hold more than 1 MiB: beyond, a stranger is writing */
+#define STARVED_BYTES 4096     /* what a pipe still gets after that: nobody waits for the loud ones */
+#define REAP_MAX 1000          /* at once; an orphan or an end is as good as a line */
+#define TICK_MIN_US 50000      /* where something is known to be left: look again after this, ... */
+#define TICK_MAX_US 500000     /* ... doubling up to this */
+#define DRAIN_US 1000000       /* a pipe that only a stranger holds open is given up after this */
+#define DRAIN_BYTES (2u << 20) /* no pipe can hold more than 1 MiB: beyond, a stranger is writing */
 #define STUCK_US 10000000
-#define HOG_US 1000000                  /* while somebody waits for memory: look for silent lines this often */
-#define WORKER_MAGIC 0x776f726bu        /* a stale pointer stops at the first touch */
+#define HOG_US 1000000           /* while somebody waits for memory: look for silent lines this often */
+#define WORKER_MAGIC 0x776f726bu /* a stale pointer stops at the first touch */
 #define NEVER INT64_MAX
 
 struct pipe_end {
-	struct ev_io io;                /* fd -1: closed */
+	struct ev_io io; /* fd -1: closed */
 	struct worker *worker;
 	struct lines lines;
-	struct pipe_end *prev, *next;   /* in `list` */
-	struct pipe_end **list;         /* of those that wait for memory, or have lines left; NULL: neither */
+	struct pipe_end *prev, *next; /* in `list` */
+	struct pipe_end **list;       /* of those that wait for memory, or have lines left; NULL: neither */
 	enum worker_stream stream;
 };
 
@@ -57,16 +57,16 @@ struct worker {
 	void *owner;
 	const struct worker_ops *ops;
 	struct pipe_end out[2];
-	struct ev_io in;                /* fd -1: closed */
-	struct buf queue;               /* for its stdin ... */
-	size_t written;                 /* ... of which this much went: a long queue is not moved about */
-	struct timer timer;             /* the ladder; once the tree is empty, the bound for its pipes */
+	struct ev_io in;    /* fd -1: closed */
+	struct buf queue;   /* for its stdin ... */
+	size_t written;     /* ... of which this much went: a long queue is not moved about */
+	struct timer timer; /* the ladder; once the tree is empty, the bound for its pipes */
 	int64_t term_at_us, kill_at_us, killed_at_us;
-	size_t drained;                 /* bytes since the tree is empty */
+	size_t drained; /* bytes since the tree is empty */
 	int status;
 	bool paused, ending, termed, stuck_said, close_queued;
 	bool exit_said, empty, gone;
-	bool fresh;                     /* reaped in this very call */
+	bool fresh; /* reaped in this very call */
 };
 
 struct workers {
@@ -77,12 +77,12 @@ struct workers {
 	struct kins kins;
 	struct lines_pool pool;
 	struct worker *list;
-	struct worker *ended;           /* reaped and not yet gone */
-	struct pipe_end *waiting;       /* for memory */
-	struct pipe_end *unfinished;    /* read and not yet handed out */
-	struct ev_timer more;           /* for those; a turn later */
+	struct worker *ended;        /* reaped and not yet gone */
+	struct pipe_end *waiting;    /* for memory */
+	struct pipe_end *unfinished; /* read and not yet handed out */
+	struct ev_timer more;        /* for those; a turn later */
 	struct timer hog;
-	struct timer tick;              /* for all whose tree must be looked at again */
+	struct timer tick; /* for all whose tree must be looked at again */
 	int64_t tick_us;
 	size_t budget;
 	bool held;
@@ -182,7 +182,7 @@ void workers_free(struct workers *ws)
 		w->kin.doomed = !w->empty && !w->gone;
 		left = left || w->kin.doomed;
 	}
-	if (left)                       /* the owner gave up waiting for them: they still may not outlive us */
+	if (left) /* the owner gave up waiting for them: they still may not outlive us */
 		kins_kill(&ws->kins);
 	DL_FOREACH_SAFE(ws->list, w, next) {
 		if (!w->gone)
@@ -255,7 +255,7 @@ void workers_hold(struct workers *ws, bool hold)
 		pipe_watch(&w->out[1]);
 	}
 	if (!hold)
-		tick_soon(ws, 0);       /* what was due meanwhile; not from here, where no callback may be made */
+		tick_soon(ws, 0); /* what was due meanwhile; not from here, where no callback may be made */
 }
 
 void worker_pause_reading(struct worker *w, bool pause)
@@ -336,15 +336,15 @@ static void on_more(struct ev_loop *loop, struct ev_timer *t, int events)
 
 	(void)loop;
 	(void)events;
-	for (p = ws->unfinished; p; p = p == last ? NULL : next) {      /* those that are put behind wait a turn */
+	for (p = ws->unfinished; p; p = p == last ? NULL : next) { /* those that are put behind wait a turn */
 		next = p->next;
 		if (pipe_may_read(p))
 			pipe_read(p);
 	}
 }
 
-/* Somebody waits for memory. Whoever holds the most of it for a line that does not go on gives it up; one that we
- * do not read ourselves cannot go on. */
+/* Somebody waits for memory. Whoever holds the most of it for a line that does not go on gives it up; one
+ * that we do not read ourselves cannot go on. */
 static void on_hog(struct timer *t)
 {
 	struct workers *ws = container_of(t, struct workers, hog);
@@ -358,7 +358,9 @@ static void on_hog(struct timer *t)
 		return;
 	DL_FOREACH(ws->list, w)
 		for (i = 0; i < 2; i++) {
-			n = pipe_may_read(&w->out[i]) && !w->out[i].list ? lines_idle_bytes(&w->out[i].lines, now) : 0;
+			n = pipe_may_read(&w->out[i]) && !w->out[i].list ?
+				lines_idle_bytes(&w->out[i].lines, now) :
+				0;
 			if (n > most) {
 				most = n;
 				hog = &w->out[i];
@@ -384,7 +386,7 @@ static void stdin_flush(struct worker *w)
 			ev_io_start(w->all->loop, &w->in);
 			return;
 		}
-		if (n < 0) {            /* it reads no more; its exit will say why */
+		if (n < 0) { /* it reads no more; its exit will say why */
 			stdin_close(w);
 			return;
 		}
@@ -411,7 +413,7 @@ void worker_write(struct worker *w, const void *data, size_t size)
 	worker_check(w);
 	if (w->in.fd < 0 || w->close_queued || size == 0)
 		return;
-	if (!w->queue.size) {           /* mostly it fits into the pipe, and needs no copy */
+	if (!w->queue.size) { /* mostly it fits into the pipe, and needs no copy */
 		ssize_t n = write(w->in.fd, at, size);
 
 		if (n < 0 && errno != EAGAIN && errno != EINTR) {
@@ -473,7 +475,8 @@ static void worker_settle(struct worker *w)
 	w->ops->on_gone(w);
 }
 
-/* Nobody of ours holds the pipes. Is there something in them, or their end, that we did not come round to read? */
+/* Nobody of ours holds the pipes. Is there something in them, or their end, that we did not come round to
+ * read? */
 static void worker_drain(struct worker *w)
 {
 	bool busy = false;
@@ -483,7 +486,8 @@ static void worker_drain(struct worker *w)
 		struct pipe_end *p = &w->out[i];
 		struct pollfd pfd = {.fd = p->io.fd, .events = POLLIN};
 
-		busy = p->list == &w->all->waiting || (w->drained < DRAIN_BYTES && (p->list || poll(&pfd, 1, 0) > 0));
+		busy = p->list == &w->all->waiting ||
+			(w->drained < DRAIN_BYTES && (p->list || poll(&pfd, 1, 0) > 0));
 	}
 	if (busy) {
 		timer_set(w->all->timers, &w->timer, clock_boot_us() + DRAIN_US);
@@ -502,7 +506,7 @@ static void worker_begin_kill(struct worker *w)
 	CRASH_POINT(worker_doomed);
 	w->kin.doomed = true;
 	w->killed_at_us = clock_boot_us();
-	tick_soon(w->all, 0);           /* one round for all whose time has come */
+	tick_soon(w->all, 0); /* one round for all whose time has come */
 }
 
 static void worker_set_rung(struct worker *w)
@@ -533,7 +537,8 @@ static void on_timer(struct timer *t)
 			CRASH_POINT(worker_before_term);
 			kin_signal(&w->all->kins, &w->kin, SIGTERM);
 			CRASH_POINT(worker_termed);
-			kin_signal(&w->all->kins, &w->kin, SIGCONT);    /* one that is stopped would not notice */
+			kin_signal(
+				&w->all->kins, &w->kin, SIGCONT); /* one that is stopped would not notice */
 		}
 		worker_set_rung(w);
 	}
@@ -564,18 +569,18 @@ static void check_trees(struct workers *ws)
 	bool any = false;
 
 	DL_FOREACH2(ws->ended, w, next_ended)
-		any = any || !w->empty;
+	any = any || !w->empty;
 	if (!any)
 		return;
 	kins_check(&ws->kins);
 	/* First all verdicts, then the callbacks: those may start a worker, which changes what was seen. */
 	DL_FOREACH2(ws->ended, w, next_ended)
-		if (!w->empty && kin_is_empty(&ws->kins, &w->kin)) {
-			w->empty = true;
-			timer_cancel(ws->timers, &w->timer);
-			pipe_watch(&w->out[0]);
-			pipe_watch(&w->out[1]);
-		}
+	if (!w->empty && kin_is_empty(&ws->kins, &w->kin)) {
+		w->empty = true;
+		timer_cancel(ws->timers, &w->timer);
+		pipe_watch(&w->out[0]);
+		pipe_watch(&w->out[1]);
+	}
 	DL_FOREACH_SAFE2(ws->ended, w, next, next_ended)
 		worker_settle(w);
 }
@@ -591,7 +596,7 @@ void workers_reap(struct workers *ws)
 	while (n++ < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		struct kin *k = kins_on_reaped(&ws->kins, pid);
 
-		if (!k)                 /* an orphan: its status is nobody's */
+		if (!k) /* an orphan: its status is nobody's */
 			continue;
 		w = container_of(k, struct worker, kin);
 		w->status = status;
@@ -599,18 +604,19 @@ void workers_reap(struct workers *ws)
 		DL_APPEND2(ws->ended, w, prev_ended, next_ended);
 	}
 	DL_FOREACH2(ws->ended, w, next_ended)
-		if (!w->exit_said) {
-			w->exit_said = true;
-			w->ops->on_exit(w, w->status);
-			w->fresh = true;
-		}
+	if (!w->exit_said) {
+		w->exit_said = true;
+		w->ops->on_exit(w, w->status);
+		w->fresh = true;
+	}
 	check_trees(ws);
-	DL_FOREACH2(ws->ended, w, next_ended) {
+	DL_FOREACH2(ws->ended, w, next_ended)
+	{
 		left = left || (w->fresh && !w->empty);
 		w->fresh = false;
 	}
 	if (n > REAP_MAX)
-		tick_soon(ws, 0);       /* the rest; their SIGCHLD is spent */
+		tick_soon(ws, 0); /* the rest; their SIGCHLD is spent */
 	else if (left)
 		tick_soon(ws, TICK_MIN_US);
 }
@@ -657,8 +663,8 @@ static void on_tick(struct timer *t)
 
 /* --- the beginning --- */
 
-static struct worker *worker_adopt(struct workers *ws, const struct worker_spec *spec,
-	const struct launch_pipes *pipes)
+static struct worker *worker_adopt(
+	struct workers *ws, const struct worker_spec *spec, const struct launch_pipes *pipes)
 {
 	struct worker *w = xcalloc(1, sizeof *w);
 	int i;
@@ -684,7 +690,7 @@ static struct worker *worker_adopt(struct workers *ws, const struct worker_spec 
 static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup, char *why, size_t why_size)
 {
 	static struct log_limit limit;
-	bool must_have;                 /* a limit that was asked for and cannot be had is no start */
+	bool must_have; /* a limit that was asked for and cannot be had is no start */
 	int pid, error;
 
 	*cgroup = cgroup_make(ws->kins.cgroups, &s->cgroup_fd);
@@ -709,7 +715,8 @@ static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup,
 		cgroup_remove(ws->kins.cgroups, *cgroup);
 	if (pid < 0 && s->cgroup_failed && !must_have) {
 		if (log_may(&limit, 3))
-			log_warn("a worker may not join its cgroup, starting it without one error=%s", strerror(error));
+			log_warn("a worker may not join its cgroup, starting it without one error=%s",
+				strerror(error));
 		*cgroup = 0;
 		s->cgroup_fd = -1;
 		return launch_process(s, why, why_size);
@@ -718,10 +725,15 @@ static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup,
 	return pid;
 }
 
-int worker_start(struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why, size_t why_size)
+int worker_start(
+	struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why, size_t why_size)
 {
-	struct launch s = {.argv = spec->argv, .env = spec->env, .workdir = spec->workdir, .cgroup_fd = -1,
-		.confine = spec->confine, .tag = kins_next_tag(&ws->kins)};
+	struct launch s = {.argv = spec->argv,
+		.env = spec->env,
+		.workdir = spec->workdir,
+		.cgroup_fd = -1,
+		.confine = spec->confine,
+		.tag = kins_next_tag(&ws->kins)};
 	uint64_t start = proctree_now();
 	unsigned cgroup;
 	struct launch_pipes pipes;

@@ -1,11 +1,11 @@
-/* collect.c: a caller inside a libev loop. Results go into a table of its own, in the transaction that it is handed: each
- * is there exactly once, however often this program, the daemon or the broker is killed.
+/* collect.c: a caller inside a libev loop. Results go into a table of its own, in the transaction that it is
+ * handed: each is there exactly once, however often this program, the daemon or the broker is killed.
  *
  *   cc collect.c $(pkg-config --cflags --libs hcp) -lsqlite3 -lev
  *   ./a.out amqp://guest:guest@127.0.0.1/%2F collector demo collect.db 10
  *
- * Submits ten tasks and prints a line for each result, until all have ended. With poll(2) it is the same: wait for
- * hcp_fd or hcp_timeout, then hcp_process. */
+ * Submits ten tasks and prints a line for each result, until all have ended. With poll(2) it is the same:
+ * wait for hcp_fd or hcp_timeout, then hcp_process. */
 #include <ev.h>
 #include <hcp/hcp.h>
 #include <sqlite3.h>
@@ -21,10 +21,12 @@ struct collector {
 };
 
 /* Runs inside the library's transaction: the row and "this event was dealt with" are committed together. */
-static int store(struct sqlite3 *db, const struct hcp_event *e, const char *what, const char *text, size_t size)
+static int store(
+	struct sqlite3 *db, const struct hcp_event *e, const char *what, const char *text, size_t size)
 {
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(db, "INSERT INTO results (session_id, what, text) VALUES (?,?,?)", -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(
+		db, "INSERT INTO results (session_id, what, text) VALUES (?,?,?)", -1, &st, NULL);
 
 	if (rc == SQLITE_OK) {
 		sqlite3_bind_text(st, 1, e->session_id, -1, SQLITE_STATIC);
@@ -54,9 +56,7 @@ static int on_event(struct hcp *h, const struct hcp_event *e, struct sqlite3 *db
 		c->open--;
 		text = hcp_get_text(e, "reason_message");
 		return store(db, e, "rejected", text ? text : "", text ? strlen(text) : 0);
-	case HCP_UNDELIVERED:
-		c->open--;
-		return store(db, e, "undelivered", e->text, strlen(e->text));
+	case HCP_UNDELIVERED: c->open--; return store(db, e, "undelivered", e->text, strlen(e->text));
 	default:
 		if (strcmp(e->event_type, "session_closed") == 0)
 			c->open--;
@@ -122,9 +122,13 @@ int main(int argc, char **argv)
 	options.url = argv[1], options.caller_id = argv[2], options.callee = argv[3], options.file = argv[4];
 	if (hcp_open(&c.h, &options) < 0)
 		return fprintf(stderr, "%s\n", hcp_error(c.h)), hcp_close(c.h), 1;
-	sqlite3_exec(hcp_db(c.h), "CREATE TABLE IF NOT EXISTS results (session_id TEXT, what TEXT, text TEXT)", NULL, NULL, NULL);
+	sqlite3_exec(hcp_db(c.h),
+		"CREATE TABLE IF NOT EXISTS results (session_id TEXT, what TEXT, text TEXT)", NULL, NULL,
+		NULL);
 	for (c.open = 0; c.open < atol(argv[5]); c.open++)
-		if (hcp_submit(c.h, &(struct hcp_task){.capability = "echo", .inputs = "{\"text\":\"hello\"}"}, NULL) < 0)
+		if (hcp_submit(c.h,
+			    &(struct hcp_task){.capability = "echo", .inputs = "{\"text\":\"hello\"}"},
+			    NULL) < 0)
 			return fprintf(stderr, "%s\n", hcp_error(c.h)), hcp_close(c.h), 1;
 
 	ev_io_init(&c.readable, on_readable, hcp_fd(c.h), EV_READ);

@@ -21,7 +21,8 @@ static int on_event(struct hcp *h, const struct hcp_event *e, struct sqlite3 *db
 		printf("%s %s %.*s\n", e->type, e->event_type, (int)size, json ? json : "");
 	if (e->kind == HCP_COMPLETED)
 		*status = 0;
-	if (e->kind == HCP_REJECTED || e->kind == HCP_UNDELIVERED || strcmp(e->event_type, "session_closed") == 0)
+	if (e->kind == HCP_REJECTED || e->kind == HCP_UNDELIVERED ||
+		strcmp(e->event_type, "session_closed") == 0)
 		hcp_stop(h);
 	return 0;
 }
@@ -37,7 +38,8 @@ int main(int argc, char **argv)
 		return fprintf(stderr, "usage: submit URL CALLER CALLEE [CAPABILITY [INPUTS]]\n"), 64;
 	options.url = argv[1], options.caller_id = argv[2], options.callee = argv[3];
 	task.capability = argc > 4 ? argv[4] : NULL, task.inputs = argc > 5 ? argv[5] : NULL;
-	if (hcp_open(&h, &options) < 0 || (task.capability && hcp_submit(h, &task, NULL) < 0) || hcp_run(h, -1) < 0)
+	if (hcp_open(&h, &options) < 0 || (task.capability && hcp_submit(h, &task, NULL) < 0) ||
+		hcp_run(h, -1) < 0)
 		fprintf(stderr, "%s\n", hcp_error(h));
 	hcp_close(h);
 	return status;

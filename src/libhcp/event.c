@@ -49,7 +49,7 @@ HCP_API int hcp_get_number(const struct hcp_event *e, const char *path, double *
 
 HCP_API const char *hcp_get_json(const struct hcp_event *e, const char *path, size_t *size)
 {
-	struct jslice at = { e->body, e->size };
+	struct jslice at = {e->body, e->size};
 	char name[NAME_MAX_BYTES] = "payload";
 
 	*size = 0;

@@ -1,6 +1,6 @@
 /* handle.c: a handle from hcp_open to hcp_close, and its turn.
- * Owns the order of a turn: commit, then acks, then what is sent; and what the application is told of troubles.
- * Never touches a socket (wire.c, post.c) or a table (store.c). */
+ * Owns the order of a turn: commit, then acks, then what is sent; and what the application is told of
+ * troubles. Never touches a socket (wire.c, post.c) or a table (store.c). */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 int lib_fail(struct hcp *h, int status, const char *fmt, ...)
 {
-	char text[LIB_ERROR_SIZE];      /* apart: an argument may be the sentence before */
+	char text[LIB_ERROR_SIZE]; /* apart: an argument may be the sentence before */
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -58,11 +58,12 @@ void lib_wake(int wake_fd)
 
 static int open_descriptors(struct hcp *h)
 {
-	struct epoll_event ev = { .events = EPOLLIN };
+	struct epoll_event ev = {.events = EPOLLIN};
 
 	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (h->epoll_fd >= 0 && h->wake_fd >= 0 && epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, h->wake_fd, &ev) == 0)
+	if (h->epoll_fd >= 0 && h->wake_fd >= 0 &&
+		epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, h->wake_fd, &ev) == 0)
 		return HCP_OK;
 	return lib_fail(h, HCP_E_BROKER, "no descriptor to wait with: %s", strerror(errno));
 }
@@ -83,7 +84,7 @@ HCP_API int hcp_open(struct hcp **out, const struct hcp_options *o)
 	if (!(h->settings = lib_settings_new(h, o)))
 		return HCP_E_ARGUMENT;
 	if ((status = open_descriptors(h)) < 0 || (status = lib_store_open(h, o->file)) < 0 ||
-			(status = lib_outbox_load(h)) < 0)
+		(status = lib_outbox_load(h)) < 0)
 		return status;
 	status = lib_wire_open(h);
 	if (status == HCP_E_BROKER && o->wait_for_broker) {
@@ -161,7 +162,8 @@ static int run_batch(struct hcp *h, int64_t now_us)
 
 	h->batch_at_us = now_us;
 	h->batch_count = 0;
-	if (reload(h) < 0 || lib_outbox_turn(h, now_us) < 0 || lib_intake_turn(h, now_us) < 0 || lib_store_commit(h) < 0)
+	if (reload(h) < 0 || lib_outbox_turn(h, now_us) < 0 || lib_intake_turn(h, now_us) < 0 ||
+		lib_store_commit(h) < 0)
 		return break_batch(h);
 	h->store_retry_us = 0;
 	settled = (int)h->ack_count;
@@ -179,8 +181,8 @@ HCP_API int hcp_process(struct hcp *h)
 	int rc;
 
 	if (h->in_callback || !h->db || h->epoll_fd < 0)
-		return lib_fail(h, HCP_E_ARGUMENT, "%s", h->in_callback ? "hcp_process is not for on_event" :
-			"the handle was not opened");
+		return lib_fail(h, HCP_E_ARGUMENT, "%s",
+			h->in_callback ? "hcp_process is not for on_event" : "the handle was not opened");
 	while (read(h->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
 		;
 	lib_wire_turn(h, now_us);
@@ -237,7 +239,7 @@ HCP_API void hcp_stop(struct hcp *h)
 static int run_until(struct hcp *h, int timeout_ms, bool (*is_done)(const struct hcp *))
 {
 	int64_t end_us = timeout_ms < 0 ? INT64_MAX : clock_boot_us() + timeout_ms * INT64_C(1000), left_us;
-	struct pollfd p = { .fd = h->epoll_fd, .events = POLLIN };
+	struct pollfd p = {.fd = h->epoll_fd, .events = POLLIN};
 	int rc, wait_ms;
 
 	for (;;) {

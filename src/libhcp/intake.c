@@ -7,13 +7,13 @@
 
 #include "lib.h"
 
-#define QUIET_US LIB_SECOND             /* nothing came for so long: the queue is empty */
+#define QUIET_US LIB_SECOND /* nothing came for so long: the queue is empty */
 
 enum verdict {
-	SETTLE,                         /* dealt with, seen before, or kept in the file: to be acked */
-	PARK,                           /* not now: stays in the inbox, unacked */
-	REQUEUE,                        /* on_event did not want it */
-	BROKEN                          /* the file: nothing of this batch is true */
+	SETTLE,  /* dealt with, seen before, or kept in the file: to be acked */
+	PARK,    /* not now: stays in the inbox, unacked */
+	REQUEUE, /* on_event did not want it */
+	BROKEN   /* the file: nothing of this batch is true */
 };
 
 /* --- sessions --- */
@@ -149,7 +149,8 @@ int lib_intake_call(struct hcp *h, const struct hcp_event *e)
 	h->batch_count++;
 	if (sqlite3_get_autocommit(h->db)) {
 		lib_fail(h, HCP_E_STORE, "the transaction that on_event was handed is over: %s",
-			rc ? "SQLite rolled it back (a full disk?), or on_event did" : "on_event must not end it");
+			rc ? "SQLite rolled it back (a full disk?), or on_event did" :
+			     "on_event must not end it");
 		return -1;
 	}
 	if (rc && lib_store_do(h, LIB_UNDO) < 0)
@@ -161,9 +162,15 @@ int lib_intake_call(struct hcp *h, const struct hcp_event *e)
 
 static enum hcp_kind kind_of(const char *type)
 {
-	static const struct { const char *type; enum hcp_kind kind; } kinds[] = {
-		{ "event", HCP_EVENT }, { "task_accepted", HCP_ACCEPTED }, { "task_rejected", HCP_REJECTED },
-		{ "task_completed", HCP_COMPLETED }, { "task_failed", HCP_FAILED },
+	static const struct {
+		const char *type;
+		enum hcp_kind kind;
+	} kinds[] = {
+		{"event", HCP_EVENT},
+		{"task_accepted", HCP_ACCEPTED},
+		{"task_rejected", HCP_REJECTED},
+		{"task_completed", HCP_COMPLETED},
+		{"task_failed", HCP_FAILED},
 	};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -205,7 +212,7 @@ static int conclude(struct hcp *h, struct lib_session *s, const struct lib_note 
 	free(s->failing);
 	s->failing = NULL;
 	s->retry_us = 0;
-	s->gap_since_us = 0;            /* another hole behind this one has its own time */
+	s->gap_since_us = 0; /* another hole behind this one has its own time */
 	return 0;
 }
 
@@ -220,15 +227,25 @@ static void be_refused(struct hcp *h, struct lib_session *s, const struct lib_no
 	s->failing_is_held = is_held;
 	s->failing_is_here = false;
 	mark_odd(h, s);
-	lib_log(h, HCP_LOG_WARN, "on_event did not take message %s (%s %s, session %s); it comes again in %" PRId64 " s",
+	lib_log(h, HCP_LOG_WARN,
+		"on_event did not take message %s (%s %s, session %s); it comes again in %" PRId64 " s",
 		n->message_id, n->type, n->event, s->id, s->retry_us / LIB_SECOND);
 }
 
-static enum verdict run(struct hcp *h, struct lib_session *s, struct lib_note *n, int64_t gap_from, bool is_held)
+static enum verdict run(
+	struct hcp *h, struct lib_session *s, struct lib_note *n, int64_t gap_from, bool is_held)
 {
-	struct hcp_event e = { .kind = kind_of(n->type), .type = n->type, .event_type = n->event,
-		.session_id = s->id, .message_id = n->message_id, .in_reply_to = "", .sequence = n->sequence,
-		.body = n->body, .size = n->size, .text = "", .note = n };
+	struct hcp_event e = {.kind = kind_of(n->type),
+		.type = n->type,
+		.event_type = n->event,
+		.session_id = s->id,
+		.message_id = n->message_id,
+		.in_reply_to = "",
+		.sequence = n->sequence,
+		.body = n->body,
+		.size = n->size,
+		.text = "",
+		.note = n};
 	int rc;
 
 	if (e.kind == HCP_ACCEPTED || e.kind == HCP_REJECTED)
@@ -331,12 +348,13 @@ static int take_held(struct hcp *h, struct lib_session *s, int64_t now_us)
 	}
 	if (lib_store_begin(h) < 0 || (rc = lib_store_head(h, s, &row, &n)) < 0)
 		return -1;
-	if (rc == 0) {                  /* somebody emptied our table */
+	if (rc == 0) { /* somebody emptied our table */
 		s->held = 0;
 		return 0;
 	}
 	if (gap_from && n)
-		lib_log(h, HCP_LOG_WARN, "session %s: events %" PRId64 " to %" PRId64 " never came; going on without them",
+		lib_log(h, HCP_LOG_WARN,
+			"session %s: events %" PRId64 " to %" PRId64 " never came; going on without them",
 			s->id, gap_from, n->sequence - 1);
 	if (n && !(n->sequence && n->sequence <= s->last))
 		v = run(h, s, n, gap_from, true);
@@ -358,7 +376,8 @@ static int take_odd(struct hcp *h, struct lib_session *s, int64_t now_us)
 	int rc = 1;
 
 	if (s->failing && is_failing_lost(h, s, now_us)) {
-		lib_log(h, HCP_LOG_WARN, "session %s: message %s, which on_event did not take, did not come again", s->id,
+		lib_log(h, HCP_LOG_WARN,
+			"session %s: message %s, which on_event did not take, did not come again", s->id,
 			s->failing);
 		free(s->failing);
 		s->failing = NULL;
@@ -414,7 +433,7 @@ int lib_intake_turn(struct hcp *h, int64_t now_us)
 		struct lib_note *n = *at;
 		enum verdict v = take(h, n);
 
-		if (v == BROKEN)        /* it is still in the inbox */
+		if (v == BROKEN) /* it is still in the inbox */
 			return HCP_E_STORE;
 		if (v == PARK) {
 			parked++;
@@ -428,7 +447,7 @@ int lib_intake_turn(struct hcp *h, int64_t now_us)
 			lib_wire_requeue(h, n);
 		lib_note_free(n);
 	}
-	h->parked = *at ? 0 : parked;   /* not all were looked at: come again at once */
+	h->parked = *at ? 0 : parked; /* not all were looked at: come again at once */
 	for (const struct lib_session *s = h->odd; s; s = s->odd_next)
 		h->has_more |= has_due_held(s); /* what came now was what they waited for */
 	return HCP_OK;
@@ -451,7 +470,7 @@ static int64_t odd_due_us(const struct hcp *h, const struct lib_session *s, int6
 	}
 	if (due_us > now_us)
 		return due_us;
-	return h->link ? now_us + QUIET_US : INT64_MAX;         /* waits for quiet */
+	return h->link ? now_us + QUIET_US : INT64_MAX; /* waits for quiet */
 }
 
 int64_t lib_intake_due_us(const struct hcp *h)
@@ -461,7 +480,7 @@ int64_t lib_intake_due_us(const struct hcp *h)
 	if (now_us < h->store_retry_at_us)
 		return h->store_retry_at_us;
 	if (h->has_more || h->inbox_count > h->parked)
-		return 0;               /* at once: "now" would be a moment later than the asker's */
+		return 0; /* at once: "now" would be a moment later than the asker's */
 	for (const struct lib_session *s = h->odd; s; s = s->odd_next) {
 		int64_t s_us = odd_due_us(h, s, now_us);
 

@@ -1,13 +1,13 @@
 /* note.c: one message as it came: checked, and the few members read that the library itself needs.
- * Owns the one pass over a body that every message costs; a tree of it is made only for an application that asks.
- * Never refuses a type or an event that it does not know: callees may be newer. */
+ * Owns the one pass over a body that every message costs; a tree of it is made only for an application that
+ * asks. Never refuses a type or an event that it does not know: callees may be newer. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "jscan.h"
 #include "lib.h"
 
-#define EXACT_MAX 9007199254740992.0    /* up to here a real is as good as an integer */
+#define EXACT_MAX 9007199254740992.0 /* up to here a real is as good as an integer */
 
 /* --- members --- */
 
@@ -39,7 +39,8 @@ static int64_t sequence_of(struct jslice s)
 	if (!s.at || *s.at < '0' || *s.at > '9')
 		return 0;
 	if (strspn(s.at, "0123456789") >= s.size && s.size <= 19)
-		return int_sequence((int64_t)strtoull(s.at, NULL, 10)); /* above INT64_MAX it comes out negative */
+		return int_sequence(
+			(int64_t)strtoull(s.at, NULL, 10)); /* above INT64_MAX it comes out negative */
 	return real_sequence(strtod(s.at, NULL));
 }
 
@@ -67,7 +68,7 @@ static bool read_tree(struct lib_note *n)
 		n->event = tree_text(payload, "event_type");
 		if (n->session[0])
 			n->sequence = json_is_integer(sequence) ? int_sequence(json_integer_value(sequence)) :
-				real_sequence(json_number_value(sequence));
+								  real_sequence(json_number_value(sequence));
 	}
 	return strlen(n->session) <= LIB_SESSION_MAX;
 }
@@ -76,14 +77,16 @@ static bool read_members(struct lib_note *n)
 {
 	enum { TYPE, SESSION, ID, PAYLOAD, OUTER };
 	enum { EVENT, SEQUENCE, REPLY, INNER };
-	struct jscan_member inner[INNER] = { { .name = "event_type" }, { .name = "sequence" }, { .name = "in_reply_to" } };
-	struct jscan_member outer[OUTER] = { { .name = "type" }, { .name = "session_id" }, { .name = "message_id" },
-		{ .name = "payload", .inner = inner, .inner_count = INNER } };
-	struct jslice texts[] = { { 0 }, { 0 }, { 0 }, { 0 }, { 0 } };
+	struct jscan_member inner[INNER] = {
+		{.name = "event_type"}, {.name = "sequence"}, {.name = "in_reply_to"}};
+	struct jscan_member outer[OUTER] = {{.name = "type"}, {.name = "session_id"}, {.name = "message_id"},
+		{.name = "payload", .inner = inner, .inner_count = INNER}};
+	struct jslice texts[] = {{0}, {0}, {0}, {0}, {0}};
 	size_t room = 0;
 	bool is_escaped = false;
 
-	if (!jscan_object(n->body, n->size, outer, OUTER, &is_escaped) || (outer[PAYLOAD].at.at && *outer[PAYLOAD].at.at != '{'))
+	if (!jscan_object(n->body, n->size, outer, OUTER, &is_escaped) ||
+		(outer[PAYLOAD].at.at && *outer[PAYLOAD].at.at != '{'))
 		return false;
 	texts[0] = outer[TYPE].at;
 	texts[1] = outer[SESSION].at;
@@ -141,7 +144,7 @@ const json_t *lib_note_tree(struct lib_note *n)
 
 	if (!n->tree && !n->is_treeless) {
 		n->tree = jtext_parse(n->body, n->size, why, sizeof why);
-		n->is_treeless = !n->tree;      /* names twice somewhere, or half a surrogate */
+		n->is_treeless = !n->tree; /* names twice somewhere, or half a surrogate */
 	}
 	return n->tree;
 }

@@ -1,6 +1,7 @@
 /* outbox.c: submits until they are answered, aborts until the broker has them.
  * Owns when they are sent again and when they are given up.
- * Never publishes (post.c). Every repeat is the same bytes with the same message_id: no second task comes of it. */
+ * Never publishes (post.c). Every repeat is the same bytes with the same message_id: no second task comes of
+ * it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,9 @@
 #include "jtext.h"
 #include "lib.h"
 
-#define POSTED_MAX 64                   /* with the publisher at once: bodies are in memory only then */
+#define POSTED_MAX 64 /* with the publisher at once: bodies are in memory only then */
 #define REPEAT_MAX_US (600 * LIB_SECOND)
-#define DEPTH_MAX 64                    /* hcpd's own limit */
+#define DEPTH_MAX 64 /* hcpd's own limit */
 
 /* --- letters --- */
 
@@ -106,7 +107,7 @@ static int take_item(struct hcp *h, const struct lib_post_item *i, int64_t now_u
 	h->letters_due_us = 0;
 	HASH_FIND_STR(h->letters, i->message_id, l);
 	if (!l)
-		return 0;               /* answered meanwhile */
+		return 0; /* answered meanwhile */
 	l->is_posted = false;
 	switch (i->status) {
 	case LIB_POSTED:
@@ -119,15 +120,14 @@ static int take_item(struct hcp *h, const struct lib_post_item *i, int64_t now_u
 		l->next_at_us = now_us + l->delay_us;
 		return 0;
 	case LIB_POST_UNROUTABLE:
-		snprintf(text, sizeof text, "no daemon listens as %s: queue hcp.cmd.%s does not exist; is hcpd "
-			"running with that callee_id, on this virtual host?", l->callee, l->callee);
+		snprintf(text, sizeof text,
+			"no daemon listens as %s: queue hcp.cmd.%s does not exist; is hcpd "
+			"running with that callee_id, on this virtual host?",
+			l->callee, l->callee);
 		set_trouble(l, text);
 		return 0;
-	case LIB_POST_REFUSED:
-		set_trouble(l, i->text);
-		return 0;
-	case LIB_POST_NEWS:
-		break;
+	case LIB_POST_REFUSED: set_trouble(l, i->text); return 0;
+	case LIB_POST_NEWS: break;
 	}
 	return 0;
 }
@@ -135,9 +135,14 @@ static int take_item(struct hcp *h, const struct lib_post_item *i, int64_t now_u
 /* The application is told, inside a transaction, and says whether to let go. */
 static int tell_trouble(struct hcp *h, struct lib_letter *l, int64_t now_us)
 {
-	struct hcp_event e = { .kind = HCP_UNDELIVERED, .type = l->session ? "abort" : "task_submit", .event_type = "",
-		.session_id = l->session ? l->session : "", .message_id = l->message_id,
-		.in_reply_to = l->session ? "" : l->message_id, .body = "", .text = l->trouble };
+	struct hcp_event e = {.kind = HCP_UNDELIVERED,
+		.type = l->session ? "abort" : "task_submit",
+		.event_type = "",
+		.session_id = l->session ? l->session : "",
+		.message_id = l->message_id,
+		.in_reply_to = l->session ? "" : l->message_id,
+		.body = "",
+		.text = l->trouble};
 	int rc;
 
 	lib_log(h, HCP_LOG_WARN, "%s", l->trouble);
@@ -175,9 +180,12 @@ int lib_outbox_turn(struct hcp *h, int64_t now_us)
 	if (status < 0 || now_us < h->letters_due_us)
 		return status;
 	HASH_ITER(hh, h->letters, l, next) {
-		if (!l->trouble && !l->is_posted && !l->is_answered && now_us >= l->next_at_us && is_hopeless(h, l)) {
-			snprintf(text, sizeof text, "%s %s was not answered by %s for %" PRId64 " s; giving it up",
-				l->session ? "abort" : "submit", l->message_id, l->callee, h->give_up_us / LIB_SECOND);
+		if (!l->trouble && !l->is_posted && !l->is_answered && now_us >= l->next_at_us &&
+			is_hopeless(h, l)) {
+			snprintf(text, sizeof text,
+				"%s %s was not answered by %s for %" PRId64 " s; giving it up",
+				l->session ? "abort" : "submit", l->message_id, l->callee,
+				h->give_up_us / LIB_SECOND);
 			set_trouble(l, text);
 		}
 		if (l->trouble && !l->is_answered && tell_trouble(h, l, now_us) < 0)
@@ -225,7 +233,7 @@ void lib_outbox_send(struct hcp *h, int64_t now_us)
 			continue;
 		if (l->next_at_us <= now_us && !is_hopeless(h, l)) {
 			if (h->posted >= POSTED_MAX || post(h, l) == 0)
-				continue;       /* what the publisher settles wakes us */
+				continue; /* what the publisher settles wakes us */
 			l->next_at_us = now_us + LIB_SECOND;
 		}
 		due_us = l->next_at_us < due_us ? l->next_at_us : due_us;
@@ -256,7 +264,8 @@ static int add_object(struct hcp *h, struct buf *b, const char *name, const char
 	v = jtext_depth(text, size) <= DEPTH_MAX ? jtext_parse(text, size, why, sizeof why) : NULL;
 	is_object = json_is_object(v);
 	if (!is_object)
-		lib_fail(h, HCP_E_ARGUMENT, "task.%s is no JSON object: %s", name, v ? "it is another value" : why);
+		lib_fail(h, HCP_E_ARGUMENT, "task.%s is no JSON object: %s", name,
+			v ? "it is another value" : why);
 	json_decref(v);
 	if (!is_object)
 		return HCP_E_ARGUMENT;
@@ -268,7 +277,8 @@ static int add_object(struct hcp *h, struct buf *b, const char *name, const char
 static int add_constraints(struct hcp *h, struct buf *b, const struct hcp_task *t)
 {
 	if (t->constraints && (t->max_duration || t->priority))
-		return lib_fail(h, HCP_E_ARGUMENT, "task.constraints is given, so max_duration and priority go into it");
+		return lib_fail(h, HCP_E_ARGUMENT,
+			"task.constraints is given, so max_duration and priority go into it");
 	if (t->max_duration || t->priority) {
 		buf_add_text(b, ",\"constraints\":{");
 		add_text(b, "max_duration", t->max_duration);
@@ -280,7 +290,7 @@ static int add_constraints(struct hcp *h, struct buf *b, const struct hcp_task *
 
 static int compose_submit(struct hcp *h, struct buf *b, const struct hcp_task *t)
 {
-	struct buf intent = { 0 };
+	struct buf intent = {0};
 	int status;
 
 	buf_addf(&intent, "run %s", t->capability);
@@ -292,10 +302,10 @@ static int compose_submit(struct hcp *h, struct buf *b, const struct hcp_task *t
 	add_text(b, "intent", t->intent ? t->intent : buf_text(&intent));
 	buf_fini(&intent);
 	if ((status = add_object(h, b, "inputs", t->inputs ? t->inputs : "{}")) < 0 ||
-			(status = add_constraints(h, b, t)) < 0 ||
-			(status = add_object(h, b, "expected_output", t->expected_output)) < 0 ||
-			(status = add_object(h, b, "context", t->context)) < 0 ||
-			(status = add_object(h, b, "metadata", t->metadata)) < 0)
+		(status = add_constraints(h, b, t)) < 0 ||
+		(status = add_object(h, b, "expected_output", t->expected_output)) < 0 ||
+		(status = add_object(h, b, "context", t->context)) < 0 ||
+		(status = add_object(h, b, "metadata", t->metadata)) < 0)
 		return status;
 	buf_add_text(b, "}");
 	codec_end(b);
@@ -314,7 +324,7 @@ static int keep(struct hcp *h, const struct buf *b, const char *callee, const ch
 	if (lib_store_begin(h) < 0)
 		return HCP_E_STORE;
 	if (lib_store_put_letter(h, head.message_id, callee, session, b->data, b->size) < 0 ||
-			(is_own && lib_store_commit(h) < 0)) {
+		(is_own && lib_store_commit(h) < 0)) {
 		if (is_own)
 			lib_store_rollback(h);
 		return HCP_E_STORE;
@@ -330,8 +340,10 @@ static int check_callee(struct hcp *h, const char *callee)
 {
 	if (callee && config_is_name(callee, "-_"))
 		return HCP_OK;
-	return lib_fail(h, HCP_E_ARGUMENT, "callee %.140s does not do; name the daemon's callee_id in options.callee or "
-		"with the task", callee ? callee : "(none)");
+	return lib_fail(h, HCP_E_ARGUMENT,
+		"callee %.140s does not do; name the daemon's callee_id in options.callee or "
+		"with the task",
+		callee ? callee : "(none)");
 }
 
 static int check_usable(struct hcp *h)
@@ -342,13 +354,14 @@ static int check_usable(struct hcp *h)
 HCP_API int hcp_submit(struct hcp *h, const struct hcp_task *t, char message_id[HCP_ID_SIZE])
 {
 	const char *callee = t->callee ? t->callee : h->callee;
-	struct buf b = { 0 };
+	struct buf b = {0};
 	int status;
 
 	if ((status = check_usable(h)) < 0 || (status = check_callee(h, callee)) < 0)
 		return status;
 	if (!t->capability || !t->capability[0])
-		return lib_fail(h, HCP_E_ARGUMENT, "task.capability is missing; name what the daemon is to run");
+		return lib_fail(
+			h, HCP_E_ARGUMENT, "task.capability is missing; name what the daemon is to run");
 	status = compose_submit(h, &b, t);
 	if (status == HCP_OK)
 		status = keep(h, &b, callee, NULL, message_id);
@@ -360,13 +373,14 @@ HCP_API int hcp_abort(struct hcp *h, const char *session_id, const char *reason)
 {
 	struct lib_session *s;
 	const char *callee;
-	struct buf b = { 0 };
+	struct buf b = {0};
 	int status;
 
 	if ((status = check_usable(h)) < 0)
 		return status;
 	if (!session_id || !id_is_uuid4(session_id))
-		return lib_fail(h, HCP_E_ARGUMENT, "%.60s is no session_id", session_id ? session_id : "(none)");
+		return lib_fail(
+			h, HCP_E_ARGUMENT, "%.60s is no session_id", session_id ? session_id : "(none)");
 	if (!(s = lib_intake_session(h, session_id)))
 		return HCP_E_STORE;
 	callee = s->callee ? s->callee : h->callee;

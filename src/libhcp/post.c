@@ -1,8 +1,8 @@
 /* post.c: the publisher: submits and aborts to hcp.commands, confirmed.
- * Owns its connection and a thread for it: a broker with an alarm stops reading from whoever publishes, and a write to
- * it does not return. Events go on coming on the other connection meanwhile.
- * Never decides what is sent again (outbox.c); what a lost connection left unconfirmed it sends again itself, under the
- * same message_id, which is what message_ids are for. */
+ * Owns its connection and a thread for it: a broker with an alarm stops reading from whoever publishes, and a
+ * write to it does not return. Events go on coming on the other connection meanwhile. Never decides what is
+ * sent again (outbox.c); what a lost connection left unconfirmed it sends again itself, under the same
+ * message_id, which is what message_ids are for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 #include "lib.h"
 
-#define WINDOW 32                       /* published and not confirmed */
+#define WINDOW 32 /* published and not confirmed */
 #define CLOSE_MS 300
 
 struct list {
@@ -25,20 +25,20 @@ struct list {
 
 struct lib_post {
 	pthread_mutex_t lock;
-	int refs;                       /* the handle's and the thread's */
+	int refs; /* the handle's and the thread's */
 	bool is_ending;
-	struct list in, out;            /* to be sent; settled, and news */
-	int guard_fd;                   /* of the socket, -1: none */
-	int notify_fd;                  /* a copy of the handle's: it may be gone first */
-	int wake_fd;                    /* wakes the thread */
+	struct list in, out; /* to be sent; settled, and news */
+	int guard_fd;        /* of the socket, -1: none */
+	int notify_fd;       /* a copy of the handle's: it may be gone first */
+	int wake_fd;         /* wakes the thread */
 	struct lib_settings *settings;
 	/* the thread's */
 	struct link *link;
-	struct list waiting, flying;    /* flying: in the order of their tags */
+	struct list waiting, flying; /* flying: in the order of their tags */
 	size_t flying_count;
 	uint64_t next_tag;
 	bool is_blocked;
-	bool is_careful;                /* the broker closed the channel: one at a time shows which it was about */
+	bool is_careful; /* the broker closed the channel: one at a time shows which it was about */
 	int64_t backoff_us;
 	char last_text[LIB_ERROR_SIZE];
 };
@@ -207,7 +207,7 @@ static void drain_wakes(struct lib_post *p)
 /* Sleeps until there is something to send, for so long, or to the end. */
 static void rest(struct lib_post *p, int64_t most_us)
 {
-	struct pollfd fd = { .fd = p->wake_fd, .events = POLLIN };
+	struct pollfd fd = {.fd = p->wake_fd, .events = POLLIN};
 	int64_t end_us = clock_boot_us() + most_us, left_us;
 
 	while (!is_ending(p) && (left_us = end_us - clock_boot_us()) > 0) {
@@ -242,10 +242,15 @@ static void go_up(struct lib_post *p)
 
 static int send_one(struct lib_post *p, struct lib_post_item *i, struct link_error *e)
 {
-	struct codec_head head = { 0 };
-	struct link_message m = { .exchange = LIB_COMMANDS, .key = i->callee, .message_id = i->message_id, .type = i->type,
-		.correlation_id = i->session, .user_id = lib_settings_user(p->settings), .body = i->body,
-		.size = i->size };
+	struct codec_head head = {0};
+	struct link_message m = {.exchange = LIB_COMMANDS,
+		.key = i->callee,
+		.message_id = i->message_id,
+		.type = i->type,
+		.correlation_id = i->session,
+		.user_id = lib_settings_user(p->settings),
+		.body = i->body,
+		.size = i->size};
 
 	codec_peek(i->body, i->size, &head);
 	m.timestamp_s = head.timestamp_s;
@@ -264,8 +269,8 @@ static int send_some(struct lib_post *p, struct link_error *e)
 		struct lib_post_item *i = list_take(&p->waiting);
 
 		if (clock_wall_us() > i->expires_us) {
-			snprintf(i->text, sizeof i->text, "the broker was away for too long; %s may not know it again",
-				i->callee);
+			snprintf(i->text, sizeof i->text,
+				"the broker was away for too long; %s may not know it again", i->callee);
 			report(p, i, LIB_POST_REFUSED);
 		} else if (send_one(p, i, e) < 0) {
 			return -1;
@@ -289,8 +294,8 @@ static void settle(struct lib_post *p, uint64_t tag, bool multiple, bool is_nack
 		}
 		p->flying_count--;
 		if (is_nack)
-			snprintf(i->text, sizeof i->text, "the broker refused it; is the queue hcp.cmd.%s full?",
-				i->callee);
+			snprintf(i->text, sizeof i->text,
+				"the broker refused it; is the queue hcp.cmd.%s full?", i->callee);
 		report(p, i, is_nack ? LIB_POST_REFUSED : i->is_returned ? LIB_POST_UNROUTABLE : LIB_POSTED);
 	}
 	list_join(&p->flying, &left);
@@ -325,29 +330,20 @@ static void take_event(struct lib_post *p, const struct frames_event *ev)
 {
 	switch (ev->kind) {
 	case FRAMES_ACK:
-	case FRAMES_NACK:
-		settle(p, ev->tag, ev->multiple, ev->kind == FRAMES_NACK);
-		break;
-	case FRAMES_RETURN:
-		note_return(p, ev->message_id);
-		break;
+	case FRAMES_NACK: settle(p, ev->tag, ev->multiple, ev->kind == FRAMES_NACK); break;
+	case FRAMES_RETURN: note_return(p, ev->message_id); break;
 	case FRAMES_BLOCKED:
 		p->is_blocked = true;
 		tell(p, HCP_LOG_WARN, "the broker has an alarm and takes no submits; waiting for its end");
 		break;
-	case FRAMES_UNBLOCKED:
-		p->is_blocked = false;
-		break;
-	case FRAMES_CHANNEL_CLOSED:
-		channel_closed(p, ev);
-		break;
+	case FRAMES_UNBLOCKED: p->is_blocked = false; break;
+	case FRAMES_CHANNEL_CLOSED: channel_closed(p, ev); break;
 	case FRAMES_CONNECTION_CLOSED:
 	case FRAMES_BAD:
 		tell(p, HCP_LOG_WARN, ev->text);
 		go_down(p, false);
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 
@@ -366,7 +362,8 @@ static int come_round(struct lib_post *p, struct link_error *e)
 			return -1;
 		take_event(p, ev);
 	}
-	if (!p->link || (p->waiting.first && !p->is_blocked && p->flying_count < (p->is_careful ? 1 : WINDOW)))
+	if (!p->link ||
+		(p->waiting.first && !p->is_blocked && p->flying_count < (p->is_careful ? 1 : WINDOW)))
 		return 0;
 	link_release(p->link);
 	beat_s = link_heartbeat_s(p->link);

@@ -15,11 +15,18 @@
 static void fill_values(struct config_section *s, const struct hcp_options *o)
 {
 	char heartbeat[16], reconnect[24];
-	const struct { const char *key, *text; } given[] = {
-		{ "url", o->url }, { "password_file", o->password_file }, { "sasl", o->sasl }, { "ca_file", o->ca_file },
-		{ "cert_file", o->cert_file }, { "key_file", o->key_file }, { "verify", o->no_verify ? "no" : NULL },
-		{ "heartbeat", o->heartbeat_s ? heartbeat : NULL },
-		{ "reconnect_max", o->reconnect_max_s ? reconnect : NULL },
+	const struct {
+		const char *key, *text;
+	} given[] = {
+		{"url", o->url},
+		{"password_file", o->password_file},
+		{"sasl", o->sasl},
+		{"ca_file", o->ca_file},
+		{"cert_file", o->cert_file},
+		{"key_file", o->key_file},
+		{"verify", o->no_verify ? "no" : NULL},
+		{"heartbeat", o->heartbeat_s ? heartbeat : NULL},
+		{"reconnect_max", o->reconnect_max_s ? reconnect : NULL},
 	};
 
 	snprintf(heartbeat, sizeof heartbeat, "%d", o->heartbeat_s);
@@ -49,9 +56,9 @@ static int say_all(struct hcp *h, struct config_reader *r)
 static int read_amqp(struct hcp *h, const struct hcp_options *o, struct config *c)
 {
 	char here[4096];
-	struct config_reader r = { .path = "", .dir = xstrdup(getcwd(here, sizeof here) ? here : "/") };
-	struct config_section s = { .kind = KIND_AMQP,
-		.values = xcalloc(config_key_count, sizeof(struct config_value)) };
+	struct config_reader r = {.path = "", .dir = xstrdup(getcwd(here, sizeof here) ? here : "/")};
+	struct config_section s = {
+		.kind = KIND_AMQP, .values = xcalloc(config_key_count, sizeof(struct config_value))};
 	int status;
 
 	fill_values(&s, o);
@@ -80,8 +87,8 @@ static int pick(struct hcp *h, const char *name, int64_t given, int64_t usual, i
 	*out = given ? given : usual;
 	if (*out >= 0 && *out <= most)
 		return HCP_OK;
-	return lib_fail(h, HCP_E_ARGUMENT, "options.%s is %lld; 1 to %lld is possible, and 0 is the default", name,
-		(long long)given, (long long)most);
+	return lib_fail(h, HCP_E_ARGUMENT, "options.%s is %lld; 1 to %lld is possible, and 0 is the default",
+		name, (long long)given, (long long)most);
 }
 
 static int read_numbers(struct hcp *h, struct lib_settings *s, const struct hcp_options *o)
@@ -90,17 +97,18 @@ static int read_numbers(struct hcp *h, struct lib_settings *s, const struct hcp_
 	int status;
 
 	if ((status = pick(h, "prefetch", o->prefetch, 10, 100, &prefetch)) < 0 ||
-			(status = pick(h, "batch_max", o->batch_max, prefetch, 100000, &batch)) < 0 ||
-			(status = pick(h, "batch_ms", o->batch_ms, 100, 60000, &batch_ms)) < 0 ||
-			(status = pick(h, "repeat_s", o->repeat_s, 10, 365 * DAY_S, &repeat)) < 0 ||
-			(status = pick(h, "give_up_s", o->give_up_s, 82800, 365 * DAY_S, &give_up)) < 0 ||
-			(status = pick(h, "reorder_max", o->reorder_max, 1000, 1000000, &reorder)) < 0 ||
-			(status = pick(h, "gap_wait_ms", o->gap_wait_ms, 5000, DAY_S * 1000, &gap)) < 0 ||
-			(status = pick(h, "forget_days", o->forget_days, 30, 36500, &forget)) < 0 ||
-			(status = pick(h, "queue_ttl_s", o->queue_ttl_s, 0, 49 * DAY_S, &ttl)) < 0 ||
-			(status = pick(h, "queue_max_length", o->queue_max_length, 0, INT32_MAX, &s->max_length)) < 0 ||
-			(status = pick(h, "heartbeat_s", o->heartbeat_s, 30, 3600, &ignored)) < 0 ||
-			(status = pick(h, "reconnect_max_s", o->reconnect_max_s, 60, DAY_S, &ignored)) < 0)
+		(status = pick(h, "batch_max", o->batch_max, prefetch, 100000, &batch)) < 0 ||
+		(status = pick(h, "batch_ms", o->batch_ms, 100, 60000, &batch_ms)) < 0 ||
+		(status = pick(h, "repeat_s", o->repeat_s, 10, 365 * DAY_S, &repeat)) < 0 ||
+		(status = pick(h, "give_up_s", o->give_up_s, 82800, 365 * DAY_S, &give_up)) < 0 ||
+		(status = pick(h, "reorder_max", o->reorder_max, 1000, 1000000, &reorder)) < 0 ||
+		(status = pick(h, "gap_wait_ms", o->gap_wait_ms, 5000, DAY_S * 1000, &gap)) < 0 ||
+		(status = pick(h, "forget_days", o->forget_days, 30, 36500, &forget)) < 0 ||
+		(status = pick(h, "queue_ttl_s", o->queue_ttl_s, 0, 49 * DAY_S, &ttl)) < 0 ||
+		(status = pick(h, "queue_max_length", o->queue_max_length, 0, INT32_MAX, &s->max_length)) <
+			0 ||
+		(status = pick(h, "heartbeat_s", o->heartbeat_s, 30, 3600, &ignored)) < 0 ||
+		(status = pick(h, "reconnect_max_s", o->reconnect_max_s, 60, DAY_S, &ignored)) < 0)
 		return status;
 	s->prefetch = (int)prefetch;
 	s->ttl_ms = ttl * 1000;
@@ -117,15 +125,21 @@ static int read_numbers(struct hcp *h, struct lib_settings *s, const struct hcp_
 static int check_names(struct hcp *h, const struct hcp_options *o)
 {
 	if (!o->caller_id || !codec_is_caller_id(o->caller_id, strlen(o->caller_id)))
-		return lib_fail(h, HCP_E_ARGUMENT, "options.caller_id %.140s does not do; write 1 to 128 letters, "
-			"digits, -, _ and :", o->caller_id ? o->caller_id : "(none)");
+		return lib_fail(h, HCP_E_ARGUMENT,
+			"options.caller_id %.140s does not do; write 1 to 128 letters, "
+			"digits, -, _ and :",
+			o->caller_id ? o->caller_id : "(none)");
 	if (o->callee && !config_is_name(o->callee, "-_"))
-		return lib_fail(h, HCP_E_ARGUMENT, "options.callee %.140s does not do; write 1 to 128 letters, "
-			"digits, - and _", o->callee);
+		return lib_fail(h, HCP_E_ARGUMENT,
+			"options.callee %.140s does not do; write 1 to 128 letters, "
+			"digits, - and _",
+			o->callee);
 	if (!o->file || !o->file[0])
-		return lib_fail(h, HCP_E_ARGUMENT, "options.file is missing; name a file that keeps what was dealt with");
+		return lib_fail(h, HCP_E_ARGUMENT,
+			"options.file is missing; name a file that keeps what was dealt with");
 	if (!o->on_event)
-		return lib_fail(h, HCP_E_ARGUMENT, "options.on_event is missing; somebody must take the events");
+		return lib_fail(
+			h, HCP_E_ARGUMENT, "options.on_event is missing; somebody must take the events");
 	return HCP_OK;
 }
 
@@ -164,7 +178,8 @@ const char *lib_settings_user(const struct lib_settings *s)
 {
 	const struct config_amqp *a = &s->config->amqp;
 
-	/* With a certificate `guest` is only what an URL without a user is taken for; the broker would refuse it. */
+	/* With a certificate `guest` is only what an URL without a user is taken for; the broker would refuse
+	 * it. */
 	if (!a->user || (a->sasl == SASL_EXTERNAL && strcmp(a->user, "guest") == 0))
 		return NULL;
 	return a->user;

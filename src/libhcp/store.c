@@ -10,25 +10,29 @@
 #include "lib.h"
 
 #define SCHEMA "1"
-#define BUSY_MS 5000                    /* another connection of the application's may be writing */
-#define LOG_PAGES 250                   /* then SQLite carries them over to the file proper */
-#define LOG_BYTES (LOG_PAGES * 4200)    /* a page and its head each */
+#define BUSY_MS 5000                 /* another connection of the application's may be writing */
+#define LOG_PAGES 250                /* then SQLite carries them over to the file proper */
+#define LOG_BYTES (LOG_PAGES * 4200) /* a page and its head each */
 #define PRUNE_US (24 * 3600 * LIB_SECOND)
 
 static const char schema[] =
 	"CREATE TABLE IF NOT EXISTS hcp_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
 	/* last_sequence: everything up to it was dealt with */
-	"CREATE TABLE IF NOT EXISTS hcp_sessions (session_id TEXT PRIMARY KEY, last_sequence INTEGER NOT NULL,"
+	"CREATE TABLE IF NOT EXISTS hcp_sessions (session_id TEXT PRIMARY KEY, last_sequence INTEGER NOT "
+	"NULL,"
 	" callee TEXT, token TEXT, closed INTEGER NOT NULL, updated_us INTEGER NOT NULL) WITHOUT ROWID;"
 	/* messages without a sequence that were dealt with */
 	"CREATE TABLE IF NOT EXISTS hcp_seen (session_id TEXT NOT NULL, message_id TEXT NOT NULL,"
 	" at_us INTEGER NOT NULL, PRIMARY KEY (session_id, message_id)) WITHOUT ROWID;"
-	/* messages that came before their turn: sequence 7 stands at place 14, what has none behind it at 15 */
-	"CREATE TABLE IF NOT EXISTS hcp_held (id INTEGER PRIMARY KEY, session_id TEXT NOT NULL, place INTEGER NOT NULL,"
+	/* messages that came before their turn: sequence 7 stands at place 14, what has none behind it at 15
+	 */
+	"CREATE TABLE IF NOT EXISTS hcp_held (id INTEGER PRIMARY KEY, session_id TEXT NOT NULL, place "
+	"INTEGER NOT NULL,"
 	" message_id TEXT NOT NULL, body BLOB NOT NULL);"
 	"CREATE INDEX IF NOT EXISTS hcp_held_by_place ON hcp_held (session_id, place, id);"
 	/* submits until they are answered, aborts (those have a session_id) until the broker has them */
-	"CREATE TABLE IF NOT EXISTS hcp_outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT NOT NULL UNIQUE,"
+	"CREATE TABLE IF NOT EXISTS hcp_outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT NOT "
+	"NULL UNIQUE,"
 	" callee TEXT NOT NULL, session_id TEXT, created_us INTEGER NOT NULL, body BLOB NOT NULL);";
 
 static const char *const sql[LIB_STATEMENTS] = {
@@ -38,11 +42,13 @@ static const char *const sql[LIB_STATEMENTS] = {
 	[LIB_SAVEPOINT] = "SAVEPOINT hcp_event",
 	[LIB_RELEASE] = "RELEASE hcp_event",
 	[LIB_UNDO] = "ROLLBACK TO hcp_event",
-	[LIB_GET_SESSION] = "SELECT last_sequence, callee, token, closed FROM hcp_sessions WHERE session_id = ?",
+	[LIB_GET_SESSION] =
+		"SELECT last_sequence, callee, token, closed FROM hcp_sessions WHERE session_id = ?",
 	[LIB_PUT_SESSION] =
 		"INSERT INTO hcp_sessions (session_id, last_sequence, callee, token, closed, updated_us)"
 		" VALUES (?,?,?,?,?,?)"
-		" ON CONFLICT (session_id) DO UPDATE SET last_sequence = excluded.last_sequence, callee = excluded.callee,"
+		" ON CONFLICT (session_id) DO UPDATE SET last_sequence = excluded.last_sequence, callee = "
+		"excluded.callee,"
 		" token = excluded.token, closed = excluded.closed, updated_us = excluded.updated_us",
 	[LIB_GET_SEEN] = "SELECT 1 FROM hcp_seen WHERE session_id = ? AND message_id = ?",
 	[LIB_PUT_SEEN] = "INSERT OR REPLACE INTO hcp_seen VALUES (?,?,?)",
@@ -53,10 +59,13 @@ static const char *const sql[LIB_STATEMENTS] = {
 	[LIB_HEAD] = "SELECT id, body FROM hcp_held WHERE session_id = ? ORDER BY place, id LIMIT 1",
 	[LIB_HELD_STATS] = "SELECT count(*), min(place), max(place) FROM hcp_held WHERE session_id = ?",
 	[LIB_HELD_SESSIONS] = "SELECT DISTINCT session_id FROM hcp_held",
-	[LIB_PUT_LETTER] = "INSERT INTO hcp_outbox (message_id, callee, session_id, created_us, body) VALUES (?,?,?,?,?)",
+	[LIB_PUT_LETTER] =
+		"INSERT INTO hcp_outbox (message_id, callee, session_id, created_us, body) VALUES "
+		"(?,?,?,?,?)",
 	[LIB_DROP_LETTER] = "DELETE FROM hcp_outbox WHERE message_id = ?",
 	[LIB_NEXT_LETTER] =
-		"SELECT id, message_id, callee, session_id, created_us FROM hcp_outbox WHERE id > ? ORDER BY id LIMIT 1",
+		"SELECT id, message_id, callee, session_id, created_us FROM hcp_outbox WHERE id > ? ORDER BY "
+		"id LIMIT 1",
 	[LIB_LETTER_BODY] = "SELECT body FROM hcp_outbox WHERE id = ?",
 };
 
@@ -70,7 +79,7 @@ static int fail(struct hcp *h, const char *what)
 
 static void bind_text(sqlite3_stmt *st, int at, const char *text)
 {
-	sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC);     /* NULL is NULL */
+	sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC); /* NULL is NULL */
 }
 
 /* 1: a row, and the statement is to be reset by the caller; 0: done; -1. */
@@ -127,7 +136,9 @@ static int make_file(struct hcp *h, const char *path)
 
 static int run(struct hcp *h, const char *text)
 {
-	return sqlite3_exec(h->db, text, NULL, NULL, NULL) == SQLITE_OK ? HCP_OK : fail(h, "the file cannot be set up");
+	return sqlite3_exec(h->db, text, NULL, NULL, NULL) == SQLITE_OK ?
+		HCP_OK :
+		fail(h, "the file cannot be set up");
 }
 
 static char *get_meta(struct hcp *h, const char *key)
@@ -151,14 +162,17 @@ static int check_meta(struct hcp *h)
 	int status = HCP_OK;
 
 	if (version && strcmp(version, SCHEMA) != 0) {
-		status = lib_fail(h, HCP_E_STORE, "the file is of schema %s, and this libhcp knows %s; use a newer libhcp",
-			version, SCHEMA);
+		status = lib_fail(h, HCP_E_STORE,
+			"the file is of schema %s, and this libhcp knows %s; use a newer libhcp", version,
+			SCHEMA);
 	} else if (caller && strcmp(caller, h->settings->caller) != 0) {
-		status = lib_fail(h, HCP_E_ARGUMENT, "the file belongs to caller %s, not to %s; use a file of its own "
-			"for each", caller, h->settings->caller);
+		status = lib_fail(h, HCP_E_ARGUMENT,
+			"the file belongs to caller %s, not to %s; use a file of its own "
+			"for each",
+			caller, h->settings->caller);
 	} else if (!caller) {
-		text = sqlite3_mprintf("INSERT INTO hcp_meta VALUES ('schema', %Q), ('caller_id', %Q)", SCHEMA,
-			h->settings->caller);
+		text = sqlite3_mprintf("INSERT INTO hcp_meta VALUES ('schema', %Q), ('caller_id', %Q)",
+			SCHEMA, h->settings->caller);
 		status = text ? run(h, text) : lib_fail(h, HCP_E_STORE, "out of memory");
 		sqlite3_free(text);
 	}
@@ -170,18 +184,19 @@ static int check_meta(struct hcp *h)
 static int prepare_all(struct hcp *h)
 {
 	for (int i = 0; i < LIB_STATEMENTS; i++)
-		if (sqlite3_prepare_v3(h->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &h->st[i], NULL) != SQLITE_OK)
+		if (sqlite3_prepare_v3(h->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &h->st[i], NULL) !=
+			SQLITE_OK)
 			return fail(h, "the file cannot be used");
 	return HCP_OK;
 }
 
-/* A file that grows costs the file system more at each sync than one that is written over: the log is made as long as
- * it gets between two checkpoints. What follows its last frame means nothing to SQLite. Its locks are on other
- * files, so closing this one drops none. */
+/* A file that grows costs the file system more at each sync than one that is written over: the log is made as
+ * long as it gets between two checkpoints. What follows its last frame means nothing to SQLite. Its locks are
+ * on other files, so closing this one drops none. */
 static void lengthen_log(struct hcp *h)
 {
 	static const char zeros[65536];
-	struct buf path = { 0 };
+	struct buf path = {0};
 	off_t at;
 	int fd;
 
@@ -190,7 +205,7 @@ static void lengthen_log(struct hcp *h)
 	fd = open(buf_text(&path), O_WRONLY | O_CLOEXEC);
 	buf_fini(&path);
 	if (fd < 0)
-		return;                 /* a file system without shared memory: SQLite has no log there */
+		return; /* a file system without shared memory: SQLite has no log there */
 	at = lseek(fd, 0, SEEK_END);
 	while (at >= 0 && at < LOG_BYTES && pwrite(fd, zeros, sizeof zeros, at) == (ssize_t)sizeof zeros)
 		at += (off_t)sizeof zeros;
@@ -213,7 +228,7 @@ int lib_store_open(struct hcp *h, const char *path)
 	sqlite3_commit_hook(h->db, on_commit, h);
 	/* FULL: acked means gone from the broker, so a commit must outlast a loss of power. */
 	if ((status = run(h, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")) < 0 ||
-			(status = run(h, "BEGIN IMMEDIATE")) < 0)
+		(status = run(h, "BEGIN IMMEDIATE")) < 0)
 		return status;
 	if ((status = run(h, schema)) < 0 || (status = check_meta(h)) < 0) {
 		sqlite3_exec(h->db, "ROLLBACK", NULL, NULL, NULL);
@@ -382,7 +397,7 @@ int lib_store_head(struct hcp *h, const struct lib_session *s, int64_t *row, str
 	if (size > 0)
 		memcpy(body, sqlite3_column_blob(st, 1), (size_t)size);
 	body[size] = '\0';
-	*n = lib_note_read(body, (size_t)size);         /* NULL only where somebody wrote into our table */
+	*n = lib_note_read(body, (size_t)size); /* NULL only where somebody wrote into our table */
 	end(h, LIB_HEAD);
 	return 1;
 }
@@ -498,7 +513,8 @@ void lib_store_prune(struct hcp *h, int64_t now_us)
 	h->pruned_at_us = now_us;
 	text = sqlite3_mprintf(
 		"DELETE FROM hcp_sessions WHERE closed AND updated_us < %lld;"
-		"DELETE FROM hcp_seen WHERE at_us < %lld AND session_id NOT IN (SELECT session_id FROM hcp_sessions)",
+		"DELETE FROM hcp_seen WHERE at_us < %lld AND session_id NOT IN (SELECT session_id FROM "
+		"hcp_sessions)",
 		(long long)(clock_wall_us() - h->forget_us), (long long)(clock_wall_us() - h->forget_us));
 	if (text && sqlite3_exec(h->db, text, NULL, NULL, NULL) != SQLITE_OK)
 		lib_log(h, HCP_LOG_WARN, "old sessions cannot be forgotten: %s", sqlite3_errmsg(h->db));

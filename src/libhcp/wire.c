@@ -15,18 +15,19 @@
 #include "lib.h"
 
 #define CLOSE_MS 1000
-#define TAKEN_US (2 * LIB_SECOND)       /* a broker notices within moments that a predecessor was killed */
+#define TAKEN_US (2 * LIB_SECOND) /* a broker notices within moments that a predecessor was killed */
 #define TAKEN_STEP_MS 50
-#define BINDING_US (10 * LIB_SECOND)    /* how often it is said again: nobody tells us that an exchange was deleted */
+#define BINDING_US \
+	(10 * LIB_SECOND) /* how often it is said again: nobody tells us that an exchange was deleted */
 
-/* One connect, by a thread. Two hold it, the thread and the handle; whoever lets go last frees it. A handle that is
- * closed meanwhile does not wait: a name look-up has no time-out. */
+/* One connect, by a thread. Two hold it, the thread and the handle; whoever lets go last frees it. A handle
+ * that is closed meanwhile does not wait: a name look-up has no time-out. */
 struct lib_attempt {
 	pthread_mutex_t lock;
 	struct lib_settings *settings;
 	int refs;
-	int wake_fd;                    /* a copy: the handle may be gone first */
-	int guard_fd;                   /* of the socket, -1: none; to call the thread back */
+	int wake_fd;  /* a copy: the handle may be gone first */
+	int guard_fd; /* of the socket, -1: none; to call the thread back */
 	bool is_abandoned, is_done, is_second;
 	struct link *link;
 	int status;
@@ -53,17 +54,21 @@ int lib_wire_thread(void *(*run)(void *), void *arg)
 
 /* --- connecting --- */
 
-struct link *lib_wire_connect(const struct lib_settings *s, const char *what, int (*on_socket)(void *, int), void *ctx,
-	struct link_error *e)
+struct link *lib_wire_connect(const struct lib_settings *s, const char *what, int (*on_socket)(void *, int),
+	void *ctx, struct link_error *e)
 {
 	char name[CALLER_ID_SIZE + 32];
-	struct link_spec spec = { .amqp = &s->config->amqp, .name = name, .max_body = LIB_BODY_MAX,
-		.on_socket = on_socket, .ctx = ctx };
+	struct link_spec spec = {.amqp = &s->config->amqp,
+		.name = name,
+		.max_body = LIB_BODY_MAX,
+		.on_socket = on_socket,
+		.ctx = ctx};
 	struct link *l;
 
 	snprintf(name, sizeof name, "libhcp %s %s", s->caller, what);
 	l = link_open(&spec, e);
-	if (l && (link_declare_exchange(l, LIB_COMMANDS, "direct", e) < 0 ||
+	if (l &&
+		(link_declare_exchange(l, LIB_COMMANDS, "direct", e) < 0 ||
 			link_declare_exchange(l, LIB_EVENTS, "topic", e) < 0)) {
 		link_free(l);
 		return NULL;
@@ -78,8 +83,10 @@ static void explain_mismatch(const struct lib_settings *s, struct link_error *e)
 	if (e->code != 406)
 		return;
 	snprintf(said, sizeof said, "%.200s", e->text);
-	snprintf(e->text, sizeof e->text, "queue %s exists with other arguments (%.200s); set options.quorum, "
-		"queue_ttl_s and queue_max_length to what it was made with, or delete it", s->queue, said);
+	snprintf(e->text, sizeof e->text,
+		"queue %s exists with other arguments (%.200s); set options.quorum, "
+		"queue_ttl_s and queue_max_length to what it was made with, or delete it",
+		s->queue, said);
 }
 
 /* Declared, bound and consumed. */
@@ -87,15 +94,18 @@ static int take_queue(const struct lib_settings *s, struct link *l, bool *is_sec
 {
 	int consumers = 0;
 
-	struct link_queue q = { .name = s->queue, .type = s->quorum ? "quorum" : "classic",
-		.single_active_consumer = s->quorum, .message_ttl_ms = s->ttl_ms, .max_length = s->max_length };
+	struct link_queue q = {.name = s->queue,
+		.type = s->quorum ? "quorum" : "classic",
+		.single_active_consumer = s->quorum,
+		.message_ttl_ms = s->ttl_ms,
+		.max_length = s->max_length};
 
 	if (link_declare_queue(l, &q, e) < 0) {
 		explain_mismatch(s, e);
 		return HCP_E_REFUSED;
 	}
 	if (link_bind_queue(l, s->queue, LIB_EVENTS, s->key, e) < 0 ||
-			(s->quorum && link_count_consumers(l, s->queue, &consumers, e) < 0))
+		(s->quorum && link_count_consumers(l, s->queue, &consumers, e) < 0))
 		return HCP_E_REFUSED;
 	*is_second = consumers > 0;
 	/* Quorum queues do not refuse a second exclusive consumer; they let only one be active instead. */
@@ -103,13 +113,15 @@ static int take_queue(const struct lib_settings *s, struct link *l, bool *is_sec
 		return HCP_OK;
 	if (e->code != 403 || !strstr(e->text, "exclusive use"))
 		return HCP_E_REFUSED;
-	snprintf(e->text, sizeof e->text, "queue %s is taken: another program consumes it as caller %s; stop that one, or "
-		"use another caller_id", s->queue, s->caller);
+	snprintf(e->text, sizeof e->text,
+		"queue %s is taken: another program consumes it as caller %s; stop that one, or "
+		"use another caller_id",
+		s->queue, s->caller);
 	return HCP_E_TAKEN;
 }
 
-static int connect_all(const struct lib_settings *s, int (*on_socket)(void *, int), void *ctx, struct link **out,
-	bool *is_second, struct link_error *e)
+static int connect_all(const struct lib_settings *s, int (*on_socket)(void *, int), void *ctx,
+	struct link **out, bool *is_second, struct link_error *e)
 {
 	struct link *l = lib_wire_connect(s, "events", on_socket, ctx, e);
 	int status;
@@ -118,7 +130,8 @@ static int connect_all(const struct lib_settings *s, int (*on_socket)(void *, in
 		return e->code ? HCP_E_REFUSED : HCP_E_BROKER;
 	status = take_queue(s, l, is_second, e);
 	if (status < 0) {
-		/* The channel was refused, the connection is well; a broker that is left without a word logs a warning. */
+		/* The channel was refused, the connection is well; a broker that is left without a word logs
+		 * a warning. */
 		if (e->code)
 			link_close(l, CLOSE_MS);
 		else
@@ -219,7 +232,7 @@ static void abandon_attempt(struct hcp *h)
 
 static void go_up(struct hcp *h, struct link *l, bool is_second)
 {
-	struct epoll_event ev = { .events = EPOLLIN };
+	struct epoll_event ev = {.events = EPOLLIN};
 
 	h->link = l;
 	h->life++;
@@ -235,8 +248,10 @@ static void go_up(struct hcp *h, struct link *l, bool is_second)
 	if (h->was_up || h->last_trouble[0])
 		lib_log(h, HCP_LOG_INFO, "connected again to %s", h->settings->config->amqp.url);
 	if (is_second)
-		lib_log(h, HCP_LOG_WARN, "queue %s is taken: another program consumes it as caller %s; nothing comes "
-			"here until that one is gone", h->settings->queue, h->settings->caller);
+		lib_log(h, HCP_LOG_WARN,
+			"queue %s is taken: another program consumes it as caller %s; nothing comes "
+			"here until that one is gone",
+			h->settings->queue, h->settings->caller);
 	h->was_up = true;
 	h->last_trouble[0] = '\0';
 }
@@ -249,7 +264,7 @@ static void back_off(struct hcp *h)
 	h->backoff_us = h->backoff_us ? h->backoff_us * 2 : LIB_SECOND;
 	if (h->backoff_us > most_us)
 		h->backoff_us = most_us;
-	id_random(&dice, sizeof dice);  /* 80 to 120 %: many callers, one broker that came back */
+	id_random(&dice, sizeof dice); /* 80 to 120 %: many callers, one broker that came back */
 	h->retry_at_us = clock_boot_us() + h->backoff_us * (800 + dice % 401) / 1000;
 }
 
@@ -265,7 +280,7 @@ static void say_trouble(struct hcp *h)
 /* The inbox is left alone: it may be under somebody's eyes. Its messages are of an old life now. */
 static void lose(struct hcp *h, const char *why)
 {
-	lib_fail(h, HCP_E_BROKER, "the broker is gone: %s", why);        /* which may be a text of the link's */
+	lib_fail(h, HCP_E_BROKER, "the broker is gone: %s", why); /* which may be a text of the link's */
 	epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, link_fd(h->link), NULL);
 	link_free(h->link);
 	h->link = NULL;
@@ -284,7 +299,7 @@ int lib_wire_open(struct hcp *h)
 	int status;
 
 	while ((status = connect_all(h->settings, NULL, NULL, &l, &is_second, &e)) == HCP_E_TAKEN &&
-			clock_boot_us() < end_us)
+		clock_boot_us() < end_us)
 		usleep(TAKEN_STEP_MS * 1000);
 	if (status == HCP_OK) {
 		go_up(h, l, is_second);
@@ -323,7 +338,7 @@ static void take_attempt(struct hcp *h)
 
 static void take_delivery(struct hcp *h, struct frames_event *ev)
 {
-	struct lib_note *n = NULL, fake = { .life = h->life, .tag = ev->tag };
+	struct lib_note *n = NULL, fake = {.life = h->life, .tag = ev->tag};
 	char *body = ev->body;
 
 	h->received++;
@@ -346,19 +361,12 @@ static void take_delivery(struct hcp *h, struct frames_event *ev)
 static bool take_event(struct hcp *h, struct frames_event *ev)
 {
 	switch (ev->kind) {
-	case FRAMES_DELIVERY:
-		take_delivery(h, ev);
-		return true;
-	case FRAMES_CANCEL:
-		lose(h, "our queue was deleted, or its consumer cancelled");
-		return false;
+	case FRAMES_DELIVERY: take_delivery(h, ev); return true;
+	case FRAMES_CANCEL: lose(h, "our queue was deleted, or its consumer cancelled"); return false;
 	case FRAMES_CHANNEL_CLOSED:
 	case FRAMES_CONNECTION_CLOSED:
-	case FRAMES_BAD:
-		lose(h, ev->text);
-		return false;
-	default:
-		return true;
+	case FRAMES_BAD: lose(h, ev->text); return false;
+	default: return true;
 	}
 }
 
@@ -423,8 +431,8 @@ void lib_wire_settle(struct hcp *h, const struct lib_note *n)
 	h->acks[h->ack_count++] = n->tag;
 }
 
-/* One ack speaks for all up to a tag where none of them still waits in the inbox; that is nearly always so, and far
- * cheaper for the broker. */
+/* One ack speaks for all up to a tag where none of them still waits in the inbox; that is nearly always so,
+ * and far cheaper for the broker. */
 static int send_acks(struct hcp *h, struct link_error *e)
 {
 	uint64_t last = 0;
@@ -432,7 +440,7 @@ static int send_acks(struct hcp *h, struct link_error *e)
 	for (size_t i = 0; i < h->ack_count; i++)
 		if (h->acks[i] > last)
 			last = h->acks[i];
-	if (!h->inbox || h->inbox->tag > last)          /* in the order of their tags: the head is the lowest */
+	if (!h->inbox || h->inbox->tag > last) /* in the order of their tags: the head is the lowest */
 		return link_ack(h->link, last, true, e);
 	link_cork(h->link, true);
 	for (size_t i = 0; i < h->ack_count; i++)
@@ -490,13 +498,13 @@ int64_t lib_wire_due_us(const struct hcp *h)
 	int64_t now_us = clock_boot_us(), beat_us;
 
 	if (h->attempt)
-		return INT64_MAX;       /* its end wakes us */
+		return INT64_MAX; /* its end wakes us */
 	if (!h->link)
 		return h->retry_at_us;
 	beat_us = link_heartbeat_s(h->link) * LIB_SECOND / 3;
 	if (beat_us <= 0 || beat_us > BINDING_US)
 		beat_us = BINDING_US;
-	return now_us + beat_us;        /* heartbeats are served only by our coming round */
+	return now_us + beat_us; /* heartbeats are served only by our coming round */
 }
 
 void lib_wire_close(struct hcp *h)

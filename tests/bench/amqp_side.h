@@ -1,6 +1,7 @@
-/* amqp_side.h: the benchmark's own AMQP: a bare publisher and a bare consumer, as little as librabbitmq allows.
- * Owns the definition of "bare", for the limits and for the daemon's figures alike, so that both are drained
- * by the same code. Never recovers: whatever goes wrong ends the program, since a figure would mean nothing. */
+/* amqp_side.h: the benchmark's own AMQP: a bare publisher and a bare consumer, as little as librabbitmq
+ * allows. Owns the definition of "bare", for the limits and for the daemon's figures alike, so that both are
+ * drained by the same code. Never recovers: whatever goes wrong ends the program, since a figure would mean
+ * nothing. */
 #ifndef HCPD_BENCH_AMQP_SIDE_H
 #define HCPD_BENCH_AMQP_SIDE_H
 
@@ -18,17 +19,17 @@
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
 
-#define SIDE_PREFETCH 500       /* the bare consumer */
-#define SIDE_ACKS 100           /* deliveries an ack; every one apart costs the broker a tenth of L */
-#define SIDE_RING 4096          /* more than any window here */
-#define SIDE_SILENCE_S 60       /* nothing for so long: something hangs, say so */
+#define SIDE_PREFETCH 500 /* the bare consumer */
+#define SIDE_ACKS 100     /* deliveries an ack; every one apart costs the broker a tenth of L */
+#define SIDE_RING 4096    /* more than any window here */
+#define SIDE_SILENCE_S 60 /* nothing for so long: something hangs, say so */
 
 struct side {
 	amqp_connection_state_t conn;
 	uint64_t published, open_count; /* messages, and those of them without a confirm */
 	uint64_t lowest;                /* no tag below it is open */
 	bool is_open[SIDE_RING];        /* by tag: the broker mixes single and multiple acks, in any order */
-	uint64_t ack_every, taken, acked;       /* as a consumer: tags */
+	uint64_t ack_every, taken, acked; /* as a consumer: tags */
 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static inline void side_die(const char *fmt, ...)
@@ -100,8 +101,8 @@ static inline void side_open(struct side *s)
 		side_die("out of memory");
 	if (amqp_socket_open(socket, ci.host, ci.port) != AMQP_STATUS_OK)
 		side_die("no broker at %s:%d", ci.host, ci.port);
-	if (amqp_login(s->conn, ci.vhost, 0, 131072, 0, AMQP_SASL_METHOD_PLAIN, ci.user, ci.password).reply_type !=
-			AMQP_RESPONSE_NORMAL)
+	if (amqp_login(s->conn, ci.vhost, 0, 131072, 0, AMQP_SASL_METHOD_PLAIN, ci.user, ci.password)
+			.reply_type != AMQP_RESPONSE_NORMAL)
 		side_die("login refused by the broker at %s:%d", ci.host, ci.port);
 	amqp_channel_open(s->conn, 1);
 	side_check(s, "channel.open");
@@ -129,11 +130,13 @@ static inline void side_declare_exchange(struct side *s, const char *name, const
 }
 
 /* A durable classic queue, bound and empty. */
-static inline void side_declare_queue(struct side *s, const char *queue, const char *exchange, const char *key)
+static inline void side_declare_queue(
+	struct side *s, const char *queue, const char *exchange, const char *key)
 {
 	amqp_queue_declare(s->conn, 1, side_bytes(queue), 0, 1, 0, 0, amqp_empty_table);
 	side_check(s, queue);
-	amqp_queue_bind(s->conn, 1, side_bytes(queue), side_bytes(exchange), side_bytes(key), amqp_empty_table);
+	amqp_queue_bind(
+		s->conn, 1, side_bytes(queue), side_bytes(exchange), side_bytes(key), amqp_empty_table);
 	side_check(s, queue);
 	amqp_queue_purge(s->conn, 1, side_bytes(queue));
 	side_check(s, queue);

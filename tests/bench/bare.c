@@ -3,10 +3,10 @@
  * Never talks to the daemon (drive.c).
  *
  *   bare limit N           L: messages a second, published with confirms and drained at the same time
- *   bare roundtrip N [unconfirmed]   microseconds from publish to delivery, persistent, one in flight, median of
- *                          N; the publisher has confirms on as in L, as the daemon must, unless told otherwise
- *   bare spawn N WIDTH FILE COMMAND...   processes a second, fed with FILE, read to the end and waited for
- *   bare disk DIR          fsyncs and SQLite commits a second, for context */
+ *   bare roundtrip N [unconfirmed]   microseconds from publish to delivery, persistent, one in flight, median
+ * of N; the publisher has confirms on as in L, as the daemon must, unless told otherwise bare spawn N WIDTH
+ * FILE COMMAND...   processes a second, fed with FILE, read to the end and waited for bare disk DIR fsyncs
+ * and SQLite commits a second, for context */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 
 #include "amqp_side.h"
 
-#define LIMIT_WINDOW 1000       /* unconfirmed messages, as the issue defines L */
+#define LIMIT_WINDOW 1000 /* unconfirmed messages, as the issue defines L */
 #define LIMIT_BODY 500
 #define MAX_WIDTH 64
 
@@ -105,7 +105,8 @@ static int run_roundtrip(long count, bool confirms)
 		if (i >= 0)
 			took[i] = side_now() - from;
 		/* Confirms are read where they lie, not waited for: the next message is sent as soon as this
-		 * one is here, and the broker's writing for the one overlaps the other, as it does for a daemon. */
+		 * one is here, and the broker's writing for the one overlaps the other, as it does for a
+		 * daemon. */
 		if (confirms)
 			side_await_confirms(&out, 1);
 	}
@@ -277,7 +278,9 @@ static int run_disk(const char *dir)
 	snprintf(path, sizeof path, "%s/bare.db", dir);
 	if (sqlite3_open(path, &db) != SQLITE_OK)
 		side_die("%s: %s", path, sqlite3_errmsg(db));
-	sql(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t(id INTEGER PRIMARY KEY, body TEXT)");
+	sql(db,
+		"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t(id INTEGER PRIMARY KEY, "
+		"body TEXT)");
 	if (sqlite3_prepare_v2(db, "INSERT INTO t(body) VALUES(?)", -1, &insert, NULL) != SQLITE_OK)
 		side_die("prepare: %s", sqlite3_errmsg(db));
 	commit_rate(db, insert, 1, 200);
@@ -301,6 +304,7 @@ int main(int argc, char **argv)
 		return run_spawn(n, atol(argv[3]), argv[4], argv + 5);
 	if (!strcmp(what, "disk"))
 		return run_disk(argv[2]);
-	fputs("usage: bare limit N | roundtrip N [unconfirmed] | spawn N WIDTH FILE COMMAND... | disk DIR\n", stderr);
+	fputs("usage: bare limit N | roundtrip N [unconfirmed] | spawn N WIDTH FILE COMMAND... | disk DIR\n",
+		stderr);
 	return 64;
 }

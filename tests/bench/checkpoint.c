@@ -1,10 +1,11 @@
-/* checkpoint.c: what a checkpoint of a state of 1 MiB costs of which 1 kB is new: in the store, in time, and to restore.
+/* checkpoint.c: what a checkpoint of a state of 1 MiB costs of which 1 kB is new: in the store, in time, and
+ * to restore.
  *
- *   checkpoint [FULL_EVERY]     prints key=value lines. delta_bytes is the largest row of those between two full ones; *_written
- *                               is what the commit wrote, pages and all; times are of the processor.
+ *   checkpoint [FULL_EVERY]     prints key=value lines. delta_bytes is the largest row of those between two
+ * full ones; *_written is what the commit wrote, pages and all; times are of the processor.
  *
- * The changes are 1000 letters that nobody can guess, at a place that nobody can guess, and they stay: the last of the
- * deltas has them all. */
+ * The changes are 1000 letters that nobody can guess, at a place that nobody can guess, and they stay: the
+ * last of the deltas has them all. */
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -73,8 +74,10 @@ static void make_state(void)
 {
 	buf_add_text(&state, "{\"history\":[");
 	for (int n = 0; state.size < STATE_BYTES - 1200; n++) {
-		buf_addf(&state, "%s{\"step\":%d,\"tool\":\"measure\",\"ok\":true,\"temperature_c\":%d.5,\"output\":\"", n > 0 ? "," : "", n,
-			20 + n % 60);
+		buf_addf(&state,
+			"%s{\"step\":%d,\"tool\":\"measure\",\"ok\":true,\"temperature_c\":%d.5,\"output\":"
+			"\"",
+			n > 0 ? "," : "", n, 20 + n % 60);
 		for (int i = 0; i < CHANGE_BYTES; i++) {
 			char c = letter();
 
@@ -137,7 +140,7 @@ static void close_store(void)
 }
 
 struct cost {
-	int64_t row;                    /* bytes of it, all columns */
+	int64_t row; /* bytes of it, all columns */
 	long long written;
 	double pack_ms;
 	enum pack_kind kind;
@@ -146,8 +149,13 @@ struct cost {
 /* As report_checkpoint.c does it. base_id: "" for a full one. */
 static struct cost put(int n, const char *base_id)
 {
-	struct store_checkpoint cp = {.session = 1, .session_id = "00000001-1111-4111-8111-111111111111", .resumable = true,
-		.description = "after a step of the work", .step = "\"measure\"", .created_at = "2026-01-31T12:00:00.000Z", .trigger = "steps"};
+	struct store_checkpoint cp = {.session = 1,
+		.session_id = "00000001-1111-4111-8111-111111111111",
+		.resumable = true,
+		.description = "after a step of the work",
+		.step = "\"measure\"",
+		.created_at = "2026-01-31T12:00:00.000Z",
+		.trigger = "steps"};
 	struct buf base = {0}, bytes = {0};
 	char hash[CANON_HASH_SIZE], why[64];
 	json_t *value = jtext_parse(state.data, state.size, why, sizeof why);
@@ -177,9 +185,12 @@ static struct cost put(int n, const char *base_id)
 	if (store_run(store) < 0)
 		die(store_error(store));
 	c.written = written() - before;
-	c.row = ask("SELECT length(checkpoint_id) + length(session_id) + length(description) + length(step) + length(created_at)"
-		" + length(CAST(state AS BLOB)) + length(sha256) + length(seal) + length(encoding) + length(trigger) + 32"
-		" FROM checkpoints ORDER BY id DESC LIMIT 1");
+	c.row =
+		ask("SELECT length(checkpoint_id) + length(session_id) + length(description) + length(step) "
+		    "+ length(created_at)"
+		    " + length(CAST(state AS BLOB)) + length(sha256) + length(seal) + length(encoding) + "
+		    "length(trigger) + 32"
+		    " FROM checkpoints ORDER BY id DESC LIMIT 1");
 	buf_fini(&base);
 	buf_fini(&bytes);
 	return c;
@@ -222,7 +233,8 @@ int main(int argc, char **argv)
 			most.pack_ms = one.pack_ms;
 	}
 	snprintf(id, sizeof id, "%08d-1111-4111-8111-111111111111", full_every);
-	printf("state_bytes=%zu\ndeltas=%d\nfull_bytes=%" PRId64 "\ndelta_bytes=%" PRId64 "\nfull_written=%lld\ndelta_written=%lld\n",
+	printf("state_bytes=%zu\ndeltas=%d\nfull_bytes=%" PRId64 "\ndelta_bytes=%" PRId64
+	       "\nfull_written=%lld\ndelta_written=%lld\n",
 		state.size, full_every - 1, full.row, most.row, full.written, most.written);
 	printf("full_pack_ms=%.2f\ndelta_pack_ms=%.2f\n", full.pack_ms, most.pack_ms);
 	printf("full_restore_ms=%.2f\ndelta_restore_ms=%.2f\n", load_ms(full_id), load_ms(id));

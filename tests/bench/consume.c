@@ -1,11 +1,12 @@
-/* consume.c: libhcp's consumer and `hcpctl watch` beside a bare one: the same messages, the same prefetch (100), acks in groups
- * (bare and watch for 50, libhcp for what one commit holds), the time from before the connection until the last message.
- * Owns what is in the caller's queue: events of several sessions, as hcpd would send them.
- * Never stores anything itself: what libhcp writes for its promise is what the ratio shows.
+/* consume.c: libhcp's consumer and `hcpctl watch` beside a bare one: the same messages, the same prefetch
+ * (100), acks in groups (bare and watch for 50, libhcp for what one commit holds), the time from before the
+ * connection until the last message. Owns what is in the caller's queue: events of several sessions, as hcpd
+ * would send them. Never stores anything itself: what libhcp writes for its promise is what the ratio shows.
  *
  *   consume bare N               messages a second: librabbitmq, nothing done with them
  *   consume lib N FILE           libhcp with its file, every message committed before its ack
- *   consume watch N HCPCTL HOME  hcpctl watch --all --json into a pipe whose lines are counted; HOME is a directory
+ *   consume watch N HCPCTL HOME  hcpctl watch --all --json into a pipe whose lines are counted; HOME is a
+ * directory
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -37,9 +38,12 @@ static size_t make_body(char *body, size_t room, unsigned run, long i)
 
 	make_id(session, run, (unsigned)(i % SESSIONS), 0);
 	make_id(id, run, 0xffff, i);
-	size = snprintf(body, room, "{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:34:56.789Z\","
-		"\"session_id\":\"%s\",\"type\":\"event\",\"payload\":{\"event_type\":\"progress\",\"sequence\":%ld,\"data\":"
-		"{\"stage\":\"working\",\"percent\":%ld.5,\"message\":\"%0200ld\"}}}", id, session, i / SESSIONS + 1, i % 100, i);
+	size = snprintf(body, room,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:34:56.789Z\","
+		"\"session_id\":\"%s\",\"type\":\"event\",\"payload\":{\"event_type\":\"progress\","
+		"\"sequence\":%ld,\"data\":"
+		"{\"stage\":\"working\",\"percent\":%ld.5,\"message\":\"%0200ld\"}}}",
+		id, session, i / SESSIONS + 1, i % 100, i);
 	return (size_t)size;
 }
 
@@ -66,13 +70,15 @@ static void fill(const char *queue, bool expires, long count)
 	side_check(&s, "delete");
 	amqp_queue_declare(s.conn, 1, side_bytes(queue), 0, 1, 0, 0, arguments);
 	side_check(&s, queue);
-	amqp_queue_bind(s.conn, 1, side_bytes(queue), side_bytes("hcp.events"), side_bytes(CALLER ".#"), amqp_empty_table);
+	amqp_queue_bind(s.conn, 1, side_bytes(queue), side_bytes("hcp.events"), side_bytes(CALLER ".#"),
+		amqp_empty_table);
 	side_check(&s, queue);
 	side_enable_confirms(&s);
 	for (long i = 0; i < count; i++) {
 		if (s.open_count >= FILL_WINDOW)
 			side_await_confirms(&s, FILL_WINDOW / 2);
-		side_publish(&s, "hcp.events", CALLER ".x.event", &persistent, body, make_body(body, sizeof body, run, i));
+		side_publish(&s, "hcp.events", CALLER ".x.event", &persistent, body,
+			make_body(body, sizeof body, run, i));
 	}
 	side_await_confirms(&s, 0);
 	side_close(&s);
@@ -119,8 +125,11 @@ static int on_event(struct hcp *h, const struct hcp_event *e, struct sqlite3 *db
 
 static int run_lib(long count, const char *file)
 {
-	struct hcp_options o = {.url = getenv("HCP_TEST_BROKER_URL"), .caller_id = CALLER, .file = file,
-		.prefetch = PREFETCH, .on_event = on_event};
+	struct hcp_options o = {.url = getenv("HCP_TEST_BROKER_URL"),
+		.caller_id = CALLER,
+		.file = file,
+		.prefetch = PREFETCH,
+		.on_event = on_event};
 	struct hcp *h;
 	double from = side_now();
 

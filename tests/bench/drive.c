@@ -1,20 +1,20 @@
-/* drive.c: a caller that loads a running daemon and times it, with the same bare consumer that gives the limits.
- * Owns the daemon's figures; each is printed as key=value, one a line. Looks at messages only as far as it must:
- * the type property, and two words in the body.
- * Never starts or stops anything (scripts/bench).
+/* drive.c: a caller that loads a running daemon and times it, with the same bare consumer that gives the
+ * limits. Owns the daemon's figures; each is printed as key=value, one a line. Looks at messages only as far
+ * as it must: the type property, and two words in the body. Never starts or stops anything (scripts/bench).
  *
  *   drive ready                        returns once the daemon consumes
  *   drive stream CAPABILITY N          one session of N progress events: messages a second, sequence checked
  *   drive sessions CAPABILITY N WINDOW N sessions, at most WINDOW submitted and not closed: sessions a second
- *   drive latency CAPABILITY N         one session at a time: microseconds from submit to task_completed, median
- *   drive hold CAPABILITY N            submits N and returns once each has sent its first progress event */
+ *   drive latency CAPABILITY N         one session at a time: microseconds from submit to task_completed,
+ * median drive hold CAPABILITY N            submits N and returns once each has sent its first progress event
+ */
 #include "amqp_side.h"
 
 #define CALLEE "bench"
 #define CALLER "bench"
 #define READY_S 30
-#define HOLD_WINDOW 100         /* submits on their way while the held sessions are started */
-#define GUARD_S 300             /* whatever happens, end */
+#define HOLD_WINDOW 100 /* submits on their way while the held sessions are started */
+#define GUARD_S 300     /* whatever happens, end */
 
 enum kind { K_OTHER, K_PROGRESS, K_COMPLETED, K_CLOSED };
 
@@ -28,8 +28,9 @@ static void make_uuid(char text[37])
 
 	if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
 		side_die("no random bytes");
-	snprintf(text, 37, "%02x%02x%02x%02x-%02x%02x-4%x%02x-8%x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
-		b[3], b[4], b[5], b[6] & 15u, b[7], b[8] & 15u, b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	snprintf(text, 37, "%02x%02x%02x%02x-%02x%02x-4%x%02x-8%x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+		b[2], b[3], b[4], b[5], b[6] & 15u, b[7], b[8] & 15u, b[9], b[10], b[11], b[12], b[13], b[14],
+		b[15]);
 }
 
 static void submit(const char *capability)
@@ -39,7 +40,8 @@ static void submit(const char *capability)
 	struct tm tm;
 	amqp_basic_properties_t p = {
 		._flags = AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_TIMESTAMP_FLAG | AMQP_BASIC_TYPE_FLAG |
-			AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_CONTENT_ENCODING_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG,
+			AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_CONTENT_ENCODING_FLAG |
+			AMQP_BASIC_DELIVERY_MODE_FLAG,
 		.content_type = side_bytes("application/json"),
 		.content_encoding = side_bytes("utf-8"),
 		.delivery_mode = AMQP_DELIVERY_PERSISTENT,
@@ -52,9 +54,11 @@ static void submit(const char *capability)
 	gmtime_r(&ts.tv_sec, &tm);
 	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
 	size = snprintf(body, sizeof body,
-		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"%s.%03ldZ\",\"session_id\":null,"
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"%s.%03ldZ\",\"session_id\":"
+		"null,"
 		"\"type\":\"task_submit\",\"payload\":{\"capability\":\"%s\",\"capability_version\":\"1.x\","
-		"\"caller_id\":\"" CALLER "\",\"intent\":\"measure the daemon\",\"inputs\":{\"text\":\"nothing to do\"}}}",
+		"\"caller_id\":\"" CALLER
+		"\",\"intent\":\"measure the daemon\",\"inputs\":{\"text\":\"nothing to do\"}}}",
 		uuid, stamp, ts.tv_nsec / 1000000, capability);
 	p.message_id = side_bytes(uuid);
 	p.timestamp = (uint64_t)ts.tv_sec;
@@ -99,7 +103,7 @@ static long sequence_of(const amqp_envelope_t *e)
 	amqp_bytes_t body = e->message.body;
 	const char *at = memmem(body.bytes, body.len, key, sizeof key - 1);
 
-	return at ? strtol(at + sizeof key - 1, NULL, 10) : 0;  /* '}' or ',' ends it, inside the body */
+	return at ? strtol(at + sizeof key - 1, NULL, 10) : 0; /* '}' or ',' ends it, inside the body */
 }
 
 static enum kind next_kind(long *sequence)
@@ -136,7 +140,8 @@ static int run_ready(void)
 		bool consumed;
 
 		side_open(&out);
-		ok = amqp_queue_declare(out.conn, 1, side_bytes("hcp.cmd." CALLEE), 1, 0, 0, 0, amqp_empty_table);
+		ok = amqp_queue_declare(
+			out.conn, 1, side_bytes("hcp.cmd." CALLEE), 1, 0, 0, 0, amqp_empty_table);
 		consumed = ok && ok->consumer_count > 0;
 		amqp_destroy_connection(out.conn);
 		if (consumed)
@@ -198,7 +203,8 @@ static int run_sessions(const char *capability, long count, long window)
 	if (completed != count)
 		side_die("%ld of %ld sessions completed", completed, count);
 	/* The submit is a message too: the broker carries it like the others. */
-	printf("rate=%.1f\nmessages_per_session=%.2f\n", (double)count / took, (double)messages / (double)count + 1);
+	printf("rate=%.1f\nmessages_per_session=%.2f\n", (double)count / took,
+		(double)messages / (double)count + 1);
 	return 0;
 }
 
@@ -218,7 +224,7 @@ static int run_latency(const char *capability, long count)
 		while ((k = next_kind(NULL)) != K_CLOSED)
 			if (k == K_COMPLETED && i >= 0)
 				took[i] = side_now() - from;
-		side_ack(&in);          /* a session's messages together, as libhcp does it */
+		side_ack(&in); /* a session's messages together, as libhcp does it */
 	}
 	printf("median_us=%.1f\n", side_median(took, (size_t)count) * 1e6);
 	printf("p99_us=%.1f\n", took[count * 99 / 100] * 1e6);
@@ -257,8 +263,10 @@ static int run(int argc, char **argv)
 		return run_latency(argv[2], n);
 	if (!strcmp(what, "hold") && n > 0)
 		return run_hold(argv[2], n);
-	fputs("usage: drive ready | stream CAPABILITY N | sessions CAPABILITY N WINDOW | latency CAPABILITY N | "
-	      "hold CAPABILITY N\n", stderr);
+	fputs("usage: drive ready | stream CAPABILITY N | sessions CAPABILITY N WINDOW | latency CAPABILITY "
+	      "N | "
+	      "hold CAPABILITY N\n",
+		stderr);
 	return 64;
 }
 

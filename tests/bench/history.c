@@ -2,8 +2,8 @@
  * Owns its rows: written through the store, as the daemon writes them, and as large as real ones are.
  * Never runs a daemon.
  *
- *   history DIR SESSIONS [EVENTS [EACH]]       SESSIONS of 20 callers in DIR with 2 events and EACH more (0), the last 20 of
- *                                      them paused by an operator, the very last with EVENTS more (0); all is confirmed, so a
+ *   history DIR SESSIONS [EVENTS [EACH]]       SESSIONS of 20 callers in DIR with 2 events and EACH more (0),
+ * the last 20 of them paused by an operator, the very last with EVENTS more (0); all is confirmed, so a
  *                                      daemon has nothing to do */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 
 #define CALLERS 20
 #define LIVE 20
-#define A_COMMIT 2000           /* sessions or events */
-#define START_US INT64_C(1767225600000000)      /* 2026-01-01; a session every 10 s from there on */
+#define A_COMMIT 2000                      /* sessions or events */
+#define START_US INT64_C(1767225600000000) /* 2026-01-01; a session every 10 s from there on */
 
 static struct store *store;
 static int64_t event_key;
@@ -31,16 +31,23 @@ static void commit(void)
 	exit(1);
 }
 
-static void put_event(int64_t session, const char *id, const char *type, int64_t sequence, const char *event_type,
-	const char *payload)
+static void put_event(int64_t session, const char *id, const char *type, int64_t sequence,
+	const char *event_type, const char *payload)
 {
-	struct store_event e = { .id = ++event_key, .session = session, .session_id = id, .caller = session % CALLERS + 1,
-		.type = type, .sequence = sequence, .event_type = event_type };
+	struct store_event e = {.id = ++event_key,
+		.session = session,
+		.session_id = id,
+		.caller = session % CALLERS + 1,
+		.type = type,
+		.sequence = sequence,
+		.event_type = event_type};
 	char body[1024], message_id[ID_SIZE];
 
 	id_make(message_id);
-	snprintf(body, sizeof body, "{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-01T00:00:00.000Z\","
-		"\"session_id\":\"%s\",\"type\":\"%s\",\"payload\":%s}", message_id, id, type, payload);
+	snprintf(body, sizeof body,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-01T00:00:00.000Z\","
+		"\"session_id\":\"%s\",\"type\":\"%s\",\"payload\":%s}",
+		message_id, id, type, payload);
 	e.body = blob_new(body, strlen(body));
 	store_put_event(store, &e);
 	blob_unref(e.body);
@@ -50,21 +57,34 @@ static void put_progress(int64_t session, const char *id, int64_t sequence)
 {
 	char payload[256];
 
-	snprintf(payload, sizeof payload, "{\"event_type\":\"progress\",\"sequence\":%lld,\"data\":{\"stage\":\"work\","
-		"\"percent\":%lld,\"message\":\"step %lld of many\"}}", (long long)sequence, (long long)sequence % 100,
-		(long long)sequence);
+	snprintf(payload, sizeof payload,
+		"{\"event_type\":\"progress\",\"sequence\":%lld,\"data\":{\"stage\":\"work\","
+		"\"percent\":%lld,\"message\":\"step %lld of many\"}}",
+		(long long)sequence, (long long)sequence % 100, (long long)sequence);
 	put_event(session, id, "event", sequence, "progress", payload);
 }
 
 static void put_session(int64_t key, bool is_live, char id[ID_SIZE])
 {
 	char at[CLOCK_TEXT_SIZE], caller[32];
-	struct store_session row = { .key = key, .session_id = id, .caller_id = caller,
-		.capability = key % 3 ? "summarize" : "translate", .capability_version = "1.0.0", .state = "PENDING",
-		.state_version = 1, .risk_level = "R2", .data_classification = "T1", .priority = "normal",
-		.session_token = token, .created_at = at, .updated_at = at, .max_duration_us = INT64_C(3600000000),
-		.warnings = "[]", .step = "write" };
-	static const char task[] = "{\"capability\":\"summarize\",\"intent\":\"make it short\",\"inputs\":{\"text\":\"a text\"},"
+	struct store_session row = {.key = key,
+		.session_id = id,
+		.caller_id = caller,
+		.capability = key % 3 ? "summarize" : "translate",
+		.capability_version = "1.0.0",
+		.state = "PENDING",
+		.state_version = 1,
+		.risk_level = "R2",
+		.data_classification = "T1",
+		.priority = "normal",
+		.session_token = token,
+		.created_at = at,
+		.updated_at = at,
+		.max_duration_us = INT64_C(3600000000),
+		.warnings = "[]",
+		.step = "write"};
+	static const char task[] =
+		"{\"capability\":\"summarize\",\"intent\":\"make it short\",\"inputs\":{\"text\":\"a text\"},"
 		"\"constraints\":{\"max_duration\":\"PT1H\"},\"caller_id\":\"caller-1\"}";
 
 	id_make(id);
@@ -79,16 +99,21 @@ static void put_session(int64_t key, bool is_live, char id[ID_SIZE])
 	row.state = is_live ? "PAUSED" : key % 500 ? "COMPLETED" : "FAILED";
 	row.state_version = 3;
 	row.paused_by = is_live ? "operator" : NULL;
-	store_put_transition(store, &row, "RUNNING", is_live ? "paused_by_operator" : key % 500 ? "completed" : "worker_failed",
+	store_put_transition(store, &row, "RUNNING",
+		is_live           ? "paused_by_operator" :
+			key % 500 ? "completed" :
+				    "worker_failed",
 		is_live ? "operator" : "worker");
 	store_save_session(store, &row);
-	put_event(key, id, "event", 1, "session_created", "{\"event_type\":\"session_created\",\"sequence\":1,\"data\":{}}");
+	put_event(key, id, "event", 1, "session_created",
+		"{\"event_type\":\"session_created\",\"sequence\":1,\"data\":{}}");
 	put_progress(key, id, 2);
 }
 
 int main(int argc, char **argv)
 {
-	int64_t sessions = argc > 2 ? atoll(argv[2]) : 0, events = argc > 3 ? atoll(argv[3]) : 0, each = argc > 4 ? atoll(argv[4]) : 0;
+	int64_t sessions = argc > 2 ? atoll(argv[2]) : 0, events = argc > 3 ? atoll(argv[3]) : 0,
+		each = argc > 4 ? atoll(argv[4]) : 0;
 	char why[512], id[ID_SIZE] = "";
 
 	if (sessions < 1 || events < 0 || each < 0) {

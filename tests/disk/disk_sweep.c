@@ -1,6 +1,7 @@
 /* disk_sweep.c: a scripted life on a disk that fails at its n-th I/O, for every n and every kind of failure.
- * Each case is a process of its own, and another for the life after a crash; the judge sits in the process that never had
- * the shim. Owns the table of kinds, and the counting. Never says itself what is right (verdict.c).
+ * Each case is a process of its own, and another for the life after a crash; the judge sits in the process
+ * that never had the shim. Owns the table of kinds, and the counting. Never says itself what is right
+ * (verdict.c).
  *
  *   disk_sweep                  every n of every kind
  *   disk_sweep --every 5        each fifth n, another fifth for each kind
@@ -37,7 +38,8 @@ static const struct kind {
 	{"cut", "a crash in the middle of a write loses nothing that was said", VFS_CUT, VFS_KEEP},
 	{"after", "a crash right after any I/O says nothing twice", VFS_CRASH_AFTER, VFS_LOSE_ALL},
 	{"lost", "what was said survives a power loss with all that was not synced", VFS_CRASH, VFS_LOSE_ALL},
-	{"some", "what was said survives a power loss with some that was not synced", VFS_CRASH, VFS_LOSE_SOME},
+	{"some", "what was said survives a power loss with some that was not synced", VFS_CRASH,
+		VFS_LOSE_SOME},
 	{"torn", "what was said survives a power loss with torn sectors", VFS_CRASH, VFS_LOSE_SECTORS},
 	{"sync", "a sync that failed is not believed later", VFS_BAD_SYNC, VFS_LOSE_ALL},
 };
@@ -46,11 +48,11 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 /* What may have happened to the files beside the database while nobody had them open. */
 static const struct damage {
 	const char *what, *suffix;
-	double cut;                     /* this share of the file is left; 1: all of it */
-	int cut_bytes;                  /* and these more, or less */
-	int tail;                       /* bytes behind it ... */
-	int tail_byte;                  /* ... of this, -1: random */
-	double flip;                    /* this far in one byte is another; 0: none */
+	double cut;    /* this share of the file is left; 1: all of it */
+	int cut_bytes; /* and these more, or less */
+	int tail;      /* bytes behind it ... */
+	int tail_byte; /* ... of this, -1: random */
+	double flip;   /* this far in one byte is another; 0: none */
 	bool is_removed, is_loss;
 } damages[] = {
 	{"no index", "-shm", 1, 0, 0, 0, 0, true, false},
@@ -74,7 +76,7 @@ static const struct damage {
 };
 enum { DAMAGES = sizeof damages / sizeof *damages };
 
-static struct life *life;               /* shared with the processes of a case */
+static struct life *life; /* shared with the processes of a case */
 static bool is_loud;
 
 /* ---- a process of a case ---- */
@@ -189,7 +191,8 @@ static const char *make_copy(bool with_journals)
 	char from[64], to[64];
 
 	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-		snprintf(from, sizeof from, "state/hcpd.db%s", i == 0 || with_journals ? suffixes[i] : "-none");
+		snprintf(from, sizeof from, "state/hcpd.db%s",
+			i == 0 || with_journals ? suffixes[i] : "-none");
 		snprintf(to, sizeof to, "copy.db%s", suffixes[i]);
 		copy_file(path_of(from), path_of(to));
 	}
@@ -203,9 +206,9 @@ static int64_t count_events(const char *path)
 	sqlite3 *db;
 	int64_t n = -1;
 
-	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, "unix") == SQLITE_OK
-		&& sqlite3_prepare_v2(db, "SELECT count(*) FROM events", -1, &st, NULL) == SQLITE_OK
-		&& sqlite3_step(st) == SQLITE_ROW)
+	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, "unix") == SQLITE_OK &&
+		sqlite3_prepare_v2(db, "SELECT count(*) FROM events", -1, &st, NULL) == SQLITE_OK &&
+		sqlite3_step(st) == SQLITE_ROW)
 		n = sqlite3_column_int64(st, 0);
 	sqlite3_finalize(st);
 	sqlite3_close(db);
@@ -217,7 +220,9 @@ static void show_log(void)
 	char data[6000];
 	int fd = open(path_of("log"), O_RDONLY | O_CLOEXEC);
 	off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
-	ssize_t n = fd >= 0 ? pread(fd, data, sizeof data, size > (off_t)sizeof data ? size - (off_t)sizeof data : 0) : 0;
+	ssize_t n = fd >= 0 ?
+		pread(fd, data, sizeof data, size > (off_t)sizeof data ? size - (off_t)sizeof data : 0) :
+		0;
 
 	printf("--- its log\n%.*s---\n", (int)(n > 0 ? n : 0), data);
 	if (fd >= 0)
@@ -248,7 +253,8 @@ static int end_case(const char *name, uint64_t n, int violations, const char *wh
 static int finish(int status, unsigned flags, char *why)
 {
 	if (status != 0) {
-		snprintf(why, WHY_SIZE, "%s: status %d\n", status == STUCK ? "the life did not come to rest" : "the daemon died", status);
+		snprintf(why, WHY_SIZE, "%s: status %d\n",
+			status == STUCK ? "the life did not come to rest" : "the daemon died", status);
 		return 1;
 	}
 	return judge(path_of("state/hcpd.db"), VERDICT_OVER | flags, why);
@@ -307,8 +313,8 @@ static void do_damage(const struct damage *d, uint64_t seed)
 	close(fd);
 }
 
-/* Is there something in the WAL, and is none of it in the database? Once it is being moved there, or was, a WAL that
- * lost a part leaves a database that nobody can mend. */
+/* Is there something in the WAL, and is none of it in the database? Once it is being moved there, or was, a
+ * WAL that lost a part leaves a database that nobody can mend. */
 static bool is_behind(void)
 {
 	char why[WHY_SIZE];
@@ -366,7 +372,8 @@ static int run_one(const char *name)
 		return failed;
 	}
 	for (int i = 0; i < KINDS && n > 0; i++) {
-		if (strncmp(name, kinds[i].name, strlen(kinds[i].name)) != 0 || name[strlen(kinds[i].name)] != ':')
+		if (strncmp(name, kinds[i].name, strlen(kinds[i].name)) != 0 ||
+			name[strlen(kinds[i].name)] != ':')
 			continue;
 		failed = run_case(&kinds[i], n);
 		printf("%d passed, %d failed\n", !failed, failed);
@@ -386,9 +393,11 @@ static int sweep(uint64_t every)
 
 	for (int i = 0; i < KINDS && ios > 0; i++) {
 		before = violations;
-		for (uint64_t n = 1 + (uint64_t)i % every; n <= (kinds[i].fault == VFS_BAD_SYNC ? syncs : ios); n += every, faults++)
+		for (uint64_t n = 1 + (uint64_t)i % every;
+			n <= (kinds[i].fault == VFS_BAD_SYNC ? syncs : ios); n += every, faults++)
 			violations += run_case(&kinds[i], n);
-		printf("%-4s %-6s %s\n", violations == before ? "ok" : "NOT", kinds[i].name, kinds[i].sentence);
+		printf("%-4s %-6s %s\n", violations == before ? "ok" : "NOT", kinds[i].name,
+			kinds[i].sentence);
 		*(violations == before ? &passed : &failed) += 1;
 		fflush(stdout);
 	}
@@ -396,9 +405,11 @@ static int sweep(uint64_t every)
 	for (int i = 0; i < DAMAGES && ios > 0; i++)
 		for (uint64_t part = 1; part <= (every > 1 ? 1 : 4); part++, faults++)
 			violations += run_damage(&damages[i], ios * (3 + part) / 10);
-	printf("%-4s damage a WAL or index that was harmed is opened\n", violations == before && ios > 0 ? "ok" : "NOT");
+	printf("%-4s damage a WAL or index that was harmed is opened\n",
+		violations == before && ios > 0 ? "ok" : "NOT");
 	*(violations == before && ios > 0 ? &passed : &failed) += 1;
-	printf("disk: %llu faults over %llu I/Os, %d violations\n", (unsigned long long)faults, (unsigned long long)ios, violations);
+	printf("disk: %llu faults over %llu I/Os, %d violations\n", (unsigned long long)faults,
+		(unsigned long long)ios, violations);
 	printf("%d passed, %d failed\n", passed, failed);
 	return failed > 0;
 }
@@ -406,7 +417,9 @@ static int sweep(uint64_t every)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"every", required_argument, NULL, 'e'}, {"case", required_argument, NULL, 'c'}, {NULL, 0, NULL, 0},
+		{"every", required_argument, NULL, 'e'},
+		{"case", required_argument, NULL, 'c'},
+		{NULL, 0, NULL, 0},
 	};
 	const char *one = NULL;
 	long every = 1;

@@ -1,6 +1,7 @@
 /* life.c: what happens in the scripted life, and who does it.
- * Owns the script: what callers send, what workers say, what the broker confirms. It is told by ticks, not by what the
- * daemon does, so that a daemon that holds, ends or comes back late meets the same world. Never judges (verdict.c). */
+ * Owns the script: what callers send, what workers say, what the broker confirms. It is told by ticks, not by
+ * what the daemon does, so that a daemon that holds, ends or comes back late meets the same world. Never
+ * judges (verdict.c). */
 #include "life.h"
 
 #include <check.h>
@@ -19,7 +20,7 @@
 #include "review.h"
 #include "vfs_fault.h"
 
-#define WAL_PAGES 24                    /* so that the WAL is moved into the database a few times */
+#define WAL_PAGES 24 /* so that the WAL is moved into the database a few times */
 
 /* ---- the script ---- */
 
@@ -27,18 +28,35 @@ enum act { SUBMIT, ABORT, STOP };
 static const struct {
 	int tick;
 	enum act act;
-	int of;                         /* which submit */
+	int of; /* which submit */
 } script[LIFE_COMMANDS] = {
-	{1, SUBMIT, 0}, {2, SUBMIT, 1}, {3, SUBMIT, 0}, {4, SUBMIT, 2}, {5, SUBMIT, 3}, {9, ABORT, 1}, {10, SUBMIT, 1},
-	{11, STOP, 0}, {14, SUBMIT, 2}, {15, SUBMIT, 3}, {6, SUBMIT, 4}, {6, SUBMIT, 5}, {7, SUBMIT, 6}, {8, SUBMIT, 4}, {0, STOP, 0},
+	{1, SUBMIT, 0},
+	{2, SUBMIT, 1},
+	{3, SUBMIT, 0},
+	{4, SUBMIT, 2},
+	{5, SUBMIT, 3},
+	{9, ABORT, 1},
+	{10, SUBMIT, 1},
+	{11, STOP, 0},
+	{14, SUBMIT, 2},
+	{15, SUBMIT, 3},
+	{6, SUBMIT, 4},
+	{6, SUBMIT, 5},
+	{7, SUBMIT, 6},
+	{8, SUBMIT, 4},
+	{0, STOP, 0},
 };
-static const char *const capabilities[LIFE_SUBMITS] = {"work", "again", "plain", "nothing-here", "lab", "lab", "lab"};
-/* What a human says of those that wait; the last is left to expire. After the first stop, so that they wait across it. */
+static const char *const capabilities[LIFE_SUBMITS] = {
+	"work", "again", "plain", "nothing-here", "lab", "lab", "lab"};
+/* What a human says of those that wait; the last is left to expire. After the first stop, so that they wait
+ * across it. */
 static const char *const wishes[LIFE_SUBMITS] = {[4] = "allow", [5] = "deny"};
 enum { DECIDED_FROM = 13 };
-#define APPROVAL "[approval]\nexpires = 25s\n[approver ann]\nkey = %s\nmax_risk = R4\n[capability lab]\n" \
+#define APPROVAL \
+	"[approval]\nexpires = 25s\n[approver ann]\nkey = %s\nmax_risk = R4\n[capability lab]\n" \
 	"declaration = lab.json\ncommand = /bin/true lab\n"
-#define ASKING "\"risk_ceiling\":\"R3\",\"requires_human_approval\":true,\"involves_physical_resources\":false"
+#define ASKING \
+	"\"risk_ceiling\":\"R3\",\"requires_human_approval\":true,\"involves_physical_resources\":false"
 
 /* By capability; a worker says one a tick. The last is said again and again. */
 static const char *const work_lines[] = {
@@ -55,15 +73,15 @@ static const char *const work_lines[] = {
 	"{\"type\":\"completed\",\"outputs\":{\"a\":1.10}}",
 };
 enum { WORK_LINES = sizeof work_lines / sizeof *work_lines };
-static const int work_after[] = {0, 2, 7, 10};  /* where it goes on from checkpoint n */
+static const int work_after[] = {0, 2, 7, 10}; /* where it goes on from checkpoint n */
 
 static struct world w;
 static struct control control;
 static struct harp_private *key;
 static struct life *life;
 static struct verdict *verdict;
-static sqlite3 *newest;                 /* connection that was opened last */
-static int said[64];                    /* by worker */
+static sqlite3 *newest; /* connection that was opened last */
+static int said[64];    /* by worker */
 
 /* ---- watching ---- */
 
@@ -114,7 +132,8 @@ static void on_decided(void *ctx, const struct ask *a)
 {
 	(void)ctx;
 	for (int i = 0; i < LIFE_SUBMITS; i++)
-		if (a->code == NULL && a->decision != NULL && strcmp(a->decision, life->decisions[i].text) == 0) {
+		if (a->code == NULL && a->decision != NULL &&
+			strcmp(a->decision, life->decisions[i].text) == 0) {
 			life->decisions[i].is_done = true;
 			verdict_decided(verdict, life->decisions[i].request, strcmp(wishes[i], "allow") == 0);
 		}
@@ -129,7 +148,8 @@ static void put_decision(int i)
 	core_on_asks(&w.core);
 }
 
-/* The decision about this review; signed once, and then said until it is answered. False: it cannot be read now. */
+/* The decision about this review; signed once, and then said until it is answered. False: it cannot be read
+ * now. */
 static bool sign(int i, const char *request)
 {
 	unsigned char bytes[16] = {(unsigned char)i};
@@ -140,11 +160,16 @@ static bool sign(int i, const char *request)
 
 	if (strcmp(life->decisions[i].request, request) == 0)
 		return true;
-	if (store_load_review(w.core.store, request, &session, state, &artifact) > 0
-		&& harp_read_artifact(artifact.data, artifact.size, &a, why, sizeof why) == HARP_OK) {
+	if (store_load_review(w.core.store, request, &session, state, &artifact) > 0 &&
+		harp_read_artifact(artifact.data, artifact.size, &a, why, sizeof why) == HARP_OK) {
 		harp_nonce(bytes, nonce);
-		if (harp_sign(a, &(struct harp_answer){.allow = strcmp(wishes[i], "allow") == 0, .scope = HARP_ONCE,
-				.expires_us = a->expires_us, .nonce = nonce, .signer_key_id = "ann"}, key, &text, why, sizeof why) != HARP_OK)
+		if (harp_sign(a,
+			    &(struct harp_answer){.allow = strcmp(wishes[i], "allow") == 0,
+				    .scope = HARP_ONCE,
+				    .expires_us = a->expires_us,
+				    .nonce = nonce,
+				    .signer_key_id = "ann"},
+			    key, &text, why, sizeof why) != HARP_OK)
 			abort();
 		snprintf(life->decisions[i].text, sizeof life->decisions[i].text, "%s", buf_text(&text));
 		snprintf(life->decisions[i].request, sizeof life->decisions[i].request, "%s", request);
@@ -159,11 +184,11 @@ static void human_decides(void)
 {
 	struct session *s, *tmp;
 
-	HASH_ITER (by_key, w.core.by_key, s, tmp) {
+	HASH_ITER(by_key, w.core.by_key, s, tmp) {
 		int i = s->waits_for == WAITS_FOR_HUMAN && !s->is_closed ? s->message_id[1] - '0' : 0;
 
-		if (life->tick >= DECIDED_FROM && !w.core.is_held && i > 0 && wishes[i] != NULL && review_request(s) != NULL
-			&& sign(i, review_request(s)))
+		if (life->tick >= DECIDED_FROM && !w.core.is_held && i > 0 && wishes[i] != NULL &&
+			review_request(s) != NULL && sign(i, review_request(s)))
 			put_decision(i);
 	}
 	for (int i = 0; i < LIFE_SUBMITS && !w.core.is_held; i++)
@@ -212,7 +237,7 @@ static bool begin_daemon(void)
 	if ((code = core_init(&w.core, p, w.ini, why, sizeof why)) != EX_OK) {
 		log_error("hcpd ends at its start: code=%d %s", code, why);
 		if (why[0] == '\0' || code == EX_CONFIG)
-			abort();                /* a sentence is promised, and nothing is wrong with the configuration */
+			abort(); /* a sentence is promised, and nothing is wrong with the configuration */
 		end_daemon();
 		return false;
 	}
@@ -228,7 +253,7 @@ static bool begin_daemon(void)
 		return false;
 	}
 	fake_bus_up(&w.bus);
-	for (int i = 0; i < LIFE_COMMANDS; i++)         /* what was not acked comes again */
+	for (int i = 0; i < LIFE_COMMANDS; i++) /* what was not acked comes again */
 		life->commands[i].is_sent &= life->commands[i].is_answered;
 	return true;
 }
@@ -247,7 +272,7 @@ static void send_command(int i)
 		break;
 	case ABORT:
 		if (life->sessions[script[i].of][0] == '\0')
-			return;         /* the caller does not know it yet */
+			return; /* the caller does not know it yet */
 		life->commands[i].tag = world_abort(&w, life->sessions[script[i].of]);
 		break;
 	case STOP:
@@ -323,9 +348,10 @@ static bool is_at_rest(void)
 	for (int i = 0; i < LIFE_COMMANDS; i++)
 		if (script[i].tick > 0 && !life->commands[i].is_answered)
 			return false;
-	return !w.core.is_held && HASH_CNT(by_key, w.core.by_key) == 0 && fake_workers_alive(&w.workers) == 0
-		&& outbox_is_empty(w.core.outbox) && w.bus.flight_count == 0 && w.bus.in == NULL
-		&& outbox_unsaved(w.core.outbox) == 0 && !store_has_batch(w.core.store);
+	return !w.core.is_held && HASH_CNT(by_key, w.core.by_key) == 0 &&
+		fake_workers_alive(&w.workers) == 0 && outbox_is_empty(w.core.outbox) &&
+		w.bus.flight_count == 0 && w.bus.in == NULL && outbox_unsaved(w.core.outbox) == 0 &&
+		!store_has_batch(w.core.store);
 }
 
 static void tick(int heal_after)

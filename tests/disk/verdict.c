@@ -19,7 +19,7 @@ enum kind { SUBMITTED, ACKED_SUBMIT, ACKED_ABORT, PUBLISHED, STARTED, TOLD, DECI
 struct record {
 	enum kind kind;
 	int64_t number;
-	char a[160], b[160];            /* caller and message_id, or session_id, or request_id and decision */
+	char a[160], b[160]; /* caller and message_id, or session_id, or request_id and decision */
 	size_t size;
 	char *bytes;
 };
@@ -44,8 +44,8 @@ void verdict_free(struct verdict *v)
 	free(v);
 }
 
-static void record(struct verdict *v, enum kind kind, const char *a, const char *b, int64_t number, const char *bytes,
-	size_t size)
+static void record(struct verdict *v, enum kind kind, const char *a, const char *b, int64_t number,
+	const char *bytes, size_t size)
 {
 	struct record *r;
 
@@ -109,8 +109,8 @@ bool verdict_save(const struct verdict *v, const char *path)
 	bool ok = f != NULL;
 
 	for (size_t i = 0; ok && i < v->count; i++)
-		ok = fwrite(&v->list[i], sizeof v->list[i], 1, f) == 1
-			&& fwrite(v->list[i].bytes, 1, v->list[i].size, f) == v->list[i].size;
+		ok = fwrite(&v->list[i], sizeof v->list[i], 1, f) == 1 &&
+			fwrite(v->list[i].bytes, 1, v->list[i].size, f) == v->list[i].size;
 	return f != NULL && fclose(f) == 0 && ok;
 }
 
@@ -133,7 +133,7 @@ bool verdict_load(struct verdict *v, const char *path)
 
 /* ---- the store, as it is ---- */
 
-struct message {                        /* a row of events */
+struct message { /* a row of events */
 	UT_hash_handle hh;
 	char message_id[64], session_id[64], type[32], event_type[32];
 	int64_t sequence;
@@ -146,7 +146,7 @@ struct hearing {
 	const struct verdict *v;
 	sqlite3 *db;
 	unsigned flags;
-	struct message *by_id;          /* iterates in the order of the rows */
+	struct message *by_id; /* iterates in the order of the rows */
 	int violations;
 	char *why;
 	size_t why_size, why_used;
@@ -214,14 +214,21 @@ static const char *in_data(const struct message *m, const char *name)
 
 static bool is_final(const char *s)
 {
-	return strcmp(s, "REJECTED") == 0 || strcmp(s, "ABORTED") == 0 || strcmp(s, "COMPLETED") == 0 || strcmp(s, "FAILED") == 0;
+	return strcmp(s, "REJECTED") == 0 || strcmp(s, "ABORTED") == 0 || strcmp(s, "COMPLETED") == 0 ||
+		strcmp(s, "FAILED") == 0;
 }
 
 static bool is_legal(const char *from, const char *to)
 {
 	static const char *const legal[][2] = {
-		{"PENDING", "RUNNING"}, {"PENDING", "REJECTED"}, {"RUNNING", "PAUSED"}, {"RUNNING", "ABORTING"},
-		{"RUNNING", "COMPLETED"}, {"RUNNING", "FAILED"}, {"PAUSED", "RUNNING"}, {"PAUSED", "ABORTING"},
+		{"PENDING", "RUNNING"},
+		{"PENDING", "REJECTED"},
+		{"RUNNING", "PAUSED"},
+		{"RUNNING", "ABORTING"},
+		{"RUNNING", "COMPLETED"},
+		{"RUNNING", "FAILED"},
+		{"PAUSED", "RUNNING"},
+		{"PAUSED", "ABORTING"},
 		{"ABORTING", "ABORTED"},
 	};
 
@@ -249,7 +256,8 @@ static void load_message(struct hearing *h, sqlite3_stmt *st)
 	snprintf(m->message_id, sizeof m->message_id, "%s", id != NULL ? id : "");
 	HASH_FIND_STR(h->by_id, m->message_id, same);
 	if (m->root == NULL || id == NULL || same != NULL) {
-		object(h, "stored, and %s: %.200s", same != NULL ? "the second of that message_id" : "no message", m->body);
+		object(h, "stored, and %s: %.200s",
+			same != NULL ? "the second of that message_id" : "no message", m->body);
 		json_decref(m->root);
 		free(m->body);
 		free(m->substitute);
@@ -261,7 +269,8 @@ static void load_message(struct hearing *h, sqlite3_stmt *st)
 
 static void load_messages(struct hearing *h)
 {
-	sqlite3_stmt *st = query(h, "SELECT session_id, type, sequence, event_type, body, substitute FROM events ORDER BY id");
+	sqlite3_stmt *st = query(
+		h, "SELECT session_id, type, sequence, event_type, body, substitute FROM events ORDER BY id");
 	int rc;
 
 	if (st == NULL)
@@ -282,7 +291,8 @@ static void check_integrity(struct hearing *h)
 	if (st == NULL)
 		return;
 	if (sqlite3_step(st) != SQLITE_ROW || strcmp(text(st, 0), "ok") != 0)
-		object(h, "integrity_check: %s", sqlite3_column_count(st) > 0 && text(st, 0)[0] ? text(st, 0) : sqlite3_errmsg(h->db));
+		object(h, "integrity_check: %s",
+			sqlite3_column_count(st) > 0 && text(st, 0)[0] ? text(st, 0) : sqlite3_errmsg(h->db));
 	sqlite3_finalize(st);
 }
 
@@ -293,48 +303,68 @@ static void check_rows(struct hearing *h)
 		const char *what, *sql;
 	} never[] = {
 		{"a session's version is not the number of its transitions",
-			"SELECT count(*) FROM sessions s WHERE state_version <> (SELECT count(*) FROM transitions t WHERE t.session = s.id)"},
+			"SELECT count(*) FROM sessions s WHERE state_version <> (SELECT count(*) FROM "
+			"transitions t WHERE t.session = s.id)"},
 		{"a session's version is not the number of its state_changed events",
-			"SELECT count(*) FROM sessions s WHERE waits_for IS NULL AND state_version <> (SELECT count(*) FROM events e WHERE"
+			"SELECT count(*) FROM sessions s WHERE waits_for IS NULL AND state_version <> "
+			"(SELECT count(*) FROM events e WHERE"
 			" e.session = s.id AND e.event_type = 'state_changed')"},
 		{"something was said of a task that waits, or that was rejected after that",
-			"SELECT count(*) FROM sessions s WHERE waits_for IS NOT NULL AND (state NOT IN ('PENDING','REJECTED') OR started_at IS NOT"
+			"SELECT count(*) FROM sessions s WHERE waits_for IS NOT NULL AND (state NOT IN "
+			"('PENDING','REJECTED') OR started_at IS NOT"
 			" NULL OR EXISTS (SELECT 1 FROM events e WHERE e.session = s.id))"},
 		{"a task that waits was answered, or one that was decided was not",
-			"SELECT count(*) FROM submits b JOIN sessions s ON s.id = b.session WHERE (s.state = 'PENDING' AND s.waits_for IS NOT NULL)"
+			"SELECT count(*) FROM submits b JOIN sessions s ON s.id = b.session WHERE (s.state = "
+			"'PENDING' AND s.waits_for IS NOT NULL)"
 			" <> (b.answer IS NULL)"},
 		{"one waits unasked, or is asked about in vain",
-			"SELECT count(*) FROM sessions s WHERE (state = 'PENDING' AND waits_for IS 'human') <> EXISTS (SELECT 1 FROM reviews r"
+			"SELECT count(*) FROM sessions s WHERE (state = 'PENDING' AND waits_for IS 'human') "
+			"<> EXISTS (SELECT 1 FROM reviews r"
 			" WHERE r.session = s.id AND r.state = 'AWAITING_DECISION')"},
 		{"what nobody approved was accepted",
-			"SELECT count(*) FROM sessions s WHERE capability = 'lab' AND waits_for IS NULL AND 1 <> (SELECT count(*) FROM reviews r"
-			" JOIN decisions d USING (request_id) WHERE r.session = s.id AND r.state = 'EXECUTED' AND d.decision = 'allow' AND d.is_final)"},
+			"SELECT count(*) FROM sessions s WHERE capability = 'lab' AND waits_for IS NULL AND "
+			"1 <> (SELECT count(*) FROM reviews r"
+			" JOIN decisions d USING (request_id) WHERE r.session = s.id AND r.state = "
+			"'EXECUTED' AND d.decision = 'allow' AND d.is_final)"},
 		{"what was denied goes on",
-			"SELECT count(*) FROM reviews r JOIN sessions s ON s.id = r.session WHERE r.state = 'DENIED' AND s.state <> 'REJECTED'"},
+			"SELECT count(*) FROM reviews r JOIN sessions s ON s.id = r.session WHERE r.state = "
+			"'DENIED' AND s.state <> 'REJECTED'"},
 		{"a request was decided twice",
-			"SELECT count(*) FROM (SELECT 1 FROM decisions WHERE is_final GROUP BY request_id HAVING count(*) > 1)"},
+			"SELECT count(*) FROM (SELECT 1 FROM decisions WHERE is_final GROUP BY request_id "
+			"HAVING count(*) > 1)"},
 		{"a submit was decided on without a row of the audit, or the other way round",
-			"SELECT (SELECT count(*) FROM submits) <> (SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'task')"},
+			"SELECT (SELECT count(*) FROM submits) <> (SELECT count(*) FROM audit WHERE "
+			"json_extract(entry, '$.what') = 'task')"},
 		{"a session's state is not that of its last transition",
-			"SELECT count(*) FROM sessions s WHERE state_version > 0 AND state <> (SELECT to_state FROM transitions t"
+			"SELECT count(*) FROM sessions s WHERE state_version > 0 AND state <> (SELECT "
+			"to_state FROM transitions t"
 			" WHERE t.session = s.id ORDER BY state_version DESC LIMIT 1)"},
 		{"sequences have a gap or a double",
-			"SELECT count(*) FROM (SELECT 1 FROM events WHERE sequence > 0 GROUP BY session HAVING min(sequence) <> 1"
+			"SELECT count(*) FROM (SELECT 1 FROM events WHERE sequence > 0 GROUP BY session "
+			"HAVING min(sequence) <> 1"
 			" OR max(sequence) <> count(*) OR count(DISTINCT sequence) <> count(*))"},
 		{"an event belongs to no session",
-			"SELECT count(*) FROM events WHERE session IS NOT NULL AND session NOT IN (SELECT id FROM sessions)"},
-		{"a session has no task", "SELECT count(*) FROM sessions WHERE id NOT IN (SELECT session FROM tasks)"},
+			"SELECT count(*) FROM events WHERE session IS NOT NULL AND session NOT IN (SELECT id "
+			"FROM sessions)"},
+		{"a session has no task",
+			"SELECT count(*) FROM sessions WHERE id NOT IN (SELECT session FROM tasks)"},
 		{"a session has no submit",
-			"SELECT count(*) FROM sessions WHERE id NOT IN (SELECT session FROM submits WHERE session IS NOT NULL)"},
+			"SELECT count(*) FROM sessions WHERE id NOT IN (SELECT session FROM submits WHERE "
+			"session IS NOT NULL)"},
 		{"a submit has two sessions",
-			"SELECT count(*) FROM (SELECT 1 FROM submits GROUP BY caller, message_id HAVING count(*) > 1)"},
+			"SELECT count(*) FROM (SELECT 1 FROM submits GROUP BY caller, message_id HAVING "
+			"count(*) > 1)"},
 		{"a submit's answer is not stored",
-			"SELECT count(*) FROM submits WHERE answer IS NOT NULL AND answer NOT IN (SELECT id FROM events)"},
+			"SELECT count(*) FROM submits WHERE answer IS NOT NULL AND answer NOT IN (SELECT id "
+			"FROM events)"},
 		{"a checkpoint was not told of",
-			"SELECT count(*) FROM checkpoints c WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.session = c.session"
-			" AND e.event_type = 'checkpoint_created' AND json_extract(e.body, '$.payload.data.checkpoint_id') = c.checkpoint_id)"},
+			"SELECT count(*) FROM checkpoints c WHERE NOT EXISTS (SELECT 1 FROM events e WHERE "
+			"e.session = c.session"
+			" AND e.event_type = 'checkpoint_created' AND json_extract(e.body, "
+			"'$.payload.data.checkpoint_id') = c.checkpoint_id)"},
 		{"more is confirmed than was ever said",
-			"SELECT count(*) FROM callers WHERE confirmed > (SELECT coalesce(max(id), 0) FROM events)"},
+			"SELECT count(*) FROM callers WHERE confirmed > (SELECT coalesce(max(id), 0) FROM "
+			"events)"},
 		{"an end is kept of a session that is over",
 			"SELECT count(*) FROM outcomes o JOIN sessions s ON s.id = o.session"
 			" WHERE state NOT IN ('PENDING','RUNNING','PAUSED','ABORTING')"},
@@ -353,7 +383,8 @@ static void check_rows(struct hearing *h)
 
 static void check_transitions(struct hearing *h)
 {
-	sqlite3_stmt *st = query(h, "SELECT session_id, from_state, to_state, state_version FROM transitions"
+	sqlite3_stmt *st = query(h,
+		"SELECT session_id, from_state, to_state, state_version FROM transitions"
 		" ORDER BY session, state_version");
 	char session[64] = "", state[16] = "";
 	int64_t version = 0;
@@ -364,9 +395,10 @@ static void check_transitions(struct hearing *h)
 			snprintf(state, sizeof state, "PENDING");
 			version = 0;
 		}
-		if (sqlite3_column_int64(st, 3) != ++version || strcmp(text(st, 1), state) != 0 || !is_legal(state, text(st, 2)))
-			object(h, "%.8s: transition %lld from %s to %s after %s", session, (long long)version, text(st, 1), text(st, 2),
-				state);
+		if (sqlite3_column_int64(st, 3) != ++version || strcmp(text(st, 1), state) != 0 ||
+			!is_legal(state, text(st, 2)))
+			object(h, "%.8s: transition %lld from %s to %s after %s", session, (long long)version,
+				text(st, 1), text(st, 2), state);
 		snprintf(state, sizeof state, "%s", text(st, 2));
 	}
 	sqlite3_finalize(st);
@@ -386,23 +418,26 @@ static void walk_event(struct hearing *h, struct stream *s, const struct message
 	const json_t *number = json_object_get(json_object_get(m->root, "payload"), "sequence");
 	const char *type = member(m->root, "payload", "event_type");
 
-	if (m->sequence != ++s->sequence || json_integer_value(number) != m->sequence || strcmp(type, m->event_type) != 0)
-		object(h, "%.8s: event %lld comes as %lld: %.200s", m->session_id, (long long)s->sequence, (long long)m->sequence,
-			m->body);
+	if (m->sequence != ++s->sequence || json_integer_value(number) != m->sequence ||
+		strcmp(type, m->event_type) != 0)
+		object(h, "%.8s: event %lld comes as %lld: %.200s", m->session_id, (long long)s->sequence,
+			(long long)m->sequence, m->body);
 	if (m->sequence == 1 && (strcmp(type, "session_created") != 0 || !s->is_accepted))
 		object(h, "%.8s: begins with %s", m->session_id, type);
 	if (strcmp(type, "session_created") == 0)
 		snprintf(s->state, sizeof s->state, "PENDING");
 	if (strcmp(type, "state_changed") == 0) {
-		if (strcmp(in_data(m, "from_state"), s->state) != 0 || !is_legal(s->state, in_data(m, "to_state")))
-			object(h, "%.8s: the stream goes from %s to %s where it was %s", m->session_id, in_data(m, "from_state"),
-				in_data(m, "to_state"), s->state);
+		if (strcmp(in_data(m, "from_state"), s->state) != 0 ||
+			!is_legal(s->state, in_data(m, "to_state")))
+			object(h, "%.8s: the stream goes from %s to %s where it was %s", m->session_id,
+				in_data(m, "from_state"), in_data(m, "to_state"), s->state);
 		snprintf(s->state, sizeof s->state, "%s", in_data(m, "to_state"));
 	}
 	if (strcmp(type, "session_closed") == 0) {
 		s->is_closed = true;
 		if (strcmp(in_data(m, "final_state"), s->state) != 0 || !is_final(s->state))
-			object(h, "%.8s: closed as %s in %s", m->session_id, in_data(m, "final_state"), s->state);
+			object(h, "%.8s: closed as %s in %s", m->session_id, in_data(m, "final_state"),
+				s->state);
 	}
 }
 
@@ -423,14 +458,18 @@ static void check_stream(struct hearing *h, const char *session_id, const char *
 			s.is_accepted = true;
 		} else {
 			s.results++;
-			if (strcmp(m->type, strcmp(s.state, "COMPLETED") == 0 ? "task_completed" : "task_failed") != 0 || !is_final(s.state))
+			if (strcmp(m->type,
+				    strcmp(s.state, "COMPLETED") == 0 ? "task_completed" : "task_failed") !=
+					0 ||
+				!is_final(s.state))
 				object(h, "%.8s: %s in %s", session_id, m->type, s.state);
 		}
 	}
 	if (strcmp(s.state, state) != 0)
 		object(h, "%.8s: the stream ends in %s, the row in %s", session_id, s.state, state);
 	if (is_final(state) != s.is_closed || (s.is_closed && s.results != (strcmp(state, "ABORTED") != 0)))
-		object(h, "%.8s: %s with %d results, %sclosed", session_id, state, s.results, s.is_closed ? "" : "not ");
+		object(h, "%.8s: %s with %d results, %sclosed", session_id, state, s.results,
+			s.is_closed ? "" : "not ");
 	if ((h->flags & VERDICT_OVER) && !is_final(state))
 		object(h, "%.8s: never ended, it is %s", session_id, state);
 }
@@ -460,7 +499,8 @@ static void check_published(struct hearing *h, const struct record *r)
 		HASH_FIND_STR(h->by_id, id, m);
 	if (m == NULL)
 		object(h, "published and not in the store: %.300s", r->bytes);
-	else if (strcmp(r->bytes, m->body) != 0 && (m->substitute == NULL || strcmp(r->bytes, m->substitute) != 0))
+	else if (strcmp(r->bytes, m->body) != 0 &&
+		(m->substitute == NULL || strcmp(r->bytes, m->substitute) != 0))
 		object(h, "published as %.300s\nand stored as %.300s", r->bytes, m->body);
 	json_decref(root);
 	if (m == NULL || m->is_published)
@@ -468,8 +508,9 @@ static void check_published(struct hearing *h, const struct record *r)
 	m->is_published = true;
 	for (const struct message *p = m->hh.prev; p != NULL; p = p->hh.prev)
 		if (m->session_id[0] != '\0' && !p->is_published && strcmp(p->session_id, m->session_id) == 0)
-			object(h, "%.8s: %s %s %lld was published before %s %s %lld", m->session_id, m->type, m->event_type,
-				(long long)m->sequence, p->type, p->event_type, (long long)p->sequence);
+			object(h, "%.8s: %s %s %lld was published before %s %s %lld", m->session_id, m->type,
+				m->event_type, (long long)m->sequence, p->type, p->event_type,
+				(long long)p->sequence);
 }
 
 static void check_told(struct hearing *h, const struct record *r)
@@ -478,13 +519,18 @@ static void check_told(struct hearing *h, const struct record *r)
 	const char *type = json_string_value(json_object_get(root, "type"));
 	const char *id = json_string_value(json_object_get(root, "checkpoint_id"));
 
-	if (type != NULL && strcmp(type, "checkpoint_saved") == 0 && id != NULL
-		&& ask(h, "SELECT count(*) FROM events WHERE event_type = 'checkpoint_created'"
-			" AND json_extract(body, '$.payload.data.checkpoint_id') = ?", id, NULL) != 1)
+	if (type != NULL && strcmp(type, "checkpoint_saved") == 0 && id != NULL &&
+		ask(h,
+			"SELECT count(*) FROM events WHERE event_type = 'checkpoint_created'"
+			" AND json_extract(body, '$.payload.data.checkpoint_id') = ?",
+			id, NULL) != 1)
 		object(h, "%.8s: was told that checkpoint %.8s is saved, and it is not", r->a, id);
-	if (type != NULL && strcmp(type, "abort") == 0
-		&& ask(h, "SELECT count(*) FROM sessions s WHERE session_id = ? AND (state NOT IN ('PENDING','RUNNING','PAUSED')"
-			" OR EXISTS (SELECT 1 FROM outcomes o WHERE o.session = s.id))", r->a, NULL) != 1)
+	if (type != NULL && strcmp(type, "abort") == 0 &&
+		ask(h,
+			"SELECT count(*) FROM sessions s WHERE session_id = ? AND (state NOT IN "
+			"('PENDING','RUNNING','PAUSED')"
+			" OR EXISTS (SELECT 1 FROM outcomes o WHERE o.session = s.id))",
+			r->a, NULL) != 1)
 		object(h, "%.8s: was told to abort, and the store knows of no end", r->a);
 	json_decref(root);
 }
@@ -492,8 +538,11 @@ static void check_told(struct hearing *h, const struct record *r)
 /* Once said to be done, it is done, and never said so again. */
 static void check_decided(struct hearing *h, const struct record *r)
 {
-	if (ask(h, "SELECT count(*) FROM decisions d JOIN reviews v USING (request_id) WHERE request_id = ?1 AND d.decision = ?2"
-			" AND is_final AND v.state = CASE ?2 WHEN 'allow' THEN 'EXECUTED' ELSE 'DENIED' END", r->a, r->b) != 1)
+	if (ask(h,
+		    "SELECT count(*) FROM decisions d JOIN reviews v USING (request_id) WHERE request_id = "
+		    "?1 AND d.decision = ?2"
+		    " AND is_final AND v.state = CASE ?2 WHEN 'allow' THEN 'EXECUTED' ELSE 'DENIED' END",
+		    r->a, r->b) != 1)
 		object(h, "request %.8s: %s was answered as done, and is not in the store", r->a, r->b);
 	for (const struct record *p = h->v->list; p < r; p++)
 		if (p->kind == DECIDED && strcmp(p->a, r->a) == 0)
@@ -505,7 +554,8 @@ static void check_submitted(struct hearing *h, const struct record *r)
 	int answers = 0;
 
 	for (const struct message *m = h->by_id; m != NULL; m = m->hh.next) {
-		bool is_answer = strcmp(m->type, "task_accepted") == 0 || strcmp(m->type, "task_rejected") == 0;
+		bool is_answer =
+			strcmp(m->type, "task_accepted") == 0 || strcmp(m->type, "task_rejected") == 0;
 
 		answers += is_answer && strcmp(member(m->root, "payload", "in_reply_to"), r->b) == 0;
 	}
@@ -513,36 +563,35 @@ static void check_submitted(struct hearing *h, const struct record *r)
 		object(h, "submit %s of %s has %d answers", r->b, r->a, answers);
 }
 
-#define KNOWN "SELECT count(*) FROM submits s JOIN callers c ON c.id = s.caller WHERE c.caller_id = ? AND message_id = ?"
+#define KNOWN \
+	"SELECT count(*) FROM submits s JOIN callers c ON c.id = s.caller WHERE c.caller_id = ? AND " \
+	"message_id = ?"
 
 static void check_record(struct hearing *h, const struct record *r)
 {
 	switch (r->kind) {
-	case SUBMITTED:
-		check_submitted(h, r);
-		break;
+	case SUBMITTED: check_submitted(h, r); break;
 	case ACKED_SUBMIT:
 		if (ask(h, KNOWN, r->a, r->b) != 1)
 			object(h, "acked and not in the store: submit %s of %s", r->b, r->a);
 		break;
 	case ACKED_ABORT:
-		if (ask(h, "SELECT count(*) FROM sessions s WHERE session_id = ? AND (state NOT IN ('PENDING','RUNNING','PAUSED')"
-			" OR EXISTS (SELECT 1 FROM outcomes o WHERE o.session = s.id))", r->a, NULL) != 1)
+		if (ask(h,
+			    "SELECT count(*) FROM sessions s WHERE session_id = ? AND (state NOT IN "
+			    "('PENDING','RUNNING','PAUSED')"
+			    " OR EXISTS (SELECT 1 FROM outcomes o WHERE o.session = s.id))",
+			    r->a, NULL) != 1)
 			object(h, "acked and not in the store: abort of %.8s", r->a);
 		break;
-	case PUBLISHED:
-		check_published(h, r);
-		break;
+	case PUBLISHED: check_published(h, r); break;
 	case STARTED:
-		if (ask(h, "SELECT attempt FROM sessions WHERE session_id = ? AND state <> 'PENDING'", r->a, NULL) < r->number)
-			object(h, "%.8s: started %lld times, and the store knows less", r->a, (long long)r->number);
+		if (ask(h, "SELECT attempt FROM sessions WHERE session_id = ? AND state <> 'PENDING'", r->a,
+			    NULL) < r->number)
+			object(h, "%.8s: started %lld times, and the store knows less", r->a,
+				(long long)r->number);
 		break;
-	case TOLD:
-		check_told(h, r);
-		break;
-	case DECIDED:
-		check_decided(h, r);
-		break;
+	case TOLD: check_told(h, r); break;
+	case DECIDED: check_decided(h, r); break;
 	}
 }
 
@@ -564,14 +613,17 @@ static void check_all_published(struct hearing *h)
 /* Not even all the tables: nothing can have got out. */
 static bool is_empty(struct hearing *h)
 {
-	sqlite3_stmt *st = h->db != NULL ? query(h, "SELECT count(*) FROM sqlite_schema WHERE name = 'decisions'") : NULL;
-	bool empty = h->db == NULL || (st != NULL && sqlite3_step(st) == SQLITE_ROW && sqlite3_column_int64(st, 0) == 0);
+	sqlite3_stmt *st = h->db != NULL ?
+		query(h, "SELECT count(*) FROM sqlite_schema WHERE name = 'decisions'") :
+		NULL;
+	bool empty = h->db == NULL ||
+		(st != NULL && sqlite3_step(st) == SQLITE_ROW && sqlite3_column_int64(st, 0) == 0);
 
 	sqlite3_finalize(st);
 	for (size_t i = 0; empty && i < h->v->count; i++)
 		if (h->v->list[i].kind != SUBMITTED)
-			object(h, "the store is empty, and this got out: %s %s %.200s", h->v->list[i].a, h->v->list[i].b,
-				h->v->list[i].bytes);
+			object(h, "the store is empty, and this got out: %s %s %.200s", h->v->list[i].a,
+				h->v->list[i].b, h->v->list[i].bytes);
 	if (empty && (h->flags & VERDICT_OVER))
 		object(h, "the store is empty");
 	return empty;
@@ -583,7 +635,8 @@ int verdict_check(const struct verdict *v, const char *db_path, unsigned flags, 
 	struct message *m, *tmp;
 
 	why[0] = '\0';
-	if (access(db_path, F_OK) == 0 && sqlite3_open_v2(db_path, &h.db, SQLITE_OPEN_READWRITE, "unix") != SQLITE_OK) {
+	if (access(db_path, F_OK) == 0 &&
+		sqlite3_open_v2(db_path, &h.db, SQLITE_OPEN_READWRITE, "unix") != SQLITE_OK) {
 		object(&h, "%s cannot be opened: %s", db_path, sqlite3_errmsg(h.db));
 		sqlite3_close(h.db);
 		return h.violations;
@@ -601,7 +654,7 @@ int verdict_check(const struct verdict *v, const char *db_path, unsigned flags, 
 		if ((flags & VERDICT_OVER) && !(flags & VERDICT_LOSSY))
 			check_all_published(&h);
 	}
-	HASH_ITER (hh, h.by_id, m, tmp) {
+	HASH_ITER(hh, h.by_id, m, tmp) {
 		HASH_DEL(h.by_id, m);
 		json_decref(m->root);
 		free(m->body);

@@ -1,6 +1,7 @@
 /* vfs_fault.c: the shim over the unix VFS: counts, strikes, and knows what would be left without power.
- * Owns an image of each file as of its last sync, and what was done to it since. Everything is also written through to
- * the real file, so that other connections see what a living system would show them. Never decides when to strike. */
+ * Owns an image of each file as of its last sync, and what was done to it since. Everything is also written
+ * through to the real file, so that other connections see what a living system would show them. Never decides
+ * when to strike. */
 #include "vfs_fault.h"
 
 #include <fcntl.h>
@@ -16,24 +17,24 @@
 
 #define SECTOR 512
 #define FILES_MAX 16
-#define BAD_SYNC_LIFE 30                /* I/Os between a bad sync and the crash that shows what it lost */
+#define BAD_SYNC_LIFE 30 /* I/Os between a bad sync and the crash that shows what it lost */
 
 /* ---- what would be left ---- */
 
-struct change {                         /* since the last sync */
+struct change { /* since the last sync */
 	struct change *next;
 	bool is_truncate;
-	int64_t at;                     /* of a truncate: the new size */
+	int64_t at; /* of a truncate: the new size */
 	size_t size;
 	char data[];
 };
 
-struct durable {                        /* one path */
+struct durable { /* one path */
 	char path[512];
 	bool in_use;
-	bool exists, is_gone;           /* in the directory as of its last sync; deleted since */
-	bool is_new;                    /* a journal or WAL that was never synced: its sync syncs the directory, too */
-	char *image;                    /* its content as of its last sync */
+	bool exists, is_gone; /* in the directory as of its last sync; deleted since */
+	bool is_new;          /* a journal or WAL that was never synced: its sync syncs the directory, too */
+	char *image;          /* its content as of its last sync */
 	size_t size, room;
 	struct change *changes, **end;
 };
@@ -143,7 +144,7 @@ static void sync_directory(void)
 		if (d->is_gone)
 			forget_file(d);
 		else
-			d->exists = true;       /* perhaps empty: its content is its own sync's affair */
+			d->exists = true; /* perhaps empty: its content is its own sync's affair */
 	}
 }
 
@@ -203,9 +204,9 @@ static void lose_file(struct durable *d, enum vfs_loss how, uint64_t *seed)
 	bool coin = how != VFS_LOSE_ALL && (next_random(seed) & 1);
 
 	if (d->is_gone && coin)
-		return;                 /* the delete was in time */
+		return; /* the delete was in time */
 	if (!d->exists && !coin) {
-		unlink(d->path);        /* and its making was not */
+		unlink(d->path); /* and its making was not */
 		return;
 	}
 	for (const struct change *c = d->changes; c != NULL && how != VFS_LOSE_ALL; c = c->next) {
@@ -257,11 +258,23 @@ void vfs_lose(enum vfs_loss how, uint64_t seed)
 /* ---- striking ---- */
 
 /* What an I/O says when it fails, by its kind. */
-enum io { IO_READ, IO_WRITE, IO_SYNC, IO_TRUNCATE, IO_SIZE, IO_LOCK, IO_OPEN, IO_DELETE, IO_ACCESS, IO_SHM_MAP,
-	IO_SHM_LOCK, IO_COUNT };
+enum io {
+	IO_READ,
+	IO_WRITE,
+	IO_SYNC,
+	IO_TRUNCATE,
+	IO_SIZE,
+	IO_LOCK,
+	IO_OPEN,
+	IO_DELETE,
+	IO_ACCESS,
+	IO_SHM_MAP,
+	IO_SHM_LOCK,
+	IO_COUNT
+};
 static const struct {
 	const char *name;
-	int error, full;                /* full: what it says on a full disk; 0: it works */
+	int error, full; /* full: what it says on a full disk; 0: it works */
 } ios[IO_COUNT] = {
 	[IO_READ] = {"read", SQLITE_IOERR_READ, 0},
 	[IO_WRITE] = {"write", SQLITE_IOERR_WRITE, SQLITE_FULL},
@@ -283,7 +296,8 @@ static void crash(void)
 		disk.on_crash(disk.ctx);
 }
 
-/* Counts one; SQLITE_OK: it may go on. is_half: it is to be done by half, and then fails, or ends the process. */
+/* Counts one; SQLITE_OK: it may go on. is_half: it is to be done by half, and then fails, or ends the
+ * process. */
 static int strike(enum io io, const char *path, int64_t at, size_t size, bool *is_half)
 {
 	const char *slash = path != NULL ? strrchr(path, '/') : NULL;
@@ -294,14 +308,12 @@ static int strike(enum io io, const char *path, int64_t at, size_t size, bool *i
 		return ios[io].error;
 	is_hit = ++disk.count == disk.at && disk.fault != VFS_BAD_SYNC;
 	if (is_hit) {
-		snprintf(disk.struck, sizeof disk.struck, "%s %s %zu@%lld", ios[io].name, slash != NULL ? slash + 1 : "-", size,
-			(long long)at);
+		snprintf(disk.struck, sizeof disk.struck, "%s %s %zu@%lld", ios[io].name,
+			slash != NULL ? slash + 1 : "-", size, (long long)at);
 		disk.is_failing = disk.fault == VFS_FAIL_ON;
 		disk.is_full = disk.fault == VFS_FULL;
 		switch (disk.fault) {
-		case VFS_CRASH:
-			crash();
-			return ios[io].error;
+		case VFS_CRASH: crash(); return ios[io].error;
 		case VFS_CUT:
 			*is_half = io == IO_WRITE;
 			if (*is_half)
@@ -311,16 +323,14 @@ static int strike(enum io io, const char *path, int64_t at, size_t size, bool *i
 		case VFS_TEAR:
 			*is_half = io == IO_WRITE || io == IO_READ;
 			return *is_half ? SQLITE_OK : ios[io].error;
-		case VFS_FAIL:
-			return ios[io].error;
+		case VFS_FAIL: return ios[io].error;
 		case VFS_CRASH_AFTER:
 			disk.ends_after = io == IO_WRITE || io == IO_TRUNCATE || io == IO_SYNC;
 			if (disk.ends_after)
 				return SQLITE_OK;
 			crash();
 			return ios[io].error;
-		default:
-			break;
+		default: break;
 		}
 	}
 	if (disk.is_failing)
@@ -340,7 +350,7 @@ static int done(int rc)
 
 struct file {
 	sqlite3_file base;
-	const char *path;               /* SQLite's; lives as long as the file is open */
+	const char *path; /* SQLite's; lives as long as the file is open */
 	bool is_tracked;
 	bool is_journal;
 	sqlite3_file *real;
@@ -488,7 +498,8 @@ static int f_shm_lock(sqlite3_file *sf, int offset, int n, int flags)
 {
 	struct file *f = file_of(sf);
 	bool is_half;
-	int rc = flags & SQLITE_SHM_LOCK ? strike(IO_SHM_LOCK, f->path, offset, (size_t)n, &is_half) : SQLITE_OK;
+	int rc = flags & SQLITE_SHM_LOCK ? strike(IO_SHM_LOCK, f->path, offset, (size_t)n, &is_half) :
+					   SQLITE_OK;
 
 	return rc != SQLITE_OK ? rc : f->real->pMethods->xShmLock(f->real, offset, n, flags);
 }
@@ -505,8 +516,25 @@ static int f_shm_unmap(sqlite3_file *sf, int delete_it)
 
 /* Version 2: no xFetch, so that every page is read by xRead. */
 static const sqlite3_io_methods methods = {
-	2, f_close, f_read, f_write, f_truncate, f_sync, f_size, f_lock, f_unlock, f_check_reserved, f_control, f_sector_size,
-	f_characteristics, f_shm_map, f_shm_lock, f_shm_barrier, f_shm_unmap, NULL, NULL,
+	2,
+	f_close,
+	f_read,
+	f_write,
+	f_truncate,
+	f_sync,
+	f_size,
+	f_lock,
+	f_unlock,
+	f_check_reserved,
+	f_control,
+	f_sector_size,
+	f_characteristics,
+	f_shm_map,
+	f_shm_lock,
+	f_shm_barrier,
+	f_shm_unmap,
+	NULL,
+	NULL,
 };
 
 /* ---- the VFS ---- */
@@ -526,9 +554,9 @@ static int v_open(sqlite3_vfs *v, const char *path, sqlite3_file *sf, int flags,
 	if ((rc = strike(IO_OPEN, path, 0, 0, &is_half)) != SQLITE_OK)
 		return rc;
 	if (f->is_tracked && (flags & SQLITE_OPEN_CREATE)) {
-		struct durable *d = durable_of(path, f->is_journal);    /* before it is made */
+		struct durable *d = durable_of(path, f->is_journal); /* before it is made */
 
-		if (d->is_gone)         /* another of the same name; that the old one may come back is not modelled */
+		if (d->is_gone) /* another of the same name; that the old one may come back is not modelled */
 			forget_file(d);
 	}
 	if ((rc = below->xOpen(below, path, f->real, flags, out_flags)) == SQLITE_OK)
@@ -555,7 +583,7 @@ static int v_delete(sqlite3_vfs *v, const char *path, int sync_dir)
 		if (sync_dir)
 			sync_directory();
 	} else if (!d->exists && d->changes == NULL) {
-		forget_file(d);         /* there was none */
+		forget_file(d); /* there was none */
 	}
 	return rc;
 }
@@ -605,9 +633,16 @@ static int v_last_error(sqlite3_vfs *v, int size, char *out)
 void vfs_register(void)
 {
 	static sqlite3_vfs ours = {
-		.iVersion = 1, .zName = "fault", .xOpen = v_open, .xDelete = v_delete, .xAccess = v_access,
-		.xFullPathname = v_full_pathname, .xRandomness = v_randomness, .xSleep = v_sleep,
-		.xCurrentTime = v_current_time, .xGetLastError = v_last_error,
+		.iVersion = 1,
+		.zName = "fault",
+		.xOpen = v_open,
+		.xDelete = v_delete,
+		.xAccess = v_access,
+		.xFullPathname = v_full_pathname,
+		.xRandomness = v_randomness,
+		.xSleep = v_sleep,
+		.xCurrentTime = v_current_time,
+		.xGetLastError = v_last_error,
 	};
 
 	below = sqlite3_vfs_find("unix");

@@ -1,13 +1,15 @@
-/* vfs_fault.h: a disk that fails when a test says so: a SQLite VFS over the usual one, for test programs only.
+/* vfs_fault.h: a disk that fails when a test says so: a SQLite VFS over the usual one, for test programs
+ * only.
  *
- * Counted as one I/O each: read, write, sync, truncate, size, lock, open, delete, access, and of the WAL's index
- * the mapping of a region and the taking of a lock. Giving up a lock and closing always work.
+ * Counted as one I/O each: read, write, sync, truncate, size, lock, open, delete, access, and of the WAL's
+ * index the mapping of a region and the taking of a lock. Giving up a lock and closing always work.
  *
- * Power loss is modelled so: a file has what it had at its last sync; each later write and truncate is there or
- * not. A file that was made counts as there once it, or its directory, was synced. A deleted file may come back
- * until its directory was synced: by the first sync of a new journal or WAL, as the unix VFS does it, or by a delete
- * that asks for it. A failed sync has made nothing durable. Bytes next to a write are never harmed (SQLite calls that
- * power-safe overwrite). The index of the WAL (-shm) is no file here: it is gone, or garbage. */
+ * Power loss is modelled so: a file has what it had at its last sync; each later write and truncate is there
+ * or not. A file that was made counts as there once it, or its directory, was synced. A deleted file may come
+ * back until its directory was synced: by the first sync of a new journal or WAL, as the unix VFS does it, or
+ * by a delete that asks for it. A failed sync has made nothing durable. Bytes next to a write are never
+ * harmed (SQLite calls that power-safe overwrite). The index of the WAL (-shm) is no file here: it is gone,
+ * or garbage. */
 #ifndef HCPD_VFS_FAULT_H
 #define HCPD_VFS_FAULT_H
 
@@ -16,22 +18,22 @@
 
 enum vfs_fault {
 	VFS_NO_FAULT,
-	VFS_FAIL,                       /* the n-th I/O fails, once */
-	VFS_FAIL_ON,                    /* it and everything after it fails, until vfs_heal */
-	VFS_FULL,                       /* from it on nothing grows: SQLITE_FULL, until vfs_heal */
-	VFS_TEAR,                       /* a write leaves its first half and fails, a read gives half and fails */
-	VFS_CRASH,                      /* in place of it the process ends */
-	VFS_CUT,                        /* the same in the middle of it: half of a write is there */
-	VFS_CRASH_AFTER,                /* the same right after it, where it is a write, truncate or sync */
-	VFS_BAD_SYNC,                   /* the n-th sync fails and its writes never reach the disk, though they are read back
-	                                 * and a later sync works, as Linux does it; a little later the process ends */
+	VFS_FAIL,        /* the n-th I/O fails, once */
+	VFS_FAIL_ON,     /* it and everything after it fails, until vfs_heal */
+	VFS_FULL,        /* from it on nothing grows: SQLITE_FULL, until vfs_heal */
+	VFS_TEAR,        /* a write leaves its first half and fails, a read gives half and fails */
+	VFS_CRASH,       /* in place of it the process ends */
+	VFS_CUT,         /* the same in the middle of it: half of a write is there */
+	VFS_CRASH_AFTER, /* the same right after it, where it is a write, truncate or sync */
+	VFS_BAD_SYNC,    /* the n-th sync fails and its writes never reach the disk, though they are read back
+			  * and a later sync works, as Linux does it; a little later the process ends */
 };
 
 enum vfs_loss {
-	VFS_KEEP,                       /* nothing: only the process ended */
-	VFS_LOSE_ALL,                   /* everything that was not synced */
-	VFS_LOSE_SOME,                  /* of the writes not synced, whichever the seed says */
-	VFS_LOSE_SECTORS,               /* the same for each sector of 512 bytes of each write */
+	VFS_KEEP,         /* nothing: only the process ended */
+	VFS_LOSE_ALL,     /* everything that was not synced */
+	VFS_LOSE_SOME,    /* of the writes not synced, whichever the seed says */
+	VFS_LOSE_SECTORS, /* the same for each sector of 512 bytes of each write */
 };
 
 /* Makes it the default VFS. Once a process, before the first connection. */
@@ -45,8 +47,8 @@ uint64_t vfs_count_syncs(void);
 const char *vfs_struck(void);
 /* Called for VFS_CRASH and VFS_CUT. Where it returns, all I/O fails until vfs_arm. */
 void vfs_on_crash(void (*fn)(void *ctx), void *ctx);
-/* Brings the files to what a power loss at this moment leaves, and forgets them: whoever has them open must never use
- * them again, or fail at it. */
+/* Brings the files to what a power loss at this moment leaves, and forgets them: whoever has them open must
+ * never use them again, or fail at it. */
 void vfs_lose(enum vfs_loss how, uint64_t seed);
 
 #endif

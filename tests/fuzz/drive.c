@@ -1,8 +1,10 @@
-/* drive.c: a main() without a fuzzer: runs files through a target, each as it is and cut off after every byte.
+/* drive.c: a main() without a fuzzer: runs files through a target, each as it is and cut off after every
+ * byte.
  *
  *   NAME FILE-OR-DIRECTORY...
  *
- * What once broke a target stays mended in every kind of build this way. Ends with the first that breaks, its name said. */
+ * What once broke a target stays mended in every kind of build this way. Ends with the first that breaks, its
+ * name said. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 #include "fuzz.h"
 
 #define FILE_MAX (1 << 20)
-#define CUTS_MAX 512                    /* of a longer one so many beginnings, evenly spread */
+#define CUTS_MAX 512 /* of a longer one so many beginnings, evenly spread */
 
 static char current[4096];
 static size_t current_size;
@@ -23,7 +25,8 @@ static unsigned files, runs;
 static void on_abort(int sig)
 {
 	char text[4200];
-	int size = snprintf(text, sizeof text, "the input was %s, its first %zu bytes\n", current, current_size);
+	int size =
+		snprintf(text, sizeof text, "the input was %s, its first %zu bytes\n", current, current_size);
 
 	if (size > 0 && write(STDERR_FILENO, text, (size_t)size) < 0)
 		_exit(2);
@@ -33,7 +36,7 @@ static void on_abort(int sig)
 
 static void run_one(const char *data, size_t size)
 {
-	char *copy = fuzz_copy(data, size);     /* of its own size: reading beyond it is noticed */
+	char *copy = fuzz_copy(data, size); /* of its own size: reading beyond it is noticed */
 
 	current_size = size;
 	LLVMFuzzerTestOneInput((const uint8_t *)copy, size);
@@ -79,7 +82,7 @@ static void run_path(const char *path)
 		return;
 	}
 	if ((count = scandir(path, &names, NULL, by_name)) < 0)
-		return;                 /* a target without findings has no such directory */
+		return; /* a target without findings has no such directory */
 	for (int i = 0; i < count; i++) {
 		if (names[i]->d_name[0] != '.' &&
 			snprintf(child, sizeof child, "%s/%s", path, names[i]->d_name) < (int)sizeof child)

@@ -23,7 +23,7 @@ static struct file {
 } files[FILES_MAX];
 static size_t file_count;
 
-static const struct file *open_file;    /* there is never more than one */
+static const struct file *open_file; /* there is never more than one */
 static size_t open_at;
 
 void files_clear(void)

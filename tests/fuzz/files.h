@@ -1,5 +1,5 @@
-/* files.h: a directory in memory, /etc/hcpd, that configuration and declarations are read from instead of the disk.
- * A fuzzer that may name any path would else open devices. */
+/* files.h: a directory in memory, /etc/hcpd, that configuration and declarations are read from instead of the
+ * disk. A fuzzer that may name any path would else open devices. */
 #ifndef HCPD_FUZZ_FILES_H
 #define HCPD_FUZZ_FILES_H
 
@@ -13,10 +13,10 @@
 /* Forgets all files. The bytes of those that are added are loans. */
 void files_clear(void);
 void files_add(const char *name, const void *data, size_t size, mode_t mode);
-/* Splits an input: what stands before the first line `=== NAME MODE` is `first`, mode 0640; behind each such line
- * is the file of that name. NAME is letters, digits, dots; MODE is octal, 0600 where it is left out. */
+/* Splits an input: what stands before the first line `=== NAME MODE` is `first`, mode 0640; behind each such
+ * line is the file of that name. NAME is letters, digits, dots; MODE is octal, 0600 where it is left out. */
 void files_split(const char *first, const char *data, size_t size);
-size_t files_size(const char *name);    /* 0: none */
+size_t files_size(const char *name); /* 0: none */
 
 /* What the disk would do. */
 int files_open(const char *path, int flags, ...);

@@ -1,10 +1,10 @@
-/* fuzz.h: what the targets share: a promise that ends the run when it is broken, ways to take an input apart, and
- * comparisons of JSON.
+/* fuzz.h: what the targets share: a promise that ends the run when it is broken, ways to take an input apart,
+ * and comparisons of JSON.
  *
- * A target is one file, fuzz_NAME.c, that defines LLVMFuzzerTestOneInput; rules.mk finds it. It keeps nothing from one
- * input to the next, does no I/O, and takes whatever chance it needs from the input itself: the same bytes do the
- * same again. Inputs of its own lie in corpus/NAME, what once broke it in findings/NAME, words of its
- * language in NAME.dict. */
+ * A target is one file, fuzz_NAME.c, that defines LLVMFuzzerTestOneInput; rules.mk finds it. It keeps nothing
+ * from one input to the next, does no I/O, and takes whatever chance it needs from the input itself: the same
+ * bytes do the same again. Inputs of its own lie in corpus/NAME, what once broke it in findings/NAME, words
+ * of its language in NAME.dict. */
 #ifndef HCPD_FUZZ_H
 #define HCPD_FUZZ_H
 
@@ -27,10 +27,10 @@ struct feed {
 	size_t left;
 };
 
-uint8_t feed_byte(struct feed *f);                      /* 0 at the end */
+uint8_t feed_byte(struct feed *f); /* 0 at the end */
 int64_t feed_int64(struct feed *f);
-/* Up to a newline, which is taken too, or the end; of its own size, so that reading beyond it is noticed. A NUL in it
- * becomes a question mark. free() it. */
+/* Up to a newline, which is taken too, or the end; of its own size, so that reading beyond it is noticed. A
+ * NUL in it becomes a question mark. free() it. */
 char *feed_line(struct feed *f);
 char *feed_rest(struct feed *f);
 bool feed_is_empty(const struct feed *f);
@@ -43,7 +43,7 @@ struct chance {
 	uint64_t state;
 };
 struct chance chance_of(const void *data, size_t size);
-uint32_t chance_below(struct chance *c, uint32_t n);    /* 0 to n-1 */
+uint32_t chance_below(struct chance *c, uint32_t n); /* 0 to n-1 */
 
 /* ---- properties ---- */
 

@@ -1,5 +1,6 @@
-/* fuzz_archive.c: a day's file of the archive, as whoever may write to it makes it. Input: 'r' and the file; or 'w', how many
- * bytes are changed, where and how (three bytes each), and the text of an entry that is packed here, not by archive.c. */
+/* fuzz_archive.c: a day's file of the archive, as whoever may write to it makes it. Input: 'r' and the file;
+ * or 'w', how many bytes are changed, where and how (three bytes each), and the text of an entry that is
+ * packed here, not by archive.c. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -37,7 +37,8 @@ static void check_order(const json_t *value, const char *form, size_t size)
 
 		while (key.at[key.size] != '"')
 			key.size += key.at[key.size] == '\\' ? 2 : 1;
-		if (last.at != NULL && memchr(last.at, '\\', last.size) == NULL && memchr(key.at, '\\', key.size) == NULL) {
+		if (last.at != NULL && memchr(last.at, '\\', last.size) == NULL &&
+			memchr(key.at, '\\', key.size) == NULL) {
 			size_t both = last.size < key.size ? last.size : key.size;
 			int order = memcmp(last.at, key.at, both);
 
@@ -73,7 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data;
 	char why[256], hash[CANON_HASH_SIZE], other[CANON_HASH_SIZE];
-	json_t *value = jtext_depth(text, size) < 500 ? jtext_parse(text, size, why, sizeof why) : NULL, *again;
+	json_t *value = jtext_depth(text, size) < 500 ? jtext_parse(text, size, why, sizeof why) : NULL,
+	       *again;
 	struct buf form = {0}, second = {0};
 
 	if (value == NULL)
@@ -82,14 +84,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	again = fuzz_json(form.data, form.size);
 	MUST(fuzz_same(value, again) && fuzz_is_utf8(form.data, form.size));
 	jtext_add_minified(&second, form.data, form.size);
-	must_be_same(&form, &second);           /* no white space but in strings */
+	must_be_same(&form, &second); /* no white space but in strings */
 	check_order(value, form.data, form.size);
 	check_text(&form, value, JSON_INDENT(3) | JSON_SORT_KEYS);
 	check_text(&form, value, JSON_ENSURE_ASCII | JSON_ESCAPE_SLASH);
 	canon_hash(value, hash);
 	canon_hash(again, other);
 	MUST(strlen(hash) == 64 && strspn(hash, "0123456789abcdef") == 64);
-	MUST(strcmp(hash, other) == 0 || has_negative_zero(value));     /* the form of a form is itself */
+	MUST(strcmp(hash, other) == 0 || has_negative_zero(value)); /* the form of a form is itself */
 	json_decref(value);
 	json_decref(again);
 	buf_fini(&form);

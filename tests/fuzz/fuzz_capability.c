@@ -36,7 +36,8 @@ static const char *string_of(const json_t *object, const char *name)
 /* What was accepted says what the file says. */
 static void check(const struct capability *c, const json_t *declared)
 {
-	const json_t *safety = json_object_get(declared, "safety"), *constraints = json_object_get(declared, "constraints");
+	const json_t *safety = json_object_get(declared, "safety"),
+		     *constraints = json_object_get(declared, "constraints");
 	const char *ceiling = string_of(safety, "risk_ceiling");
 
 	MUST(strcmp(c->name, "echo") == 0 && strcmp(c->name, string_of(declared, "name")) == 0);
@@ -45,7 +46,8 @@ static void check(const struct capability *c, const json_t *declared)
 	MUST(c->risk_ceiling >= R1 && c->risk_ceiling <= R5 && ceiling[1] == '0' + (char)c->risk_ceiling);
 	MUST(json_is_boolean(json_object_get(safety, "requires_human_approval")));
 	MUST(c->requires_human_approval == json_is_true(json_object_get(safety, "requires_human_approval")));
-	MUST(c->involves_physical_resources == json_is_true(json_object_get(safety, "involves_physical_resources")));
+	MUST(c->involves_physical_resources ==
+		json_is_true(json_object_get(safety, "involves_physical_resources")));
 	MUST((c->max_duration_us > 0) == (json_object_get(constraints, "max_duration") != NULL));
 	MUST(c->concurrent_limit == json_integer_value(json_object_get(constraints, "concurrent_limit")));
 }
@@ -62,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	files_add("echo.json", data, size, 0644);
 	c = capability_load(&cc, say, &s);
 	MUST((c == NULL) == (s.errors > 0));
-	if (root == NULL)               /* one message, with the place */
+	if (root == NULL) /* one message, with the place */
 		MUST(s.errors == 1 && s.positions == 1);
 	else
 		MUST(s.positions == 0);

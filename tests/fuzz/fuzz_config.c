@@ -1,4 +1,5 @@
-/* fuzz_config.c: a whole configuration, its declarations and the files that it names. Input: hcpd.ini; behind lines
+/* fuzz_config.c: a whole configuration, its declarations and the files that it names. Input: hcpd.ini; behind
+ * lines
  * `=== NAME MODE` other files of its directory (files.h). A text S3CRET stands for a password. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,9 @@
 struct said {
 	struct buf text;
 	int errors;
-	int lines;              /* that the file has */
-	int last;               /* line of the last message about the INI file */
-	bool keeps_secret;      /* no message may show it */
+	int lines;         /* that the file has */
+	int last;          /* line of the last message about the INI file */
+	bool keeps_secret; /* no message may show it */
 };
 
 /* Every message names a file, and the line in it where there is one; they come in the order of the lines. */
@@ -46,7 +47,8 @@ static void say(void *ctx, bool is_error, const char *text)
 /* Between a colon and a later @ of a URL it may be a password, however broken the URL is. */
 static bool is_in_password(const char *url)
 {
-	const char *rest = strstr(url, "://"), *colon = rest ? strchr(rest + 3, ':') : NULL, *at = strrchr(url, '@');
+	const char *rest = strstr(url, "://"), *colon = rest ? strchr(rest + 3, ':') : NULL,
+		   *at = strrchr(url, '@');
 
 	for (const char *p = url; (p = strstr(p, SECRET)) != NULL; p++)
 		if (colon == NULL || at == NULL || p < colon || p > at)
@@ -64,7 +66,7 @@ static void look_for_secret(void *ctx, int line, const char *section, const char
 	if (strstr(section, SECRET) != NULL || (key != NULL && strstr(key, SECRET) != NULL))
 		*is_shown = true;
 	else if (key != NULL && strstr(value, SECRET) != NULL && strcmp(key, "env") != 0 &&
-			!(strcmp(key, "url") == 0 && is_in_password(value)))
+		!(strcmp(key, "url") == 0 && is_in_password(value)))
 		*is_shown = true;
 }
 
@@ -77,9 +79,11 @@ static void check_numbers(enum config_kind kind, const void *base)
 		const char *field = (const char *)base + k->offset;
 		int64_t value;
 
-		if (k->kind != kind || (k->type != TYPE_INT && k->type != TYPE_DURATION && k->type != TYPE_SIZE))
+		if (k->kind != kind ||
+			(k->type != TYPE_INT && k->type != TYPE_DURATION && k->type != TYPE_SIZE))
 			continue;
-		value = k->type == TYPE_INT ? *(const int *)(const void *)field : *(const int64_t *)(const void *)field;
+		value = k->type == TYPE_INT ? *(const int *)(const void *)field :
+					      *(const int64_t *)(const void *)field;
 		MUST(value >= k->min && value <= k->max);
 	}
 }
@@ -87,7 +91,8 @@ static void check_numbers(enum config_kind kind, const void *base)
 static void check_amqp(const struct config_amqp *a)
 {
 	MUST(a->host != NULL && *a->host != '\0' && strlen(a->host) <= 255);
-	MUST(a->vhost != NULL && strlen(a->vhost) <= 255 && a->user != NULL && *a->user != '\0' && a->password != NULL);
+	MUST(a->vhost != NULL && strlen(a->vhost) <= 255 && a->user != NULL && *a->user != '\0' &&
+		a->password != NULL);
 	MUST(a->port >= 1 && a->port <= 65535 && a->url != NULL);
 	MUST(a->sasl == SASL_PLAIN || (a->tls && a->cert_file != NULL && a->key_file != NULL));
 }
@@ -100,13 +105,16 @@ static void check_policy(const struct policy *p)
 		check_numbers((enum config_kind)kind, c);
 	check_amqp(&c->amqp);
 	MUST(config_is_name(c->callee_id, "-_") && c->state_dir[0] == '/');
-	MUST(c->max_line <= c->max_lines_total && c->max_checkpoint <= c->max_line && c->max_text_output <= c->max_message);
+	MUST(c->max_line <= c->max_lines_total && c->max_checkpoint <= c->max_line &&
+		c->max_text_output <= c->max_message);
 	for (size_t i = 0; i < c->capability_count; i++) {
 		const struct config_capability *cc = &c->capabilities[i];
 
 		check_numbers(KIND_CAPABILITY, cc);
-		MUST(cc->command[0][0] != '\0' && cc->declaration[0] == '/' && config_find_capability(c, cc->name) == cc);
-		MUST(strcmp(p->capabilities[i]->name, cc->name) == 0 && semver_is_version(p->capabilities[i]->version));
+		MUST(cc->command[0][0] != '\0' && cc->declaration[0] == '/' &&
+			config_find_capability(c, cc->name) == cc);
+		MUST(strcmp(p->capabilities[i]->name, cc->name) == 0 &&
+			semver_is_version(p->capabilities[i]->version));
 		MUST(policy_find(p, cc->name) == p->capabilities[i]);
 		for (char **var = cc->env; *var != NULL; var++)
 			MUST(strchr(*var, '=') != NULL && strncmp(*var, "HCP_", 4) != 0);
@@ -114,7 +122,8 @@ static void check_policy(const struct policy *p)
 	for (size_t i = 0; i < c->caller_count; i++) {
 		const struct config_caller *caller = &c->callers[i];
 
-		MUST(config_find_caller(c, caller->name) == caller && caller->max_risk >= R1 && caller->max_risk <= R5);
+		MUST(config_find_caller(c, caller->name) == caller && caller->max_risk >= R1 &&
+			caller->max_risk <= R5);
 		for (char **name = caller->capabilities; *name != NULL; name++)
 			MUST(config_caller_may(caller, *name));
 	}
@@ -152,8 +161,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ini_parse((const char *)data, files_size("hcpd.ini"), look_for_secret, &is_shown);
 	s.keeps_secret = again.keeps_secret = !is_shown;
 	ok = load(&s);
-	MUST(load(&again) == ok);       /* nothing is kept between two */
-	MUST(s.text.size == again.text.size && (s.text.size == 0 || memcmp(s.text.data, again.text.data, s.text.size) == 0));
+	MUST(load(&again) == ok); /* nothing is kept between two */
+	MUST(s.text.size == again.text.size &&
+		(s.text.size == 0 || memcmp(s.text.data, again.text.data, s.text.size) == 0));
 	buf_fini(&s.text);
 	buf_fini(&again.text);
 	return 0;

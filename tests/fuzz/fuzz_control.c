@@ -1,4 +1,5 @@
-/* fuzz_control.c: a line of the control socket: what becomes of it, and what is answered where it is no request. */
+/* fuzz_control.c: a line of the control socket: what becomes of it, and what is answered where it is no
+ * request. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,8 @@ static void check_error(const struct control_request *r, const struct query_erro
 	line = fuzz_json(b.data, b.size);
 	error = json_object_get(line, "error");
 	MUST(json_object_size(line) == 2 && json_object_size(error) == 3);
-	MUST(r->has_id ? json_integer_value(json_object_get(line, "id")) == r->id : json_is_null(json_object_get(line, "id")));
+	MUST(r->has_id ? json_integer_value(json_object_get(line, "id")) == r->id :
+			 json_is_null(json_object_get(line, "id")));
 	MUST(strcmp(json_string_value(json_object_get(error, "message")), e->message) == 0);
 	json_decref(line);
 	buf_fini(&b);
@@ -42,11 +44,14 @@ static struct query *store(void)
 
 	if (q.db == NULL) {
 		MUST(sqlite3_open(":memory:", &q.db) == SQLITE_OK);
-		MUST(sqlite3_exec(q.db, "CREATE TABLE sessions (id INTEGER PRIMARY KEY, session_id TEXT);"
-			"CREATE TABLE events (id INTEGER PRIMARY KEY, session INTEGER, sequence INTEGER);"
-			"INSERT INTO sessions VALUES (7, '" SESSION "'); INSERT INTO events VALUES (1, 7, NULL), (2, 7, 1), (3, 7, 2)",
-			NULL, NULL, NULL) == SQLITE_OK);
-		q.dir = (char *)(uintptr_t)"memory";
+		MUST(sqlite3_exec(q.db,
+			     "CREATE TABLE sessions (id INTEGER PRIMARY KEY, session_id TEXT);"
+			     "CREATE TABLE events (id INTEGER PRIMARY KEY, session INTEGER, sequence "
+			     "INTEGER);"
+			     "INSERT INTO sessions VALUES (7, '" SESSION
+			     "'); INSERT INTO events VALUES (1, 7, NULL), (2, 7, 1), (3, 7, 2)",
+			     NULL, NULL, NULL) == SQLITE_OK);
+		q.dir = (char *)(uintptr_t) "memory";
 	}
 	return &q;
 }
@@ -64,12 +69,12 @@ static void check_query(const struct control_request *r)
 		return;
 	}
 	is_of_one = c.verb != QUERY_LIST && c.verb != QUERY_AUDIT &&
-		    (c.verb != QUERY_APPROVALS || (session != NULL && !json_is_null(session)));
+		(c.verb != QUERY_APPROVALS || (session != NULL && !json_is_null(session)));
 	MUST(is_of_one == (c.session == 7) && strcmp(c.session_id, is_of_one ? SESSION : "") == 0);
 	MUST(c.limit >= 0 && c.row >= 0);
 	query_add_done(&c, &b);
 	buf_text(&b);
-	b.data[0] = '{';                /* the comma before its first member */
+	b.data[0] = '{'; /* the comma before its first member */
 	buf_add_text(&b, "}");
 	json_decref(fuzz_json(b.data, b.size));
 	buf_fini(&b);
@@ -104,11 +109,19 @@ static void check_ask(const struct control_request *r, const char *verb, const c
 		int session;
 		bool has_reason, has_decision;
 	} verbs[] = {
-		{"abort", MUST_SESSION, true, false}, {"pause", MUST_SESSION, true, false}, {"resume", MUST_SESSION, false, false},
-		{"checkpoint", MUST_SESSION, false, false}, {"replay", MUST_SESSION, false, false}, {"live", MUST_SESSION, false, false},
-		{"revoke_token", MUST_SESSION, true, false}, {"rotate_token_key", NO_SESSION, false, false},
-		{"drain", NO_SESSION, false, false}, {"undrain", NO_SESSION, false, false}, {"stats", NO_SESSION, false, false},
-		{"decide", MAY_SESSION, true, true}, {"approvers", NO_SESSION, false, false},
+		{"abort", MUST_SESSION, true, false},
+		{"pause", MUST_SESSION, true, false},
+		{"resume", MUST_SESSION, false, false},
+		{"checkpoint", MUST_SESSION, false, false},
+		{"replay", MUST_SESSION, false, false},
+		{"live", MUST_SESSION, false, false},
+		{"revoke_token", MUST_SESSION, true, false},
+		{"rotate_token_key", NO_SESSION, false, false},
+		{"drain", NO_SESSION, false, false},
+		{"undrain", NO_SESSION, false, false},
+		{"stats", NO_SESSION, false, false},
+		{"decide", MAY_SESSION, true, true},
+		{"approvers", NO_SESSION, false, false},
 	};
 	size_t i = 0;
 
@@ -126,7 +139,8 @@ static void check_ask(const struct control_request *r, const char *verb, const c
 /* What the thread relies on. */
 static void check_request(const struct control_request *r, const char *line, size_t size)
 {
-	static const char *const known[] = {"id", "do", "session", "reason", "from", "of", "name", "decision"};
+	static const char *const known[] = {
+		"id", "do", "session", "reason", "from", "of", "name", "decision"};
 	const char *verb = json_string_value(json_object_get(r->root, "do")), *name;
 	json_t *value;
 
@@ -146,7 +160,8 @@ static void check_request(const struct control_request *r, const char *line, siz
 	MUST(r->from >= 1 && r->of >= 0);
 	MUST(r->reason == NULL || strlen(r->reason) < REASON_SIZE);
 	if (r->kind == CONTROL_STOP)
-		MUST(strcmp(verb, "stop") == 0 && r->session == NULL && json_object_get(r->root, "of") != NULL);
+		MUST(strcmp(verb, "stop") == 0 && r->session == NULL &&
+			json_object_get(r->root, "of") != NULL);
 	else if (r->kind == CONTROL_ARTIFACT)
 		MUST(strcmp(verb, "artifact") == 0 && r->session != NULL && r->name != NULL);
 	else

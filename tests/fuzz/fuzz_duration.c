@@ -51,18 +51,21 @@ static void check_numbers(struct feed f)
 	static const struct {
 		const char *name;
 		int64_t us;
-	} units[] = {{"ms", 1000}, {"s", 1000000}, {"m", 60000000}, {"h", INT64_C(3600000000)}, {"d", INT64_C(86400000000)}};
+	} units[] = {{"ms", 1000}, {"s", 1000000}, {"m", 60000000}, {"h", INT64_C(3600000000)},
+		{"d", INT64_C(86400000000)}};
 	uint8_t shape = feed_byte(&f);
 	uint64_t n[4];
 	unsigned micros;
 	char text[200];
 
-	for (int i = 0; i < 4; i++)             /* small ones and large ones, as the shape has it */
+	for (int i = 0; i < 4; i++) /* small ones and large ones, as the shape has it */
 		n[i] = (uint64_t)feed_int64(&f) >> (1 + (shape & 3) * 16 % 63);
 	micros = (unsigned)(n[3] % 1000000);
-	snprintf(text, sizeof text, "P%" PRIu64 "DT%" PRIu64 "H%" PRIu64 "M%" PRIu64 ".%06uS", n[0], n[1], n[2], n[3], micros);
-	expect(text, (__int128)n[0] * units[4].us + (__int128)n[1] * units[3].us + (__int128)n[2] * units[2].us +
-			     (__int128)n[3] * units[1].us + micros);
+	snprintf(text, sizeof text, "P%" PRIu64 "DT%" PRIu64 "H%" PRIu64 "M%" PRIu64 ".%06uS", n[0], n[1],
+		n[2], n[3], micros);
+	expect(text,
+		(__int128)n[0] * units[4].us + (__int128)n[1] * units[3].us + (__int128)n[2] * units[2].us +
+			(__int128)n[3] * units[1].us + micros);
 	snprintf(text, sizeof text, "P%" PRIu64 "W", n[0]);
 	expect(text, (__int128)n[0] * 7 * units[4].us);
 	for (int i = 0; i < 5; i++) {

@@ -77,13 +77,17 @@ static void check_submit_again(const struct command *c, int max_depth)
 		buf_addf(&b, ",\"metadata\":%s", c->task.metadata);
 	buf_add_text(&b, "}");
 	codec_end(&b);
-	MUST(codec_peek(b.data, b.size, &head) && strcmp(head.message_id, MESSAGE_ID) == 0 && head.timestamp_s == 1769860800);
+	MUST(codec_peek(b.data, b.size, &head) && strcmp(head.message_id, MESSAGE_ID) == 0 &&
+		head.timestamp_s == 1769860800);
 	MUST(codec_read(b.data, b.size, max_depth, &again) == CODEC_OK && again.kind == COMMAND_SUBMIT);
-	MUST(again.task.json_size == c->task.json_size && memcmp(again.task.json, c->task.json, c->task.json_size) == 0);
+	MUST(again.task.json_size == c->task.json_size &&
+		memcmp(again.task.json, c->task.json, c->task.json_size) == 0);
 	MUST(strcmp(again.caller_id, c->caller_id) == 0 && strcmp(again.message_id, MESSAGE_ID) == 0);
-	MUST(again.task.max_duration_us == c->task.max_duration_us && again.task.priority == c->task.priority);
-	MUST(again.task.data_class == c->task.data_class && strcmp(again.task.checkpoint, c->task.checkpoint) == 0
-		&& strcmp(again.task.continues, c->task.continues) == 0);
+	MUST(again.task.max_duration_us == c->task.max_duration_us &&
+		again.task.priority == c->task.priority);
+	MUST(again.task.data_class == c->task.data_class &&
+		strcmp(again.task.checkpoint, c->task.checkpoint) == 0 &&
+		strcmp(again.task.continues, c->task.continues) == 0);
 	command_fini(&again);
 	buf_fini(&b);
 }
@@ -108,7 +112,8 @@ static void check_abort_again(const struct command *c)
 }
 
 /* White space between the tokens has no say. */
-static void check_minified(const struct command *c, enum codec_verdict verdict, const char *body, size_t size, int max_depth)
+static void check_minified(
+	const struct command *c, enum codec_verdict verdict, const char *body, size_t size, int max_depth)
 {
 	struct buf b = {0};
 	struct command again;
@@ -130,7 +135,8 @@ static void check(const char *body, size_t size, int max_depth)
 	char why[256];
 	json_t *root = jtext_depth(body, size) <= 512 ? jtext_parse(body, size, why, sizeof why) : NULL;
 
-	MUST(memchr(c.message_id, '\0', sizeof c.message_id) != NULL && fuzz_is_plain(c.message_id, strlen(c.message_id), ""));
+	MUST(memchr(c.message_id, '\0', sizeof c.message_id) != NULL &&
+		fuzz_is_plain(c.message_id, strlen(c.message_id), ""));
 	MUST(c.caller_id[0] == '\0' || codec_is_caller_id(c.caller_id, strlen(c.caller_id)));
 	codec_peek(body, size, &head);
 	if (verdict != CODEC_OK) {

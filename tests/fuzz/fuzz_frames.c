@@ -1,5 +1,5 @@
-/* fuzz_frames.c: AMQP frames in any order, against a second, simpler assembler. Input: a letter a frame and what it has,
- * see `feed_one`; sizes are letters and digits too, so that an input can be read. */
+/* fuzz_frames.c: AMQP frames in any order, against a second, simpler assembler. Input: a letter a frame and
+ * what it has, see `feed_one`; sizes are letters and digits too, so that an input can be read. */
 #include <amqp.h>
 #include <amqp_framing.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct run {
 	struct feed f;
 	struct frames frames;
 	struct model m;
-	bool is_over;           /* the connection is dropped after a bad frame */
+	bool is_over; /* the connection is dropped after a bad frame */
 };
 
 /* Bytes of the input, in a block of their own that is gone after the frame, as the library's memory is. */
@@ -35,7 +35,9 @@ static amqp_bytes_t take_bytes(struct run *r, char **block)
 {
 	size_t size = feed_byte(&r->f), left;
 
-	size = size == 'z' ? 300 : size & 31;   /* longer than a short string may be: the decoder would not, we must not mind */
+	size = size == 'z' ?
+		300 :
+		size & 31; /* longer than a short string may be: the decoder would not, we must not mind */
 	left = size < r->f.left ? size : r->f.left;
 	*block = xmalloc(size);
 	memset(*block, 'x', size);
@@ -88,10 +90,11 @@ static void check_content(struct run *r, struct frames_event *e)
 	MUST(e->size == m->size && strcmp(e->key, m->key) == 0);
 	MUST(strcmp(e->message_id, m->id_given ? m->message_id : "") == 0);
 	if (!m->is_return) {
-		MUST(e->tag == m->tag && e->has_user == m->user_given && strcmp(e->user, m->user_given ? m->user : "") == 0);
+		MUST(e->tag == m->tag && e->has_user == m->user_given &&
+			strcmp(e->user, m->user_given ? m->user : "") == 0);
 		MUST((e->body != NULL) == (m->size <= CAP));
 		MUST(e->body == NULL || (memcmp(e->body, buf_text(&m->body), m->size + 1) == 0));
-		if (m->tag % 2 == 0) {  /* sometimes it is taken, sometimes left */
+		if (m->tag % 2 == 0) { /* sometimes it is taken, sometimes left */
 			free(e->body);
 			e->body = NULL;
 		}
@@ -110,7 +113,8 @@ static void begin_content(struct run *r, bool is_return)
 
 	d.routing_key = ret.routing_key = take_bytes(r, &block);
 	ret.reply_text = d.routing_key;
-	e = is_return ? feed_method(r, 1, AMQP_BASIC_RETURN_METHOD, &ret) : feed_method(r, 1, AMQP_BASIC_DELIVER_METHOD, &d);
+	e = is_return ? feed_method(r, 1, AMQP_BASIC_RETURN_METHOD, &ret) :
+			feed_method(r, 1, AMQP_BASIC_DELIVER_METHOD, &d);
 	if (r->m.want != IDLE) {
 		MUST(e != NULL && e->kind == FRAMES_BAD);
 	} else {
@@ -138,8 +142,8 @@ static void feed_header(struct run *r, bool is_basic, bool has_properties)
 
 	size = size == '~' ? UINT64_MAX : size == '^' ? UINT64_MAX / 2 : size & 127;
 	p.message_id = p.user_id = p.type = take_bytes(r, &block);
-	p._flags = (amqp_flags_t)((flags & 1 ? AMQP_BASIC_USER_ID_FLAG : 0) | (flags & 2 ? AMQP_BASIC_MESSAGE_ID_FLAG : 0) |
-				  (flags & 4 ? AMQP_BASIC_TYPE_FLAG : 0));
+	p._flags = (amqp_flags_t)((flags & 1 ? AMQP_BASIC_USER_ID_FLAG : 0) |
+		(flags & 2 ? AMQP_BASIC_MESSAGE_ID_FLAG : 0) | (flags & 4 ? AMQP_BASIC_TYPE_FLAG : 0));
 	frame.payload.properties.class_id = is_basic ? AMQP_BASIC_CLASS : AMQP_CHANNEL_CLASS;
 	frame.payload.properties.body_size = size;
 	frame.payload.properties.decoded = has_properties ? &p : NULL;
@@ -182,7 +186,8 @@ static void feed_body(struct run *r)
 	free(block);
 }
 
-/* A method of the channel that carries no content: bad in the middle of one, an event of its own otherwise. */
+/* A method of the channel that carries no content: bad in the middle of one, an event of its own otherwise.
+ */
 static void feed_plain(struct run *r, char letter)
 {
 	uint8_t tag = feed_byte(&r->f);
@@ -190,10 +195,10 @@ static void feed_plain(struct run *r, char letter)
 	amqp_basic_nack_t nack = {.delivery_tag = tag, .multiple = tag & 1};
 	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes("c")};
 	amqp_basic_qos_ok_t other = {0};
-	struct frames_event *e = letter == 'A'	 ? feed_method(r, 1, AMQP_BASIC_ACK_METHOD, &ack)
-				 : letter == 'N' ? feed_method(r, 1, AMQP_BASIC_NACK_METHOD, &nack)
-				 : letter == 'C' ? feed_method(r, 1, AMQP_BASIC_CANCEL_METHOD, &cancel)
-						 : feed_method(r, 1, AMQP_BASIC_QOS_OK_METHOD, &other);
+	struct frames_event *e = letter == 'A' ? feed_method(r, 1, AMQP_BASIC_ACK_METHOD, &ack) :
+		letter == 'N'                  ? feed_method(r, 1, AMQP_BASIC_NACK_METHOD, &nack) :
+		letter == 'C'                  ? feed_method(r, 1, AMQP_BASIC_CANCEL_METHOD, &cancel) :
+						 feed_method(r, 1, AMQP_BASIC_QOS_OK_METHOD, &other);
 
 	if (r->m.want != IDLE)
 		MUST(e != NULL && e->kind == FRAMES_BAD);
@@ -202,7 +207,8 @@ static void feed_plain(struct run *r, char letter)
 	else if (letter == 'C')
 		MUST(e->kind == FRAMES_CANCEL && strcmp(e->text, "c") == 0);
 	else
-		MUST(e->kind == (letter == 'A' ? FRAMES_ACK : FRAMES_NACK) && e->tag == tag && e->multiple == (tag & 1));
+		MUST(e->kind == (letter == 'A' ? FRAMES_ACK : FRAMES_NACK) && e->tag == tag &&
+			e->multiple == (tag & 1));
 }
 
 static void feed_close(struct run *r, bool is_channel)
@@ -213,12 +219,12 @@ static void feed_close(struct run *r, bool is_channel)
 	char *block;
 
 	channel.reply_text = connection.reply_text = take_bytes(r, &block);
-	e = is_channel ? feed_method(r, 1, AMQP_CHANNEL_CLOSE_METHOD, &channel)
-		       : feed_method(r, 0, AMQP_CONNECTION_CLOSE_METHOD, &connection);
+	e = is_channel ? feed_method(r, 1, AMQP_CHANNEL_CLOSE_METHOD, &channel) :
+			 feed_method(r, 0, AMQP_CONNECTION_CLOSE_METHOD, &connection);
 	MUST(e != NULL && e->kind == (is_channel ? FRAMES_CHANNEL_CLOSED : FRAMES_CONNECTION_CLOSED));
 	MUST(e->code == (is_channel ? 404 : 320) && memchr(e->text, '\0', sizeof e->text) != NULL);
 	if (is_channel)
-		r->m.want = IDLE;       /* the one method that may cut a content short */
+		r->m.want = IDLE; /* the one method that may cut a content short */
 	free(block);
 }
 
@@ -226,8 +232,9 @@ static void feed_connection(struct run *r, char letter)
 {
 	amqp_connection_blocked_t blocked = {.reason = amqp_cstring_bytes("low on memory")};
 	amqp_connection_unblocked_t unblocked = {0};
-	struct frames_event *e = letter == 'b' ? feed_method(r, 0, AMQP_CONNECTION_BLOCKED_METHOD, &blocked)
-					       : feed_method(r, 0, AMQP_CONNECTION_UNBLOCKED_METHOD, &unblocked);
+	struct frames_event *e = letter == 'b' ?
+		feed_method(r, 0, AMQP_CONNECTION_BLOCKED_METHOD, &blocked) :
+		feed_method(r, 0, AMQP_CONNECTION_UNBLOCKED_METHOD, &unblocked);
 
 	MUST(e != NULL && e->kind == (letter == 'b' ? FRAMES_BLOCKED : FRAMES_UNBLOCKED));
 	MUST(letter != 'b' || strcmp(e->text, "low on memory") == 0);
@@ -236,8 +243,8 @@ static void feed_connection(struct run *r, char letter)
 static void feed_stray(struct run *r, char letter)
 {
 	amqp_frame_t frame = {0};
-	struct frames_event *e = letter == 'h' ? feed(r, 0, AMQP_FRAME_HEARTBEAT, &frame)
-					       : feed(r, 2 + feed_byte(&r->f), AMQP_FRAME_BODY, &frame);
+	struct frames_event *e = letter == 'h' ? feed(r, 0, AMQP_FRAME_HEARTBEAT, &frame) :
+						 feed(r, 2 + feed_byte(&r->f), AMQP_FRAME_BODY, &frame);
 
 	MUST(letter == 'h' ? e == NULL : e != NULL && e->kind == FRAMES_BAD);
 }
@@ -247,27 +254,24 @@ static void feed_one(struct run *r)
 	char letter = (char)feed_byte(&r->f);
 
 	switch (letter) {
-	case 'D': case 'R':     /* deliver, return: tag, key */
-		begin_content(r, letter == 'R');
-		break;
-	case 'H': case 'q': case '0':   /* header, one of another class, one without properties: flags, size, a text */
+	case 'D':
+	case 'R': /* deliver, return: tag, key */ begin_content(r, letter == 'R'); break;
+	case 'H':
+	case 'q':
+	case '0': /* header, one of another class, one without properties: flags, size, a text */
 		feed_header(r, letter != 'q', letter != '0');
 		break;
-	case 'B':               /* body: bytes */
-		feed_body(r);
-		break;
-	case 'A': case 'N': case 'C': case 'o': /* ack, nack, cancel, another method: tag */
-		feed_plain(r, letter);
-		break;
-	case 'x': case 'X':     /* channel or connection closed: text */
-		feed_close(r, letter == 'x');
-		break;
-	case 'b': case 'u':     /* blocked, unblocked */
-		feed_connection(r, letter);
-		break;
-	case 'h': case 'w':     /* heartbeat; a channel that is not open */
-		feed_stray(r, letter);
-		break;
+	case 'B': /* body: bytes */ feed_body(r); break;
+	case 'A':
+	case 'N':
+	case 'C':
+	case 'o': /* ack, nack, cancel, another method: tag */ feed_plain(r, letter); break;
+	case 'x':
+	case 'X': /* channel or connection closed: text */ feed_close(r, letter == 'x'); break;
+	case 'b':
+	case 'u': /* blocked, unblocked */ feed_connection(r, letter); break;
+	case 'h':
+	case 'w': /* heartbeat; a channel that is not open */ feed_stray(r, letter); break;
 	}
 }
 
@@ -278,7 +282,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	frames_init(&r.frames, CAP);
 	while (!feed_is_empty(&r.f)) {
 		feed_one(&r);
-		if (r.is_over) {        /* as bus.c does: from the start */
+		if (r.is_over) { /* as bus.c does: from the start */
 			frames_fini(&r.frames);
 			frames_init(&r.frames, CAP);
 			r.m.want = IDLE;

@@ -1,5 +1,6 @@
-/* fuzz_harp.c: human decisions. Input: flags (a byte), an artifact's text (a line), a decision's text (the rest). As they
- * are, and once more with hashes and signature put right, so that a mutation gets further than to them. */
+/* fuzz_harp.c: human decisions. Input: flags (a byte), an artifact's text (a line), a decision's text (the
+ * rest). As they are, and once more with hashes and signature put right, so that a mutation gets further than
+ * to them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +9,17 @@
 #include "../../src/harp_private.h"
 
 #define KEY_ID "ann-2026"
-#define NOW_US INT64_C(1772359260000000)        /* a minute after the corpus' artifact was made */
+#define NOW_US INT64_C(1772359260000000) /* a minute after the corpus' artifact was made */
 
-enum { TWO_PERSONS = 1, ONCE_ONLY = 2, REQUEST_USED = 4, NONCE_USED = 8, REVOKED = 16, LOW_RISK = 32, BIND = 64 };
+enum {
+	TWO_PERSONS = 1,
+	ONCE_ONLY = 2,
+	REQUEST_USED = 4,
+	NONCE_USED = 8,
+	REVOKED = 16,
+	LOW_RISK = 32,
+	BIND = 64
+};
 
 struct stage {
 	struct harp_private key;
@@ -42,10 +51,13 @@ static void stage_init(struct stage *s, unsigned flags)
 	*s = (struct stage){.flags = flags, .keys = harp_keys_new(), .strangers = harp_keys_new()};
 	s->key.pkey = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, mine, 32);
 	harp_key_public(&s->key, line);
-	MUST(harp_keys_add(s->keys, &(struct harp_key){KEY_ID, "ann", line, flags & LOW_RISK ? R2 : R5, flags & REVOKED}, s->why,
-		sizeof s->why) == 0);
-	MUST(harp_keys_add(s->strangers, &(struct harp_key){KEY_ID, "ann", another, R5, false}, s->why, sizeof s->why) == 0);
-	s->c = (struct harp_case){.keys = s->keys, .now_us = NOW_US, .lookups = {is_request_used, is_nonce_used, s}};
+	MUST(harp_keys_add(s->keys,
+		     &(struct harp_key){KEY_ID, "ann", line, flags & LOW_RISK ? R2 : R5, flags & REVOKED},
+		     s->why, sizeof s->why) == 0);
+	MUST(harp_keys_add(s->strangers, &(struct harp_key){KEY_ID, "ann", another, R5, false}, s->why,
+		     sizeof s->why) == 0);
+	s->c = (struct harp_case){
+		.keys = s->keys, .now_us = NOW_US, .lookups = {is_request_used, is_nonce_used, s}};
 	s->c.rules.two_persons_from = flags & TWO_PERSONS ? R4 : R_NONE;
 	s->c.rules.scopes = flags & ONCE_ONLY ? 1u << HARP_ONCE : 0;
 }
@@ -116,24 +128,29 @@ static struct harp_decision *read_decision(struct stage *s, const char *text, si
 	MUST((code == HARP_OK) == (d != NULL) && (code == HARP_OK) == (s->why[0] == '\0'));
 	MUST(code <= HARP_SIGNATURE_INVALID || code == HARP_SCOPE);
 	if (d != NULL)
-		MUST(fuzz_is_utf8(d->signable, d->signable_size) && d->nonce[0] != '\0' && d->scope < HARP_SCOPES);
+		MUST(fuzz_is_utf8(d->signable, d->signable_size) && d->nonce[0] != '\0' &&
+			d->scope < HARP_SCOPES);
 	return d;
 }
 
 /* Whatever is accepted is bound to this artifact, by this key, in time, and allowed by every flag. */
-static void check_accepted(const struct stage *s, const struct harp_decision *d, const struct harp_accepted *r)
+static void check_accepted(
+	const struct stage *s, const struct harp_decision *d, const struct harp_accepted *r)
 {
 	const struct harp_artifact *a = s->c.artifact;
 
-	MUST((s->flags & (REQUEST_USED | NONCE_USED | REVOKED)) == 0 && strcmp(d->signer_key_id, KEY_ID) == 0);
+	MUST((s->flags & (REQUEST_USED | NONCE_USED | REVOKED)) == 0 &&
+		strcmp(d->signer_key_id, KEY_ID) == 0);
 	MUST(strcmp(d->artifact_hash, a->hash) == 0 && strcmp(d->request_id, a->request_id) == 0);
-	MUST(strcmp(d->repo_ref, a->repo_ref) == 0 && !harp_is_past(d->expires_us, NOW_US) && !harp_is_past(a->expires_us, NOW_US));
+	MUST(strcmp(d->repo_ref, a->repo_ref) == 0 && !harp_is_past(d->expires_us, NOW_US) &&
+		!harp_is_past(a->expires_us, NOW_US));
 	MUST(!(s->flags & LOW_RISK) || a->risk <= R2);
 	MUST(!(s->flags & ONCE_ONLY) || d->scope == HARP_ONCE);
 	MUST(d->scope != HARP_SESSION || strcmp(d->session_id, a->session_id) == 0);
 	MUST(r->is_final == (!d->allow || !(s->flags & TWO_PERSONS) || a->risk < R4));
 	MUST(r->use_until_us <= d->expires_us && r->use_until_us <= a->expires_us);
-	MUST(r->remember_until_us >= NOW_US + HARP_REMEMBER_US && r->remember_until_us >= d->expires_us + HARP_SKEW_US);
+	MUST(r->remember_until_us >= NOW_US + HARP_REMEMBER_US &&
+		r->remember_until_us >= d->expires_us + HARP_SKEW_US);
 }
 
 static enum harp_code verify(struct stage *s, const struct harp_decision *d)
@@ -150,7 +167,8 @@ static enum harp_code verify(struct stage *s, const struct harp_decision *d)
 }
 
 /* One byte of a good decision changed: if it still counts, then what it says is the same. */
-static void check_changed(struct stage *s, const char *text, size_t size, const struct harp_decision *good, struct chance *chance)
+static void check_changed(struct stage *s, const char *text, size_t size, const struct harp_decision *good,
+	struct chance *chance)
 {
 	char *copy = fuzz_copy(text, size);
 	size_t at = chance_below(chance, (uint32_t)size);
@@ -158,7 +176,8 @@ static void check_changed(struct stage *s, const char *text, size_t size, const 
 
 	copy[at] = (char)(copy[at] ^ (1 + (int)chance_below(chance, 255)));
 	if ((d = read_decision(s, copy, size)) != NULL && verify(s, d) == HARP_OK)
-		MUST(d->signable_size == good->signable_size && memcmp(d->signable, good->signable, d->signable_size) == 0);
+		MUST(d->signable_size == good->signable_size &&
+			memcmp(d->signable, good->signable, d->signable_size) == 0);
 	harp_decision_free(d);
 	free(copy);
 }
@@ -167,8 +186,11 @@ static void check_changed(struct stage *s, const char *text, size_t size, const 
 static void check_signed(struct stage *s, struct chance *chance)
 {
 	const struct harp_artifact *a = s->c.artifact;
-	struct harp_answer answer = {.allow = chance_below(chance, 2), .scope = chance_below(chance, HARP_SCOPES),
-		.expires_us = NOW_US + (int64_t)chance_below(chance, 200000000) - 100000000, .nonce = "n", .signer_key_id = KEY_ID};
+	struct harp_answer answer = {.allow = chance_below(chance, 2),
+		.scope = chance_below(chance, HARP_SCOPES),
+		.expires_us = NOW_US + (int64_t)chance_below(chance, 200000000) - 100000000,
+		.nonce = "n",
+		.signer_key_id = KEY_ID};
 	struct harp_decision *d;
 	struct buf b = {0};
 
@@ -177,7 +199,8 @@ static void check_signed(struct stage *s, struct chance *chance)
 		return;
 	}
 	d = read_decision(s, b.data, b.size);
-	MUST(d != NULL && d->allow == answer.allow && d->scope == answer.scope && strcmp(d->artifact_hash, a->hash) == 0);
+	MUST(d != NULL && d->allow == answer.allow && d->scope == answer.scope &&
+		strcmp(d->artifact_hash, a->hash) == 0);
 	MUST(verify(s, d) != HARP_SIGNATURE_INVALID);
 	check_changed(s, b.data, b.size, d, chance);
 	s->c.keys = s->strangers;

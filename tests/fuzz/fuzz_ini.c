@@ -6,10 +6,10 @@
 #include "ini.h"
 
 struct seen {
-	struct buf text;        /* all that was said */
+	struct buf text; /* all that was said */
 	int last, count;
-	int64_t sum;            /* of the numbers of lines */
-	const char *section, *key, *value;      /* what is expected, where one thing is */
+	int64_t sum;                       /* of the numbers of lines */
+	const char *section, *key, *value; /* what is expected, where one thing is */
 };
 
 static bool has_controls(const char *p, size_t size)
@@ -41,7 +41,7 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 {
 	struct seen *s = ctx;
 
-	MUST(line > s->last);           /* no line is told of twice, none out of order */
+	MUST(line > s->last); /* no line is told of twice, none out of order */
 	s->last = line;
 	s->count++;
 	s->sum += line;
@@ -57,7 +57,8 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 	}
 	if (section != NULL)
 		must_be_trimmed(section);
-	buf_addf(&s->text, "%d|%s|%s|%s\n", line, section ? section : "-", key ? key : "-", value ? value : "-");
+	buf_addf(&s->text, "%d|%s|%s|%s\n", line, section ? section : "-", key ? key : "-",
+		value ? value : "-");
 }
 
 static void must_say_same(struct seen *a, const char *text, size_t size)
@@ -66,7 +67,8 @@ static void must_say_same(struct seen *a, const char *text, size_t size)
 	char *copy = fuzz_copy(text, size);
 
 	ini_parse(copy, size, on_line, &b);
-	MUST(a->text.size == b.text.size && (a->text.size == 0 || memcmp(a->text.data, b.text.data, b.text.size) == 0));
+	MUST(a->text.size == b.text.size &&
+		(a->text.size == 0 || memcmp(a->text.data, b.text.data, b.text.size) == 0));
 	buf_fini(&b.text);
 	free(copy);
 }
@@ -90,7 +92,7 @@ static bool is_good_head(const char *p, size_t size)
 
 static int count_lines(const char *p, const char *end, int *lines, int64_t *sum)
 {
-	bool known = true;      /* whose keys these are */
+	bool known = true; /* whose keys these are */
 	int told = 0, before;
 
 	for (*lines = 0; p < end; (*lines)++) {
@@ -137,8 +139,8 @@ static void check_dresses(struct seen *s, const char *text, size_t size)
 	buf_fini(&b);
 }
 
-/* What a key's value came out as, written again, comes out the same; without a space in front, as a ; there would begin
- * a remark. */
+/* What a key's value came out as, written again, comes out the same; without a space in front, as a ; there
+ * would begin a remark. */
 static void on_again(void *ctx, int line, const char *section, const char *key, const char *value)
 {
 	const struct seen *s = ctx;

@@ -1,5 +1,5 @@
-/* fuzz_jschema.c: a schema compiled and an instance checked. Input: the schema on the first line, the instance behind it;
- * without an instance the schema is checked against itself. */
+/* fuzz_jschema.c: a schema compiled and an instance checked. Input: the schema on the first line, the
+ * instance behind it; without an instance the schema is checked against itself. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,8 @@ static struct jschema *compile(json_t *schema, const struct jschema_options *o)
 	char why[JSCHEMA_WHY_SIZE];
 	struct jschema *js = jschema_compile(schema, o, why, sizeof why);
 
-	MUST(js != NULL || (*why != '\0' && fuzz_is_plain(why, strlen(why), "") && fuzz_is_utf8(why, strlen(why))));
+	MUST(js != NULL ||
+		(*why != '\0' && fuzz_is_plain(why, strlen(why), "") && fuzz_is_utf8(why, strlen(why))));
 	return js;
 }
 
@@ -63,7 +64,8 @@ static void check_instance(const struct jschema *js, const json_t *instance)
 	MUST(ok == (f.keyword == NULL));
 	if (ok)
 		return;
-	MUST(*f.message != '\0' && fuzz_is_plain(f.message, strlen(f.message), "") && fuzz_is_utf8(f.message, strlen(f.message)));
+	MUST(*f.message != '\0' && fuzz_is_plain(f.message, strlen(f.message), "") &&
+		fuzz_is_utf8(f.message, strlen(f.message)));
 	MUST(fuzz_is_utf8(f.instance, strlen(f.instance)) && fuzz_is_utf8(f.schema, strlen(f.schema)));
 	MUST(*f.instance == '\0' || *f.instance == '/');
 	MUST(fuzz_is_utf8(f.property, strlen(f.property)));

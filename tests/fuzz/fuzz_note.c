@@ -1,5 +1,5 @@
-/* fuzz_note.c: whatever comes from the broker, on hcpctl's screen, and in its order. Input: bodies of messages, a line
- * each; or one of any form. */
+/* fuzz_note.c: whatever comes from the broker, on hcpctl's screen, and in its order. Input: bodies of
+ * messages, a line each; or one of any form. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ static void check_shown(const struct ctl_note *n, struct chance *chance)
 	struct buf out = {0};
 	const char *stage = ctl_note_text(n->data, "stage"), *message = ctl_note_text(n->data, "message");
 
-	MUST(n->session != NULL && n->type != NULL && n->event != NULL && n->message_id != NULL && n->sequence >= 0);
+	MUST(n->session != NULL && n->type != NULL && n->event != NULL && n->message_id != NULL &&
+		n->sequence >= 0);
 	MUST(json_is_object(n->payload) && json_is_object(n->data));
 	ctl_show_line(&out, n, (struct ctl_look){.with_session = chance_below(chance, 2) == 0});
 	MUST(out.size > 1 && out.data[out.size - 1] == '\n');
@@ -34,7 +35,8 @@ static void check_shown(const struct ctl_note *n, struct chance *chance)
 	ctl_show_result(&out, n);
 	MUST(fuzz_is_plain(out.data, out.size, "\n") && fuzz_is_utf8(out.data, out.size));
 	buf_clear(&out);
-	ctl_show_bar(&out, n->type, stage ? stage : "", json_number_value(json_object_get(n->data, "percent")), message ? message : "",
+	ctl_show_bar(&out, n->type, stage ? stage : "",
+		json_number_value(json_object_get(n->data, "percent")), message ? message : "",
 		(long)chance_below(chance, 100000), (int)chance_below(chance, 200), false);
 	MUST(fuzz_is_plain(out.data, out.size, ""));
 	buf_fini(&out);
@@ -65,7 +67,8 @@ static void check_pretty(const char *body, size_t size)
 
 	ctl_show_pretty(&out, body, size);
 	MUST(fuzz_is_plain(out.data, out.size, "\n") && fuzz_is_utf8(out.data, out.size));
-	if (was != NULL && fuzz_is_plain(body, size, "\n\r\t") && memchr(body, 0xe2, size) == NULL && memchr(body, 0xef, size) == NULL) {
+	if (was != NULL && fuzz_is_plain(body, size, "\n\r\t") && memchr(body, 0xe2, size) == NULL &&
+		memchr(body, 0xef, size) == NULL) {
 		json_t *is = fuzz_json(out.data, out.size);
 
 		MUST(fuzz_same(is, was));

@@ -1,5 +1,5 @@
-/* fuzz_outcome.c: rows of a damaged store. Input: the column `warnings` of a session, its `step`, a line each; the rest
- * is its stored outcome. Whatever they hold, the session ends, and what it says is JSON. */
+/* fuzz_outcome.c: rows of a damaged store. Input: the column `warnings` of a session, its `step`, a line
+ * each; the rest is its stored outcome. Whatever they hold, the session ends, and what it says is JSON. */
 #include "stage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,6 @@
-/* fuzz_pack.c: states packed, restored, and restored from what a disk made of them. Input: a byte that says what is tried, a
- * byte that says how often a text is repeated, the length of the base, the base, the text; see below for damaged rows. */
+/* fuzz_pack.c: states packed, restored, and restored from what a disk made of them. Input: a byte that says
+ * what is tried, a byte that says how often a text is repeated, the length of the base, the base, the text;
+ * see below for damaged rows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,20 +23,23 @@ static void repeat(struct buf *b, const char *text, size_t size, unsigned times)
 /* What is packed comes back; what it says about its size holds. */
 static enum pack_kind round_trip(const struct buf *text, const struct buf *base, struct buf *packed)
 {
-	enum pack_kind kind = pack_state(text->data, text->size, base->size > 0 ? base->data : NULL, base->size, packed);
+	enum pack_kind kind =
+		pack_state(text->data, text->size, base->size > 0 ? base->data : NULL, base->size, packed);
 	struct buf back = {0};
 
 	MUST(kind != PACK_DELTA || base->size > 0);
 	MUST(text->size > PACK_PLAIN_MAX || kind == PACK_JSON);
 	MUST(packed->size <= text->size);
-	MUST(pack_restore(kind, packed->data, packed->size, text->size, kind == PACK_DELTA ? base->data : NULL, base->size, &back) == 0);
+	MUST(pack_restore(kind, packed->data, packed->size, text->size,
+		     kind == PACK_DELTA ? base->data : NULL, base->size, &back) == 0);
 	MUST(back.size == text->size && memcmp(back.data, text->data, back.size) == 0);
 	buf_fini(&back);
 	return kind;
 }
 
 /* One byte is another: it is refused, or it is the text. */
-static void damage(enum pack_kind kind, struct buf *packed, const struct buf *text, const struct buf *base, struct chance *c)
+static void damage(enum pack_kind kind, struct buf *packed, const struct buf *text, const struct buf *base,
+	struct chance *c)
 {
 	struct buf back = {0};
 	size_t at;
@@ -44,7 +48,8 @@ static void damage(enum pack_kind kind, struct buf *packed, const struct buf *te
 		return;
 	at = chance_below(c, (uint32_t)packed->size);
 	packed->data[at] = (char)(packed->data[at] ^ (int)(1 + chance_below(c, 255)));
-	if (pack_restore(kind, packed->data, packed->size, text->size, kind == PACK_DELTA ? base->data : NULL, base->size, &back) == 0)
+	if (pack_restore(kind, packed->data, packed->size, text->size, kind == PACK_DELTA ? base->data : NULL,
+		    base->size, &back) == 0)
 		MUST(back.size == text->size && memcmp(back.data, text->data, back.size) == 0);
 	else
 		MUST(back.size == 0);
@@ -56,7 +61,9 @@ static void set_hash(struct store_kept *own, const struct store_kept *base)
 {
 	struct buf text = {0};
 	char why[128];
-	json_t *state = checkpoint_unpack(own, base, &text) == NULL ? jtext_parse(text.data, text.size, why, sizeof why) : NULL;
+	json_t *state = checkpoint_unpack(own, base, &text) == NULL ?
+		jtext_parse(text.data, text.size, why, sizeof why) :
+		NULL;
 
 	if (json_is_object(state))
 		canon_hash(state, own->sha256);
@@ -67,7 +74,8 @@ static void set_hash(struct store_kept *own, const struct store_kept *base)
 /* Rows that nobody of ours wrote. */
 static void read_row(struct feed *f)
 {
-	struct store_kept own = {.row = 2, .session = 1, .base = feed_byte(f) % 2}, base = {.row = 1, .session = 1};
+	struct store_kept own = {.row = 2, .session = 1, .base = feed_byte(f) % 2},
+			  base = {.row = 1, .session = 1};
 	struct buf text = {0};
 	const char *wrong;
 	size_t own_size;
@@ -105,8 +113,12 @@ static void on_change(void *ctx, const char *path, const json_t *was, const json
 static void compare(const struct buf *text, const struct buf *base)
 {
 	char why[64];
-	json_t *a = jtext_depth(base->data, base->size) < 64 ? jtext_parse(base->data, base->size, why, sizeof why) : NULL;
-	json_t *b = jtext_depth(text->data, text->size) < 64 ? jtext_parse(text->data, text->size, why, sizeof why) : NULL;
+	json_t *a = jtext_depth(base->data, base->size) < 64 ?
+		jtext_parse(base->data, base->size, why, sizeof why) :
+		NULL;
+	json_t *b = jtext_depth(text->data, text->size) < 64 ?
+		jtext_parse(text->data, text->size, why, sizeof why) :
+		NULL;
 
 	if (a != NULL && b != NULL) {
 		MUST(jdiff(a, a, on_change, NULL) == 0);
@@ -134,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	repeat(&text, f.at + first, f.left - first, what == TRY_DIFF ? 0 : times);
 	if (what == TRY_DIFF) {
 		compare(&text, &base);
-	} else if (text.size > 0) {     /* "{}" is the shortest state */
+	} else if (text.size > 0) { /* "{}" is the shortest state */
 		enum pack_kind kind = round_trip(&text, &base, &packed);
 
 		if (what == TRY_DAMAGE)

@@ -1,6 +1,7 @@
-/* fuzz_report.c: a worker's whole life, line by line, to the messages that its caller gets and the rows that are kept.
- * Input: a first line with the options `text` (its protocol), `x` (killed by a signal) and `small` (the limit of
- * messages); then its lines. One that begins with ! is of its stderr, one that begins with ~ was too long. */
+/* fuzz_report.c: a worker's whole life, line by line, to the messages that its caller gets and the rows that
+ * are kept. Input: a first line with the options `text` (its protocol), `x` (killed by a signal) and `small`
+ * (the limit of messages); then its lines. One that begins with ! is of its stderr, one that begins with ~
+ * was too long. */
 #include "stage.h"
 
 static void say(struct session *s, const char *line, size_t size, bool is_ended)

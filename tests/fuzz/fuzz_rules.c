@@ -1,6 +1,7 @@
-/* fuzz_rules.c: a declaration with schema, rules, context and envelope, and a task that is judged by it. Input: the members of
- * the declaration's `safety` object as JSON, its input_schema, the task's inputs, a line each; then bytes: the caller's limits, the
- * hour, the day, running sessions, and flags of the moment. */
+/* fuzz_rules.c: a declaration with schema, rules, context and envelope, and a task that is judged by it.
+ * Input: the members of the declaration's `safety` object as JSON, its input_schema, the task's inputs, a
+ * line each; then bytes: the caller's limits, the hour, the day, running sessions, and flags of the moment.
+ */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,8 @@ static struct capability *load(json_t *safety, json_t *schema, const struct conf
 	struct capability *c;
 	int errors = 0;
 	char *text;
-	json_t *root = json_pack("{s:{s:s,s:s,s:s,s:O,s:b,s:O}}", "capability", "name", "echo", "version", "1.0.0", "description", "d",
-		"input_schema", schema, "output_schema", 1, "safety", safety);
+	json_t *root = json_pack("{s:{s:s,s:s,s:s,s:O,s:b,s:O}}", "capability", "name", "echo", "version",
+		"1.0.0", "description", "d", "input_schema", schema, "output_schema", 1, "safety", safety);
 
 	text = json_dumps(root, JSON_COMPACT);
 	json_decref(root);
@@ -43,16 +44,19 @@ static unsigned running(void *arg, const char *capability)
 	return *(unsigned *)arg;
 }
 
-static void check(const struct verdict *v, const struct capability *c, const struct task *task, const struct config_caller *caller,
-	const struct gate_context *context)
+static void check(const struct verdict *v, const struct capability *c, const struct task *task,
+	const struct config_caller *caller, const struct gate_context *context)
 {
 	struct envelope_breach breach;
 	const char *would;
 
-	MUST(memchr(v->message, '\0', sizeof v->message) && memchr(v->suggestion, '\0', sizeof v->suggestion));
+	MUST(memchr(v->message, '\0', sizeof v->message) &&
+		memchr(v->suggestion, '\0', sizeof v->suggestion));
 	MUST(v->kind == VERDICT_REJECTED ? v->code != NULL && v->message[0] != '\0' : v->capability == c);
-	MUST((v->risk == R_NONE) == (v->code != NULL && (strcmp(v->code, "invalid_input") == 0 ||
-			(strcmp(v->code, "policy_denied") == 0 && v->assessed.level == R_NONE))));
+	MUST((v->risk == R_NONE) ==
+		(v->code != NULL &&
+			(strcmp(v->code, "invalid_input") == 0 ||
+				(strcmp(v->code, "policy_denied") == 0 && v->assessed.level == R_NONE))));
 	if (v->kind != VERDICT_REJECTED) {
 		MUST(v->risk <= caller->max_risk && v->risk <= c->risk_ceiling);
 		MUST(jschema_check(c->input_schema, task->inputs, NULL));
@@ -72,7 +76,9 @@ static void judge(const struct capability *c, json_t *inputs, struct feed *f)
 	const struct capability *listed[1] = {c};
 	struct config config = {.capability_count = 1, .max_duration_us = 1};
 	struct policy policy = {.refs = 1, .config = &config};
-	struct config_caller caller = {.name = star, .capabilities = all, .max_risk = (enum risk)(1 + feed_byte(f) % 5),
+	struct config_caller caller = {.name = star,
+		.capabilities = all,
+		.max_risk = (enum risk)(1 + feed_byte(f) % 5),
 		.max_data_class = T4};
 	struct task task = {.capability = name, .inputs = inputs};
 	unsigned count = 0;
@@ -93,8 +99,8 @@ static void judge(const struct capability *c, json_t *inputs, struct feed *f)
 	memset(&again, 0x22, sizeof again);
 	gate_decide(&policy, &caller, &task, &context, &v);
 	gate_decide(&policy, &caller, &task, &context, &again);
-	MUST(v.kind == again.kind && v.risk == again.risk && v.code == again.code && strcmp(v.message, again.message) == 0 &&
-		strcmp(v.suggestion, again.suggestion) == 0);
+	MUST(v.kind == again.kind && v.risk == again.risk && v.code == again.code &&
+		strcmp(v.message, again.message) == 0 && strcmp(v.suggestion, again.suggestion) == 0);
 	check(&v, c, &task, &caller, &context);
 }
 

@@ -1,4 +1,5 @@
-/* fuzz_semver.c: versions and ranges. Input: a version, another version, a range, another range, a line each. */
+/* fuzz_semver.c: versions and ranges. Input: a version, another version, a range, another range, a line each.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,11 +39,13 @@ static struct parts take_apart(const char *text)
 	const char *plus = strchr(text, '+');
 	int used = 0;
 
-	MUST(sscanf(text, "%" SCNu64 ".%" SCNu64 ".%" SCNu64 "%n", &p.number[0], &p.number[1], &p.number[2], &used) == 3);
+	MUST(sscanf(text, "%" SCNu64 ".%" SCNu64 ".%" SCNu64 "%n", &p.number[0], &p.number[1], &p.number[2],
+		     &used) == 3);
 	if (text[used] == '-')
-		snprintf(p.pre, sizeof p.pre, "%.*s", (int)(plus != NULL ? plus - text - used - 1 : SEMVER_MAX), text + used + 1);
-	snprintf(again, sizeof again, "%" PRIu64 ".%" PRIu64 ".%" PRIu64 "%s%s%s", p.number[0], p.number[1], p.number[2],
-		p.pre[0] != '\0' ? "-" : "", p.pre, plus != NULL ? plus : "");
+		snprintf(p.pre, sizeof p.pre, "%.*s",
+			(int)(plus != NULL ? plus - text - used - 1 : SEMVER_MAX), text + used + 1);
+	snprintf(again, sizeof again, "%" PRIu64 ".%" PRIu64 ".%" PRIu64 "%s%s%s", p.number[0], p.number[1],
+		p.number[2], p.pre[0] != '\0' ? "-" : "", p.pre, plus != NULL ? plus : "");
 	MUST(strcmp(text, again) == 0 && semver_is_version(again));
 	for (int i = 0; i < 3; i++)
 		MUST(p.number[i] <= NUMBER_MAX);
@@ -116,16 +119,20 @@ static void check_partial(const char *v, const uint64_t n[3])
 	bool is_zero = n[0] == 0;
 
 	snprintf(both, sizeof both, "%" PRIu64 ".%" PRIu64, n[0], n[1]);
-	snprintf(spelt, sizeof spelt, ">=%s.0 <%" PRIu64 ".%" PRIu64 ".0-0", both, is_zero ? 0 : n[0] + 1, is_zero ? n[1] + 1 : 0);
+	snprintf(spelt, sizeof spelt, ">=%s.0 <%" PRIu64 ".%" PRIu64 ".0-0", both, is_zero ? 0 : n[0] + 1,
+		is_zero ? n[1] + 1 : 0);
 	MUST(fits(v, "^", both, "", "") == fits(v, spelt, "", "", ""));
 	snprintf(spelt, sizeof spelt, ">=%s.0 <%" PRIu64 ".%" PRIu64 ".0-0", both, n[0], n[1] + 1);
-	MUST(fits(v, "~", both, "", "") == fits(v, spelt, "", "", "") && fits(v, both, "", "", "") == fits(v, spelt, "", "", ""));
+	MUST(fits(v, "~", both, "", "") == fits(v, spelt, "", "", "") &&
+		fits(v, both, "", "", "") == fits(v, spelt, "", "", ""));
 	snprintf(one, sizeof one, "%" PRIu64, n[0]);
 	snprintf(spelt, sizeof spelt, ">=%s.0.0 <%" PRIu64 ".0.0-0", one, n[0] + 1);
-	MUST(fits(v, "^", one, "", "") == fits(v, spelt, "", "", "") && fits(v, "~", one, ".x", "") == fits(v, spelt, "", "", ""));
+	MUST(fits(v, "^", one, "", "") == fits(v, spelt, "", "", "") &&
+		fits(v, "~", one, ".x", "") == fits(v, spelt, "", "", ""));
 	MUST(fits(v, "<=", one, "", "") == fits(v, "<", strchr(spelt, '<') + 1, "", ""));
 	snprintf(spelt, sizeof spelt, ">=%" PRIu64 ".0.0", n[0] + 1);
-	MUST(fits(v, ">", one, "", "") == fits(v, spelt, "", "", "") && fits(v, "<", one, "", "") == fits(v, "<", one, ".0.0-0", ""));
+	MUST(fits(v, ">", one, "", "") == fits(v, spelt, "", "", "") &&
+		fits(v, "<", one, "", "") == fits(v, "<", one, ".0.0-0", ""));
 }
 
 /* ^ and ~ are what npm's documentation spells out for them. */
@@ -155,13 +162,14 @@ static void check_shorthands(const char *v, const char *w)
 static void check_ranges(const char *v, const char *a, const char *b)
 {
 	bool in_a = semver_satisfies(v, a), in_b = semver_satisfies(v, b);
-	bool is_single = strchr(a, '|') == NULL && strchr(b, '|') == NULL && strstr(a, " -") == NULL && strstr(b, " -") == NULL &&
-			 strpbrk(a, "\t\r") == NULL && strpbrk(b, "\t\r") == NULL;
+	bool is_single = strchr(a, '|') == NULL && strchr(b, '|') == NULL && strstr(a, " -") == NULL &&
+		strstr(b, " -") == NULL && strpbrk(a, "\t\r") == NULL && strpbrk(b, "\t\r") == NULL;
 
 	if (!semver_is_range(a) || !semver_is_range(b) || !is_short(a) || !is_short(b))
 		return;
 	MUST(fits(v, a, "||", b, "") == (in_a || in_b));
-	MUST(fits(v, " ", a, " ", "") == in_a && fits(v, a, "\t||", " \r", a) == (in_a || fits(v, " \r", a, "", "")));
+	MUST(fits(v, " ", a, " ", "") == in_a &&
+		fits(v, a, "\t||", " \r", a) == (in_a || fits(v, " \r", a, "", "")));
 	if (is_single && strchr(v, '-') == NULL)
 		MUST(fits(v, a, " ", b, "") == (in_a && in_b));
 	else if (is_single && in_a && in_b)

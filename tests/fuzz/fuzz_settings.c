@@ -1,5 +1,6 @@
-/* fuzz_settings.c: hcpctl's own file. Input: hcpctl.ini; behind lines `=== NAME MODE` other files (files.h); the three
- * lines at its very front that begin with `--` are the options url, caller and callee, where they are there. */
+/* fuzz_settings.c: hcpctl's own file. Input: hcpctl.ini; behind lines `=== NAME MODE` other files (files.h);
+ * the three lines at its very front that begin with `--` are the options url, caller and callee, where they
+ * are there. */
 #include <limits.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 
 struct said {
 	int errors, count;
-	bool may_say_null;      /* the input does */
+	bool may_say_null; /* the input does */
 };
 
 static void say(void *ctx, bool is_error, const char *text)

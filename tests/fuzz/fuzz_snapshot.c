@@ -1,6 +1,6 @@
-/* fuzz_snapshot.c: HARP-SESSION from outside. Input: a worker's snapshot lines, one a line. As they are, through the session
- * (verified, stored, published once or refused); and each once more by itself, with its hash put right, so that a mutation
- * gets further than to that. */
+/* fuzz_snapshot.c: HARP-SESSION from outside. Input: a worker's snapshot lines, one a line. As they are,
+ * through the session (verified, stored, published once or refused); and each once more by itself, with its
+ * hash put right, so that a mutation gets further than to that. */
 #include "stage.h"
 
 #include "../../src/harp_private.h"
@@ -18,7 +18,8 @@ static void check_heard(const struct harp_heard *h)
 	struct buf b = {0};
 	bool is_new;
 
-	MUST(harp_read_event(h->text, h->size, MOST, &again, why, sizeof why) == HARP_OK && again.kind == h->kind);
+	MUST(harp_read_event(h->text, h->size, MOST, &again, why, sizeof why) == HARP_OK &&
+		again.kind == h->kind);
 	MUST(again.size == h->size && memcmp(again.text, h->text, h->size) == 0 && again.at_us == h->at_us);
 	harp_add_signable(&b, o, h->kind == HARP_EVENT_SNAPSHOT ? "snapshotHash" : NULL);
 	harp_hash(b.data, b.size, hash);
@@ -62,7 +63,7 @@ static void read_line(const char *line, size_t size)
 	}
 	if (code != HARP_HASH_MISMATCH || (o = json_loadb(line, size, JSON_ALLOW_NUL, NULL)) == NULL)
 		return;
-	json_object_del(o, "snapshotHash");     /* then it is computed, and nothing else is wrong with it */
+	json_object_del(o, "snapshotHash"); /* then it is computed, and nothing else is wrong with it */
 	text = json_dumps(o, 0);
 	MUST(text != NULL);
 	code = harp_read_snapshot(text, strlen(text), MOST, STAGE_ID, AT, &h, why, sizeof why);
@@ -88,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		read_event(line, n);
 		read_line(line, n);
 		report_line(s, WORKER_STDOUT, line, n, LINE_WHOLE);
-		report_line(s, WORKER_STDOUT, line, n, LINE_WHOLE);     /* the same again never is another one */
+		report_line(s, WORKER_STDOUT, line, n, LINE_WHOLE); /* the same again never is another one */
 		free(line);
 		f.at += n + (newline != NULL);
 		f.left -= n + (newline != NULL);

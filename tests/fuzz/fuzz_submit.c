@@ -1,5 +1,6 @@
-/* fuzz_submit.c: a command line of hcpctl to a task_submit. Input: capability, caller, intent, a JSON object of inputs
- * (or nothing), a line each; then a line an --input, name=value; behind a line `--` those of --context. */
+/* fuzz_submit.c: a command line of hcpctl to a task_submit. Input: capability, caller, intent, a JSON object
+ * of inputs (or nothing), a line each; then a line an --input, name=value; behind a line `--` those of
+ * --context. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +51,8 @@ static void check(const struct ctl_task *t, json_t *base)
 		task = fuzz_json(c.task.json, c.task.json_size);
 		lay_over(base, (json_t *)(uintptr_t)t->inputs);
 		MUST(fuzz_same(json_object_get(task, "inputs"), base));
-		MUST(json_object_size(t->context) == 0 || fuzz_same(json_object_get(task, "context"), t->context));
+		MUST(json_object_size(t->context) == 0 ||
+			fuzz_same(json_object_get(task, "context"), t->context));
 		json_decref(task);
 	}
 	command_fini(&c);
@@ -60,12 +62,20 @@ static void check(const struct ctl_task *t, json_t *base)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct feed f = {(const char *)data, size};
-	char *capability = feed_line(&f), *caller = feed_line(&f), *intent = feed_line(&f), *text = feed_line(&f);
+	char *capability = feed_line(&f), *caller = feed_line(&f), *intent = feed_line(&f),
+	     *text = feed_line(&f);
 	char why[256];
 	json_t *inputs = json_object(), *context = json_object(), *to = inputs;
-	json_t *base = jtext_depth(text, strlen(text)) < 500 ? jtext_parse(text, strlen(text), why, sizeof why) : NULL;
-	struct ctl_task t = {.capability = capability, .caller = "alpha", .intent = *intent != '\0' ? intent : NULL,
-		.inputs = inputs, .context = context, .max_duration = "PT1M", .priority = "high"};
+	json_t *base = jtext_depth(text, strlen(text)) < 500 ?
+		jtext_parse(text, strlen(text), why, sizeof why) :
+		NULL;
+	struct ctl_task t = {.capability = capability,
+		.caller = "alpha",
+		.intent = *intent != '\0' ? intent : NULL,
+		.inputs = inputs,
+		.context = context,
+		.max_duration = "PT1M",
+		.priority = "high"};
 
 	if (codec_is_caller_id(caller, strlen(caller)))
 		t.caller = caller;

@@ -1,5 +1,5 @@
-/* fuzz_token.c: session tokens. Input: session's id, caller, a token from elsewhere, a line each; the rest is taken for
- * claims and times. */
+/* fuzz_token.c: session tokens. Input: session's id, caller, a token from elsewhere, a line each; the rest is
+ * taken for claims and times. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +10,17 @@
 #include "../../src/token.c"
 
 #define SESSION "6f1c8a52-0b1d-4c3e-9a7b-2d4e6f801234"
-#define OTHER   "6f1c8a52-0b1d-4c3e-9a7b-2d4e6f801235"
+#define OTHER "6f1c8a52-0b1d-4c3e-9a7b-2d4e6f801235"
 
-static const struct token_keys keys = {.list = {{.kid = "00000001", .bytes = "0123456789abcdef0123456789abcde"},
-	{.kid = "00000002", .bytes = "0123456789abcdef0123456789abcdf", .until_us = 1}}, .count = 2};
-static const struct token_keys other_keys = {.list = {{.kid = "00000001", .bytes = "0123456789abcdef0123456789abcdg"}},
-	.count = 1};
+static const struct token_keys keys = {
+	.list = {{.kid = "00000001", .bytes = "0123456789abcdef0123456789abcde"},
+		{.kid = "00000002", .bytes = "0123456789abcdef0123456789abcdf", .until_us = 1}},
+	.count = 2};
+static const struct token_keys other_keys = {
+	.list = {{.kid = "00000001", .bytes = "0123456789abcdef0123456789abcdg"}}, .count = 1};
 
-static enum token_fault check(const struct token_keys *of, const char *token, const char *session, const char *given)
+static enum token_fault check(
+	const struct token_keys *of, const char *token, const char *session, const char *given)
 {
 	return token_check(of, token, &(struct token_session){.session_id = session, .token = given}, 0);
 }
@@ -36,7 +39,8 @@ static void check_made(const struct token_claims *claims, struct chance *chance)
 	MUST(check(&keys, token, claims->session_id, token) == TOKEN_GOOD);
 	MUST(check(&other_keys, token, claims->session_id, token) == TOKEN_FORGED);
 	MUST(check(&keys, token, claims->session_id, "another") == TOKEN_NOT_ISSUED);
-	MUST(strcmp(claims->session_id, OTHER) == 0 || check(&keys, token, OTHER, token) == TOKEN_OTHER_SESSION);
+	MUST(strcmp(claims->session_id, OTHER) == 0 ||
+		check(&keys, token, OTHER, token) == TOKEN_OTHER_SESSION);
 	MUST(token_find_seals(&keys, token, intent, task) == 1 && strcmp(intent, claims->intent) == 0);
 	at = chance_below(chance, (uint32_t)size);
 	memcpy(changed, token, size + 1);
@@ -69,7 +73,8 @@ static void check_signed(const char *text, size_t size, const char *kid)
 	sign(key, token, n, token + n + 1);
 	root = jtext_depth(claims, size) <= 4 ? jtext_parse(claims, size, why, sizeof why) : NULL;
 	if (check(&keys, token, SESSION, token) == TOKEN_GOOD)
-		MUST(root != NULL && strcmp(json_string_value(json_object_get(root, "session_id")), SESSION) == 0);
+		MUST(root != NULL &&
+			strcmp(json_string_value(json_object_get(root, "session_id")), SESSION) == 0);
 	json_decref(root);
 	(void)token_find_seals(&keys, token, intent, task);
 	/* Signed text that is no base64 at all. */
@@ -87,10 +92,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct feed f = {(const char *)data, size};
 	struct chance chance = chance_of(data, size);
 	char *session = feed_line(&f), *caller = feed_line(&f), *stranger = feed_line(&f);
-	struct token_claims claims = {.session_id = id_is_uuid4(session) ? session : SESSION, .caller_id = "alpha",
-		.risk = "R2", .data_class = "T1", .max_duration = "PT1H",
+	struct token_claims claims = {.session_id = id_is_uuid4(session) ? session : SESSION,
+		.caller_id = "alpha",
+		.risk = "R2",
+		.data_class = "T1",
+		.max_duration = "PT1H",
 		.envelope = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
-		.intent = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8b", .task = ""};
+		.intent = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8b",
+		.task = ""};
 
 	if (codec_is_caller_id(caller, strlen(caller)))
 		claims.caller_id = caller;

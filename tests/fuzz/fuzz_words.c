@@ -57,7 +57,8 @@ static void check_list(const char *text)
 	struct buf b = {0};
 
 	for (size_t i = 0; words[i] != NULL; i++) {
-		MUST(words[i][0] != '\0' && strpbrk(words[i], ", \t") == NULL && strstr(text, words[i]) != NULL);
+		MUST(words[i][0] != '\0' && strpbrk(words[i], ", \t") == NULL &&
+			strstr(text, words[i]) != NULL);
 		buf_addf(&b, "%s,", words[i]);
 	}
 	again = words_split_list(buf_text(&b));
@@ -74,7 +75,8 @@ static void check_unquote(const char *text)
 
 	MUST(strlen(plain) <= strlen(text));
 	/* Only quotes that enclose all of it are taken off. */
-	MUST(strcmp(plain, text) == 0 || ((*text == '"' || *text == '\'') && text[strlen(text) - 1] == *text));
+	MUST(strcmp(plain, text) == 0 ||
+		((*text == '"' || *text == '\'') && text[strlen(text) - 1] == *text));
 	buf_add_text(&b, "\"");
 	for (const char *p = text; *p != '\0'; p++) {
 		buf_add_text(&b, *p == '"' || *p == '\\' ? "\\" : "");

@@ -1,5 +1,5 @@
-/* fuzz_worker_line.c: what a pipe brings, cut into reads anywhere, to lines, and each line to an event's data.
- * Input: the bytes of the pipe. */
+/* fuzz_worker_line.c: what a pipe brings, cut into reads anywhere, to lines, and each line to an event's
+ * data. Input: the bytes of the pipe. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,11 @@ static ssize_t pipe_read(int fd, void *to, size_t most)
 		return -1;
 	}
 	if (n > 1 && chance_below(incoming.chance, 4) != 0)
-		n = 1 + chance_below(incoming.chance, (uint32_t)(n < 40 ? n : chance_below(incoming.chance, 2) ? 40 : n));
+		n = 1 +
+			chance_below(incoming.chance,
+				(uint32_t)(n < 40                                ? n :
+						chance_below(incoming.chance, 2) ? 40 :
+										   n));
 	if (n > 0)
 		memcpy(to, incoming.data, n);
 	incoming.data += n;
@@ -48,7 +52,7 @@ int64_t clock_boot_us(void)
 /* --- lines, against the plainest way to split them --- */
 
 struct expected {
-	const char *rest;       /* of the input, not yet seen in lines */
+	const char *rest; /* of the input, not yet seen in lines */
 	size_t left;
 	size_t max_line;
 };
@@ -71,7 +75,7 @@ static void on_line(void *ctx, const char *line, size_t size, enum line_kind kin
 	const char *wanted;
 	size_t wanted_size;
 
-	MUST(x->left > 0);              /* there is another */
+	MUST(x->left > 0); /* there is another */
 	MUST(next_line(x, &wanted, &wanted_size) == kind);
 	if (kind == LINE_TOO_LONG) {
 		MUST(size <= LINES_HEAD && size <= wanted_size);
@@ -85,7 +89,8 @@ static void on_line(void *ctx, const char *line, size_t size, enum line_kind kin
 
 static void check_lines(const char *data, size_t size, struct chance *chance)
 {
-	static const int64_t max_lines[] = {1, 16, 100, LINES_HEAD, 4096, 1 << 20}, totals[] = {0, 64, 8192, 1 << 26};
+	static const int64_t max_lines[] = {1, 16, 100, LINES_HEAD, 4096, 1 << 20},
+			     totals[] = {0, 64, 8192, 1 << 26};
 	struct lines_pool p;
 	struct lines l = {0};
 	struct expected x = {data, size, 0};
@@ -101,9 +106,10 @@ static void check_lines(const char *data, size_t size, struct chance *chance)
 	while (result != LINES_END) {
 		share = chance_below(chance, 3) == 0 ? 1 + chance_below(chance, 600) : LINES_READ_MAX;
 		result = lines_read(&p, &l, 77, share, &got, &used, on_line, &x);
-		MUST(got <= share && got <= LINES_READ_MAX && result != LINES_WAIT);    /* alone, it never has to wait */
+		MUST(got <= share && got <= LINES_READ_MAX &&
+			result != LINES_WAIT); /* alone, it never has to wait */
 		MUST(used < share + (got > LINES_READ_MAX ? got : LINES_READ_MAX) + LINES_CHARGE);
-		MUST(p.used == l.room + (l.more != NULL ? l.more_size : 0));            /* the account is right */
+		MUST(p.used == l.room + (l.more != NULL ? l.more_size : 0)); /* the account is right */
 		MUST(l.size <= p.max_line && l.room <= 2 * p.max_line + LINES_READ_MAX);
 		MUST((result == LINES_MORE) == (l.more != NULL));
 		all += got;
@@ -164,7 +170,8 @@ static void check_text(const char *line, size_t size)
 	/* Safe on any text; on JSON the value stays. */
 	jtext_add_minified(&once, line, size);
 	jtext_add_minified(&twice, once.data, once.size);
-	MUST(once.size == twice.size && (once.size == 0 || memcmp(once.data, twice.data, once.size) == 0) && once.size <= size);
+	MUST(once.size == twice.size && (once.size == 0 || memcmp(once.data, twice.data, once.size) == 0) &&
+		once.size <= size);
 	jtext_member(line, size, "type");
 	if (v != NULL) {
 		again = fuzz_json(once.data, once.size);

@@ -135,7 +135,7 @@ bool fuzz_same(const json_t *a, const json_t *b)
 	}
 	if (json_typeof(a) != json_typeof(b))
 		return false;
-	if (json_is_object(a))          /* jansson iterates without changing, but its type has no const */
+	if (json_is_object(a)) /* jansson iterates without changing, but its type has no const */
 		return same_members((json_t *)(uintptr_t)a, (json_t *)(uintptr_t)b);
 	if (!json_is_array(a))
 		return json_equal(a, b);
@@ -160,7 +160,8 @@ bool fuzz_is_plain(const char *text, size_t size, const char *also)
 	for (size_t i = 0; i < size; i++) {
 		unsigned char c = (unsigned char)text[i];
 		bool is_control = c < 0x20 || c == 0x7f ||
-				  (c == 0xc2 && i + 1 < size && (unsigned char)text[i + 1] >= 0x80 && (unsigned char)text[i + 1] < 0xa0);
+			(c == 0xc2 && i + 1 < size && (unsigned char)text[i + 1] >= 0x80 &&
+				(unsigned char)text[i + 1] < 0xa0);
 
 		if (is_control && (c == '\0' || strchr(also, c) == NULL))
 			return false;

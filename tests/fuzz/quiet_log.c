@@ -1,4 +1,5 @@
-/* quiet_log.c: replaces log.c: counts what is logged, and formats it, so that every format is used; writes nothing. */
+/* quiet_log.c: replaces log.c: counts what is logged, and formats it, so that every format is used; writes
+ * nothing. */
 #include "log.h"
 
 #include <stdarg.h>

@@ -1,5 +1,6 @@
-/* stage.h: one session without a store, a broker or a process: session.c and report.c, with everything around them
- * replaced by what looks closely at each thing that they hand out. Include it in one file of a program. */
+/* stage.h: one session without a store, a broker or a process: session.c and report.c, with everything around
+ * them replaced by what looks closely at each thing that they hand out. Include it in one file of a program.
+ */
 #ifndef HCPD_FUZZ_STAGE_H
 #define HCPD_FUZZ_STAGE_H
 
@@ -39,14 +40,14 @@ static struct stage {
 	struct config config;
 	struct capability capability;
 	struct config_capability config_capability;
-	int64_t sequence;               /* of the last event */
-	unsigned results, closed;       /* messages of that kind */
+	int64_t sequence;         /* of the last event */
+	unsigned results, closed; /* messages of that kind */
 	bool has_concluded;
 	unsigned snapshot_count;
 	char snapshots[16][HARP_WORD_MAX + 1];
-	struct buf outcome;             /* as it was stored, or as a test wants it to be read */
+	struct buf outcome; /* as it was stored, or as a test wants it to be read */
 } stage;
-static bool stage_is_told;              /* in HARP-SESSION's words, too */
+static bool stage_is_told; /* in HARP-SESSION's words, too */
 
 /* ---- clocks and ids: the same every time ---- */
 
@@ -76,7 +77,8 @@ static void stage_check_shown(const struct store_event *e)
 	memcpy(copy, e->body->data, e->body->size);
 	copy[e->body->size] = '\0';
 	MUST((n = ctl_note_read(copy, e->body->size)) != NULL);
-	MUST(n->sequence == e->sequence && strcmp(n->session, e->session_id) == 0 && strcmp(n->type, e->type) == 0);
+	MUST(n->sequence == e->sequence && strcmp(n->session, e->session_id) == 0 &&
+		strcmp(n->type, e->type) == 0);
 	MUST(strcmp(n->event, e->event_type != NULL ? e->event_type : "") == 0);
 	ctl_show_line(&out, n, (struct ctl_look){false, true});
 	MUST(out.size > 0 && out.data[out.size - 1] == '\n' && fuzz_is_plain(out.data, out.size - 1, ""));
@@ -103,7 +105,8 @@ static void stage_check_harp(const struct store_event *e)
 
 	MUST(stage.closed == 0 && e->sequence == 0 && (int64_t)e->body->size <= stage.config.max_message);
 	MUST(harp_read_event(e->body->data, e->body->size, e->body->size, &h, why, sizeof why) == HARP_OK);
-	MUST(h.size == e->body->size && memcmp(h.text, e->body->data, h.size) == 0 && strcmp(h.session_id, STAGE_ID) == 0);
+	MUST(h.size == e->body->size && memcmp(h.text, e->body->data, h.size) == 0 &&
+		strcmp(h.session_id, STAGE_ID) == 0);
 	MUST(strcmp(e->event_type, harp_event_name(h.kind)) == 0);
 	harp_heard_fini(&h);
 }
@@ -111,7 +114,7 @@ static void stage_check_harp(const struct store_event *e)
 struct addressee *outbox_harp_addressee(struct outbox *ob, const char *caller_id)
 {
 	(void)ob, (void)caller_id;
-	return (struct addressee *)(void *)&stage;      /* only passed on */
+	return (struct addressee *)(void *)&stage; /* only passed on */
 }
 
 int64_t outbox_put(struct outbox *ob, struct addressee *a, struct store_event *e)
@@ -124,11 +127,12 @@ int64_t outbox_put(struct outbox *ob, struct addressee *a, struct store_event *e
 	struct codec_head head;
 
 	(void)ob, (void)a;
-	MUST(stage.closed == 0);        /* session_closed was the last */
+	MUST(stage.closed == 0); /* session_closed was the last */
 	MUST((int64_t)e->body->size <= stage.config.max_message);
 	MUST(fuzz_is_utf8(e->body->data, e->body->size));
 	MUST(codec_peek(e->body->data, e->body->size, &head) && id_is_uuid4(head.message_id));
-	MUST(strcmp(json_string_value(json_object_get(root, "type")), e->type) == 0 && json_is_object(payload));
+	MUST(strcmp(json_string_value(json_object_get(root, "type")), e->type) == 0 &&
+		json_is_object(payload));
 	MUST(strcmp(json_string_value(json_object_get(root, "session_id")), e->session_id) == 0);
 	if (strcmp(e->type, TYPE_EVENT) == 0)
 		stage_check_event(e, payload);
@@ -180,12 +184,13 @@ void store_save_session(struct store *s, const struct store_session *row)
 	json_decref(risks);
 }
 
-void store_put_transition(struct store *s, const struct store_session *row, const char *from, const char *reason,
-	const char *actor)
+void store_put_transition(struct store *s, const struct store_session *row, const char *from,
+	const char *reason, const char *actor)
 {
 	(void)s;
 	stage_check_row(row);
-	MUST(session_may((enum sstate)sstate_parse(from), (enum sstate)sstate_parse(row->state)) && *actor != '\0');
+	MUST(session_may((enum sstate)sstate_parse(from), (enum sstate)sstate_parse(row->state)) &&
+		*actor != '\0');
 	MUST(stage_is_text(reason));
 }
 
@@ -198,17 +203,21 @@ void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
 
 	(void)s;
 	/* There is no base here. Small ones are their own text. */
-	MUST((kind == PACK_JSON || kind == PACK_ZSTD) && c->base == 0 && (kind == PACK_JSON || c->whole_size > PACK_PLAIN_MAX));
-	MUST(pack_restore((enum pack_kind)kind, c->state, c->state_size, (size_t)c->whole_size, NULL, 0, &text) == 0);
+	MUST((kind == PACK_JSON || kind == PACK_ZSTD) && c->base == 0 &&
+		(kind == PACK_JSON || c->whole_size > PACK_PLAIN_MAX));
+	MUST(pack_restore((enum pack_kind)kind, c->state, c->state_size, (size_t)c->whole_size, NULL, 0,
+		     &text) == 0);
 	state = fuzz_json(text.data, text.size);
 	MUST(json_is_object(state) && c->whole_size <= stage.config.max_checkpoint);
 	MUST(strcmp(c->trigger, "worker") == 0 || strcmp(c->trigger, "steps") == 0);
-	MUST(stage_is_text(c->state_version) && (c->state_version == NULL || strlen(c->state_version) < STORE_WORD_SIZE));
+	MUST(stage_is_text(c->state_version) &&
+		(c->state_version == NULL || strlen(c->state_version) < STORE_WORD_SIZE));
 	buf_fini(&text);
 	MUST(step == NULL || json_is_string(step) || json_is_number(step));
 	canon_hash(state, hash);
 	MUST(c->sha256 != NULL && strcmp(c->sha256, hash) == 0);
-	MUST(stage_is_text(c->description) && strlen(c->description) <= 1024 && id_is_uuid4(c->checkpoint_id));
+	MUST(stage_is_text(c->description) && strlen(c->description) <= 1024 &&
+		id_is_uuid4(c->checkpoint_id));
 	json_decref(state);
 	json_decref(step);
 }
@@ -217,16 +226,19 @@ void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
 void store_put_snapshot(struct store *s, const struct store_snapshot *n)
 {
 	(void)s;
-	MUST(stage_is_text(n->snapshot_id) && n->snapshot_id[0] != '\0' && strlen(n->sha256) == 64 && n->event == 1);
+	MUST(stage_is_text(n->snapshot_id) && n->snapshot_id[0] != '\0' && strlen(n->sha256) == 64 &&
+		n->event == 1);
 	if (strcmp(n->snapshot_id, STAGE_MADE_ID) == 0)
-		return;                 /* a checkpoint's: here all have this one */
+		return; /* a checkpoint's: here all have this one */
 	for (unsigned i = 0; i < stage.snapshot_count; i++)
 		MUST(strcmp(stage.snapshots[i], n->snapshot_id) != 0);
 	if (stage.snapshot_count < sizeof stage.snapshots / sizeof *stage.snapshots)
-		snprintf(stage.snapshots[stage.snapshot_count++], sizeof stage.snapshots[0], "%s", n->snapshot_id);
+		snprintf(stage.snapshots[stage.snapshot_count++], sizeof stage.snapshots[0], "%s",
+			n->snapshot_id);
 }
 
-int store_find_snapshot(struct store *s, int64_t session, const char *snapshot_id, char sha256[65], struct buf *created_at)
+int store_find_snapshot(
+	struct store *s, int64_t session, const char *snapshot_id, char sha256[65], struct buf *created_at)
 {
 	(void)s, (void)session, (void)snapshot_id, (void)sha256, (void)created_at;
 	return 0;
@@ -241,12 +253,16 @@ int store_find_told(struct store *s, int64_t session, struct buf *out)
 void store_put_artifact(struct store *s, const struct store_artifact *a, const char *at)
 {
 	(void)s, (void)at;
-	MUST(artifact_name_fault(a->name, strlen(a->name)) == NULL && strchr(a->name, '/') == NULL && a->name[0] != '.');
-	MUST(stage_is_text(a->name) && stage_is_text(a->type) && stage_is_text(a->path) && a->path[0] != '\0');
-	MUST(strlen(a->name) <= 255 && strlen(a->path) <= 4096 && artifact_type_is_good(a->type, strlen(a->type)));
+	MUST(artifact_name_fault(a->name, strlen(a->name)) == NULL && strchr(a->name, '/') == NULL &&
+		a->name[0] != '.');
+	MUST(stage_is_text(a->name) && stage_is_text(a->type) && stage_is_text(a->path) &&
+		a->path[0] != '\0');
+	MUST(strlen(a->name) <= 255 && strlen(a->path) <= 4096 &&
+		artifact_type_is_good(a->type, strlen(a->type)));
 }
 
-void store_save_artifact(struct store *s, int64_t session, const char *name, int64_t size_bytes, const char *sha256)
+void store_save_artifact(
+	struct store *s, int64_t session, const char *name, int64_t size_bytes, const char *sha256)
 {
 	(void)s, (void)session, (void)name;
 	MUST(size_bytes == 3 && strlen(sha256) == 64);
@@ -291,8 +307,8 @@ void store_put_session(struct store *s, const struct store_session *row, const c
 	(void)s, (void)row, (void)task, (void)task_size;
 }
 
-void store_put_submit(struct store *s, int64_t caller, const char *message_id, const char *at, int64_t session,
-	int64_t answer)
+void store_put_submit(struct store *s, int64_t caller, const char *message_id, const char *at,
+	int64_t session, int64_t answer)
 {
 	(void)s, (void)caller, (void)message_id, (void)at, (void)session, (void)answer;
 }
@@ -408,7 +424,8 @@ void artifact_remove(const char *state_dir, const char *session_id, const char *
 	(void)state_dir, (void)session_id, (void)name;
 }
 
-int artifact_collect(const char *state_dir, const char *session_id, bool (*is_known)(void *ctx, const char *name), void *ctx)
+int artifact_collect(const char *state_dir, const char *session_id,
+	bool (*is_known)(void *ctx, const char *name), void *ctx)
 {
 	(void)state_dir, (void)session_id, (void)is_known, (void)ctx;
 	return 0;
@@ -471,7 +488,7 @@ size_t worker_unwritten(const struct worker *w)
 bool operate_on_paused(struct session *s)
 {
 	(void)s;
-	return false;           /* no operator asked for it */
+	return false; /* no operator asked for it */
 }
 
 bool operate_on_resumed(struct session *s)
@@ -532,7 +549,9 @@ void slots_leave(struct core *c, struct session *s)
 /* Made once: limits to announce actions against, and promises for outputs to break. */
 static void stage_set_rules(struct session *s)
 {
-	static const char rules[] = "{\"envelope\":{\"parameters\":{\"t\":{\"max\":80,\"min\":-5,\"hard_limit\":95,\"unit\":\"C\"}},"
+	static const char rules[] =
+		"{\"envelope\":{\"parameters\":{\"t\":{\"max\":80,\"min\":-5,\"hard_limit\":95,\"unit\":"
+		"\"C\"}},"
 		"\"prohibited_actions\":[\"vent\"]},\"outputs\":{\"properties\":{\"x\":{\"maximum\":6}}},"
 		"\"expected\":{\"schema\":{\"properties\":{\"y\":{\"type\":\"array\"}}}}}";
 	static struct envelope *envelope;
@@ -556,20 +575,42 @@ static void stage_set_rules(struct session *s)
 
 static struct session *stage_begin(const char *warnings, const char *step)
 {
-	struct store_session row = {.key = 7, .session_id = STAGE_ID, .caller_id = "alpha", .capability = "echo",
-		.capability_version = "1.0.0", .state = "RUNNING", .state_version = 1, .risk_level = "R1",
-		.data_classification = "T1", .priority = "normal", .session_token = "token",
-		.created_at = "2026-01-31T11:59:58.000Z", .updated_at = "2026-01-31T11:59:59.000Z",
-		.started_at = "2026-01-31T11:59:59.000Z", .deadline = "2026-01-31T12:59:59.000Z", .max_duration_us = 3600000000,
-		.attempt = 1, .warnings = warnings, .risk_events = "[\"before\"]", .step = step, .sequence = 2, .harp = stage_is_told};
+	struct store_session row = {.key = 7,
+		.session_id = STAGE_ID,
+		.caller_id = "alpha",
+		.capability = "echo",
+		.capability_version = "1.0.0",
+		.state = "RUNNING",
+		.state_version = 1,
+		.risk_level = "R1",
+		.data_classification = "T1",
+		.priority = "normal",
+		.session_token = "token",
+		.created_at = "2026-01-31T11:59:58.000Z",
+		.updated_at = "2026-01-31T11:59:59.000Z",
+		.started_at = "2026-01-31T11:59:59.000Z",
+		.deadline = "2026-01-31T12:59:59.000Z",
+		.max_duration_us = 3600000000,
+		.attempt = 1,
+		.warnings = warnings,
+		.risk_events = "[\"before\"]",
+		.step = step,
+		.sequence = 2,
+		.harp = stage_is_told};
 	struct session *s;
 
 	fuzz_logged = 0;
 	buf_fini(&stage.outcome);
 	memset(&stage, 0, sizeof stage);
-	stage.config = (struct config){.max_message = 1 << 20, .max_line = 4 << 20, .max_checkpoint = 4096,
-		.max_text_output = 1024, .max_depth = STAGE_DEPTH, .abort_timeout_us = 30000000,
-		.max_artifact = 1 << 20, .max_artifacts_total = 1 << 20, .artifact_timeout_us = 30000000};
+	stage.config = (struct config){.max_message = 1 << 20,
+		.max_line = 4 << 20,
+		.max_checkpoint = 4096,
+		.max_text_output = 1024,
+		.max_depth = STAGE_DEPTH,
+		.abort_timeout_us = 30000000,
+		.max_artifact = 1 << 20,
+		.max_artifacts_total = 1 << 20,
+		.artifact_timeout_us = 30000000};
 	stage.capability.config = &stage.config_capability;
 	stage.policy.config = &stage.config;
 	stage.core.policy = stage.core.first_policy = &stage.policy;

@@ -1,10 +1,9 @@
 /* vector.c: HARP's parts as a filter, so that a script can hold them against other implementations.
  *
- *	canon                                   a line of JSON in, its canonical form or the refusal's code out
- *	keygen FILE                             the public half
- *	review                                  the task's text in, the artifact out
- *	decide FILE KEY-ID allow|deny SCOPE     an artifact in, the signed decision out; lasts ten minutes
- *	verify LINE KEY-ID ARTIFACT-FILE        a decision in, OK or the refusal's code out
+ *	canon                                   a line of JSON in, its canonical form or the refusal's code
+ *out keygen FILE                             the public half review                                  the
+ *task's text in, the artifact out decide FILE KEY-ID allow|deny SCOPE     an artifact in, the signed decision
+ *out; lasts ten minutes verify LINE KEY-ID ARTIFACT-FILE        a decision in, OK or the refusal's code out
  *
  * Owns nothing: what it prints is the module's. */
 #include <stdio.h>
@@ -67,9 +66,18 @@ static int review(struct buf *in)
 {
 	static const char *const reasons[] = {"a \"reason\"\n", "\xf0\x9f\x94\xa5 \x7f"};
 	char request[ID_SIZE], session[ID_SIZE], hash[HARP_HASH_SIZE];
-	struct harp_review r = {.request_id = request, .session_id = session, .callee_id = "lab", .capability = "anneal",
-		.caller_id = "alpha", .risk = R4, .reasons = reasons, .reason_count = 2, .task = in->data, .task_size = in->size,
-		.created_us = clock_wall_us(), .expires_us = clock_wall_us() + INT64_C(600000000)};
+	struct harp_review r = {.request_id = request,
+		.session_id = session,
+		.callee_id = "lab",
+		.capability = "anneal",
+		.caller_id = "alpha",
+		.risk = R4,
+		.reasons = reasons,
+		.reason_count = 2,
+		.task = in->data,
+		.task_size = in->size,
+		.created_us = clock_wall_us(),
+		.expires_us = clock_wall_us() + INT64_C(600000000)};
 	struct buf b = {0};
 	enum harp_code code;
 
@@ -96,8 +104,11 @@ static int decide(struct buf *in, char **arg)
 	id_random(random, sizeof random);
 	harp_nonce(random, nonce);
 	if ((code = harp_read_artifact(in->data, in->size, &a, why, sizeof why)) == HARP_OK) {
-		struct harp_answer answer = {.allow = strcmp(arg[2], "allow") == 0, .scope = (enum harp_scope)harp_scope_parse(arg[3]),
-			.expires_us = clock_wall_us() + INT64_C(600000000), .nonce = nonce, .signer_key_id = arg[1]};
+		struct harp_answer answer = {.allow = strcmp(arg[2], "allow") == 0,
+			.scope = (enum harp_scope)harp_scope_parse(arg[3]),
+			.expires_us = clock_wall_us() + INT64_C(600000000),
+			.nonce = nonce,
+			.signer_key_id = arg[1]};
 
 		code = harp_sign(a, &answer, key, &b, why, sizeof why);
 	}
@@ -118,7 +129,8 @@ static bool is_unused(void *ctx, const char *a, const char *b)
 static int verify(struct buf *in, char **arg)
 {
 	struct harp_keys *keys = harp_keys_new();
-	struct harp_case c = {.keys = keys, .lookups = {is_unused, is_unused, NULL}, .now_us = clock_wall_us()};
+	struct harp_case c = {
+		.keys = keys, .lookups = {is_unused, is_unused, NULL}, .now_us = clock_wall_us()};
 	struct harp_key key = {arg[1], NULL, arg[0], R5, false};
 	struct harp_artifact *a = NULL;
 	struct harp_decision *d = NULL;
@@ -132,7 +144,7 @@ static int verify(struct buf *in, char **arg)
 	read_all(f, &b);
 	fclose(f);
 	if ((code = harp_read_artifact(b.data, b.size, &a, why, sizeof why)) == HARP_OK &&
-			(code = harp_read_decision(in->data, in->size, &d, why, sizeof why)) == HARP_OK) {
+		(code = harp_read_decision(in->data, in->size, &d, why, sizeof why)) == HARP_OK) {
 		c.artifact = a;
 		code = harp_verify(d, &c, &accepted, why, sizeof why);
 	}

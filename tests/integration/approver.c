@@ -1,4 +1,5 @@
-/* approver.c: keys and signatures of those who decide. Owns the nonces. Never talks to the daemon (talk.c). */
+/* approver.c: keys and signatures of those who decide. Owns the nonces. Never talks to the daemon (talk.c).
+ */
 #include "approver.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static char *encode(const unsigned char *bytes, size_t size)
 
 	for (size_t i = 0; i < size; i += 3) {
 		unsigned n = (unsigned)bytes[i] << 16 | (i + 1 < size ? (unsigned)bytes[i + 1] << 8 : 0) |
-			     (i + 2 < size ? bytes[i + 2] : 0);
+			(i + 2 < size ? bytes[i + 2] : 0);
 
 		for (size_t k = 0; k < 4 && i + k <= size; k++)
 			*to++ = digits[n >> (18 - 6 * k) & 63];
@@ -39,7 +40,8 @@ void approver_make(struct rig *r, const char *name, const char *max_risk)
 	char section[80], *line;
 
 	must(f && key && PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) == 1 &&
-			EVP_PKEY_get_raw_public_key(key, bytes, &size) == 1, "a key for %s", name);
+			EVP_PKEY_get_raw_public_key(key, bytes, &size) == 1,
+		"a key for %s", name);
 	fclose(f);
 	EVP_PKEY_free(key);
 	line = encode(bytes, size);
@@ -61,9 +63,11 @@ void approver_sign(json_t *decision, const char *key_file)
 	must(key, "%s", key_file);
 	fclose(f);
 	json_object_del(decision, "signature");
-	text = json_dumps(decision, JSON_COMPACT | JSON_SORT_KEYS);     /* ASCII only: that is the canonical form */
+	text = json_dumps(
+		decision, JSON_COMPACT | JSON_SORT_KEYS); /* ASCII only: that is the canonical form */
 	must(EVP_DigestSignInit(ctx, NULL, NULL, NULL, key) == 1 &&
-			EVP_DigestSign(ctx, signature, &size, (const unsigned char *)text, strlen(text)) == 1, "signing");
+			EVP_DigestSign(ctx, signature, &size, (const unsigned char *)text, strlen(text)) == 1,
+		"signing");
 	encoded = encode(signature, size);
 	json_object_set_new(decision, "signature", json_string(encoded));
 	free(encoded);
@@ -79,10 +83,12 @@ json_t *approver_decide(struct rig *r, json_t *artifact, const char *decision, c
 	json_t *d;
 
 	snprintf(nonce, sizeof nonce, "nonce-%d-%d", getpid(), ++count);
-	d = J("{'requestId':'%s','artifactHash':'%s','artifactHashAlg':'SHA-256','repoRef':'%s','decision':'%s','scope':'once',"
-	      "'expiresAt':'%s','nonce':'%s','signerKeyId':'%s','sigAlg':'Ed25519'}", json_text_at(artifact, "requestId"),
-		json_text_at(artifact, "artifactHash"), json_text_at(artifact, "repoRef"), decision,
-		json_text_at(artifact, "expiresAt"), nonce, signer);
+	d = J("{'requestId':'%s','artifactHash':'%s','artifactHashAlg':'SHA-256','repoRef':'%s','decision':'%"
+	      "s','scope':'once',"
+	      "'expiresAt':'%s','nonce':'%s','signerKeyId':'%s','sigAlg':'Ed25519'}",
+		json_text_at(artifact, "requestId"), json_text_at(artifact, "artifactHash"),
+		json_text_at(artifact, "repoRef"), decision, json_text_at(artifact, "expiresAt"), nonce,
+		signer);
 	approver_sign(d, approver_key(r, signer));
 	return d;
 }

@@ -95,7 +95,7 @@ const struct broker *broker_shared(void)
 
 struct broker *broker_private(void)
 {
-	read_env(&shared);                      /* another test may have killed and restarted it */
+	read_env(&shared); /* another test may have killed and restarted it */
 	kill(shared.pid, SIGCONT);
 	if (kill(shared.pid, 0) < 0)
 		broker_start(&shared, shared.dir);

@@ -22,10 +22,13 @@
 #include "peer.h"
 #include "rig.h"
 
-#define KEEP_BUFFERS 8          /* results of the path functions that live at the same time */
+#define KEEP_BUFFERS 8 /* results of the path functions that live at the same time */
 
 static char run_prefix[128];
-static struct { const char *name; int seconds; } bounds[100];
+static struct {
+	const char *name;
+	int seconds;
+} bounds[100];
 static size_t bound_count;
 
 /* The tests' own small leaks are of no interest; the daemon is another process and keeps its check. */
@@ -60,7 +63,7 @@ void harness_fail(const char *file, int line, const char *what, const char *fmt,
 	fprintf(stderr, "--- failed at %s:%d: %s\n", file, line, text);
 	end_everything();
 	_ck_assert_failed(file, line, "failed", "%s", text);
-	abort();                        /* not reached: Check leaves the child */
+	abort(); /* not reached: Check leaves the child */
 }
 
 void harness_must_str(const char *file, int line, const char *what, const char *got, const char *want)
@@ -119,7 +122,7 @@ void harness_tick(void)
 		return;
 	n = peers_sockets(fds, 64);
 	for (int i = 0; i < n; i++)
-		p[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+		p[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
 	poll(p, (nfds_t)n, 5);
 }
 
@@ -160,8 +163,8 @@ json_t *json_at(json_t *root, const char *path)
 	while (root && *path) {
 		size_t n = strcspn(path, ".");
 		snprintf(name, sizeof name, "%.*s", (int)n, path);
-		root = json_is_array(root) ? json_array_get(root, (size_t)atoi(name))
-					   : json_object_get(root, name);
+		root = json_is_array(root) ? json_array_get(root, (size_t)atoi(name)) :
+					     json_object_get(root, name);
 		path += n + (path[n] == '.');
 	}
 	return root;
@@ -257,7 +260,7 @@ void harness_begin(void)
 	for (size_t i = 0; i < bound_count; i++)
 		if (strcmp(bounds[i].name, tcase_name()) == 0)
 			seconds = bounds[i].seconds;
-	prctl(PR_SET_CHILD_SUBREAPER, 1);       /* what a killed daemon leaves becomes ours, not init's */
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a killed daemon leaves becomes ours, not init's */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGALRM, on_alarm);
 	/* Ours comes first, tidies up and says what was going on; Check's only kills. */

@@ -15,28 +15,31 @@
 void harness_fail(const char *file, int line, const char *what, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5), noreturn));
 #define give_up(...) harness_fail(__FILE__, __LINE__, "", __VA_ARGS__)
-#define must(cond, ...)                                                                                      \
-	do {                                                                                                 \
-		if (!(cond))                                                                                 \
-			harness_fail(__FILE__, __LINE__, "not so: " #cond ": ", __VA_ARGS__);                \
+#define must(cond, ...) \
+	do { \
+		if (!(cond)) \
+			harness_fail(__FILE__, __LINE__, "not so: " #cond ": ", __VA_ARGS__); \
 	} while (0)
 #define must_str(got, want) harness_must_str(__FILE__, __LINE__, #got, (got), (want))
 void harness_must_str(const char *file, int line, const char *what, const char *got, const char *want);
 
 /* --- waiting --- */
 
-double harness_now(void);               /* seconds, monotonic */
-double harness_scale(void);             /* 1; more under sanitizers or with HCP_TEST_SLOW=factor */
+double harness_now(void);   /* seconds, monotonic */
+double harness_scale(void); /* 1; more under sanitizers or with HCP_TEST_SLOW=factor */
 /* Serves everything that is registered: notify sockets, dead children, callers' queues. Sleeps a little. */
 void harness_tick(void);
-#define WAIT_S 25.0                     /* far above what is needed: a deadline, not a measurement */
-#define wait_until(cond, seconds, ...) do { \
-	double end_ = harness_now() + (seconds) * harness_scale(); \
-	while (!(cond)) { \
-		if (harness_now() > end_) \
-			harness_fail(__FILE__, __LINE__, "waited in vain for " #cond ": ", __VA_ARGS__); \
-		harness_tick(); \
-	} } while (0)
+#define WAIT_S 25.0 /* far above what is needed: a deadline, not a measurement */
+#define wait_until(cond, seconds, ...) \
+	do { \
+		double end_ = harness_now() + (seconds)*harness_scale(); \
+		while (!(cond)) { \
+			if (harness_now() > end_) \
+				harness_fail( \
+					__FILE__, __LINE__, "waited in vain for " #cond ": ", __VA_ARGS__); \
+			harness_tick(); \
+		} \
+	} while (0)
 /* Lets time pass with everything served: only to show that something does NOT happen. */
 void harness_pass(double seconds);
 
@@ -51,15 +54,20 @@ const char *json_text_at(json_t *root, const char *path);
 /* --- files --- */
 
 void file_write(const char *path, const char *text);
-char *file_read(const char *path, size_t *size);        /* NULL where it cannot be read; the caller frees */
+char *file_read(const char *path, size_t *size); /* NULL where it cannot be read; the caller frees */
 bool file_exists(const char *path);
-int file_lines(const char *path);                       /* 0 where there is none */
-const char *source_path(const char *relative);          /* absolute; static buffers, a few at a time */
+int file_lines(const char *path);              /* 0 where there is none */
+const char *source_path(const char *relative); /* absolute; static buffers, a few at a time */
 void tree_remove(const char *path);
 
 /* --- the broker --- */
 
-struct broker { char url[512]; char dir[512]; pid_t pid; bool own; };
+struct broker {
+	char url[512];
+	char dir[512];
+	pid_t pid;
+	bool own;
+};
 /* The one of HCP_TEST_BROKER_URL, or one made for this run. */
 const struct broker *broker_shared(void);
 /* In a suite that runs with one of its own (harness_run): for tests that stop or kill it. It runs when this
@@ -68,18 +76,19 @@ struct broker *broker_private(void);
 /* On a directory that had one: the same ports and data. */
 void broker_start(struct broker *b, const char *dir);
 void broker_stop(struct broker *b);
-int broker_ctl(const struct broker *b, const char *command);    /* rabbitmqctl, through scripts/broker */
-int broker_eval(const struct broker *b, const char *expression);        /* Erlang in the node: much quicker */
+int broker_ctl(const struct broker *b, const char *command);     /* rabbitmqctl, through scripts/broker */
+int broker_eval(const struct broker *b, const char *expression); /* Erlang in the node: much quicker */
 
 /* --- a suite --- */
 
 #define suite_test(suite, name, seconds) harness_add((suite), #name, (name), (seconds))
 void harness_add(Suite *s, const char *name, const TTest *test, int seconds);
-/* One that ends with exit(0) where all is well: Check counts microseconds in an int, and half an hour is too long. */
+/* One that ends with exit(0) where all is well: Check counts microseconds in an int, and half an hour is too
+ * long. */
 void harness_add_long(Suite *s, const char *name, const TTest *test, int seconds);
 /* Runs it; own_broker: with one that nobody else uses. Afterwards no process of any test may be left. */
 int harness_run(Suite *s, bool own_broker);
-void harness_begin(void);               /* once a test, by its first rig */
-const char *harness_tmp(void);          /* prefix for directories of this run: swept at its end */
+void harness_begin(void);      /* once a test, by its first rig */
+const char *harness_tmp(void); /* prefix for directories of this run: swept at its end */
 
 #endif

@@ -31,7 +31,7 @@ struct run {
 	char out[300], err[300], rc[300], pid[300];
 };
 
-struct key {                            /* on a terminal: when this was shown, type that */
+struct key { /* on a terminal: when this was shown, type that */
 	const char *shown, *typed;
 };
 
@@ -64,7 +64,8 @@ static inline void set_environment(void)
 	setenv("TERM", "xterm", 1);
 }
 
-static inline void __attribute__((noreturn)) become_hcpctl(const struct run *run, char **words, bool on_terminal)
+static inline void __attribute__((noreturn))
+become_hcpctl(const struct run *run, char **words, bool on_terminal)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGALRM, SIG_DFL);
@@ -103,10 +104,10 @@ static inline void serve_terminal(const struct run *run, int fd, const struct ke
 	close(out);
 }
 
-static inline void __attribute__((noreturn)) stand_between(const struct run *run, char **words,
-	const struct key *keys)
+static inline void __attribute__((noreturn))
+stand_between(const struct run *run, char **words, const struct key *keys)
 {
-	struct winsize size = { .ws_row = 25, .ws_col = 100 };
+	struct winsize size = {.ws_row = 25, .ws_col = 100};
 	int status, fd = -1;
 	pid_t pid;
 
@@ -128,7 +129,7 @@ static inline struct run start_with(const struct key *keys, const char *first, v
 {
 	static int count;
 	struct run run;
-	char *words[WORDS_MAX] = { strdup("hcpctl") };
+	char *words[WORDS_MAX] = {strdup("hcpctl")};
 	int n = 1;
 
 	for (const char *word = first; word; word = va_arg(ap, const char *)) {
@@ -187,8 +188,7 @@ static inline void finish(struct run *run, int status)
 	wait_until(file_exists(run->rc), WAIT_S, "hcpctl's end; it said: %s %s", text_of(run->out),
 		text_of(run->err));
 	must(atoi(text_of(run->rc)) == status, "status %s, not %d: %s %s", text_of(run->rc), status,
-		text_of(run->out),
-		text_of(run->err));
+		text_of(run->out), text_of(run->err));
 }
 
 static inline void must_have(const char *path, const char *text)
@@ -253,7 +253,8 @@ static inline int count_queues(void)
 
 	snprintf(expression, sizeof expression,
 		"length([Q || Q <- rabbit_amqqueue:list(), string:prefix(element(4, amqqueue:get_name(Q)), "
-		"<<\"hcp.evt.%s.\">>) =/= nomatch]).", caller);
+		"<<\"hcp.evt.%s.\">>) =/= nomatch]).",
+		caller);
 	answer = ask_broker(expression);
 	at = strstr(answer, "ok, ");
 	must(at, "%s", answer);

@@ -10,9 +10,15 @@
 #include <time.h>
 
 static const char *const legal[][2] = {
-	{ "PENDING", "RUNNING" }, { "PENDING", "REJECTED" }, { "RUNNING", "PAUSED" }, { "RUNNING", "ABORTING" },
-	{ "RUNNING", "COMPLETED" }, { "RUNNING", "FAILED" }, { "PAUSED", "RUNNING" }, { "PAUSED", "ABORTING" },
-	{ "ABORTING", "ABORTED" },
+	{"PENDING", "RUNNING"},
+	{"PENDING", "REJECTED"},
+	{"RUNNING", "PAUSED"},
+	{"RUNNING", "ABORTING"},
+	{"RUNNING", "COMPLETED"},
+	{"RUNNING", "FAILED"},
+	{"PAUSED", "RUNNING"},
+	{"PAUSED", "ABORTING"},
+	{"ABORTING", "ABORTED"},
 };
 
 /* The data fields of each event that hcpd itself must give; those of a worker are the worker's. */
@@ -42,7 +48,7 @@ static const char *const events[] = {"session_created", "state_changed", "progre
 bool state_is_final(const char *s)
 {
 	return strcmp(s, "REJECTED") == 0 || strcmp(s, "ABORTED") == 0 || strcmp(s, "COMPLETED") == 0 ||
-	       strcmp(s, "FAILED") == 0;
+		strcmp(s, "FAILED") == 0;
 }
 
 static bool is_legal(const char *from, const char *to)
@@ -69,7 +75,7 @@ static bool is_uuid4(const char *s)
 static bool is_stamp(const char *s, uint64_t seconds)
 {
 	static const char form[] = "dddd-dd-ddTdd:dd:dd.dddZ";
-	struct tm tm = { 0 };
+	struct tm tm = {0};
 
 	if (strlen(s) != sizeof form - 1)
 		return false;
@@ -107,9 +113,9 @@ static void judge_event_data(struct note *n)
 	must(known, "an event type of none of the nine: %s", n->body);
 	for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
 		if (strcmp(fields[i].event, n->event) == 0)
-			must((int)json_typeof(json_object_get(data, fields[i].field)
-						      ? json_object_get(data, fields[i].field)
-						      : json_null()) == fields[i].kind,
+			must((int)json_typeof(json_object_get(data, fields[i].field) ?
+					     json_object_get(data, fields[i].field) :
+					     json_null()) == fields[i].kind,
 				"%s of %s", fields[i].field, n->body);
 }
 
@@ -143,9 +149,9 @@ static void judge_message(struct peer *p, struct note *n)
 
 struct walk {
 	const char *session;
-	struct note **notes;            /* of the session, without repetitions */
+	struct note **notes; /* of the session, without repetitions */
 	size_t count;
-	const char *state;              /* as the stream last gave it */
+	const char *state; /* as the stream last gave it */
 	long long sequence;
 	bool accepted, closed, result;
 	const char *token;
@@ -265,7 +271,7 @@ void judge_peer(struct peer *p)
 		json_array_append_new(list, json_integer((json_int_t)i));
 	}
 	json_object_foreach(sessions, session, list) {
-		struct walk w = { .session = session, .count = json_array_size(list) };
+		struct walk w = {.session = session, .count = json_array_size(list)};
 		w.notes = calloc(w.count, sizeof *w.notes);
 		for (size_t i = 0; i < w.count; i++)
 			w.notes[i] = p->notes[json_integer_value(json_array_get(list, i))];
@@ -285,7 +291,7 @@ static sqlite3 *open_store(struct rig *r)
 	if (sqlite3_open_v2(r->db, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
 		give_up("%s: %s", r->db, sqlite3_errmsg(db));
 	sqlite3_busy_timeout(db, 5000);
-	return restore_is_due(db) ? restore_copy(db, r) : db;   /* also what has left it */
+	return restore_is_due(db) ? restore_copy(db, r) : db; /* also what has left it */
 }
 
 static sqlite3_stmt *query(sqlite3 *db, const char *sql)
@@ -306,10 +312,10 @@ static const char *text_of(sqlite3_stmt *st, int column)
 
 static void judge_transitions(sqlite3 *db)
 {
-	sqlite3_stmt *st =
-		query(db, "SELECT t.session_id, t.from_state, t.to_state, t.state_version, t.reason, t.actor,"
-			  " t.at IS NULL, s.state FROM transitions t JOIN sessions s USING (session_id)"
-			  " ORDER BY t.session_id, t.state_version");
+	sqlite3_stmt *st = query(db,
+		"SELECT t.session_id, t.from_state, t.to_state, t.state_version, t.reason, t.actor,"
+		" t.at IS NULL, s.state FROM transitions t JOIN sessions s USING (session_id)"
+		" ORDER BY t.session_id, t.state_version");
 	char session[64] = "", state[16] = "", last[16] = "";
 	long long version = 0;
 
@@ -344,9 +350,10 @@ void judge_store(struct rig *r)
 	must_str(text_of(st, 0), "ok");
 	sqlite3_finalize(st);
 	judge_transitions(db);
-	st = query(db, "SELECT session_id, count(*), min(sequence), max(sequence), count(DISTINCT sequence) "
-		       "FROM events"
-		       " WHERE sequence > 0 GROUP BY session_id");
+	st = query(db,
+		"SELECT session_id, count(*), min(sequence), max(sequence), count(DISTINCT sequence) "
+		"FROM events"
+		" WHERE sequence > 0 GROUP BY session_id");
 	while (sqlite3_step(st) == SQLITE_ROW)
 		must(sqlite3_column_int64(st, 2) == 1 &&
 				sqlite3_column_int64(st, 3) == sqlite3_column_int64(st, 1) &&
@@ -356,7 +363,8 @@ void judge_store(struct rig *r)
 	sqlite3_close(db);
 }
 
-/* One walk over the table, since the caller's messages fit in memory and the table need not have our index. */
+/* One walk over the table, since the caller's messages fit in memory and the table need not have our index.
+ */
 void judge_history(struct rig *r, struct peer *p)
 {
 	sqlite3 *db = open_store(r);

@@ -12,7 +12,7 @@
 #include "wire.h"
 
 #define PREFETCH 500
-#define SHOWN 60                /* messages of a caller that a failure shows */
+#define SHOWN 60 /* messages of a caller that a failure shows */
 
 static struct peer *peers;
 
@@ -322,7 +322,7 @@ static void keep_note(struct peer *p, amqp_envelope_t *e)
 static bool pump(struct peer *p)
 {
 	amqp_connection_state_t c = p->sub;
-	struct timeval none = { 0, 0 };
+	struct timeval none = {0, 0};
 	uint64_t last = 0;
 	amqp_envelope_t e;
 	amqp_frame_t f;
@@ -342,7 +342,7 @@ static bool pump(struct peer *p)
 			amqp_simple_wait_frame_noblock(c, &f, &none) == AMQP_STATUS_OK &&
 			f.frame_type != AMQP_FRAME_METHOD)
 			continue;
-		peer_close(p);          /* closed, cancelled or lost */
+		peer_close(p); /* closed, cancelled or lost */
 		p->durable_gone = true;
 		return last != 0;
 	}
@@ -397,7 +397,7 @@ void peers_end(void)
 static bool fits(const struct note *n, const char *session, const char *kind, const char *event)
 {
 	return !n->repeated && (!session || strcmp(n->session, session) == 0) &&
-	       (!kind || strcmp(n->kind, kind) == 0) && (!event || strcmp(n->event, event) == 0);
+		(!kind || strcmp(n->kind, kind) == 0) && (!event || strcmp(n->event, event) == 0);
 }
 
 struct note *peer_find_nth(struct peer *p, const char *session, const char *kind, const char *event, int nth)
@@ -458,8 +458,9 @@ struct note *peer_find_text(
 struct note *peer_find_state(struct peer *p, const char *session, const char *to_state, int nth)
 {
 	for (size_t i = 0; i < p->note_count; i++) {
-		const char *to = fits(p->notes[i], session, "event", "state_changed")
-			? note_text(p->notes[i], "payload.data.to_state") : NULL;
+		const char *to = fits(p->notes[i], session, "event", "state_changed") ?
+			note_text(p->notes[i], "payload.data.to_state") :
+			NULL;
 		if (to && strcmp(to, to_state) == 0 && --nth == 0)
 			return p->notes[i];
 	}

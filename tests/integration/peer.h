@@ -13,37 +13,37 @@
 struct note {
 	char *key, *body;
 	size_t size;
-	json_t *json;                   /* NULL where the body is none */
+	json_t *json; /* NULL where the body is none */
 	char message_id[160], correlation_id[160], type[64], content_type[64], content_encoding[64];
 	bool has_message_id, has_correlation_id, has_timestamp, redelivered;
-	bool repeated;                  /* its message_id was there before: not found by the functions below */
+	bool repeated; /* its message_id was there before: not found by the functions below */
 	int delivery_mode;
 	uint64_t timestamp;
 	double at;
 	/* read from the body; loans, empty where absent */
 	const char *session, *kind, *event;
-	long long sequence;             /* 0: none */
+	long long sequence; /* 0: none */
 };
 
 struct peer {
 	char id[160];
 	char queue[200];
 	const struct broker *broker;
-	struct rig *rig;                /* whom it talks to */
-	void *sub, *pub;                /* amqp_connection_state_t */
-	uint64_t confirm_tag;           /* of the publishing channel */
+	struct rig *rig;      /* whom it talks to */
+	void *sub, *pub;      /* amqp_connection_state_t */
+	uint64_t confirm_tag; /* of the publishing channel */
 	struct note **notes;
 	size_t note_count, note_room;
-	json_t *seen;                   /* message ids */
-	char **ids;                     /* message ids handed out, freed with the peer */
+	json_t *seen; /* message ids */
+	char **ids;   /* message ids handed out, freed with the peer */
 	size_t id_count;
-	bool durable_gone;              /* its queue is not to be consumed now */
-	bool any_order;                 /* after a nack messages may overtake: judge leaves the order out */
-	bool may_be_open;               /* sessions need not have ended at the end */
-	bool lossy;                     /* its queue was away or dropped: gaps are the test's own doing */
-	bool substituted;               /* a row of its was unpublishable: the store keeps the original */
-	bool unjudged;                  /* the test itself judges */
-	char user_id[64];               /* sent as user-id where not empty */
+	bool durable_gone; /* its queue is not to be consumed now */
+	bool any_order;    /* after a nack messages may overtake: judge leaves the order out */
+	bool may_be_open;  /* sessions need not have ended at the end */
+	bool lossy;        /* its queue was away or dropped: gaps are the test's own doing */
+	bool substituted;  /* a row of its was unpublishable: the store keeps the original */
+	bool unjudged;     /* the test itself judges */
+	char user_id[64];  /* sent as user-id where not empty */
 	struct peer *next;
 };
 
@@ -54,7 +54,7 @@ struct peer *peer_named(struct rig *r, const char *id);
  * "reject-publish:N"); peer_close stops consuming and leaves the queue, peer_drop deletes it. */
 struct peer *peer_absent(struct rig *r, const char *id);
 void peer_open(struct peer *p, const char *args);
-void peer_declare(struct peer *p, const char *args);    /* makes the queue, does not consume it */
+void peer_declare(struct peer *p, const char *args); /* makes the queue, does not consume it */
 void peer_close(struct peer *p);
 void peer_drop(struct peer *p);
 
@@ -74,7 +74,7 @@ json_t *peer_payload(struct peer *p, const char *capability, json_t *inputs, jso
 /* Submits and waits for task_accepted: the session_id. */
 const char *peer_run(struct peer *p, const char *capability, json_t *inputs);
 const char *peer_run_more(struct peer *p, const char *capability, json_t *inputs, json_t *more);
-void peer_abort(struct peer *p, const char *session);           /* with the token of task_accepted */
+void peer_abort(struct peer *p, const char *session); /* with the token of task_accepted */
 void peer_abort_with(struct peer *p, const char *session, json_t *payload);
 char *uuid_text(struct peer *p);
 
@@ -92,7 +92,7 @@ struct note *peer_find_text(
 /* --- waiting for it --- */
 
 struct note *peer_reply(struct peer *p, const char *message_id);
-const char *peer_accepted(struct peer *p, const char *message_id);      /* the session_id */
+const char *peer_accepted(struct peer *p, const char *message_id); /* the session_id */
 struct note *peer_rejected(struct peer *p, const char *message_id, const char *code);
 struct note *peer_wait(struct peer *p, const char *session, const char *kind, const char *event);
 struct note *peer_event(struct peer *p, const char *session, const char *event);

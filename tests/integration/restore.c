@@ -24,8 +24,8 @@ static long long number(sqlite3 *db, const char *sql)
 
 bool restore_is_due(sqlite3 *db)
 {
-	return number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'archives'") > 0
-		&& number(db, "SELECT count(*) FROM archives") > 0;
+	return number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'archives'") > 0 &&
+		number(db, "SELECT count(*) FROM archives") > 0;
 }
 
 static void bind(sqlite3_stmt *st, int n, const json_t *v)
@@ -41,7 +41,9 @@ static void bind(sqlite3_stmt *st, int n, const json_t *v)
 	} else if (base64) {
 		size_t size = json_string_length(base64), padding = 0;
 		unsigned char *bytes = malloc(size + 1);
-		int got = size ? EVP_DecodeBlock(bytes, (const unsigned char *)json_string_value(base64), (int)size) : 0;
+		int got = size ?
+			EVP_DecodeBlock(bytes, (const unsigned char *)json_string_value(base64), (int)size) :
+			0;
 
 		while (padding < size && json_string_value(base64)[size - 1 - padding] == '=')
 			padding++;
@@ -58,7 +60,8 @@ static void put_row(sqlite3 *db, const char *table, json_t *row)
 {
 	char sql[2000], marks[200] = "";
 	bool is_itself = strcmp(table, "sessions") == 0;
-	size_t n = (size_t)snprintf(sql, sizeof sql, "INSERT %s INTO %s (", is_itself ? "" : "OR IGNORE", table);
+	size_t n =
+		(size_t)snprintf(sql, sizeof sql, "INSERT %s INTO %s (", is_itself ? "" : "OR IGNORE", table);
 	const char *name;
 	sqlite3_stmt *st;
 	json_t *v;
@@ -76,8 +79,8 @@ static void put_row(sqlite3 *db, const char *table, json_t *row)
 	rc = sqlite3_step(st);
 	must(rc == SQLITE_DONE, "a session is archived, and twice: %s: %s", table, sqlite3_errmsg(db));
 	sqlite3_finalize(st);
-	/* Numbers of rows that left may be given out again, but for those of sessions and events; what is really there is known
-	 * by more than its number. */
+	/* Numbers of rows that left may be given out again, but for those of sessions and events; what is
+	 * really there is known by more than its number. */
 	if (sqlite3_changes(db) == 0 && strcmp(table, "events") != 0 && json_object_del(row, "id") == 0)
 		put_row(db, table, row);
 }
@@ -128,7 +131,8 @@ static void take_file(sqlite3 *db, struct rig *r, const char *day, long long siz
 	must(data && there >= (size_t)size, "%s has %zu bytes, not %lld", path, there, size);
 	text = unpack(data, (size_t)size, &length, day);
 	for (char *at = text; at < text + length; at = end + 1) {
-		must((end = memchr(at, '\n', (size_t)(text + length - at))), "half a line in the archive: %.300s", at);
+		must((end = memchr(at, '\n', (size_t)(text + length - at))),
+			"half a line in the archive: %.300s", at);
 		take_line(db, at, (size_t)(end - at), &count);
 	}
 	must(count == sessions, "the archive of %s has %lld sessions, not %lld", day, count, sessions);
@@ -142,7 +146,9 @@ void restore_all(sqlite3 *db, struct rig *r)
 
 	if (!restore_is_due(db))
 		return;
-	must(sqlite3_prepare_v2(db, "SELECT day, size, sessions FROM archives WHERE size > 0", -1, &st, NULL) == SQLITE_OK, "archives");
+	must(sqlite3_prepare_v2(db, "SELECT day, size, sessions FROM archives WHERE size > 0", -1, &st,
+		     NULL) == SQLITE_OK,
+		"archives");
 	while (sqlite3_step(st) == SQLITE_ROW) {
 		char day[32];
 
@@ -194,11 +200,13 @@ bool restore_make_day(struct rig *r, const char *day)
 	put(entry + 24, (unsigned)length, 8);
 	memcpy(entry + 32, id, 36);
 	EVP_Digest(entry + 100, frame, entry + 68, NULL, EVP_sha256(), NULL);
-	snprintf(command, sizeof command, "mkdir -p -m 700 %s/archive %s/artifacts/%s && touch %s/artifacts/%s/a", r->state, r->state, id,
-		r->state, id);
+	snprintf(command, sizeof command,
+		"mkdir -p -m 700 %s/archive %s/artifacts/%s && touch %s/artifacts/%s/a", r->state, r->state,
+		id, r->state, id);
 	must(system(command) == 0, "%s", command);
 	snprintf(path, sizeof path, "%s/archive/%s.jsonl.zst", r->state, day);
-	must((f = fopen(path, "w")) && fwrite(entry, 1, 100 + frame, f) == 100 + frame && fclose(f) == 0, "%s", path);
+	must((f = fopen(path, "w")) && fwrite(entry, 1, 100 + frame, f) == 100 + frame && fclose(f) == 0,
+		"%s", path);
 	must(sqlite3_open(r->db, &db) == SQLITE_OK, "%s", r->db);
 	snprintf(sql, sizeof sql, "INSERT INTO archives VALUES ('%s', %zu, 1)", day, 100 + frame);
 	is_known = sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;

@@ -20,7 +20,7 @@
 
 #include "judge.h"
 
-#define LOG_END 12000           /* bytes of the log that a failure shows */
+#define LOG_END 12000 /* bytes of the log that a failure shows */
 
 static struct rig *rigs;
 
@@ -28,7 +28,7 @@ static struct rig *rigs;
 
 static void open_notify(struct rig *r)
 {
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 
 	r->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	snprintf(sun.sun_path, sizeof sun.sun_path, "%s", rig_path(r, "notify"));
@@ -99,7 +99,7 @@ void rig_set(struct rig *r, const char *section, const char *key, const char *fm
 	if (!k) {
 		r->keys = realloc(r->keys, (r->key_count + 1) * sizeof *k);
 		k = &r->keys[r->key_count++];
-		*k = (struct rig_key){ strdup(section), strdup(key), NULL };
+		*k = (struct rig_key){strdup(section), strdup(key), NULL};
 	}
 	free(k->value);
 	k->value = value;
@@ -125,7 +125,7 @@ void rig_capability(struct rig *r, const char *name, const char *command, json_t
 		give_up("%s: cannot be written", file);
 	json_decref(whole);
 	snprintf(section, sizeof section, "capability %s", name);
-	rig_set(r, section, "declaration", "%s.json", name);    /* relative to the file, as promised */
+	rig_set(r, section, "declaration", "%s.json", name); /* relative to the file, as promised */
 	rig_set(r, section, "command", "%s", command);
 	rig_set(r, section, "env", "RIG_MARK=%s", r->dir);
 }
@@ -160,7 +160,7 @@ void rig_write_ini(struct rig *r)
 	if (!f)
 		give_up("%s: %s", r->ini, strerror(errno));
 	for (size_t i = 0; i < r->key_count; i++) {
-		bool first = r->keys[i].value != NULL;          /* a section without values is left out */
+		bool first = r->keys[i].value != NULL; /* a section without values is left out */
 		for (size_t j = 0; j < i && first; j++)
 			first = !r->keys[j].value || strcmp(r->keys[j].section, r->keys[i].section) != 0;
 		if (!first)
@@ -189,7 +189,7 @@ static const char *program(void)
 
 static void __attribute__((noreturn)) become_hcpd(struct rig *r, const char *const *args)
 {
-	const char *argv[16] = { "hcpd" };
+	const char *argv[16] = {"hcpd"};
 	int fd = open(r->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
 	sigset_t none;
 
@@ -198,7 +198,7 @@ static void __attribute__((noreturn)) become_hcpd(struct rig *r, const char *con
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL);
-	signal(SIGXFSZ, SIG_IGN);               /* a test may limit the size of files: EFBIG, not death */
+	signal(SIGXFSZ, SIG_IGN); /* a test may limit the size of files: EFBIG, not death */
 	dup2(open("/dev/null", O_RDONLY), 0);
 	dup2(fd, 1);
 	dup2(fd, 2);
@@ -245,7 +245,7 @@ static void start_process(struct rig *r, const char *const *args)
 
 void rig_spawn(struct rig *r)
 {
-	const char *args[] = { "-c", r->ini, NULL };
+	const char *args[] = {"-c", r->ini, NULL};
 
 	rig_write_ini(r);
 	start_process(r, args);
@@ -459,8 +459,9 @@ void rigs_show_and_end(void)
 	for (struct rig *r = rigs; r; r = r->next) {
 		char *log = file_read(r->log, &size);
 		if (log)
-			fprintf(stderr, "--- end of %s\n%s--- pid %d, exited %d, status %d, last said: %s\n", r->log,
-				size > LOG_END ? log + size - LOG_END : log, r->pid, r->exited, r->wait_status, r->status);
+			fprintf(stderr, "--- end of %s\n%s--- pid %d, exited %d, status %d, last said: %s\n",
+				r->log, size > LOG_END ? log + size - LOG_END : log, r->pid, r->exited,
+				r->wait_status, r->status);
 		free(log);
 		if (r->pid > 0 && !r->exited)
 			kill(r->pid, SIGKILL);

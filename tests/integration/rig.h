@@ -8,29 +8,31 @@
 
 #include "harness.h"
 
-struct rig_key { char *section, *key, *value; };
+struct rig_key {
+	char *section, *key, *value;
+};
 
 struct rig {
-	char dir[256];                  /* everything of the test lies below it */
-	char state[300];                /* state_dir */
+	char dir[256];   /* everything of the test lies below it */
+	char state[300]; /* state_dir */
 	char ini[300], log[300], db[320];
 	char callee[64];
-	char queue[80];                 /* its command queue */
+	char queue[80]; /* its command queue */
 	const struct broker *broker;
 	struct rig_key *keys;
 	size_t key_count;
-	char **env;                     /* NAME=value more for the daemon itself */
+	char **env; /* NAME=value more for the daemon itself */
 	size_t env_count;
-	pid_t pid;                      /* 0: not running */
+	pid_t pid; /* 0: not running */
 	bool exited;
 	int wait_status;
 	int notify_fd;
-	int ready, watchdog;            /* READY=1 and WATCHDOG=1 seen in this life */
-	char status[512];               /* the last STATUS= */
+	int ready, watchdog; /* READY=1 and WATCHDOG=1 seen in this life */
+	char status[512];    /* the last STATUS= */
 	bool watchdog_on;
 	int watchdog_usec;
-	bool forgets;                   /* sessions leave its store for good: what callers got cannot be held against it */
-	bool no_consumer_wait;          /* rig_start does not wait until the queue is consumed */
+	bool forgets; /* sessions leave its store for good: what callers got cannot be held against it */
+	bool no_consumer_wait; /* rig_start does not wait until the queue is consumed */
 	struct rig *next;
 };
 
@@ -47,16 +49,16 @@ void rig_text(struct rig *r, const char *name, const char *script);
 void rig_env(struct rig *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void rig_write_ini(struct rig *r);
 
-void rig_spawn(struct rig *r);                  /* only starts it */
+void rig_spawn(struct rig *r); /* only starts it */
 void rig_wait_ready(struct rig *r);
 void rig_wait_consuming(struct rig *r);
-void rig_start(struct rig *r);                  /* the three of them */
+void rig_start(struct rig *r); /* the three of them */
 /* Runs hcpd with these arguments to its end; output is in the log. Returns the exit status. */
 int rig_run(struct rig *r, const char *const *args);
 void rig_signal(struct rig *r, int sig);
-int rig_wait_exit(struct rig *r, double seconds);       /* the exit status, or 128 + signal */
-void rig_stop(struct rig *r);                   /* SIGTERM; must be 0 */
-void rig_kill(struct rig *r);                   /* SIGKILL, and reaped */
+int rig_wait_exit(struct rig *r, double seconds); /* the exit status, or 128 + signal */
+void rig_stop(struct rig *r);                     /* SIGTERM; must be 0 */
+void rig_kill(struct rig *r);                     /* SIGKILL, and reaped */
 /* End of the test: stops it, then no process of its may be left and its store must be sound; frees. */
 void rig_finish(struct rig *r);
 

@@ -59,7 +59,7 @@ void talk_send(struct talk *t, const void *data, size_t size)
 			continue;
 		}
 		if (n < 0)
-			return;         /* closed meanwhile: whoever reads sees it */
+			return; /* closed meanwhile: whoever reads sees it */
 		at += n;
 		size -= (size_t)n;
 	}
@@ -135,16 +135,18 @@ static json_t *call(struct talk *t, const char *text)
 	talk_say(t, "{'id':%lld,%s}", ++t->last_id, text);
 	for (;;) {
 		must((line = talk_line(t)), "closed instead of an answer to %s", text);
-		must(json_integer_value(json_object_get(line, "id")) == t->last_id, "another's id: %s", json_dumps(line, 0));
+		must(json_integer_value(json_object_get(line, "id")) == t->last_id, "another's id: %s",
+			json_dumps(line, 0));
 		if (!json_object_get(line, "item"))
 			break;
 		json_array_append(t->items, json_object_get(line, "item"));
 		json_decref(line);
 	}
-	must(json_is_true(json_object_get(line, "done")) != !!json_object_get(line, "error"), "%s", json_dumps(line, 0));
+	must(json_is_true(json_object_get(line, "done")) != !!json_object_get(line, "error"), "%s",
+		json_dumps(line, 0));
 	json_object_set(line, "items", t->items);
 	json_decref(t->items);
-	t->items = line;                /* so that it is freed with the next one */
+	t->items = line; /* so that it is freed with the next one */
 	return line;
 }
 
@@ -188,7 +190,8 @@ const char *talk_code(json_t *end)
 	const char *code = json_text_at(end, "error.code");
 
 	if (code && *code) {
-		must(*json_text_at(end, "error.message") && *json_text_at(end, "error.next"), "an error says what to do");
+		must(*json_text_at(end, "error.message") && *json_text_at(end, "error.next"),
+			"an error says what to do");
 		return code;
 	}
 	return "";

@@ -14,7 +14,7 @@ struct talk {
 	char *in;
 	size_t size, room;
 	bool at_eof;
-	json_t *items;                  /* the last answer: its closing line, with all items in its member "items" */
+	json_t *items; /* the last answer: its closing line, with all items in its member "items" */
 };
 
 /* The rig's socket gets a short path of its own; before rig_start. */
@@ -28,12 +28,12 @@ void talk_send(struct talk *t, const void *data, size_t size);
 void talk_say(struct talk *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The next line, which must be JSON; NULL at the end of the connection. The caller owns it. */
 json_t *talk_line(struct talk *t);
-bool talk_has_line(struct talk *t);     /* without waiting */
+bool talk_has_line(struct talk *t); /* without waiting */
 /* Asks (the members but the id, without braces) and waits for its end. The closing line, with "items": it is
  * t's and good until the next call. */
 json_t *talk_call(struct talk *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* One request on a connection of its own. */
 json_t *talk_once(const char *path, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-const char *talk_code(json_t *end);     /* of its error; "" where it is done */
+const char *talk_code(json_t *end); /* of its error; "" where it is done */
 
 #endif

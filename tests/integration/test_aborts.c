@@ -18,7 +18,7 @@ static double moment_in(const char *path, const char *word)
 	return t;
 }
 
-START_TEST(an_abort_ends_a_worker_that_listens)         /* proves L2-11 */
+START_TEST(an_abort_ends_a_worker_that_listens) /* proves L2-11 */
 {
 	begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
@@ -36,7 +36,7 @@ START_TEST(an_abort_ends_a_worker_that_listens)         /* proves L2-11 */
 }
 END_TEST
 
-START_TEST(an_abort_ends_the_deaf_with_their_runaway_grandchildren)     /* proves L2-11 */
+START_TEST(an_abort_ends_the_deaf_with_their_runaway_grandchildren) /* proves L2-11 */
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -57,7 +57,7 @@ START_TEST(an_abort_ends_the_deaf_with_their_runaway_grandchildren)     /* prove
 }
 END_TEST
 
-START_TEST(an_abort_ends_a_grandchild_that_shed_its_environment)        /* proves L2-11 */
+START_TEST(an_abort_ends_a_grandchild_that_shed_its_environment) /* proves L2-11 */
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -77,7 +77,7 @@ START_TEST(an_abort_ends_a_grandchild_that_shed_its_environment)        /* prove
 }
 END_TEST
 
-START_TEST(an_abort_ends_those_that_grow_again)         /* proves L2-11 */
+START_TEST(an_abort_ends_those_that_grow_again) /* proves L2-11 */
 {
 	begin();
 	const char *s = peer_run(
@@ -92,7 +92,7 @@ START_TEST(an_abort_ends_those_that_grow_again)         /* proves L2-11 */
 }
 END_TEST
 
-START_TEST(the_ladder_has_its_rungs_at_none_half_and_three_quarters)    /* proves L2-11 */
+START_TEST(the_ladder_has_its_rungs_at_none_half_and_three_quarters) /* proves L2-11 */
 {
 	begin_with("session", "abort_timeout", "4s");
 	const char *lines = rig_path(r, "lines"), *terms = rig_path(r, "terms");
@@ -115,7 +115,7 @@ START_TEST(the_ladder_has_its_rungs_at_none_half_and_three_quarters)    /* prove
 }
 END_TEST
 
-START_TEST(a_text_worker_gets_sigterm_at_once)          /* proves L2-11 */
+START_TEST(a_text_worker_gets_sigterm_at_once) /* proves L2-11 */
 {
 	r = rig_new();
 	rig_text(r, "sleeper", "echo up; trap 'echo got term; exit 0' TERM; while :; do sleep 0.05; done");
@@ -133,7 +133,7 @@ START_TEST(a_text_worker_gets_sigterm_at_once)          /* proves L2-11 */
 }
 END_TEST
 
-START_TEST(only_the_right_token_aborts)                 /* proves L2-13 */
+START_TEST(only_the_right_token_aborts) /* proves L2-13 */
 {
 	begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
@@ -142,12 +142,12 @@ START_TEST(only_the_right_token_aborts)                 /* proves L2-13 */
 	peer_event(p, other, "progress");
 	char *token = strdup(peer_token(p, s));
 	token[strlen(token) / 2] = token[strlen(token) / 2] == 'A' ? 'B' : 'A';
-	peer_abort_with(p, s, json_pack("{s:s}", "session_token", token));                     /* damaged */
-	peer_abort_with(p, s, json_pack("{s:s}", "session_token", peer_token(p, other)));      /* another's */
+	peer_abort_with(p, s, json_pack("{s:s}", "session_token", token));                /* damaged */
+	peer_abort_with(p, s, json_pack("{s:s}", "session_token", peer_token(p, other))); /* another's */
 	peer_abort_with(p, s, json_pack("{s:s}", "session_token", ""));
 	peer_abort_with(p, s, J("{'session_token':17}"));
 	peer_abort(p, other);
-	peer_closed(p, other, "ABORTED", "aborted_by_caller");          /* FIFO: the others were seen before */
+	peer_closed(p, other, "ABORTED", "aborted_by_caller"); /* FIFO: the others were seen before */
 	harness_pass(0.2);
 	must(!peer_find_state(p, s, "ABORTING", 1), "a wrong token was obeyed");
 	peer_abort_with(p, s, J("{}")); /* [caller *] has no amqp_user: identity is not checked for it */
@@ -157,7 +157,7 @@ START_TEST(only_the_right_token_aborts)                 /* proves L2-13 */
 }
 END_TEST
 
-START_TEST(a_user_id_of_the_sessions_caller_aborts_without_a_token)     /* proves L2-13 */
+START_TEST(a_user_id_of_the_sessions_caller_aborts_without_a_token) /* proves L2-13 */
 {
 	r = rig_new();
 	rig_set(r, "caller mine", "capabilities", "*");
@@ -168,12 +168,12 @@ START_TEST(a_user_id_of_the_sessions_caller_aborts_without_a_token)     /* prove
 	const char *a = peer_run(p, "agent", J("{'do':[['forever']]}")),
 		   *b = peer_run(p, "agent", J("{'do':[['forever']]}"));
 	p->user_id[0] = 0;
-	peer_abort_with(p, a, J("{}"));                         /* nobody said who it was */
-	peer_abort(p, b);                                       /* a valid token needs no user-id */
+	peer_abort_with(p, a, J("{}")); /* nobody said who it was */
+	peer_abort(p, b);               /* a valid token needs no user-id */
 	peer_closed(p, b, "ABORTED", "aborted_by_caller");
 	must(!peer_find_state(p, a, "ABORTING", 1), "an abort without token and user-id was obeyed");
 	snprintf(p->user_id, sizeof p->user_id, "guest");
-	peer_abort_with(p, a, J("{'session_token':'wrong'}"));  /* a wrong token is refused always */
+	peer_abort_with(p, a, J("{'session_token':'wrong'}")); /* a wrong token is refused always */
 	peer_abort_with(p, uuid_text(p), J("{}"));
 	harness_pass(0.3);
 	must(!peer_find_state(p, a, "ABORTING", 1), "an abort with a wrong token was obeyed");
@@ -183,7 +183,7 @@ START_TEST(a_user_id_of_the_sessions_caller_aborts_without_a_token)     /* prove
 }
 END_TEST
 
-START_TEST(an_abort_for_nothing_has_no_effect)          /* proves L2-13 */
+START_TEST(an_abort_for_nothing_has_no_effect) /* proves L2-13 */
 {
 	int messages = -1, consumers;
 
@@ -191,8 +191,8 @@ START_TEST(an_abort_for_nothing_has_no_effect)          /* proves L2-13 */
 	const char *s = peer_run(p, "agent", J("{'do':[['complete']]}"));
 	peer_completed(p, s);
 	size_t count = p->note_count;
-	peer_abort(p, s);                                       /* ended */
-	peer_abort_with(p, uuid_text(p), J("{}"));              /* unknown */
+	peer_abort(p, s);                          /* ended */
+	peer_abort_with(p, uuid_text(p), J("{}")); /* unknown */
 	peer_abort_with(p, uuid_text(p), json_pack("{s:s}", "session_token", peer_token(p, s)));
 	wait_until(queue_look(r->broker, r->queue, &messages, &consumers) && messages == 0, WAIT_S,
 		"they are taken");
@@ -203,7 +203,7 @@ START_TEST(an_abort_for_nothing_has_no_effect)          /* proves L2-13 */
 }
 END_TEST
 
-START_TEST(two_aborts_are_one)                          /* proves L2-12 */
+START_TEST(two_aborts_are_one) /* proves L2-12 */
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -218,26 +218,27 @@ START_TEST(two_aborts_are_one)                          /* proves L2-12 */
 }
 END_TEST
 
-START_TEST(an_abort_while_queued_starts_no_worker)      /* proves L2-12, L2-02 */
+START_TEST(an_abort_while_queued_starts_no_worker) /* proves L2-12, L2-02 */
 {
 	begin_with("daemon", "max_sessions", "1");
 	const char *first = peer_run(
 		p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
 	peer_event(p, first, "progress");
-	const char *s = peer_run(p, "agent", J("{'do':[['write','%s'],['complete']]}", rig_path(r, "started")));
+	const char *s =
+		peer_run(p, "agent", J("{'do':[['write','%s'],['complete']]}", rig_path(r, "started")));
 	peer_event(p, s, "session_created");
 	peer_abort(p, s);
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	must(peer_count(p, s, "event", "state_changed") == 3, "PENDING, RUNNING, ABORTING, ABORTED");
 	rig_touch(r, "go");
 	peer_completed(p, first);
-	peer_completed(p, peer_run(p, "agent", NULL));          /* the slot is free again */
+	peer_completed(p, peer_run(p, "agent", NULL)); /* the slot is free again */
 	must(!file_exists(rig_path(r, "started")), "its worker was started");
 	end();
 }
 END_TEST
 
-START_TEST(an_abort_while_paused_ends_it)               /* proves L2-12 */
+START_TEST(an_abort_while_paused_ends_it) /* proves L2-12 */
 {
 	begin();
 	const char *s =
@@ -267,14 +268,14 @@ START_TEST(a_worker_may_pause_and_go_on)
 }
 END_TEST
 
-START_TEST(an_answer_to_an_abort_comes_too_late)        /* proves L2-12 */
+START_TEST(an_answer_to_an_abort_comes_too_late) /* proves L2-12 */
 {
 	begin();
 	const char *s =
 		peer_run(p, "agent", J("{'on':{'abort':'complete'},'do':[['progress',1],['forever']]}"));
 	peer_event(p, s, "progress");
 	peer_abort(p, s);
-	peer_closed(p, s, "ABORTED", "aborted_by_caller");      /* the first committed cause decides */
+	peer_closed(p, s, "ABORTED", "aborted_by_caller"); /* the first committed cause decides */
 	must(!peer_find(p, s, "task_completed", NULL), "completed after the abort");
 	end();
 }
@@ -297,7 +298,7 @@ START_TEST(an_abort_racing_with_completion_has_one_end) /* proves L2-12 */
 		for (int k = i; k < i + 4; k++)
 			s[k] = peer_accepted(p, ids[k]);
 		for (int k = i; k < i + 4; k++) {
-			if (k % 4)              /* the first of each four while its process starts */
+			if (k % 4) /* the first of each four while its process starts */
 				peer_event(p, s[k], "progress");
 			harness_pass((double)(rand_r(&seed) % 10) / 1000);
 			peer_abort(p, s[k]);
@@ -306,15 +307,16 @@ START_TEST(an_abort_racing_with_completion_has_one_end) /* proves L2-12 */
 	for (int i = 0; i < RACES; i++) {
 		const char *end_state =
 			note_text(peer_event(p, s[i], "session_closed"), "payload.data.final_state");
-		must(strcmp(end_state, "ABORTED") == 0 || strcmp(end_state, "COMPLETED") == 0, "%s", end_state);
+		must(strcmp(end_state, "ABORTED") == 0 || strcmp(end_state, "COMPLETED") == 0, "%s",
+			end_state);
 		completed += strcmp(end_state, "COMPLETED") == 0;
 	}
 	printf("%d of %d won the race\n", completed, RACES);
-	end();                                                  /* the judge looks at each stream */
+	end(); /* the judge looks at each stream */
 }
 END_TEST
 
-START_TEST(an_abort_before_the_worker_has_started_holds)        /* proves L2-12 */
+START_TEST(an_abort_before_the_worker_has_started_holds) /* proves L2-12 */
 {
 	begin();
 	for (int i = 0; i < 10; i++) {

@@ -1,5 +1,5 @@
-/* test_approval.c: a task that waits for a human: with a real broker and a real daemon, hcpctl as people use it, and
- * attackers at the control socket, who sign by themselves (approver.h). */
+/* test_approval.c: a task that waits for a human: with a real broker and a real daemon, hcpctl as people use
+ * it, and attackers at the control socket, who sign by themselves (approver.h). */
 #include "hcpctl_kit.h"
 
 #include <sqlite3.h>
@@ -14,7 +14,7 @@
 #define LAB source_path("tests/integration/agents/agent.py")
 #define HOT "{\"temperature_c\":90}"
 
-static const char *path;                /* of the control socket */
+static const char *path; /* of the control socket */
 
 /* ---- the scene ---- */
 
@@ -46,7 +46,8 @@ static void begin_lab(const char *expires)
 	rig_capability(r, "lab", LAB,
 		J("{'safety':{'risk_floor':'R1','risk_ceiling':'R5','requires_human_approval':true,'rules':["
 		  "{'when':{'pointer':'/temperature_c','op':'>','value':80},'level':'R3','reason':'hot'},"
-		  "{'when':{'pointer':'/temperature_c','op':'>','value':500},'level':'R5','reason':'it melts'}]}}"));
+		  "{'when':{'pointer':'/temperature_c','op':'>','value':500},'level':'R5','reason':'it "
+		  "melts'}]}}"));
 	rig_set(r, "approval", "expires", "%s", expires);
 	add_approver("ann", "R5");
 	add_approver("bob", "R4");
@@ -69,10 +70,13 @@ static const char *waiting(void)
 	static int turn;
 	json_t *end;
 
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE waits_for = 'human' AND state = 'PENDING'") == 1, WAIT_S,
-		"one that waits");
+	wait_until(
+		rig_sql(r, "SELECT count(*) FROM sessions WHERE waits_for = 'human' AND state = 'PENDING'") ==
+			1,
+		WAIT_S, "one that waits");
 	end = talk_once(path, "'do':'approvals'");
-	snprintf(id[++turn % 4], 37, "%s", json_text_at(json_array_get(json_object_get(end, "items"), 0), "session_id"));
+	snprintf(id[++turn % 4], 37, "%s",
+		json_text_at(json_array_get(json_object_get(end, "items"), 0), "session_id"));
 	return id[turn % 4];
 }
 
@@ -93,7 +97,7 @@ static void reload(void)
 
 /* ---- hcpctl ---- */
 
-START_TEST(a_task_waits_through_crashes_until_it_is_approved_with_hcpctl)       /* proves L3-09, HC-02 */
+START_TEST(a_task_waits_through_crashes_until_it_is_approved_with_hcpctl) /* proves L3-09, HC-02 */
 {
 	begin_lab("1h");
 	struct run task = submit("{\"temperature_c\":90,\"note\":\"for batch 7\"}");
@@ -118,11 +122,12 @@ START_TEST(a_task_waits_through_crashes_until_it_is_approved_with_hcpctl)       
 	wait_for(task.err, "may be waiting for a human");
 	kill_and_start();
 	/* No: it stays. */
-	static const struct key no[] = { { "(y/N)?", "n\n" }, { NULL, NULL } }, yes[] = { { "(y/N)?", "y\n" }, { NULL, NULL } };
+	static const struct key no[] = {{"(y/N)?", "n\n"}, {NULL, NULL}},
+				yes[] = {{"(y/N)?", "y\n"}, {NULL, NULL}};
 	run = start_on_terminal(no, "approve", short_id(id), "--key", key_file("ann"), NULL);
 	finish(&run, 1);
 	must_have(run.out, "nothing was decided");
-	run = start("approve", id, "--key", key_file("ann"), NULL);     /* nobody to ask, and no --yes */
+	run = start("approve", id, "--key", key_file("ann"), NULL); /* nobody to ask, and no --yes */
 	finish(&run, 64);
 	must_str(waiting(), id);
 	/* Yes: all of the task is shown before. */
@@ -156,11 +161,12 @@ START_TEST(a_task_below_r3_asks_nobody) /* proves L3-09 */
 }
 END_TEST
 
-START_TEST(a_denial_is_told_to_the_caller_with_its_reason)      /* proves L3-09 */
+START_TEST(a_denial_is_told_to_the_caller_with_its_reason) /* proves L3-09 */
 {
 	begin_lab("1h");
 	struct run task = submit(HOT);
-	struct run run = start("deny", waiting(), "--key", key_file("bob"), "--yes", "--reason", "the lab is closed", NULL);
+	struct run run = start(
+		"deny", waiting(), "--key", key_file("bob"), "--yes", "--reason", "the lab is closed", NULL);
 
 	finish(&run, 0);
 	must_have(run.out, "is denied: REJECTED");
@@ -190,8 +196,10 @@ START_TEST(nobody_decides_and_it_expires_also_while_the_daemon_is_dead) /* prove
 	struct run run = start("approvals", "--json", NULL);
 	finish(&run, 0);
 	must_have(run.out, id);
-	wait_until(rig_sql(r, "SELECT count(*) FROM reviews WHERE state = 'AWAITING_DECISION'"
-		" AND julianday('now') > julianday(expires_at)") == 1, WAIT_S, "its time");
+	wait_until(rig_sql(r,
+			   "SELECT count(*) FROM reviews WHERE state = 'AWAITING_DECISION'"
+			   " AND julianday('now') > julianday(expires_at)") == 1,
+		WAIT_S, "its time");
 	rig_start(r);
 	finish(&task, 3);
 	must_have(task.out, "approval_expired");
@@ -200,7 +208,7 @@ START_TEST(nobody_decides_and_it_expires_also_while_the_daemon_is_dead) /* prove
 }
 END_TEST
 
-START_TEST(from_r5_on_it_takes_two_persons)     /* proves L3-09, HC-03 */
+START_TEST(from_r5_on_it_takes_two_persons) /* proves L3-09, HC-03 */
 {
 	begin_lab("1h");
 	rig_set(r, "approval", "two_person", "R5");
@@ -256,7 +264,7 @@ START_TEST(a_key_that_nobody_knows_is_told_what_to_do)
 	must(stat(own, &st) == 0 && (st.st_mode & 0777) == 0600, "%s", own);
 	must(!strstr(text_of(run.out), "PRIVATE"), "%s", text_of(run.out));
 	run = start("keygen", NULL);
-	finish(&run, 1);                        /* never over a key */
+	finish(&run, 1); /* never over a key */
 	run = start("keygen", "--show", NULL);
 	finish(&run, 0);
 	must_have(run.out, "key = ed25519:");
@@ -305,7 +313,8 @@ static const char *send_it(json_t *decision, const char *session)
 		snprintf(named, sizeof named, ",'session':'%s'", session);
 	for (char *c = text; *c; c++)
 		*c = *c == '"' ? '\'' : *c;
-	snprintf(code, sizeof code, "%s", talk_code(talk_once(path, "'do':'decide','decision':%s%s", text, named)));
+	snprintf(code, sizeof code, "%s",
+		talk_code(talk_once(path, "'do':'decide','decision':%s%s", text, named)));
 	free(text);
 	return code;
 }
@@ -315,7 +324,8 @@ static void set(json_t *decision, const char *name, const char *value)
 	json_object_set_new(decision, name, json_string(value));
 }
 
-START_TEST(forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_with_its_code) /* proves HC-03 */
+START_TEST(
+	forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_with_its_code) /* proves HC-03 */
 {
 	begin_lab("1h");
 	struct peer *p = peer_new(r);
@@ -328,21 +338,21 @@ START_TEST(forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_
 	must_str(json_text_at(artifact, "artifactType"), "task.review");
 	must_str(json_text_at(artifact, "payload.risk"), "R3");
 
-	d = decision_on(artifact, "deny", "ann");               /* turned about after it was signed */
+	d = decision_on(artifact, "deny", "ann"); /* turned about after it was signed */
 	set(d, "decision", "allow");
 	must_str(send_it(d, id), "HARP_ERR_SIGNATURE_INVALID");
-	d = decision_on(artifact, "allow", "bob");              /* another's name */
+	d = decision_on(artifact, "allow", "bob"); /* another's name */
 	set(d, "signerKeyId", "ann");
 	sign(d, key_file("bob"));
 	must_str(send_it(d, id), "HARP_ERR_SIGNATURE_INVALID");
 	set(d, "signerKeyId", "nobody");
 	sign(d, key_file("bob"));
 	must_str(send_it(d, id), "HARP_ERR_SIGNATURE_INVALID");
-	d = decision_on(artifact, "allow", "ann");              /* past */
+	d = decision_on(artifact, "allow", "ann"); /* past */
 	set(d, "expiresAt", "2026-01-01T00:00:00Z");
 	sign(d, key_file("ann"));
 	must_str(send_it(d, id), "HARP_ERR_EXPIRED");
-	d = decision_on(artifact, "allow", "ann");              /* about another text */
+	d = decision_on(artifact, "allow", "ann"); /* about another text */
 	set(d, "artifactHash", "0000000000000000000000000000000000000000000000000000000000000000");
 	sign(d, key_file("ann"));
 	must_str(send_it(d, id), "HARP_ERR_HASH_MISMATCH");
@@ -350,19 +360,19 @@ START_TEST(forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_
 	set(d, "repoRef", "hcp:elsewhere/lab");
 	sign(d, key_file("ann"));
 	must_str(send_it(d, id), "HARP_ERR_HASH_MISMATCH");
-	d = decision_on(artifact, "allow", "ann");              /* for another session */
+	d = decision_on(artifact, "allow", "ann"); /* for another session */
 	set(d, "scope", "session");
 	json_object_set_new(d, "policyHints", J("{'sessionId':'11111111-2222-4333-8444-555555555555'}"));
 	sign(d, key_file("ann"));
 	must_str(send_it(d, id), "HARP_ERR_SCOPE");
-	d = decision_on(artifact, "allow", "ann");              /* for any session, for ever */
+	d = decision_on(artifact, "allow", "ann"); /* for any session, for ever */
 	set(d, "scope", "session");
 	sign(d, key_file("ann"));
 	must_str(send_it(d, id), "HARP_ERR_SCOPE");
 	set(d, "scope", "always");
 	sign(d, key_file("ann"));
 	must_str(send_it(d, id), "HARP_ERR_SCOPE");
-	d = decision_on(artifact, "allow", "ann");              /* another algorithm, a field of its own */
+	d = decision_on(artifact, "allow", "ann"); /* another algorithm, a field of its own */
 	set(d, "sigAlg", "none");
 	sign(d, key_file("ann"));
 	must_str(send_it(d, id), "HARP_ERR_UNSUPPORTED");
@@ -377,13 +387,20 @@ START_TEST(forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_
 	d = decision_on(artifact, "allow", "ann");
 	json_object_set_new(d, "policyHints", json_pack("{s:f}", "weight", 0.5));
 	must_str(send_it(d, id), "HARP_ERR_CANONICALIZATION");
-	must(rig_sql(r, "SELECT count(*) FROM decisions") == 0 && !peer_find_reply(p, first), "none of it counted");
-	static const char *const codes[] = { "SIGNATURE_INVALID", "EXPIRED", "HASH_MISMATCH", "SCOPE", "UNSUPPORTED",
-		"CANONICALIZATION" };
-	static const int rows[] = { 2, 1, 1, 2, 1, 1 };        /* ann's, and those that name nobody whom we know or cannot be read */
-	for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)      /* and each is in the audit, under its own code */
-		must(rig_sql(r, "SELECT count(*) FROM audit WHERE entry->>'$.what' = 'decide' AND entry->>'$.outcome' = 'refused'"
-			" AND entry->>'$.code' = 'HARP_ERR_%s'", codes[i]) == rows[i], "%s", codes[i]);
+	must(rig_sql(r, "SELECT count(*) FROM decisions") == 0 && !peer_find_reply(p, first),
+		"none of it counted");
+	static const char *const codes[] = {
+		"SIGNATURE_INVALID", "EXPIRED", "HASH_MISMATCH", "SCOPE", "UNSUPPORTED", "CANONICALIZATION"};
+	static const int rows[] = {
+		2, 1, 1, 2, 1, 1}; /* ann's, and those that name nobody whom we know or cannot be read */
+	for (size_t i = 0; i < sizeof codes / sizeof *codes;
+		i++) /* and each is in the audit, under its own code */
+		must(rig_sql(r,
+			     "SELECT count(*) FROM audit WHERE entry->>'$.what' = 'decide' AND "
+			     "entry->>'$.outcome' = 'refused'"
+			     " AND entry->>'$.code' = 'HARP_ERR_%s'",
+			     codes[i]) == rows[i],
+			"%s", codes[i]);
 
 	/* A good one, signed by other means than hcpd's; and then the same again, also after a crash. */
 	d = decision_on(artifact, "allow", "ann");
@@ -399,11 +416,11 @@ START_TEST(forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_
 	snprintf(id, sizeof id, "%s", waiting());
 	must_str(send_it(d, id), "HARP_ERR_HASH_MISMATCH");
 	artifact = asked();
-	json_t *moved = json_deep_copy(d);                      /* the old signature below the new task's names */
+	json_t *moved = json_deep_copy(d); /* the old signature below the new task's names */
 	set(moved, "requestId", json_text_at(artifact, "requestId"));
 	set(moved, "artifactHash", json_text_at(artifact, "artifactHash"));
 	must_str(send_it(moved, id), "HARP_ERR_SIGNATURE_INVALID");
-	sign(moved, key_file("ann"));                           /* signed anew, with the nonce that she has used */
+	sign(moved, key_file("ann")); /* signed anew, with the nonce that she has used */
 	must_str(send_it(moved, id), "HARP_ERR_REPLAY");
 	must_str(send_it(decision_on(artifact, "allow", "bob"), id), "HARP_ERR_POLICY_DENY");
 	must(!peer_find_reply(p, second), "it waits");
@@ -418,11 +435,13 @@ START_TEST(a_human_is_shown_all_that_is_signed)
 {
 	begin_lab("1h");
 	struct peer *p = peer_new(r);
-	json_t *more = J("{'capability_version':'1.x','context':7,'constraints':{'priority':'high'},"
-			 "'expected_output':{'format':'verse'}}");
+	json_t *more =
+		J("{'capability_version':'1.x','context':7,'constraints':{'priority':'high'},"
+		  "'expected_output':{'format':'verse'}}");
 	const char *task;
 
-	/* What stops a C string, colours a terminal, turns its lines about, or is small enough to be overlooked. */
+	/* What stops a C string, colours a terminal, turns its lines about, or is small enough to be
+	 * overlooked. */
 	json_object_set_new(more, "intent", json_stringn("cool\0, then melt \033[8mit\xe2\x80\xae", 26));
 	task = peer_submit_more(p, "lab", J("{'temperature_c':90,'do':[['complete',{}]]}"), more);
 	const char *id = waiting();
@@ -441,7 +460,7 @@ START_TEST(a_human_is_shown_all_that_is_signed)
 }
 END_TEST
 
-START_TEST(a_decision_that_comes_after_the_request_expired_is_expired)  /* proves HC-03 */
+START_TEST(a_decision_that_comes_after_the_request_expired_is_expired) /* proves HC-03 */
 {
 	begin_lab("3s");
 	struct peer *p = peer_new(r);
@@ -450,7 +469,7 @@ START_TEST(a_decision_that_comes_after_the_request_expired_is_expired)  /* prove
 	json_t *d;
 
 	snprintf(id, sizeof id, "%s", waiting());
-	d = decision_on(asked(), "allow", "ann");               /* in time, and brought too late */
+	d = decision_on(asked(), "allow", "ann"); /* in time, and brought too late */
 	set(d, "expiresAt", "2999-01-01T00:00:00Z");
 	sign(d, key_file("ann"));
 	peer_rejected(p, task, "approval_expired");
@@ -464,7 +483,7 @@ START_TEST(a_decision_that_comes_after_the_request_expired_is_expired)  /* prove
 }
 END_TEST
 
-START_TEST(one_persons_vote_said_again_is_never_two)    /* proves HC-03 */
+START_TEST(one_persons_vote_said_again_is_never_two) /* proves HC-03 */
 {
 	begin_lab("1h");
 	rig_set(r, "approval", "two_person", "R5");
@@ -512,8 +531,9 @@ static void write_down(json_t *artifact, const char *risk)
 	set(artifact, "artifactHash", hex);
 	text = json_dumps(artifact, JSON_COMPACT | JSON_SORT_KEYS);
 	must(sqlite3_open(r->db, &db) == SQLITE_OK && sqlite3_busy_timeout(db, 5000) == SQLITE_OK &&
-		sqlite3_prepare_v2(db, "UPDATE reviews SET artifact = ?, artifact_hash = ?", -1, &st, NULL) == SQLITE_OK, "%s",
-		sqlite3_errmsg(db));
+			sqlite3_prepare_v2(db, "UPDATE reviews SET artifact = ?, artifact_hash = ?", -1, &st,
+				NULL) == SQLITE_OK,
+		"%s", sqlite3_errmsg(db));
 	sqlite3_bind_text(st, 1, text, -1, SQLITE_STATIC);
 	sqlite3_bind_text(st, 2, hex, -1, SQLITE_STATIC);
 	must(sqlite3_step(st) == SQLITE_DONE && sqlite3_changes(db) == 1, "%s", sqlite3_errmsg(db));
@@ -532,10 +552,11 @@ START_TEST(a_risk_written_down_in_the_store_lets_no_smaller_key_decide) /* prove
 
 	snprintf(id, sizeof id, "%s", waiting());
 	artifact = asked();
-	earlier = decision_on(artifact, "allow", "ann");        /* about what was asked */
+	earlier = decision_on(artifact, "allow", "ann"); /* about what was asked */
 	write_down(artifact, "R3");
 	must_str(send_it(earlier, id), "HARP_ERR_HASH_MISMATCH");
-	/* Bob, up to R4, is shown R3 and believes it. The gate does not: it is R5, and he is asked anew about that. */
+	/* Bob, up to R4, is shown R3 and believes it. The gate does not: it is R5, and he is asked anew about
+	 * that. */
 	must_str(send_it(decision_on(artifact, "allow", "bob"), id), "refused");
 	must(!peer_find_reply(p, task), "nothing is said");
 	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'RUNNING'") == 0, "nothing runs");
@@ -550,7 +571,7 @@ START_TEST(a_risk_written_down_in_the_store_lets_no_smaller_key_decide) /* prove
 }
 END_TEST
 
-START_TEST(access_to_data_that_a_human_let_pass_is_logged)      /* proves L3-06 */
+START_TEST(access_to_data_that_a_human_let_pass_is_logged) /* proves L3-06 */
 {
 	begin_lab("1h");
 	struct peer *p = peer_new(r);
@@ -567,7 +588,7 @@ START_TEST(access_to_data_that_a_human_let_pass_is_logged)      /* proves L3-06 
 }
 END_TEST
 
-START_TEST(a_key_that_is_revoked_decides_nothing_from_the_reload_on)    /* proves HC-03 */
+START_TEST(a_key_that_is_revoked_decides_nothing_from_the_reload_on) /* proves HC-03 */
 {
 	begin_lab("1h");
 	struct peer *p = peer_new(r);
@@ -576,7 +597,7 @@ START_TEST(a_key_that_is_revoked_decides_nothing_from_the_reload_on)    /* prove
 	json_t *d;
 
 	snprintf(id, sizeof id, "%s", waiting());
-	d = decision_on(asked(), "allow", "ann");       /* signed while it was good */
+	d = decision_on(asked(), "allow", "ann"); /* signed while it was good */
 	rig_set(r, "approver ann", "revoked", "yes");
 	reload();
 	must_str(send_it(d, id), "HARP_ERR_POLICY_DENY");
@@ -611,11 +632,12 @@ START_TEST(what_the_policy_forbids_meanwhile_is_not_run_for_a_humans_yes)
 }
 END_TEST
 
-START_TEST(what_a_policy_program_allows_still_needs_the_human)  /* proves L3-09, L3-11 */
+START_TEST(what_a_policy_program_allows_still_needs_the_human) /* proves L3-09, L3-11 */
 {
 	begin_lab("1h");
 	file_write(rig_path(r, "rules.json"), "[{\"decision\":\"allow\",\"reason\":\"everything is fine\"}]");
-	rig_set(r, "policy", "command", "%s %s", source_path("scripts/policies/opa-like.py"), rig_path(r, "rules.json"));
+	rig_set(r, "policy", "command", "%s %s", source_path("scripts/policies/opa-like.py"),
+		rig_path(r, "rules.json"));
 	rig_set(r, "policy", "timeout", "30s");
 	reload();
 	struct peer *p = peer_new(r);
@@ -623,11 +645,15 @@ START_TEST(what_a_policy_program_allows_still_needs_the_human)  /* proves L3-09,
 	const char *id = waiting();
 
 	must(!peer_find_reply(p, task), "nobody has decided");
-	must(rig_sql(r, "SELECT count(*) FROM audit WHERE entry->>'$.who' = 'program' AND entry->>'$.outcome' = 'waits'") == 1,
+	must(rig_sql(r,
+		     "SELECT count(*) FROM audit WHERE entry->>'$.who' = 'program' AND entry->>'$.outcome' = "
+		     "'waits'") == 1,
 		"the program said what it had to say");
 	must_str(send_it(decision_on(asked(), "allow", "bob"), id), "");
 	peer_completed(p, peer_accepted(p, task));
-	peer_completed(p, peer_run(p, "lab", J("{'temperature_c':20,'do':[['complete',{}]]}")));        /* below R3 its word is enough */
+	peer_completed(p,
+		peer_run(p, "lab",
+			J("{'temperature_c':20,'do':[['complete',{}]]}"))); /* below R3 its word is enough */
 	peer_finish(p);
 	end();
 }

@@ -1,5 +1,5 @@
-/* test_audit.c: the audit of a real daemon: what hcpctl shows of it, with the daemon and without, and that whoever changes
- * the file is found out. */
+/* test_audit.c: the audit of a real daemon: what hcpctl shows of it, with the daemon and without, and that
+ * whoever changes the file is found out. */
 #include "hcpctl_kit.h"
 
 #include <sqlite3.h>
@@ -39,7 +39,8 @@ static void make_history(void)
 	finish(&run, 0);
 	run = start("resume", session_of(rig_path(r, "ctl-1.out")), NULL);
 	finish(&run, 1);
-	must(rig_sql(r, "SELECT max(id) FROM audit") == 7, "%lld rows", rig_sql(r, "SELECT max(id) FROM audit"));
+	must(rig_sql(r, "SELECT max(id) FROM audit") == 7, "%lld rows",
+		rig_sql(r, "SELECT max(id) FROM audit"));
 }
 
 static void verify(int status, const char *says)
@@ -50,7 +51,7 @@ static void verify(int status, const char *says)
 	must_have(status == 0 ? run.out : run.err, says);
 }
 
-START_TEST(who_did_what_is_shown_and_verified_by_the_daemon_and_by_the_store_of_a_dead_one)      /* proves SA-15 */
+START_TEST(who_did_what_is_shown_and_verified_by_the_daemon_and_by_the_store_of_a_dead_one) /* proves SA-15 */
 {
 	struct run run;
 	char head[200];
@@ -81,7 +82,7 @@ START_TEST(who_did_what_is_shown_and_verified_by_the_daemon_and_by_the_store_of_
 			head[strcspn(head, "\n")] = '\0';
 			run = start("stats", NULL);
 			finish(&run, 0);
-			must_have(run.out, head);       /* where an operator can note it */
+			must_have(run.out, head); /* where an operator can note it */
 			rig_stop(r);
 			must(rig_log_count(r, strchr(head, ':') + 1) == 1, "the log has it, too");
 		}
@@ -99,24 +100,31 @@ START_TEST(who_did_what_is_shown_and_verified_by_the_daemon_and_by_the_store_of_
 }
 END_TEST
 
-enum { ALARMS = 3 };                    /* of the cases below: at the end, before the first */
+enum { ALARMS = 3 }; /* of the cases below: at the end, before the first */
 
 START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
 {
 	static const struct {
 		const char *sql, *offline, *online;
 	} cases[] = {
-		{"UPDATE audit SET entry = replace(entry, 'rejected', 'accepted') WHERE id = 4", "row 4 does not follow", "row 4 does not"},
+		{"UPDATE audit SET entry = replace(entry, 'rejected', 'accepted') WHERE id = 4",
+			"row 4 does not follow", "row 4 does not"},
 		{"DELETE FROM audit WHERE id = 4", "row 4 is missing", "row 4 is missing"},
-		{"UPDATE audit SET id = 99 WHERE id = 2; UPDATE audit SET id = 2 WHERE id = 3; UPDATE audit SET id = 3 WHERE id = 99",
-			"row 2 was put there: it says that it is row 3", "row 3 was put there: it says that it is row 2"},
-		{"DELETE FROM audit WHERE id > 5", "the end is missing: there were 7 rows, and the last one is row 5",
+		{"UPDATE audit SET id = 99 WHERE id = 2; UPDATE audit SET id = 2 WHERE id = 3; UPDATE audit "
+		 "SET id = 3 WHERE id = 99",
+			"row 2 was put there: it says that it is row 3",
+			"row 3 was put there: it says that it is row 2"},
+		{"DELETE FROM audit WHERE id > 5",
+			"the end is missing: there were 7 rows, and the last one is row 5",
 			"rows 6 to 7 are missing"},
-		{"INSERT INTO audit SELECT -5, entry, hash FROM audit WHERE id = 7", "row -5 was put there", "row -5 was put there"},
-		{"INSERT INTO audit SELECT -9223372036854775807 - 1, entry, hash FROM audit WHERE id = 7", "row -9223372036854775808 was put",
-			"row -9223372036854775808 was put"},
-		{"UPDATE audit SET entry = entry || char(0) WHERE id = 4", "row 4 was changed", "row 4 was changed"},
-		{"UPDATE audit SET hash = hash || char(0) WHERE id = 4", "row 4 does not follow", "row 4 does not follow"},
+		{"INSERT INTO audit SELECT -5, entry, hash FROM audit WHERE id = 7", "row -5 was put there",
+			"row -5 was put there"},
+		{"INSERT INTO audit SELECT -9223372036854775807 - 1, entry, hash FROM audit WHERE id = 7",
+			"row -9223372036854775808 was put", "row -9223372036854775808 was put"},
+		{"UPDATE audit SET entry = entry || char(0) WHERE id = 4", "row 4 was changed",
+			"row 4 was changed"},
+		{"UPDATE audit SET hash = hash || char(0) WHERE id = 4", "row 4 does not follow",
+			"row 4 does not follow"},
 	};
 	char copy[400], command[900];
 
@@ -132,7 +140,7 @@ START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
 		write_sql(cases[i].sql);
 		verify(2, cases[i].offline);
 		verify(2, "NOT as it was written");
-		rig_start(r);           /* which goes on behind it, and mends nothing */
+		rig_start(r); /* which goes on behind it, and mends nothing */
 		verify(2, cases[i].online);
 		rig_stop(r);
 		verify(2, cases[i].online);
@@ -140,8 +148,11 @@ START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
 		must(system(command) == 0, "%s", command);
 		verify(0, "good: 7 rows");
 	}
-	must(rig_log_count(r, "ALARM: the audit was changed from outside") == ALARMS, "the daemon noticed those at the ends");
-	must(rig_log_count(r, "the audit's triggers against changes were missing") == (int)(sizeof cases / sizeof *cases), "each time");
+	must(rig_log_count(r, "ALARM: the audit was changed from outside") == ALARMS,
+		"the daemon noticed those at the ends");
+	must(rig_log_count(r, "the audit's triggers against changes were missing") ==
+			(int)(sizeof cases / sizeof *cases),
+		"each time");
 	end();
 }
 END_TEST
@@ -185,7 +196,8 @@ START_TEST(a_crash_leaves_a_good_chain)
 
 	begin_here();
 	for (int i = 0; i < 3; i++) {
-		run = start("submit", "agent", "--detach", "--input", "do=[[\"hold\",\"/nonexistent\"]]", NULL);
+		run = start(
+			"submit", "agent", "--detach", "--input", "do=[[\"hold\",\"/nonexistent\"]]", NULL);
 		finish(&run, 0);
 		rig_kill(r);
 		verify(0, "good:");

@@ -31,10 +31,11 @@ static void still_works(void)
 /* An envelope with every part there, to be spoiled. */
 static json_t *whole(const char *mid)
 {
-	return J("{'hcp_version':'1.0','message_id':'%s','timestamp':'2024-05-06T07:08:09.123Z','session_id':"
-		 "null,"
-		 "'type':'task_submit','payload':{'capability':'agent','caller_id':'%s','intent':'i','inputs'"
-		 ":{}}}",
+	return J(
+		"{'hcp_version':'1.0','message_id':'%s','timestamp':'2024-05-06T07:08:09.123Z','session_id':"
+		"null,"
+		"'type':'task_submit','payload':{'capability':'agent','caller_id':'%s','intent':'i','inputs'"
+		":{}}}",
 		mid, p->id);
 }
 
@@ -61,37 +62,39 @@ static void spoil(json_t *root, const char *path, const char *value)
 		json_object_del(object, dot ? dot + 1 : path);
 }
 
-START_TEST(a_known_caller_hears_what_was_wrong)         /* proves L1-15, L1-12 */
+START_TEST(a_known_caller_hears_what_was_wrong) /* proves L1-15, L1-12 */
 {
-	static const struct { const char *path, *value, *code; } rows[] = {
-		{ "hcp_version", "'2.0'", "unsupported_version" },
-		{ "hcp_version", "1.0", "invalid_input" },
-		{ "hcp_version", NULL, "invalid_input" },
-		{ "timestamp", NULL, "invalid_input" },
-		{ "timestamp", "'yesterday'", "invalid_input" },
-		{ "timestamp", "17", "invalid_input" },
-		{ "type", "'task_sumbit'", "invalid_input" },
-		{ "type", NULL, "invalid_input" },
-		{ "payload.capability", NULL, "invalid_input" },
-		{ "payload.capability", "7", "invalid_input" },
-		{ "payload.capability", "'nobody-has-it'", "unknown_capability" },
-		{ "payload.intent", NULL, "invalid_input" },
-		{ "payload.intent", "[]", "invalid_input" },
-		{ "payload.inputs", NULL, "invalid_input" },
-		{ "payload.inputs", "[1]", "invalid_input" },
-		{ "payload.inputs", "null", "invalid_input" },
-		{ "payload.capability_version", "1", "invalid_input" },
-		{ "payload.constraints", "[]", "invalid_input" },
-		{ "payload.constraints", "{'max_duration':'5 minutes'}", "invalid_input" },
-		{ "payload.constraints", "{'max_duration':'PT'}", "invalid_input" },
-		{ "payload.constraints", "{'max_duration':'-PT5S'}", "invalid_input" },
-		{ "payload.constraints", "{'max_duration':60}", "invalid_input" },
-		{ "payload.constraints", "{'confidence_threshold':1.5}", "invalid_input" },
-		{ "payload.constraints", "{'confidence_threshold':'high'}", "invalid_input" },
-		{ "payload.constraints", "{'data_classification':'T9'}", "invalid_input" },
-		{ "payload.constraints", "{'priority':'asap'}", "invalid_input" },
-		{ "payload.expected_output", "[]", "invalid_input" },
-		{ "payload.expected_output", "{'required_fields':[1]}", "invalid_input" },
+	static const struct {
+		const char *path, *value, *code;
+	} rows[] = {
+		{"hcp_version", "'2.0'", "unsupported_version"},
+		{"hcp_version", "1.0", "invalid_input"},
+		{"hcp_version", NULL, "invalid_input"},
+		{"timestamp", NULL, "invalid_input"},
+		{"timestamp", "'yesterday'", "invalid_input"},
+		{"timestamp", "17", "invalid_input"},
+		{"type", "'task_sumbit'", "invalid_input"},
+		{"type", NULL, "invalid_input"},
+		{"payload.capability", NULL, "invalid_input"},
+		{"payload.capability", "7", "invalid_input"},
+		{"payload.capability", "'nobody-has-it'", "unknown_capability"},
+		{"payload.intent", NULL, "invalid_input"},
+		{"payload.intent", "[]", "invalid_input"},
+		{"payload.inputs", NULL, "invalid_input"},
+		{"payload.inputs", "[1]", "invalid_input"},
+		{"payload.inputs", "null", "invalid_input"},
+		{"payload.capability_version", "1", "invalid_input"},
+		{"payload.constraints", "[]", "invalid_input"},
+		{"payload.constraints", "{'max_duration':'5 minutes'}", "invalid_input"},
+		{"payload.constraints", "{'max_duration':'PT'}", "invalid_input"},
+		{"payload.constraints", "{'max_duration':'-PT5S'}", "invalid_input"},
+		{"payload.constraints", "{'max_duration':60}", "invalid_input"},
+		{"payload.constraints", "{'confidence_threshold':1.5}", "invalid_input"},
+		{"payload.constraints", "{'confidence_threshold':'high'}", "invalid_input"},
+		{"payload.constraints", "{'data_classification':'T9'}", "invalid_input"},
+		{"payload.constraints", "{'priority':'asap'}", "invalid_input"},
+		{"payload.expected_output", "[]", "invalid_input"},
+		{"payload.expected_output", "{'required_fields':[1]}", "invalid_input"},
 	};
 
 	begin();
@@ -110,9 +113,9 @@ START_TEST(a_known_caller_hears_what_was_wrong)         /* proves L1-15, L1-12 *
 }
 END_TEST
 
-START_TEST(without_a_usable_message_id_in_reply_to_is_null)     /* proves L1-15 */
+START_TEST(without_a_usable_message_id_in_reply_to_is_null) /* proves L1-15 */
 {
-	static const char *const ids[] = { NULL, "17", "''", "null", "'with\\ncontrol'" };
+	static const char *const ids[] = {NULL, "17", "''", "null", "'with\\ncontrol'"};
 	char longest[140];
 
 	begin();
@@ -137,7 +140,7 @@ START_TEST(without_a_usable_message_id_in_reply_to_is_null)     /* proves L1-15 
 }
 END_TEST
 
-START_TEST(what_others_write_a_little_differently_is_taken)     /* proves L1-20, L1-01 */
+START_TEST(what_others_write_a_little_differently_is_taken) /* proves L1-20, L1-01 */
 {
 	static const struct {
 		const char *path, *value;
@@ -198,7 +201,7 @@ static void drop_dead_letters(const char *name)
 	wire_delete_queue(r->broker, name);
 }
 
-START_TEST(what_has_no_known_caller_is_dead_lettered)   /* proves L1-15, L1-20 */
+START_TEST(what_has_no_known_caller_is_dead_lettered) /* proves L1-15, L1-20 */
 {
 	static const char *const callers[] = {
 		"a.b", "#", "*", "", "\\u00fc", "sp ace", "a/b", "caller\\u0000x"};
@@ -237,13 +240,15 @@ START_TEST(what_has_no_known_caller_is_dead_lettered)   /* proves L1-15, L1-20 *
 	peer_publish(p, "[1,2]", 5, NULL), sent++;
 	peer_publish(p, "{\"a\":", 5, NULL), sent++;
 	peer_publish(p, "\xff\xfe{}", 4, NULL), sent++;
-	publish_json(J("{'hcp_version':'1.0','message_id':'m','timestamp':'2024-05-06T07:08:09.123Z','"
-		       "session_id':'no-uuid',"
-		       "'type':'abort','payload':{}}")),
+	publish_json(
+		J("{'hcp_version':'1.0','message_id':'m','timestamp':'2024-05-06T07:08:09.123Z','"
+		  "session_id':'no-uuid',"
+		  "'type':'abort','payload':{}}")),
 		sent++;
-	publish_json(J("{'hcp_version':'1.0','message_id':'m','timestamp':'2024-05-06T07:08:09.123Z','"
-		       "session_id':null,"
-		       "'type':'abort','payload':{}}")),
+	publish_json(
+		J("{'hcp_version':'1.0','message_id':'m','timestamp':'2024-05-06T07:08:09.123Z','"
+		  "session_id':null,"
+		  "'type':'abort','payload':{}}")),
 		sent++;
 	body = calloc(1, size = 1100000);
 	memset(body, ' ', size);
@@ -290,7 +295,7 @@ START_TEST(a_command_that_is_too_deep_or_not_utf8_runs_nothing) /* proves L1-15 
 }
 END_TEST
 
-START_TEST(three_hundred_malformed_commands_change_nothing)     /* proves L1-15 */
+START_TEST(three_hundred_malformed_commands_change_nothing) /* proves L1-15 */
 {
 	unsigned seed = 20240607;
 	char *text, path[64];
@@ -309,7 +314,7 @@ START_TEST(three_hundred_malformed_commands_change_nothing)     /* proves L1-15 
 		json_t *j = whole(uuid_text(p));
 		text = json_dumps(j, 0);
 		size_t size = strlen(text);
-		for (int k = 0; k < 1 + i % 5; k++)     /* bytes changed, ends cut off, middles doubled */
+		for (int k = 0; k < 1 + i % 5; k++) /* bytes changed, ends cut off, middles doubled */
 			text[(unsigned)rand_r(&seed) % size] = (char)rand_r(&seed);
 		if (i % 3 == 0)
 			size = (unsigned)rand_r(&seed) % size;
@@ -321,7 +326,7 @@ START_TEST(three_hundred_malformed_commands_change_nothing)     /* proves L1-15 
 	wait_until(queue_look(r->broker, r->queue, &messages, &consumers) && messages == 0 && consumers == 1,
 		WAIT_S, "an empty queue");
 	must(r->pid == pid && !r->exited, "the daemon ended");
-	for (size_t i = 0; i < p->note_count; i++)      /* a spoilt byte may spoil nothing that matters */
+	for (size_t i = 0; i < p->note_count; i++) /* a spoilt byte may spoil nothing that matters */
 		if (strcmp(p->notes[i]->kind, "task_accepted") == 0)
 			peer_wait(p, p->notes[i]->session, "event", "session_closed");
 	statm = file_read(path, NULL);
@@ -351,7 +356,7 @@ END_TEST
 
 /* --- who may --- */
 
-START_TEST(callers_have_their_capabilities_and_their_risk)      /* proves L3-04 */
+START_TEST(callers_have_their_capabilities_and_their_risk) /* proves L3-04 */
 {
 	r = rig_new();
 	rig_capability(r, "risky", source_path("tests/integration/agents/agent.py"),
@@ -391,7 +396,7 @@ START_TEST(an_exact_caller_section_wins_over_the_star)
 }
 END_TEST
 
-START_TEST(a_callers_identity_is_what_the_broker_says)  /* proves L3-05 */
+START_TEST(a_callers_identity_is_what_the_broker_says) /* proves L3-05 */
 {
 	r = rig_new();
 	rig_set(r, "caller mine", "capabilities", "*");
@@ -402,7 +407,7 @@ START_TEST(a_callers_identity_is_what_the_broker_says)  /* proves L3-05 */
 	must(rig_log_has(r, "amqp_user"), "no warning that [caller *] is not checked");
 	p = peer_named(r, "mine");
 	struct peer *foreign = peer_named(r, "others");
-	peer_rejected(p, peer_submit(p, "agent", NULL), "unauthorized");        /* no user-id at all */
+	peer_rejected(p, peer_submit(p, "agent", NULL), "unauthorized"); /* no user-id at all */
 	snprintf(p->user_id, sizeof p->user_id, "guest");
 	peer_completed(p, peer_run(p, "agent", NULL));
 	snprintf(foreign->user_id, sizeof foreign->user_id, "guest");
@@ -412,7 +417,7 @@ START_TEST(a_callers_identity_is_what_the_broker_says)  /* proves L3-05 */
 }
 END_TEST
 
-START_TEST(a_rejected_stranger_takes_no_dedup_entry_of_the_rightful_caller)     /* proves L1-06 */
+START_TEST(a_rejected_stranger_takes_no_dedup_entry_of_the_rightful_caller) /* proves L1-06 */
 {
 	r = rig_new();
 	rig_set(r, "caller mine", "capabilities", "*");

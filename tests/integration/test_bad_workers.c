@@ -20,7 +20,7 @@ static void begin(void)
 
 static void end(void)
 {
-	peer_completed(p, peer_run(p, "agent", J("{'do':[['progress',1],['complete']]}")));    /* it lives */
+	peer_completed(p, peer_run(p, "agent", J("{'do':[['progress',1],['complete']]}"))); /* it lives */
 	peer_finish(p);
 	rig_finish(r);
 }
@@ -139,7 +139,7 @@ START_TEST(outputs_over_the_message_limit_end_failed_and_say_so)
 }
 END_TEST
 
-START_TEST(a_command_that_is_not_there_fails_its_session_with_its_name)         /* proves L2-02 */
+START_TEST(a_command_that_is_not_there_fails_its_session_with_its_name) /* proves L2-02 */
 {
 	r = rig_new();
 	rig_capability(r, "absent", "/no/such/program", NULL);
@@ -148,7 +148,7 @@ START_TEST(a_command_that_is_not_there_fails_its_session_with_its_name)         
 	rig_capability(r, "plain", rig_path(r, "plain.txt"), NULL);
 	rig_start(r);
 	p = peer_new(r);
-	static const char *const names[] = { "absent", "plain" };
+	static const char *const names[] = {"absent", "plain"};
 	for (int i = 0; i < 2; i++) {
 		const char *s = peer_run(p, names[i], NULL);
 		peer_closed(p, s, "FAILED", NULL);

@@ -23,7 +23,7 @@ static void end(void)
 	rig_finish(r);
 }
 
-START_TEST(a_killed_broker_costs_nothing_once_it_is_back)       /* proves L1-10, L1-07 */
+START_TEST(a_killed_broker_costs_nothing_once_it_is_back) /* proves L1-10, L1-07 */
 {
 	begin();
 	r->watchdog_usec = 2000000;
@@ -69,7 +69,7 @@ START_TEST(a_broker_that_hangs_is_noticed_and_the_daemon_lives) /* proves L1-22,
 		"the session goes on");
 	wait_until(strstr(r->status, "publishing no") && strstr(r->status, "consuming no"), 6,
 		"both are given up; it says: %s", r->status);
-	while (harness_now() < t + 5)                           /* several heartbeats */
+	while (harness_now() < t + 5) /* several heartbeats */
 		harness_tick();
 	must(r->watchdog - fed >= 6, "the watchdog was fed %d times in 5 s", r->watchdog - fed);
 	must(!r->exited, "the daemon ended");
@@ -84,7 +84,7 @@ START_TEST(a_broker_that_hangs_is_noticed_and_the_daemon_lives) /* proves L1-22,
 }
 END_TEST
 
-START_TEST(a_stop_does_not_wait_for_a_broker_that_hangs)        /* proves L2-16 */
+START_TEST(a_stop_does_not_wait_for_a_broker_that_hangs) /* proves L2-16 */
 {
 	begin();
 	rig_start(r);
@@ -94,7 +94,8 @@ START_TEST(a_stop_does_not_wait_for_a_broker_that_hangs)        /* proves L2-16 
 	kill(broker->pid, SIGSTOP);
 	double t = harness_now();
 	rig_stop(r);
-	must(harness_now() - t < 4 + 2 * harness_scale(), "%.1f s with a stop_timeout of 4", harness_now() - t);
+	must(harness_now() - t < 4 + 2 * harness_scale(), "%.1f s with a stop_timeout of 4",
+		harness_now() - t);
 	kill(broker->pid, SIGCONT);
 	rig_start(r);
 	wait_until(peer_find_state(p, s, "RUNNING", 2), WAIT_S, "what was left in the outbox comes later");
@@ -105,7 +106,7 @@ START_TEST(a_stop_does_not_wait_for_a_broker_that_hangs)        /* proves L2-16 
 }
 END_TEST
 
-START_TEST(what_happened_without_a_broker_is_told_by_the_next_life_too)         /* proves L1-10 */
+START_TEST(what_happened_without_a_broker_is_told_by_the_next_life_too) /* proves L1-10 */
 {
 	begin();
 	rig_start(r);
@@ -119,7 +120,7 @@ START_TEST(what_happened_without_a_broker_is_told_by_the_next_life_too)         
 		"completed unseen");
 	rig_kill(r);
 	rig_spawn(r);
-	rig_wait_ready(r);                                      /* without a broker */
+	rig_wait_ready(r); /* without a broker */
 	broker_start(broker, broker->dir);
 	rig_wait_consuming(r);
 	peer_completed(p, s);

@@ -1,4 +1,5 @@
-/* test_chaos.c: everything at once: crashes, stops, lost connections, a full caller, an absent one. Seeded. */
+/* test_chaos.c: everything at once: crashes, stops, lost connections, a full caller, an absent one. Seeded.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +35,9 @@ static void strike(int which)
 		rig_spawn(r);
 		break;
 	case 1:
-		must(broker_eval(r->broker, "[rabbit_networking:close_connection(P, \"for a test\") || P <- "
-					    "rabbit_networking:connections()].") == 0,
+		must(broker_eval(r->broker,
+			     "[rabbit_networking:close_connection(P, \"for a test\") || P <- "
+			     "rabbit_networking:connections()].") == 0,
 			"eval");
 		break;
 	case 2:
@@ -46,16 +48,12 @@ static void strike(int which)
 		rig_wait_exit(r, WAIT_S);
 		rig_spawn(r);
 		break;
-	case 3:
-		peer_close(full);
-		break;
+	case 3: peer_close(full); break;
 	case 4:
 		if (!full->sub)
 			peer_open(full, FULL);
 		break;
-	default:
-		rig_wait_ready(r);
-		rig_signal(r, SIGHUP);
+	default: rig_wait_ready(r); rig_signal(r, SIGHUP);
 	}
 }
 
@@ -102,14 +100,14 @@ static void chaos(unsigned start)
 	must_all_complete(well, a, na);
 	must_all_complete(full, b, nb);
 	must_all_complete(away, c, nc);
-	harness_pass(0.5);                      /* what was nacked early may come last */
+	harness_pass(0.5); /* what was nacked early may come last */
 	peer_finish(well);
 	peer_finish(full);
 	peer_finish(away);
 	rig_finish(r);
 }
 
-START_TEST(whatever_happens_each_stream_is_whole)       /* proves L2-04, L1-07, L1-10, L1-21 */
+START_TEST(whatever_happens_each_stream_is_whole) /* proves L2-04, L1-07, L1-10, L1-21 */
 {
 	const char *env = getenv("HCP_TEST_SEED");
 
@@ -117,7 +115,7 @@ START_TEST(whatever_happens_each_stream_is_whole)       /* proves L2-04, L1-07, 
 }
 END_TEST
 
-START_TEST(whatever_else_happens_each_stream_is_whole)  /* proves L2-04, L1-07, L1-10, L1-21 */
+START_TEST(whatever_else_happens_each_stream_is_whole) /* proves L2-04, L1-07, L1-10, L1-21 */
 {
 	const char *env = getenv("HCP_TEST_SEED");
 

@@ -1,4 +1,5 @@
-/* test_checkpoints.c: checkpoints of real workers: asked for, stored as differences, shown, damaged, gone on from. */
+/* test_checkpoints.c: checkpoints of real workers: asked for, stored as differences, shown, damaged, gone on
+ * from. */
 #include "hcpctl_kit.h"
 
 #include <sqlite3.h>
@@ -32,10 +33,12 @@ static const char *submit(const char *fmt, ...)
 	return session_of(run.out);
 }
 
-/* A session with seven checkpoints of 60 kB, that waits for the file `go` and then says what it went on from. */
+/* A session with seven checkpoints of 60 kB, that waits for the file `go` and then says what it went on from.
+ */
 static const char *submit_large(void)
 {
-	const char *id = submit("['first',['large',7,'%s'],['hold','%s']],['restored']", rig_path(r, "hashes"), rig_path(r, "never"));
+	const char *id = submit("['first',['large',7,'%s'],['hold','%s']],['restored']",
+		rig_path(r, "hashes"), rig_path(r, "never"));
 
 	wait_until(rig_sql(r, "SELECT checkpoints FROM sessions") == 7, WAIT_S, "seven checkpoints");
 	return id;
@@ -55,7 +58,8 @@ static void write_sql(const char *text)
 
 static void wait_for_state(const char *state)
 {
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = '%s'", state) == 1, WAIT_S, "%s", state);
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = '%s'", state) == 1, WAIT_S, "%s",
+		state);
 }
 
 /* The n-th line of the file of hashes. */
@@ -73,11 +77,15 @@ static const char *hash_of(int n)
 static void must_have_restored(int n)
 {
 	wait_for_state("COMPLETED");
-	must(rig_sql(r, "SELECT count(*) FROM events WHERE type = 'task_completed' AND body LIKE '%%\"n\":%d,\"digest\":\"%s\"%%'", n,
-		hash_of(n)) == 1, "it did not go on from checkpoint %d as it was", n);
+	must(rig_sql(r,
+		     "SELECT count(*) FROM events WHERE type = 'task_completed' AND body LIKE "
+		     "'%%\"n\":%d,\"digest\":\"%s\"%%'",
+		     n, hash_of(n)) == 1,
+		"it did not go on from checkpoint %d as it was", n);
 }
 
-static struct run run_ctl(int status, const char *a, const char *b, const char *c, const char *d, const char *e)
+static struct run run_ctl(
+	int status, const char *a, const char *b, const char *c, const char *d, const char *e)
 {
 	struct run run = start("checkpoints", a, b, c, d, e, NULL);
 
@@ -105,14 +113,17 @@ static const char *kept(const char *id, int n)
 
 /* ---- differences ---- */
 
-START_TEST(a_killed_daemon_goes_on_from_a_difference)   /* proves CK-02 */
+START_TEST(a_killed_daemon_goes_on_from_a_difference) /* proves CK-02 */
 {
 	configure();
 	rig_start(r);
 	submit_large();
-	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE encoding = 'delta'") == 3, "three differences");
-	must(rig_sql(r, "SELECT max(length(state)) FROM checkpoints WHERE encoding = 'delta'") < 1000, "they are small");
-	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE encoding = 'zstd'") == 1, "and what they build on");
+	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE encoding = 'delta'") == 3,
+		"three differences");
+	must(rig_sql(r, "SELECT max(length(state)) FROM checkpoints WHERE encoding = 'delta'") < 1000,
+		"they are small");
+	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE encoding = 'zstd'") == 1,
+		"and what they build on");
 	rig_kill(r);
 	rig_start(r);
 	must_have_restored(7);
@@ -130,7 +141,10 @@ static void damage_and_resume(const char *sql, int expected)
 	write_sql(sql);
 	rig_start(r);
 	must_have_restored(expected);
-	must(rig_sql(r, "SELECT count(*) FROM events WHERE event_type = 'warning' AND body LIKE '%%checkpoint_damaged%%'") == 1, "a warning");
+	must(rig_sql(r,
+		     "SELECT count(*) FROM events WHERE event_type = 'warning' AND body LIKE "
+		     "'%%checkpoint_damaged%%'") == 1,
+		"a warning");
 	end();
 }
 
@@ -138,24 +152,30 @@ static void damage_and_resume(const char *sql, int expected)
 
 START_TEST(bits_that_flipped_cost_that_checkpoint_only) /* proves CK-03 */
 {
-	damage_and_resume("UPDATE checkpoints SET state = CAST(substr(state, 1, 20) || x'5a5a' || substr(state, 23) AS BLOB) WHERE " NEWEST, 6);
+	damage_and_resume(
+		"UPDATE checkpoints SET state = CAST(substr(state, 1, 20) || x'5a5a' || substr(state, 23) AS "
+		"BLOB) WHERE " NEWEST,
+		6);
 }
 END_TEST
 
-START_TEST(a_row_that_was_cut_off_costs_that_checkpoint_only)   /* proves CK-03 */
+START_TEST(a_row_that_was_cut_off_costs_that_checkpoint_only) /* proves CK-03 */
 {
-	damage_and_resume("UPDATE checkpoints SET state = substr(state, 1, length(state) - 3) WHERE " NEWEST, 6);
+	damage_and_resume(
+		"UPDATE checkpoints SET state = substr(state, 1, length(state) - 3) WHERE " NEWEST, 6);
 }
 END_TEST
 
-START_TEST(rows_that_are_gone_are_missed)       /* proves CK-03 */
+START_TEST(rows_that_are_gone_are_missed) /* proves CK-03 */
 {
-	damage_and_resume("DELETE FROM checkpoints WHERE encoding = 'delta' AND id > (SELECT min(id) FROM checkpoints WHERE encoding = 'delta')",
+	damage_and_resume(
+		"DELETE FROM checkpoints WHERE encoding = 'delta' AND id > (SELECT min(id) FROM checkpoints "
+		"WHERE encoding = 'delta')",
 		5);
 }
 END_TEST
 
-START_TEST(where_what_all_build_on_is_gone_the_session_fails_and_says_so)       /* proves CK-03 */
+START_TEST(where_what_all_build_on_is_gone_the_session_fails_and_says_so) /* proves CK-03 */
 {
 	configure();
 	rig_start(r);
@@ -164,8 +184,14 @@ START_TEST(where_what_all_build_on_is_gone_the_session_fails_and_says_so)       
 	write_sql("DELETE FROM checkpoints WHERE encoding = 'zstd'");
 	rig_start(r);
 	wait_for_state("FAILED");
-	must(rig_sql(r, "SELECT count(*) FROM events WHERE type = 'task_failed' AND body LIKE '%%all checkpoints are damaged%%'") == 1, "why");
-	must(rig_sql(r, "SELECT count(*) FROM events WHERE event_type = 'warning' AND body LIKE '%%builds on is gone%%'") == 1, "a warning");
+	must(rig_sql(r,
+		     "SELECT count(*) FROM events WHERE type = 'task_failed' AND body LIKE '%%all "
+		     "checkpoints are damaged%%'") == 1,
+		"why");
+	must(rig_sql(r,
+		     "SELECT count(*) FROM events WHERE event_type = 'warning' AND body LIKE '%%builds on is "
+		     "gone%%'") == 1,
+		"a warning");
 	end();
 }
 END_TEST
@@ -174,10 +200,11 @@ END_TEST
 
 static void wait_for_trigger(const char *trigger)
 {
-	wait_until(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE trigger = '%s'", trigger) > 0, WAIT_S, "a checkpoint for %s", trigger);
+	wait_until(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE trigger = '%s'", trigger) > 0, WAIT_S,
+		"a checkpoint for %s", trigger);
 }
 
-START_TEST(each_trigger_brings_a_checkpoint_that_says_so)       /* proves CK-01 CK-12 */
+START_TEST(each_trigger_brings_a_checkpoint_that_says_so) /* proves CK-01 CK-12 */
 {
 	const char *id;
 	struct run run;
@@ -187,7 +214,9 @@ START_TEST(each_trigger_brings_a_checkpoint_that_says_so)       /* proves CK-01 
 	rig_start(r);
 	id = submit("['checkpoint',{'mark':1},'its own'],['step',5],['hold','%s']", rig_path(r, "go"));
 	wait_for_trigger("worker");
-	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE trigger = 'worker' AND description = 'its own' AND step = '\"step\"'") == 1,
+	must(rig_sql(r,
+		     "SELECT count(*) FROM checkpoints WHERE trigger = 'worker' AND description = 'its own' "
+		     "AND step = '\"step\"'") == 1,
 		"with its description and step");
 	wait_for_trigger("steps");
 	wait_for_trigger("interval");
@@ -202,16 +231,20 @@ START_TEST(each_trigger_brings_a_checkpoint_that_says_so)       /* proves CK-01 
 	finish(&run, 0);
 	wait_for_state("RUNNING");
 	rig_stop(r);
-	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE trigger = 'stop'") == 1, "a checkpoint for the stop");
+	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE trigger = 'stop'") == 1,
+		"a checkpoint for the stop");
 	rig_touch(r, "go");
 	rig_start(r);
 	run = start("abort", short_id(id), NULL);
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED')") == 1, WAIT_S, "its end");
+	wait_until(
+		rig_sql(r, "SELECT count(*) FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED')") ==
+			1,
+		WAIT_S, "its end");
 	end();
 }
 END_TEST
 
-START_TEST(a_worker_that_never_answers_is_left_alone)   /* proves CK-01 */
+START_TEST(a_worker_that_never_answers_is_left_alone) /* proves CK-01 */
 {
 	const char *id;
 	struct run run;
@@ -219,16 +252,20 @@ START_TEST(a_worker_that_never_answers_is_left_alone)   /* proves CK-01 */
 	configure();
 	rig_set(r, "capability agent", "checkpoint_interval", "1s");
 	rig_start(r);
-	id = submit("['note_lines','%s'],['hold','%s'],['complete']", rig_path(r, "lines"), rig_path(r, "go"));
+	id = submit(
+		"['note_lines','%s'],['hold','%s'],['complete']", rig_path(r, "lines"), rig_path(r, "go"));
 	wait_until(rig_log_has(r, "requests for checkpoints are not answered"), WAIT_S, "a word about it");
 	harness_pass(2.5);
-	must(file_lines(rig_path(r, "lines")) == 2, "asked twice, not more: %s", text_of(rig_path(r, "lines")));
+	must(file_lines(rig_path(r, "lines")) == 2, "asked twice, not more: %s",
+		text_of(rig_path(r, "lines")));
 	run = start("show", short_id(id), NULL);
 	finish(&run, 0);
-	must_have(run.out, "left the last requests for checkpoints unanswered: it is no longer asked by itself");
+	must_have(run.out,
+		"left the last requests for checkpoints unanswered: it is no longer asked by itself");
 	rig_touch(r, "go");
 	wait_for_state("COMPLETED");
-	must(rig_sql(r, "SELECT count(*) FROM events WHERE event_type = 'warning'") == 0, "the caller hears nothing of it");
+	must(rig_sql(r, "SELECT count(*) FROM events WHERE event_type = 'warning'") == 0,
+		"the caller hears nothing of it");
 	end();
 }
 END_TEST
@@ -258,7 +295,8 @@ static void look_at_them(const char *id)
 	must_have(run.err, "the two states are the same");
 }
 
-START_TEST(states_are_shown_and_compared_by_the_daemon_and_by_the_store_of_a_dead_one)  /* proves CK-02 CK-12 */
+START_TEST(
+	states_are_shown_and_compared_by_the_daemon_and_by_the_store_of_a_dead_one) /* proves CK-02 CK-12 */
 {
 	char id[37], newest[9];
 	struct run run;

@@ -6,36 +6,43 @@
 
 #include "scene.h"
 
-#define RECORD "['emit',{'type':'continuity','summary':'half of it','decisions':['by hand'],'next_steps':['the rest']}]"
+#define RECORD \
+	"['emit',{'type':'continuity','summary':'half of it','decisions':['by hand'],'next_steps':['the " \
+	"rest']}]"
 
-START_TEST(a_task_continues_an_earlier_session)         /* proves CK-05 */
+START_TEST(a_task_continues_an_earlier_session) /* proves CK-05 */
 {
 	begin();
 	const char *s = peer_run(p, "agent", J("{'do':[" RECORD ",['failing',{}]]}"));
 	peer_failed(p, s, "worker_failed", "execution_error");
-	const char *next = peer_run_more(p, "agent", J("{'do':[['dump']]}"), J("{'context':{'continues':'%s'}}", s));
+	const char *next =
+		peer_run_more(p, "agent", J("{'do':[['dump']]}"), J("{'context':{'continues':'%s'}}", s));
 	struct note *n = peer_completed(p, next);
 	must_str(note_text(n, "payload.outputs.start.continues.summary"), "half of it");
 	must_str(note_text(n, "payload.outputs.start.continues.completion"), "partial");
 	must_str(note_text(n, "payload.outputs.start.continues.session_id"), s);
-	const char *stranger = peer_submit_more(p, "agent", NULL, J("{'context':{'continues':'%s'}}", uuid_text(p)));
+	const char *stranger =
+		peer_submit_more(p, "agent", NULL, J("{'context':{'continues':'%s'}}", uuid_text(p)));
 	peer_rejected(p, stranger, "invalid_input");
 	end();
 }
 END_TEST
 
-START_TEST(a_task_goes_on_from_an_ended_sessions_checkpoint)    /* proves L4-06 */
+START_TEST(a_task_goes_on_from_an_ended_sessions_checkpoint) /* proves L4-06 */
 {
 	begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':40}],['failing',{}]]}"));
 	struct note *n = peer_failed(p, s, "worker_failed", "execution_error");
 	const char *id = note_text(n, "payload.error_details.last_checkpoint");
-	const char *next = peer_run_more(p, "agent", J("{'do':[['count',50]]}"), J("{'constraints':{'checkpoint':'%s'}}", id));
+	const char *next = peer_run_more(
+		p, "agent", J("{'do':[['count',50]]}"), J("{'constraints':{'checkpoint':'%s'}}", id));
 	n = peer_completed(p, next);
 	must(json_integer_value(note_at(n, "payload.outputs.first")) == 41, "%s", n->body);
 	must(json_integer_value(note_at(n, "payload.outputs.attempt")) == 1, "%s", n->body);
 	struct peer *other = peer_named(r, "another");
-	peer_rejected(other, peer_submit_more(other, "agent", NULL, J("{'constraints':{'checkpoint':'%s'}}", id)), "invalid_input");
+	peer_rejected(other,
+		peer_submit_more(other, "agent", NULL, J("{'constraints':{'checkpoint':'%s'}}", id)),
+		"invalid_input");
 	peer_finish(other);
 	end();
 }
@@ -47,8 +54,9 @@ static const char *come_back(const char *script)
 	r = rig_new();
 	rig_start(r);
 	p = peer_new(r);
-	const char *s = peer_run(p, "agent", J("{'do':[['first',['emit',{'type':'checkpoint','state':{'old':9},'state_version':'1.4'}],"
-		"['await','checkpoint_saved'],['progress',1],['forever']],['dump']]}"));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['first',['emit',{'type':'checkpoint','state':{'old':9},'state_version':'1.4'}],"
+		  "['await','checkpoint_saved'],['progress',1],['forever']],['dump']]}"));
 	peer_event(p, s, "progress");
 	rig_kill(r);
 	file_write(rig_path(r, "migrate"), script);
@@ -59,23 +67,24 @@ static const char *come_back(const char *script)
 	return s;
 }
 
-START_TEST(a_state_of_an_earlier_version_is_migrated)   /* proves CK-11 */
+START_TEST(a_state_of_an_earlier_version_is_migrated) /* proves CK-11 */
 {
 	const char *s = come_back("#!/bin/sh\nsed -e 's/.*\"state\":{\"old\"/{\"new\"/' -e 's/}}$/}/'\n");
 	struct note *n = peer_completed(p, s);
-	must(json_integer_value(note_at(n, "payload.outputs.start.checkpoint.state.new")) == 9, "%s", n->body);
+	must(json_integer_value(note_at(n, "payload.outputs.start.checkpoint.state.new")) == 9, "%s",
+		n->body);
 	must_str(note_text(n, "payload.outputs.start.checkpoint.state_version"), "2.0");
 	must(peer_count(p, s, "event", "checkpoint_created") == 2, "the migrated one is told, too");
 	end();
 }
 END_TEST
 
-START_TEST(a_migration_that_fails_ends_the_session)     /* proves CK-11 */
+START_TEST(a_migration_that_fails_ends_the_session) /* proves CK-11 */
 {
 	const char *s = come_back("#!/bin/sh\necho no rule >&2\nsleep 60 &\nexit 4\n");
 	struct note *n = peer_failed(p, s, "migration_failed", "internal_error");
 	must_str(note_text(n, "payload.error_details.stderr"), "no rule\n");
-	end();                                          /* and nothing of it is left */
+	end(); /* and nothing of it is left */
 }
 END_TEST
 

@@ -1,5 +1,5 @@
-/* test_control.c: the control socket of a real daemon: every verb, those who may not speak, those who speak nonsense or
- * do not listen, and what a stop or a crash leaves. */
+/* test_control.c: the control socket of a real daemon: every verb, those who may not speak, those who speak
+ * nonsense or do not listen, and what a stop or a crash leaves. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -69,8 +69,10 @@ static const char *run(const char *steps)
 START_TEST(questions_are_answered_from_the_store)
 {
 	begin();
-	const char *s = run("['emit',{'type':'log','level':'info','message':'hello'}],['checkpoint',{'n':1}],['progress',3],"
-			    "['hold','/nonexistent']");
+	const char *s =
+		run("['emit',{'type':'log','level':'info','message':'hello'}],['checkpoint',{'n':1}],['"
+		    "progress',3],"
+		    "['hold','/nonexistent']");
 	json_t *e = call("'do':'list'");
 	must(items(e) == 1, "%s", json_dumps(e, 0));
 	must_str(json_text_at(item(e, 0), "session_id"), s);
@@ -146,7 +148,8 @@ static bool shows(const char *s, const char *words)
 	bool found = false;
 	FILE *f;
 
-	snprintf(command, sizeof command, "'%s/hcpctl' show --socket '%s' %s", build ? build : "build", path, s);
+	snprintf(command, sizeof command, "'%s/hcpctl' show --socket '%s' %s", build ? build : "build", path,
+		s);
 	must((f = popen(command, "re")) != NULL, "%s", command);
 	while (fgets(line, sizeof line, f))
 		found |= strstr(line, words) != NULL;
@@ -158,12 +161,15 @@ START_TEST(a_request_that_waits_for_its_worker_shows_and_is_told_once)
 {
 	begin();
 	char *heard = strdup(rig_path(r, "heard")), *text;
-	const char *s = peer_run(p, "agent", J("{'on':{'pause':'ignore'},'do':[['note_lines','%s'],['progress',1],"
-		"['hold','/nonexistent']]}", heard));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'pause':'ignore'},'do':[['note_lines','%s'],['progress',1],"
+		  "['hold','/nonexistent']]}",
+			heard));
 	peer_event(p, s, "progress");
 	json_t *live = json_object_get(item(call("'do':'live','session':'%s'", s), 0), "live");
-	must(json_is_null(json_object_get(live, "asked")) && json_is_null(json_object_get(live, "asked_seconds")), "%s",
-		json_dumps(live, 0));
+	must(json_is_null(json_object_get(live, "asked")) &&
+			json_is_null(json_object_get(live, "asked_seconds")),
+		"%s", json_dumps(live, 0));
 	for (int i = 0; i < 2; i++) {
 		json_t *e = call("'do':'pause','session':'%s','reason':'lunch break'", s);
 		must(json_is_true(json_object_get(e, "asked")), "%s", json_dumps(e, 0));
@@ -174,16 +180,19 @@ START_TEST(a_request_that_waits_for_its_worker_shows_and_is_told_once)
 	must_str(json_text_at(live, "asked"), "pause");
 	must(json_is_real(json_object_get(live, "asked_seconds")), "%s", json_dumps(live, 0));
 	must(shows(s, "was asked to pause"), "hcpctl show does not tell");
-	must(rig_log_count(r, "verb=pause") == 2 && rig_log_count(r, "why=lunch break") == 2, "the log has no reason");
+	must(rig_log_count(r, "verb=pause") == 2 && rig_log_count(r, "why=lunch break") == 2,
+		"the log has no reason");
 	for (int i = 0; i < 2; i++)
 		must_code(call("'do':'resume','session':'%s'", s), "");
 	live = json_object_get(item(call("'do':'live','session':'%s'", s), 0), "live");
-	must(json_is_null(json_object_get(live, "asked")), "%s", json_dumps(live, 0));  /* it runs, as it was asked to */
+	must(json_is_null(json_object_get(live, "asked")), "%s",
+		json_dumps(live, 0)); /* it runs, as it was asked to */
 	call("'do':'abort','session':'%s'", s);
 	peer_closed(p, s, "ABORTED", NULL);
 	must((text = file_read(heard, NULL)) != NULL, "%s", heard);
-	must(file_lines(heard) == 4 && strncmp(text, "checkpoint_request ", 19) == 0 && strstr(text, "\npause ") && strstr(text, "\nresume ")
-		&& strstr(text, "\nabort "), "%s", text);
+	must(file_lines(heard) == 4 && strncmp(text, "checkpoint_request ", 19) == 0 &&
+			strstr(text, "\npause ") && strstr(text, "\nresume ") && strstr(text, "\nabort "),
+		"%s", text);
 	free(text);
 	free(heard);
 	end();
@@ -224,7 +233,8 @@ START_TEST(a_pause_holds_across_a_restart_and_a_crash_until_it_is_resumed)
 	struct note *n = peer_completed(p, s);
 	must(json_integer_value(note_at(n, "payload.outputs.first")) > 5, "%s", n->body);
 	must(json_integer_value(note_at(n, "payload.outputs.attempt")) == 2, "%s", n->body);
-	must_str(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.reason"), "recovered_from_checkpoint");
+	must_str(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.reason"),
+		"recovered_from_checkpoint");
 	end();
 }
 END_TEST
@@ -239,7 +249,8 @@ START_TEST(while_draining_new_tasks_wait_and_the_others_run_to_their_end)
 	wait_until(strstr(r->status, "draining"), WAIT_S, "STATUS=%s", r->status);
 	call("'do':'abort','session':'%s'", s);
 	peer_closed(p, s, "ABORTED", NULL);
-	must(rig_sql(r, "SELECT state = 'PENDING' FROM sessions WHERE session_id = '%s'", waits) == 1, "it waits");
+	must(rig_sql(r, "SELECT state = 'PENDING' FROM sessions WHERE session_id = '%s'", waits) == 1,
+		"it waits");
 	must(json_is_false(json_object_get(call("'do':'undrain'"), "draining")), "no longer");
 	peer_completed(p, waits);
 	call("'do':'drain'");
@@ -263,13 +274,14 @@ static size_t notes_of(const char *s, size_t from)
 	return n;
 }
 
-START_TEST(a_replay_gives_the_same_bytes_in_order_while_another_session_goes_on)        /* proves L2-17 */
+START_TEST(a_replay_gives_the_same_bytes_in_order_while_another_session_goes_on) /* proves L2-17 */
 {
 	begin();
 	const char *s = run("['progress',500,20],['checkpoint',{'n':1}],['complete',{'x':1.50}]");
 	peer_completed(p, s);
 	const char *other = run("['count',100000,0,0.002]");
-	size_t rows = (size_t)rig_sql(r, "SELECT count(*) FROM events WHERE session_id = '%s'", s), first = p->note_count, at = 0;
+	size_t rows = (size_t)rig_sql(r, "SELECT count(*) FROM events WHERE session_id = '%s'", s),
+	       first = p->note_count, at = 0;
 	must(notes_of(s, 0) == rows, "it came once");
 	json_t *e = call("'do':'replay','session':'%.8s'", s);
 	must_code(e, "");
@@ -283,7 +295,8 @@ START_TEST(a_replay_gives_the_same_bytes_in_order_while_another_session_goes_on)
 		while (strcmp(p->notes[at]->session, s) != 0)
 			at++;
 		was = p->notes[at++];
-		must(n->size == was->size && memcmp(n->body, was->body, n->size) == 0, "other bytes: %s", n->body);
+		must(n->size == was->size && memcmp(n->body, was->body, n->size) == 0, "other bytes: %s",
+			n->body);
 		must_str(n->message_id, was->message_id);
 		must_str(n->key, was->key);
 		must_str(n->correlation_id, was->correlation_id);
@@ -297,11 +310,11 @@ START_TEST(a_replay_gives_the_same_bytes_in_order_while_another_session_goes_on)
 	must(notes_of(s, first) == 7, "%zu", notes_of(s, first));
 	call("'do':'abort','session':'%s'", other);
 	peer_closed(p, other, "ABORTED", NULL);
-	end();          /* the judge looks at both streams */
+	end(); /* the judge looks at both streams */
 }
 END_TEST
 
-START_TEST(a_replay_to_nobody_is_given_up_and_may_be_asked_for_again)   /* proves L2-17 */
+START_TEST(a_replay_to_nobody_is_given_up_and_may_be_asked_for_again) /* proves L2-17 */
 {
 	begin();
 	struct peer *away = peer_absent(r, "away-and-back");
@@ -330,17 +343,19 @@ START_TEST(requests_sent_ahead_are_answered_in_order)
 {
 	begin();
 	struct talk u;
-	static const char ahead[] = "{\"id\":1,\"do\":\"stats\"}\n{\"id\":2,\"do\":\"list\"}\n\n{\"id\":3,\"do\":\"drain\"}\n"
-				    "{\"id\":4,\"do\":\"nonsense\"}\n{\"id\":5,\"do\":\"undrain\"}\n{\"id\":6,\"do\":\"list\"}";
+	static const char ahead[] =
+		"{\"id\":1,\"do\":\"stats\"}\n{\"id\":2,\"do\":\"list\"}\n\n{\"id\":3,\"do\":\"drain\"}\n"
+		"{\"id\":4,\"do\":\"nonsense\"}\n{\"id\":5,\"do\":\"undrain\"}\n{\"id\":6,\"do\":\"list\"}";
 	int id = 0;
 	json_t *line;
 
 	talk_open(&u, path);
 	talk_send(&u, ahead, sizeof ahead - 1);
-	shutdown(u.fd, SHUT_WR);        /* and the last line counts without its newline */
+	shutdown(u.fd, SHUT_WR); /* and the last line counts without its newline */
 	while ((line = talk_line(&u))) {
 		if (!json_object_get(line, "item"))
-			must(json_integer_value(json_object_get(line, "id")) == ++id, "%s", json_dumps(line, 0));
+			must(json_integer_value(json_object_get(line, "id")) == ++id, "%s",
+				json_dumps(line, 0));
 		json_decref(line);
 	}
 	must(id == 6, "%d were answered", id);
@@ -353,8 +368,8 @@ static json_t *next_event(struct talk *from, int id)
 {
 	json_t *line = talk_line(from);
 
-	must(line && json_integer_value(json_object_get(line, "id")) == id && json_object_get(line, "item"), "%s",
-		line ? json_dumps(line, 0) : "closed");
+	must(line && json_integer_value(json_object_get(line, "id")) == id && json_object_get(line, "item"),
+		"%s", line ? json_dumps(line, 0) : "closed");
 	return line;
 }
 
@@ -374,12 +389,14 @@ START_TEST(a_follower_hears_of_each_event_and_of_the_end_or_stops_by_itself)
 	/* The same connection is of use meanwhile. */
 	talk_say(&u, "{'id':9,'do':'stop','of':8}");
 	line = talk_line(&u);
-	must(json_integer_value(json_object_get(line, "id")) == 8 && json_is_true(json_object_get(line, "done")), "%s",
-		json_dumps(line, 0));
+	must(json_integer_value(json_object_get(line, "id")) == 8 &&
+			json_is_true(json_object_get(line, "done")),
+		"%s", json_dumps(line, 0));
 	json_decref(line);
 	line = talk_line(&u);
-	must(json_integer_value(json_object_get(line, "id")) == 9 && json_is_true(json_object_get(line, "done")), "%s",
-		json_dumps(line, 0));
+	must(json_integer_value(json_object_get(line, "id")) == 9 &&
+			json_is_true(json_object_get(line, "done")),
+		"%s", json_dumps(line, 0));
 	json_decref(line);
 	harness_pass(0.2);
 	must(!talk_has_line(&u), "nothing happened, but something was said");
@@ -393,7 +410,8 @@ START_TEST(a_follower_hears_of_each_event_and_of_the_end_or_stops_by_itself)
 		json_decref(line);
 	}
 	json_decref(line);
-	must(seen + told == rig_sql(r, "SELECT count(*) FROM events WHERE session_id = '%s'", s), "%lld", seen + told);
+	must(seen + told == rig_sql(r, "SELECT count(*) FROM events WHERE session_id = '%s'", s), "%lld",
+		seen + told);
 	talk_close(&u);
 	end();
 }
@@ -404,16 +422,25 @@ START_TEST(nonsense_costs_an_error_line_and_no_more)
 	static const struct {
 		const char *line, *code;
 	} cases[] = {
-		{"hello", "bad_request"}, {"[]", "bad_request"}, {"{}", "bad_request"}, {"{\"id\":\"x\",\"do\":\"list\"}", "bad_request"},
-		{"{\"id\":1}", "bad_request"}, {"{\"id\":1,\"do\":7}", "bad_request"}, {"{\"id\":1,\"do\":\"frobnicate\"}", "unknown_verb"},
-		{"{\"id\":1,\"do\":\"abort\"}", "bad_request"}, {"{\"id\":1,\"do\":\"stats\",\"x\":1}", "bad_request"},
+		{"hello", "bad_request"},
+		{"[]", "bad_request"},
+		{"{}", "bad_request"},
+		{"{\"id\":\"x\",\"do\":\"list\"}", "bad_request"},
+		{"{\"id\":1}", "bad_request"},
+		{"{\"id\":1,\"do\":7}", "bad_request"},
+		{"{\"id\":1,\"do\":\"frobnicate\"}", "unknown_verb"},
+		{"{\"id\":1,\"do\":\"abort\"}", "bad_request"},
+		{"{\"id\":1,\"do\":\"stats\",\"x\":1}", "bad_request"},
 		{"{\"id\":1,\"do\":\"abort\",\"session\":7}", "bad_request"},
 		{"{\"id\":1,\"do\":\"abort\",\"session\":\"\"}", "bad_request"},
 		{"{\"id\":1,\"do\":\"replay\",\"session\":\"abcdef12\",\"from\":0}", "bad_request"},
 		{"{\"id\":1,\"do\":\"replay\",\"session\":\"abcdef12\",\"from\":-5}", "bad_request"},
-		{"{\"id\":1,\"do\":\"list\",\"x\":1}", "bad_request"}, {"{\"id\":1,\"do\":\"list\",\"limit\":\"many\"}", "bad_request"},
-		{"{\"id\":1,\"do\":\"stop\",\"of\":99}", "not_found"}, {"{\"id\":1,\"id\":2,\"do\":\"list\"}", "bad_request"},
-		{"{\"id\":1,\"do\":\"abort\",\"session\":\"abcd\\u0000\"}", "bad_request"}, {"\xff\xfe", "bad_request"},
+		{"{\"id\":1,\"do\":\"list\",\"x\":1}", "bad_request"},
+		{"{\"id\":1,\"do\":\"list\",\"limit\":\"many\"}", "bad_request"},
+		{"{\"id\":1,\"do\":\"stop\",\"of\":99}", "not_found"},
+		{"{\"id\":1,\"id\":2,\"do\":\"list\"}", "bad_request"},
+		{"{\"id\":1,\"do\":\"abort\",\"session\":\"abcd\\u0000\"}", "bad_request"},
+		{"\xff\xfe", "bad_request"},
 		{"{\"id\":99999999999999999999,\"do\":\"list\"}", "bad_request"},
 	};
 	char *long_line;
@@ -425,7 +452,8 @@ START_TEST(nonsense_costs_an_error_line_and_no_more)
 		talk_send(&t, cases[i].line, strlen(cases[i].line));
 		talk_send(&t, "\n", 1);
 		line = talk_line(&t);
-		must(line && strcmp(talk_code(line), cases[i].code) == 0, "%s: %s", cases[i].line, line ? json_dumps(line, 0) : "closed");
+		must(line && strcmp(talk_code(line), cases[i].code) == 0, "%s: %s", cases[i].line,
+			line ? json_dumps(line, 0) : "closed");
 		json_decref(line);
 	}
 	talk_send(&t, "\0\0\0\n", 4);
@@ -499,7 +527,8 @@ START_TEST(the_33rd_client_is_told_so_and_there_is_room_again_when_one_goes)
 		if (!ok)
 			talk_close(&many[7]);
 		ok;
-	}), WAIT_S, "room again");
+	}),
+		WAIT_S, "room again");
 	for (int i = 1; i < 32; i++)
 		talk_close(&many[i]);
 	must_code(call("'do':'list'"), "");
@@ -523,7 +552,8 @@ START_TEST(a_client_that_does_not_read_is_dropped_and_costs_little)
 	while (harness_now() - began < 5) {
 		double asked = harness_now();
 		must_code(call("'do':'show','session':'%s'", s), "");
-		must(harness_now() - asked < 2 * harness_scale(), "others wait for it: %.1f s", harness_now() - asked);
+		must(harness_now() - asked < 2 * harness_scale(), "others wait for it: %.1f s",
+			harness_now() - asked);
 		harness_pass(0.2);
 	}
 	long long after = json_integer_value(json_object_get(item(call("'do':'stats'"), 0), "rss_bytes"));
@@ -539,7 +569,8 @@ END_TEST
 
 /* --- who may speak --- */
 
-/* As another user: what connect said (an errno), or the code of the line that came, "" for a proper answer. */
+/* As another user: what connect said (an errno), or the code of the line that came, "" for a proper answer.
+ */
 static void try_as(uid_t uid, gid_t gid, gid_t more, char *out, size_t size)
 {
 	int pipes[2], status;
@@ -571,9 +602,9 @@ static void try_as(uid_t uid, gid_t gid, gid_t more, char *out, size_t size)
 	must(waitpid(pid, &status, 0) == pid && status == 0, "the other user's process: %d", status);
 }
 
-START_TEST(strangers_are_turned_away_and_members_of_the_group_are_not)     /* proves SA-15 */
+START_TEST(strangers_are_turned_away_and_members_of_the_group_are_not) /* proves SA-15 */
 {
-	const gid_t group = 1;          /* daemon, on every Debian */
+	const gid_t group = 1; /* daemon, on every Debian */
 	char open_dir[64] = "/tmp/hcpd-control-XXXXXX", place[128], said[1100];
 	struct stat st;
 
@@ -591,14 +622,16 @@ START_TEST(strangers_are_turned_away_and_members_of_the_group_are_not)     /* pr
 	must(stat(place, &st) == 0 && (st.st_mode & 07777) == 0600, "mode %o", st.st_mode);
 	try_as(65534, 65534, 0, said, sizeof said);
 	must_str(said, "Permission denied");
-	must(chmod(place, 0666) == 0, "chmod");         /* even if somebody opens the file, */
+	must(chmod(place, 0666) == 0, "chmod"); /* even if somebody opens the file, */
 	try_as(65534, 65534, group, said, sizeof said);
-	must(strstr(said, "\"code\":\"refused\"") && strstr(said, "[control]"), "%s", said);    /* hcpd looks who it is */
+	must(strstr(said, "\"code\":\"refused\"") && strstr(said, "[control]"), "%s",
+		said); /* hcpd looks who it is */
 	rig_stop(r);
 	rig_set(r, "control", "group", "%s", "daemon");
 	rig_write_ini(r);
 	rig_start(r);
-	must(stat(place, &st) == 0 && (st.st_mode & 07777) == 0660 && st.st_gid == group, "mode %o", st.st_mode);
+	must(stat(place, &st) == 0 && (st.st_mode & 07777) == 0660 && st.st_gid == group, "mode %o",
+		st.st_mode);
 	try_as(65534, 65534, 0, said, sizeof said);
 	must_str(said, "Permission denied");
 	try_as(65534, 65534, group, said, sizeof said);
@@ -609,8 +642,11 @@ START_TEST(strangers_are_turned_away_and_members_of_the_group_are_not)     /* pr
 	try_as(65534, 65534, 2, said, sizeof said);
 	must(strstr(said, "\"code\":\"refused\""), "%s", said);
 	must(rig_log_count(r, "a stranger was turned away") == 2, "the log");
-	wait_until(rig_sql(r, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'control' AND json_extract(entry, '$.uid')"
-		" = 65534 AND json_extract(entry, '$.outcome') = 'refused'") == 2, WAIT_S, "the audit, in both lives");
+	wait_until(rig_sql(r,
+			   "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'control' AND "
+			   "json_extract(entry, '$.uid')"
+			   " = 65534 AND json_extract(entry, '$.outcome') = 'refused'") == 2,
+		WAIT_S, "the audit, in both lives");
 	peer_finish(p);
 	rig_finish(r);
 	rmdir(open_dir);
@@ -688,7 +724,7 @@ START_TEST(a_crash_in_the_middle_of_requests_leaves_a_socket_that_the_next_life_
 	rig_kill(r);
 	for (int i = 0; i < 6; i++) {
 		for (json_t *line; (line = talk_line(&u[i]));)
-			json_decref(line);      /* whole lines, until it ends */
+			json_decref(line); /* whole lines, until it ends */
 		talk_close(&u[i]);
 	}
 	must(file_exists(path), "a crash cannot remove it");
@@ -728,7 +764,8 @@ START_TEST(what_is_not_ours_is_left_alone)
 	rig_set(second, "control", "socket", "off");
 	rig_set(second, "control", "group", "no-such-group");
 	rig_spawn(second);
-	must(rig_wait_exit(second, WAIT_S) == 78 && rig_log_has(second, "there is no group"), "a group that is none");
+	must(rig_wait_exit(second, WAIT_S) == 78 && rig_log_has(second, "there is no group"),
+		"a group that is none");
 	rig_set(second, "control", "group", NULL);
 	rig_start(second);
 	must(!file_exists(rig_path(second, "state/control.sock")), "off is off");
@@ -756,7 +793,7 @@ START_TEST(while_the_store_refuses_stats_are_answered)
 	must(json_is_false(json_object_get(item(call("'do':'stats'"), 0), "held")), "not held");
 	struct rlimit limit, full;
 	must(prlimit(r->pid, RLIMIT_FSIZE, NULL, &limit) == 0, "%s", strerror(errno));
-	full = (struct rlimit){4096, limit.rlim_max};   /* no file may grow any more */
+	full = (struct rlimit){4096, limit.rlim_max}; /* no file may grow any more */
 	must(prlimit(r->pid, RLIMIT_FSIZE, &full, NULL) == 0, "%s", strerror(errno));
 	peer_submit(p, "agent", NULL);
 	wait_until(rig_log_has(r, "the store refuses"), WAIT_S, "held");

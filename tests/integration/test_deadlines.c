@@ -16,7 +16,7 @@ static void end(void)
 	rig_finish(r);
 }
 
-START_TEST(a_session_over_its_duration_fails_and_its_worker_is_gone)    /* proves L2-09 */
+START_TEST(a_session_over_its_duration_fails_and_its_worker_is_gone) /* proves L2-09 */
 {
 	r = rig_new();
 	rig_set(r, "session", "max_duration", "1s");
@@ -37,11 +37,17 @@ START_TEST(a_session_over_its_duration_fails_and_its_worker_is_gone)    /* prove
 }
 END_TEST
 
-START_TEST(the_least_of_task_capability_and_system_counts)      /* proves L2-09, L3-10 */
+START_TEST(the_least_of_task_capability_and_system_counts) /* proves L2-09, L3-10 */
 {
-	static const struct { const char *capability, *task, *least; } rows[] = {
-		{ "agent", NULL, "PT40S" }, { "agent", "PT20S", "PT20S" }, { "agent", "PT72H", "PT40S" },
-		{ "short", NULL, "PT10S" }, { "short", "PT5S", "PT5S" }, { "short", "PT30S", "PT10S" },
+	static const struct {
+		const char *capability, *task, *least;
+	} rows[] = {
+		{"agent", NULL, "PT40S"},
+		{"agent", "PT20S", "PT20S"},
+		{"agent", "PT72H", "PT40S"},
+		{"short", NULL, "PT10S"},
+		{"short", "PT5S", "PT5S"},
+		{"short", "PT30S", "PT10S"},
 	};
 
 	r = rig_new();
@@ -66,7 +72,7 @@ START_TEST(the_least_of_task_capability_and_system_counts)      /* proves L2-09,
 }
 END_TEST
 
-START_TEST(waiting_for_a_slot_does_not_count)           /* proves L2-09 */
+START_TEST(waiting_for_a_slot_does_not_count) /* proves L2-09 */
 {
 	r = rig_new();
 	rig_set(r, "daemon", "max_sessions", "1");
@@ -81,7 +87,7 @@ START_TEST(waiting_for_a_slot_does_not_count)           /* proves L2-09 */
 }
 END_TEST
 
-START_TEST(time_runs_on_while_the_daemon_is_down)       /* proves L2-09 */
+START_TEST(time_runs_on_while_the_daemon_is_down) /* proves L2-09 */
 {
 	r = rig_new();
 	rig_set(r, "session", "max_duration", "2s");
@@ -100,7 +106,7 @@ START_TEST(time_runs_on_while_the_daemon_is_down)       /* proves L2-09 */
 }
 END_TEST
 
-START_TEST(paused_counts_towards_the_duration)          /* proves L2-09, L2-02 */
+START_TEST(paused_counts_towards_the_duration) /* proves L2-09, L2-02 */
 {
 	r = rig_new();
 	rig_set(r, "session", "max_duration", "1s");
@@ -115,7 +121,7 @@ START_TEST(paused_counts_towards_the_duration)          /* proves L2-09, L2-02 *
 }
 END_TEST
 
-START_TEST(a_silent_worker_fails_by_idleness_and_a_talking_one_does_not)        /* proves L2-10 */
+START_TEST(a_silent_worker_fails_by_idleness_and_a_talking_one_does_not) /* proves L2-10 */
 {
 	r = rig_new();
 	rig_set(r, "session", "idle_timeout", "800ms");
@@ -130,7 +136,7 @@ START_TEST(a_silent_worker_fails_by_idleness_and_a_talking_one_does_not)        
 	peer_failed(p, silent, "idle_timeout", "execution_error");
 	must_str(note_text(peer_state(p, silent, "FAILED"), "payload.data.reason"), "idle_timeout");
 	peer_completed(p, talking);
-	peer_completed(p, pausing);             /* idle counts only while RUNNING */
+	peer_completed(p, pausing); /* idle counts only while RUNNING */
 	end();
 }
 END_TEST
@@ -160,7 +166,7 @@ START_TEST(after_its_result_a_worker_has_a_grace_and_then_the_ladder)
 }
 END_TEST
 
-START_TEST(an_abort_after_the_result_only_speeds_up_the_killing)        /* proves L2-12 */
+START_TEST(an_abort_after_the_result_only_speeds_up_the_killing) /* proves L2-12 */
 {
 	r = rig_new();
 	rig_set(r, "session", "exit_grace", "20s");
@@ -174,7 +180,7 @@ START_TEST(an_abort_after_the_result_only_speeds_up_the_killing)        /* prove
 	harness_pass(0.3);
 	double t = harness_now();
 	peer_abort(p, s);
-	peer_completed(p, s);                   /* the first committed decides */
+	peer_completed(p, s); /* the first committed decides */
 	must(harness_now() - t < 5 * harness_scale(), "the abort did not speed it up: %.1f s",
 		harness_now() - t);
 	end();

@@ -1,5 +1,6 @@
-/* test_doctor.c: hcpctl doctor: a healthy daemon gets no word of complaint, and every fault that was prepared is found,
- * named, and told what to do about. Each test has a virtual host of its own, with a user that may do what hcpd must. */
+/* test_doctor.c: hcpctl doctor: a healthy daemon gets no word of complaint, and every fault that was prepared
+ * is found, named, and told what to do about. Each test has a virtual host of its own, with a user that may
+ * do what hcpd must. */
 #include <amqp.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -9,7 +10,7 @@
 
 #define REDIRECT ">/dev/null 2>&1"
 
-static struct broker hospital;          /* the shared one, in our virtual host */
+static struct broker hospital; /* the shared one, in our virtual host */
 static char vhost[64], host_port[128];
 
 /* --- the ward --- */
@@ -29,7 +30,8 @@ static void eval(const char *fmt, ...)
 /* What `hcpctl topology` would set; its own test runs the real thing. */
 static void permit(const char *user, const char *configure, const char *write, const char *read)
 {
-	eval("rabbit_auth_backend_internal:set_permissions(<<\"%s\">>, <<\"%s\">>, <<\"%s\">>, <<\"%s\">>, <<\"%s\">>, <<\"t\">>).",
+	eval("rabbit_auth_backend_internal:set_permissions(<<\"%s\">>, <<\"%s\">>, <<\"%s\">>, <<\"%s\">>, "
+	     "<<\"%s\">>, <<\"t\">>).",
 		user, vhost, configure, write, read);
 }
 
@@ -67,7 +69,8 @@ static void admit(void)
 	rig_set(r, "caller alpha", "amqp_user", "alpha");
 	must((c = wire_connect(&hospital)), "%s", hospital.url);
 	must(wire_declare_exchanges(c), "exchanges");
-	amqp_exchange_declare(c, 1, amqp_cstring_bytes("hcp.dead"), amqp_cstring_bytes("fanout"), 0, 1, 0, 0, amqp_empty_table);
+	amqp_exchange_declare(c, 1, amqp_cstring_bytes("hcp.dead"), amqp_cstring_bytes("fanout"), 0, 1, 0, 0,
+		amqp_empty_table);
 	must(wire_ok(c), "hcp.dead");
 	wire_disconnect(&c);
 	wire_make_queue(&hospital, "hcp.dead", "x-queue-type=classic", "hcp.dead", "x");
@@ -112,7 +115,8 @@ static bool has_finding(const char *out, const char *level, const char *what, co
 }
 
 #define found(run, level, what, todo) \
-	must(has_finding((run).out, level, what, todo), "no %s %s -> %s in:\n%s", level, what, todo, text_of((run).out))
+	must(has_finding((run).out, level, what, todo), "no %s %s -> %s in:\n%s", level, what, todo, \
+		text_of((run).out))
 
 /* The machine's own clock is not the test's to set. */
 static int count_complaints(const char *out)
@@ -121,7 +125,8 @@ static int count_complaints(const char *out)
 	int count = 0;
 
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		count += (strncmp(line, "WARN", 4) == 0 || strncmp(line, "FAIL", 4) == 0) && !strstr(line, " clock ");
+		count += (strncmp(line, "WARN", 4) == 0 || strncmp(line, "FAIL", 4) == 0) &&
+			!strstr(line, " clock ");
 	free(text);
 	return count;
 }
@@ -177,7 +182,8 @@ START_TEST(what_a_running_daemon_says_of_itself_is_heard_and_not_waited_for)
 	rig_signal(r, SIGSTOP);
 	run = look(1);
 	rig_signal(r, SIGCONT);
-	found(run, "FAIL  daemon", "hcpd runs and hangs: no answer on its control socket within 5 s", "systemctl restart hcpd");
+	found(run, "FAIL  daemon", "hcpd runs and hangs: no answer on its control socket within 5 s",
+		"systemctl restart hcpd");
 	discharge();
 }
 END_TEST
@@ -250,8 +256,10 @@ START_TEST(a_caller_with_the_daemons_own_log_in_is_told_before_anything_sends_to
 	rig_write_ini(r);
 	permit(vhost, ".*", ".*", ".*");
 	struct run run = look(0);
-	found(run, "WARN  permissions", "caller alpha has the user", "give the caller a user of its own, amqp_user in [caller alpha]");
-	found(run, "WARN  permissions", "may write to exchanges that are none of hcpd's", "first give every caller a user of its own");
+	found(run, "WARN  permissions", "caller alpha has the user",
+		"give the caller a user of its own, amqp_user in [caller alpha]");
+	found(run, "WARN  permissions", "may write to exchanges that are none of hcpd's",
+		"first give every caller a user of its own");
 	discharge();
 }
 END_TEST
@@ -259,18 +267,19 @@ END_TEST
 START_TEST(an_output_that_cannot_be_written_is_told)
 {
 	char command[1200];
-	static const char *const what[] = { "doctor", "doctor --help", "topology --help" };
+	static const char *const what[] = {"doctor", "doctor --help", "topology --help"};
 
 	admit();
 	for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
 		size_t size;
 
-		snprintf(command, sizeof command, "%s %s --daemon-config %s 2>%s >/dev/full", program(), what[i], r->ini,
-			rig_path(r, "said"));
+		snprintf(command, sizeof command, "%s %s --daemon-config %s 2>%s >/dev/full", program(),
+			what[i], r->ini, rig_path(r, "said"));
 		int status = system(command);
 		char *said = file_read(rig_path(r, "said"), &size);
 		must(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%s: %d", what[i], status);
-		must(said && strstr(said, "the standard output cannot be written"), "%s: %s", what[i], said ? said : "nothing");
+		must(said && strstr(said, "the standard output cannot be written"), "%s: %s", what[i],
+			said ? said : "nothing");
 		free(said);
 	}
 	discharge();
@@ -301,8 +310,10 @@ START_TEST(commands_that_cannot_be_executed_are_told_apart)
 	rig_start(r);
 	try_command(NULL, 0, "command does not exist", "install it, or correct command");
 	try_command("#!/bin/sh\n", 0644, "is not executable by user", "chmod +x");
-	try_command("#!/nonexistent/python9\n", 0755, "wants the interpreter /nonexistent/python9", "install the interpreter");
-	try_command("#!/usr/bin/env no-such-python\n", 0755, "wants no-such-python, which is not in PATH", "install it");
+	try_command("#!/nonexistent/python9\n", 0755, "wants the interpreter /nonexistent/python9",
+		"install the interpreter");
+	try_command("#!/usr/bin/env no-such-python\n", 0755, "wants no-such-python, which is not in PATH",
+		"install it");
 	try_command("#!/bin/sh\r\n", 0755, "carriage return", "Unix line ends");
 	try_command("echo hello\n", 0755, "neither a program nor a script", "#!/bin/sh");
 	rig_set(r, "capability agent", "command", "no-such-command --fast");
@@ -338,7 +349,8 @@ static bool admit_for_nobody(void)
 	}
 	admit();
 	snprintf(open_dir, sizeof open_dir, "/tmp/hcp-doctor.XXXXXX");
-	must(mkdtemp(open_dir) && chmod(open_dir, 0755) == 0 && mkdir(in_open("state"), 0700) == 0, "%s", open_dir);
+	must(mkdtemp(open_dir) && chmod(open_dir, 0755) == 0 && mkdir(in_open("state"), 0700) == 0, "%s",
+		open_dir);
 	rig_set(r, "daemon", "state_dir", "%s", in_open("state"));
 	rig_write_ini(r);
 	return true;
@@ -352,8 +364,10 @@ START_TEST(a_policy_program_is_looked_at_and_its_state_is_told)
 	rig_set(r, "policy", "command", "/no/such/policy");
 	rig_start(r);
 	run = look(1);
-	found(run, "FAIL  command", "[policy] /no/such/policy does not exist", "install it, or correct command in that section");
-	found(run, "FAIL  policy", "the policy program /no/such/policy is down for", "correct command in [policy]");
+	found(run, "FAIL  command", "[policy] /no/such/policy does not exist",
+		"install it, or correct command in that section");
+	found(run, "FAIL  policy", "the policy program /no/such/policy is down for",
+		"correct command in [policy]");
 	run = start("stats", "--daemon-config", r->ini, NULL);
 	finish(&run, 0);
 	must_have(run.out, "policy      /no/such/policy is DOWN for ");
@@ -379,7 +393,7 @@ START_TEST(a_command_is_looked_at_as_the_daemons_user)
 		return;
 	must(chown(in_open("state"), 65534, 65534) == 0, "chown");
 	file_write(in_open("command"), "#!/bin/sh\n");
-	chmod(in_open("command"), 0700);        /* root's alone */
+	chmod(in_open("command"), 0700); /* root's alone */
 	rig_set(r, "capability agent", "command", "%s", in_open("command"));
 	rig_write_ini(r);
 	struct run run = look(1);
@@ -387,7 +401,8 @@ START_TEST(a_command_is_looked_at_as_the_daemons_user)
 	must_have(run.out, "state can be used by user nobody");
 	chmod(open_dir, 0700);
 	run = visit("--user", "nobody", 1);
-	found(run, "FAIL  command", "cannot be reached by user nobody: Permission denied", "pass the directories");
+	found(run, "FAIL  command", "cannot be reached by user nobody: Permission denied",
+		"pass the directories");
 	tree_remove(open_dir);
 	discharge();
 }
@@ -401,7 +416,8 @@ START_TEST(a_state_directory_of_somebody_else_is_told)
 		return;
 	struct run run = visit("--user", "nobody", 1);
 	found(run, "FAIL  state", "belongs to user root, and hcpd runs as nobody", "chown -R nobody");
-	must(chown(in_open("state"), 65534, 65534) == 0 && chmod(in_open("state"), 0500) == 0, "%s", open_dir);
+	must(chown(in_open("state"), 65534, 65534) == 0 && chmod(in_open("state"), 0500) == 0, "%s",
+		open_dir);
 	run = visit("--user", "nobody", 1);
 	found(run, "FAIL  state", "cannot be used by user nobody: Permission denied", "chmod u+rwx");
 	must(chmod(in_open("state"), 0700) == 0, "%s", open_dir);
@@ -440,7 +456,8 @@ START_TEST(a_state_directory_that_only_root_could_make_is_told)
 	rig_set(r, "daemon", "state_dir", "%s", in_open("new"));
 	rig_write_ini(r);
 	struct run run = visit("--user", "nobody", 1);
-	found(run, "FAIL  state", "user nobody cannot make it: Permission denied", "make it, owned by that user");
+	found(run, "FAIL  state", "user nobody cannot make it: Permission denied",
+		"make it, owned by that user");
 	tree_remove(open_dir);
 	discharge();
 }
@@ -473,18 +490,23 @@ START_TEST(what_only_another_user_could_look_at_is_named)
 	if (!admit_for_nobody())
 		return;
 	/* The tree may be out of nobody's reach: everything that is needed comes along. */
-	snprintf(command, sizeof command, "cp %s %s/hcpctl && cp %s %s/agent.json && chmod 755 %s/hcpctl && chmod 644 %s/agent.json",
+	snprintf(command, sizeof command,
+		"cp %s %s/hcpctl && cp %s %s/agent.json && chmod 755 %s/hcpctl && chmod 644 %s/agent.json",
 		program(), open_dir, rig_path(r, "agent.json"), open_dir, open_dir, open_dir);
 	must(system(command) == 0, "%s", command);
 	rig_set(r, "capability agent", "declaration", "%s", in_open("agent.json"));
 	rig_write_ini(r);
-	snprintf(command, sizeof command, "cp %s %s/hcpd.ini && chown nobody %s/hcpd.ini && chmod 600 %s/hcpd.ini && cd / && "
-		"HOME=/ setpriv --reuid=65534 --clear-groups %s/hcpctl doctor --daemon-config %s/hcpd.ini >%s/said 2>&1", r->ini, open_dir,
-		open_dir, open_dir, open_dir, open_dir, open_dir);
+	snprintf(command, sizeof command,
+		"cp %s %s/hcpd.ini && chown nobody %s/hcpd.ini && chmod 600 %s/hcpd.ini && cd / && "
+		"HOME=/ setpriv --reuid=65534 --clear-groups %s/hcpctl doctor --daemon-config %s/hcpd.ini "
+		">%s/said 2>&1",
+		r->ini, open_dir, open_dir, open_dir, open_dir, open_dir, open_dir);
 	must(system(command) >= 0, "%s", command);
 	char *said = file_read(in_open("said"), &size);
-	must(strstr(said, "SKIP  command     [capability agent] its command: only user root could say more"), "%s", said);
-	must(strstr(said, "SKIP  state ") && strstr(said, "state: only user root could say more"), "%s", said);
+	must(strstr(said, "SKIP  command     [capability agent] its command: only user root could say more"),
+		"%s", said);
+	must(strstr(said, "SKIP  state ") && strstr(said, "state: only user root could say more"), "%s",
+		said);
 	free(said);
 	tree_remove(open_dir);
 	discharge();
@@ -513,7 +535,8 @@ static void set_version(int version)
 	sqlite3 *db;
 
 	snprintf(sql, sizeof sql, "PRAGMA user_version = %d", version);
-	must(sqlite3_open(r->db, &db) == SQLITE_OK && sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK, "%s", r->db);
+	must(sqlite3_open(r->db, &db) == SQLITE_OK && sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK,
+		"%s", r->db);
 	sqlite3_close(db);
 }
 
@@ -541,7 +564,8 @@ START_TEST(a_damaged_store_is_told)
 	rig_stop(r);
 	char *good = file_read(r->db, &size);
 	FILE *f = fopen(r->db, "r+");
-	must(f && fwrite("this is no database, and never was one", 1, 38, f) == 38 && fclose(f) == 0, "%s", r->db);
+	must(f && fwrite("this is no database, and never was one", 1, 38, f) == 38 && fclose(f) == 0, "%s",
+		r->db);
 	struct run run = look(1);
 	found(run, "FAIL  store", "cannot be read: file is not a database", "bring back a backup");
 	f = fopen(r->db, "w");
@@ -585,8 +609,11 @@ START_TEST(an_expired_certificate_is_told)
 
 	admit();
 	snprintf(command, sizeof command,
-		"cd %s && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -keyout k.pem "
-		"-out c.csr " REDIRECT " && openssl x509 -req -in c.csr -signkey k.pem -days -1 -out c.pem " REDIRECT, r->dir);
+		"cd %s && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "
+		"/CN=localhost -keyout k.pem "
+		"-out c.csr " REDIRECT
+		" && openssl x509 -req -in c.csr -signkey k.pem -days -1 -out c.pem " REDIRECT,
+		r->dir);
 	must(system(command) == 0, "%s", command);
 	fflush(NULL);
 	if ((pid = fork()) == 0) {
@@ -594,18 +621,18 @@ START_TEST(an_expired_certificate_is_told)
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		snprintf(number, sizeof number, "%d", port);
-		if (chdir(r->dir) < 0 || !freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr) ||
-				!freopen("/dev/null", "r", stdin))
+		if (chdir(r->dir) < 0 || !freopen("/dev/null", "w", stdout) ||
+			!freopen("/dev/null", "w", stderr) || !freopen("/dev/null", "r", stdin))
 			_exit(1);
-		execlp("openssl", "openssl", "s_server", "-accept", number, "-cert", "c.pem", "-key", "k.pem", "-quiet", "-naccept",
-			"1000", NULL);
+		execlp("openssl", "openssl", "s_server", "-accept", number, "-cert", "c.pem", "-key", "k.pem",
+			"-quiet", "-naccept", "1000", NULL);
 		_exit(127);
 	}
 	rig_set(r, "amqp", "url", "amqps://%s:secret@localhost:%d/%s", vhost, port, vhost);
 	rig_set(r, "amqp", "ca_file", "c.pem");
 	rig_write_ini(r);
 	struct run run;
-	do {                            /* until it listens */
+	do { /* until it listens */
 		run = look(1);
 		harness_pass(0.05);
 	} while (strstr(text_of(run.out), "shows no certificate") && --tries > 0);
@@ -645,10 +672,12 @@ START_TEST(an_exchange_of_another_type_or_none_is_told)
 	struct run run = look(0);
 	found(run, "WARN  topology", "exchange hcp.events: there is none", "hcpctl topology");
 	must((c = wire_connect(&hospital)), "connect");
-	amqp_exchange_declare(c, 1, amqp_cstring_bytes("hcp.events"), amqp_cstring_bytes("fanout"), 0, 1, 0, 0, amqp_empty_table);
+	amqp_exchange_declare(c, 1, amqp_cstring_bytes("hcp.events"), amqp_cstring_bytes("fanout"), 0, 1, 0,
+		0, amqp_empty_table);
 	must(wire_ok(c), "declare");
 	run = look(1);
-	found(run, "FAIL  topology", "exchange hcp.events is not durable, of type topic", "delete the exchange");
+	found(run, "FAIL  topology", "exchange hcp.events is not durable, of type topic",
+		"delete the exchange");
 	amqp_exchange_delete(c, 1, amqp_cstring_bytes("hcp.events"), 0);
 	wire_disconnect(&c);
 	discharge();
@@ -733,7 +762,8 @@ START_TEST(too_few_and_too_many_permissions_are_told_without_sending_anything)
 	run = look(0);
 	found(run, "WARN  permissions", "may write to exchanges that are none of hcpd's", "hcpctl topology");
 	must_be_alone(&run);
-	must(queue_look(&hospital, "everything", &messages, &consumers) && messages == 0, "%d messages were sent", messages);
+	must(queue_look(&hospital, "everything", &messages, &consumers) && messages == 0,
+		"%d messages were sent", messages);
 	discharge();
 }
 END_TEST
@@ -744,7 +774,8 @@ START_TEST(a_broker_that_refuses_harp_sessions_is_told_where_a_capability_wants_
 
 	admit();
 	must((c = wire_connect(&hospital)), "connect");
-	amqp_exchange_declare(c, 1, amqp_cstring_bytes("harp.sessions"), amqp_cstring_bytes("topic"), 0, 1, 0, 0, amqp_empty_table);
+	amqp_exchange_declare(c, 1, amqp_cstring_bytes("harp.sessions"), amqp_cstring_bytes("topic"), 0, 1, 0,
+		0, amqp_empty_table);
 	must(wire_ok(c), "declare");
 	wire_disconnect(&c);
 	rig_start(r);
@@ -753,9 +784,11 @@ START_TEST(a_broker_that_refuses_harp_sessions_is_told_where_a_capability_wants_
 	rig_set(r, "capability agent", "harp", "yes");
 	rig_write_ini(r);
 	run = look(1);
-	found(run, "FAIL  permissions", "may not publish to harp.sessions with key alpha.", "hcpctl topology");
+	found(run, "FAIL  permissions", "may not publish to harp.sessions with key alpha.",
+		"hcpctl topology");
 	must_be_alone(&run);
-	permit(vhost, "^(hcp.(commands|events|cmd.*)|harp.sessions)$", "^(hcp.(events|cmd.*)|harp.sessions)$", "^hcp.(commands|cmd.*)$");
+	permit(vhost, "^(hcp.(commands|events|cmd.*)|harp.sessions)$", "^(hcp.(events|cmd.*)|harp.sessions)$",
+		"^hcp.(commands|cmd.*)$");
 	run = look(0);
 	must(count_complaints(run.out) == 0, "%s", text_of(run.out));
 	must_have(run.out, "may publish to harp.sessions");

@@ -1,5 +1,6 @@
-/* test_full_disk.c: commits that fail. A limit on the size of files, put on the running daemon, is our full disk;
- * and where we may mount one, a small tmpfs in a mount namespace of the test's own, which goes with its processes. */
+/* test_full_disk.c: commits that fail. A limit on the size of files, put on the running daemon, is our full
+ * disk; and where we may mount one, a small tmpfs in a mount namespace of the test's own, which goes with its
+ * processes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -36,12 +37,12 @@ static void end(void)
 /* No write of the daemon beyond the first bytes of a file succeeds, or all do again. */
 static void fill_disk(bool full)
 {
-	struct rlimit old, limit = { full ? 100 : RLIM_INFINITY, RLIM_INFINITY };
+	struct rlimit old, limit = {full ? 100 : RLIM_INFINITY, RLIM_INFINITY};
 
 	must(prlimit(r->pid, RLIMIT_FSIZE, &limit, &old) == 0, "prlimit");
 }
 
-START_TEST(what_cannot_be_committed_is_not_said_and_is_not_lost)        /* proves L1-05 */
+START_TEST(what_cannot_be_committed_is_not_said_and_is_not_lost) /* proves L1-05 */
 {
 	begin();
 	const char *running = peer_run(p, "agent",
@@ -70,16 +71,16 @@ START_TEST(what_cannot_be_committed_is_not_said_and_is_not_lost)        /* prove
 }
 END_TEST
 
-START_TEST(a_command_that_was_never_committed_was_never_acked)  /* proves L1-05 */
+START_TEST(a_command_that_was_never_committed_was_never_acked) /* proves L1-05 */
 {
 	begin();
 	fill_disk(true);
 	const char *id = peer_submit(p, "agent", J("{'do':[['progress',3],['complete']]}"));
-	harness_pass(0.7);                      /* it is with the daemon now, undecided */
+	harness_pass(0.7); /* it is with the daemon now, undecided */
 	must(!peer_find_reply(p, id), "answered without a commit");
 	rig_kill(r);
 	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "committed after all");
-	rig_start(r);                           /* a new process has no limit */
+	rig_start(r); /* a new process has no limit */
 	peer_completed(p, peer_accepted(p, id));
 	end();
 }
@@ -123,14 +124,16 @@ END_TEST
 
 /* ---- a real one, but small ---- */
 
-#define SMALL "/mnt"                    /* nobody else sees what is mounted there */
+#define SMALL "/mnt" /* nobody else sees what is mounted there */
 
 /* Everything of the daemon, its log too, goes onto it. False, and said: it cannot be had here. */
 static bool mount_small(const char *options)
 {
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0
-		|| mount("none", SMALL, "tmpfs", 0, options) < 0) {
-		printf("skipped: a tmpfs cannot be mounted here (%s); the full disk is tried with RLIMIT_FSIZE only\n", strerror(errno));
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("none", SMALL, "tmpfs", 0, options) < 0) {
+		printf("skipped: a tmpfs cannot be mounted here (%s); the full disk is tried with "
+		       "RLIMIT_FSIZE only\n",
+			strerror(errno));
 		fflush(stdout);
 		return false;
 	}
@@ -202,12 +205,13 @@ START_TEST(a_disk_that_fills_up_pauses_intake_loses_nothing_and_heals) /* proves
 	peer_event(p, running, "progress");
 	fill_bytes();
 	while (count < MOST && strstr(r->status, "HELD") == NULL) {
-		ids[count++] = peer_submit(p, "agent", J("{'do':[['progress',1],['complete']],'pad':'%s'}", big));
+		ids[count++] =
+			peer_submit(p, "agent", J("{'do':[['progress',1],['complete']],'pad':'%s'}", big));
 		harness_pass(0.05);
 	}
 	wait_until(strstr(r->status, "HELD"), WAIT_S, "%d submits fit on a full disk: %s", count, r->status);
 	rig_touch(r, "go");
-	harness_pass(0.5);                      /* what was published before may be on its way */
+	harness_pass(0.5); /* what was published before may be on its way */
 	size_t notes = p->note_count;
 	const char *late = peer_submit(p, "agent", J("{'do':[['complete']]}"));
 	harness_pass(2.5);
@@ -239,7 +243,7 @@ START_TEST(a_session_without_room_for_its_directory_waits_for_room)
 	wait_until(rig_log_has(r, "until the disk has room"), WAIT_S, "the reason in the log");
 	peer_abort(p, aborted);
 	peer_closed(p, aborted, "ABORTED", NULL);
-	harness_pass(1.5);                      /* it is tried again meanwhile */
+	harness_pass(1.5); /* it is tried again meanwhile */
 	must(!peer_find(p, waits, "event", "session_closed"), "it was given up for want of room");
 	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'RUNNING'") == 1, "it runs");
 	fill_names(false);
@@ -258,7 +262,9 @@ START_TEST(a_stop_while_a_session_waits_for_room_pauses_it) /* proves L2-16 */
 	peer_state(p, waits, "RUNNING");
 	wait_until(rig_log_has(r, "until the disk has room"), WAIT_S, "the reason in the log");
 	rig_stop(r);
-	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'PAUSED'", waits) == 1, "PAUSED");
+	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'PAUSED'",
+		     waits) == 1,
+		"PAUSED");
 	fill_names(false);
 	rig_start(r);
 	peer_completed(p, waits);
@@ -276,7 +282,7 @@ START_TEST(a_start_on_a_full_disk_says_so_and_works_once_there_is_room)
 	fill_bytes();
 	rig_spawn(r);
 	wait_until(r->exited || r->ready, WAIT_S, "one or the other");
-	if (r->exited) {                        /* what recovery decides could not be stored */
+	if (r->exited) { /* what recovery decides could not be stored */
 		int status = rig_wait_exit(r, 1);
 		must(status == 74, "EX_IOERR is 74, not %d", status);
 		must(!peer_find_state(p, s, "PAUSED", 1), "said without its commit");

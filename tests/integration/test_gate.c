@@ -1,5 +1,5 @@
-/* test_gate.c: the gate seen from outside: what callers hear about inputs, risk, envelope and rate, and what a reload
- * of a broken declaration does not do. */
+/* test_gate.c: the gate seen from outside: what callers hear about inputs, risk, envelope and rate, and what
+ * a reload of a broken declaration does not do. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,11 +10,14 @@
 static void furnace(void)
 {
 	rig_capability(r, "furnace", AGENT,
-		J("{'input_schema':{'type':'object','properties':{'temperature_c':{'type':'number'},'do':{'type':'array'},"
-		  "'load':{'type':'object','properties':{'grams':{'type':'integer','minimum':1}}}},'required':['temperature_c']},"
+		J("{'input_schema':{'type':'object','properties':{'temperature_c':{'type':'number'},'do':{'"
+		  "type':'array'},"
+		  "'load':{'type':'object','properties':{'grams':{'type':'integer','minimum':1}}}},'required'"
+		  ":['temperature_c']},"
 		  "'safety':{'risk_floor':'R1','risk_ceiling':'R4','rules':["
 		  "{'when':{'pointer':'/temperature_c','op':'>','value':80},'level':'R3','reason':'hot'},"
-		  "{'when':{'pointer':'/temperature_c','op':'>','value':150},'level':'R4','reason':'very hot'}],"
+		  "{'when':{'pointer':'/temperature_c','op':'>','value':150},'level':'R4','reason':'very "
+		  "hot'}],"
 		  "'envelope':{'parameters':{'temperature_c':{'max':200,'unit':'C','hard_limit':250}},"
 		  "'prohibited_actions':['vent']}}}"));
 }
@@ -44,19 +47,21 @@ static void ran_at(json_t *inputs, const char *risk)
 	peer_completed(p, s);
 }
 
-START_TEST(inputs_that_do_not_fit_are_rejected_with_pointer_and_name)   /* proves L3-02 */
+START_TEST(inputs_that_do_not_fit_are_rejected_with_pointer_and_name) /* proves L3-02 */
 {
 	begin_furnace();
-	struct note *n = refused(J("{'temperature_c':'hot'}"), "invalid_input", "\"/temperature_c\", property \"temperature_c\"");
+	struct note *n = refused(J("{'temperature_c':'hot'}"), "invalid_input",
+		"\"/temperature_c\", property \"temperature_c\"");
 	must(note_at(n, "payload.assessed_risk_level") == NULL, "%s", n->body);
 	refused(J("{}"), "invalid_input", "property \"temperature_c\"");
-	refused(J("{'temperature_c':20,'load':{'grams':0}}"), "invalid_input", "\"/load/grams\", property \"grams\"");
+	refused(J("{'temperature_c':20,'load':{'grams':0}}"), "invalid_input",
+		"\"/load/grams\", property \"grams\"");
 	ran_at(J("{'temperature_c':20,'load':{'grams':1}}"), "R1");
 	end();
 }
 END_TEST
 
-START_TEST(hot_inputs_raise_the_risk_and_the_caller_hears_why_and_what_would_do)        /* proves L3-03, L3-04 */
+START_TEST(hot_inputs_raise_the_risk_and_the_caller_hears_why_and_what_would_do) /* proves L3-03, L3-04 */
 {
 	begin_furnace();
 	ran_at(J("{'temperature_c':80}"), "R1");
@@ -67,12 +72,14 @@ START_TEST(hot_inputs_raise_the_risk_and_the_caller_hears_why_and_what_would_do)
 	rig_signal(r, SIGHUP);
 	const char *id = NULL;
 	wait_until((id = peer_submit(p, "furnace", J("{'temperature_c':151}"))) &&
-			   strcmp(peer_reply(p, id)->kind, "task_rejected") == 0, WAIT_S, "the caller's limit");
+			strcmp(peer_reply(p, id)->kind, "task_rejected") == 0,
+		WAIT_S, "the caller's limit");
 	struct note *n = peer_rejected(p, id, "risk_too_high");
 	must_str(note_text(n, "payload.assessed_risk_level"), "R4");
-	must(strstr(note_text(n, "payload.reason_message"), "very hot (R4); hot (R3)") != NULL, "%s", n->body);
+	must(strstr(note_text(n, "payload.reason_message"), "very hot (R4); hot (R3)") != NULL, "%s",
+		n->body);
 	must_str(note_text(n, "payload.suggestion"), "with /temperature_c at most 150 the risk would be R3");
-	ran_at(J("{'temperature_c':150}"), "R3");               /* as suggested */
+	ran_at(J("{'temperature_c':150}"), "R3"); /* as suggested */
 	for (size_t i = 0; i < p->note_count; i++)
 		if (strcmp(p->notes[i]->kind, "task_accepted") == 0)
 			peer_wait(p, p->notes[i]->session, "event", "session_closed");
@@ -80,7 +87,7 @@ START_TEST(hot_inputs_raise_the_risk_and_the_caller_hears_why_and_what_would_do)
 }
 END_TEST
 
-START_TEST(a_task_outside_the_envelope_is_rejected)     /* proves L3-07 */
+START_TEST(a_task_outside_the_envelope_is_rejected) /* proves L3-07 */
 {
 	begin_furnace();
 	struct note *n = refused(J("{'temperature_c':201}"), "policy_denied", "/temperature_c is 201 C");
@@ -92,10 +99,11 @@ START_TEST(a_task_outside_the_envelope_is_rejected)     /* proves L3-07 */
 }
 END_TEST
 
-START_TEST(data_of_class_t3_is_refused_without_tls_and_t2_is_logged)    /* proves L3-06 */
+START_TEST(data_of_class_t3_is_refused_without_tls_and_t2_is_logged) /* proves L3-06 */
 {
 	begin_with("store", "encrypted", "yes");
-	struct note *n = peer_rejected(p, peer_submit_more(p, "agent", NULL, J("{'constraints':{'data_classification':'T3'}}")),
+	struct note *n = peer_rejected(p,
+		peer_submit_more(p, "agent", NULL, J("{'constraints':{'data_classification':'T3'}}")),
 		"policy_denied");
 	must(strstr(note_text(n, "payload.reason_message"), "TLS") != NULL, "%s", n->body);
 	must(!rig_log_has(r, "access to data"), "nobody had any yet");
@@ -112,11 +120,12 @@ static double hinted_s(struct note *n)
 {
 	double s = -1;
 
-	must(sscanf(note_text(n, "payload.suggestion"), "submit it again in %lf s", &s) == 1 && s > 0, "%s", n->body);
+	must(sscanf(note_text(n, "payload.suggestion"), "submit it again in %lf s", &s) == 1 && s > 0, "%s",
+		n->body);
 	return s;
 }
 
-START_TEST(who_sends_too_much_is_told_when_to_come_back_and_then_let_in)        /* proves SA-06 */
+START_TEST(who_sends_too_much_is_told_when_to_come_back_and_then_let_in) /* proves SA-06 */
 {
 	r = rig_new();
 	rig_set(r, "caller *", "rate_limit", "30/min");
@@ -136,11 +145,12 @@ START_TEST(who_sends_too_much_is_told_when_to_come_back_and_then_let_in)        
 		else
 			n = answer;
 	}
-	must(n != NULL && accepted >= 3 && accepted <= 5, "%d were let in", accepted);  /* one every two seconds comes back */
+	must(n != NULL && accepted >= 3 && accepted <= 5, "%d were let in",
+		accepted); /* one every two seconds comes back */
 	must_str(note_text(n, "payload.reason_code"), "rate_limited");
 	double came = harness_now(), wait = hinted_s(n);
 	must(wait <= 2.001, "%f", wait);
-	peer_completed(q, peer_run(q, "agent", NULL));          /* another caller is not held up */
+	peer_completed(q, peer_run(q, "agent", NULL)); /* another caller is not held up */
 	wait_until(harness_now() >= came + wait, WAIT_S, "the hinted time");
 	peer_completed(p, peer_run(p, "agent", NULL));
 	for (size_t i = 0; i < p->note_count; i++)
@@ -151,20 +161,23 @@ START_TEST(who_sends_too_much_is_told_when_to_come_back_and_then_let_in)        
 }
 END_TEST
 
-START_TEST(a_broken_declaration_is_refused_whole_and_the_old_set_serves_on)     /* proves L3-01 */
+START_TEST(a_broken_declaration_is_refused_whole_and_the_old_set_serves_on) /* proves L3-01 */
 {
 	begin_furnace();
 	ran_at(J("{'temperature_c':151}"), "R4");
-	/* One file is broken in its rules; another, and the caller's limit, are fine and new: none of it may count. */
+	/* One file is broken in its rules; another, and the caller's limit, are fine and new: none of it may
+	 * count. */
 	rig_capability(r, "second", AGENT, NULL);
 	rig_capability(r, "furnace", AGENT,
-		J("{'safety':{'risk_floor':'R1','rules':[{'when':{'pointer':'/temperature_c','op':'>','value':'80'},'level':'R2',"
+		J("{'safety':{'risk_floor':'R1','rules':[{'when':{'pointer':'/"
+		  "temperature_c','op':'>','value':'80'},'level':'R2',"
 		  "'reason':'hot'}]}}"));
 	rig_set(r, "caller *", "max_risk", "R1");
 	rig_write_ini(r);
 	rig_signal(r, SIGHUP);
-	wait_until(rig_log_has(r, "furnace.json: /capability/safety/rules/0/when/value: does not go with \">\""), WAIT_S,
-		"file, pointer and reason");
+	wait_until(
+		rig_log_has(r, "furnace.json: /capability/safety/rules/0/when/value: does not go with \">\""),
+		WAIT_S, "file, pointer and reason");
 	peer_rejected(p, peer_submit(p, "second", NULL), "unknown_capability");
 	ran_at(J("{'temperature_c':151}"), "R4");
 	refused(J("{'temperature_c':'x'}"), "invalid_input", "/temperature_c");
@@ -174,20 +187,22 @@ START_TEST(a_broken_declaration_is_refused_whole_and_the_old_set_serves_on)     
 	rig_write_ini(r);
 	rig_signal(r, SIGHUP);
 	const char *id = NULL;
-	wait_until((id = peer_submit(p, "second", NULL)) && strcmp(peer_reply(p, id)->kind, "task_accepted") == 0, WAIT_S,
-		"the new set");
+	wait_until((id = peer_submit(p, "second", NULL)) &&
+			strcmp(peer_reply(p, id)->kind, "task_accepted") == 0,
+		WAIT_S, "the new set");
 	peer_completed(p, peer_accepted(p, id));
 	end();
 }
 END_TEST
 
-START_TEST(a_broken_schema_stops_the_start)     /* proves L3-01 */
+START_TEST(a_broken_schema_stops_the_start) /* proves L3-01 */
 {
 	r = rig_new();
 	rig_capability(r, "furnace", AGENT, J("{'input_schema':{'properties':{'a':{'type':'numbr'}}}}"));
 	rig_write_ini(r);
-	must(rig_run(r, (const char *const[]){ "-t", "-c", r->ini, NULL }) != 0, "it is refused");
-	must(rig_log_has(r, "furnace.json: /capability/input_schema/properties/a/type: "), "with file, pointer and reason");
+	must(rig_run(r, (const char *const[]){"-t", "-c", r->ini, NULL}) != 0, "it is refused");
+	must(rig_log_has(r, "furnace.json: /capability/input_schema/properties/a/type: "),
+		"with file, pointer and reason");
 	rig_finish(r);
 }
 END_TEST

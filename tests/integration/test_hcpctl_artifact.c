@@ -1,4 +1,5 @@
-/* test_hcpctl_artifact.c: artifacts fetched by people: from the disk, through the daemon, whole or not at all. */
+/* test_hcpctl_artifact.c: artifacts fetched by people: from the disk, through the daemon, whole or not at
+ * all. */
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -7,16 +8,19 @@
 
 #define HELLO "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
 
-static char here[300];                  /* where files are fetched to */
+static char here[300]; /* where files are fetched to */
 
 /* A session that kept two files. */
 static const char *keep_some(void)
 {
 	const char *inputs = rig_path(r, "inputs.json");
 
-	file_write(inputs, "{\"do\":[[\"shell\",\"printf hello > hello; head -c 3000000 /dev/urandom > noise\"],"
-		"[\"emit\",{\"type\":\"artifact\",\"name\":\"hello.txt\",\"path\":\"hello\",\"mime\":\"text/plain\"}],"
-		"[\"emit\",{\"type\":\"artifact\",\"name\":\"big noise\",\"path\":\"noise\"}],[\"complete\"]]}");
+	file_write(inputs,
+		"{\"do\":[[\"shell\",\"printf hello > hello; head -c 3000000 /dev/urandom > noise\"],"
+		"[\"emit\",{\"type\":\"artifact\",\"name\":\"hello.txt\",\"path\":\"hello\",\"mime\":\"text/"
+		"plain\"}],"
+		"[\"emit\",{\"type\":\"artifact\",\"name\":\"big "
+		"noise\",\"path\":\"noise\"}],[\"complete\"]]}");
 	struct run run = start("submit", "agent", "--inputs", inputs, "--json", NULL);
 	finish(&run, 0);
 	snprintf(here, sizeof here, "%s", rig_path(r, "here"));
@@ -30,7 +34,8 @@ static const char *in_here(const char *name)
 }
 
 /* `cd here` is not hcpctl's affair: paths are given. */
-static struct run artifact(const char *a, const char *b, const char *c, const char *d, const char *e, const char *f)
+static struct run artifact(
+	const char *a, const char *b, const char *c, const char *d, const char *e, const char *f)
 {
 	return start("artifact", "--daemon-config", r->ini, a, b, c, d, e, f, NULL);
 }
@@ -41,7 +46,7 @@ static void must_be_empty(void)
 	mkdir(here, 0777);
 }
 
-START_TEST(artifacts_are_listed)        /* proves L4-05 */
+START_TEST(artifacts_are_listed) /* proves L4-05 */
 {
 	begin();
 	const char *s = keep_some();
@@ -82,7 +87,7 @@ static void fetch_all(const char *s, bool daemon_is_down)
 	must_be_empty();
 }
 
-START_TEST(an_artifact_is_fetched_whether_the_daemon_runs_or_not)        /* proves L4-05 */
+START_TEST(an_artifact_is_fetched_whether_the_daemon_runs_or_not) /* proves L4-05 */
 {
 	begin();
 	const char *s = keep_some();
@@ -114,7 +119,8 @@ START_TEST(a_file_that_is_there_is_not_replaced_unless_told)
 	must_have(run.err, "directory");
 	unlink(in_here("x"));
 	must(mkfifo(in_here("x"), 0600) == 0, "a FIFO");
-	run = artifact("get", s, "hello.txt", "-o", in_here("x"), "--force");   /* /dev/null would go the same way */
+	run = artifact(
+		"get", s, "hello.txt", "-o", in_here("x"), "--force"); /* /dev/null would go the same way */
 	finish(&run, 1);
 	must_have(run.err, "no plain file");
 	must(lstat(in_here("x"), &st) == 0 && S_ISFIFO(st.st_mode), "it is still one");
@@ -124,7 +130,7 @@ START_TEST(a_file_that_is_there_is_not_replaced_unless_told)
 }
 END_TEST
 
-START_TEST(what_is_damaged_is_not_taken_for_it)        /* proves L4-05 */
+START_TEST(what_is_damaged_is_not_taken_for_it) /* proves L4-05 */
 {
 	char path[900];
 
@@ -165,11 +171,12 @@ START_TEST(what_is_not_there_is_said_with_what_is)
 END_TEST
 
 /* Somebody who cannot read the state directory, and is in the group that may use the socket. */
-START_TEST(a_member_of_the_group_fetches_it_through_the_daemon)        /* proves L4-05 */
+START_TEST(a_member_of_the_group_fetches_it_through_the_daemon) /* proves L4-05 */
 {
 	char open_dir[] = "/tmp/hcp-ctl-artifact-XXXXXX", command[1200], to[300], socket[300];
 
-	if (geteuid() != 0 || !getgrnam("games") || !getpwnam("nobody") || system("command -v setpriv >/dev/null") != 0) {
+	if (geteuid() != 0 || !getgrnam("games") || !getpwnam("nobody") ||
+		system("command -v setpriv >/dev/null") != 0) {
 		printf("skipped: only root can be somebody else\n");
 		return;
 	}
@@ -180,11 +187,15 @@ START_TEST(a_member_of_the_group_fetches_it_through_the_daemon)        /* proves
 	rig_set(r, "control", "group", "games");
 	rig_start(r);
 	const char *s = keep_some();
-	snprintf(command, sizeof command, "cp %s %s/hcpctl && chmod 755 %s/hcpctl", program(), open_dir, open_dir);
+	snprintf(command, sizeof command, "cp %s %s/hcpctl && chmod 755 %s/hcpctl", program(), open_dir,
+		open_dir);
 	must(system(command) == 0, "%s", command);
 	snprintf(to, sizeof to, "%s/noise", open_dir);
-	snprintf(command, sizeof command, "HOME=%s setpriv --reuid=nobody --regid=nogroup --groups=%u %s/hcpctl artifact get --socket %s %s 'big noise' -o %s"
-		" 2>'%s'", open_dir, (unsigned)getgrnam("games")->gr_gid, open_dir, socket, s, to, rig_path(r, "err"));
+	snprintf(command, sizeof command,
+		"HOME=%s setpriv --reuid=nobody --regid=nogroup --groups=%u %s/hcpctl artifact get --socket "
+		"%s %s 'big noise' -o %s"
+		" 2>'%s'",
+		open_dir, (unsigned)getgrnam("games")->gr_gid, open_dir, socket, s, to, rig_path(r, "err"));
 	int status = system(command);
 	must(status == 0, "%d: %s", status, text_of(rig_path(r, "err")));
 	snprintf(command, sizeof command, "cmp '%s' '%s/artifacts/%s/big noise'", to, r->state, s);

@@ -1,5 +1,5 @@
-/* test_hcpctl_operator.c: hcpctl at the daemon's machine: what it shows of sessions, with the daemon and without it, and what
- * it asks of them. */
+/* test_hcpctl_operator.c: hcpctl at the daemon's machine: what it shows of sessions, with the daemon and
+ * without it, and what it asks of them. */
 #include "hcpctl_kit.h"
 
 #include <grp.h>
@@ -27,23 +27,26 @@ static const char *submit(const char *steps)
 	char input[900];
 	struct run run;
 
-	snprintf(input, sizeof input, "do=[%s%s[\"hold\",\"%s\"],[\"complete\",{\"n\":1}]]", steps, *steps ? "," : "",
-		rig_path(r, "go"));
-	run = start("submit", "agent", "--json", "--detach", "--intent", "make it so", "--input", input, NULL);
+	snprintf(input, sizeof input, "do=[%s%s[\"hold\",\"%s\"],[\"complete\",{\"n\":1}]]", steps,
+		*steps ? "," : "", rig_path(r, "go"));
+	run = start(
+		"submit", "agent", "--json", "--detach", "--intent", "make it so", "--input", input, NULL);
 	finish(&run, 0);
 	return session_of(run.out);
 }
 
 static void wait_for_state(const char *id, const char *state)
 {
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = '%s'", id, state) == 1, WAIT_S,
-		"%s is %s", id, state);
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = '%s'", id,
+			   state) == 1,
+		WAIT_S, "%s is %s", id, state);
 }
 
 static void wait_for_event(const char *id, const char *kind)
 {
-	wait_until(rig_sql(r, "SELECT count(*) FROM events WHERE session_id = '%s' AND event_type = '%s'", id, kind) > 0, WAIT_S,
-		"%s of %s", kind, id);
+	wait_until(rig_sql(r, "SELECT count(*) FROM events WHERE session_id = '%s' AND event_type = '%s'", id,
+			   kind) > 0,
+		WAIT_S, "%s of %s", kind, id);
 }
 
 /* Into the store of a daemon that is stopped. */
@@ -157,9 +160,11 @@ static void look_at(const char *id, bool is_live)
 	must_not_have(run.out, "mark");
 }
 
-#define STEPS "[\"progress\",3],[\"emit\",{\"type\":\"log\",\"level\":\"info\",\"message\":\"hello\"}]," \
+#define STEPS \
+	"[\"progress\",3],[\"emit\",{\"type\":\"log\",\"level\":\"info\",\"message\":\"hello\"}]," \
 	"[\"emit\",{\"type\":\"warning\",\"code\":\"hot\",\"message\":\"it is warm\"}]," \
-	"[\"emit\",{\"type\":\"usage\",\"tokens_in\":5,\"tokens_out\":6,\"cost\":0.5}],[\"checkpoint\",{\"mark\":42}]"
+	"[\"emit\",{\"type\":\"usage\",\"tokens_in\":5,\"tokens_out\":6,\"cost\":0.5}],[\"checkpoint\",{" \
+	"\"mark\":42}]"
 
 START_TEST(a_session_is_shown_alike_by_the_daemon_and_by_the_store_of_a_dead_one)
 {
@@ -188,7 +193,9 @@ START_TEST(a_failure_is_told_with_its_error)
 {
 	begin_here();
 	struct run run = start("submit", "agent", "--json", "--input",
-		"do=[[\"failing\",{\"error_message\":\"the oven is cold\",\"partial_outputs\":{\"half\":1}}]]", NULL);
+		"do=[[\"failing\",{\"error_message\":\"the oven is "
+		"cold\",\"partial_outputs\":{\"half\":1}}]]",
+		NULL);
 	finish(&run, 2);
 	struct run shown = start("show", session_of(run.out), NULL);
 	finish(&shown, 0);
@@ -205,14 +212,17 @@ END_TEST
 
 START_TEST(words_that_name_no_session_are_answered_with_what_to_do)
 {
-	static const char *const verbs[] = { "show", "events", "log", "checkpoints", "pause", "resume", "checkpoint", "replay",
-		"recover", "extend" };
+	static const char *const verbs[] = {"show", "events", "log", "checkpoints", "pause", "resume",
+		"checkpoint", "replay", "recover", "extend"};
 
 	begin_here();
 	const char *id = submit("");
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
-		const char *more = strcmp(verbs[i], "recover") == 0 ? "--how=fail" : strcmp(verbs[i], "extend") == 0 ? "--by=1s" : NULL;
-		struct run none = start(verbs[i], "00000000-0000", more, NULL), little = start(verbs[i], "000", more, NULL);
+		const char *more = strcmp(verbs[i], "recover") == 0 ? "--how=fail" :
+			strcmp(verbs[i], "extend") == 0             ? "--by=1s" :
+								      NULL;
+		struct run none = start(verbs[i], "00000000-0000", more, NULL),
+			   little = start(verbs[i], "000", more, NULL);
 		struct run missing = start(verbs[i], NULL);
 
 		finish(&none, 1);
@@ -239,9 +249,11 @@ START_TEST(an_ambiguous_beginning_names_those_that_fit)
 	begin_here();
 	submit("");
 	rig_touch(r, "go");
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S, "its end");
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S,
+		"its end");
 	rig_stop(r);
-	write_sql("UPDATE sessions SET session_id = 'feed0001-0000-4000-8000-000000000000';"
+	write_sql(
+		"UPDATE sessions SET session_id = 'feed0001-0000-4000-8000-000000000000';"
 		"CREATE TEMP TABLE t AS SELECT * FROM sessions;"
 		"UPDATE t SET id = id + 1, session_id = 'feed0002-0000-4000-8000-000000000000';"
 		"INSERT INTO sessions SELECT * FROM t");
@@ -258,7 +270,8 @@ START_TEST(an_ambiguous_beginning_names_those_that_fit)
 			rig_start(r);
 	}
 	rig_stop(r);
-	write_sql("DELETE FROM sessions WHERE session_id LIKE 'feed0002%';"
+	write_sql(
+		"DELETE FROM sessions WHERE session_id LIKE 'feed0002%';"
 		"UPDATE sessions SET session_id = (SELECT session_id FROM transitions)");
 	end();
 }
@@ -279,7 +292,8 @@ START_TEST(a_follow_shows_all_up_to_the_end)
 	finish(&events, 0);
 	finish(&log, 0);
 	finish(&late, 0);
-	must(count_objects(events.out) == rig_sql(r, "SELECT count(*) FROM events"), "%s", text_of(events.out));
+	must(count_objects(events.out) == rig_sql(r, "SELECT count(*) FROM events"), "%s",
+		text_of(events.out));
 	must_have(events.out, "\"session_closed\"");
 	must_have(late.out, "\"session_closed\"");
 	must_not_have(late.out, "\"sequence\":2,");
@@ -311,7 +325,8 @@ START_TEST(a_follow_goes_on_over_a_restart_of_the_daemon_and_says_so)
 	rig_start(r);
 	wait_for(run.err, "the daemon is back");
 	rig_stop(r);
-	wait_until(strstr(strstr(text_of(run.err), "is back"), "the daemon went away"), WAIT_S, "%s", text_of(run.err));
+	wait_until(strstr(strstr(text_of(run.err), "is back"), "the daemon went away"), WAIT_S, "%s",
+		text_of(run.err));
 	rig_touch(r, "go");
 	rig_start(r);
 	finish(&run, 0);
@@ -366,19 +381,24 @@ START_TEST(events_are_streamed_not_loaded)
 	const char *id = submit("");
 	wait_for_state(id, "COMPLETED");
 	rig_stop(r);
-	write_sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) INSERT INTO events"
-		" (id, session, session_id, caller, type, sequence, event_type, body) SELECT (SELECT max(id) FROM events) + i,"
-		" session, session_id, caller, type, 1000 + i, 'log', body FROM n, (SELECT * FROM events WHERE sequence = 1);"
+	write_sql(
+		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) INSERT "
+		"INTO events"
+		" (id, session, session_id, caller, type, sequence, event_type, body) SELECT (SELECT max(id) "
+		"FROM events) + i,"
+		" session, session_id, caller, type, 1000 + i, 'log', body FROM n, (SELECT * FROM events "
+		"WHERE sequence = 1);"
 		"UPDATE callers SET confirmed = (SELECT max(id) FROM events)");
 	int lines = (int)rig_sql(r, "SELECT count(*) FROM events");
-	must(lines > COUNT && rig_sql(r, "SELECT sum(length(body)) FROM events") > 100 << 20, "they are large");
+	must(lines > COUNT && rig_sql(r, "SELECT sum(length(body)) FROM events") > 100 << 20,
+		"they are large");
 	long cold = measure_events(id, lines);
 	rig_start(r);
 	long live = measure_events(id, lines);
-	if (harness_scale() <= 1)       /* a sanitizer's memory is its own */
+	if (harness_scale() <= 1) /* a sanitizer's memory is its own */
 		must(cold < 24 << 10 && live < 24 << 10, "%ld KiB and %ld KiB", cold, live);
 	rig_stop(r);
-	write_sql("DELETE FROM events WHERE sequence > 1000");  /* the judge would not believe them */
+	write_sql("DELETE FROM events WHERE sequence > 1000"); /* the judge would not believe them */
 	end();
 }
 END_TEST
@@ -419,11 +439,13 @@ START_TEST(an_operator_pauses_and_resumes_asks_for_a_checkpoint_and_a_replay)
 }
 END_TEST
 
-START_TEST(an_operator_gives_more_time_and_decides_about_what_was_interrupted)      /* proves SA-10 CK-04 */
+START_TEST(an_operator_gives_more_time_and_decides_about_what_was_interrupted) /* proves SA-10 CK-04 */
 {
 	rig_set((begin_here(), r), "daemon", "on_start", "ask");
-	const char *id = submit("[\"emit\",{\"type\":\"continuity\",\"summary\":\"half of it\",\"next_steps\":[\"the rest\"]}],"
-		"[\"checkpoint\",{\"mark\":1}]");
+	const char *id =
+		submit("[\"emit\",{\"type\":\"continuity\",\"summary\":\"half of it\",\"next_steps\":[\"the "
+		       "rest\"]}],"
+		       "[\"checkpoint\",{\"mark\":1}]");
 	struct run run;
 
 	wait_for_event(id, "checkpoint_created");
@@ -503,11 +525,15 @@ START_TEST(a_session_whose_state_is_migrated_is_shown_as_such)
 	struct run run;
 
 	begin_here();
-	const char *id = submit("[\"first\",[\"emit\",{\"type\":\"checkpoint\",\"state\":{\"old\":9},\"state_version\":\"1.4\"}]]");
+	const char *id =
+		submit("[\"first\",[\"emit\",{\"type\":\"checkpoint\",\"state\":{\"old\":9},\"state_"
+		       "version\":\"1.4\"}]]");
 	wait_for_event(id, "checkpoint_created");
 	rig_kill(r);
-	snprintf(script, sizeof script, "#!/bin/sh\nwhile [ ! -e %s ]; do sleep 0.1; done\n"
-		"sed -e 's/.*\"state\":{\"old\"/{\"new\"/' -e 's/}}$/}/'\n", rig_path(r, "go"));
+	snprintf(script, sizeof script,
+		"#!/bin/sh\nwhile [ ! -e %s ]; do sleep 0.1; done\n"
+		"sed -e 's/.*\"state\":{\"old\"/{\"new\"/' -e 's/}}$/}/'\n",
+		rig_path(r, "go"));
 	file_write(rig_path(r, "migrate"), script);
 	chmod(rig_path(r, "migrate"), 0755);
 	rig_set(r, "capability agent", "state_version", "2.0");
@@ -571,7 +597,7 @@ START_TEST(a_session_with_a_revoked_token_is_aborted_with_operator)
 	wait_for_state(id, "RUNNING");
 	run = start("token", "revoke", id, NULL);
 	finish(&run, 0);
-	run = start("abort", short_id(id), NULL);               /* with the token: nobody can say that it counts no more */
+	run = start("abort", short_id(id), NULL); /* with the token: nobody can say that it counts no more */
 	finish(&run, 0);
 	must_have(run.out, "sent abort");
 	wait_until(rig_log_has(r, "token_revoked"), WAIT_S, "its refusal");
@@ -600,7 +626,8 @@ START_TEST(a_drained_daemon_starts_no_task_until_it_is_undrained)
 	must_have(run.out, "draining");
 	must_have(run.out, "agent");
 	struct run waits = start("submit", "agent", NULL);
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING'") == 1, WAIT_S, "it waits");
+	wait_until(
+		rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING'") == 1, WAIT_S, "it waits");
 	run = start("undrain", NULL);
 	finish(&run, 0);
 	finish(&waits, 0);
@@ -612,7 +639,7 @@ START_TEST(a_drained_daemon_starts_no_task_until_it_is_undrained)
 }
 END_TEST
 
-START_TEST(a_key_is_rotated_and_a_token_revoked_by_name)        /* proves L3-08 */
+START_TEST(a_key_is_rotated_and_a_token_revoked_by_name) /* proves L3-08 */
 {
 	begin_here();
 	const char *id = submit("");
@@ -641,7 +668,7 @@ END_TEST
 
 START_TEST(without_a_daemon_a_request_says_so_and_what_to_do)
 {
-	static const char *const words[][2] = { { "pause", "00000000" }, { "drain", NULL }, { "stats", NULL } };
+	static const char *const words[][2] = {{"pause", "00000000"}, {"drain", NULL}, {"stats", NULL}};
 
 	begin_here();
 	rig_stop(r);
@@ -685,7 +712,7 @@ START_TEST(a_daemon_that_hangs_is_given_up_and_ctrl_c_ends_at_once)
 
 		ending = start("abort", id, NULL);
 		wait_until(file_exists(ending.pid), WAIT_S, "its pid");
-		harness_pass(0.5);      /* so that it is waiting for the answer */
+		harness_pass(0.5); /* so that it is waiting for the answer */
 		signal_run(&ending, i ? SIGTERM : SIGINT);
 		finish(&ending, 128 + (i ? SIGTERM : SIGINT));
 		must(harness_now() < from + 8 * harness_scale(), "it took %.1f s", harness_now() - from);
@@ -701,14 +728,14 @@ START_TEST(a_daemon_that_hangs_is_given_up_and_ctrl_c_ends_at_once)
 	wait_for(events.err, "the session is not over: waiting for the daemon");
 	must(kill(r->pid, SIGCONT) == 0, "go on");
 	wait_for(events.err, "the daemon is back");
-	finish(&events, 0);             /* it took up the aborts that were asked for before */
+	finish(&events, 0); /* it took up the aborts that were asked for before */
 	end();
 }
 END_TEST
 
 START_TEST(a_list_takes_states_and_dates_and_says_what_else_it_wants)
 {
-	static const char *const bad[] = { "bogus", "", "live,bogus" };
+	static const char *const bad[] = {"bogus", "", "live,bogus"};
 	struct run run;
 
 	begin_here();
@@ -746,28 +773,33 @@ START_TEST(a_stranger_is_told_who_may)
 	fflush(NULL);
 	if ((pid = fork()) == 0) {
 		char name[] = "hcpctl", option[] = "--socket", verb[] = "list", home[] = "HOME=/nonexistent";
-		char *const words[] = { name, option, socket_path, verb, NULL }, *const environment[] = { home, NULL };
+		char *const words[] = {name, option, socket_path, verb, NULL},
+			    *const environment[] = {home, NULL};
 		int fd = open(program(), O_RDONLY | O_CLOEXEC);
 
 		dup2(open(rig_path(r, "said"), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-		if (setgroups(0, NULL) == 0 && setgid(nobody->pw_gid) == 0 && setuid(nobody->pw_uid) == 0 && chdir("/") == 0)
+		if (setgroups(0, NULL) == 0 && setgid(nobody->pw_gid) == 0 && setuid(nobody->pw_uid) == 0 &&
+			chdir("/") == 0)
 			fexecve(fd, words, environment);
 		_exit(127);
 	}
-	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1, "status %x: %s", (unsigned)status,
-		text_of(rig_path(r, "said")));
-	must_have(rig_path(r, "said"), "may not be used by you; be root, the daemon's user, or a member of the group");
+	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1,
+		"status %x: %s", (unsigned)status, text_of(rig_path(r, "said")));
+	must_have(rig_path(r, "said"),
+		"may not be used by you; be root, the daemon's user, or a member of the group");
 	end();
 }
 END_TEST
 
 START_TEST(a_table_fits_the_terminal)
 {
-	static const struct key none[] = { { NULL, NULL } };
+	static const struct key none[] = {{NULL, NULL}};
 
 	begin_here();
-	submit("[\"emit\",{\"type\":\"step\",\"name\":\"a step with a name that no terminal of eighty columns has any room for, however small\"}]");
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE step IS NOT NULL") == 1, WAIT_S, "the step");
+	submit("[\"emit\",{\"type\":\"step\",\"name\":\"a step with a name that no terminal of eighty "
+	       "columns has any room for, however small\"}]");
+	wait_until(
+		rig_sql(r, "SELECT count(*) FROM sessions WHERE step IS NOT NULL") == 1, WAIT_S, "the step");
 	struct run run = start_on_terminal(none, "list", NULL);
 	finish(&run, 0);
 	must_have(run.out, "\033[");
@@ -794,8 +826,8 @@ END_TEST
 
 START_TEST(help_has_an_example_for_each_command)
 {
-	static const char *const names[] = { "list", "show", "events", "log", "checkpoints", "stats", "pause", "resume",
-		"checkpoint", "replay", "drain", "undrain" };
+	static const char *const names[] = {"list", "show", "events", "log", "checkpoints", "stats", "pause",
+		"resume", "checkpoint", "replay", "drain", "undrain"};
 	struct run run;
 
 	begin_on(broker_shared(), false);
@@ -813,7 +845,8 @@ START_TEST(help_has_an_example_for_each_command)
 		must_have(own.out, "\nExample:\n  hcpctl ");
 		struct run other = start("help", names[i], NULL);
 		finish(&other, 0);
-		must(strcmp(text_of(other.out), text_of(own.out)) == 0, "help %s: %s", names[i], text_of(other.out));
+		must(strcmp(text_of(other.out), text_of(own.out)) == 0, "help %s: %s", names[i],
+			text_of(other.out));
 	}
 	struct run bare = start("help", NULL), far = start("foo", NULL), near = start("lsit", NULL);
 	finish(&bare, 0);

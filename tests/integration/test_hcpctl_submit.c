@@ -40,17 +40,16 @@ START_TEST(what_is_on_the_command_line_reaches_the_worker)
 {
 	begin();
 	file_write(rig_path(r, "inputs.json"), "{ \"do\": [[\"dump\"]], \"n\": 1.10, \"o\": {\"a\": 1} }");
-	struct run run = start("submit", "agent", "--json", "--intent", "why \"not\"", "--inputs", rig_path(r,
-		"inputs.json"), "--input", "o.b=x",
-		"--max-duration", "90s", "--priority", "high", "--data-class", "T2", "--context", "purpose=test", "--capability-version",
-		"^1.0", NULL);
+	struct run run = start("submit", "agent", "--json", "--intent", "why \"not\"", "--inputs",
+		rig_path(r, "inputs.json"), "--input", "o.b=x", "--max-duration", "90s", "--priority", "high",
+		"--data-class", "T2", "--context", "purpose=test", "--capability-version", "^1.0", NULL);
 	finish(&run, 0);
 	const char *line = strstr(text_of(run.out), "\"type\":\"task_completed\"");
 	must(line, "%s", text_of(run.out));
 	while (line[-1] != '\n')
 		line--;
-	json_t *root = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL), *task = json_at(root,
-		"payload.outputs.start.task");
+	json_t *root = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL),
+	       *task = json_at(root, "payload.outputs.start.task");
 	must_str(json_text_at(task, "intent"), "why \"not\"");
 	json_t *inputs = J("{'do':[['dump']],'n':1.10,'o':{'a':1,'b':'x'}}");
 	must(json_equal(json_at(task, "inputs"), inputs), "%s", line);
@@ -82,19 +81,22 @@ static const char *member_of(const char *path, const char *name)
 
 START_TEST(a_task_goes_on_from_what_an_ended_one_left)
 {
-	static const char *const options[] = { "--checkpoint", "--continues" };
+	static const char *const options[] = {"--checkpoint", "--continues"};
 
 	begin();
-	struct run first = start("submit", "agent", "--json", "--input", "do=[[\"checkpoint\",{\"mark\":4711}],[\"failing\",{}]]", NULL);
+	struct run first = start("submit", "agent", "--json", "--input",
+		"do=[[\"checkpoint\",{\"mark\":4711}],[\"failing\",{}]]", NULL);
 	finish(&first, 2);
-	struct run next = start("submit", "agent", "--json", "--checkpoint", member_of(first.out, "checkpoint_id"), "--continues",
-		session_of(first.out), "--input", "do=[[\"dump\"]]", NULL);
+	struct run next =
+		start("submit", "agent", "--json", "--checkpoint", member_of(first.out, "checkpoint_id"),
+			"--continues", session_of(first.out), "--input", "do=[[\"dump\"]]", NULL);
 	finish(&next, 0);
 	must_have(next.out, "4711");
 	must_have(next.out, "\"completion\":\"partial\"");
 	for (size_t i = 0; i < 2; i++) {
 		struct run part = start("submit", "agent", options[i], "4711", NULL);
-		struct run unknown = start("submit", "agent", options[i], "00000000-0000-4000-8000-000000000000", NULL);
+		struct run unknown =
+			start("submit", "agent", options[i], "00000000-0000-4000-8000-000000000000", NULL);
 
 		finish(&part, 64);
 		must_have(part.err, "4711 is no whole id; hcpctl ");
@@ -110,7 +112,8 @@ START_TEST(a_detach_does_not_wait_for_other_sessions_to_be_silent)
 	double best = 100;
 
 	begin();
-	struct run chatty = start("submit", "agent", "--detach", "--input", "do=[[\"count\",1000000,0,0.03]]", NULL);
+	struct run chatty =
+		start("submit", "agent", "--detach", "--input", "do=[[\"count\",1000000,0,0.03]]", NULL);
 	finish(&chatty, 0);
 	/* Where it waits for silence it takes two seconds each time. */
 	for (int i = 0; i < 4 && best >= 1.8; i++) {
@@ -126,7 +129,8 @@ START_TEST(a_detach_does_not_wait_for_other_sessions_to_be_silent)
 	must(best < 1.8, "%.2f s at best", best);
 	struct run aborted = start("abort", session_of(chatty.out), NULL);
 	finish(&aborted, 0);
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state <> 'ABORTED'") == 0, WAIT_S, "their ends");
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state <> 'ABORTED'") == 0, WAIT_S,
+		"their ends");
 	end();
 }
 END_TEST
@@ -158,7 +162,8 @@ START_TEST(nothing_that_a_worker_says_reaches_the_terminal_as_a_command)
 	begin();
 	struct run run = start("submit", "agent", "--input",
 		"do=[[\"emit\",{\"type\":\"log\",\"level\":\"info\",\"message\":\"a\\u001b[2Jb\\nc\"}],"
-		"[\"stderr\",\"d\\u0007e\"],[\"complete\",{\"x\":\"\\u001b[0m\"}]]", NULL);
+		"[\"stderr\",\"d\\u0007e\"],[\"complete\",{\"x\":\"\\u001b[0m\"}]]",
+		NULL);
 	finish(&run, 0);
 	must(!strpbrk(text_of(run.out), "\033\007"), "%s", text_of(run.out));
 	must_have(run.out, "a\\x1b[2Jb\\nc\n");
@@ -184,7 +189,8 @@ START_TEST(the_log_ins_user_name_goes_with_every_command)
 	finish(&aborted, 0);
 	must_have(aborted.out, "no token is known here");
 	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'ABORTED'",
-		s) == 1, WAIT_S, "the abort");
+			   s) == 1,
+		WAIT_S, "the abort");
 	end();
 }
 END_TEST
@@ -197,7 +203,8 @@ START_TEST(a_callee_that_is_nowhere_is_told_at_once)
 	struct run run = start("submit", "agent", "--callee", "nobody-at-all", NULL);
 	finish(&run, 5);
 	must_str(text_of(run.err),
-		"hcpctl: no callee named nobody-at-all listens (queue hcp.cmd.nobody-at-all does not exist); is hcpd running?\n");
+		"hcpctl: no callee named nobody-at-all listens (queue hcp.cmd.nobody-at-all does not exist); "
+		"is hcpd running?\n");
 	must_str(text_of(run.out), "");
 	end();
 }
@@ -213,7 +220,7 @@ START_TEST(an_unanswered_submit_is_sent_again_and_given_up_in_time)
 	struct run run = start("submit", "agent", "--retry", "300ms", "--timeout", "1.5s", NULL);
 	finish(&run, 5);
 	must_have(run.err, "no answer from ");
-	for (int i = 0; i < 3; i++)     /* at 0, 0.3 and 0.9 s */
+	for (int i = 0; i < 3; i++) /* at 0, 0.3 and 0.9 s */
 		must((bodies[i] = wire_get(r->broker, r->queue, &sizes[i])), "message %d", i);
 	must(!wire_get(r->broker, r->queue, &sizes[0]), "sent too often");
 	must_str(bodies[1], bodies[0]);
@@ -230,10 +237,12 @@ START_TEST(a_daemon_that_comes_late_runs_the_task_once)
 {
 	begin_on(broker_shared(), false);
 	rig_start(r);
-	rig_stop(r);                    /* its queue is there now */
-	struct run run = start("submit", "agent", "--retry", "100ms", "--input", "do=[[\"complete\",{}]]", NULL);
+	rig_stop(r); /* its queue is there now */
+	struct run run =
+		start("submit", "agent", "--retry", "100ms", "--input", "do=[[\"complete\",{}]]", NULL);
 	int messages = 0, consumers;
-	wait_until(queue_look(r->broker, r->queue, &messages, &consumers) && messages >= 3, WAIT_S, "repeats");
+	wait_until(
+		queue_look(r->broker, r->queue, &messages, &consumers) && messages >= 3, WAIT_S, "repeats");
 	rig_start(r);
 	finish(&run, 0);
 	must(strstr(strstr(text_of(run.out), " accepted ") + 1, " accepted ") == NULL, "shown twice: %s",

@@ -1,9 +1,9 @@
 /* test_hcpctl_watch.c: hcpctl follows sessions: left and found again, on a terminal, all of them, over a
  * broker's death and its own.
  *
- * What is promised of a watch: no event is left out. Each is shown once, unless the watch was killed (SIGKILL, a lost
- * machine) after it had printed a group of messages and before the broker had their ack: those, at most the
- * prefetch, are shown again by the next one. */
+ * What is promised of a watch: no event is left out. Each is shown once, unless the watch was killed
+ * (SIGKILL, a lost machine) after it had printed a group of messages and before the broker had their ack:
+ * those, at most the prefetch, are shown again by the next one. */
 #include "hcpctl_kit.h"
 
 #include <sys/stat.h>
@@ -25,7 +25,8 @@ START_TEST(a_detached_session_is_watched_later_without_a_gap)
 	begin();
 	char input[400];
 	snprintf(input, sizeof input,
-		"do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]", rig_path(r, "go"));
+		"do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]",
+		rig_path(r, "go"));
 	struct run first = start("submit", "agent", "--json", "--detach", "--input", input, NULL);
 	finish(&first, 0);
 	must_have(first.err, " goes on\nhcpctl: see it: hcpctl watch ");
@@ -39,7 +40,8 @@ START_TEST(a_detached_session_is_watched_later_without_a_gap)
 	signal_run(&second, SIGINT);
 	finish(&second, 130);
 	rig_touch(r, "go");
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S, "its end");
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S,
+		"its end");
 
 	struct run third = start("watch", "--json", short_id(s), NULL);
 	finish(&third, 0);
@@ -81,12 +83,12 @@ END_TEST
 
 START_TEST(ctrl_c_on_a_terminal_asks)
 {
-	static const struct key keys[] = { { "100%", "\003" }, { "go on (Enter)? ", "\n" }, { "100%", "\003" },
-		{ "go on (Enter)? ", "a\n" }, { NULL, NULL } };
+	static const struct key keys[] = {{"100%", "\003"}, {"go on (Enter)? ", "\n"}, {"100%", "\003"},
+		{"go on (Enter)? ", "a\n"}, {NULL, NULL}};
 
 	begin();
-	struct run run = start_on_terminal(keys, "submit", "agent", "--input",
-		"do=[[\"progress\",1],[\"forever\"]]", NULL);
+	struct run run = start_on_terminal(
+		keys, "submit", "agent", "--input", "do=[[\"progress\",1],[\"forever\"]]", NULL);
 	finish(&run, 4);
 	must_have(run.out, "] 100% 00:0");
 	must_have(run.out, "later: hcpctl abort ");
@@ -97,12 +99,12 @@ END_TEST
 
 START_TEST(no_color_is_honoured_on_a_terminal)
 {
-	static const struct key keys[] = { { NULL, NULL } };
+	static const struct key keys[] = {{NULL, NULL}};
 
 	begin();
 	setenv("NO_COLOR", "1", 1);
-	struct run run = start_on_terminal(keys, "submit", "agent", "--input",
-		"do=[[\"progress\",3],[\"complete\",{}]]", NULL);
+	struct run run = start_on_terminal(
+		keys, "submit", "agent", "--input", "do=[[\"progress\",3],[\"complete\",{}]]", NULL);
 	finish(&run, 0);
 	unsetenv("NO_COLOR");
 	must(!strstr(text_of(run.out), "\033[3"), "%s", text_of(run.out));
@@ -119,9 +121,12 @@ START_TEST(a_watch_of_all_shows_what_came_while_it_was_away)
 	struct run first = start("watch", NULL);
 	wait_until(file_exists(rig_path(r, "home/hcp/instance")), WAIT_S, "the instance");
 	wait_until(is_consumed(text_of(rig_path(r, "home/hcp/instance"))), WAIT_S, "the watch");
-	const char *about = ask_broker("[{amqqueue:is_durable(Q), [V || {<<\"x-expires\">>, _, V} <- amqqueue:get_arguments(Q)]} || "
-		"Q <- rabbit_amqqueue:list(), string:prefix(element(4, amqqueue:get_name(Q)), <<\"hcp.evt.ctl-\">>) =/= nomatch].");
-	must(strstr(about, "true") && strstr(about, "86400000"), "durable, and expires after a day: %s", about);
+	const char *about = ask_broker(
+		"[{amqqueue:is_durable(Q), [V || {<<\"x-expires\">>, _, V} <- amqqueue:get_arguments(Q)]} || "
+		"Q <- rabbit_amqqueue:list(), string:prefix(element(4, amqqueue:get_name(Q)), "
+		"<<\"hcp.evt.ctl-\">>) =/= nomatch].");
+	must(strstr(about, "true") && strstr(about, "86400000"), "durable, and expires after a day: %s",
+		about);
 	struct run submit = start("submit", "agent", "--input", "do=[[\"complete\",{\"first\":1}]]", NULL);
 	finish(&submit, 0);
 	wait_for(first.out, "\"first\": 1");
@@ -161,8 +166,10 @@ static void say_event(struct peer *p, const char *session, int sequence, const c
 
 	snprintf(key, sizeof key, "%s.%s.event", caller, session);
 	snprintf(body, sizeof body,
-		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\",\"session_id\":\"%s\","
-		"\"type\":\"event\",\"payload\":{\"event_type\":\"%s\",\"sequence\":%d,\"data\":%s}}", uuid_text(p), session, event, sequence, data);
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\","
+		"\"session_id\":\"%s\","
+		"\"type\":\"event\",\"payload\":{\"event_type\":\"%s\",\"sequence\":%d,\"data\":%s}}",
+		uuid_text(p), session, event, sequence, data);
 	peer_publish_to(p, "hcp.events", key, body, strlen(body));
 }
 
@@ -186,7 +193,8 @@ START_TEST(events_are_put_in_order_shown_once_and_gaps_are_told)
 	finish(&run, 4);
 	must(harness_now() - from > 4, "it did not wait for what was missing");
 	must_str(text_of(run.out),
-		"12:00:00 info       m1\n12:00:00 info       m2\n12:00:00 info       m3\n12:00:00 info       m6\n"
+		"12:00:00 info       m1\n12:00:00 info       m2\n12:00:00 info       m3\n12:00:00 info       "
+		"m6\n"
 		"12:00:00 ABORTED    session closed: x\n");
 	must_have(run.err, "events 4 to 5 are missing");
 	p->unjudged = true;
@@ -228,7 +236,7 @@ static const char *log_data(const char *message)
 	return data;
 }
 
-START_TEST(a_watch_of_all_knows_after_its_restart_what_it_has_shown)    /* proves L2-14 */
+START_TEST(a_watch_of_all_knows_after_its_restart_what_it_has_shown) /* proves L2-14 */
 {
 	const char *a = "5f0c2222-1111-4111-8111-111111111111", *b = "6a0c2222-1111-4111-8111-111111111111";
 
@@ -263,35 +271,38 @@ START_TEST(a_watch_of_all_knows_after_its_restart_what_it_has_shown)    /* prove
 }
 END_TEST
 
-#define MANY 3000                       /* events, of three sessions in turn */
+#define MANY 3000 /* events, of three sessions in turn */
 #define KILLS 12
 
 /* Each run goes on where the one before it was, but for what that one had printed without its ack. */
 static void check_run(const char *path, int next[3], int *repeats)
 {
-	int first[3] = { 0 };
+	int first[3] = {0};
 
-	for (const char *at = text_of(path), *line; (line = strstr(at, "\"session_id\":\"5f0c")); at = line + 20) {
+	for (const char *at = text_of(path), *line; (line = strstr(at, "\"session_id\":\"5f0c"));
+		at = line + 20) {
 		const char *sequence = strstr(line, "\"sequence\":");
 		int session = line[14 + 7] - '0', number = sequence ? atoi(sequence + 11) : 0;
 
 		if (!sequence || !strchr(sequence, '\n'))
-			return;                 /* the line that the kill cut off */
+			return; /* the line that the kill cut off */
 		if (!first[session]) {
 			first[session] = number;
-			must(number <= next[session], "session %d: %d came, %d is due", session, number, next[session]);
+			must(number <= next[session], "session %d: %d came, %d is due", session, number,
+				next[session]);
 			*repeats += next[session] - number;
 			next[session] = number;
 		}
-		must(number == next[session], "session %d: %d came, %d is due", session, number, next[session]);
+		must(number == next[session], "session %d: %d came, %d is due", session, number,
+			next[session]);
 		next[session]++;
 	}
 }
 
-START_TEST(a_watch_that_is_killed_again_and_again_leaves_nothing_out)   /* proves L1-18 */
+START_TEST(a_watch_that_is_killed_again_and_again_leaves_nothing_out) /* proves L1-18 */
 {
 	char id[3][40];
-	int next[3] = { 1, 1, 1 }, repeats = 0, kills = 0;
+	int next[3] = {1, 1, 1}, repeats = 0, kills = 0;
 
 	begin_on(broker_shared(), false);
 	struct peer *p = peer_absent(r, "somebody-else");
@@ -330,9 +341,9 @@ START_TEST(a_watch_that_is_killed_again_and_again_leaves_nothing_out)   /* prove
 }
 END_TEST
 
-START_TEST(a_watch_of_all_goes_on_over_a_broker_that_is_killed)         /* proves L1-18 */
+START_TEST(a_watch_of_all_goes_on_over_a_broker_that_is_killed) /* proves L1-18 */
 {
-	struct broker b = { .own = false };
+	struct broker b = {.own = false};
 	char dir[300], input[400];
 
 	snprintf(dir, sizeof dir, "%sown-broker-%d", harness_tmp(), getpid());
@@ -340,7 +351,8 @@ START_TEST(a_watch_of_all_goes_on_over_a_broker_that_is_killed)         /* prove
 	begin_on(&b, true);
 	struct run all = start("watch", "--all", "--json", NULL);
 	wait_until(is_consumed(instance()), WAIT_S, "the watch");
-	snprintf(input, sizeof input, "do=[[\"progress\",300],[\"hold\",\"%s\"],[\"progress\",300],[\"complete\",{}]]",
+	snprintf(input, sizeof input,
+		"do=[[\"progress\",300],[\"hold\",\"%s\"],[\"progress\",300],[\"complete\",{}]]",
 		rig_path(r, "go"));
 	struct run run = start("submit", "agent", "--detach", "--input", input, NULL);
 	finish(&run, 0);
@@ -352,7 +364,8 @@ START_TEST(a_watch_of_all_goes_on_over_a_broker_that_is_killed)         /* prove
 	wait_for(all.out, "\"session_closed\"");
 	signal_run(&all, SIGINT);
 	finish(&all, 0);
-	must(check_sequences(all.out, 0) == rig_sql(r, "SELECT max(sequence) FROM events"), "%s", text_of(all.out));
+	must(check_sequences(all.out, 0) == rig_sql(r, "SELECT max(sequence) FROM events"), "%s",
+		text_of(all.out));
 	must_have(all.out, "\"task_completed\"");
 	must_have(all.err, "broker is back");
 	must(!strstr(text_of(all.err), "missing"), "%s", text_of(all.err));
@@ -384,7 +397,9 @@ START_TEST(several_sessions_are_aborted_by_the_beginnings_of_their_ids)
 	must_have(run.err, "4 characters at least");
 	run = start("abort", first, second, NULL);
 	finish(&run, 0);
-	wait_until(rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = 'aborted_by_caller'") == 2,
+	wait_until(rig_sql(r,
+			   "SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = "
+			   "'aborted_by_caller'") == 2,
 		WAIT_S, "both ends");
 	end();
 }
@@ -398,7 +413,8 @@ START_TEST(a_session_that_could_not_be_kept_is_named_by_its_whole_id)
 
 	begin();
 	must(mkdir(rig_path(r, "home"), 0700) == 0 && mkdir(rig_path(r, "home/hcp"), 0700) == 0 &&
-		mkdir(rig_path(r, "home/hcp/sessions.lock"), 0700) == 0, "a lock that nobody can open, not even root");
+			mkdir(rig_path(r, "home/hcp/sessions.lock"), 0700) == 0,
+		"a lock that nobody can open, not even root");
 	run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
 	finish(&run, 0);
 	must_have(run.err, "token is not kept");
@@ -419,17 +435,23 @@ START_TEST(a_session_of_others_is_aborted_by_the_daemons_socket)
 	struct run run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
 	finish(&run, 0);
 	snprintf(theirs, sizeof theirs, "%.8s", session_of(run.out));
-	must(rename(rig_path(r, "home/hcp/sessions.json"), rig_path(r, "theirs.json")) == 0, "its token is not ours");
+	must(rename(rig_path(r, "home/hcp/sessions.json"), rig_path(r, "theirs.json")) == 0,
+		"its token is not ours");
 	run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
 	finish(&run, 0);
 	snprintf(mine, sizeof mine, "%.8s", session_of(run.out));
 	run = start("abort", theirs, NULL);
 	finish(&run, 1);
 	must_have(run.err, "no session of ours begins with ");
-	run = start("abort", theirs, mine, "--daemon-config", rig_path(r, "hcpd.ini"), "--reason", "enough", NULL);
+	run = start("abort", theirs, mine, "--daemon-config", rig_path(r, "hcpd.ini"), "--reason", "enough",
+		NULL);
 	finish(&run, 0);
-	wait_until(rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = 'aborted_by_operator'") == 1 &&
-		rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = 'aborted_by_caller'") == 1,
+	wait_until(rig_sql(r,
+			   "SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = "
+			   "'aborted_by_operator'") == 1 &&
+			rig_sql(r,
+				"SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = "
+				"'aborted_by_caller'") == 1,
 		WAIT_S, "both ends");
 	end();
 }
@@ -437,14 +459,15 @@ END_TEST
 
 START_TEST(a_broker_that_restarts_interrupts_nothing)
 {
-	struct broker b = { .own = false };
+	struct broker b = {.own = false};
 	char dir[300], input[400];
 
 	snprintf(dir, sizeof dir, "%sown-broker-%d", harness_tmp(), getpid());
 	broker_start(&b, dir);
 	begin_on(&b, true);
 	snprintf(input, sizeof input,
-		"do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]", rig_path(r, "go"));
+		"do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]",
+		rig_path(r, "go"));
 	struct run run = start("submit", "agent", "--input", input, NULL);
 	wait_for(run.out, " progress ");
 	kill(b.pid, SIGKILL);

@@ -1,4 +1,5 @@
-/* test_links.c: the daemon's side of AMQP: what it declares, consumes and confirms, and whose trouble is whose. */
+/* test_links.c: the daemon's side of AMQP: what it declares, consumes and confirms, and whose trouble is
+ * whose. */
 #include <amqp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,13 +41,13 @@ static bool exists(const char *exchange, const char *type, const char *queue, co
 		{.key = amqp_cstring_bytes("x-queue-type"), .value.kind = AMQP_FIELD_KIND_UTF8},
 		{.key = amqp_cstring_bytes("x-single-active-consumer"),
 			.value.kind = AMQP_FIELD_KIND_BOOLEAN}};
-	amqp_table_t args = { 2, e };
+	amqp_table_t args = {2, e};
 
 	must(c, "no broker");
 	if (exchange) {
 		amqp_exchange_declare(c, 1, amqp_cstring_bytes(exchange), amqp_cstring_bytes(type), 1, 1, 0,
 			0, amqp_empty_table);
-		if (wire_ok(c))         /* passive looks at the name only: once more, to compare */
+		if (wire_ok(c)) /* passive looks at the name only: once more, to compare */
 			amqp_exchange_declare(c, 1, amqp_cstring_bytes(exchange), amqp_cstring_bytes(type), 0,
 				1, 0, 0, amqp_empty_table);
 	} else {
@@ -72,7 +73,7 @@ static bool may_consume(const char *queue)
 	return yes;
 }
 
-START_TEST(the_daemon_makes_its_exchanges_and_its_queue)        /* proves L1-03 */
+START_TEST(the_daemon_makes_its_exchanges_and_its_queue) /* proves L1-03 */
 {
 	int messages, consumers;
 
@@ -84,13 +85,13 @@ START_TEST(the_daemon_makes_its_exchanges_and_its_queue)        /* proves L1-03 
 	must(queue_look(r->broker, r->queue, &messages, &consumers) && consumers == 1, "its queue");
 	must(!may_consume(r->queue), "a second consumer would lose aborts");
 	p = peer_new(r);
-	peer_completed(p, peer_run(p, "agent", NULL));          /* bound with the callee's id */
+	peer_completed(p, peer_run(p, "agent", NULL)); /* bound with the callee's id */
 	end();
 	wire_delete_queue(broker_shared(), r->queue);
 }
 END_TEST
 
-START_TEST(two_daemons_on_one_queue_are_noticed)        /* proves L1-03 */
+START_TEST(two_daemons_on_one_queue_are_noticed) /* proves L1-03 */
 {
 	begin();
 	struct rig *second = rig_new();
@@ -101,20 +102,20 @@ START_TEST(two_daemons_on_one_queue_are_noticed)        /* proves L1-03 */
 	harness_pass(2.5);
 	must(rig_log_count(second, "exclusive") <= 4, "%d messages about it",
 		rig_log_count(second, "exclusive"));
-	peer_completed(p, peer_run(p, "agent", NULL));          /* the first still has it */
+	peer_completed(p, peer_run(p, "agent", NULL)); /* the first still has it */
 	must(rig_sql(second, "SELECT count(*) FROM sessions") == 0, "the second one took a task");
 	rig_stop(r);
-	const char *id = peer_submit(p, "agent", NULL);         /* retried: now it is the second's */
+	const char *id = peer_submit(p, "agent", NULL); /* retried: now it is the second's */
 	peer_completed(p, peer_accepted(p, id));
 	must(rig_sql(second, "SELECT count(*) FROM sessions") == 1, "the second one did not take over");
-	p->unjudged = true;                                     /* two stores */
+	p->unjudged = true; /* two stores */
 	peer_finish(p);
 	rig_finish(second);
 	rig_finish(r);
 }
 END_TEST
 
-START_TEST(a_queue_with_other_arguments_is_a_configuration_error)       /* proves L1-03 */
+START_TEST(a_queue_with_other_arguments_is_a_configuration_error) /* proves L1-03 */
 {
 	r = rig_new();
 	wire_make_queue(r->broker, r->queue, "x-max-length=5", NULL, NULL);
@@ -127,7 +128,7 @@ START_TEST(a_queue_with_other_arguments_is_a_configuration_error)       /* prove
 }
 END_TEST
 
-START_TEST(the_command_queue_may_be_a_quorum_queue)     /* proves L1-11 */
+START_TEST(the_command_queue_may_be_a_quorum_queue) /* proves L1-11 */
 {
 	r = rig_new();
 	rig_set(r, "amqp", "queue_type", "quorum");
@@ -146,7 +147,7 @@ END_TEST
 
 /* --- callers --- */
 
-START_TEST(an_absent_caller_changes_nothing_and_gets_it_all_when_it_comes)      /* proves L1-08 */
+START_TEST(an_absent_caller_changes_nothing_and_gets_it_all_when_it_comes) /* proves L1-08 */
 {
 	r = rig_new();
 	rig_start(r);
@@ -161,7 +162,7 @@ START_TEST(an_absent_caller_changes_nothing_and_gets_it_all_when_it_comes)      
 	must(rig_log_count(r, "no queue") == 1, "%d lines about it for one session",
 		rig_log_count(r, "no queue"));
 	struct peer *q = peer_new(r);
-	peer_completed(q, peer_run(q, "agent", NULL));          /* others are not touched */
+	peer_completed(q, peer_run(q, "agent", NULL)); /* others are not touched */
 	peer_finish(q);
 	peer_open(p, "");
 	struct note *n = peer_wait(p, NULL, "event", "session_closed");
@@ -170,7 +171,7 @@ START_TEST(an_absent_caller_changes_nothing_and_gets_it_all_when_it_comes)      
 }
 END_TEST
 
-START_TEST(unroutable_messages_survive_a_restart_of_the_daemon)         /* proves L1-08 */
+START_TEST(unroutable_messages_survive_a_restart_of_the_daemon) /* proves L1-08 */
 {
 	r = rig_new();
 	rig_start(r);
@@ -188,7 +189,7 @@ START_TEST(unroutable_messages_survive_a_restart_of_the_daemon)         /* prove
 }
 END_TEST
 
-START_TEST(a_full_queue_holds_up_its_own_caller_only)   /* proves L1-07, L1-21 */
+START_TEST(a_full_queue_holds_up_its_own_caller_only) /* proves L1-07, L1-21 */
 {
 	r = rig_new();
 	rig_start(r);
@@ -232,7 +233,7 @@ START_TEST(a_full_queue_survives_a_crash_of_the_daemon) /* proves L1-21 */
 	rig_start(r);
 	peer_open(p, "x-max-length=5,x-overflow=reject-publish");
 	wait_until(peer_count(p, NULL, "event", "progress") >= 30 &&
-			   peer_find(p, NULL, "event", "session_closed"),
+			peer_find(p, NULL, "event", "session_closed"),
 		WAIT_S, "all of it");
 	end();
 }
@@ -240,7 +241,7 @@ END_TEST
 
 /* --- the broker takes things away --- */
 
-START_TEST(a_deleted_exchange_is_made_again)            /* proves L1-21 */
+START_TEST(a_deleted_exchange_is_made_again) /* proves L1-21 */
 {
 	begin();
 	peer_completed(p, peer_run(p, "agent", NULL));
@@ -248,16 +249,17 @@ START_TEST(a_deleted_exchange_is_made_again)            /* proves L1-21 */
 	peer_event(p, s, "progress");
 	wire_delete_exchange(r->broker, "hcp.events");
 	wait_until(exists("hcp.events", "topic", NULL, NULL), WAIT_S, "declared again");
-	peer_declare(p, "");                                    /* the binding went with the exchange */
+	peer_declare(p, ""); /* the binding went with the exchange */
 	peer_completed(p, s);
 	wait_until(peer_count(p, s, "event", "progress") >= 40, WAIT_S, "nothing is lost");
-	p->any_order = true;                                    /* what was unroutable meanwhile comes later */
+	p->any_order = true; /* what was unroutable meanwhile comes later */
 	end();
 }
 END_TEST
 
-/* The binding goes with the exchange, and no consumer is told: a submit finds nobody until it is made again. */
-START_TEST(a_deleted_command_exchange_is_bound_again)   /* proves L1-03 */
+/* The binding goes with the exchange, and no consumer is told: a submit finds nobody until it is made again.
+ */
+START_TEST(a_deleted_command_exchange_is_bound_again) /* proves L1-03 */
 {
 	begin();
 	peer_completed(p, peer_run(p, "agent", NULL));
@@ -267,7 +269,7 @@ START_TEST(a_deleted_command_exchange_is_bound_again)   /* proves L1-03 */
 }
 END_TEST
 
-START_TEST(a_cancelled_consumer_consumes_again)         /* proves L1-22 */
+START_TEST(a_cancelled_consumer_consumes_again) /* proves L1-22 */
 {
 	begin();
 	peer_completed(p, peer_run(p, "agent", NULL));
@@ -278,7 +280,7 @@ START_TEST(a_cancelled_consumer_consumes_again)         /* proves L1-22 */
 }
 END_TEST
 
-START_TEST(closed_connections_are_made_anew_and_nothing_is_lost)        /* proves L1-10 */
+START_TEST(closed_connections_are_made_anew_and_nothing_is_lost) /* proves L1-10 */
 {
 	begin();
 	/* Many under way each time: confirms, losses and the end of the connection come in one go. */
@@ -296,7 +298,7 @@ START_TEST(closed_connections_are_made_anew_and_nothing_is_lost)        /* prove
 }
 END_TEST
 
-START_TEST(commands_that_are_delivered_twice_run_once)  /* proves L1-05, L1-06 */
+START_TEST(commands_that_are_delivered_twice_run_once) /* proves L1-05, L1-06 */
 {
 	enum { MANY = 60 };
 	const char *ids[MANY];
@@ -326,7 +328,7 @@ START_TEST(commands_that_are_delivered_twice_run_once)  /* proves L1-05, L1-06 *
 }
 END_TEST
 
-START_TEST(heartbeats_go_both_ways_while_idle)          /* proves L1-09 */
+START_TEST(heartbeats_go_both_ways_while_idle) /* proves L1-09 */
 {
 	int messages, consumers, looks = 0;
 
@@ -383,7 +385,7 @@ START_TEST(a_blocked_publisher_does_not_stop_commands)
 }
 END_TEST
 
-START_TEST(a_caller_that_may_not_be_published_to_is_backed_off_alone)   /* proves L1-21 */
+START_TEST(a_caller_that_may_not_be_published_to_is_backed_off_alone) /* proves L1-21 */
 {
 	char url[512];
 
@@ -414,7 +416,7 @@ START_TEST(a_caller_that_may_not_be_published_to_is_backed_off_alone)   /* prove
 }
 END_TEST
 
-START_TEST(a_message_that_the_broker_refuses_for_good_is_set_aside)     /* proves L1-21 */
+START_TEST(a_message_that_the_broker_refuses_for_good_is_set_aside) /* proves L1-21 */
 {
 	begin();
 	eval("application:set_env(rabbit, max_message_size, 20000), "

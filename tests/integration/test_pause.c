@@ -1,4 +1,5 @@
-/* test_pause.c: sessions that rest, with real processes: given up, brought back, decided about, expired, extended. */
+/* test_pause.c: sessions that rest, with real processes: given up, brought back, decided about, expired,
+ * extended. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,9 +34,10 @@ static int processes(void)
 	return rig_processes(r, pids, 16);
 }
 
-#define WORK "{'do':[['checkpoint',{'n':3}],['await','checkpoint_saved'],['progress',1],['hold','%s'],['dump']]}"
+#define WORK \
+	"{'do':[['checkpoint',{'n':3}],['await','checkpoint_saved'],['progress',1],['hold','%s'],['dump']]}"
 
-START_TEST(a_paused_session_has_no_process_and_no_slot_and_comes_back)  /* proves SA-11 */
+START_TEST(a_paused_session_has_no_process_and_no_slot_and_comes_back) /* proves SA-11 */
 {
 	begin_resting("daemon", "max_sessions", "1");
 	const char *s = peer_run(p, "agent", J(WORK, rig_path(r, "go")));
@@ -43,10 +45,12 @@ START_TEST(a_paused_session_has_no_process_and_no_slot_and_comes_back)  /* prove
 	ask("pause", s, "");
 	peer_state(p, s, "PAUSED");
 	wait_until(processes() == 0, WAIT_S, "its process goes");
-	const char *other = peer_run(p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "other")));
-	peer_event(p, other, "progress");       /* in its slot */
+	const char *other = peer_run(
+		p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "other")));
+	peer_event(p, other, "progress"); /* in its slot */
 	ask("resume", s, "");
-	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'PAUSED'", s) == 1, "it did not queue");
+	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'PAUSED'", s) == 1,
+		"it did not queue");
 	rig_touch(r, "other");
 	peer_completed(p, other);
 	rig_touch(r, "go");
@@ -56,27 +60,31 @@ START_TEST(a_paused_session_has_no_process_and_no_slot_and_comes_back)  /* prove
 }
 END_TEST
 
-START_TEST(one_that_rests_too_long_ends_with_its_processes)     /* proves CK-10 */
+START_TEST(one_that_rests_too_long_ends_with_its_processes) /* proves CK-10 */
 {
 	begin_resting("session", "pause_grace", "1s");
-	const char *s = peer_run(p, "agent", J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['emit',{'type':'paused'}],"
-		"['forever']]}"));
+	const char *s = peer_run(p, "agent",
+		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['emit',{'type':'paused'}],"
+		  "['forever']]}"));
 	peer_failed(p, s, "pause_expired", "timeout");
 	must(processes() == 0, "a process is left");
 	end();
 }
 END_TEST
 
-START_TEST(interrupted_sessions_wait_for_an_operator)   /* proves CK-04 */
+START_TEST(interrupted_sessions_wait_for_an_operator) /* proves CK-04 */
 {
 	static const char *const ways[] = {"resume", "restart", "summarize", "discard", "fail"};
 	const char *s[5];
 
 	begin_resting("daemon", "on_start", "ask");
 	for (int i = 0; i < 5; i++) {
-		s[i] = peer_run(p, "agent", J("{'do':[['emit',{'type':'intermediate_result','result_type':'draft','data':{'n':%d}}],"
-			"['checkpoint',{'n':3},'three'],['await','checkpoint_saved'],['progress',1],['hold','%s'],['dump']]}", i,
-			rig_path(r, "go")));
+		s[i] = peer_run(p, "agent",
+			J("{'do':[['emit',{'type':'intermediate_result','result_type':'draft','data':{'n':%d}"
+			  "}],"
+			  "['checkpoint',{'n':3},'three'],['await','checkpoint_saved'],['progress',1],['hold'"
+			  ",'%s'],['dump']]}",
+				i, rig_path(r, "go")));
 		peer_event(p, s[i], "progress");
 	}
 	rig_kill(r);
@@ -86,28 +94,38 @@ START_TEST(interrupted_sessions_wait_for_an_operator)   /* proves CK-04 */
 		char how[32];
 
 		peer_state(p, s[i], "PAUSED");
-		must(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'PAUSED'", s[i]) == 1, "not asked");
+		must(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'PAUSED'",
+			     s[i]) == 1,
+			"not asked");
 		snprintf(how, sizeof how, ",'how':'%s'", ways[i]);
 		ask("recover", s[i], how);
 	}
-	must(json_integer_value(note_at(peer_completed(p, s[0]), "payload.outputs.start.checkpoint.state.n")) == 3, "resumed");
+	must(json_integer_value(
+		     note_at(peer_completed(p, s[0]), "payload.outputs.start.checkpoint.state.n")) == 3,
+		"resumed");
 	must(json_is_null(note_at(peer_completed(p, s[1]), "payload.outputs.start.checkpoint")), "restarted");
 	struct note *n = peer_failed(p, s[2], "summarized", "internal_error");
-	must(json_integer_value(json_object_get(json_object_get(json_array_get(note_at(n,
-		"payload.partial_outputs.intermediate_results"), 0), "data"), "n")) == 2, "%s", n->body);
+	must(json_integer_value(json_object_get(
+		     json_object_get(
+			     json_array_get(note_at(n, "payload.partial_outputs.intermediate_results"), 0),
+			     "data"),
+		     "n")) == 2,
+		"%s", n->body);
 	must_str(note_text(n, "payload.partial_outputs.checkpoint.description"), "three");
 	peer_closed(p, s[3], "ABORTED", "discarded");
-	must_str(note_text(n, "payload.error_details.last_checkpoint"), note_text(n, "payload.partial_outputs.checkpoint.checkpoint_id"));
+	must_str(note_text(n, "payload.error_details.last_checkpoint"),
+		note_text(n, "payload.partial_outputs.checkpoint.checkpoint_id"));
 	n = peer_failed(p, s[4], "failed_by_operator", "internal_error");
 	must(json_is_true(note_at(n, "payload.error_details.recoverable")), "%s", n->body);
 	end();
 }
 END_TEST
 
-START_TEST(a_session_gets_more_time)                    /* proves SA-10 */
+START_TEST(a_session_gets_more_time) /* proves SA-10 */
 {
 	begin_resting("session", "max_duration", "4s");
-	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['await','extended'],['sleep',5],['complete']]}"));
+	const char *s = peer_run(
+		p, "agent", J("{'do':[['progress',1],['await','extended'],['sleep',5],['complete']]}"));
 	peer_event(p, s, "progress");
 	ask("extend", s, ",'by':'60s'");
 	peer_completed(p, s);
@@ -123,7 +141,8 @@ END_TEST
 START_TEST(what_may_no_longer_run_does_not_start_again) /* proves CK-09 */
 {
 	begin_resting(NULL, NULL, NULL);
-	const char *s = peer_run(p, "agent", J("{'do':[['write','%s'],['progress',1],['forever']]}", rig_path(r, "starts")));
+	const char *s = peer_run(
+		p, "agent", J("{'do':[['write','%s'],['progress',1],['forever']]}", rig_path(r, "starts")));
 	peer_event(p, s, "progress");
 	rig_kill(r);
 	rig_set(r, "capability agent", "command", "%s", rig_path(r, "no-such-agent"));

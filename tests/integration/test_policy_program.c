@@ -1,4 +1,5 @@
-/* test_policy_program.c: a real policy program beside a real daemon: its verdicts, its failures, and restarts of both. */
+/* test_policy_program.c: a real policy program beside a real daemon: its verdicts, its failures, and restarts
+ * of both. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static void runs_again(void)
 	peer_completed(p, peer_run(p, "agent", json_pack("{s:s}", "policy", "allow")));
 }
 
-START_TEST(what_it_allows_runs_and_what_it_denies_does_not)      /* proves L3-11 */
+START_TEST(what_it_allows_runs_and_what_it_denies_does_not) /* proves L3-11 */
 {
 	begin_judged("20s");
 	const char *s = peer_run(p, "agent", json_pack("{s:s}", "policy", "allow"));
@@ -41,12 +42,13 @@ START_TEST(what_it_allows_runs_and_what_it_denies_does_not)      /* proves L3-11
 	denied(submit("deny"), "the policy program denied it: because of R2 of ");
 	denied(submit("ask"), "wants a human to decide, and there is nobody here who may");
 	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'REJECTED'") == 2, "two are rejected");
-	must(rig_sql(r, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.who') = 'program'") == 3, "three verdicts");
+	must(rig_sql(r, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.who') = 'program'") == 3,
+		"three verdicts");
 	end();
 }
 END_TEST
 
-START_TEST(one_that_is_silent_or_talks_nonsense_denies_in_time)  /* proves L3-11 */
+START_TEST(one_that_is_silent_or_talks_nonsense_denies_in_time) /* proves L3-11 */
 {
 	begin_judged("1s");
 	double began = harness_now();
@@ -56,20 +58,20 @@ START_TEST(one_that_is_silent_or_talks_nonsense_denies_in_time)  /* proves L3-11
 	denied(submit("nonsense"), "neither allow nor deny nor ask");
 	const char *late = submit("late");
 	denied(late, "did not answer in time");
-	runs_again();           /* and says the late one then */
+	runs_again(); /* and says the late one then */
 	must(rig_log_count(r, "answered late") == 1, "the late one is passed over");
 	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'REJECTED'") == 4, "and stays rejected");
 	end();
 }
 END_TEST
 
-START_TEST(one_that_dies_denies_and_runs_again)  /* proves L3-11 */
+START_TEST(one_that_dies_denies_and_runs_again) /* proves L3-11 */
 {
 	begin_judged("20s");
 	denied(submit("die"), "died before it answered");
 	wait_until(rig_log_count(r, "policy: running") == 2, WAIT_S, "it runs again");
 	runs_again();
-	denied(submit("die"), "died before it answered");       /* again, and within a second */
+	denied(submit("die"), "died before it answered"); /* again, and within a second */
 	denied(submit("allow"), "is not running");
 	wait_until(rig_log_count(r, "policy: running") == 3, WAIT_S, "it runs again");
 	runs_again();
@@ -93,17 +95,24 @@ START_TEST(a_program_that_is_not_there_denies)
 }
 END_TEST
 
-START_TEST(a_task_waits_through_a_crash_of_the_daemon_unanswered_and_is_asked_about_again)       /* proves L3-11 */
+START_TEST(a_task_waits_through_a_crash_of_the_daemon_unanswered_and_is_asked_about_again) /* proves L3-11 */
 {
 	begin_judged("60s");
 	const char *id = submit(rig_path(r, "go"));
-	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING' AND waits_for = 'program'") == 1, WAIT_S, "it waits");
-	runs_again();           /* others do not wait for it */
+	wait_until(rig_sql(r,
+			   "SELECT count(*) FROM sessions WHERE state = 'PENDING' AND waits_for = "
+			   "'program'") == 1,
+		WAIT_S, "it waits");
+	runs_again(); /* others do not wait for it */
 	rig_kill(r);
 	rig_start(r);
-	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING' AND waits_for = 'program'") == 1, "it still waits");
-	rig_stop(r);            /* an orderly stop does not wait for the verdict, either */
-	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING' AND waits_for = 'program'") == 1, "it still waits");
+	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING' AND waits_for = 'program'") ==
+			1,
+		"it still waits");
+	rig_stop(r); /* an orderly stop does not wait for the verdict, either */
+	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING' AND waits_for = 'program'") ==
+			1,
+		"it still waits");
 	rig_touch(r, "go");
 	rig_start(r);
 	struct note *n = peer_reply(p, id);
@@ -137,9 +146,11 @@ END_TEST
 START_TEST(the_example_decides_by_its_rules)
 {
 	r = rig_new();
-	file_write(rig_path(r, "rules.json"), "[{\"if\":{\"risk\":[\"R1\",\"R2\"],\"task.inputs.policy\":[\"/srv/*\"]},"
+	file_write(rig_path(r, "rules.json"),
+		"[{\"if\":{\"risk\":[\"R1\",\"R2\"],\"task.inputs.policy\":[\"/srv/*\"]},"
 		"\"decision\":\"allow\"}]");
-	rig_set(r, "policy", "command", "%s %s", source_path("scripts/policies/opa-like.py"), rig_path(r, "rules.json"));
+	rig_set(r, "policy", "command", "%s %s", source_path("scripts/policies/opa-like.py"),
+		rig_path(r, "rules.json"));
 	rig_set(r, "policy", "timeout", "20s");
 	rig_start(r);
 	p = peer_new(r);

@@ -7,7 +7,7 @@
 
 #include "scene.h"
 
-#define CHECKPOINT_AND_HOLD                                                                                  \
+#define CHECKPOINT_AND_HOLD \
 	"{'do':[['write','%s'],['checkpoint',{'n':3}],['await','checkpoint_saved'],['progress',1],['hold','" \
 	"%s'],['dump']]}"
 
@@ -22,7 +22,7 @@ static void must_have_recovered(const char *s, int nth, const char *reason)
 	must(again->sequence == paused->sequence + 1, "something came between");
 }
 
-START_TEST(a_killed_daemon_goes_on_from_the_last_checkpoint)    /* proves L2-08, L2-04 */
+START_TEST(a_killed_daemon_goes_on_from_the_last_checkpoint) /* proves L2-08, L2-04 */
 {
 	begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['count',60,10,0.02]]}"));
@@ -39,11 +39,12 @@ START_TEST(a_killed_daemon_goes_on_from_the_last_checkpoint)    /* proves L2-08,
 }
 END_TEST
 
-START_TEST(without_a_checkpoint_it_starts_again)        /* proves L2-08 */
+START_TEST(without_a_checkpoint_it_starts_again) /* proves L2-08 */
 {
 	begin();
-	const char *s = peer_run(p, "agent", J("{'do':[['write','%s'],['progress',1],['hold','%s'],['dump']]}",
-		rig_path(r, "starts"), rig_path(r, "go")));
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['write','%s'],['progress',1],['hold','%s'],['dump']]}", rig_path(r, "starts"),
+			rig_path(r, "go")));
 	peer_event(p, s, "progress");
 	rig_kill(r);
 	rig_start(r);
@@ -58,7 +59,7 @@ START_TEST(without_a_checkpoint_it_starts_again)        /* proves L2-08 */
 }
 END_TEST
 
-START_TEST(recovery_may_be_restart_or_fail)             /* proves L2-08 */
+START_TEST(recovery_may_be_restart_or_fail) /* proves L2-08 */
 {
 	r = rig_new();
 	rig_capability(r, "again", AGENT, NULL);
@@ -85,7 +86,7 @@ START_TEST(recovery_may_be_restart_or_fail)             /* proves L2-08 */
 }
 END_TEST
 
-START_TEST(a_text_worker_is_started_again)              /* proves L2-08 */
+START_TEST(a_text_worker_is_started_again) /* proves L2-08 */
 {
 	r = rig_new();
 	rig_text(r, "twice",
@@ -107,7 +108,7 @@ START_TEST(a_text_worker_is_started_again)              /* proves L2-08 */
 }
 END_TEST
 
-START_TEST(what_a_killed_daemon_left_running_is_ended_before_recovery)  /* proves L2-08 */
+START_TEST(what_a_killed_daemon_left_running_is_ended_before_recovery) /* proves L2-08 */
 {
 	pid_t old[16], now[16];
 
@@ -141,9 +142,9 @@ START_TEST(a_session_with_an_outcome_is_never_started_again)
 			rig_path(r, "starts")));
 	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'RUNNING'",
 			   done) == 1 &&
-			   file_lines(rig_path(r, "starts")) == 1,
+			file_lines(rig_path(r, "starts")) == 1,
 		WAIT_S, "it runs");
-	harness_pass(0.5);                      /* its word is committed */
+	harness_pass(0.5); /* its word is committed */
 	rig_kill(r);
 	rig_start(r);
 	struct note *n = peer_completed(p, done);
@@ -153,7 +154,7 @@ START_TEST(a_session_with_an_outcome_is_never_started_again)
 }
 END_TEST
 
-START_TEST(a_crash_while_aborting_ends_aborted)         /* proves L2-12 */
+START_TEST(a_crash_while_aborting_ends_aborted) /* proves L2-12 */
 {
 	begin_with("session", "abort_timeout", "20s");
 	const char *s = peer_run(p, "agent",
@@ -172,7 +173,7 @@ START_TEST(a_crash_while_aborting_ends_aborted)         /* proves L2-12 */
 }
 END_TEST
 
-START_TEST(an_abort_that_waited_for_the_daemon_ends_the_recovery)       /* proves L2-12 */
+START_TEST(an_abort_that_waited_for_the_daemon_ends_the_recovery) /* proves L2-12 */
 {
 	begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
@@ -199,11 +200,13 @@ START_TEST(recovery_is_committed_before_the_daemon_is_ready)
 	rig_kill(r);
 	rig_spawn(r);
 	rig_wait_ready(r);
-	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE from_state = 'RUNNING' AND to_state = "
-			"'PAUSED' AND reason = 'callee_restarted'") == 5,
+	must(rig_sql(r,
+		     "SELECT count(*) FROM transitions WHERE from_state = 'RUNNING' AND to_state = "
+		     "'PAUSED' AND reason = 'callee_restarted'") == 5,
 		"to PAUSED");
-	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE from_state = 'PAUSED' AND to_state = "
-			"'RUNNING'") == 5,
+	must(rig_sql(r,
+		     "SELECT count(*) FROM transitions WHERE from_state = 'PAUSED' AND to_state = "
+		     "'RUNNING'") == 5,
 		"to RUNNING");
 	rig_touch(r, "go");
 	for (int i = 0; i < 5; i++)
@@ -232,7 +235,7 @@ START_TEST(a_session_paused_by_its_worker_is_recovered_too)
 }
 END_TEST
 
-START_TEST(a_checkpoint_is_stored_before_it_is_announced)       /* proves L2-07 */
+START_TEST(a_checkpoint_is_stored_before_it_is_announced) /* proves L2-07 */
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -267,7 +270,7 @@ START_TEST(a_checkpoint_over_its_limit_is_dropped_with_a_warning)
 }
 END_TEST
 
-START_TEST(a_large_checkpoint_comes_back_whole)         /* proves L2-08 */
+START_TEST(a_large_checkpoint_comes_back_whole) /* proves L2-08 */
 {
 	char command[700];
 
@@ -293,7 +296,7 @@ START_TEST(a_large_checkpoint_comes_back_whole)         /* proves L2-08 */
 }
 END_TEST
 
-START_TEST(a_checkpoint_that_is_not_resumable_is_not_resumed_from)      /* proves L2-08 */
+START_TEST(a_checkpoint_that_is_not_resumable_is_not_resumed_from) /* proves L2-08 */
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -331,7 +334,7 @@ END_TEST
 
 /* --- at random --- */
 
-START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence)     /* proves L2-04, L2-08, L1-07 */
+START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence) /* proves L2-04, L2-08, L1-07 */
 {
 	enum { SESSIONS = 6, KILLS = 14 };
 	const char *ids[SESSIONS + KILLS];
@@ -347,7 +350,7 @@ START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence)     
 		/* From the very start of a life to well into it; and something new comes in each. */
 		ids[n++] = peer_submit(p, "agent", J("{'do':[['progress',20],['count',5,2,0.01]]}"));
 		harness_pass((double)(rand_r(&seed) % 500) / 1000 * (i % 3 ? 1 : 0.1));
-		if (i % 4 == 3) {               /* also in the middle of a graceful stop */
+		if (i % 4 == 3) { /* also in the middle of a graceful stop */
 			rig_signal(r, SIGTERM);
 			harness_pass((double)(rand_r(&seed) % 200) / 1000);
 		}
@@ -365,7 +368,7 @@ START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence)     
 				(i < SESSIONS ? 120 + 20 * i : 5),
 			"%s", done->body);
 	}
-	end();                                  /* the judge looks at each stream, and at the store */
+	end(); /* the judge looks at each stream, and at the store */
 }
 END_TEST
 

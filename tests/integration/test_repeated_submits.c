@@ -1,9 +1,10 @@
-/* test_repeated_submits.c: the same submit again is the same answer and no second session, over restarts too. */
+/* test_repeated_submits.c: the same submit again is the same answer and no second session, over restarts too.
+ */
 #include <string.h>
 
 #include "scene.h"
 
-START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts)     /* proves L1-06 */
+START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts) /* proves L1-06 */
 {
 	begin();
 	rig_capability(r, "risky", AGENT, J("{'safety':{'risk_ceiling':'R4'}}"));
@@ -46,7 +47,7 @@ START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts)     
 }
 END_TEST
 
-START_TEST(a_submit_repeated_while_it_runs_is_still_one_session)        /* proves L1-06 */
+START_TEST(a_submit_repeated_while_it_runs_is_still_one_session) /* proves L1-06 */
 {
 	begin();
 	json_t *payload =
@@ -57,7 +58,7 @@ START_TEST(a_submit_repeated_while_it_runs_is_still_one_session)        /* prove
 	const char *s = peer_accepted(p, id);
 	rig_touch(r, "go");
 	peer_completed(p, s);
-	int before = peer_count_replies(p, id);         /* an answer still under way need not be said twice */
+	int before = peer_count_replies(p, id); /* an answer still under way need not be said twice */
 	peer_send_as(p, id, "task_submit", NULL, json_incref(payload));
 	wait_until(peer_count_replies(p, id) > before, WAIT_S, "the answer once more");
 	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "more than one session");
@@ -65,14 +66,14 @@ START_TEST(a_submit_repeated_while_it_runs_is_still_one_session)        /* prove
 }
 END_TEST
 
-START_TEST(a_submit_is_remembered_for_its_window_and_as_long_as_its_session)    /* proves L1-06 */
+START_TEST(a_submit_is_remembered_for_its_window_and_as_long_as_its_session) /* proves L1-06 */
 {
 	begin_with("daemon", "dedup_window", "1s");
 	json_t *payload =
 		peer_payload(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go")), NULL);
 	const char *id = peer_send(p, "task_submit", NULL, json_incref(payload));
 	const char *s = peer_accepted(p, id);
-	harness_pass(2.5);                      /* the window is over, the session is not */
+	harness_pass(2.5); /* the window is over, the session is not */
 	peer_send_as(p, id, "task_submit", NULL, json_incref(payload));
 	wait_until(peer_count_replies(p, id) >= 2, WAIT_S, "the same answer");
 	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "forgotten while it ran");

@@ -1,5 +1,5 @@
-/* test_retention.c: ended sessions of a real daemon leave its store: into the archive, which hcpctl shows, or for good; and
- * wherever hcpd is killed in that, each of them is in exactly one of the two places, whole. */
+/* test_retention.c: ended sessions of a real daemon leave its store: into the archive, which hcpctl shows, or
+ * for good; and wherever hcpd is killed in that, each of them is in exactly one of the two places, whole. */
 #include "hcpctl_kit.h"
 
 #include <sys/stat.h>
@@ -27,7 +27,9 @@ static void end_here(void)
 
 static long long left_in_store(void)
 {
-	return rig_sql(r, "SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM leaving) + (SELECT count(*) FROM events)");
+	return rig_sql(r,
+		"SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM leaving) + (SELECT count(*) "
+		"FROM events)");
 }
 
 /* What hcpctl says, as text; it lives until the test's end. */
@@ -48,31 +50,36 @@ static int count_in(const char *text, const char *word)
 	return n;
 }
 
-START_TEST(after_grace_a_session_is_in_the_archive_and_nowhere_else)  /* proves CK-06 */
+START_TEST(after_grace_a_session_is_in_the_archive_and_nowhere_else) /* proves CK-06 */
 {
 	char day[11], *path;
 
 	begin_here();
 	rig_start(r);
 	p = peer_new(r);
-	const char *a = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':7}],['progress',20,50],['complete',{'x':'the answer'}]]}"));
+	const char *a = peer_run(p, "agent",
+		J("{'do':[['checkpoint',{'n':7}],['progress',20,50],['complete',{'x':'the answer'}]]}"));
 	const char *b = peer_run(p, "agent", J("{'do':[['fail']]}"));
-	wait_until(peer_find(p, a, "event", "session_closed") && peer_find(p, b, "event", "session_closed"), WAIT_S, "the ends");
+	wait_until(peer_find(p, a, "event", "session_closed") && peer_find(p, b, "event", "session_closed"),
+		WAIT_S, "the ends");
 	wait_until(left_in_store() == 0, WAIT_S, "an empty store, not %lld rows", left_in_store());
 
 	const char *shown = hear(0, "show", a);
 	must(count_in(shown, "{\"archive\":1,") == 1 && strstr(shown, a), "%s", shown);
 	must(strstr(shown, "the answer"), "no result in: %s", shown);
-	must(strstr(shown, "\"table\":\"checkpoints\"") && strstr(shown, "\"table\":\"transitions\"") && strstr(shown, "\"table\":\"tasks\""),
+	must(strstr(shown, "\"table\":\"checkpoints\"") && strstr(shown, "\"table\":\"transitions\"") &&
+			strstr(shown, "\"table\":\"tasks\""),
 		"%s", shown);
 	for (size_t i = 0, n = 0; i < p->note_count; i++)
 		if (strcmp(p->notes[i]->session, a) == 0) {
 			n++;
 			must(count_in(shown, "\"table\":\"events\"") >= (int)n, "events are missing");
 		}
-	must(strstr(shown, "session_token\\\":\\\"***\\\"") && strstr(shown, "\"session_token\":\"***\""), "%s", shown);
+	must(strstr(shown, "session_token\\\":\\\"***\\\"") && strstr(shown, "\"session_token\":\"***\""),
+		"%s", shown);
 	must(!strstr(shown, peer_token(p, a)), "a token is shown");
-	snprintf(day, sizeof day, "%s", rig_sql(r, "SELECT count(*) FROM archives") == 1 ? strstr(hear(0, "list", NULL), "20") : "");
+	snprintf(day, sizeof day, "%s",
+		rig_sql(r, "SELECT count(*) FROM archives") == 1 ? strstr(hear(0, "list", NULL), "20") : "");
 	must(strlen(day) == 10, "one day: %s", hear(0, "list", NULL));
 	must(count_in(hear(0, "cat", day), "{\"archive\":1,") == 2, "two sessions");
 	must(strstr(hear(0, "verify", NULL), "good: 2 sessions of 1 day"), "%s", hear(0, "verify", NULL));
@@ -91,7 +98,7 @@ START_TEST(after_grace_a_session_is_in_the_archive_and_nowhere_else)  /* proves 
 }
 END_TEST
 
-START_TEST(with_archive_off_nothing_of_it_is_left)  /* proves CK-06 */
+START_TEST(with_archive_off_nothing_of_it_is_left) /* proves CK-06 */
 {
 	struct run run;
 
@@ -102,7 +109,8 @@ START_TEST(with_archive_off_nothing_of_it_is_left)  /* proves CK-06 */
 	run = start("submit", "agent", "--input", "do=[[\"complete\",{\"n\":1}]]", NULL);
 	finish(&run, 0);
 	const char *a = session_of(run.out);
-	must(file_exists(rig_path(r, "state/work/%s", a)) || left_in_store() == 0, "it is not there at first");
+	must(file_exists(rig_path(r, "state/work/%s", a)) || left_in_store() == 0,
+		"it is not there at first");
 	wait_until(left_in_store() == 0, WAIT_S, "an empty store");
 	wait_until(!file_exists(rig_path(r, "state/work/%s", a)), WAIT_S, "no working directory");
 	must(!file_exists(rig_path(r, "state/archive")), "an archive");
@@ -127,7 +135,7 @@ START_TEST(as_long_as_a_submit_is_remembered_its_session_stays)
 }
 END_TEST
 
-START_TEST(the_store_stays_small_however_many_sessions_there_were)     /* proves SA-06 */
+START_TEST(the_store_stays_small_however_many_sessions_there_were) /* proves SA-06 */
 {
 	long long largest = 0, pages;
 	int sent = 0;
@@ -141,13 +149,14 @@ START_TEST(the_store_stays_small_however_many_sessions_there_were)     /* proves
 
 		for (int i = 0; i < 25; i++, sent++)
 			last = peer_run(p, "agent", J("{'do':[['progress',40,1000],['complete']]}"));
-		peer_submit(p, "nosuch", J("{}"));      /* answers that belong to no session go as well */
+		peer_submit(p, "nosuch", J("{}")); /* answers that belong to no session go as well */
 		wait_until(peer_find(p, last, "event", "session_closed"), 60, "the end of a wave");
 		wait_until(left_in_store() == 0, 60, "an empty store, not %lld", left_in_store());
 		pages = rig_sql(r, "PRAGMA page_count");
 		if (wave == 1)
 			largest = pages;
-		must(wave < 2 || pages < largest * 2, "%lld pages, and %lld after the second wave", pages, largest);
+		must(wave < 2 || pages < largest * 2, "%lld pages, and %lld after the second wave", pages,
+			largest);
 	}
 	must(count_in(hear(0, "verify", NULL), "good: 150 sessions") == 1, "%s", hear(0, "verify", NULL));
 	must(sent == 150, "%d", sent);
@@ -155,7 +164,7 @@ START_TEST(the_store_stays_small_however_many_sessions_there_were)     /* proves
 }
 END_TEST
 
-START_TEST(killed_at_any_moment_it_loses_none_and_has_none_twice)      /* proves CK-06 */
+START_TEST(killed_at_any_moment_it_loses_none_and_has_none_twice) /* proves CK-06 */
 {
 	const char *ids[60];
 	int count = 0;
@@ -168,10 +177,12 @@ START_TEST(killed_at_any_moment_it_loses_none_and_has_none_twice)      /* proves
 		for (int i = 0; i < 6; i++)
 			ids[count++] = peer_run(p, "agent", J("{'do':[['progress',30,300],['complete']]}"));
 		wait_until(peer_find(p, ids[count - 1], "event", "session_closed"), WAIT_S, "the end");
-		double until = harness_now() + 1.0 + life * 0.23;       /* somewhere in the midst of leaving */
+		double until = harness_now() + 1.0 + life * 0.23; /* somewhere in the midst of leaving */
 		wait_until(harness_now() > until, WAIT_S, "that moment");
 		rig_kill(r);
-		must(strstr(hear(0, "verify", NULL), "good:") || rig_sql(r, "SELECT count(*) FROM archives WHERE size > 0") == 0, "damaged");
+		must(strstr(hear(0, "verify", NULL), "good:") ||
+				rig_sql(r, "SELECT count(*) FROM archives WHERE size > 0") == 0,
+			"damaged");
 		rig_start(r);
 	}
 	wait_until(left_in_store() == 0, 60, "an empty store, not %lld", left_in_store());
@@ -179,8 +190,10 @@ START_TEST(killed_at_any_moment_it_loses_none_and_has_none_twice)      /* proves
 	for (int i = 0; i < count; i += 7) {
 		const char *shown = hear(0, "show", ids[i]);
 
-		must(count_in(shown, "{\"archive\":1,") == 1, "%s is there %d times", ids[i], count_in(shown, "{\"archive\":1,"));
-		must(count_in(shown, "event 30 ") == 1 && count_in(shown, "session_closed") >= 1, "not whole: %s", shown);
+		must(count_in(shown, "{\"archive\":1,") == 1, "%s is there %d times", ids[i],
+			count_in(shown, "{\"archive\":1,"));
+		must(count_in(shown, "event 30 ") == 1 && count_in(shown, "session_closed") >= 1,
+			"not whole: %s", shown);
 	}
 	end_here();
 }
@@ -204,13 +217,15 @@ START_TEST(damage_is_found_and_costs_the_entry_only)
 	p = peer_new(r);
 	const char *a = peer_run(p, "agent", J("{'do':[['complete']]}"));
 	const char *b = peer_run(p, "agent", J("{'do':[['complete']]}"));
-	wait_until(peer_find(p, a, "event", "session_closed") && peer_find(p, b, "event", "session_closed"), WAIT_S, "the ends");
+	wait_until(peer_find(p, a, "event", "session_closed") && peer_find(p, b, "event", "session_closed"),
+		WAIT_S, "the ends");
 	wait_until(left_in_store() == 0, WAIT_S, "an empty store");
 	char path[600];
 	snprintf(path, sizeof path, "%s", strstr(hear(0, "list", NULL), "/"));
 	*strchr(path, '\n') = '\0';
 	flip(path);
-	must(strstr(hear(2, "verify", NULL), "NOT as it was written: 1 fault"), "%s", hear(2, "verify", NULL));
+	must(strstr(hear(2, "verify", NULL), "NOT as it was written: 1 fault"), "%s",
+		hear(2, "verify", NULL));
 	/* The daemon minds its own business, and the next sessions stand behind the damaged one. */
 	const char *c = peer_run(p, "agent", J("{'do':[['complete']]}"));
 	wait_until(peer_find(p, c, "event", "session_closed"), WAIT_S, "the end");
@@ -227,17 +242,20 @@ static bool is_in_store(const char *id)
 	return rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s'", id) == 1;
 }
 
-START_TEST(what_a_session_goes_on_from_stays_until_that_is_over_also_over_a_crash)       /* proves CK-06, L4-06 */
+START_TEST(what_a_session_goes_on_from_stays_until_that_is_over_also_over_a_crash) /* proves CK-06, L4-06 */
 {
 	begin_here();
 	rig_start(r);
 	p = peer_new(r);
 	const char *s = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':40}],['failing',{}]]}"));
-	const char *id = note_text(peer_failed(p, s, "worker_failed", "execution_error"), "payload.error_details.last_checkpoint");
-	const char *from = peer_run_more(p, "agent", J("{'do':[['first',['progress',1],['forever']],['dump']]}"),
-		J("{'constraints':{'checkpoint':'%s'}}", id));
-	const char *next = peer_run_more(p, "agent", J("{'do':[['first',['progress',1],['forever']],['dump']]}"),
-		J("{'context':{'continues':'%s'}}", s));
+	const char *id = note_text(peer_failed(p, s, "worker_failed", "execution_error"),
+		"payload.error_details.last_checkpoint");
+	const char *from =
+		peer_run_more(p, "agent", J("{'do':[['first',['progress',1],['forever']],['dump']]}"),
+			J("{'constraints':{'checkpoint':'%s'}}", id));
+	const char *next =
+		peer_run_more(p, "agent", J("{'do':[['first',['progress',1],['forever']],['dump']]}"),
+			J("{'context':{'continues':'%s'}}", s));
 	peer_event(p, from, "progress");
 	peer_event(p, next, "progress");
 	const char *later = peer_run(p, "agent", J("{'do':[['complete']]}"));
@@ -254,13 +272,15 @@ START_TEST(what_a_session_goes_on_from_stays_until_that_is_over_also_over_a_cras
 	wait_until(left_in_store() == 0, WAIT_S, "an empty store: nobody needs it any more");
 	must(count_in(hear(0, "show", s), "{\"archive\":1,") == 1, "once");
 	must(strstr(hear(0, "verify", NULL), "good: 4 sessions"), "%s", hear(0, "verify", NULL));
-	peer_rejected(p, peer_submit_more(p, "agent", NULL, J("{'constraints':{'checkpoint':'%s'}}", id)), "invalid_input");
+	peer_rejected(p, peer_submit_more(p, "agent", NULL, J("{'constraints':{'checkpoint':'%s'}}", id)),
+		"invalid_input");
 	end_here();
 }
 END_TEST
 
 /* What hcpctl says on stderr, or else on stdout. */
-static const char *told(int status, const char *a, const char *b, const char *c, const char *d, const char *e, const char *f)
+static const char *told(
+	int status, const char *a, const char *b, const char *c, const char *d, const char *e, const char *f)
 {
 	struct run run = start(a, b, c, d, e, f, NULL);
 
@@ -268,15 +288,17 @@ static const char *told(int status, const char *a, const char *b, const char *c,
 	return strdup(text_of(status == 0 ? run.out : run.err));
 }
 
-START_TEST(artifacts_of_an_archived_session_can_be_fetched)   /* proves L4-05 */
+START_TEST(artifacts_of_an_archived_session_can_be_fetched) /* proves L4-05 */
 {
 	char out[400];
 	struct run run;
 
 	begin_here();
 	rig_start(r);
-	run = start("submit", "agent", "--input", "do=[[\"shell\",\"printf hello > hello\"],[\"emit\",{\"type\":\"artifact\",\"name\":"
-		"\"hello.txt\",\"path\":\"hello\",\"mime\":\"text/plain\"}],[\"complete\"]]", NULL);
+	run = start("submit", "agent", "--input",
+		"do=[[\"shell\",\"printf hello > hello\"],[\"emit\",{\"type\":\"artifact\",\"name\":"
+		"\"hello.txt\",\"path\":\"hello\",\"mime\":\"text/plain\"}],[\"complete\"]]",
+		NULL);
 	finish(&run, 0);
 	const char *s = session_of(run.out);
 	char brief[9];
@@ -286,19 +308,25 @@ START_TEST(artifacts_of_an_archived_session_can_be_fetched)   /* proves L4-05 */
 	for (int life = 0; life < 2; life++) {
 		const char *list = told(0, "artifact", "list", brief, NULL, NULL, NULL);
 
-		must(strstr(list, "hello.txt") && strstr(list, "text/plain") && strstr(list, "sha256:2cf24dba"), "%s", list);
+		must(strstr(list, "hello.txt") && strstr(list, "text/plain") &&
+				strstr(list, "sha256:2cf24dba"),
+			"%s", list);
 		list = told(0, "artifact", "list", brief, "--json", NULL, NULL);
 		must(strstr(list, "\"size_bytes\":5") && strstr(list, "/artifacts/hello.txt\""), "%s", list);
 		told(0, "artifact", "get", s, "hello.txt", "-o", out);
 		must_str(text_of(out), "hello");
 		unlink(out);
-		must(strstr(told(1, "artifact", "get", brief, "nothing", "-o", out), "it has hello.txt"), "what there is");
+		must(strstr(told(1, "artifact", "get", brief, "nothing", "-o", out), "it has hello.txt"),
+			"what there is");
 		must(strstr(told(1, "show", brief, NULL, NULL, NULL, NULL), "hcpctl archive show"), "a hint");
-		must(strstr(told(1, "events", brief, NULL, NULL, NULL, NULL), "hcpctl archive show"), "a hint");
-		must(strstr(told(1, "checkpoints", s, NULL, NULL, NULL, NULL), "hcpctl archive show"), "a hint");
-		must(!strstr(told(1, "show", "ffffffff-ffff", NULL, NULL, NULL, NULL), "archive"), "one for nobody");
+		must(strstr(told(1, "events", brief, NULL, NULL, NULL, NULL), "hcpctl archive show"),
+			"a hint");
+		must(strstr(told(1, "checkpoints", s, NULL, NULL, NULL, NULL), "hcpctl archive show"),
+			"a hint");
+		must(!strstr(told(1, "show", "ffffffff-ffff", NULL, NULL, NULL, NULL), "archive"),
+			"one for nobody");
 		if (life == 0)
-			rig_kill(r);    /* and the same without the daemon */
+			rig_kill(r); /* and the same without the daemon */
 	}
 	file_write(rig_path(r, "state/artifacts/%s/hello.txt", s), "jello");
 	told(1, "artifact", "get", s, "hello.txt", "-o", out);
@@ -326,14 +354,17 @@ START_TEST(an_archive_that_is_missing_is_said_once_and_shown)
 	must(strstr(hear(2, "verify", NULL), "is missing"), "%s", hear(2, "verify", NULL));
 	a = peer_run(p, "agent", J("{'do':[['complete']]}"));
 	wait_until(peer_find(p, a, "event", "session_closed"), WAIT_S, "the end");
-	wait_until(strstr(told(0, "stats", NULL, NULL, NULL, NULL, NULL), "STUCK"), WAIT_S, "stats to say so");
-	must(strstr(told(0, "stats", NULL, NULL, NULL, NULL, NULL), ".jsonl.zst is missing"), "%s", told(0, "stats", NULL, NULL, NULL, NULL, NULL));
+	wait_until(
+		strstr(told(0, "stats", NULL, NULL, NULL, NULL, NULL), "STUCK"), WAIT_S, "stats to say so");
+	must(strstr(told(0, "stats", NULL, NULL, NULL, NULL, NULL), ".jsonl.zst is missing"), "%s",
+		told(0, "stats", NULL, NULL, NULL, NULL, NULL));
 	double until = harness_now() + 4;
 	wait_until(harness_now() > until, WAIT_S, "some looks more");
 	must(rig_log_count(r, "is missing") == 1, "%d lines", rig_log_count(r, "is missing"));
 	must(rename(aside, path) == 0, "%s", path);
 	wait_until(left_in_store() == 0, WAIT_S, "an empty store");
-	wait_until(!strstr(told(0, "stats", NULL, NULL, NULL, NULL, NULL), "STUCK"), WAIT_S, "stats to say nothing");
+	wait_until(!strstr(told(0, "stats", NULL, NULL, NULL, NULL, NULL), "STUCK"), WAIT_S,
+		"stats to say nothing");
 	must(strstr(hear(0, "verify", NULL), "good: 2 sessions"), "%s", hear(0, "verify", NULL));
 	end_here();
 }

@@ -1,5 +1,5 @@
-/* test_rules.c: what holds while a session runs, seen from outside: actions are asked for, outputs keep their promise, an
- * intent stays what it was, and a token is good for what it was given for. */
+/* test_rules.c: what holds while a session runs, seen from outside: actions are asked for, outputs keep their
+ * promise, an intent stays what it was, and a token is good for what it was given for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,28 +17,33 @@
 static void begin_oven(void)
 {
 	r = rig_new();
-	rig_capability(r, "oven", AGENT, J("{'output_schema':{'properties':{'grade':{'maximum':6}}},'safety':{'envelope':" ENVELOPE "}}"));
+	rig_capability(r, "oven", AGENT,
+		J("{'output_schema':{'properties':{'grade':{'maximum':6}}},'safety':{'envelope':" ENVELOPE
+		  "}}"));
 	rig_start(r);
 	p = peer_new(r);
 }
 
 /* ---- actions ---- */
 
-START_TEST(a_worker_asks_before_it_acts_and_hears_what_it_may)  /* proves L3-07 */
+START_TEST(a_worker_asks_before_it_acts_and_hears_what_it_may) /* proves L3-07 */
 {
 	begin_oven();
-	const char *s = peer_run(p, "oven", J("{'do':[['action','heat',{'t':80}],['action','heat',{'t':81}],['action','heat',{'t':79}],"
-		"['verdicts']]}"));
+	const char *s = peer_run(p, "oven",
+		J("{'do':[['action','heat',{'t':80}],['action','heat',{'t':81}],['action','heat',{'t':79}],"
+		  "['verdicts']]}"));
 	struct note *n = peer_completed(p, s);
 	json_t *envelope = J(ENVELOPE);
 
-	must(json_equal(note_at(peer_find(p, s, "task_accepted", NULL), "payload.safety_envelope"), envelope), "the envelope is told");
+	must(json_equal(note_at(peer_find(p, s, "task_accepted", NULL), "payload.safety_envelope"), envelope),
+		"the envelope is told");
 	json_decref(envelope);
 	json_t *verdicts = note_at(n, "payload.outputs.verdicts");
 	must(json_array_size(verdicts) == 3, "%s", n->body);
 	must(json_is_true(json_object_get(json_array_get(verdicts, 0), "allowed")), "%s", n->body);
 	must(json_is_false(json_object_get(json_array_get(verdicts, 1), "allowed")), "%s", n->body);
-	must_str(json_string_value(json_object_get(json_array_get(verdicts, 1), "reason")), "/t is 81 C, and the limit is at most 80 C");
+	must_str(json_string_value(json_object_get(json_array_get(verdicts, 1), "reason")),
+		"/t is 81 C, and the limit is at most 80 C");
 	must(json_is_true(json_object_get(json_array_get(verdicts, 2), "allowed")), "%s", n->body);
 	must(json_array_size(note_at(n, "payload.execution_summary.risk_events")) == 1, "%s", n->body);
 	end();
@@ -53,7 +58,7 @@ static void violates(const char *steps)
 	must(json_array_size(note_at(n, "payload.execution_summary.risk_events")) > 0, "%s", n->body);
 }
 
-START_TEST(beyond_a_hard_limit_prohibited_or_asked_again_ends_it)       /* proves L3-07 */
+START_TEST(beyond_a_hard_limit_prohibited_or_asked_again_ends_it) /* proves L3-07 */
 {
 	begin_oven();
 	violates("['action','heat',{'t':96}]");
@@ -65,22 +70,33 @@ END_TEST
 
 /* ---- outputs ---- */
 
-START_TEST(outputs_that_break_their_promise_fail_with_what_is_missing)  /* proves L4-02 */
+START_TEST(outputs_that_break_their_promise_fail_with_what_is_missing) /* proves L4-02 */
 {
 	begin_oven();
-	struct note *n = peer_failed(p, peer_run_more(p, "oven", J("{'do':[['complete',{'a':1}]]}"),
-		J("{'expected_output':{'required_fields':['a','summary']}}")), "worker_failed", "execution_error");
+	struct note *n = peer_failed(p,
+		peer_run_more(p, "oven", J("{'do':[['complete',{'a':1}]]}"),
+			J("{'expected_output':{'required_fields':['a','summary']}}")),
+		"worker_failed", "execution_error");
 	must(strstr(note_text(n, "payload.error_message"), "/summary") != NULL, "%s", n->body);
-	must_str(json_string_value(json_array_get(note_at(n, "payload.error_details.missing"), 0)), "/summary");
+	must_str(json_string_value(json_array_get(note_at(n, "payload.error_details.missing"), 0)),
+		"/summary");
 	must(json_integer_value(note_at(n, "payload.partial_outputs.a")) == 1, "%s", n->body);
-	n = peer_failed(p, peer_run_more(p, "oven", J("{'do':[['complete',{'list':[1,'x']}]]}"),
-		J("{'expected_output':{'schema':{'properties':{'list':{'items':{'type':'integer'}}}}}}")), "worker_failed", "execution_error");
+	n = peer_failed(p,
+		peer_run_more(p, "oven", J("{'do':[['complete',{'list':[1,'x']}]]}"),
+			J("{'expected_output':{'schema':{'properties':{'list':{'items':{'type':'integer'}}}}}"
+			  "}")),
+		"worker_failed", "execution_error");
 	must(strstr(note_text(n, "payload.error_message"), "/list/1") != NULL, "%s", n->body);
-	n = peer_failed(p, peer_run(p, "oven", J("{'do':[['complete',{'grade':7}]]}")), "worker_failed", "execution_error");
+	n = peer_failed(p, peer_run(p, "oven", J("{'do':[['complete',{'grade':7}]]}")), "worker_failed",
+		"execution_error");
 	must(strstr(note_text(n, "payload.error_message"), "output_schema") != NULL, "%s", n->body);
-	peer_completed(p, peer_run_more(p, "oven", J("{'do':[['complete',{'grade':6,'summary':''}]]}"),
-		J("{'expected_output':{'required_fields':['summary'],'schema':{'required':['grade']}}}")));
-	n = peer_rejected(p, peer_submit_more(p, "oven", NULL, J("{'expected_output':{'schema':{'type':'numbr'}}}")), "invalid_input");
+	peer_completed(p,
+		peer_run_more(p, "oven", J("{'do':[['complete',{'grade':6,'summary':''}]]}"),
+			J("{'expected_output':{'required_fields':['summary'],'schema':{'required':['grade']}}"
+			  "}")));
+	n = peer_rejected(p,
+		peer_submit_more(p, "oven", NULL, J("{'expected_output':{'schema':{'type':'numbr'}}}")),
+		"invalid_input");
 	must(strstr(note_text(n, "payload.reason_message"), "/type") != NULL, "%s", n->body);
 	end();
 }
@@ -92,14 +108,16 @@ static void tamper(const char *sql)
 {
 	sqlite3 *db;
 
-	must(sqlite3_open(r->db, &db) == SQLITE_OK && sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(db));
+	must(sqlite3_open(r->db, &db) == SQLITE_OK && sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK,
+		"%s", sqlite3_errmsg(db));
 	must(sqlite3_changes(db) == 1, "one row is changed");
 	sqlite3_close(db);
 }
 
-START_TEST(a_task_that_was_changed_in_the_store_does_not_go_on)         /* proves CK-08 */
+START_TEST(a_task_that_was_changed_in_the_store_does_not_go_on) /* proves CK-08 */
 {
-	static const char *const changes[] = {"'\"intent\":\"', '\"intent\":\"not '", "'\"n\":1', '\"n\":9'"};  /* the goal; an input */
+	static const char *const changes[] = {
+		"'\"intent\":\"', '\"intent\":\"not '", "'\"n\":1', '\"n\":9'"}; /* the goal; an input */
 	enum { CHANGES = sizeof changes / sizeof *changes };
 	const char *s[CHANGES], *seal;
 	char sql[300];
@@ -109,25 +127,31 @@ START_TEST(a_task_that_was_changed_in_the_store_does_not_go_on)         /* prove
 		s[i] = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1}],['forever']]}"));
 		peer_event(p, s[i], "checkpoint_created");
 	}
-	const char *t = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1}],['first',['forever']],['complete']]}"));
+	const char *t =
+		peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1}],['first',['forever']],['complete']]}"));
 	peer_event(p, t, "checkpoint_created");
 	seal = note_text(peer_find(p, s[0], "task_accepted", NULL), "payload.intent_checksum");
 	must(strncmp(seal, "sha256:", 7) == 0 && strlen(seal) == 71, "%s", seal);
 	rig_kill(r);
 	for (int i = 0; i < CHANGES; i++) {
-		snprintf(sql, sizeof sql, "UPDATE tasks SET task = replace(replace(task, '\"n\": 1', '\"n\":1'), %s) WHERE session = "
-			"(SELECT id FROM sessions WHERE session_id = '%s')", changes[i], s[i]);
+		snprintf(sql, sizeof sql,
+			"UPDATE tasks SET task = replace(replace(task, '\"n\": 1', '\"n\":1'), %s) WHERE "
+			"session = "
+			"(SELECT id FROM sessions WHERE session_id = '%s')",
+			changes[i], s[i]);
 		tamper(sql);
 	}
 	rig_start(r);
 	for (int i = 0; i < CHANGES; i++) {
 		struct note *n = peer_failed(p, s[i], "intent_changed", "internal_error");
 
-		must(strstr(note_text(n, "payload.error_message"), "sealed intent is broken") != NULL, "%s", n->body);
-		must(rig_sql(r, "SELECT attempt FROM sessions WHERE session_id = '%s'", s[i]) == 1, "nothing was started");
+		must(strstr(note_text(n, "payload.error_message"), "sealed intent is broken") != NULL, "%s",
+			n->body);
+		must(rig_sql(r, "SELECT attempt FROM sessions WHERE session_id = '%s'", s[i]) == 1,
+			"nothing was started");
 	}
 	must(rig_log_count(r, "ALARM: a sealed intent was changed") == CHANGES, "the operator hears of each");
-	peer_completed(p, t);                   /* the other one is as it was */
+	peer_completed(p, t); /* the other one is as it was */
 	end();
 }
 END_TEST
@@ -164,7 +188,8 @@ static const char *sign_with_its_key(const char *claims, bool old)
 		n = (size_t)snprintf(token, sizeof token, "%.8s.", keys);
 	free(keys);
 	n += base64url((const unsigned char *)claims, strlen(claims), token + n);
-	must(HMAC(EVP_sha256(), key, 32, (unsigned char *)token, n, mac, &mac_size) != NULL && mac_size == 32, "HMAC");
+	must(HMAC(EVP_sha256(), key, 32, (unsigned char *)token, n, mac, &mac_size) != NULL && mac_size == 32,
+		"HMAC");
 	token[n] = '.';
 	base64url(mac, 32, token + n + 1);
 	return token;
@@ -179,7 +204,9 @@ static void refused_with(const char *session, const char *token, const char *cod
 	before = rig_log_count(r, text);
 	peer_abort_with(p, session, json_pack("{s:s}", "session_token", token));
 	wait_until(rig_log_count(r, text) == before + 1, WAIT_S, "%s", code);
-	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'RUNNING'", session) == 1, "%s", code);
+	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'RUNNING'",
+		     session) == 1,
+		"%s", code);
 }
 
 static const char *run_on(void)
@@ -190,7 +217,7 @@ static const char *run_on(void)
 	return s;
 }
 
-START_TEST(a_forged_replayed_or_downgraded_token_is_refused_with_its_own_code)  /* proves L3-08 */
+START_TEST(a_forged_replayed_or_downgraded_token_is_refused_with_its_own_code) /* proves L3-08 */
 {
 	begin();
 	const char *s = run_on(), *other = run_on();
@@ -204,8 +231,10 @@ START_TEST(a_forged_replayed_or_downgraded_token_is_refused_with_its_own_code)  
 	refused_with(s, "nothing of the kind", "token_malformed");
 	refused_with(s, peer_token(p, other), "token_other_session");
 	/* With the key itself: another risk, a later end, and the form of older versions. */
-	snprintf(claims, sizeof claims, "{\"v\":2,\"session_id\":\"%s\",\"caller_id\":\"%s\",\"risk\":\"R5\",\"data\":\"T4\","
-		"\"expires_at\":\"2999-01-01T00:00:00.000Z\"}", s, p->id);
+	snprintf(claims, sizeof claims,
+		"{\"v\":2,\"session_id\":\"%s\",\"caller_id\":\"%s\",\"risk\":\"R5\",\"data\":\"T4\","
+		"\"expires_at\":\"2999-01-01T00:00:00.000Z\"}",
+		s, p->id);
 	refused_with(s, sign_with_its_key(claims, false), "token_not_issued");
 	refused_with(s, sign_with_its_key(claims, true), "token_not_issued");
 	peer_abort(p, s);
@@ -217,14 +246,15 @@ START_TEST(a_forged_replayed_or_downgraded_token_is_refused_with_its_own_code)  
 }
 END_TEST
 
-START_TEST(an_expired_token_still_aborts_what_it_owns)  /* proves L3-08 */
+START_TEST(an_expired_token_still_aborts_what_it_owns) /* proves L3-08 */
 {
 	r = rig_new();
 	rig_set(r, "daemon", "max_sessions", "1");
 	rig_start(r);
 	p = peer_new(r);
 	const char *first = run_on();
-	const char *s = peer_accepted(p, peer_submit_more(p, "agent", NULL, J("{'constraints':{'max_duration':'PT1S'}}")));
+	const char *s = peer_accepted(
+		p, peer_submit_more(p, "agent", NULL, J("{'constraints':{'max_duration':'PT1S'}}")));
 	double issued = harness_now();
 
 	peer_token(p, s);
@@ -237,7 +267,7 @@ START_TEST(an_expired_token_still_aborts_what_it_owns)  /* proves L3-08 */
 }
 END_TEST
 
-START_TEST(keys_rotate_and_tokens_are_revoked_by_an_operator)   /* proves L3-08 */
+START_TEST(keys_rotate_and_tokens_are_revoked_by_an_operator) /* proves L3-08 */
 {
 	r = rig_new();
 	const char *path = talk_path(r);
@@ -249,8 +279,10 @@ START_TEST(keys_rotate_and_tokens_are_revoked_by_an_operator)   /* proves L3-08 
 	const char *young = run_on();
 	must(strncmp(peer_token(p, old), peer_token(p, young), 8) != 0, "another key signs");
 	must(file_lines(rig_path(r, "state/token.keys")) == 2, "and both verify");
-	must_str(talk_code(talk_once(path, "'do':'revoke_token','session':'%s','reason':'it leaked'", revoked)), "");
-	rig_kill(r);                            /* all of it lasts */
+	must_str(talk_code(
+			 talk_once(path, "'do':'revoke_token','session':'%s','reason':'it leaked'", revoked)),
+		"");
+	rig_kill(r); /* all of it lasts */
 	rig_start(r);
 	refused_with(revoked, peer_token(p, revoked), "token_revoked");
 	peer_abort(p, old);
@@ -277,7 +309,8 @@ START_TEST(tokens_whose_key_was_removed_are_counted_at_the_start)
 	rig_kill(r);
 	must(unlink(rig_path(r, "state/token.keys")) == 0, "the keys");
 	rig_start(r);
-	must(rig_log_count(r, "given out before are void, their key is not in token.keys: sessions=2") == 1, "said once");
+	must(rig_log_count(r, "given out before are void, their key is not in token.keys: sessions=2") == 1,
+		"said once");
 	must_str(talk_code(talk_once(path, "'do':'abort','session':'%s'", first)), "");
 	must_str(talk_code(talk_once(path, "'do':'abort','session':'%s'", second)), "");
 	peer_closed(p, first, "ABORTED", NULL);

@@ -1,5 +1,5 @@
-/* test_security.c: workers that try to get at what is not theirs, secrets that must not show, what a token says, input
- * that tries to be more than text. */
+/* test_security.c: workers that try to get at what is not theirs, secrets that must not show, what a token
+ * says, input that tries to be more than text. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 
 static struct rig *r;
 static struct peer *p;
-static char open_dir[64];       /* that every user can enter, which cannot be said of all temporary directories */
+static char open_dir[64]; /* that every user can enter, which cannot be said of all temporary directories */
 
 static const char *in_open(const char *name)
 {
@@ -156,7 +156,8 @@ static void make_probe(const struct variant *v)
 	rig_set(r, "capability probe", "env_file", "%s", in_open("probe.env"));
 	set_confined("capability probe", v->user, v->landlock);
 	if (v->landlock)
-		rig_set(r, "capability probe", "landlock_read", "%s", open_dir);        /* all of it: but not the secrets */
+		rig_set(r, "capability probe", "landlock_read", "%s",
+			open_dir); /* all of it: but not the secrets */
 	if (v->landlock)
 		rig_set(r, "capability victim", "landlock_read", "%s", open_dir);
 }
@@ -165,10 +166,12 @@ static void judge_probe(char *lines, bool is_confined)
 {
 	int count = 0;
 
-	for (char *line = strtok(lines, "\n"); line && strncmp(line, "HOME=", 5) != 0; line = strtok(NULL, "\n"), count++) {
+	for (char *line = strtok(lines, "\n"); line && strncmp(line, "HOME=", 5) != 0;
+		line = strtok(NULL, "\n"), count++) {
 		bool done = strstr(line, ": done") != NULL, forbidden = strncmp(line, "NO ", 3) == 0;
 
-		must(done == (!forbidden || !is_confined) && (done || strstr(line, "PermissionError(")), "%s", line);
+		must(done == (!forbidden || !is_confined) && (done || strstr(line, "PermissionError(")), "%s",
+			line);
 	}
 	must(count == PROBES, "%d attempts", count);
 }
@@ -182,10 +185,12 @@ static void try_to_reach(const struct variant *v)
 	make_probe(v);
 	rig_start(r);
 	p = peer_new(r);
-	const char *held = peer_run(p, "victim", J("{'do':[['progress',1],['hold','%s'],['complete']]}", in_open("go")));
+	const char *held =
+		peer_run(p, "victim", J("{'do':[['progress',1],['hold','%s'],['complete']]}", in_open("go")));
 	peer_event(p, held, "progress");
-	rig_set(r, "capability probe", "env", "RIG_MARK=%s PROBE_STATE=%s PROBE_VICTIM=%s/work/%s PROBE_INI=%s PROBE_ENV=%s",
-		r->dir, r->state, r->state, held, r->ini, in_open("probe.env"));
+	rig_set(r, "capability probe", "env",
+		"RIG_MARK=%s PROBE_STATE=%s PROBE_VICTIM=%s/work/%s PROBE_INI=%s PROBE_ENV=%s", r->dir,
+		r->state, r->state, held, r->ini, in_open("probe.env"));
 	rig_write_ini(r);
 	rig_signal(r, SIGHUP);
 	wait_until(rig_log_has(r, "configuration reloaded"), WAIT_S, "the reload");
@@ -193,7 +198,8 @@ static void try_to_reach(const struct variant *v)
 	struct note *n = peer_completed(p, s);
 	char *said = strdup(note_text(n, "payload.outputs.stdout"));
 	if (v->landlock)
-		must(strstr(said, "HOME=") && strstr(strstr(said, "HOME="), s), "HOME is not the working directory: %s", said);
+		must(strstr(said, "HOME=") && strstr(strstr(said, "HOME="), s),
+			"HOME is not the working directory: %s", said);
 	else
 		must(strstr(said, getpwnam(v->user)->pw_dir), "HOME is not the user's: %s", said);
 	judge_probe(said, true);
@@ -205,7 +211,7 @@ static void try_to_reach(const struct variant *v)
 	end();
 }
 
-START_TEST(a_worker_of_another_user_reaches_its_own_and_nothing_else)   /* proves SA-03 */
+START_TEST(a_worker_of_another_user_reaches_its_own_and_nothing_else) /* proves SA-03 */
 {
 	static const struct variant v = {"games", "nobody", false};
 
@@ -213,7 +219,7 @@ START_TEST(a_worker_of_another_user_reaches_its_own_and_nothing_else)   /* prove
 }
 END_TEST
 
-START_TEST(a_worker_under_landlock_reaches_its_own_and_nothing_else)    /* proves SA-03 */
+START_TEST(a_worker_under_landlock_reaches_its_own_and_nothing_else) /* proves SA-03 */
 {
 	static const struct variant v = {NULL, NULL, true};
 
@@ -221,7 +227,7 @@ START_TEST(a_worker_under_landlock_reaches_its_own_and_nothing_else)    /* prove
 }
 END_TEST
 
-START_TEST(two_workers_of_one_user_under_landlock_do_not_reach_each_other)      /* proves SA-03 */
+START_TEST(two_workers_of_one_user_under_landlock_do_not_reach_each_other) /* proves SA-03 */
 {
 	static const struct variant v = {"games", "games", true};
 
@@ -237,12 +243,14 @@ START_TEST(without_these_options_a_worker_of_the_same_user_reaches_it_all)
 	begin_open();
 	make_victim(&none);
 	make_probe(&none);
-	rig_set(r, "capability probe", "env", "RIG_MARK=%s PROBE_STATE=%s PROBE_VICTIM=%s PROBE_INI=%s PROBE_ENV=%s",
-		r->dir, in_open("likeness"), in_open("likeness/work/one"), r->ini, in_open("probe.env"));
+	rig_set(r, "capability probe", "env",
+		"RIG_MARK=%s PROBE_STATE=%s PROBE_VICTIM=%s PROBE_INI=%s PROBE_ENV=%s", r->dir,
+		in_open("likeness"), in_open("likeness/work/one"), r->ini, in_open("probe.env"));
 	mkdir(in_open("likeness"), 0700);
 	mkdir(in_open("likeness/work"), 0700);
 	mkdir(in_open("likeness/work/one"), 0700);
-	static const char *const files[] = {"hcpd.db", "hcpd.db-wal", "token.keys", "hcpd.lock", "work/one/task.json"};
+	static const char *const files[] = {
+		"hcpd.db", "hcpd.db-wal", "token.keys", "hcpd.lock", "work/one/task.json"};
 	for (size_t i = 0; i < COUNT(files); i++) {
 		char path[300];
 		snprintf(path, sizeof path, "%s/likeness/%s", open_dir, files[i]);
@@ -259,7 +267,7 @@ START_TEST(without_these_options_a_worker_of_the_same_user_reaches_it_all)
 }
 END_TEST
 
-START_TEST(processes_of_another_user_are_ended_and_recovered_like_any)  /* proves SA-03 */
+START_TEST(processes_of_another_user_are_ended_and_recovered_like_any) /* proves SA-03 */
 {
 	static const struct variant v = {NULL, "games", false};
 
@@ -271,8 +279,10 @@ START_TEST(processes_of_another_user_are_ended_and_recovered_like_any)  /* prove
 	chmod(in_open("shared"), 01777);
 	rig_start(r);
 	p = peer_new(r);
-	const char *s = peer_run(p, "victim", J("{'do':[['deaf'],['grandchild','%s',false,true],['progress',1],['forever']],"
-		"'on':{'abort':'ignore'}}", in_open("shared/pid")));
+	const char *s = peer_run(p, "victim",
+		J("{'do':[['deaf'],['grandchild','%s',false,true],['progress',1],['forever']],"
+		  "'on':{'abort':'ignore'}}",
+			in_open("shared/pid")));
 	peer_event(p, s, "progress");
 	char *text = file_read(in_open("shared/pid"), NULL);
 	pid_t pid = atoi(text);
@@ -283,8 +293,11 @@ START_TEST(processes_of_another_user_are_ended_and_recovered_like_any)  /* prove
 	must(kill(pid, 0) < 0 && errno == ESRCH, "a grandchild of another user survives");
 	must(!file_exists(rig_path(r, "state/work/%s", s)), "its directory is left");
 
-	s = peer_run(p, "victim", J("{'do':[['write','kept'],['checkpoint',{'n':1}],['await','checkpoint_saved'],['progress',1],"
-		"['hold','%s'],['dump']]}", in_open("shared/go")));
+	s = peer_run(p, "victim",
+		J("{'do':[['write','kept'],['checkpoint',{'n':1}],['await','checkpoint_saved'],['progress',1]"
+		  ","
+		  "['hold','%s'],['dump']]}",
+			in_open("shared/go")));
 	peer_event(p, s, "progress");
 	rig_kill(r);
 	rig_start(r);
@@ -295,7 +308,9 @@ START_TEST(processes_of_another_user_are_ended_and_recovered_like_any)  /* prove
 	must(json_is_object(note_at(n, "payload.outputs.task_file")), "the task is not readable");
 	bool kept = false;
 	for (size_t i = 0; i < json_array_size(note_at(n, "payload.outputs.files")); i++)
-		kept = kept || strcmp(json_string_value(json_array_get(note_at(n, "payload.outputs.files"), i)), "kept") == 0;
+		kept = kept ||
+			strcmp(json_string_value(json_array_get(note_at(n, "payload.outputs.files"), i)),
+				"kept") == 0;
 	must(kept, "what the first attempt wrote is gone");
 	end();
 }
@@ -324,7 +339,7 @@ START_TEST(a_reload_that_names_a_user_lets_it_find_its_directory)
 }
 END_TEST
 
-START_TEST(a_limit_ends_the_worker_and_not_the_daemon)  /* proves SA-03 */
+START_TEST(a_limit_ends_the_worker_and_not_the_daemon) /* proves SA-03 */
 {
 	r = rig_new();
 	rig_text(r, "writer", "exec head -c 3000000 /dev/zero >f\n");
@@ -358,15 +373,19 @@ static void must_not_show(const char *what, const char *secret)
 	free(log);
 }
 
-START_TEST(neither_the_brokers_password_nor_a_token_shows_anywhere)     /* proves SA-03 */
+START_TEST(neither_the_brokers_password_nor_a_token_shows_anywhere) /* proves SA-03 */
 {
 	char url[600], *at;
 	const char *args[] = {"-t", "-c", NULL, NULL};
 
 	r = rig_new();
-	must(broker_eval(r->broker, "rabbit_auth_backend_internal:add_user(<<\"hcp-secret\">>, <<\"" PASSWORD "\">>, <<\"t\">>), "
-		"rabbit_auth_backend_internal:set_permissions(<<\"hcp-secret\">>, <<\"/\">>, <<\".*\">>, <<\".*\">>, <<\".*\">>, "
-		"<<\"t\">>).") == 0, "no user");
+	must(broker_eval(r->broker,
+		     "rabbit_auth_backend_internal:add_user(<<\"hcp-secret\">>, <<\"" PASSWORD
+		     "\">>, <<\"t\">>), "
+		     "rabbit_auth_backend_internal:set_permissions(<<\"hcp-secret\">>, <<\"/\">>, "
+		     "<<\".*\">>, <<\".*\">>, <<\".*\">>, "
+		     "<<\"t\">>).") == 0,
+		"no user");
 	at = strchr(r->broker->url, '@');
 	snprintf(url, sizeof url, "amqp://hcp-secret:" PASSWORD "%s", at);
 	rig_set(r, "amqp", "url", "%s", url);
@@ -378,12 +397,16 @@ START_TEST(neither_the_brokers_password_nor_a_token_shows_anywhere)     /* prove
 	char *token = strdup(peer_token(p, s));
 	const char *held = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
 	peer_event(p, held, "progress");
-	peer_abort_with(p, held, json_pack("{s:s}", "session_token", token));   /* of another session: refused, and said */
+	peer_abort_with(p, held,
+		json_pack("{s:s}", "session_token", token)); /* of another session: refused, and said */
 	wait_until(rig_log_has(r, "abort refused"), WAIT_S, "the refusal");
 	peer_abort(p, held);
 	peer_closed(p, held, "ABORTED", NULL);
-	broker_eval(r->broker, "rabbit_auth_backend_internal:change_password(<<\"hcp-secret\">>, <<\"another\">>, <<\"t\">>).");
-	broker_eval(r->broker, "[rabbit_networking:close_connection(P, \"test\") || P <- rabbit_networking:connections()].");
+	broker_eval(r->broker,
+		"rabbit_auth_backend_internal:change_password(<<\"hcp-secret\">>, <<\"another\">>, "
+		"<<\"t\">>).");
+	broker_eval(r->broker,
+		"[rabbit_networking:close_connection(P, \"test\") || P <- rabbit_networking:connections()].");
 	wait_until(rig_log_has(r, "no connection, trying again"), WAIT_S, "the refused login");
 	rig_set(r, "amqp", "url", "%sX", url);
 	rig_write_ini(r);
@@ -407,7 +430,7 @@ START_TEST(neither_the_brokers_password_nor_a_token_shows_anywhere)     /* prove
 }
 END_TEST
 
-START_TEST(nothing_in_the_state_directory_is_for_others)        /* proves SA-03 */
+START_TEST(nothing_in_the_state_directory_is_for_others) /* proves SA-03 */
 {
 	char command[800];
 
@@ -415,8 +438,10 @@ START_TEST(nothing_in_the_state_directory_is_for_others)        /* proves SA-03 
 	rig_set(r, "capability agent", "keep_workdir", "always");
 	rig_start(r);
 	p = peer_new(r);
-	peer_completed(p, peer_run(p, "agent", J("{'do':[['write','f'],['checkpoint',{'n':1}],['complete']]}")));
-	snprintf(command, sizeof command, "test -z \"$(find %s -perm /077 ! -type l)\" && test -f %s-wal", r->state, r->db);
+	peer_completed(
+		p, peer_run(p, "agent", J("{'do':[['write','f'],['checkpoint',{'n':1}],['complete']]}")));
+	snprintf(command, sizeof command, "test -z \"$(find %s -perm /077 ! -type l)\" && test -f %s-wal",
+		r->state, r->db);
 	must(system(command) == 0, "something can be read by others");
 	end();
 }
@@ -440,7 +465,7 @@ START_TEST(an_open_state_directory_is_closed_with_a_warning_and_root_is_warned)
 	must(rig_log_count(r, "stood open to others") == 2, "not said");
 	peer_completed(p, peer_run(p, "agent", J("{'do':[['complete']]}")));
 	rig_stop(r);
-	rig_set(r, "daemon", "state_dir", "/tmp");      /* a slip of the pen must not cost /tmp its mode */
+	rig_set(r, "daemon", "state_dir", "/tmp"); /* a slip of the pen must not cost /tmp its mode */
 	must(stat("/tmp", &st) == 0, "/tmp");
 	mode_t before = st.st_mode;
 	rig_spawn(r);
@@ -463,12 +488,16 @@ static pid_t start_as(uid_t uid, const char *keys)
 
 	snprintf(binary, sizeof binary, "%s/hcpd", build ? build : source_path("build"));
 	copy_file(binary, in_open("hcpd"), 0755);
-	snprintf(text, sizeof text, "[daemon]\ncallee_id = plain\nstate_dir = plain-state\n%s\n[amqp]\nurl = amqp://127.0.0.1:1\n"
-		"[caller *]\ncapabilities = *\n", keys);
+	snprintf(text, sizeof text,
+		"[daemon]\ncallee_id = plain\nstate_dir = plain-state\n%s\n[amqp]\nurl = amqp://127.0.0.1:1\n"
+		"[caller *]\ncapabilities = *\n",
+		keys);
 	snprintf(ini, sizeof ini, "%s", in_open("plain.ini"));
 	file_write(ini, text);
 	chmod(ini, 0644);
-	file_write(in_open("x.json"), "{\"capability\":{\"name\":\"x\",\"version\":\"1.0.0\",\"description\":\"x\",\"input_schema\":{},"
+	file_write(in_open("x.json"),
+		"{\"capability\":{\"name\":\"x\",\"version\":\"1.0.0\",\"description\":\"x\",\"input_"
+		"schema\":{},"
 		"\"output_schema\":{},\"safety\":{\"risk_ceiling\":\"R1\",\"requires_human_approval\":false,"
 		"\"involves_physical_resources\":false}}}");
 	chmod(in_open("x.json"), 0644);
@@ -528,11 +557,12 @@ static bool can_read_as(uid_t uid, pid_t pid, const char *file)
 		int fd = open(path, O_RDONLY);
 		_exit(fd >= 0 && read(fd, &byte, 1) == 1 ? 0 : 1);
 	}
-	must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) < 2, "%x", status);
+	must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) < 2, "%x",
+		status);
 	return WEXITSTATUS(status) == 0;
 }
 
-START_TEST(the_daemons_memory_is_closed_to_processes_of_its_own_user)   /* proves SA-03 */
+START_TEST(the_daemons_memory_is_closed_to_processes_of_its_own_user) /* proves SA-03 */
 {
 	uid_t uid = 65534;
 	pid_t pid;
@@ -542,14 +572,16 @@ START_TEST(the_daemons_memory_is_closed_to_processes_of_its_own_user)   /* prove
 	begin_open();
 	pid = start_as(uid, "");
 	wait_plain("ready:");
-	must(!can_read_as(uid, pid, "environ") && !can_read_as(uid, pid, "maps") && !can_read_as(uid, pid, "auxv"),
+	must(!can_read_as(uid, pid, "environ") && !can_read_as(uid, pid, "maps") &&
+			!can_read_as(uid, pid, "auxv"),
 		"a worker could read the daemon's memory");
 	must(!plain_said("running as root"), "it is not root");
 	kill(pid, SIGTERM);
 	must(plain_exit(pid) == 0, "stop");
 	pid = start_as(uid, "dumpable = yes");
 	wait_plain("ready:");
-	must(can_read_as(uid, pid, "environ") && can_read_as(uid, pid, "maps"), "dumpable = yes changes nothing");
+	must(can_read_as(uid, pid, "environ") && can_read_as(uid, pid, "maps"),
+		"dumpable = yes changes nothing");
 	kill(pid, SIGTERM);
 	must(plain_exit(pid) == 0, "stop");
 	p = peer_new(r);
@@ -574,9 +606,9 @@ END_TEST
 
 /* --- input that would be more than text --- */
 
-static const char *const nasty[] = {"../../etc/passwd", "/etc/passwd", "..", ".", "a/b", "%s%s%s%n", "%n", "a\nb level=error forged=1",
-	"a\r\nb", "a\x1b[31m", "victim.x", "*", "#", "victim.#", "*.#", "a b", "$(id)", "`id`", "; id", "-rf", "' OR 1=1 --",
-	"\"", "\\", "\xc2\x9b[31m", ""};
+static const char *const nasty[] = {"../../etc/passwd", "/etc/passwd", "..", ".", "a/b", "%s%s%s%n", "%n",
+	"a\nb level=error forged=1", "a\r\nb", "a\x1b[31m", "victim.x", "*", "#", "victim.#", "*.#", "a b",
+	"$(id)", "`id`", "; id", "-rf", "' OR 1=1 --", "\"", "\\", "\xc2\x9b[31m", ""};
 
 static int count_entries(const char *path)
 {
@@ -592,8 +624,9 @@ static int count_entries(const char *path)
 
 static json_t *envelope(const char *message_id, const char *type, json_t *session, json_t *payload)
 {
-	return json_pack("{s:s,s:o,s:s,s:o,s:s,s:o}", "hcp_version", "1.0", "message_id", json_string(message_id),
-		"timestamp", "2026-01-01T00:00:00.000Z", "session_id", session, "type", type, "payload", payload);
+	return json_pack("{s:s,s:o,s:s,s:o,s:s,s:o}", "hcp_version", "1.0", "message_id",
+		json_string(message_id), "timestamp", "2026-01-01T00:00:00.000Z", "session_id", session,
+		"type", type, "payload", payload);
 }
 
 static void publish(json_t *message)
@@ -633,17 +666,19 @@ static double seconds_of(const json_t *claims, const char *name)
 {
 	struct tm tm = {0};
 	int ms = 0;
-	const char *text = json_text_at((json_t *)(uintptr_t)claims, name), *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+	const char *text = json_text_at((json_t *)(uintptr_t)claims, name),
+		   *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
 
 	must(rest != NULL && sscanf(rest, ".%3dZ", &ms) == 1, "%s: %s", name, text);
 	return (double)timegm(&tm) + ms / 1000.0;
 }
 
-START_TEST(a_token_says_what_was_approved_and_ends_with_it)     /* proves L3-08 */
+START_TEST(a_token_says_what_was_approved_and_ends_with_it) /* proves L3-08 */
 {
 	r = rig_new();
 	rig_capability(r, "oven", source_path("tests/integration/agents/agent.py"),
-		J("{'safety':{'risk_floor':'R1','risk_ceiling':'R3','rules':[{'when':{'pointer':'/hot','op':'present'},'level':'R2',"
+		J("{'safety':{'risk_floor':'R1','risk_ceiling':'R3','rules':[{'when':{'pointer':'/"
+		  "hot','op':'present'},'level':'R2',"
 		  "'reason':'hot'}],'envelope':{'parameters':{'hot':{'max':9}}}}}"));
 	rig_start(r);
 	p = peer_new(r);
@@ -657,9 +692,11 @@ START_TEST(a_token_says_what_was_approved_and_ends_with_it)     /* proves L3-08 
 	must_str(json_text_at(claims, "caller_id"), p->id);
 	must_str(json_text_at(claims, "risk"), "R2");
 	must_str(json_text_at(claims, "data"), "T2");
-	must_str(json_text_at(claims, "constraints.max_duration"), note_text(accepted, "payload.constraints.max_duration"));
+	must_str(json_text_at(claims, "constraints.max_duration"),
+		note_text(accepted, "payload.constraints.max_duration"));
 	must(strlen(json_text_at(claims, "constraints.envelope")) == 64, "the envelope's hash");
-	must_str(json_text_at(claims, "constraints.intent"), note_text(accepted, "payload.intent_checksum") + strlen("sha256:"));
+	must_str(json_text_at(claims, "constraints.intent"),
+		note_text(accepted, "payload.intent_checksum") + strlen("sha256:"));
 	must(expires > issued && expires - issued <= 90.0005, "it is good for %.3f s", expires - issued);
 	json_decref(claims);
 	peer_abort(p, s);
@@ -679,29 +716,40 @@ START_TEST(names_in_commands_are_never_paths_formats_patterns_or_lines)
 	for (size_t i = 0; i < COUNT(nasty); i++) {
 		const char *x = nasty[i];
 
-		publish(envelope("id-1", "task_submit", json_null(), json_pack("{s:s,s:s,s:s,s:{}}", "capability", "agent",
-			"caller_id", x, "intent", "i", "inputs")));
-		publish(envelope(uuid_text(p), "task_submit", json_null(), json_pack("{s:s,s:s,s:s,s:{}}", "capability", x,
-			"caller_id", p->id, "intent", "i", "inputs")));
-		publish(envelope(x, "task_submit", json_null(), json_pack("{s:s,s:s,s:s,s:{}}", "capability", "none",
-			"caller_id", p->id, "intent", "i", "inputs")));
-		publish(envelope(uuid_text(p), "abort", json_string(x), json_pack("{s:s,s:s}", "session_token", x, "reason", x)));
+		publish(envelope("id-1", "task_submit", json_null(),
+			json_pack("{s:s,s:s,s:s,s:{}}", "capability", "agent", "caller_id", x, "intent", "i",
+				"inputs")));
+		publish(envelope(uuid_text(p), "task_submit", json_null(),
+			json_pack("{s:s,s:s,s:s,s:{}}", "capability", x, "caller_id", p->id, "intent", "i",
+				"inputs")));
+		publish(envelope(x, "task_submit", json_null(),
+			json_pack("{s:s,s:s,s:s,s:{}}", "capability", "none", "caller_id", p->id, "intent",
+				"i", "inputs")));
+		publish(envelope(uuid_text(p), "abort", json_string(x),
+			json_pack("{s:s,s:s}", "session_token", x, "reason", x)));
 		publish(envelope(uuid_text(p), x, json_null(), json_pack("{s:s}", "caller_id", p->id)));
-		const char *s = peer_run_more(p, "agent", J("{'do':[['dump']]}"), json_pack("{s:s}", "intent", x));
+		const char *s =
+			peer_run_more(p, "agent", J("{'do':[['dump']]}"), json_pack("{s:s}", "intent", x));
 		struct note *n = peer_completed(p, s);
 		must_str(note_text(n, "payload.outputs.env.HCP_INTENT"), x);
 	}
-	const char *body = "{\"hcp_version\":\"1.0\",\"message_id\":\"n\\u0000x\",\"timestamp\":\"2026-01-01T00:00:00.000Z\","
-		"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"agent\\u0000x\",\"caller_id\":\"victim\\u0000x\","
+	const char *body =
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"n\\u0000x\",\"timestamp\":\"2026-01-01T00:00:00."
+		"000Z\","
+		"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"agent\\u0000x\","
+		"\"caller_id\":\"victim\\u0000x\","
 		"\"intent\":\"i\",\"inputs\":{}}}";
 	peer_publish(p, body, strlen(body), NULL);
-	peer_completed(p, peer_run(p, "agent", J("{'do':[['complete']]}")));    /* it lives, and all of that is behind it */
+	peer_completed(p,
+		peer_run(
+			p, "agent", J("{'do':[['complete']]}"))); /* it lives, and all of that is behind it */
 	must(victim->note_count == 0, "%zu messages reached another caller: %s", victim->note_count,
 		victim->note_count ? victim->notes[0]->body : "");
 	must(count_entries(r->dir) == before && count_entries(r->state) <= states + 1, "files were made");
 	char *log = file_read(r->log, NULL);
 	for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n"))
-		must(strlen(line) > 25 && line[4] == '-' && line[10] == 'T' && line[23] == 'Z' && strncmp(line + 24, " level=", 7) == 0,
+		must(strlen(line) > 25 && line[4] == '-' && line[10] == 'T' && line[23] == 'Z' &&
+				strncmp(line + 24, " level=", 7) == 0,
 			"a forged line: %s", line);
 	free(log);
 	peer_finish(victim);
@@ -712,13 +760,14 @@ END_TEST
 /* --- what a worker plants in its directory --- */
 
 static const struct {
-	const char *name, *script;      /* $1: the state directory, $2: a precious one */
+	const char *name, *script; /* $1: the state directory, $2: a precious one */
 	bool starts_again;
 } plants[] = {
 	{"a link for the task", "rm task.json; ln -s $2/file task.json", true},
 	{"a link for the task to be", "ln -s $2/file .task.json.new", true},
 	{"a hard link for the task", "rm task.json; ln $2/file task.json; ln $2/file .task.json.new", true},
-	{"links to the store", "rm task.json; ln -s $1/hcpd.db task.json; ln $1/hcpd.db .task.json.new", true},
+	{"links to the store", "rm task.json; ln -s $1/hcpd.db task.json; ln $1/hcpd.db .task.json.new",
+		true},
 	{"a directory for the task", "rm task.json; mkdir -p .task.json.new/x", false},
 	{"a fifo for the task", "rm task.json; mkfifo task.json", true},
 	{"a link for the directory", "d=$(pwd); mv $d $d.away; ln -s $2 $d", false},
@@ -732,8 +781,10 @@ static void plant(size_t i)
 {
 	char script[1024], name[16], section[32];
 
-	snprintf(script, sizeof script, "set -- %s %s\nif [ $HCP_ATTEMPT = 1 ]; then\n%s\necho planted\nexec sleep 600\nfi\n"
-		"test -f $HCP_TASK && cat $HCP_TASK\n", r->state, rig_path(r, "precious"), plants[i].script);
+	snprintf(script, sizeof script,
+		"set -- %s %s\nif [ $HCP_ATTEMPT = 1 ]; then\n%s\necho planted\nexec sleep 600\nfi\n"
+		"test -f $HCP_TASK && cat $HCP_TASK\n",
+		r->state, rig_path(r, "precious"), plants[i].script);
 	snprintf(name, sizeof name, "plant%zu", i);
 	rig_text(r, name, script);
 	snprintf(section, sizeof section, "capability %s", name);
@@ -760,25 +811,29 @@ START_TEST(what_a_worker_plants_in_its_directory_leads_nowhere) /* proves SA-03 
 		s[i] = peer_run(p, name, NULL);
 	}
 	for (size_t i = 0; i < COUNT(plants); i++)
-		wait_until(peer_find_text(p, s[i], "log", "payload.data.message", "planted"), WAIT_S, "%s", plants[i].name);
+		wait_until(peer_find_text(p, s[i], "log", "payload.data.message", "planted"), WAIT_S, "%s",
+			plants[i].name);
 	rig_kill(r);
 	rig_start(r);
 	for (size_t i = 0; i < COUNT(plants); i++) {
 		if (plants[i].starts_again) {
 			struct note *n = peer_completed(p, s[i]);
-			must(strstr(note_text(n, "payload.outputs.stdout"), "\"intent\""), "%s: %s", plants[i].name, n->body);
+			must(strstr(note_text(n, "payload.outputs.stdout"), "\"intent\""), "%s: %s",
+				plants[i].name, n->body);
 		} else {
 			peer_failed(p, s[i], "worker_failed", "resource_unavailable");
 		}
-		wait_until(!file_exists(rig_path(r, "state/work/%s", s[i])), WAIT_S, "%s: its directory is removed", plants[i].name);
+		wait_until(!file_exists(rig_path(r, "state/work/%s", s[i])), WAIT_S,
+			"%s: its directory is removed", plants[i].name);
 	}
 	wait_until(count_entries(rig_path(r, "state/work/.trash")) <= 2, WAIT_S, "the rest is deleted");
 	must(stat(rig_path(r, "precious"), &st) == 0 && (st.st_mode & 07777) == 0750, "mode %o", st.st_mode);
-	must(stat(rig_path(r, "precious/file"), &st) == 0 && (st.st_mode & 07777) == 0640, "mode %o", st.st_mode);
+	must(stat(rig_path(r, "precious/file"), &st) == 0 && (st.st_mode & 07777) == 0640, "mode %o",
+		st.st_mode);
 	text = file_read(rig_path(r, "precious/file"), NULL);
 	must_str(text, "precious");
 	free(text);
-	end();          /* which also judges the store */
+	end(); /* which also judges the store */
 }
 END_TEST
 

@@ -21,11 +21,11 @@ static int running(const char *const *s, int n)
 
 	for (int i = 0; i < n; i++)
 		count += peer_find_state(p, s[i], "RUNNING", 1) &&
-			 !peer_find(p, s[i], "event", "session_closed");
+			!peer_find(p, s[i], "event", "session_closed");
 	return count;
 }
 
-START_TEST(no_more_than_max_sessions_run_and_the_rest_wait_pending)     /* proves L3-10 */
+START_TEST(no_more_than_max_sessions_run_and_the_rest_wait_pending) /* proves L3-10 */
 {
 	const char *s[5];
 
@@ -36,14 +36,14 @@ START_TEST(no_more_than_max_sessions_run_and_the_rest_wait_pending)     /* prove
 	for (int i = 0; i < 5; i++)
 		s[i] = peer_run(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go%d", i)));
 	for (int i = 0; i < 5; i++)
-		peer_event(p, s[i], "session_created");         /* at approval, for all */
+		peer_event(p, s[i], "session_created"); /* at approval, for all */
 	wait_until(running(s, 5) == 2, WAIT_S, "two run");
 	harness_pass(0.3);
 	must(running(s, 5) == 2, "%d run", running(s, 5));
 	must(rig_processes(r, NULL, 0) == 2, "%d processes", rig_processes(r, NULL, 0));
 	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'PENDING'") == 3,
 		"waiting ones are PENDING in the store");
-	for (int i = 0; i < 5; i++) {                           /* first come, first served */
+	for (int i = 0; i < 5; i++) { /* first come, first served */
 		peer_state(p, s[i], "RUNNING");
 		must(i > 2 || !peer_find_state(p, s[i + 2], "RUNNING", 1), "%d overtook", i + 2);
 		rig_touch(r, rig_path(r, "go%d", i) + strlen(r->dir) + 1);
@@ -54,7 +54,7 @@ START_TEST(no_more_than_max_sessions_run_and_the_rest_wait_pending)     /* prove
 }
 END_TEST
 
-START_TEST(a_capability_has_its_own_limit)              /* proves L3-10 */
+START_TEST(a_capability_has_its_own_limit) /* proves L3-10 */
 {
 	const char *s[3];
 
@@ -64,9 +64,10 @@ START_TEST(a_capability_has_its_own_limit)              /* proves L3-10 */
 	rig_start(r);
 	p = peer_new(r);
 	for (int i = 0; i < 3; i++)
-		s[i] = peer_run(p, "single", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go%d", i)));
+		s[i] = peer_run(
+			p, "single", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go%d", i)));
 	wait_until(running(s, 3) == 1, WAIT_S, "one runs");
-	peer_completed(p, peer_run(p, "agent", NULL));          /* others are not held up */
+	peer_completed(p, peer_run(p, "agent", NULL)); /* others are not held up */
 	must(running(s, 3) == 1, "%d of them run", running(s, 3));
 	for (int i = 0; i < 3; i++) {
 		file_write(rig_path(r, "go%d", i), "");
@@ -76,10 +77,10 @@ START_TEST(a_capability_has_its_own_limit)              /* proves L3-10 */
 }
 END_TEST
 
-START_TEST(priority_orders_the_waiting)                 /* proves L3-10 */
+START_TEST(priority_orders_the_waiting) /* proves L3-10 */
 {
-	static const char *const given[] = { "low", "normal", "high", "urgent", "high", NULL };
-	static const int order[] = { 3, 2, 4, 1, 5, 0 };
+	static const char *const given[] = {"low", "normal", "high", "urgent", "high", NULL};
+	static const int order[] = {3, 2, 4, 1, 5, 0};
 	const char *s[6];
 
 	r = rig_new();
@@ -91,8 +92,8 @@ START_TEST(priority_orders_the_waiting)                 /* proves L3-10 */
 	peer_event(p, first, "progress");
 	for (int i = 0; i < 6; i++)
 		s[i] = peer_run_more(p, "agent", J("{'do':[['complete']]}"),
-			given[i] ? J("{'constraints':{'priority':'%s'}}", given[i])
-				 : NULL); /* absent is normal */
+			given[i] ? J("{'constraints':{'priority':'%s'}}", given[i]) :
+				   NULL); /* absent is normal */
 	rig_touch(r, "go");
 	for (int i = 0; i < 6; i++)
 		peer_completed(p, s[i]);
@@ -105,7 +106,7 @@ START_TEST(priority_orders_the_waiting)                 /* proves L3-10 */
 }
 END_TEST
 
-START_TEST(a_full_backlog_rejects)                      /* proves L3-10 */
+START_TEST(a_full_backlog_rejects) /* proves L3-10 */
 {
 	const char *s[3];
 
@@ -128,7 +129,7 @@ START_TEST(a_full_backlog_rejects)                      /* proves L3-10 */
 }
 END_TEST
 
-START_TEST(the_waiting_survive_a_crash_in_their_order)  /* proves L3-10, L2-08 */
+START_TEST(the_waiting_survive_a_crash_in_their_order) /* proves L3-10, L2-08 */
 {
 	const char *s[4];
 

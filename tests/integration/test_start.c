@@ -18,7 +18,7 @@ static struct peer *p;
 
 static int check_config(void)
 {
-	const char *args[] = { "-t", "-c", r->ini, NULL };
+	const char *args[] = {"-t", "-c", r->ini, NULL};
 
 	return rig_run(r, args);
 }
@@ -44,14 +44,14 @@ START_TEST(every_error_of_a_configuration_is_named_with_file_and_line)
 	refuses("[daemon]\ncallee_id = a b\nmax_sessions = many\nstop_timeout = soon\nunknown_key = 1\n"
 		"[amqp]\nheartbeat = -1\nqueue_type = rapid\n[nonsense]\nx = 1\n",
 		7, (int[]){2, 3, 4, 5, 7, 8, 9});
-	refuses("[daemon]\nstate_dir = /tmp\n[capability x]\ncommand = /bin/true\n", 1, (int[]){ 3 });
-	refuses("[daemon]\ncallee_id = a\nthis is no line\n", 1, (int[]){ 3 });
+	refuses("[daemon]\nstate_dir = /tmp\n[capability x]\ncommand = /bin/true\n", 1, (int[]){3});
+	refuses("[daemon]\ncallee_id = a\nthis is no line\n", 1, (int[]){3});
 	refuses("[daemon]\ncallee_id = a\n[capability x]\ndeclaration = x.json\ncommand = /bin/sh "
 		"'unfinished\n",
 		1, (int[]){5});
-	refuses("[daemon]\ncallee_id = a\n[caller a.b]\ncapabilities = *\n", 1, (int[]){ 3 });
-	refuses("[daemon]\ncallee_id = a\n[caller a]\nmax_risk = R9\n", 1, (int[]){ 4 });
-	refuses("[daemon]\ncallee_id = a\n[amqp]\nurl = http://x/\n", 1, (int[]){ 4 });
+	refuses("[daemon]\ncallee_id = a\n[caller a.b]\ncapabilities = *\n", 1, (int[]){3});
+	refuses("[daemon]\ncallee_id = a\n[caller a]\nmax_risk = R9\n", 1, (int[]){4});
+	refuses("[daemon]\ncallee_id = a\n[amqp]\nurl = http://x/\n", 1, (int[]){4});
 	rig_finish(r);
 }
 END_TEST
@@ -75,7 +75,7 @@ END_TEST
 
 START_TEST(a_file_that_cannot_be_read_is_said)
 {
-	const char *args[] = { "-c", "/no/such/file.ini", NULL };
+	const char *args[] = {"-c", "/no/such/file.ini", NULL};
 
 	r = rig_new();
 	int status = rig_run(r, args);
@@ -105,11 +105,14 @@ START_TEST(what_is_wrong_in_declarations_and_keys_is_told_beside_what_is_wrong_i
 	r = rig_new();
 	rig_write_ini(r);
 	char *good = file_read(r->ini, NULL), text[6000];
-	snprintf(text, sizeof text, "%s[limits]\nline = many\n[approver ann]\nkey = rsa:foo\nmax_risk = R9\n[approver bob]\n"
-		"[capability other]\ncommand = /no/such/program\n", good);
+	snprintf(text, sizeof text,
+		"%s[limits]\nline = many\n[approver ann]\nkey = rsa:foo\nmax_risk = R9\n[approver bob]\n"
+		"[capability other]\ncommand = /no/such/program\n",
+		good);
 	free(good);
 	file_write(r->ini, text);
-	file_write(rig_path(r, "agent.json"), "{\"capability\": {\"name\": \"agent\", \"safety\": {\"envelop\": {}}}}");
+	file_write(rig_path(r, "agent.json"),
+		"{\"capability\": {\"name\": \"agent\", \"safety\": {\"envelop\": {}}}}");
 	must(check_config() == EX_CONFIG, "refused");
 	must(rig_log_has(r, "line = many is not understood"), "the first");
 	must(rig_log_has(r, "max_risk = R9 is not known"), "a wrong risk");
@@ -118,7 +121,9 @@ START_TEST(what_is_wrong_in_declarations_and_keys_is_told_beside_what_is_wrong_i
 	must(rig_log_has(r, "[capability other] needs declaration"), "a missing declaration");
 	must(rig_log_has(r, "/no/such/program cannot be run now"), "a warning too");
 	must(rig_log_has(r, "agent.json: /capability/version: is missing"), "and the declaration's own");
-	must(rig_log_has(r, "agent.json: /capability/safety/envelop: is not known here; did you mean envelope?"), "a typing error");
+	must(rig_log_has(
+		     r, "agent.json: /capability/safety/envelop: is not known here; did you mean envelope?"),
+		"a typing error");
 	rig_finish(r);
 }
 END_TEST
@@ -129,7 +134,8 @@ START_TEST(a_policy_program_that_is_missing_is_a_warning_of_dash_t_and_of_the_st
 	rig_set(r, "policy", "command", "/no/such/policy --strict");
 	rig_write_ini(r);
 	must(check_config() == 0, "a warning");
-	must(rig_log_has(r, "[policy] command /no/such/policy cannot be run now: No such file"), "and it is said");
+	must(rig_log_has(r, "[policy] command /no/such/policy cannot be run now: No such file"),
+		"and it is said");
 	unlink(r->log);
 	rig_start(r);
 	must(rig_log_has(r, "[policy] command /no/such/policy cannot be run now"), "at the start too");
@@ -144,7 +150,8 @@ START_TEST(a_migration_that_is_missing_is_a_warning_of_dash_t)
 	rig_set(r, "capability agent", "migrate", "/no/such/migrate --all");
 	rig_write_ini(r);
 	must(check_config() == 0, "a warning");
-	must(rig_log_has(r, "[capability agent] migrate /no/such/migrate cannot be run now: No such file"), "and it is said");
+	must(rig_log_has(r, "[capability agent] migrate /no/such/migrate cannot be run now: No such file"),
+		"and it is said");
 	rig_finish(r);
 }
 END_TEST
@@ -163,7 +170,7 @@ END_TEST
 
 START_TEST(dash_v_prints_the_version)
 {
-	const char *args[] = { "-V", NULL };
+	const char *args[] = {"-V", NULL};
 	char *version = file_read(source_path("VERSION"), NULL);
 
 	r = rig_new();
@@ -177,7 +184,7 @@ END_TEST
 
 START_TEST(wrong_options_are_usage_errors)
 {
-	const char *args[] = { "--frobnicate", NULL };
+	const char *args[] = {"--frobnicate", NULL};
 
 	r = rig_new();
 	must(rig_run(r, args) == 64, "EX_USAGE");
@@ -209,7 +216,7 @@ START_TEST(sections_may_repeat_and_later_keys_win)
 }
 END_TEST
 
-START_TEST(plain_amqp_to_another_host_is_warned_about)  /* proves L1-12 */
+START_TEST(plain_amqp_to_another_host_is_warned_about) /* proves L1-12 */
 {
 	r = rig_new();
 	rig_set(r, "amqp", "url", "amqp://guest:topsecret@192.0.2.1:5672/%%2F");
@@ -240,9 +247,9 @@ START_TEST(a_state_directory_belongs_to_one_hcpd)
 	must(rig_log_has(second, r->state), "the directory is not named");
 	rig_finish(second);
 	p = peer_new(r);
-	peer_completed(p, peer_run(p, "agent", NULL));          /* the first is unharmed */
+	peer_completed(p, peer_run(p, "agent", NULL)); /* the first is unharmed */
 	rig_kill(r);
-	rig_start(r);                                           /* a dead owner's lock is nobody's */
+	rig_start(r); /* a dead owner's lock is nobody's */
 	peer_finish(p);
 	rig_finish(r);
 }
@@ -272,7 +279,7 @@ static void set_schema_version(int version)
 	sqlite3_close(db);
 }
 
-START_TEST(a_store_of_a_newer_hcpd_is_refused_and_left_alone)   /* proves CK-07 */
+START_TEST(a_store_of_a_newer_hcpd_is_refused_and_left_alone) /* proves CK-07 */
 {
 	r = rig_new();
 	rig_start(r);
@@ -327,7 +334,7 @@ END_TEST
 
 /* --- ready and reload --- */
 
-START_TEST(ready_comes_without_a_broker_too)            /* proves L1-22 */
+START_TEST(ready_comes_without_a_broker_too) /* proves L1-22 */
 {
 	r = rig_new();
 	rig_set(r, "amqp", "url", "amqp://guest:guest@127.0.0.1:1/%%2F");
@@ -355,11 +362,11 @@ START_TEST(a_hangup_reloads_capabilities_callers_and_level)
 	rig_signal(r, SIGHUP);
 	const char *id = NULL;
 	wait_until((id = peer_submit(p, "second", NULL)) &&
-			   strcmp(peer_reply(p, id)->kind, "task_accepted") == 0,
+			strcmp(peer_reply(p, id)->kind, "task_accepted") == 0,
 		WAIT_S, "the new one");
 	peer_completed(p, peer_accepted(p, id));
 	peer_rejected(q, peer_submit(q, "agent", NULL), "forbidden");
-	file_write(r->ini, "[nonsense]\n");                     /* a bad file changes nothing */
+	file_write(r->ini, "[nonsense]\n"); /* a bad file changes nothing */
 	rig_signal(r, SIGHUP);
 	char place[400];
 	snprintf(place, sizeof place, "%s:1", r->ini);
@@ -389,7 +396,7 @@ START_TEST(a_reload_may_take_a_capability_away_under_a_running_session)
 	rig_signal(r, SIGHUP);
 	const char *id = NULL;
 	wait_until((id = peer_submit(p, "second", J("{'do':[['complete']]}"))) &&
-			   strcmp(peer_reply(p, id)->kind, "task_rejected") == 0,
+			strcmp(peer_reply(p, id)->kind, "task_rejected") == 0,
 		WAIT_S, "it is gone");
 	peer_rejected(p, id, "unknown_capability");
 	rig_touch(r, "go");
@@ -428,7 +435,8 @@ int main(void)
 	suite_test(s, contradictions_are_refused, 40);
 	suite_test(s, a_file_that_cannot_be_read_is_said, 40);
 	suite_test(s, a_declaration_that_is_broken_stops_the_start, 40);
-	suite_test(s, what_is_wrong_in_declarations_and_keys_is_told_beside_what_is_wrong_in_the_configuration, 40);
+	suite_test(s,
+		what_is_wrong_in_declarations_and_keys_is_told_beside_what_is_wrong_in_the_configuration, 40);
 	suite_test(s, a_policy_program_that_is_missing_is_a_warning_of_dash_t_and_of_the_start, 40);
 	suite_test(s, a_migration_that_is_missing_is_a_warning_of_dash_t, 40);
 	suite_test(s, dash_t_checks_and_a_missing_command_is_only_a_warning, 40);

@@ -24,7 +24,7 @@ static void end(void)
 	rig_finish(r);
 }
 
-START_TEST(a_stop_asks_for_a_checkpoint_pauses_and_comes_back)  /* proves L2-16 */
+START_TEST(a_stop_asks_for_a_checkpoint_pauses_and_comes_back) /* proves L2-16 */
 {
 	begin("10s");
 	const char *s = peer_run(
@@ -49,7 +49,7 @@ START_TEST(a_stop_asks_for_a_checkpoint_pauses_and_comes_back)  /* proves L2-16 
 }
 END_TEST
 
-START_TEST(who_does_not_answer_is_ended_at_half_and_paused_all_the_same)        /* proves L2-16 */
+START_TEST(who_does_not_answer_is_ended_at_half_and_paused_all_the_same) /* proves L2-16 */
 {
 	begin("4s");
 	const char *s = peer_run(p, "agent",
@@ -72,7 +72,7 @@ START_TEST(who_does_not_answer_is_ended_at_half_and_paused_all_the_same)        
 }
 END_TEST
 
-START_TEST(text_workers_are_ended_at_once)              /* proves L2-16 */
+START_TEST(text_workers_are_ended_at_once) /* proves L2-16 */
 {
 	r = rig_new();
 	rig_text(r, "sleeper", "echo up; [ -e $GO ] || while :; do sleep 0.05; done");
@@ -124,13 +124,14 @@ static bool was_asked(void)
 	return yes;
 }
 
-START_TEST(while_stopping_submits_are_answered_and_stored_and_nothing_starts)   /* proves L2-16 */
+START_TEST(while_stopping_submits_are_answered_and_stored_and_nothing_starts) /* proves L2-16 */
 {
 	begin("6s");
 	const char *anchor = start_anchor();
 	rig_signal(r, SIGTERM);
 	wait_until(was_asked(), WAIT_S, "the stop has begun");
-	const char *s = peer_run(p, "agent", J("{'do':[['write','%s'],['complete']]}", rig_path(r, "started")));
+	const char *s =
+		peer_run(p, "agent", J("{'do':[['write','%s'],['complete']]}", rig_path(r, "started")));
 	peer_rejected(p, peer_submit(p, "no-such", NULL), "unknown_capability");
 	peer_event(p, s, "session_created");
 	must(!r->exited, "the answers came after the stop");
@@ -147,7 +148,7 @@ START_TEST(while_stopping_submits_are_answered_and_stored_and_nothing_starts)   
 }
 END_TEST
 
-START_TEST(while_stopping_aborts_are_obeyed_and_an_aborted_session_never_resumes)       /* proves L2-18 */
+START_TEST(while_stopping_aborts_are_obeyed_and_an_aborted_session_never_resumes) /* proves L2-18 */
 {
 	begin("6s");
 	const char *anchor = start_anchor();
@@ -170,7 +171,7 @@ START_TEST(while_stopping_aborts_are_obeyed_and_an_aborted_session_never_resumes
 }
 END_TEST
 
-START_TEST(a_result_during_the_stop_is_a_result)        /* proves L2-16 */
+START_TEST(a_result_during_the_stop_is_a_result) /* proves L2-16 */
 {
 	begin("8s");
 	const char *anchor = start_anchor();
@@ -189,7 +190,7 @@ START_TEST(a_result_during_the_stop_is_a_result)        /* proves L2-16 */
 }
 END_TEST
 
-START_TEST(twenty_workers_stop_within_the_bound)        /* proves L2-16 */
+START_TEST(twenty_workers_stop_within_the_bound) /* proves L2-16 */
 {
 	const char *s[20];
 

@@ -18,7 +18,7 @@ START_TEST(
 	const char *id = peer_submit(p, "agent", J("{'do':[['progress',3],['complete',{'answer':42}]]}"));
 	const char *s = peer_accepted(p, id);
 	peer_completed(p, s);
-	harness_pass(0.3);                      /* nothing may follow */
+	harness_pass(0.3); /* nothing may follow */
 	must(p->note_count == 9, "%zu messages", p->note_count);
 	for (size_t i = 0; i < 9; i++)
 		must_str(p->notes[i]->event[0] ? p->notes[i]->event : p->notes[i]->kind, order[i]);
@@ -29,17 +29,19 @@ START_TEST(
 	must_str(note_text(p->notes[2], "payload.data.to_state"), "RUNNING");
 	must_str(note_text(p->notes[6], "payload.data.to_state"), "COMPLETED");
 	must_str(note_text(p->notes[6], "payload.data.reason"), "completed");
-	must(json_integer_value(note_at(p->notes[7], "payload.outputs.answer")) == 42, "%s", p->notes[7]->body);
+	must(json_integer_value(note_at(p->notes[7], "payload.outputs.answer")) == 42, "%s",
+		p->notes[7]->body);
 	must(p->notes[8]->sequence == 7, "%s", p->notes[8]->body);
 	end();
 }
 END_TEST
 
-START_TEST(the_answer_names_what_was_approved)          /* proves L1-12, L1-19 */
+START_TEST(the_answer_names_what_was_approved) /* proves L1-12, L1-19 */
 {
 	begin();
 	const char *id = peer_submit_more(p, "agent", J("{}"),
-		J("{'constraints':{'max_duration':'PT2M30.5S','data_classification':'T1','priority':'high'}}"));
+		J("{'constraints':{'max_duration':'PT2M30.5S','data_classification':'T1','priority':'high'}"
+		  "}"));
 	struct note *n = peer_reply(p, id);
 	must_str(n->kind, "task_accepted");
 	must_str(note_text(n, "payload.constraints.max_duration"), "PT2M30.5S");
@@ -51,7 +53,7 @@ START_TEST(the_answer_names_what_was_approved)          /* proves L1-12, L1-19 *
 }
 END_TEST
 
-START_TEST(each_of_the_workers_events_arrives_with_its_fields)  /* proves L2-06 */
+START_TEST(each_of_the_workers_events_arrives_with_its_fields) /* proves L2-06 */
 {
 	struct note *n;
 
@@ -72,8 +74,9 @@ START_TEST(each_of_the_workers_events_arrives_with_its_fields)  /* proves L2-06 
 	must_str(note_text(n, "payload.data.stage"), "one");
 	must(json_number_value(note_at(n, "payload.data.percent")) == 12.5, "%s", n->body);
 	n = peer_find_nth(p, s, "event", "progress", 2);
-	must(n && json_is_null(note_at(n, "payload.data.percent") ? note_at(n, "payload.data.percent")
-								  : json_null()),
+	must(n &&
+			json_is_null(note_at(n, "payload.data.percent") ? note_at(n, "payload.data.percent") :
+									  json_null()),
 		"%s", n->body);
 	n = peer_event(p, s, "intermediate_result");
 	must_str(note_text(n, "payload.data.result_type"), "table");
@@ -92,12 +95,13 @@ START_TEST(each_of_the_workers_events_arrives_with_its_fields)  /* proves L2-06 
 	must_str(note_text(n, "payload.data.description"), "described");
 	must(json_is_true(note_at(n, "payload.data.resumable")), "%s", n->body);
 	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE checkpoint_id = '%s' AND session_id = '%s'",
-		note_text(n, "payload.data.checkpoint_id"), s) == 1, "the checkpoint is not in the store");
+		     note_text(n, "payload.data.checkpoint_id"), s) == 1,
+		"the checkpoint is not in the store");
 	end();
 }
 END_TEST
 
-START_TEST(a_task_reaches_its_worker_unchanged)         /* proves L4-01 */
+START_TEST(a_task_reaches_its_worker_unchanged) /* proves L4-01 */
 {
 	static const char *const parts[] = {
 		"capability", "intent", "inputs", "constraints", "expected_output", "context", "caller_id"};
@@ -134,7 +138,7 @@ START_TEST(a_task_reaches_its_worker_unchanged)         /* proves L4-01 */
 }
 END_TEST
 
-START_TEST(a_version_range_picks_as_npm_does)           /* proves L4-01 */
+START_TEST(a_version_range_picks_as_npm_does) /* proves L4-01 */
 {
 	static const char *const good[] = {"1.2.3", "1.x", "1.2.*", "*", "^1.0.0", "~1.2", ">=1.0.0 <2.0.0",
 		">1.2.2", "<=1.2.3", "0.9.0 || 1.2.x", "^1.2"};
@@ -162,7 +166,7 @@ END_TEST
 
 /* --- results --- */
 
-START_TEST(a_completed_task_brings_outputs_artifacts_and_a_summary)     /* proves L4-03 */
+START_TEST(a_completed_task_brings_outputs_artifacts_and_a_summary) /* proves L4-03 */
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -184,7 +188,7 @@ START_TEST(a_completed_task_brings_outputs_artifacts_and_a_summary)     /* prove
 }
 END_TEST
 
-START_TEST(an_artifact_never_travels_inline)            /* proves L1-13 */
+START_TEST(an_artifact_never_travels_inline) /* proves L1-13 */
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -195,7 +199,7 @@ START_TEST(an_artifact_never_travels_inline)            /* proves L1-13 */
 	json_t *list = note_at(n, "payload.artifacts");
 	char uri[120];
 	snprintf(uri, sizeof uri, "hcp://%s/artifacts/report", s);
-	for (size_t i = 0; i < json_array_size(list); i++)      /* where they are collected, by URI */
+	for (size_t i = 0; i < json_array_size(list); i++) /* where they are collected, by URI */
 		must_str(json_text_at(json_array_get(list, i), "uri"), uri);
 	for (size_t i = 0; i < p->note_count; i++)
 		must(!strstr(p->notes[i]->body, "the content of"), "inline: %s", p->notes[i]->body);
@@ -205,7 +209,7 @@ START_TEST(an_artifact_never_travels_inline)            /* proves L1-13 */
 }
 END_TEST
 
-START_TEST(a_failed_task_says_where_and_what_is_left)   /* proves L4-04 */
+START_TEST(a_failed_task_says_where_and_what_is_left) /* proves L4-04 */
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -228,7 +232,7 @@ START_TEST(a_failed_task_says_where_and_what_is_left)   /* proves L4-04 */
 }
 END_TEST
 
-START_TEST(a_worker_that_just_ends_has_failed_with_its_status_and_last_words)   /* proves L4-04 */
+START_TEST(a_worker_that_just_ends_has_failed_with_its_status_and_last_words) /* proves L4-04 */
 {
 	begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['stderr','the last words'],['exit',7]]}"));
@@ -340,7 +344,7 @@ START_TEST(many_sessions_interleave_and_each_keeps_its_own_order)
 }
 END_TEST
 
-START_TEST(nothing_new_comes_after_session_closed)      /* proves L2-15 */
+START_TEST(nothing_new_comes_after_session_closed) /* proves L2-15 */
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -355,7 +359,7 @@ START_TEST(nothing_new_comes_after_session_closed)      /* proves L2-15 */
 }
 END_TEST
 
-START_TEST(a_session_and_its_transitions_are_rows)      /* proves L2-01, L2-03 */
+START_TEST(a_session_and_its_transitions_are_rows) /* proves L2-01, L2-03 */
 {
 	begin();
 	const char *s =
@@ -369,7 +373,8 @@ START_TEST(a_session_and_its_transitions_are_rows)      /* proves L2-01, L2-03 *
 		     " AND state_version IS NOT NULL AND metadata LIKE '%%T-77%%'",
 		     s, p->id) == 1,
 		"the row");
-	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE session_id = '%s'", s) == 2, "two transitions");
+	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE session_id = '%s'", s) == 2,
+		"two transitions");
 	must(rig_sql(r,
 		     "SELECT count(*) FROM transitions a JOIN transitions b USING (session_id) WHERE "
 		     "session_id = '%s' AND"

@@ -17,13 +17,13 @@ static void set_up(void)
 	config = kit_make_config(callee);
 	config->amqp.tls = true;
 	config->amqp.port = tls_port;
-	config->amqp.host = (char *)(uintptr_t)"localhost";
+	config->amqp.host = (char *)(uintptr_t) "localhost";
 	config->amqp.ca_file = ca;
 }
 
 static struct link *try_open(struct link_error *e)
 {
-	struct link_spec spec = { .amqp = &config->amqp, .name = "tls test", .max_body = 1000 };
+	struct link_spec spec = {.amqp = &config->amqp, .name = "tls test", .max_body = 1000};
 
 	return link_open(&spec, e);
 }
@@ -37,7 +37,7 @@ static void assert_refused(const char *words)
 	ck_assert_msg(strstr(e.text, words), "%s", e.text);
 }
 
-START_TEST(a_broker_with_a_known_authority_is_trusted)          /* proves L1-14 */
+START_TEST(a_broker_with_a_known_authority_is_trusted) /* proves L1-14 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct core *c = core_start(config);
@@ -61,23 +61,23 @@ START_TEST(a_broker_with_a_known_authority_is_trusted)          /* proves L1-14 
 }
 END_TEST
 
-START_TEST(an_unknown_authority_is_refused)     /* proves L1-14 */
+START_TEST(an_unknown_authority_is_refused) /* proves L1-14 */
 {
-	config->amqp.ca_file = cert;            /* a certificate, but not the one that signed the broker's */
+	config->amqp.ca_file = cert; /* a certificate, but not the one that signed the broker's */
 	assert_refused("ca_file");
 }
 END_TEST
 
-START_TEST(without_ca_file_only_the_systems_authorities_count)  /* proves L1-14 */
+START_TEST(without_ca_file_only_the_systems_authorities_count) /* proves L1-14 */
 {
 	config->amqp.ca_file = NULL;
 	assert_refused("ca_file");
 }
 END_TEST
 
-START_TEST(an_unreadable_ca_file_is_named)      /* proves L1-14 */
+START_TEST(an_unreadable_ca_file_is_named) /* proves L1-14 */
 {
-	config->amqp.ca_file = (char *)(uintptr_t)"/nonexistent/ca.pem";
+	config->amqp.ca_file = (char *)(uintptr_t) "/nonexistent/ca.pem";
 	assert_refused("/nonexistent/ca.pem");
 }
 END_TEST
@@ -87,20 +87,21 @@ static int other_listener;
 
 static void *pass_on(void *arg)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)tls_port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct proxy_pair p = { .client = accept4(other_listener, NULL, NULL, SOCK_CLOEXEC), .role = ROLE_PUB };
+	struct sockaddr_in a = {.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)tls_port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct proxy_pair p = {.client = accept4(other_listener, NULL, NULL, SOCK_CLOEXEC), .role = ROLE_PUB};
 	struct pollfd fds[2];
 
 	(void)arg;
 	p.broker = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (p.client < 0 || connect(p.broker, (struct sockaddr *)&a, sizeof a) < 0)
 		return NULL;
-	fds[0] = (struct pollfd){ .fd = p.client, .events = POLLIN };
-	fds[1] = (struct pollfd){ .fd = p.broker, .events = POLLIN };
+	fds[0] = (struct pollfd){.fd = p.client, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = p.broker, .events = POLLIN};
 	while (poll(fds, 2, 20000) > 0)
 		if ((fds[0].revents && !proxy_pass(&p, p.client, p.broker)) ||
-				(fds[1].revents && !proxy_pass(&p, p.broker, p.client)))
+			(fds[1].revents && !proxy_pass(&p, p.broker, p.client)))
 			break;
 	proxy_drop(&p);
 	return NULL;
@@ -108,7 +109,7 @@ static void *pass_on(void *arg)
 
 static pthread_t listen_elsewhere(void)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000002) };
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000002)};
 	socklen_t size = sizeof a;
 	pthread_t thread;
 
@@ -116,13 +117,13 @@ static pthread_t listen_elsewhere(void)
 	ck_assert_int_eq(bind(other_listener, (struct sockaddr *)&a, sizeof a), 0);
 	ck_assert_int_eq(listen(other_listener, 4), 0);
 	ck_assert_int_eq(getsockname(other_listener, (struct sockaddr *)&a, &size), 0);
-	config->amqp.host = (char *)(uintptr_t)"127.0.0.2";
+	config->amqp.host = (char *)(uintptr_t) "127.0.0.2";
 	config->amqp.port = ntohs(a.sin_port);
 	ck_assert_int_eq(pthread_create(&thread, NULL, pass_on, NULL), 0);
 	return thread;
 }
 
-START_TEST(a_certificate_for_another_host_is_refused)   /* proves L1-14 */
+START_TEST(a_certificate_for_another_host_is_refused) /* proves L1-14 */
 {
 	pthread_t thread = listen_elsewhere();
 
@@ -148,18 +149,22 @@ START_TEST(verification_can_be_turned_off)
 }
 END_TEST
 
-START_TEST(a_client_certificate_logs_in)        /* proves L1-14 */
+START_TEST(a_client_certificate_logs_in) /* proves L1-14 */
 {
 	struct link_error e;
 	struct link *l;
-	bool made = kit_eval("rabbit_auth_backend_internal:add_user(<<\"tlsuser\">>, <<\"unused\">>, <<\"t\">>).");
+	bool made = kit_eval(
+		"rabbit_auth_backend_internal:add_user(<<\"tlsuser\">>, <<\"unused\">>, <<\"t\">>).");
 
 	if (!made) {
 		printf("skipped: needs a broker that can be asked (HCP_TEST_BROKER_DIR)\n");
 		return;
 	}
-	ck_assert(kit_eval("rabbit_auth_backend_internal:set_permissions(<<\"tlsuser\">>, <<\"%s\">>, <<\".*\">>, <<\".*\">>, "
-		"<<\".*\">>, <<\"t\">>).", kit_vhost));
+	ck_assert(
+		kit_eval("rabbit_auth_backend_internal:set_permissions(<<\"tlsuser\">>, <<\"%s\">>, "
+			 "<<\".*\">>, <<\".*\">>, "
+			 "<<\".*\">>, <<\"t\">>).",
+			kit_vhost));
 	config->amqp.sasl = SASL_EXTERNAL;
 	config->amqp.user = config->amqp.password = NULL;
 	config->amqp.cert_file = cert;
@@ -172,7 +177,7 @@ START_TEST(a_client_certificate_logs_in)        /* proves L1-14 */
 }
 END_TEST
 
-START_TEST(a_key_that_does_not_fit_is_told_before_connecting)   /* proves L1-14 */
+START_TEST(a_key_that_does_not_fit_is_told_before_connecting) /* proves L1-14 */
 {
 	config->amqp.cert_file = cert;
 	config->amqp.key_file = ca;
@@ -214,8 +219,9 @@ int main(void)
 	if (!kit_open("tls"))
 		return EXIT_SUCCESS;
 	if (!port || !dir) {
-		printf("tls: skipped: HCP_TEST_BROKER_TLS_PORT is not set (HCP_BROKER_TLS=1 scripts/broker start DIR)\n"
-			"100%%: Checks: 0, Failures: 0, Errors: 0\n");
+		printf("tls: skipped: HCP_TEST_BROKER_TLS_PORT is not set (HCP_BROKER_TLS=1 scripts/broker "
+		       "start DIR)\n"
+		       "100%%: Checks: 0, Failures: 0, Errors: 0\n");
 		kit_close();
 		return EXIT_SUCCESS;
 	}

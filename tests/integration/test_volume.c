@@ -28,7 +28,7 @@ static size_t resident_kib(void)
 	return kib;
 }
 
-START_TEST(twenty_thousand_events_come_in_order)        /* proves L2-04, L1-07 */
+START_TEST(twenty_thousand_events_come_in_order) /* proves L2-04, L1-07 */
 {
 	char expected[32];
 	int next = 1;
@@ -81,7 +81,7 @@ START_TEST(a_worker_waits_when_its_outbox_is_full_and_nobody_else_does)
 }
 END_TEST
 
-START_TEST(a_worker_that_is_kept_waiting_is_not_idle)   /* proves L2-10 */
+START_TEST(a_worker_that_is_kept_waiting_is_not_idle) /* proves L2-10 */
 {
 	r = rig_new();
 	rig_set(r, "session", "max_outbox", "64KiB");
@@ -94,7 +94,8 @@ START_TEST(a_worker_that_is_kept_waiting_is_not_idle)   /* proves L2-10 */
 	peer_submit(p, "agent", J("{'do':[['progress',3000,200],['complete']]}"));
 	wait_until(rig_sql(r, "SELECT sum(length(body)) FROM events") > 65536, WAIT_S, "it fills");
 	harness_pass(2.5);
-	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'RUNNING'") == 1, "it was taken for idle");
+	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'RUNNING'") == 1,
+		"it was taken for idle");
 	p->lossy = true;
 	peer_drop(p);
 	peer_open(p, "");
@@ -103,7 +104,7 @@ START_TEST(a_worker_that_is_kept_waiting_is_not_idle)   /* proves L2-10 */
 }
 END_TEST
 
-START_TEST(the_watchdog_is_fed_through_the_flood)       /* proves L1-22 */
+START_TEST(the_watchdog_is_fed_through_the_flood) /* proves L1-22 */
 {
 	r = rig_new();
 	r->watchdog_usec = 1500000;
@@ -122,7 +123,8 @@ START_TEST(the_watchdog_is_fed_through_the_flood)       /* proves L1-22 */
 		worst = harness_now() - last > worst ? harness_now() - last : worst;
 	}
 	peer_completed(p, peer_accepted(p, id));
-	must(worst < 1.5 * harness_scale(), "%.2f s between two signs of life, WATCHDOG_USEC is 1.5 s", worst);
+	must(worst < 1.5 * harness_scale(), "%.2f s between two signs of life, WATCHDOG_USEC is 1.5 s",
+		worst);
 	end();
 }
 END_TEST
@@ -175,7 +177,7 @@ START_TEST(idle_means_idle)
 	harness_pass(1);
 	snprintf(path, sizeof path, "/proc/%d/schedstat", r->pid);
 	char *text = file_read(path, NULL);
-	sscanf(text, "%*u %*u %lu", &before);                   /* times it was given a processor */
+	sscanf(text, "%*u %*u %lu", &before); /* times it was given a processor */
 	free(text);
 	harness_pass(2);
 	text = file_read(path, NULL);

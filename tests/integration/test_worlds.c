@@ -1,4 +1,5 @@
-/* test_worlds.c: the world a worker lives in: directory, environment, descriptors; and processes used again. */
+/* test_worlds.c: the world a worker lives in: directory, environment, descriptors; and processes used again.
+ */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ static const char *env_of(struct note *n, const char *name)
 	return json_string_value(json_object_get(note_at(n, "payload.outputs.env"), name));
 }
 
-START_TEST(a_worker_has_a_directory_and_an_environment_of_its_own)      /* proves SA-03 */
+START_TEST(a_worker_has_a_directory_and_an_environment_of_its_own) /* proves SA-03 */
 {
 	r = rig_new();
 	rig_env(r, "RIG_SECRET=of the daemon");
@@ -71,7 +72,7 @@ START_TEST(a_worker_has_a_directory_and_an_environment_of_its_own)      /* prove
 }
 END_TEST
 
-START_TEST(a_worker_inherits_no_descriptors_and_no_signal_masks)        /* proves SA-03 */
+START_TEST(a_worker_inherits_no_descriptors_and_no_signal_masks) /* proves SA-03 */
 {
 	const char *fd;
 	json_t *to;
@@ -96,7 +97,7 @@ START_TEST(a_worker_inherits_no_descriptors_and_no_signal_masks)        /* prove
 }
 END_TEST
 
-START_TEST(a_session_cannot_look_into_anothers_directory)       /* proves SA-03 */
+START_TEST(a_session_cannot_look_into_anothers_directory) /* proves SA-03 */
 {
 	r = rig_new();
 	rig_start(r);
@@ -156,7 +157,8 @@ START_TEST(an_intent_in_the_environment_is_cut_and_the_task_is_not)
 	p = peer_new(r);
 	memset(intent, 'i', 60000);
 	intent[60000] = 0;
-	const char *s = peer_run_more(p, "agent", J("{'do':[['dump']]}"), json_pack("{s:s}", "intent", intent));
+	const char *s =
+		peer_run_more(p, "agent", J("{'do':[['dump']]}"), json_pack("{s:s}", "intent", intent));
 	struct note *n = peer_completed(p, s);
 	must(strlen(env_of(n, "HCP_INTENT")) <= 32768 && strlen(env_of(n, "HCP_INTENT")) > 32000, "%zu",
 		strlen(env_of(n, "HCP_INTENT")));
@@ -220,7 +222,7 @@ START_TEST(one_process_serves_as_many_sessions_as_reuse_says)
 }
 END_TEST
 
-START_TEST(a_reused_process_knows_its_session_only_from_the_start_line)         /* proves SA-03 */
+START_TEST(a_reused_process_knows_its_session_only_from_the_start_line) /* proves SA-03 */
 {
 	begin_reuse("10");
 	static const char *const absent[] = {
@@ -248,7 +250,8 @@ START_TEST(only_a_clean_completion_lets_a_process_be_used_again)
 {
 	begin_reuse("100");
 	long long first = pid_of(peer_run(p, "again", J("{'do':[['pid']]}")));
-	peer_failed(p, peer_run(p, "again", J("{'do':[['failing',{}]]}")), "worker_failed", "execution_error");
+	peer_failed(
+		p, peer_run(p, "again", J("{'do':[['failing',{}]]}")), "worker_failed", "execution_error");
 	long long second = pid_of(peer_run(p, "again", J("{'do':[['pid']]}")));
 	must(first != second, "used again after a failure");
 	const char *s = peer_run(p, "again", J("{'do':[['progress',1],['forever']]}"));
@@ -266,10 +269,11 @@ START_TEST(only_a_clean_completion_lets_a_process_be_used_again)
 }
 END_TEST
 
-START_TEST(what_is_written_between_two_sessions_belongs_to_neither)     /* proves L2-15 */
+START_TEST(what_is_written_between_two_sessions_belongs_to_neither) /* proves L2-15 */
 {
 	begin_reuse("100");
-	const char *a = peer_run(p, "again", J("{'do':[['pid'],['progress',3],['sleep',0.3],['progress',2]]}"));
+	const char *a =
+		peer_run(p, "again", J("{'do':[['pid'],['progress',3],['sleep',0.3],['progress',2]]}"));
 	long long pid = pid_of(a);
 	harness_pass(0.6);
 	const char *b = peer_run(p, "again", J("{'do':[['progress',1],['pid']]}"));

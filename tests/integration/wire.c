@@ -23,7 +23,7 @@ amqp_connection_state_t wire_connect(const struct broker *b)
 {
 	char url[512];
 	struct amqp_connection_info info;
-	struct timeval wait = { .tv_sec = 10 };
+	struct timeval wait = {.tv_sec = 10};
 	amqp_connection_state_t c = amqp_new_connection();
 
 	snprintf(url, sizeof url, "%s", b->url);
@@ -33,8 +33,8 @@ amqp_connection_state_t wire_connect(const struct broker *b)
 	if (!s || amqp_socket_open_noblock(s, info.host, info.port, &wait) != AMQP_STATUS_OK)
 		goto away;
 	amqp_set_rpc_timeout(c, &wait);
-	if (amqp_login(c, info.vhost, 0, 131072, 0, AMQP_SASL_METHOD_PLAIN, info.user, info.password).reply_type
-		!= AMQP_RESPONSE_NORMAL)
+	if (amqp_login(c, info.vhost, 0, 131072, 0, AMQP_SASL_METHOD_PLAIN, info.user, info.password)
+			.reply_type != AMQP_RESPONSE_NORMAL)
 		goto away;
 	amqp_channel_open(c, 1);
 	if (wire_ok(c))
@@ -82,8 +82,8 @@ bool wire_bind(amqp_connection_state_t c, const char *queue, const char *exchang
 int wire_publish(amqp_connection_state_t c, const char *exchange, const char *key,
 	const amqp_basic_properties_t *props, const void *body, size_t size)
 {
-	amqp_bytes_t b = { .len = size, .bytes = (void *)(uintptr_t)body };
-	struct timeval tv = { .tv_sec = 15 };
+	amqp_bytes_t b = {.len = size, .bytes = (void *)(uintptr_t)body};
+	struct timeval tv = {.tv_sec = 15};
 	bool returned = false;
 	amqp_frame_t f;
 
@@ -94,7 +94,7 @@ int wire_publish(amqp_connection_state_t c, const char *exchange, const char *ke
 		if (amqp_simple_wait_frame_noblock(c, &f, &tv) != AMQP_STATUS_OK)
 			return -1;
 		if (f.frame_type != AMQP_FRAME_METHOD)
-			continue;               /* header and body of a return */
+			continue; /* header and body of a return */
 		if (f.payload.method.id == AMQP_BASIC_ACK_METHOD)
 			return returned ? -2 : 1;
 		if (f.payload.method.id == AMQP_BASIC_NACK_METHOD)
@@ -102,7 +102,7 @@ int wire_publish(amqp_connection_state_t c, const char *exchange, const char *ke
 		if (f.payload.method.id == AMQP_BASIC_RETURN_METHOD)
 			returned = true;
 		else if (f.payload.method.id == AMQP_CHANNEL_CLOSE_METHOD ||
-			 f.payload.method.id == AMQP_CONNECTION_CLOSE_METHOD)
+			f.payload.method.id == AMQP_CONNECTION_CLOSE_METHOD)
 			return -1;
 	}
 }
@@ -141,7 +141,7 @@ void wire_make_queue(
 	const struct broker *b, const char *queue, const char *args, const char *exchange, const char *key)
 {
 	amqp_table_entry_t entries[8];
-	amqp_table_t table = { 0, entries };
+	amqp_table_t table = {0, entries};
 	char copy[256], *save = NULL;
 	amqp_connection_state_t c = wire_connect(b);
 
@@ -175,8 +175,8 @@ char *wire_get(const struct broker *b, const char *queue, size_t *size)
 
 	must(c, "no broker");
 	amqp_rpc_reply_t reply = amqp_basic_get(c, 1, bytes(queue), 1);
-	if (reply.reply_type == AMQP_RESPONSE_NORMAL && reply.reply.id == AMQP_BASIC_GET_OK_METHOD
-		&& amqp_read_message(c, 1, &m, 0).reply_type == AMQP_RESPONSE_NORMAL) {
+	if (reply.reply_type == AMQP_RESPONSE_NORMAL && reply.reply.id == AMQP_BASIC_GET_OK_METHOD &&
+		amqp_read_message(c, 1, &m, 0).reply_type == AMQP_RESPONSE_NORMAL) {
 		copy = calloc(1, m.body.len + 1);
 		memcpy(copy, m.body.bytes, m.body.len);
 		*size = m.body.len;

@@ -24,8 +24,9 @@ int wire_publish(amqp_connection_state_t c, const char *exchange, const char *ke
 /* On a connection of its own. */
 void wire_delete_queue(const struct broker *b, const char *queue);
 void wire_delete_exchange(const struct broker *b, const char *exchange);
-void wire_make_exchange(const struct broker *b, const char *exchange, const char *type);       /* durable */
-/* A queue with string or number arguments ("x-queue-type=quorum,x-max-length=5"), bound where key is given. */
+void wire_make_exchange(const struct broker *b, const char *exchange, const char *type); /* durable */
+/* A queue with string or number arguments ("x-queue-type=quorum,x-max-length=5"), bound where key is given.
+ */
 void wire_make_queue(
 	const struct broker *b, const char *queue, const char *args, const char *exchange, const char *key);
 /* Takes one message out of a queue: its body (the caller frees), NULL where it is empty. */

@@ -1,10 +1,10 @@
-/* counter.c: the agent that is killed: counts, checkpoints, and writes down what it did in a ledger that no crash can
- * take back. Inputs of a task:
- *   ledger  the file, a line for each thing that happened    every  units of work between checkpoints
- *   pad     bytes of padding in the state                    finish it completes once this file is there
- * Lines:  start PID FROM CHECKPOINT|-     did N     saved N CHECKPOINT
- * The state's padding follows from its number, a small part of it changing from one to the next: a state that was put
- * together wrongly is found out at the start. Never talks to anything but its stdin, its stdout and the ledger. */
+/* counter.c: the agent that is killed: counts, checkpoints, and writes down what it did in a ledger that no
+ * crash can take back. Inputs of a task: ledger  the file, a line for each thing that happened    every units
+ * of work between checkpoints pad     bytes of padding in the state                    finish it completes
+ * once this file is there Lines:  start PID FROM CHECKPOINT|-     did N     saved N CHECKPOINT The state's
+ * padding follows from its number, a small part of it changing from one to the next: a state that was put
+ * together wrongly is found out at the start. Never talks to anything but its stdin, its stdout and the
+ * ledger. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
@@ -48,7 +48,9 @@ static void send_checkpoint(long long n, long long chunks)
 {
 	char text[CHUNK + 1];
 
-	printf("{\"type\":\"checkpoint\",\"description\":\"at %lld\",\"step\":%lld,\"ref\":%lld,\"state\":{\"n\":%lld,\"pad\":[", n, n, n, n);
+	printf("{\"type\":\"checkpoint\",\"description\":\"at "
+	       "%lld\",\"step\":%lld,\"ref\":%lld,\"state\":{\"n\":%lld,\"pad\":[",
+		n, n, n, n);
 	for (long long i = 0; i < chunks; i++) {
 		write_chunk(text, n, i, chunks);
 		printf("%s\"%s\"", i > 0 ? "," : "", text);
@@ -122,17 +124,22 @@ static json_t *read_start(void)
 int main(void)
 {
 	json_t *start = read_start(), *inputs = json_object_get(json_object_get(start, "task"), "inputs");
-	json_t *checkpoint = json_object_get(start, "checkpoint"), *state = json_object_get(checkpoint, "state");
-	long long n = json_integer_value(json_object_get(state, "n")), every = json_integer_value(json_object_get(inputs, "every"));
+	json_t *checkpoint = json_object_get(start, "checkpoint"),
+	       *state = json_object_get(checkpoint, "state");
+	long long n = json_integer_value(json_object_get(state, "n")),
+		  every = json_integer_value(json_object_get(inputs, "every"));
 	long long chunks = json_integer_value(json_object_get(inputs, "pad")) / CHUNK;
 	const char *finish = json_string_value(json_object_get(inputs, "finish"));
 	const char *path = json_string_value(json_object_get(inputs, "ledger"));
 	const char *from = json_string_value(json_object_get(checkpoint, "checkpoint_id"));
 
-	if (path == NULL || finish == NULL || every < 1 || (ledger = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)) < 0)
+	if (path == NULL || finish == NULL || every < 1 ||
+		(ledger = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)) < 0)
 		return 2;
 	if (state != NULL && !is_right(state, n, chunks)) {
-		printf("{\"type\":\"failed\",\"error_code\":\"execution_error\",\"error_message\":\"the state of %lld is wrong\"}\n", n);
+		printf("{\"type\":\"failed\",\"error_code\":\"execution_error\",\"error_message\":\"the "
+		       "state of %lld is wrong\"}\n",
+			n);
 		return 0;
 	}
 	enter("start %d %lld %s\n", (int)getpid(), n, from != NULL ? from : "-");

@@ -1,6 +1,7 @@
-/* test_kills.c: counting agents, their daemon, and both are killed at random moments, and checkpoints are damaged while
- * the daemon is down. Nothing may be done again but what lies after the last good checkpoint. Each seed is a test; its
- * figures go to the file of KILLS_FIGURES. KILLS_SEED and KILLS choose another run. */
+/* test_kills.c: counting agents, their daemon, and both are killed at random moments, and checkpoints are
+ * damaged while the daemon is down. Nothing may be done again but what lies after the last good checkpoint.
+ * Each seed is a test; its figures go to the file of KILLS_FIGURES. KILLS_SEED and KILLS choose another run.
+ */
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -24,22 +25,22 @@ static unsigned dice(unsigned sides)
 struct saved {
 	long long n;
 	char id[40];
-	bool lost;                      /* we damaged it */
+	bool lost; /* we damaged it */
 };
 
 struct ledger {
 	char session[40], path[600];
-	size_t read;                    /* bytes that were taken in */
-	pid_t pid;                      /* of the last start */
+	size_t read; /* bytes that were taken in */
+	pid_t pid;   /* of the last start */
 	int starts;
 	long long n, most, saved_since; /* the last unit; the furthest; checkpoints of this attempt */
-	long long done, again, worst;   /* units; of those done a second time; most of those after one start */
+	long long done, again, worst; /* units; of those done a second time; most of those after one start */
 	struct saved *list;
 	size_t count;
 };
 
 static struct ledger books[SESSIONS];
-static int damaged, survived;           /* rows that we spoilt; of those that were good enough still */
+static int damaged, survived; /* rows that we spoilt; of those that were good enough still */
 
 static struct saved *find_saved(struct ledger *l, const char *id)
 {
@@ -63,7 +64,8 @@ static void on_start(struct ledger *l, pid_t pid, long long from, const char *id
 	long long again = l->most - from;
 	struct saved *s = find_saved(l, id);
 
-	must(from >= last_good(l), "session %s: started from %lld (%s), and %lld was stored and good", l->session, from, id, last_good(l));
+	must(from >= last_good(l), "session %s: started from %lld (%s), and %lld was stored and good",
+		l->session, from, id, last_good(l));
 	must(s == NULL || s->n == from, "checkpoint %s is of %lld, not of %lld", id, s->n, from);
 	survived += s != NULL && s->lost;
 	if (again > l->worst)
@@ -111,7 +113,8 @@ static void take_in(struct ledger *l)
 	size_t size = 0;
 	char *text = file_read(l->path, &size), *end;
 
-	while (text != NULL && l->read < size && (end = memchr(text + l->read, '\n', size - l->read)) != NULL) {
+	while (text != NULL && l->read < size &&
+		(end = memchr(text + l->read, '\n', size - l->read)) != NULL) {
 		*end = '\0';
 		on_line(l, text + l->read);
 		l->read = (size_t)(end + 1 - text);
@@ -169,7 +172,8 @@ static void note_lost(struct ledger *l, long long row)
 {
 	sqlite3_stmt *st;
 
-	must_sql(sqlite3_prepare_v2(db, "SELECT checkpoint_id FROM checkpoints WHERE id = ?1 OR base = ?1", -1, &st, NULL));
+	must_sql(sqlite3_prepare_v2(
+		db, "SELECT checkpoint_id FROM checkpoints WHERE id = ?1 OR base = ?1", -1, &st, NULL));
 	must_sql(sqlite3_bind_int64(st, 1, row));
 	while (sqlite3_step(st) == SQLITE_ROW) {
 		const char *id = (const char *)sqlite3_column_text(st, 0);
@@ -184,11 +188,16 @@ static void note_lost(struct ledger *l, long long row)
 	must_sql(sqlite3_finalize(st));
 }
 
-/* The newest row of the session, and sometimes the base of it; one that stands on another base must remain. */
+/* The newest row of the session, and sometimes the base of it; one that stands on another base must remain.
+ */
 static void damage(struct ledger *l)
 {
-	static const char newest[] = "SELECT id, base, state IS NULL FROM checkpoints WHERE session_id = ? ORDER BY id DESC LIMIT 1";
-	static const char others[] = "SELECT count(*) FROM checkpoints WHERE session_id = ?1 AND id != ?2 AND coalesce(base, 0) != ?2"
+	static const char newest[] =
+		"SELECT id, base, state IS NULL FROM checkpoints WHERE session_id = ? ORDER BY id DESC LIMIT "
+		"1";
+	static const char others[] =
+		"SELECT count(*) FROM checkpoints WHERE session_id = ?1 AND id != ?2 AND coalesce(base, 0) "
+		"!= ?2"
 		" AND checkpoint_id NOT IN (SELECT value FROM json_each(?3))";
 	json_t *lost = json_array();
 	sqlite3_stmt *st;
@@ -217,14 +226,13 @@ static void damage(struct ledger *l)
 		note_lost(l, row);
 		damaged++;
 		switch (dice(3)) {
-		case 0:
-			flip(row);
-			break;
+		case 0: flip(row); break;
 		case 1:
-			run_sql("UPDATE checkpoints SET state = substr(state, 1, length(state) / 2) WHERE id = ?", row);
+			run_sql("UPDATE checkpoints SET state = substr(state, 1, length(state) / 2) WHERE id "
+				"= ?",
+				row);
 			break;
-		default:
-			run_sql("DELETE FROM checkpoints WHERE id = ?", row);
+		default: run_sql("DELETE FROM checkpoints WHERE id = ?", row);
 		}
 	}
 	must_sql(sqlite3_close(db));
@@ -237,7 +245,7 @@ static void damage(struct ledger *l)
 static void kill_worker(struct ledger *l)
 {
 	take_in(l);
-	kill(l->pid, SIGKILL);          /* it is ours: the ledger of this test says so */
+	kill(l->pid, SIGKILL); /* it is ours: the ledger of this test says so */
 }
 
 static void one_kill(int kinds[3])
@@ -263,7 +271,8 @@ static void one_kill(int kinds[3])
 	}
 	for (int i = 0; i < SESSIONS; i++)
 		if (kind != 0 || &books[i] == l)
-			wait_until(has_started(&books[i], starts[i] + 1), WAIT_S, "a new start of %s", books[i].session);
+			wait_until(has_started(&books[i], starts[i] + 1), WAIT_S, "a new start of %s",
+				books[i].session);
 }
 
 static void begin_sessions(void)
@@ -271,7 +280,8 @@ static void begin_sessions(void)
 	r = rig_new();
 	rig_capability(r, "count", rig_path(r, "unused"), NULL);
 	const char *build = getenv("HCP_BUILD");
-	rig_set(r, "capability count", "command", "%s/kills/counter", build != NULL ? build : source_path("build"));
+	rig_set(r, "capability count", "command", "%s/kills/counter",
+		build != NULL ? build : source_path("build"));
 	rig_set(r, "capability count", "max_attempts", "1000");
 	rig_set(r, "capability count", "retry_delay", "10ms");
 	rig_set(r, "capability count", "checkpoint_full_every", "4");
@@ -280,8 +290,11 @@ static void begin_sessions(void)
 	for (int i = 0; i < SESSIONS; i++) {
 		books[i] = (struct ledger){.n = 0};
 		snprintf(books[i].path, sizeof books[i].path, "%s", rig_path(r, "ledger.%d", i));
-		snprintf(books[i].session, sizeof books[i].session, "%s", peer_run(p, "count", J("{'ledger':'%s','every':%d,'pad':%d,"
-			"'finish':'%s'}", books[i].path, EVERY, i == 0 ? 0 : PAD, rig_path(r, "finish"))));
+		snprintf(books[i].session, sizeof books[i].session, "%s",
+			peer_run(p, "count",
+				J("{'ledger':'%s','every':%d,'pad':%d,"
+				  "'finish':'%s'}",
+					books[i].path, EVERY, i == 0 ? 0 : PAD, rig_path(r, "finish"))));
 		wait_until(has_started(&books[i], 1), WAIT_S, "the first start");
 	}
 }
@@ -297,7 +310,8 @@ static void end_sessions(unsigned long long first_seed, const int kinds[3])
 		struct note *n = peer_completed(p, l->session);
 
 		take_in(l);
-		must(json_integer_value(note_at(n, "payload.outputs.n")) == l->n, "%s: %s", l->session, n->body);
+		must(json_integer_value(note_at(n, "payload.outputs.n")) == l->n, "%s: %s", l->session,
+			n->body);
 		done += l->done, again += l->again, starts += l->starts;
 		worst = l->worst > worst ? l->worst : worst;
 		free(l->list);
@@ -306,9 +320,11 @@ static void end_sessions(unsigned long long first_seed, const int kinds[3])
 	FILE *f = path != NULL ? fopen(path, "a") : stdout;
 
 	must(f != NULL, "%s cannot be written", path);
-	fprintf(f, "kills: seed %llu: %d of workers, %d of the daemon, %d of both; %d rows damaged (%d good enough still); %d starts, "
-		"%lld units, %lld done again, at most %lld after one start; 0 violations\n", first_seed, kinds[0], kinds[1], kinds[2],
-		damaged, survived, starts, done, again, worst);
+	fprintf(f,
+		"kills: seed %llu: %d of workers, %d of the daemon, %d of both; %d rows damaged (%d good "
+		"enough still); %d starts, "
+		"%lld units, %lld done again, at most %lld after one start; 0 violations\n",
+		first_seed, kinds[0], kinds[1], kinds[2], damaged, survived, starts, done, again, worst);
 	if (f != stdout)
 		fclose(f);
 }
@@ -328,7 +344,7 @@ static void run_seed(unsigned long long first_seed)
 	end();
 }
 
-START_TEST(work_repeats_by_at_most_what_lies_after_the_last_good_checkpoint)    /* proves CK-02, CK-03, L2-08 */
+START_TEST(work_repeats_by_at_most_what_lies_after_the_last_good_checkpoint) /* proves CK-02, CK-03, L2-08 */
 {
 	const char *given = getenv("KILLS_SEED");
 
@@ -342,7 +358,8 @@ int main(void)
 	TCase *tc = tcase_create("seeds");
 
 	tcase_set_timeout(tc, 280);
-	tcase_add_loop_test(tc, work_repeats_by_at_most_what_lies_after_the_last_good_checkpoint, 0, getenv("KILLS_SEED") != NULL ? 1 : 3);
+	tcase_add_loop_test(tc, work_repeats_by_at_most_what_lies_after_the_last_good_checkpoint, 0,
+		getenv("KILLS_SEED") != NULL ? 1 : 3);
 	suite_add_tcase(s, tc);
 	return harness_run(s, false);
 }

@@ -66,8 +66,10 @@ const char *kit_callee(void)
 static void store(struct sqlite3 *db, const struct hcp_event *e)
 {
 	sqlite3_stmt *st;
-	int rc = sqlite3_prepare_v2(db, "INSERT INTO got (session, sequence, kind, event, message_id, reply, gap_from, gap_to)"
-		" VALUES (?,?,?,?,?,?,?,?)", -1, &st, NULL);
+	int rc = sqlite3_prepare_v2(db,
+		"INSERT INTO got (session, sequence, kind, event, message_id, reply, gap_from, gap_to)"
+		" VALUES (?,?,?,?,?,?,?,?)",
+		-1, &st, NULL);
 
 	if (rc != SQLITE_OK)
 		give_up("got: %s", sqlite3_errmsg(db));
@@ -126,8 +128,16 @@ struct app *app_new(const char *caller)
 	snprintf(a->file, sizeof a->file, "%s", kit_path(a->caller));
 	snprintf(a->url, sizeof a->url, "%s", kit_broker()->url);
 	snprintf(a->queue, sizeof a->queue, "hcp.evt.%s", a->caller);
-	a->o = (struct hcp_options){ .url = a->url, .caller_id = a->caller, .file = a->file, .callee = callee,
-		.on_event = on_event, .ctx = a, .on_log = on_log, .log_ctx = a, .reconnect_max_s = 1, .gap_wait_ms = 500 };
+	a->o = (struct hcp_options){.url = a->url,
+		.caller_id = a->caller,
+		.file = a->file,
+		.callee = callee,
+		.on_event = on_event,
+		.ctx = a,
+		.on_log = on_log,
+		.log_ctx = a,
+		.reconnect_max_s = 1,
+		.gap_wait_ms = 500};
 	return a;
 }
 
@@ -135,9 +145,13 @@ int app_try_open(struct app *a)
 {
 	int status = hcp_open(&a->h, &a->o);
 
-	if (status != HCP_E_STORE && hcp_db(a->h) && sqlite3_exec(hcp_db(a->h), "CREATE TABLE IF NOT EXISTS got (n INTEGER PRIMARY KEY, session TEXT,"
-			" sequence INTEGER, kind INTEGER, event TEXT, message_id TEXT, reply TEXT, gap_from INTEGER,"
-			" gap_to INTEGER)", NULL, NULL, NULL) != SQLITE_OK)
+	if (status != HCP_E_STORE && hcp_db(a->h) &&
+		sqlite3_exec(hcp_db(a->h),
+			"CREATE TABLE IF NOT EXISTS got (n INTEGER PRIMARY KEY, session TEXT,"
+			" sequence INTEGER, kind INTEGER, event TEXT, message_id TEXT, reply TEXT, gap_from "
+			"INTEGER,"
+			" gap_to INTEGER)",
+			NULL, NULL, NULL) != SQLITE_OK)
 		give_up("got: %s", sqlite3_errmsg(hcp_db(a->h)));
 	return status;
 }
@@ -174,7 +188,8 @@ long long app_sql(struct app *a, const char *fmt, ...)
 	text = sqlite3_vmprintf(fmt, ap);
 	va_end(ap);
 	if (sqlite3_open_v2(a->file, &db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
-			sqlite3_busy_timeout(db, 5000) != SQLITE_OK || sqlite3_prepare_v2(db, text, -1, &st, NULL) != SQLITE_OK)
+		sqlite3_busy_timeout(db, 5000) != SQLITE_OK ||
+		sqlite3_prepare_v2(db, text, -1, &st, NULL) != SQLITE_OK)
 		give_up("%s: %s", text, sqlite3_errmsg(db));
 	if (sqlite3_step(st) == SQLITE_ROW)
 		value = sqlite3_column_int64(st, 0);
@@ -191,7 +206,7 @@ bool app_said(struct app *a, const char *text)
 
 void app_turn(struct app *a)
 {
-	struct pollfd p = { .fd = hcp_fd(a->h), .events = hcp_events(a->h) };
+	struct pollfd p = {.fd = hcp_fd(a->h), .events = hcp_events(a->h)};
 	int ms = hcp_timeout(a->h);
 
 	poll(&p, 1, ms < 0 || ms > 20 ? 20 : ms);
@@ -209,20 +224,23 @@ void app_pass(struct app *a, double seconds)
 long long app_count(struct app *a, const char *session)
 {
 	return session ? app_sql(a, "SELECT count(*) FROM got WHERE session = '%s'", session) :
-		app_sql(a, "SELECT count(*) FROM got");
+			 app_sql(a, "SELECT count(*) FROM got");
 }
 
 void app_must_have(struct app *a, const char *session, long long count)
 {
 	long long n = app_sql(a, "SELECT count(*) FROM got WHERE session = '%s' AND sequence > 0", session);
-	long long distinct = app_sql(a, "SELECT count(DISTINCT sequence) FROM got WHERE session = '%s' AND sequence > 0", session);
+	long long distinct = app_sql(
+		a, "SELECT count(DISTINCT sequence) FROM got WHERE session = '%s' AND sequence > 0", session);
 	long long highest = app_sql(a, "SELECT max(sequence) FROM got WHERE session = '%s'", session);
-	long long disorder = app_sql(a, "SELECT count(*) FROM (SELECT sequence, lag(sequence) OVER (ORDER BY n) AS before FROM got"
-		" WHERE session = '%s' AND sequence > 0) WHERE before >= sequence", session);
+	long long disorder = app_sql(a,
+		"SELECT count(*) FROM (SELECT sequence, lag(sequence) OVER (ORDER BY n) AS before FROM got"
+		" WHERE session = '%s' AND sequence > 0) WHERE before >= sequence",
+		session);
 
 	must(n == count && distinct == count && highest == count && disorder == 0,
-		"session %s: %lld rows, %lld different, highest %lld, %lld out of order; wanted %lld", session, n, distinct,
-		highest, disorder, count);
+		"session %s: %lld rows, %lld different, highest %lld, %lld out of order; wanted %lld",
+		session, n, distinct, highest, disorder, count);
 }
 
 void app_must_be_idle(struct app *a)
@@ -231,7 +249,8 @@ void app_must_be_idle(struct app *a)
 
 	app_close(a);
 	/* The broker takes a closed connection's messages back a moment later. */
-	wait_until(queue_look(kit_broker(), a->queue, &messages, &consumers) && consumers == 0, WAIT_S, "%s", a->queue);
+	wait_until(queue_look(kit_broker(), a->queue, &messages, &consumers) && consumers == 0, WAIT_S, "%s",
+		a->queue);
 	must(messages == 0, "%d messages left in %s", messages, a->queue);
 }
 
@@ -249,13 +268,14 @@ char *kit_id(void)
 
 static void publish(const char *key, const void *body, size_t size)
 {
-	amqp_basic_properties_t props = { ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG, .delivery_mode = 2 };
+	amqp_basic_properties_t props = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG, .delivery_mode = 2};
 	int rc = wire ? wire_publish(wire, "hcp.events", key, &props, body, size) : -1;
 
-	if (rc == -1) {                 /* a test restarted the broker */
+	if (rc == -1) { /* a test restarted the broker */
 		wire_disconnect(&wire);
-		wait_until((wire = wire_connect(kit_broker())) && wire_declare_exchanges(wire) && wire_confirms(wire), WAIT_S,
-			"the broker for the stub");
+		wait_until((wire = wire_connect(kit_broker())) && wire_declare_exchanges(wire) &&
+				wire_confirms(wire),
+			WAIT_S, "the broker for the stub");
 		rc = wire_publish(wire, "hcp.events", key, &props, body, size);
 	}
 	must(rc == 1 || rc == -2, "the broker did not take it: %d", rc);
@@ -269,11 +289,13 @@ void stub_raw(const char *caller, const void *body, size_t size)
 	publish(key, body, size);
 }
 
-void stub_say(const char *caller, const char *session, const char *type, const char *message_id, json_t *payload)
+void stub_say(
+	const char *caller, const char *session, const char *type, const char *message_id, json_t *payload)
 {
 	char *id = message_id ? strdup(message_id) : kit_id(), key[300], *body;
-	json_t *whole = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:o}", "hcp_version", "1.0", "message_id", id, "timestamp",
-		"2026-01-31T12:34:56.789Z", "session_id", session, "type", type, "payload", payload);
+	json_t *whole = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:o}", "hcp_version", "1.0", "message_id", id,
+		"timestamp", "2026-01-31T12:34:56.789Z", "session_id", session, "type", type, "payload",
+		payload);
 
 	snprintf(key, sizeof key, "%s.%s.%s", caller, session ? session : "-", type);
 	body = json_dumps(whole, JSON_COMPACT);
@@ -289,8 +311,10 @@ void stub_event(const char *caller, const char *session, long long sequence, con
 
 	/* The same event is the same message, as a daemon's repeats are. */
 	snprintf(id, sizeof id, "%.8s-%04llx-4000-8000-%012llx", session, sequence & 0xffff, sequence);
-	stub_say(caller, session, "event", id, J("{'event_type':'%s','sequence':%lld,'data':{'message':'event %lld',"
-		"'percent':%lld.5}}", event_type, sequence, sequence, sequence));
+	stub_say(caller, session, "event", id,
+		J("{'event_type':'%s','sequence':%lld,'data':{'message':'event %lld',"
+		  "'percent':%lld.5}}",
+			event_type, sequence, sequence, sequence));
 }
 
 void stub_events(const char *caller, const char *session, long long from, long long to)

@@ -1,4 +1,5 @@
-/* test_api.c: opening, sending and what goes wrong with either; the real daemon at the other end where there is one. */
+/* test_api.c: opening, sending and what goes wrong with either; the real daemon at the other end where there
+ * is one. */
 #include <amqp.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -74,7 +75,7 @@ START_TEST(a_handle_that_was_not_opened_is_refused_politely)
 	a->o.caller_id = NULL;
 	must(app_try_open(a) == HCP_E_ARGUMENT, "opened");
 	must(hcp_process(a->h) == HCP_E_ARGUMENT && hcp_run(a->h, 10) == HCP_E_ARGUMENT, "processed");
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, NULL) == HCP_E_ARGUMENT, "submitted");
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, NULL) == HCP_E_ARGUMENT, "submitted");
 	must(hcp_abort(a->h, kit_id(), NULL) == HCP_E_ARGUMENT && !hcp_is_up(a->h), "aborted");
 	hcp_stop(a->h);
 	end();
@@ -103,7 +104,7 @@ START_TEST(a_wrong_password_is_told)
 }
 END_TEST
 
-START_TEST(the_queue_is_durable_and_bound_and_outlives_us)      /* proves L1-16 */
+START_TEST(the_queue_is_durable_and_bound_and_outlives_us) /* proves L1-16 */
 {
 	int messages = -1, consumers = -1;
 
@@ -113,11 +114,14 @@ START_TEST(the_queue_is_durable_and_bound_and_outlives_us)      /* proves L1-16 
 	must(queue_look(kit_broker(), a->queue, &messages, &consumers) && consumers == 1, "one consumer");
 	app_close(a);
 	stub_events(a->caller, kit_id(), 1, 7);
-	stub_say(a->caller, NULL, "task_rejected", NULL, J("{'reason_code':'forbidden','reason_message':'no'}"));
-	wait_until(queue_look(kit_broker(), a->queue, &messages, &consumers) && messages == 8, WAIT_S, "kept: %d", messages);
+	stub_say(a->caller, NULL, "task_rejected", NULL,
+		J("{'reason_code':'forbidden','reason_message':'no'}"));
+	wait_until(queue_look(kit_broker(), a->queue, &messages, &consumers) && messages == 8, WAIT_S,
+		"kept: %d", messages);
 	app_open(a);
 	app_until(a, app_count(a, NULL) == 8, "what came meanwhile");
-	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d", HCP_REJECTED) == 1, "the one without a session");
+	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d", HCP_REJECTED) == 1,
+		"the one without a session");
 	end();
 }
 END_TEST
@@ -130,8 +134,8 @@ static int never_hook(struct app *app, const struct hcp_event *e, struct sqlite3
 
 	(void)e, (void)db;
 	if (asked++ == 0)
-		wait_until(queue_look(kit_broker(), app->queue, &messages, &consumers) && messages == 190, WAIT_S,
-			"%d messages are left with the broker, not 190", messages);
+		wait_until(queue_look(kit_broker(), app->queue, &messages, &consumers) && messages == 190,
+			WAIT_S, "%d messages are left with the broker, not 190", messages);
 	return 0;
 }
 
@@ -148,7 +152,7 @@ START_TEST(ten_messages_are_in_hand_by_default) /* proves L1-16 */
 }
 END_TEST
 
-START_TEST(a_taken_queue_is_said_to_be_taken)   /* proves L1-16 */
+START_TEST(a_taken_queue_is_said_to_be_taken) /* proves L1-16 */
 {
 	struct app *b;
 
@@ -167,7 +171,7 @@ START_TEST(a_taken_queue_is_said_to_be_taken)   /* proves L1-16 */
 }
 END_TEST
 
-START_TEST(a_quorum_queue_has_one_active_consumer)      /* proves L1-16 */
+START_TEST(a_quorum_queue_has_one_active_consumer) /* proves L1-16 */
 {
 	char *s = kit_id();
 	struct app *b;
@@ -193,7 +197,7 @@ START_TEST(a_quorum_queue_has_one_active_consumer)      /* proves L1-16 */
 }
 END_TEST
 
-START_TEST(ttl_and_length_are_the_queues_and_a_mismatch_is_explained)   /* proves L1-17 */
+START_TEST(ttl_and_length_are_the_queues_and_a_mismatch_is_explained) /* proves L1-17 */
 {
 	int messages = -1, consumers;
 
@@ -203,7 +207,8 @@ START_TEST(ttl_and_length_are_the_queues_and_a_mismatch_is_explained)   /* prove
 	app_open(a);
 	app_close(a);
 	stub_events(a->caller, kit_id(), 1, 20);
-	wait_until(queue_look(kit_broker(), a->queue, &messages, &consumers) && messages == 5, WAIT_S, "dropped: %d", messages);
+	wait_until(queue_look(kit_broker(), a->queue, &messages, &consumers) && messages == 5, WAIT_S,
+		"dropped: %d", messages);
 	app_open(a);
 	app_until(a, app_count(a, NULL) == 5, "the last five");
 	must(app_sql(a, "SELECT min(sequence) FROM got") == 16, "the oldest were dropped");
@@ -217,7 +222,7 @@ START_TEST(ttl_and_length_are_the_queues_and_a_mismatch_is_explained)   /* prove
 }
 END_TEST
 
-START_TEST(messages_older_than_the_ttl_are_gone)        /* proves L1-17 */
+START_TEST(messages_older_than_the_ttl_are_gone) /* proves L1-17 */
 {
 	int messages = -1, consumers;
 
@@ -226,7 +231,8 @@ START_TEST(messages_older_than_the_ttl_are_gone)        /* proves L1-17 */
 	app_open(a);
 	app_close(a);
 	stub_events(a->caller, kit_id(), 1, 20);
-	wait_until(queue_look(kit_broker(), a->queue, &messages, &consumers) && messages == 0, WAIT_S, "%d are left", messages);
+	wait_until(queue_look(kit_broker(), a->queue, &messages, &consumers) && messages == 0, WAIT_S,
+		"%d are left", messages);
 	end();
 }
 END_TEST
@@ -244,7 +250,9 @@ START_TEST(a_file_belongs_to_one_caller_and_to_its_owner)
 	a->o.caller_id = a->caller;
 	app_sql(a, "UPDATE hcp_meta SET value = '99' WHERE key = 'schema'");
 	must_not_open(HCP_E_STORE, "schema 99");
-	file_write(a->file, "this is no database, but a text that is long enough to look like a header of one, is it not?");
+	file_write(a->file,
+		"this is no database, but a text that is long enough to look like a header of one, is it "
+		"not?");
 	must_not_open(HCP_E_STORE, "not a database");
 	end();
 }
@@ -254,7 +262,8 @@ START_TEST(an_application_has_its_own_tables_in_the_file)
 {
 	begin();
 	app_open(a);
-	must(sqlite3_exec(hcp_db(a->h), "CREATE TABLE mine (x); INSERT INTO mine VALUES (7)", NULL, NULL, NULL) == SQLITE_OK,
+	must(sqlite3_exec(hcp_db(a->h), "CREATE TABLE mine (x); INSERT INTO mine VALUES (7)", NULL, NULL,
+		     NULL) == SQLITE_OK,
 		"%s", sqlite3_errmsg(hcp_db(a->h)));
 	app_close(a);
 	app_open(a);
@@ -263,20 +272,22 @@ START_TEST(an_application_has_its_own_tables_in_the_file)
 }
 END_TEST
 
-START_TEST(nobody_listening_is_a_clear_error)   /* proves L1-16 */
+START_TEST(nobody_listening_is_a_clear_error) /* proves L1-16 */
 {
 	char id[HCP_ID_SIZE];
 
 	begin();
 	app_open(a);
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, id) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, id) == HCP_OK, "%s", hcp_error(a->h));
 	app_until(a, app_count(a, NULL) == 1, "the word of it");
-	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND reply = '%s'", HCP_UNDELIVERED, id) == 1, "which one");
+	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND reply = '%s'", HCP_UNDELIVERED, id) ==
+			1,
+		"which one");
 	must(strstr(hcp_error(a->h), "no daemon listens as"), "%s", hcp_error(a->h));
 	must(app_sql(a, "SELECT count(*) FROM hcp_outbox") == 0, "let go");
 	/* Or it goes on trying, until somebody is there. */
 	a->keep_trying = true;
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, id) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, id) == HCP_OK, "%s", hcp_error(a->h));
 	app_until(a, a->calls >= 3, "tried again");
 	must(app_count(a, NULL) == 1, "what a refusing callback stored is undone");
 	stub_listen();
@@ -288,13 +299,16 @@ END_TEST
 
 START_TEST(tasks_that_do_not_do_are_named)
 {
-	static const struct { struct hcp_task task; const char *words; } bad[] = {
-		{ { .inputs = "{}" }, "capability" },
-		{ { .capability = "x", .inputs = "[]" }, "task.inputs is no JSON object" },
-		{ { .capability = "x", .inputs = "{" }, "task.inputs" },
-		{ { .capability = "x", .context = "{\"a\":1,\"a\":2}" }, "task.context" },
-		{ { .capability = "x", .constraints = "{}", .priority = "low" }, "constraints" },
-		{ { .capability = "x", .callee = "a.b" }, "a.b" },
+	static const struct {
+		struct hcp_task task;
+		const char *words;
+	} bad[] = {
+		{{.inputs = "{}"}, "capability"},
+		{{.capability = "x", .inputs = "[]"}, "task.inputs is no JSON object"},
+		{{.capability = "x", .inputs = "{"}, "task.inputs"},
+		{{.capability = "x", .context = "{\"a\":1,\"a\":2}"}, "task.context"},
+		{{.capability = "x", .constraints = "{}", .priority = "low"}, "constraints"},
+		{{.capability = "x", .callee = "a.b"}, "a.b"},
 	};
 
 	begin();
@@ -303,7 +317,8 @@ START_TEST(tasks_that_do_not_do_are_named)
 		must(hcp_submit(a->h, &bad[i].task, NULL) == HCP_E_ARGUMENT, "%zu was taken", i);
 		must(strstr(hcp_error(a->h), bad[i].words), "%s", hcp_error(a->h));
 	}
-	must(hcp_abort(a->h, "xyz", NULL) == HCP_E_ARGUMENT && strstr(hcp_error(a->h), "xyz"), "%s", hcp_error(a->h));
+	must(hcp_abort(a->h, "xyz", NULL) == HCP_E_ARGUMENT && strstr(hcp_error(a->h), "xyz"), "%s",
+		hcp_error(a->h));
 	must(app_sql(a, "SELECT count(*) FROM hcp_outbox") == 0, "nothing is kept of them");
 	end();
 }
@@ -317,9 +332,18 @@ START_TEST(a_submit_is_what_the_protocol_says)
 	begin();
 	stub_listen();
 	app_open(a);
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "cap", .inputs = " {\"x\": 1.10} ", .intent = "do \"it\"",
-		.capability_version = "1.x", .max_duration = "PT5M", .priority = "high", .expected_output = "{\"format\":\"json\"}",
-		.context = "{\"purpose\":\"p\"}", .metadata = "{\"m\":1}" }, id) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h,
+		     &(struct hcp_task){.capability = "cap",
+			     .inputs = " {\"x\": 1.10} ",
+			     .intent = "do \"it\"",
+			     .capability_version = "1.x",
+			     .max_duration = "PT5M",
+			     .priority = "high",
+			     .expected_output = "{\"format\":\"json\"}",
+			     .context = "{\"purpose\":\"p\"}",
+			     .metadata = "{\"m\":1}"},
+		     id) == HCP_OK,
+		"%s", hcp_error(a->h));
 	app_until(a, stub_waiting() == 1, "it");
 	j = stub_hear();
 	must_str(json_text_at(j, "message_id"), id);
@@ -334,12 +358,13 @@ START_TEST(a_submit_is_what_the_protocol_says)
 	must_str(json_text_at(j, "payload.expected_output.format"), "json");
 	must_str(json_text_at(j, "payload.context.purpose"), "p");
 	must(json_integer_value(json_at(j, "payload.metadata.m")) == 1, "metadata");
-	must(app_sql(a, "SELECT instr(CAST(body AS TEXT), '\"x\":1.10') > 0 FROM hcp_outbox") == 1, "1.10 stays 1.10");
+	must(app_sql(a, "SELECT instr(CAST(body AS TEXT), '\"x\":1.10') > 0 FROM hcp_outbox") == 1,
+		"1.10 stays 1.10");
 	end();
 }
 END_TEST
 
-START_TEST(an_unanswered_submit_is_repeated_under_its_message_id)       /* proves L1-16 */
+START_TEST(an_unanswered_submit_is_repeated_under_its_message_id) /* proves L1-16 */
 {
 	char id[HCP_ID_SIZE], *s = kit_id();
 	json_t *payload;
@@ -348,15 +373,16 @@ START_TEST(an_unanswered_submit_is_repeated_under_its_message_id)       /* prove
 	stub_listen();
 	a->o.repeat_s = 1;
 	app_open(a);
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, id) == HCP_OK, "%s", hcp_error(a->h));
-	for (int i = 0; i < 3; i++) {           /* at once, after 1 s, after 2 s more: the answers are lost */
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, id) == HCP_OK, "%s", hcp_error(a->h));
+	for (int i = 0; i < 3; i++) { /* at once, after 1 s, after 2 s more: the answers are lost */
 		app_until(a, stub_waiting() > 0, "repeat %d", i);
 		must_str(json_text_at(stub_hear(), "message_id"), id);
 	}
 	payload = json_pack("{s:s, s:s, s:s}", "in_reply_to", id, "session_token", "tok", "risk_level", "R1");
 	stub_say(a->caller, s, "task_accepted", "answer-1", payload);
 	app_until(a, app_count(a, s) == 1, "the answer");
-	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND reply = '%s'", HCP_ACCEPTED, id) == 1, "to which it is");
+	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND reply = '%s'", HCP_ACCEPTED, id) == 1,
+		"to which it is");
 	must(app_sql(a, "SELECT count(*) FROM hcp_outbox") == 0, "no longer kept");
 	app_pass(a, 4.5);
 	must(stub_waiting() == 0, "and no longer repeated");
@@ -364,7 +390,7 @@ START_TEST(an_unanswered_submit_is_repeated_under_its_message_id)       /* prove
 }
 END_TEST
 
-START_TEST(a_pending_submit_survives_a_restart_of_the_application)      /* proves L1-16 */
+START_TEST(a_pending_submit_survives_a_restart_of_the_application) /* proves L1-16 */
 {
 	char id[HCP_ID_SIZE], never[HCP_ID_SIZE];
 
@@ -372,11 +398,11 @@ START_TEST(a_pending_submit_survives_a_restart_of_the_application)      /* prove
 	stub_listen();
 	app_open(a);
 	/* Sent, but the answer does not come in this life. */
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, id) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, id) == HCP_OK, "%s", hcp_error(a->h));
 	must(hcp_flush(a->h, 20000) == HCP_OK && stub_waiting() == 1, "flushed");
 	must_str(json_text_at(stub_hear(), "message_id"), id);
 	/* Not even sent. */
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "y" }, never) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "y"}, never) == HCP_OK, "%s", hcp_error(a->h));
 	app_close(a);
 	app_open(a);
 	app_until(a, stub_waiting() == 2, "both");
@@ -395,9 +421,11 @@ START_TEST(a_submit_that_nobody_answers_is_given_up)
 	a->o.repeat_s = 1;
 	a->o.give_up_s = 2;
 	app_open(a);
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, id) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, id) == HCP_OK, "%s", hcp_error(a->h));
 	app_until(a, app_count(a, NULL) == 1, "the word of it");
-	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND reply = '%s'", HCP_UNDELIVERED, id) == 1, "given up");
+	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND reply = '%s'", HCP_UNDELIVERED, id) ==
+			1,
+		"given up");
 	must(strstr(hcp_error(a->h), "not answered"), "%s", hcp_error(a->h));
 	must(app_sql(a, "SELECT count(*) FROM hcp_outbox") == 0, "let go");
 	end();
@@ -408,8 +436,10 @@ static int chain_hook(struct app *app, const struct hcp_event *e, struct sqlite3
 {
 	(void)db;
 	if (e->sequence == 1)
-		must(hcp_submit(app->h, &(struct hcp_task){ .capability = "next" }, NULL) == HCP_OK, "%s", hcp_error(app->h));
-	must(hcp_process(app->h) == HCP_E_ARGUMENT && hcp_run(app->h, 1) == HCP_E_ARGUMENT, "not inside on_event");
+		must(hcp_submit(app->h, &(struct hcp_task){.capability = "next"}, NULL) == HCP_OK, "%s",
+			hcp_error(app->h));
+	must(hcp_process(app->h) == HCP_E_ARGUMENT && hcp_run(app->h, 1) == HCP_E_ARGUMENT,
+		"not inside on_event");
 	return 0;
 }
 
@@ -418,7 +448,7 @@ START_TEST(a_submit_inside_on_event_is_sent_only_with_it)
 	begin();
 	stub_listen();
 	a->hook = chain_hook;
-	a->refuse = 2;                  /* twice it is undone, with the submit */
+	a->refuse = 2; /* twice it is undone, with the submit */
 	app_open(a);
 	stub_event(a->caller, kit_id(), 1, "progress");
 	app_until(a, app_count(a, NULL) == 1, "the event");
@@ -438,7 +468,8 @@ START_TEST(hundreds_of_submits_are_all_sent_once)
 	stub_listen();
 	app_open(a);
 	for (int i = 0; i < 300; i++)
-		must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, NULL) == HCP_OK, "%s", hcp_error(a->h));
+		must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, NULL) == HCP_OK, "%s",
+			hcp_error(a->h));
 	must(hcp_flush(a->h, 60000) == HCP_OK, "%s", hcp_error(a->h));
 	must(stub_waiting() == 300, "%d", stub_waiting());
 	while ((j = stub_hear())) {
@@ -462,7 +493,7 @@ static int remember_hook(struct app *app, const struct hcp_event *e, struct sqli
 	return 0;
 }
 
-START_TEST(a_task_runs_from_submit_to_session_closed)   /* proves L1-16 */
+START_TEST(a_task_runs_from_submit_to_session_closed) /* proves L1-16 */
 {
 	struct rig *r = rig_new();
 	char id[HCP_ID_SIZE];
@@ -473,14 +504,20 @@ START_TEST(a_task_runs_from_submit_to_session_closed)   /* proves L1-16 */
 	a->o.callee = r->callee;
 	a->hook = remember_hook;
 	app_open(a);
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "agent", .inputs = "{\"do\":[[\"progress\",200],[\"complete\"]]}" },
-		id) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h,
+		     &(struct hcp_task){
+			     .capability = "agent", .inputs = "{\"do\":[[\"progress\",200],[\"complete\"]]}"},
+		     id) == HCP_OK,
+		"%s", hcp_error(a->h));
 	app_until(a, app_sql(a, "SELECT count(*) FROM got WHERE event = 'session_closed'") == 1, "its end");
-	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND reply = '%s'", HCP_ACCEPTED, id) == 1, "accepted");
+	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND reply = '%s'", HCP_ACCEPTED, id) == 1,
+		"accepted");
 	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d", HCP_COMPLETED) == 1, "completed");
 	must(app_sql(a, "SELECT count(*) FROM got WHERE event = 'progress'") == 200, "progress");
 	app_must_have(a, session, app_sql(a, "SELECT max(sequence) FROM got"));
-	must(app_sql(a, "SELECT closed AND token IS NULL FROM hcp_sessions WHERE session_id = '%s'", session) == 1, "closed");
+	must(app_sql(a, "SELECT closed AND token IS NULL FROM hcp_sessions WHERE session_id = '%s'",
+		     session) == 1,
+		"closed");
 	app_must_be_idle(a);
 	app_free(a);
 	rig_finish(r);
@@ -488,7 +525,7 @@ START_TEST(a_task_runs_from_submit_to_session_closed)   /* proves L1-16 */
 }
 END_TEST
 
-START_TEST(a_rejection_says_why)        /* proves L1-16 */
+START_TEST(a_rejection_says_why) /* proves L1-16 */
 {
 	struct rig *r = rig_new();
 	char id[HCP_ID_SIZE];
@@ -498,9 +535,11 @@ START_TEST(a_rejection_says_why)        /* proves L1-16 */
 	a = app_new(NULL);
 	a->o.callee = r->callee;
 	app_open(a);
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "none-such" }, id) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "none-such"}, id) == HCP_OK, "%s",
+		hcp_error(a->h));
 	app_until(a, app_count(a, NULL) == 1, "the answer");
-	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND reply = '%s' AND session = ''", HCP_REJECTED, id) == 1,
+	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND reply = '%s' AND session = ''",
+		     HCP_REJECTED, id) == 1,
 		"rejected");
 	must(app_sql(a, "SELECT count(*) FROM hcp_outbox") == 0, "answered");
 	app_free(a);
@@ -509,7 +548,7 @@ START_TEST(a_rejection_says_why)        /* proves L1-16 */
 }
 END_TEST
 
-START_TEST(an_abort_carries_the_token_and_ends_the_session)     /* proves L1-16 */
+START_TEST(an_abort_carries_the_token_and_ends_the_session) /* proves L1-16 */
 {
 	struct rig *r = rig_new();
 
@@ -524,8 +563,12 @@ START_TEST(an_abort_carries_the_token_and_ends_the_session)     /* proves L1-16 
 	a->o.callee = r->callee;
 	a->hook = remember_hook;
 	app_open(a);
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "agent", .inputs = "{\"do\":[[\"progress\",1],"
-		"[\"hold\",\"/nonexistent\"]]}" }, NULL) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h,
+		     &(struct hcp_task){.capability = "agent",
+			     .inputs = "{\"do\":[[\"progress\",1],"
+				       "[\"hold\",\"/nonexistent\"]]}"},
+		     NULL) == HCP_OK,
+		"%s", hcp_error(a->h));
 	app_until(a, app_sql(a, "SELECT count(*) FROM got WHERE event = 'progress'") == 1, "it runs");
 	/* By another run of the application, which knows the token and the daemon from the file. */
 	app_close(a);
@@ -560,7 +603,7 @@ START_TEST(amqps_works_and_an_unknown_authority_does_not)
 	app_open(a);
 	stub_listen();
 	stub_events(a->caller, s, 1, 500);
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, NULL) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, NULL) == HCP_OK, "%s", hcp_error(a->h));
 	app_until(a, app_count(a, s) == 500 && stub_waiting() == 1, "in both directions");
 	app_must_have(a, s, 500);
 	end();

@@ -1,4 +1,5 @@
-/* test_examples.c: the two examples of the documentation, built as an application would be, against the real daemon. */
+/* test_examples.c: the two examples of the documentation, built as an application would be, against the real
+ * daemon. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -71,12 +72,14 @@ START_TEST(the_blocking_example_follows_a_task_to_its_end)
 
 	begin();
 	out = kit_path("out");
-	char *words[] = { word("submit"), word(r->broker->url), word("ex-submit"), r->callee, word("echo"),
-		word("{\"text\":\"hello\"}"), NULL };
+	char *words[] = {word("submit"), word(r->broker->url), word("ex-submit"), r->callee, word("echo"),
+		word("{\"text\":\"hello\"}"), NULL};
 	must(finish(start("submit", words, out), out) == 0, "it failed");
 	text = file_read(out, NULL);
-	must(strstr(text, "task_accepted") && strstr(text, "event session_created") && strstr(text, "task_completed") &&
-		strstr(text, "you said run echo") && strstr(text, "event session_closed"), "%s", text);
+	must(strstr(text, "task_accepted") && strstr(text, "event session_created") &&
+			strstr(text, "task_completed") && strstr(text, "you said run echo") &&
+			strstr(text, "event session_closed"),
+		"%s", text);
 	free(text);
 	/* A daemon that is not there, and a capability that is none. */
 	words[4] = word("none-such");
@@ -90,19 +93,22 @@ START_TEST(the_blocking_example_follows_a_task_to_its_end)
 }
 END_TEST
 
-START_TEST(the_libev_example_collects_each_result_once)  /* proves L1-18 */
+START_TEST(the_libev_example_collects_each_result_once) /* proves L1-18 */
 {
 	const char *out, *db;
-	struct app reader = { 0 };
+	struct app reader = {0};
 	pid_t pid;
 
 	begin();
 	out = kit_path("out");
 	db = kit_path("collect.db");
-	char *words[] = { word("collect"), word(r->broker->url), word("ex-collect"), r->callee, word(db), word("12"), NULL };
+	char *words[] = {word("collect"), word(r->broker->url), word("ex-collect"), r->callee, word(db),
+		word("12"), NULL};
 	snprintf(reader.file, sizeof reader.file, "%s", db);
 	must(finish(start("collect", words, out), out) == 0, "it failed");
-	must(app_sql(&reader, "SELECT count(*) FROM results WHERE what = 'completed' AND text LIKE '%%you said run echo%%'") == 12,
+	must(app_sql(&reader,
+		     "SELECT count(*) FROM results WHERE what = 'completed' AND text LIKE '%%you said run "
+		     "echo%%'") == 12,
 		"%s", file_read(out, NULL));
 	must(app_sql(&reader, "SELECT count(DISTINCT session_id) FROM results") == 12, "each once");
 	/* Killed in the middle and started again: the rest comes, and nothing twice. */
@@ -113,11 +119,15 @@ START_TEST(the_libev_example_collects_each_result_once)  /* proves L1-18 */
 	finish(pid, out);
 	/* It ends with the first end that it sees, and that may be one of those before. */
 	words[5] = word("1");
-	for (int i = 0; i < 40 && app_sql(&reader, "SELECT (SELECT count(*) FROM hcp_outbox) +"
-			" (SELECT count(*) FROM hcp_sessions WHERE NOT closed)") > 0; i++)
+	for (int i = 0; i < 40 &&
+		app_sql(&reader,
+			"SELECT (SELECT count(*) FROM hcp_outbox) +"
+			" (SELECT count(*) FROM hcp_sessions WHERE NOT closed)") > 0;
+		i++)
 		must(finish(start("collect", words, out), out) == 0, "it failed");
 	must(app_sql(&reader, "SELECT count(*) FROM results") >= 42, "all of them");
-	must(app_sql(&reader, "SELECT count(*) FROM results") == app_sql(&reader, "SELECT count(DISTINCT session_id) FROM results"),
+	must(app_sql(&reader, "SELECT count(*) FROM results") ==
+			app_sql(&reader, "SELECT count(DISTINCT session_id) FROM results"),
 		"each once");
 	end("ex-collect");
 }

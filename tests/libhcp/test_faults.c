@@ -1,5 +1,5 @@
-/* test_faults.c: the broker dies, hangs, comes back and cuts connections; the disk is full. The suite has a broker of its
- * own to do that to. */
+/* test_faults.c: the broker dies, hangs, comes back and cuts connections; the disk is full. The suite has a
+ * broker of its own to do that to. */
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static void end(void)
 	kit_end();
 }
 
-START_TEST(a_killed_broker_costs_nothing_once_it_is_back)       /* proves L1-16 */
+START_TEST(a_killed_broker_costs_nothing_once_it_is_back) /* proves L1-16 */
 {
 	char *s = kit_id(), id[HCP_ID_SIZE];
 	json_t *j;
@@ -41,8 +41,8 @@ START_TEST(a_killed_broker_costs_nothing_once_it_is_back)       /* proves L1-16 
 	app_until(a, app_count(a, s) >= 20, "some events");
 	kill(broker->pid, SIGKILL);
 	app_until(a, !hcp_is_up(a->h), "noticed");
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, id) == HCP_OK, "submits are taken meanwhile: %s",
-		hcp_error(a->h));
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, id) == HCP_OK,
+		"submits are taken meanwhile: %s", hcp_error(a->h));
 	app_pass(a, 0.5);
 	broker_start(broker, broker->dir);
 	app_until(a, hcp_is_up(a->h), "up again");
@@ -58,7 +58,7 @@ START_TEST(a_killed_broker_costs_nothing_once_it_is_back)       /* proves L1-16 
 }
 END_TEST
 
-START_TEST(connections_that_are_cut_again_and_again_cost_nothing)       /* proves L1-16, L2-14 */
+START_TEST(connections_that_are_cut_again_and_again_cost_nothing) /* proves L1-16, L2-14 */
 {
 	char *s = kit_id();
 
@@ -68,9 +68,12 @@ START_TEST(connections_that_are_cut_again_and_again_cost_nothing)       /* prove
 	app_open(a);
 	for (int round = 0; round < 6; round++) {
 		stub_events(a->caller, s, round * 200 + 1, round * 200 + 200);
-		must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, NULL) == HCP_OK, "%s", hcp_error(a->h));
+		must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, NULL) == HCP_OK, "%s",
+			hcp_error(a->h));
 		app_until(a, app_count(a, s) > round * 200, "some of round %d", round);
-		must(broker_eval(broker, "[rabbit_networking:close_connection(P, \"cut\") || P <- rabbit_networking:connections()].") == 0,
+		must(broker_eval(broker,
+			     "[rabbit_networking:close_connection(P, \"cut\") || P <- "
+			     "rabbit_networking:connections()].") == 0,
 			"cut");
 	}
 	app_until(a, app_count(a, s) == 1200, "all");
@@ -115,7 +118,8 @@ START_TEST(no_turn_waits_for_the_broker)
 
 		poll(NULL, 0, 5);
 		if (hcp_timeout(a->h) > 0 && !hcp_is_up(a->h))
-			must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, NULL) == HCP_OK, "%s", hcp_error(a->h));
+			must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, NULL) == HCP_OK, "%s",
+				hcp_error(a->h));
 		t = harness_now();
 		hcp_process(a->h);
 		slowest = harness_now() - t > slowest ? harness_now() - t : slowest;
@@ -157,22 +161,25 @@ START_TEST(an_alarm_of_the_broker_stops_submits_but_no_events)
 	begin();
 	stub_listen();
 	app_open(a);
-	must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, NULL) == HCP_OK, "%s", hcp_error(a->h));
+	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, NULL) == HCP_OK, "%s", hcp_error(a->h));
 	must(hcp_flush(a->h, 20000) == HCP_OK, "%s", hcp_error(a->h));
-	stub_events(a->caller, s, 1, 40);       /* before the alarm: the stub could not publish in it either */
+	stub_events(a->caller, s, 1, 40); /* before the alarm: the stub could not publish in it either */
 	app_until(a, app_count(a, s) == 40, "events");
 	app_close(a);
 	stub_events(a->caller, s, 41, 60);
 	app_open(a);
-	must(broker_eval(broker, "rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).") == 0, "alarm");
+	must(broker_eval(broker, "rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).") == 0,
+		"alarm");
 	for (int i = 0; i < 5; i++)
-		must(hcp_submit(a->h, &(struct hcp_task){ .capability = "x" }, NULL) == HCP_OK, "%s", hcp_error(a->h));
+		must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, NULL) == HCP_OK, "%s",
+			hcp_error(a->h));
 	app_until(a, app_count(a, s) == 60, "events in spite of it");
 	app_until(a, app_said(a, "has an alarm"), "it is said");
 	t = harness_now();
 	hcp_process(a->h);
 	must(harness_now() - t < 1 * harness_scale(), "a turn took %g s", harness_now() - t);
-	must(broker_eval(broker, "rabbit_alarm:clear_alarm({resource_limit, memory, node()}).") == 0, "no alarm");
+	must(broker_eval(broker, "rabbit_alarm:clear_alarm({resource_limit, memory, node()}).") == 0,
+		"no alarm");
 	must(hcp_flush(a->h, 30000) == HCP_OK, "%s", hcp_error(a->h));
 	app_until(a, stub_waiting() >= 6, "the submits: %d", stub_waiting());
 	end();
@@ -184,10 +191,11 @@ static void limit_pages(struct app *app, int pages)
 	char text[80];
 
 	snprintf(text, sizeof text, "PRAGMA max_page_count = %d", pages);
-	must(sqlite3_exec(hcp_db(app->h), text, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(hcp_db(app->h)));
+	must(sqlite3_exec(hcp_db(app->h), text, NULL, NULL, NULL) == SQLITE_OK, "%s",
+		sqlite3_errmsg(hcp_db(app->h)));
 }
 
-START_TEST(a_full_disk_loses_nothing_and_is_told)       /* proves L1-16 */
+START_TEST(a_full_disk_loses_nothing_and_is_told) /* proves L1-16 */
 {
 	char *s = kit_id();
 	long long before;
@@ -212,7 +220,7 @@ START_TEST(a_full_disk_loses_nothing_and_is_told)       /* proves L1-16 */
 END_TEST
 
 /* The file is held by somebody else when a batch begins. */
-START_TEST(a_locked_file_is_tried_again)        /* proves L1-16 */
+START_TEST(a_locked_file_is_tried_again) /* proves L1-16 */
 {
 	char *s = kit_id();
 	sqlite3 *other;
@@ -221,7 +229,8 @@ START_TEST(a_locked_file_is_tried_again)        /* proves L1-16 */
 	app_open(a);
 	sqlite3_busy_timeout(hcp_db(a->h), 50);
 	must(sqlite3_open(a->file, &other) == SQLITE_OK, "open");
-	must(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(other));
+	must(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK, "%s",
+		sqlite3_errmsg(other));
 	stub_events(a->caller, s, 1, 30);
 	app_until(a, app_said(a, "database is locked"), "it is told");
 	must(app_said(a, "nothing is acknowledged"), "%s", a->log);
@@ -246,7 +255,7 @@ static void *use_handle(void *arg)
 	return NULL;
 }
 
-START_TEST(two_threads_have_a_handle_each)      /* proves L1-18 */
+START_TEST(two_threads_have_a_handle_each) /* proves L1-18 */
 {
 	struct app *b;
 	pthread_t one, two;
@@ -258,13 +267,16 @@ START_TEST(two_threads_have_a_handle_each)      /* proves L1-18 */
 	app_close(a);
 	app_open(b);
 	app_close(b);
-	must(pthread_create(&one, NULL, use_handle, a) == 0 && pthread_create(&two, NULL, use_handle, b) == 0, "threads");
+	must(pthread_create(&one, NULL, use_handle, a) == 0 && pthread_create(&two, NULL, use_handle, b) == 0,
+		"threads");
 	for (int i = 1; i <= 600; i++) {
 		stub_event(a->caller, s, i, "progress");
 		stub_event(b->caller, t, i, "progress");
 		if (i == 300)
-			must(broker_eval(broker, "[rabbit_networking:close_connection(P, \"cut\") || P <- "
-				"rabbit_networking:connections()].") == 0, "cut");
+			must(broker_eval(broker,
+				     "[rabbit_networking:close_connection(P, \"cut\") || P <- "
+				     "rabbit_networking:connections()].") == 0,
+				"cut");
 	}
 	pthread_join(one, NULL);
 	pthread_join(two, NULL);

@@ -1,5 +1,5 @@
-/* test_kill.c: the caller is killed at random moments; what it stored in the transaction it was handed is there exactly
- * once. LIBHCP_KILL_SEED and LIBHCP_KILLS choose another run. */
+/* test_kill.c: the caller is killed at random moments; what it stored in the transaction it was handed is
+ * there exactly once. LIBHCP_KILL_SEED and LIBHCP_KILLS choose another run. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 enum { KILLS = 200, SESSIONS = 7, FOLLOW_UP_EVERY = 20 };
 
 static unsigned seed;
-static int step_fd = -1;                /* the child's: a byte for each event that on_event was called with */
+static int step_fd = -1; /* the child's: a byte for each event that on_event was called with */
 
 static unsigned dice(unsigned sides)
 {
@@ -37,8 +37,9 @@ static int child_hook(struct app *a, const struct hcp_event *e, struct sqlite3 *
 	if (write(step_fd, "", 1) < 0 && errno != EAGAIN)
 		_exit(2);
 	if (e->kind == HCP_EVENT && e->sequence % FOLLOW_UP_EVERY == 0) {
-		snprintf(inputs, sizeof inputs, "{\"about\":\"%s/%lld\"}", e->session_id, (long long)e->sequence);
-		if (hcp_submit(a->h, &(struct hcp_task){ .capability = "next", .inputs = inputs }, NULL) < 0)
+		snprintf(inputs, sizeof inputs, "{\"about\":\"%s/%lld\"}", e->session_id,
+			(long long)e->sequence);
+		if (hcp_submit(a->h, &(struct hcp_task){.capability = "next", .inputs = inputs}, NULL) < 0)
 			_exit(3);
 	}
 	return 0;
@@ -61,7 +62,7 @@ static void live(struct app *a)
 
 struct life {
 	pid_t pid;
-	int fd;                         /* its steps */
+	int fd; /* its steps */
 	long steps;
 };
 
@@ -85,7 +86,7 @@ static void life_begin(struct life *l, struct app *a)
 static bool life_follow(struct life *l, long steps, int ms)
 {
 	double end = harness_now() + ms / 1000.0;
-	struct pollfd p = { .fd = l->fd, .events = POLLIN };
+	struct pollfd p = {.fd = l->fd, .events = POLLIN};
 	char buffer[256];
 
 	while (l->steps < steps && harness_now() < end) {
@@ -111,11 +112,12 @@ static void life_end(struct life *l)
 	close(l->fd);
 }
 
-/* What is in the queue: events of several sessions in turn, some twice, some in disorder, some without a sequence. */
+/* What is in the queue: events of several sessions in turn, some twice, some in disorder, some without a
+ * sequence. */
 struct feed {
 	char *session[SESSIONS];
-	long long sequence[SESSIONS];   /* said up to here */
-	long loose;                     /* without a sequence */
+	long long sequence[SESSIONS]; /* said up to here */
+	long loose;                   /* without a sequence */
 };
 
 static void feed_some(struct feed *f, struct app *a, int count)
@@ -125,21 +127,21 @@ static void feed_some(struct feed *f, struct app *a, int count)
 		char id[80];
 
 		switch (dice(20)) {
-		case 0:                         /* the next two change places */
+		case 0: /* the next two change places */
 			stub_event(a->caller, f->session[i], f->sequence[i] + 2, "progress");
 			stub_event(a->caller, f->session[i], f->sequence[i] + 1, "progress");
 			f->sequence[i] += 2;
 			break;
-		case 1:                         /* again */
+		case 1: /* again */
 			if (f->sequence[i] > 0)
-				stub_event(a->caller, f->session[i], 1 + (long long)dice((unsigned)f->sequence[i]), "progress");
+				stub_event(a->caller, f->session[i],
+					1 + (long long)dice((unsigned)f->sequence[i]), "progress");
 			break;
 		case 2:
 			snprintf(id, sizeof id, "loose-%ld", ++f->loose);
 			stub_say(a->caller, f->session[i], "task_noted", id, J("{'note':1}"));
 			break;
-		default:
-			stub_event(a->caller, f->session[i], ++f->sequence[i], "progress");
+		default: stub_event(a->caller, f->session[i], ++f->sequence[i], "progress");
 		}
 	}
 }
@@ -157,9 +159,11 @@ static void judge(struct feed *f, struct app *a)
 {
 	for (int i = 0; i < SESSIONS; i++)
 		app_must_have(a, f->session[i], f->sequence[i]);
-	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d", HCP_OTHER) == f->loose, "without a sequence: %lld, not %ld",
+	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d", HCP_OTHER) == f->loose,
+		"without a sequence: %lld, not %ld",
 		app_sql(a, "SELECT count(*) FROM got WHERE kind = %d", HCP_OTHER), f->loose);
-	must(app_sql(a, "SELECT count(DISTINCT message_id) FROM got WHERE kind = %d", HCP_OTHER) == f->loose, "some twice");
+	must(app_sql(a, "SELECT count(DISTINCT message_id) FROM got WHERE kind = %d", HCP_OTHER) == f->loose,
+		"some twice");
 }
 
 /* Each follow-up was sent under one message_id, however often. */
@@ -169,7 +173,8 @@ static void judge_follow_ups(struct feed *f)
 	size_t want = 0;
 
 	while ((j = stub_hear())) {
-		const char *about = json_text_at(j, "payload.inputs.about"), *id = json_text_at(j, "message_id");
+		const char *about = json_text_at(j, "payload.inputs.about"),
+			   *id = json_text_at(j, "message_id");
 		const char *before = json_string_value(json_object_get(by_event, about));
 
 		must(!before || strcmp(before, id) == 0, "two tasks came of event %s", about);
@@ -178,14 +183,15 @@ static void judge_follow_ups(struct feed *f)
 	}
 	for (int i = 0; i < SESSIONS; i++)
 		want += (size_t)(f->sequence[i] / FOLLOW_UP_EVERY);
-	must(json_object_size(by_event) == want, "%zu follow-up tasks, not %zu", json_object_size(by_event), want);
+	must(json_object_size(by_event) == want, "%zu follow-up tasks, not %zu", json_object_size(by_event),
+		want);
 }
 
-START_TEST(each_event_is_stored_exactly_once_through_200_kills)  /* proves L1-16, L2-14 */
+START_TEST(each_event_is_stored_exactly_once_through_200_kills) /* proves L1-16, L2-14 */
 {
 	const char *text = getenv("LIBHCP_KILLS");
 	int kills = text ? atoi(text) : KILLS, busy = 0;
-	struct feed f = { 0 };
+	struct feed f = {0};
 	struct life l;
 	struct app *a;
 
@@ -193,18 +199,19 @@ START_TEST(each_event_is_stored_exactly_once_through_200_kills)  /* proves L1-16
 	text = getenv("LIBHCP_KILL_SEED");
 	seed = text ? (unsigned)strtoul(text, NULL, 10) : 20260131;
 	a = app_new(NULL);
-	a->o.gap_wait_ms = 60000;       /* nothing is ever missing, only late */
+	a->o.gap_wait_ms = 60000; /* nothing is ever missing, only late */
 	a->o.prefetch = 20;
 	a->o.repeat_s = 3600;
 	for (int i = 0; i < SESSIONS; i++)
 		f.session[i] = kit_id();
 	stub_listen();
-	app_open(a);                    /* makes file, table and queue */
+	app_open(a); /* makes file, table and queue */
 	app_close(a);
 	for (int i = 0; i < kills; i++) {
 		feed_some(&f, a, 16);
 		life_begin(&l, a);
-		/* A moment after a random event, so most of them are between on_event, commit and ack; some at any time. */
+		/* A moment after a random event, so most of them are between on_event, commit and ack; some
+		 * at any time. */
 		if (dice(10) == 0)
 			life_follow(&l, 1000, (int)dice(60));
 		else if (life_follow(&l, 1 + (long)dice(20), 300))
@@ -214,13 +221,15 @@ START_TEST(each_event_is_stored_exactly_once_through_200_kills)  /* proves L1-16
 	}
 	life_begin(&l, a);
 	wait_until(is_all_there(&f, a), 60, "%lld rows", app_count(a, NULL));
-	life_follow(&l, 1000000, 300);  /* whatever comes too often may come */
+	life_follow(&l, 1000000, 300); /* whatever comes too often may come */
 	life_end(&l);
-	printf("libhcp kills: %d kills, %d of them while events were dealt with, %lld events and %lld follow-up tasks\n", kills,
-		busy, app_count(a, NULL), app_sql(a, "SELECT seq FROM sqlite_sequence WHERE name = 'hcp_outbox'"));
+	printf("libhcp kills: %d kills, %d of them while events were dealt with, %lld events and %lld "
+	       "follow-up tasks\n",
+		kills, busy, app_count(a, NULL),
+		app_sql(a, "SELECT seq FROM sqlite_sequence WHERE name = 'hcp_outbox'"));
 	must(busy > kills / 2, "only %d kills hit an application at work", busy);
 	judge(&f, a);
-	app_open(a);                    /* what is still to be sent */
+	app_open(a); /* what is still to be sent */
 	must(hcp_flush(a->h, 30000) == HCP_OK, "%s", hcp_error(a->h));
 	judge_follow_ups(&f);
 	app_must_be_idle(a);

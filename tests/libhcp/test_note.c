@@ -1,5 +1,5 @@
-/* test_note.c: the library's one pass over a message beside jansson: what jansson takes it takes, and reads the same.
- * Messages of all shapes, and a few hundred thousand damaged ones. */
+/* test_note.c: the library's one pass over a message beside jansson: what jansson takes it takes, and reads
+ * the same. Messages of all shapes, and a few hundred thousand damaged ones. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +18,19 @@ static unsigned dice(unsigned sides)
 }
 
 static const char *const good[] = {
-	"{\"hcp_version\":\"1.0\",\"message_id\":\"m-1\",\"timestamp\":\"t\",\"session_id\":\"s-1\",\"type\":\"event\",\"payload\":"
-	"{\"event_type\":\"progress\",\"sequence\":12,\"data\":{\"stage\":\"a\",\"percent\":1.5e1,\"list\":[1,[],{},null,true]}}}",
-	"{\"type\":\"task_accepted\",\"payload\":{\"in_reply_to\":\"x\\u002dy\",\"session_token\":\"\\ud83d\\ude00\"},\"session_id\":"
+	"{\"hcp_version\":\"1.0\",\"message_id\":\"m-1\",\"timestamp\":\"t\",\"session_id\":\"s-1\",\"type\":"
+	"\"event\",\"payload\":"
+	"{\"event_type\":\"progress\",\"sequence\":12,\"data\":{\"stage\":\"a\",\"percent\":1.5e1,\"list\":["
+	"1,[],{},null,true]}}}",
+	"{\"type\":\"task_accepted\",\"payload\":{\"in_reply_to\":\"x\\u002dy\",\"session_token\":"
+	"\"\\ud83d\\ude00\"},\"session_id\":"
 	"null}",
-	" {\t\"payload\" : { } , \"type\" : \"t\\\"x\" , \"other\" : [ -0 , 0.1 , 1E+2 , false , \"\xc3\xa4\xe2\x82\xac\" ] } \r\n",
-	"{\"type\":\"event\",\"session_id\":\"s\",\"payload\":{\"sequence\":4.0,\"event_type\":\"\",\"data\":{}}}",
-	"{\"type\":\"event\",\"session_id\":\"s\",\"payload\":{\"sequence\":99999999999999999999,\"event_type\":\"e\"}}",
+	" {\t\"payload\" : { } , \"type\" : \"t\\\"x\" , \"other\" : [ -0 , 0.1 , 1E+2 , false , "
+	"\"\xc3\xa4\xe2\x82\xac\" ] } \r\n",
+	"{\"type\":\"event\",\"session_id\":\"s\",\"payload\":{\"sequence\":4.0,\"event_type\":\"\",\"data\":"
+	"{}}}",
+	"{\"type\":\"event\",\"session_id\":\"s\",\"payload\":{\"sequence\":99999999999999999999,\"event_"
+	"type\":\"e\"}}",
 	"{\"type\":\"event\",\"session_id\":\"s\",\"payload\":{\"sequence\":-3}}",
 	"{\"\\u0074ype\":\"x\",\"type\":\"event\",\"payload\":{}}",
 };
@@ -32,8 +38,8 @@ static const char *const good[] = {
 /* What jansson has against it that one pass does not look for. */
 static bool is_tolerated(const char *why)
 {
-	return strstr(why, "duplicate") || strstr(why, "surrogate") || strstr(why, "Unicode") || strstr(why, "overflow") ||
-		strstr(why, "too big");
+	return strstr(why, "duplicate") || strstr(why, "surrogate") || strstr(why, "Unicode") ||
+		strstr(why, "overflow") || strstr(why, "too big");
 }
 
 static void compare(const char *text, size_t size)
@@ -42,7 +48,7 @@ static void compare(const char *text, size_t size)
 	struct ctl_note *theirs = ctl_note_read(xstrndup(text, size), size);
 	char why[200] = "";
 
-	if (strlen(text) != size) {             /* a NUL: both must refuse it */
+	if (strlen(text) != size) { /* a NUL: both must refuse it */
 		ck_assert(!mine && !theirs);
 		return;
 	}
@@ -56,7 +62,8 @@ static void compare(const char *text, size_t size)
 	} else if (mine) {
 		json_t *tree = jtext_parse(text, size, why, sizeof why);
 
-		ck_assert_msg(tree == NULL && is_tolerated(why), "we take this, jansson does not (%s): %s", why, text);
+		ck_assert_msg(tree == NULL && is_tolerated(why), "we take this, jansson does not (%s): %s",
+			why, text);
 	}
 	lib_note_free(mine);
 	ctl_note_free(theirs);
@@ -87,19 +94,17 @@ START_TEST(damaged_messages_are_judged_as_jansson_judges_them)
 		for (unsigned changes = 1 + dice(3); changes > 0 && size > 0; changes--) {
 			at = dice((unsigned)size);
 			switch (dice(4)) {
-			case 0:
-				text[at] = bytes[dice(sizeof bytes - 1)];
-				break;
-			case 1:                 /* one less */
+			case 0: text[at] = bytes[dice(sizeof bytes - 1)]; break;
+			case 1: /* one less */
 				memmove(text + at, text + at + 1, size - at);
 				size--;
 				break;
-			case 2:                 /* one more */
+			case 2: /* one more */
 				memmove(text + at + 1, text + at, size - at + 1);
 				text[at] = bytes[dice(sizeof bytes - 1)];
 				size++;
 				break;
-			default:                /* the end is missing */
+			default: /* the end is missing */
 				if (dice(8) == 0 && at > 0)
 					text[size = at] = '\0';
 			}

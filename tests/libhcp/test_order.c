@@ -30,13 +30,14 @@ START_TEST(events_are_stored_once_and_in_order) /* proves L1-16 */
 	stub_events(a->caller, s, 1, 300);
 	app_until(a, app_count(a, s) == 300, "300 events");
 	app_must_have(a, s, 300);
-	must(app_sql(a, "SELECT last_sequence FROM hcp_sessions WHERE session_id = '%s'", s) == 300, "last_sequence");
+	must(app_sql(a, "SELECT last_sequence FROM hcp_sessions WHERE session_id = '%s'", s) == 300,
+		"last_sequence");
 	must(a->warnings == 0, "%s", a->log);
 	end();
 }
 END_TEST
 
-START_TEST(duplicates_are_skipped_but_acked)    /* proves L2-14 */
+START_TEST(duplicates_are_skipped_but_acked) /* proves L2-14 */
 {
 	char *s = kit_id(), *id = kit_id();
 
@@ -51,13 +52,14 @@ START_TEST(duplicates_are_skipped_but_acked)    /* proves L2-14 */
 	app_until(a, app_count(a, s) >= 22, "all of them");
 	app_pass(a, 0.3);
 	app_must_have(a, s, 21);
-	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d", HCP_COMPLETED) == 1, "one task_completed");
+	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d", HCP_COMPLETED) == 1,
+		"one task_completed");
 	must(a->calls == 22, "%d calls", a->calls);
 	end();
 }
 END_TEST
 
-START_TEST(duplicates_are_known_after_a_restart_too)    /* proves L2-14 */
+START_TEST(duplicates_are_known_after_a_restart_too) /* proves L2-14 */
 {
 	char *s = kit_id(), *id = kit_id();
 
@@ -79,10 +81,10 @@ START_TEST(duplicates_are_known_after_a_restart_too)    /* proves L2-14 */
 }
 END_TEST
 
-START_TEST(what_overtook_is_put_in_order_far_beyond_the_prefetch)       /* proves L2-14 */
+START_TEST(what_overtook_is_put_in_order_far_beyond_the_prefetch) /* proves L2-14 */
 {
 	char *s = kit_id();
-	int held = 300;                 /* the prefetch is 10 */
+	int held = 300; /* the prefetch is 10 */
 
 	begin();
 	app_open(a);
@@ -100,7 +102,7 @@ START_TEST(what_overtook_is_put_in_order_far_beyond_the_prefetch)       /* prove
 }
 END_TEST
 
-START_TEST(what_is_held_survives_a_restart)     /* proves L2-14 */
+START_TEST(what_is_held_survives_a_restart) /* proves L2-14 */
 {
 	char *s = kit_id(), *id = kit_id();
 
@@ -109,7 +111,7 @@ START_TEST(what_is_held_survives_a_restart)     /* proves L2-14 */
 	app_open(a);
 	stub_events(a->caller, s, 1, 3);
 	stub_events(a->caller, s, 5, 30);
-	stub_events(a->caller, s, 5, 7);                        /* twice, while the first ones are held */
+	stub_events(a->caller, s, 5, 7); /* twice, while the first ones are held */
 	stub_say(a->caller, s, "task_completed", id, J("{'outputs':{}}"));
 	stub_say(a->caller, s, "task_completed", id, J("{'outputs':{}}"));
 	stub_event(a->caller, s, 31, "session_closed");
@@ -122,12 +124,13 @@ START_TEST(what_is_held_survives_a_restart)     /* proves L2-14 */
 	app_until(a, app_count(a, s) == 32, "the rest follows");
 	app_must_have(a, s, 31);
 	/* What has no sequence keeps its place. */
-	must(app_sql(a, "SELECT n FROM got WHERE kind = %d", HCP_COMPLETED) == 31, "task_completed is behind 30");
+	must(app_sql(a, "SELECT n FROM got WHERE kind = %d", HCP_COMPLETED) == 31,
+		"task_completed is behind 30");
 	end();
 }
 END_TEST
 
-START_TEST(a_gap_is_warned_about_and_passed_over)       /* proves L2-14 */
+START_TEST(a_gap_is_warned_about_and_passed_over) /* proves L2-14 */
 {
 	char *s = kit_id();
 	double t;
@@ -141,7 +144,8 @@ START_TEST(a_gap_is_warned_about_and_passed_over)       /* proves L2-14 */
 	app_until(a, app_count(a, s) == 6, "passed over");
 	must(harness_now() - t >= 0.5, "waited only %g s", harness_now() - t);
 	must(app_said(a, "events 4 to 6 never came"), "%s", a->log);
-	must(app_sql(a, "SELECT gap_from * 100 + gap_to FROM got WHERE sequence = 7") == 406, "the application knows");
+	must(app_sql(a, "SELECT gap_from * 100 + gap_to FROM got WHERE sequence = 7") == 406,
+		"the application knows");
 	must(app_sql(a, "SELECT count(*) FROM got WHERE gap_from > 0") == 1, "once");
 	/* What comes later than that comes too late. */
 	stub_event(a->caller, s, 5, "progress");
@@ -152,7 +156,7 @@ START_TEST(a_gap_is_warned_about_and_passed_over)       /* proves L2-14 */
 }
 END_TEST
 
-START_TEST(more_than_reorder_max_is_not_held)   /* proves L2-14 */
+START_TEST(more_than_reorder_max_is_not_held) /* proves L2-14 */
 {
 	char *s = kit_id();
 
@@ -175,7 +179,7 @@ static int slow_hook(struct app *app, const struct hcp_event *e, struct sqlite3 
 }
 
 /* The missing one is in the queue, behind what the application takes its time for. */
-START_TEST(a_slow_application_loses_nothing_to_the_gap_bound)   /* proves L2-14 */
+START_TEST(a_slow_application_loses_nothing_to_the_gap_bound) /* proves L2-14 */
 {
 	char *s = kit_id(), *other = kit_id();
 
@@ -194,7 +198,7 @@ START_TEST(a_slow_application_loses_nothing_to_the_gap_bound)   /* proves L2-14 
 }
 END_TEST
 
-START_TEST(many_sessions_interleave_on_one_queue)       /* proves L1-18 */
+START_TEST(many_sessions_interleave_on_one_queue) /* proves L1-18 */
 {
 	enum { SESSIONS = 25, EVENTS = 20 };
 	char *s[SESSIONS];
@@ -237,7 +241,7 @@ START_TEST(one_session_with_a_hole_does_not_hold_up_the_others) /* proves L1-18 
 }
 END_TEST
 
-START_TEST(types_and_events_that_are_not_known_are_handed_on)   /* proves L1-16 */
+START_TEST(types_and_events_that_are_not_known_are_handed_on) /* proves L1-16 */
 {
 	char *s = kit_id();
 
@@ -247,7 +251,9 @@ START_TEST(types_and_events_that_are_not_known_are_handed_on)   /* proves L1-16 
 	stub_say(a->caller, s, "task_pondered", NULL, J("{'depth':12}"));
 	stub_event(a->caller, s, 2, "progress");
 	app_until(a, app_count(a, s) == 3, "all three");
-	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND event = 'a_thing_of_tomorrow'", HCP_EVENT) == 1, "event");
+	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d AND event = 'a_thing_of_tomorrow'",
+		     HCP_EVENT) == 1,
+		"event");
 	must(app_sql(a, "SELECT count(*) FROM got WHERE kind = %d", HCP_OTHER) == 1, "type");
 	must(a->warnings == 0, "%s", a->log);
 	end();
@@ -256,11 +262,14 @@ END_TEST
 
 START_TEST(rubbish_is_left_out_and_acked)
 {
-	static const char *const rubbish[] = { "", "nonsense", "{", "[]", "{\"type\":1,\"payload\":{}}", "{\"type\":\"event\"}",
-		"{\"type\":\"event\",\"payload\":[]}", "{\"type\":\"event\",\"type\":\"event\",\"payload\":{}}",
+	static const char *const rubbish[] = {"", "nonsense", "{", "[]", "{\"type\":1,\"payload\":{}}",
+		"{\"type\":\"event\"}", "{\"type\":\"event\",\"payload\":[]}",
+		"{\"type\":\"event\",\"type\":\"event\",\"payload\":{}}",
 		"{\"type\":\"event\",\"payload\":{}} x", "{\"type\":\"event\",\"payload\":{\"a\":01}}",
-		"{\"type\":\"event\",\"payload\":{\"a\":\"\xff\"}}", "{\"type\":\"event\",\"payload\":{\"a\":\"\\x\"}}",
-		"{\"type\":\"event\",\"payload\":{\"a\":tru}}", "{\"type\":\"event\",\"payload\":{\"a\":[1,]}}" };
+		"{\"type\":\"event\",\"payload\":{\"a\":\"\xff\"}}",
+		"{\"type\":\"event\",\"payload\":{\"a\":\"\\x\"}}",
+		"{\"type\":\"event\",\"payload\":{\"a\":tru}}",
+		"{\"type\":\"event\",\"payload\":{\"a\":[1,]}}"};
 	size_t count = sizeof rubbish / sizeof *rubbish;
 	char *s = kit_id(), *deep = malloc(100000);
 
@@ -288,7 +297,9 @@ static int look_hook(struct app *app, const struct hcp_event *e, struct sqlite3 
 
 	(void)app, (void)db;
 	must_str(hcp_get_text(e, "data.message"), "quote \" and \xc3\xa4");
-	must(!hcp_get_text(e, "data.percent") && !hcp_get_text(e, "data.message.x") && !hcp_get_text(e, "none"), "absent");
+	must(!hcp_get_text(e, "data.percent") && !hcp_get_text(e, "data.message.x") &&
+			!hcp_get_text(e, "none"),
+		"absent");
 	must(hcp_get_number(e, "data.percent", &number) == 0 && number > 1.09 && number < 1.11, "%g", number);
 	must(hcp_get_number(e, "data.message", &number) < 0, "a text is no number");
 	json = hcp_get_json(e, "data.percent", &size);
@@ -308,17 +319,22 @@ START_TEST(values_come_out_of_an_event_without_a_json_library)
 	begin();
 	a->hook = look_hook;
 	app_open(a);
-	snprintf(body, sizeof body, " {\"hcp_version\" : \"1.0\", \"message_id\":\"x\\u002dy\",\"timestamp\":\"t\",\"session_id\":\"%s\","
-		"\"type\":\"event\",\"payload\": {\"event_type\":\"pro\\\"gress\",\"sequence\": 1.0 ,\"data\":{\"percent\":1.10,"
-		"\"message\":\"quote \\\" and \\u00e4\",\"list\":[1,2]}}} ", s);
+	snprintf(body, sizeof body,
+		" {\"hcp_version\" : \"1.0\", "
+		"\"message_id\":\"x\\u002dy\",\"timestamp\":\"t\",\"session_id\":\"%s\","
+		"\"type\":\"event\",\"payload\": {\"event_type\":\"pro\\\"gress\",\"sequence\": 1.0 "
+		",\"data\":{\"percent\":1.10,"
+		"\"message\":\"quote \\\" and \\u00e4\",\"list\":[1,2]}}} ",
+		s);
 	stub_raw(a->caller, body, strlen(body));
 	app_until(a, app_count(a, s) == 1, "it");
-	must(app_sql(a, "SELECT sequence FROM got WHERE message_id = 'x-y'") == 1, "escapes in names, a real as sequence");
+	must(app_sql(a, "SELECT sequence FROM got WHERE message_id = 'x-y'") == 1,
+		"escapes in names, a real as sequence");
 	end();
 }
 END_TEST
 
-START_TEST(a_refused_event_is_undone_and_comes_again_later)     /* proves L1-16 */
+START_TEST(a_refused_event_is_undone_and_comes_again_later) /* proves L1-16 */
 {
 	char *s = kit_id();
 	double t;
@@ -337,7 +353,7 @@ START_TEST(a_refused_event_is_undone_and_comes_again_later)     /* proves L1-16 
 }
 END_TEST
 
-START_TEST(a_refused_event_holds_up_its_own_session_only)       /* proves L1-16 */
+START_TEST(a_refused_event_holds_up_its_own_session_only) /* proves L1-16 */
 {
 	char *s = kit_id(), *other = kit_id();
 
@@ -352,13 +368,14 @@ START_TEST(a_refused_event_holds_up_its_own_session_only)       /* proves L1-16 
 	must(app_count(a, s) == 0, "%lld of the first, before the one that was refused", app_count(a, s));
 	app_until(a, app_count(a, s) == 41, "and the first");
 	app_must_have(a, s, 40);
-	must(app_sql(a, "SELECT max(n) = (SELECT n FROM got WHERE kind = %d) FROM got WHERE session = '%s'", HCP_COMPLETED, s) == 1,
+	must(app_sql(a, "SELECT max(n) = (SELECT n FROM got WHERE kind = %d) FROM got WHERE session = '%s'",
+		     HCP_COMPLETED, s) == 1,
 		"task_completed is the last");
 	end();
 }
 END_TEST
 
-START_TEST(a_refused_message_without_a_sequence_keeps_its_place)        /* proves L1-16 */
+START_TEST(a_refused_message_without_a_sequence_keeps_its_place) /* proves L1-16 */
 {
 	char *s = kit_id();
 
@@ -370,7 +387,8 @@ START_TEST(a_refused_message_without_a_sequence_keeps_its_place)        /* prove
 	stub_say(a->caller, s, "task_completed", NULL, J("{'outputs':{}}"));
 	stub_event(a->caller, s, 4, "session_closed");
 	app_until(a, app_count(a, s) == 5, "the end");
-	must(app_sql(a, "SELECT sequence FROM got ORDER BY n DESC LIMIT 1") == 4, "session_closed is the last");
+	must(app_sql(a, "SELECT sequence FROM got ORDER BY n DESC LIMIT 1") == 4,
+		"session_closed is the last");
 	end();
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* suite.c: the JSON Schema test suite, as Debian packages it, against jschema.
- * Owns the list of what is left out. Remote documents are those of the suite, from its own directory: nothing is fetched.
+ * Owns the list of what is left out. Remote documents are those of the suite, from its own directory: nothing
+ * is fetched.
  *
  *   suite DIRECTORY [-v]     DIRECTORY holds tests/ and remotes/; -v names every test
  *
@@ -16,8 +17,8 @@
 #define DRAFT "draft2020-12"
 #define REMOTE "http://localhost:1234/"
 
-/* Tests that are not run, by file, group and test ("*": all of it), and why. None of them is a required one: those
- * with remote documents find them beside the tests. */
+/* Tests that are not run, by file, group and test ("*": all of it), and why. None of them is a required one:
+ * those with remote documents find them beside the tests. */
 static const struct {
 	const char *file, *group, *test, *why;
 } excluded[] = {
@@ -28,16 +29,26 @@ static const struct {
 
 /* Of the optional ones those that concern what jschema promises: the formats it can assert, and patterns. */
 static const char *const optional_files[] = {
-	"optional/format/date-time.json", "optional/format/uuid.json", "optional/format/uri.json", "optional/format/email.json",
-	"optional/format/ipv4.json", "optional/format/ipv6.json", "optional/ecmascript-regex.json", "optional/non-bmp-regex.json",
-	"optional/unicode.json", "optional/float-overflow.json", "optional/bignum.json", "optional/refOfUnknownKeyword.json",
-	"optional/no-schema.json", "optional/format-assertion.json",
+	"optional/format/date-time.json",
+	"optional/format/uuid.json",
+	"optional/format/uri.json",
+	"optional/format/email.json",
+	"optional/format/ipv4.json",
+	"optional/format/ipv6.json",
+	"optional/ecmascript-regex.json",
+	"optional/non-bmp-regex.json",
+	"optional/unicode.json",
+	"optional/float-overflow.json",
+	"optional/bignum.json",
+	"optional/refOfUnknownKeyword.json",
+	"optional/no-schema.json",
+	"optional/format-assertion.json",
 };
 
 static struct {
 	const char *directory;
 	bool is_verbose;
-	json_t *remotes;                /* by URI */
+	json_t *remotes; /* by URI */
 	unsigned files, tests, passed, failed, left_out;
 } suite;
 
@@ -84,7 +95,7 @@ static bool is_excluded(const char *file, const char *group, const char *test)
 {
 	for (size_t i = 0; excluded[i].file != NULL; i++) {
 		if (strcmp(excluded[i].file, file) != 0 || strcmp(excluded[i].group, group) != 0 ||
-		    (strcmp(excluded[i].test, "*") != 0 && strcmp(excluded[i].test, test) != 0))
+			(strcmp(excluded[i].test, "*") != 0 && strcmp(excluded[i].test, test) != 0))
 			continue;
 		printf("excluded: %s, %s, %s: %s\n", file, group, test, excluded[i].why);
 		return true;
@@ -107,19 +118,22 @@ static const char *failure_fault(const json_t *data, const struct jschema_failur
 			break;
 		if (next != NULL)
 			*next = '\0';
-		at = json_is_array(at) ? json_array_get(at, strtoul(token + 1, NULL, 10)) : json_object_get(at, token + 1);
+		at = json_is_array(at) ? json_array_get(at, strtoul(token + 1, NULL, 10)) :
+					 json_object_get(at, token + 1);
 		if (next != NULL)
 			*next = '/';
 		token = next;
 	}
 	if (at == NULL)
 		return "its pointer leads nowhere in the instance";
-	if (*f->message == '\0' || f->keyword == NULL || (*f->keyword != '\0' && *f->schema == '\0') || f->is_limit)
+	if (*f->message == '\0' || f->keyword == NULL || (*f->keyword != '\0' && *f->schema == '\0') ||
+		f->is_limit)
 		return "it does not say what is wrong";
 	return NULL;
 }
 
-static void run_test(const char *file, const char *group, const struct jschema *js, const char *why, const json_t *test)
+static void run_test(
+	const char *file, const char *group, const struct jschema *js, const char *why, const json_t *test)
 {
 	const char *name = json_string_value(json_object_get(test, "description"));
 	const json_t *data = json_object_get(test, "data");
@@ -137,9 +151,11 @@ static void run_test(const char *file, const char *group, const struct jschema *
 	suite.passed += is_right;
 	suite.failed += !is_right;
 	if (!is_right)
-		printf("FAILED: %s, %s, %s: should be %s; %s%s\n", file, group, name, is_valid ? "valid" : "invalid", f.message, why);
+		printf("FAILED: %s, %s, %s: should be %s; %s%s\n", file, group, name,
+			is_valid ? "valid" : "invalid", f.message, why);
 	else if (suite.is_verbose)
-		printf("%s, %s, %s: %s%s%s\n", file, group, name, is_valid ? "valid" : f.schema, is_valid ? "" : ": ", f.message);
+		printf("%s, %s, %s: %s%s%s\n", file, group, name, is_valid ? "valid" : f.schema,
+			is_valid ? "" : ": ", f.message);
 }
 
 static void run_file(const char *name, bool assert_formats)
@@ -153,10 +169,12 @@ static void run_file(const char *name, bool assert_formats)
 	groups = read_json(path);
 	suite.files++;
 	json_array_foreach(groups, i, group) {
-		struct jschema *js = jschema_compile(json_object_get(group, "schema"), &options, why, sizeof why);
+		struct jschema *js =
+			jschema_compile(json_object_get(group, "schema"), &options, why, sizeof why);
 
 		json_array_foreach(json_object_get(group, "tests"), k, test)
-			run_test(name, json_string_value(json_object_get(group, "description")), js, why, test);
+			run_test(name, json_string_value(json_object_get(group, "description")), js, why,
+				test);
 		jschema_free(js);
 	}
 	json_decref(groups);
@@ -203,8 +221,9 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof optional_files / sizeof *optional_files; i++)
 		run_file(optional_files[i], strncmp(optional_files[i], "optional/format/", 16) == 0);
 	json_decref(suite.remotes);
-	printf("schema: of the optional tests %u more, %u excluded (listed): %u passed, %u failed\n", suite.tests - required,
-		suite.left_out - left_out, suite.passed - passed, suite.failed - failed);
+	printf("schema: of the optional tests %u more, %u excluded (listed): %u passed, %u failed\n",
+		suite.tests - required, suite.left_out - left_out, suite.passed - passed,
+		suite.failed - failed);
 	printf("schema: %u tests of %zu files, %u excluded (listed)\n", required,
 		suite.files - sizeof optional_files / sizeof *optional_files, left_out);
 	printf("%u passed, %u failed\n", suite.passed, suite.failed);

@@ -1,14 +1,15 @@
-/* approver.c: humans who decide about tasks that wait: they allow, deny, repeat themselves, come late, sign for what is not
- * theirs; one of them is nobody that the configuration knows.
- * Owns the keys, and the memory of what was put and what was answered to it: a decision is used at most once. */
+/* approver.c: humans who decide about tasks that wait: they allow, deny, repeat themselves, come late, sign
+ * for what is not theirs; one of them is nobody that the configuration knows. Owns the keys, and the memory
+ * of what was put and what was answered to it: a decision is used at most once. */
 #include "eye.h"
 
 #include "harp.h"
 
-#define TEXTS_MAX 128                   /* decisions in the life of a seed */
+#define TEXTS_MAX 128 /* decisions in the life of a seed */
 #define MALLORY APPROVERS
 
-static const char *const names[APPROVERS + 1] = {"ann", "ann-new", "bob", "carl", "ann"};      /* the last one forges */
+static const char *const names[APPROVERS + 1] = {
+	"ann", "ann-new", "bob", "carl", "ann"}; /* the last one forges */
 static char lines[APPROVERS + 1][HARP_PUBLIC_SIZE];
 static struct harp_private *keys[APPROVERS + 1];
 
@@ -16,11 +17,11 @@ static struct text {
 	char *decision, nonce[HARP_NONCE_SIZE];
 	int whose;
 	char session_id[ID_SIZE];
-	bool is_open;                   /* put in this life, and not answered */
-	bool is_used;                   /* it, or another with its nonce: it was told so, or stored when a life ended */
+	bool is_open; /* put in this life, and not answered */
+	bool is_used; /* it, or another with its nonce: it was told so, or stored when a life ended */
 } texts[TEXTS_MAX];
 static size_t text_count;
-static unsigned turn_of_last;           /* in which turn the last one was put */
+static unsigned turn_of_last; /* in which turn the last one was put */
 
 /* ---- once a process, once a seed ---- */
 
@@ -30,7 +31,8 @@ void approver_init(const char *dir)
 
 	for (int i = 0; i <= APPROVERS; i++) {
 		snprintf(path, sizeof path, "%s/key%d.pem", dir, i);
-		if (harp_key_make(path, lines[i], why, sizeof why) < 0 || (keys[i] = harp_key_load(path, why, sizeof why)) == NULL)
+		if (harp_key_make(path, lines[i], why, sizeof why) < 0 ||
+			(keys[i] = harp_key_load(path, why, sizeof why)) == NULL)
 			violation("no key: %s", why);
 	}
 }
@@ -82,8 +84,8 @@ static struct harp_artifact *read_artifact(int64_t review)
 	st = eye_ask_about(Q_ARTIFACT, review);
 	if (!eye_row(Q_ARTIFACT))
 		violation("review %lld is gone", (long long)review);
-	if (harp_read_artifact((const char *)sqlite3_column_text(st, 0), (size_t)sqlite3_column_bytes(st, 0), &a, why, sizeof why)
-		!= HARP_OK)
+	if (harp_read_artifact((const char *)sqlite3_column_text(st, 0), (size_t)sqlite3_column_bytes(st, 0),
+		    &a, why, sizeof why) != HARP_OK)
 		violation("what a human is shown cannot be read: %s", why);
 	eye_done(Q_ARTIFACT);
 	return a;
@@ -111,21 +113,28 @@ static void sign(int64_t review, int whose, bool allow, bool names_session)
 		random[i] = (unsigned char)sim_choose(256);
 	harp_nonce(random, t->nonce);
 	t->whose = whose;
-	if (text_count > 0 && sim_chance(6) && (twin = &texts[sim_choose((unsigned)text_count)])->whose == whose) {
+	if (text_count > 0 && sim_chance(6) &&
+		(twin = &texts[sim_choose((unsigned)text_count)])->whose == whose) {
 		cover(DECISION_NONCE_AGAIN);
 		memcpy(t->nonce, twin->nonce, sizeof t->nonce);
 		t->is_used = twin->is_used;
 	}
-	if (harp_sign(a, &(struct harp_answer){.allow = allow, .scope = sim_chance(4) ? HARP_SESSION : HARP_ONCE,
-		.expires_us = a->expires_us, .nonce = t->nonce, .signer_key_id = names[whose]}, keys[whose], &b, why, sizeof why)
-		!= HARP_OK)
+	if (harp_sign(a,
+		    &(struct harp_answer){.allow = allow,
+			    .scope = sim_chance(4) ? HARP_SESSION : HARP_ONCE,
+			    .expires_us = a->expires_us,
+			    .nonce = t->nonce,
+			    .signer_key_id = names[whose]},
+		    keys[whose], &b, why, sizeof why) != HARP_OK)
 		violation("a decision cannot be signed: %s", why);
 	buf_text(&b);
 	t->decision = b.data;
 	snprintf(t->session_id, sizeof t->session_id, "%s", a->session_id);
-	for (int64_t i = 1; names_session && i <= judge.review_count; i++)      /* about one, said to be for another */
+	for (int64_t i = 1; names_session && i <= judge.review_count;
+		i++) /* about one, said to be for another */
 		if (is_open(i) && i != review && sim_chance(2))
-			snprintf(t->session_id, sizeof t->session_id, "%s", judge.sessions[judge.reviews[i].session].id);
+			snprintf(t->session_id, sizeof t->session_id, "%s",
+				judge.sessions[judge.reviews[i].session].id);
 	sim_trace("%s signs %s about session %.8s, review %lld", whose == MALLORY ? "mallory" : names[whose],
 		allow ? "allow" : "deny", a->session_id, (long long)review);
 	harp_artifact_free(a);
@@ -159,7 +168,7 @@ bool approver_act(void)
 		return true;
 	}
 	sign(review, sim_chance(12) ? MALLORY : whose, allow, names_session);
-	if (sim_chance(3))                      /* a second one, before the loop gets to the first */
+	if (sim_chance(3)) /* a second one, before the loop gets to the first */
 		sign(review, (int)sim_choose(APPROVERS), allow, names_session);
 	return true;
 }
@@ -227,5 +236,6 @@ void approver_told(const struct ask *a)
 		violation("a decision is used a second time: session %.8s", a->session_id);
 	mark_used(t);
 	if (eye_may_ask(Q_NONCE) && !is_stored(t))
-		violation("a human is told that his decision counts, and it is not stored: session %.8s", a->session_id);
+		violation("a human is told that his decision counts, and it is not stored: session %.8s",
+			a->session_id);
 }

@@ -1,6 +1,7 @@
 /* broker.c: the broker: a queue of commands, queues of callers, and two connections that may break.
- * Owns what arrived where. As with a real one: commands come in order, and again where their ack did not arrive;
- * of what was sent on a connection that broke a beginning arrived; what is refused closes the channel. */
+ * Owns what arrived where. As with a real one: commands come in order, and again where their ack did not
+ * arrive; of what was sent on a connection that broke a beginning arrived; what is refused closes the
+ * channel. */
 #include "sim.h"
 
 #define PREFETCH 10
@@ -15,11 +16,11 @@ static struct {
 } callers[16];
 static size_t caller_count;
 
-static unsigned char *fates;            /* by bus.flight[i].sent */
+static unsigned char *fates; /* by bus.flight[i].sent */
 static size_t fate_room;
 static bool sub_up, is_blocked;
-static int refuse_code;                 /* the next message closes the channel with it */
-static unsigned poison;                 /* one message in so many is refused for ever; 0: none */
+static int refuse_code; /* the next message closes the channel with it */
+static unsigned poison; /* one message in so many is refused for ever; 0: none */
 
 void broker_reset(void)
 {
@@ -161,7 +162,8 @@ static size_t find_caller(const char *key)
 {
 	size_t size = strcspn(key, "."), i = 0;
 
-	while (i < caller_count && (strncmp(callers[i].name, key, size) != 0 || callers[i].name[size] != '\0'))
+	while (i < caller_count &&
+		(strncmp(callers[i].name, key, size) != 0 || callers[i].name[size] != '\0'))
 		i++;
 	if (i == caller_count) {
 		if (caller_count == sizeof callers / sizeof *callers)
@@ -181,16 +183,19 @@ void broker_upset(const char *caller, unsigned what)
 		return;
 	callers[i].trouble = what;
 	sim_trace("caller %s: %s", caller,
-		what == WELL ? "has its queue" : what == UNBOUND ? "has no queue" : what == FULL ? "is full" : "is forbidden");
+		what == WELL            ? "has its queue" :
+			what == UNBOUND ? "has no queue" :
+			what == FULL    ? "is full" :
+					  "is forbidden");
 }
-
 
 /* Whoever listens to what the world is told of a caller's sessions has a queue of his own. */
 static size_t find_reader(const struct bus_out *out)
 {
 	char name[BUS_KEY_SIZE + 8];
 
-	snprintf(name, sizeof name, "%.*s%s.", (int)strcspn(out->key, "."), out->key, out->exchange == BUS_TO_HARP ? "/harp" : "");
+	snprintf(name, sizeof name, "%.*s%s.", (int)strcspn(out->key, "."), out->key,
+		out->exchange == BUS_TO_HARP ? "/harp" : "");
 	return find_caller(name);
 }
 
@@ -232,7 +237,7 @@ static int refusal(const struct bus_out *out)
 	if (is_poison(out))
 		return 406;
 	if (code == 406 && (strcmp(out->type, "task_accepted") == 0 || judge_has_arrived(out)))
-		return 0;               /* that one it took before */
+		return 0; /* that one it took before */
 	refuse_code = 0;
 	return code;
 }
@@ -316,7 +321,8 @@ static bool may_tell(size_t i)
 void broker_confirm(unsigned most, bool in_order)
 {
 	while (most-- > 0 && !is_blocked) {
-		size_t from = in_order || sim.bus.flushed == 0 ? 0 : sim_choose((unsigned)sim.bus.flushed), i = from;
+		size_t from = in_order || sim.bus.flushed == 0 ? 0 : sim_choose((unsigned)sim.bus.flushed),
+		       i = from;
 
 		while (i < sim.bus.flushed && !may_tell(i))
 			i++;

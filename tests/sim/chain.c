@@ -1,5 +1,5 @@
-/* chain.c: the audit, in the end: every row there, each bound to the one before it, and a row for what was decided.
- * Computes the chain itself, with libcrypto alone. */
+/* chain.c: the audit, in the end: every row there, each bound to the one before it, and a row for what was
+ * decided. Computes the chain itself, with libcrypto alone. */
 #include "sim.h"
 
 #include <openssl/sha.h>
@@ -43,7 +43,8 @@ static void read_meta(sqlite3 *db, const char *key, char *out, size_t size)
 /* A task that runs was accepted by one row: of the gate, a human or the program. */
 static void check_accepted(sqlite3 *db)
 {
-	sqlite3_stmt *st = prepare(db, "SELECT count(*), count(DISTINCT json_extract(entry, '$.session')) FROM audit"
+	sqlite3_stmt *st = prepare(db,
+		"SELECT count(*), count(DISTINCT json_extract(entry, '$.session')) FROM audit"
 		" WHERE json_extract(entry, '$.outcome') = 'accepted'");
 	int64_t accepted = 0;
 
@@ -51,8 +52,9 @@ static void check_accepted(sqlite3 *db)
 		accepted += judge.sessions[key].accepted != 0;
 	sqlite3_step(st);
 	if (sqlite3_column_int64(st, 0) != accepted || sqlite3_column_int64(st, 1) != accepted)
-		violation("%lld tasks were accepted, and the audit has %lld rows of %lld", (long long)accepted,
-			(long long)sqlite3_column_int64(st, 0), (long long)sqlite3_column_int64(st, 1));
+		violation("%lld tasks were accepted, and the audit has %lld rows of %lld",
+			(long long)accepted, (long long)sqlite3_column_int64(st, 0),
+			(long long)sqlite3_column_int64(st, 1));
 	sqlite3_finalize(st);
 }
 
@@ -66,9 +68,12 @@ void chain_check(sqlite3 *db)
 	read_meta(db, "audit", head, sizeof head);
 	hash_hex("hcpd audit ", 11, instance, strlen(instance), hex);
 	while (sqlite3_step(st) == SQLITE_ROW) {
-		hash_hex(hex, HEX, (const char *)sqlite3_column_text(st, 1), (size_t)sqlite3_column_bytes(st, 1), hex);
-		if (sqlite3_column_int64(st, 0) != ++n || strcmp((const char *)sqlite3_column_text(st, 2), hex) != 0)
-			violation("the audit is broken at row %lld: %s", (long long)n, (const char *)sqlite3_column_text(st, 1));
+		hash_hex(hex, HEX, (const char *)sqlite3_column_text(st, 1),
+			(size_t)sqlite3_column_bytes(st, 1), hex);
+		if (sqlite3_column_int64(st, 0) != ++n ||
+			strcmp((const char *)sqlite3_column_text(st, 2), hex) != 0)
+			violation("the audit is broken at row %lld: %s", (long long)n,
+				(const char *)sqlite3_column_text(st, 1));
 	}
 	sqlite3_finalize(st);
 	snprintf(end, sizeof end, "%lld %s", (long long)n, hex);
@@ -79,8 +84,10 @@ void chain_check(sqlite3 *db)
 
 void chain_tamper(void)
 {
-	const char *why = stage_exec("DROP TRIGGER audit_stays;"
-		"UPDATE audit SET entry = replace(entry, 'rejected', 'accepted') WHERE id = (SELECT max(id) FROM audit) / 2");
+	const char *why = stage_exec(
+		"DROP TRIGGER audit_stays;"
+		"UPDATE audit SET entry = replace(entry, 'rejected', 'accepted') WHERE id = (SELECT max(id) "
+		"FROM audit) / 2");
 
 	if (why != NULL)
 		sim_trace("the audit cannot be changed: %s", why);

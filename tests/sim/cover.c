@@ -24,7 +24,8 @@ bool cover_name(const char *group, const char *what)
 void cover_print(const uint64_t *counts)
 {
 	for (int i = 0; i < COVER_COUNT; i++)
-		printf("  %-11s %-32s %12llu\n", i == 0 || strcmp(rows[i].group, rows[i - 1].group) != 0 ? rows[i].group : "",
+		printf("  %-11s %-32s %12llu\n",
+			i == 0 || strcmp(rows[i].group, rows[i - 1].group) != 0 ? rows[i].group : "",
 			rows[i].what, (unsigned long long)counts[i]);
 }
 

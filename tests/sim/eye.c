@@ -1,7 +1,7 @@
-/* eye.c: what was committed, read row by row as it appears: every transition legal, every sequence the next one, every
- * watermark behind what the broker settled.
- * Owns a connection of its own to the database, and a copy of what it read there. Uses nothing of the daemon's but its
- * tables. What it finds ends the run (violation). */
+/* eye.c: what was committed, read row by row as it appears: every transition legal, every sequence the next
+ * one, every watermark behind what the broker settled. Owns a connection of its own to the database, and a
+ * copy of what it read there. Uses nothing of the daemon's but its tables. What it finds ends the run
+ * (violation). */
 #include "eye.h"
 
 #include <jansson.h>
@@ -10,43 +10,65 @@
 struct judge judge;
 
 static const char *const legal[][2] = {
-	{"PENDING", "RUNNING"}, {"PENDING", "REJECTED"}, {"RUNNING", "PAUSED"}, {"RUNNING", "ABORTING"},
-	{"RUNNING", "COMPLETED"}, {"RUNNING", "FAILED"}, {"PAUSED", "RUNNING"}, {"PAUSED", "ABORTING"},
+	{"PENDING", "RUNNING"},
+	{"PENDING", "REJECTED"},
+	{"RUNNING", "PAUSED"},
+	{"RUNNING", "ABORTING"},
+	{"RUNNING", "COMPLETED"},
+	{"RUNNING", "FAILED"},
+	{"PAUSED", "RUNNING"},
+	{"PAUSED", "ABORTING"},
 	{"ABORTING", "ABORTED"},
 };
 
 static const struct {
-	const char *sql, *table;        /* table: may be unreadable */
+	const char *sql, *table; /* table: may be unreadable */
 } questions[Q_COUNT] = {
 	[Q_VERSION] = {"PRAGMA data_version", ""},
 	[Q_BEGIN] = {"BEGIN", ""},
 	[Q_END] = {"COMMIT", ""},
 	[Q_SESSIONS] = {"SELECT id, session_id, caller_id, capability, session_token, waits_for FROM sessions"
-		" WHERE id > ? ORDER BY id", ""},
-	[Q_TRANSITIONS] = {"SELECT id, session, from_state, to_state, reason, state_version FROM transitions WHERE id > ?"
-		" ORDER BY id", ""},
-	[Q_EVENTS] = {"SELECT id, session, caller, type, sequence, event_type, body, session_id FROM events WHERE id > ?"
-		" ORDER BY id", ""},
-	[Q_ROW] = {"SELECT state, state_version, deadline, attempt, max_duration_us, started_at FROM sessions WHERE id = ?", ""},
+			" WHERE id > ? ORDER BY id",
+		""},
+	[Q_TRANSITIONS] = {"SELECT id, session, from_state, to_state, reason, state_version FROM transitions "
+			   "WHERE id > ?"
+			   " ORDER BY id",
+		""},
+	[Q_EVENTS] = {"SELECT id, session, caller, type, sequence, event_type, body, session_id FROM events "
+		      "WHERE id > ?"
+		      " ORDER BY id",
+		""},
+	[Q_ROW] = {"SELECT state, state_version, deadline, attempt, max_duration_us, started_at FROM "
+		   "sessions WHERE id = ?",
+		""},
 	[Q_OUTCOMES] = {"SELECT session, outcome FROM outcomes", ""},
-	[Q_SUBMITS] = {"SELECT s.id, caller, message_id, session, answer FROM submits s WHERE s.id > ? ORDER BY s.id",
+	[Q_SUBMITS] = {"SELECT s.id, caller, message_id, session, answer FROM submits s WHERE s.id > ? ORDER "
+		       "BY s.id",
 		"submits"},
 	[Q_CALLERS] = {"SELECT id, caller_id, confirmed FROM callers", "callers"},
 	[Q_COUNTS] = {"SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM transitions),"
-		" (SELECT count(*) FROM sessions), (SELECT count(*) FROM submits), (SELECT count(*) FROM reviews),"
-		" (SELECT count(*) FROM decisions)", "submits"},
+		      " (SELECT count(*) FROM sessions), (SELECT count(*) FROM submits), (SELECT count(*) "
+		      "FROM reviews),"
+		      " (SELECT count(*) FROM decisions)",
+		"submits"},
 	[Q_SUBSTITUTE] = {"SELECT substitute FROM events WHERE id = ?", ""},
-	[Q_CHECKPOINT] = {"SELECT checkpoint_id FROM checkpoints WHERE session = ? AND resumable ORDER BY id DESC LIMIT 1",
+	[Q_CHECKPOINT] = {"SELECT checkpoint_id FROM checkpoints WHERE session = ? AND resumable ORDER BY id "
+			  "DESC LIMIT 1",
 		"checkpoints"},
 	[Q_POINT] = {"SELECT session_id FROM checkpoints WHERE checkpoint_id = ?", "checkpoints"},
 	[Q_WAITS] = {"SELECT waits_for, session_token, risk_level FROM sessions WHERE id = ?", ""},
-	[Q_REVIEWS] = {"SELECT id, request_id, session, risk_level FROM reviews WHERE id > ? ORDER BY id", "reviews"},
+	[Q_REVIEWS] = {"SELECT id, request_id, session, risk_level FROM reviews WHERE id > ? ORDER BY id",
+		"reviews"},
 	[Q_REVIEW] = {"SELECT state, expires_at FROM reviews WHERE id = ?", "reviews"},
-	[Q_DECISIONS] = {"SELECT id, request_id, signer, decision, is_final FROM decisions WHERE id > ? ORDER BY id", "decisions"},
+	[Q_DECISIONS] = {"SELECT id, request_id, signer, decision, is_final FROM decisions WHERE id > ? "
+			 "ORDER BY id",
+		"decisions"},
 	[Q_SUBMIT] = {"SELECT answer FROM submits WHERE id = ?", "submits"},
 	[Q_ARTIFACT] = {"SELECT artifact FROM reviews WHERE id = ?", "reviews"},
-	[Q_POINTS] = {"SELECT id, session, trigger, state_version, CASE encoding WHEN 'json' THEN state ELSE '{}' END FROM checkpoints"
-		" WHERE id > ? AND resumable ORDER BY id", "checkpoints"},
+	[Q_POINTS] = {"SELECT id, session, trigger, state_version, CASE encoding WHEN 'json' THEN state ELSE "
+		      "'{}' END FROM checkpoints"
+		      " WHERE id > ? AND resumable ORDER BY id",
+		"checkpoints"},
 	[Q_NONCE] = {"SELECT id FROM decisions WHERE nonce = ?", "decisions"},
 };
 
@@ -169,7 +191,8 @@ static void look_at_sessions(void)
 	}
 }
 
-/* The processes of a session that is over must be gone; one that may serve another session is alone, and alive. */
+/* The processes of a session that is over must be gone; one that may serve another session is alone, and
+ * alive. */
 static void check_processes(const struct jsession *s)
 {
 	for (size_t i = 0; i < sim.workers.count; i++) {
@@ -179,7 +202,8 @@ static void check_processes(const struct jsession *s)
 			continue;
 		if (strcmp(w->session_id, s->id) != 0)
 			continue;
-		if (strcmp(s->capability, "reused") == 0 && strcmp(s->state, "COMPLETED") == 0 && w->children == 0)
+		if (strcmp(s->capability, "reused") == 0 && strcmp(s->state, "COMPLETED") == 0 &&
+			w->children == 0)
 			continue;
 		violation("session %.8s is %s, and worker %d is alive", s->id, s->state, w->number);
 	}
@@ -197,7 +221,8 @@ static void note_ending(struct jsession *s)
 static void check_early(const struct jsession *s)
 {
 	if (s->early_us != 0 && clock_boot_us() < s->early_us)
-		violation("session %.8s timed out %lld us too early", s->id, (long long)(s->early_us - clock_boot_us()));
+		violation("session %.8s timed out %lld us too early", s->id,
+			(long long)(s->early_us - clock_boot_us()));
 }
 
 static void check_reason(const struct jsession *s, const char *to, const char *reason)
@@ -207,7 +232,10 @@ static void check_reason(const struct jsession *s, const char *to, const char *r
 	if (strcmp(to, "ABORTED") == 0 && !s->abort_came)
 		violation("session %.8s was aborted, and nobody who may do so asked for it", s->id);
 	if (strcmp(reason, "safety_violation") == 0 && !s->announced)
-		violation("session %.8s ends with safety_violation, and its worker announced nothing that it may not do", s->id);
+		violation(
+			"session %.8s ends with safety_violation, and its worker announced nothing that it "
+			"may not do",
+			s->id);
 	cover_name("reason", reason);
 }
 
@@ -215,16 +243,19 @@ static void check_reason(const struct jsession *s, const char *to, const char *r
 static void look_at_transition(void)
 {
 	struct jsession *s = eye_session(sqlite3_column_int64(st[Q_TRANSITIONS], 1));
-	const char *from = eye_text(Q_TRANSITIONS, 2), *to = eye_text(Q_TRANSITIONS, 3), *reason = eye_text(Q_TRANSITIONS, 4);
+	const char *from = eye_text(Q_TRANSITIONS, 2), *to = eye_text(Q_TRANSITIONS, 3),
+		   *reason = eye_text(Q_TRANSITIONS, 4);
 	char both[40];
 	size_t i = 0;
 
-	while (i < sizeof legal / sizeof *legal && (strcmp(legal[i][0], from) != 0 || strcmp(legal[i][1], to) != 0))
+	while (i < sizeof legal / sizeof *legal &&
+		(strcmp(legal[i][0], from) != 0 || strcmp(legal[i][1], to) != 0))
 		i++;
 	if (i == sizeof legal / sizeof *legal)
 		violation("session %.8s went from %s to %s", s->id, from, to);
 	if (strcmp(from, s->state) != 0 || sqlite3_column_int64(st[Q_TRANSITIONS], 5) != s->version + 1)
-		violation("session %.8s was %s in version %lld, and goes from %s", s->id, s->state, (long long)s->version, from);
+		violation("session %.8s was %s in version %lld, and goes from %s", s->id, s->state,
+			(long long)s->version, from);
 	snprintf(both, sizeof both, "%s>%s", from, to);
 	cover_name("transition", both);
 	check_reason(s, to, reason);
@@ -245,8 +276,9 @@ static void look_at_row(int64_t key)
 	if (!eye_row(Q_ROW))
 		violation("the row of session %.8s is gone", s->id);
 	if (strcmp(eye_text(Q_ROW, 0), s->state) != 0 || sqlite3_column_int64(st[Q_ROW], 1) != s->version)
-		violation("session %.8s: its row says %s, version %lld; its transitions say %s, version %lld", s->id,
-			eye_text(Q_ROW, 0), (long long)sqlite3_column_int64(st[Q_ROW], 1), s->state, (long long)s->version);
+		violation("session %.8s: its row says %s, version %lld; its transitions say %s, version %lld",
+			s->id, eye_text(Q_ROW, 0), (long long)sqlite3_column_int64(st[Q_ROW], 1), s->state,
+			(long long)s->version);
 	if (s->deadline_us == 0 && sqlite3_column_type(st[Q_ROW], 2) != SQLITE_NULL) {
 		if (!clock_parse(eye_text(Q_ROW, 2), &deadline))
 			violation("session %.8s: deadline %s", s->id, eye_text(Q_ROW, 2));
@@ -256,8 +288,9 @@ static void look_at_row(int64_t key)
 			violation("session %.8s has a deadline and no start", s->id);
 		s->deadline_wall_us += sqlite3_column_int64(st[Q_ROW], 4);
 		if (s->extend_asked_us == 0 && deadline != s->deadline_wall_us)
-			violation("session %.8s: deadline %s, and it began at %s", s->id, eye_text(Q_ROW, 2), eye_text(Q_ROW, 5));
-		s->early_us = sim.clear_us + sqlite3_column_int64(st[Q_ROW], 4);       /* decided since then */
+			violation("session %.8s: deadline %s, and it began at %s", s->id, eye_text(Q_ROW, 2),
+				eye_text(Q_ROW, 5));
+		s->early_us = sim.clear_us + sqlite3_column_int64(st[Q_ROW], 4); /* decided since then */
 	}
 	sqlite3_reset(st[Q_ROW]);
 }
@@ -284,7 +317,8 @@ static void look_at_transitions(void)
 
 static enum jkind kind_of(const char *type)
 {
-	static const char *const names[] = {"event", "task_accepted", "task_rejected", "task_completed", "task_failed", "harp"};
+	static const char *const names[] = {
+		"event", "task_accepted", "task_rejected", "task_completed", "task_failed", "harp"};
 
 	for (int i = 0; i < 6; i++)
 		if (strcmp(names[i], type) == 0)
@@ -327,7 +361,8 @@ static void look_at_event(void)
 	if (s->is_closed)
 		violation("session %.8s is closed, and then comes %s", s->id, body);
 	if ((m->kind == J_EVENT) != (m->sequence == s->sequence + 1))
-		violation("session %.8s was at sequence %lld, and then comes %s", s->id, (long long)s->sequence, body);
+		violation("session %.8s was at sequence %lld, and then comes %s", s->id,
+			(long long)s->sequence, body);
 	s->sequence += m->kind == J_EVENT;
 	s->is_closed = m->kind == J_EVENT && strcmp(eye_text(Q_EVENTS, 5), "session_closed") == 0;
 	if (s->is_closed && !judge_is_over(s->state))
@@ -339,8 +374,8 @@ static void look_at_points(void)
 	eye_ask_about(Q_POINTS, judge.point_count);
 	while (eye_row(Q_POINTS)) {
 		judge.point_count = sqlite3_column_int64(st[Q_POINTS], 0);
-		mover_point(eye_session(sqlite3_column_int64(st[Q_POINTS], 1)), eye_text(Q_POINTS, 2), eye_text(Q_POINTS, 3),
-			eye_text(Q_POINTS, 4));
+		mover_point(eye_session(sqlite3_column_int64(st[Q_POINTS], 1)), eye_text(Q_POINTS, 2),
+			eye_text(Q_POINTS, 3), eye_text(Q_POINTS, 4));
 	}
 }
 
@@ -351,13 +386,17 @@ static void look_at_deadline(int64_t key)
 	int64_t deadline, moved, started;
 
 	eye_ask_about(Q_ROW, key);
-	if (eye_row(Q_ROW) && clock_parse(eye_text(Q_ROW, 2), &deadline) && clock_parse(eye_text(Q_ROW, 5), &started)
-		&& deadline != s->deadline_wall_us) {
+	if (eye_row(Q_ROW) && clock_parse(eye_text(Q_ROW, 2), &deadline) &&
+		clock_parse(eye_text(Q_ROW, 5), &started) && deadline != s->deadline_wall_us) {
 		moved = deadline - s->deadline_wall_us;
 		s->extend_moved_us += moved;
-		if (moved <= 0 || s->extend_moved_us > s->extend_asked_us || deadline > started + SIM_EXTENDED_US)
-			violation("session %.8s: its deadline is moved by %lld us to %s; it began at %s, and %lld us were asked for", s->id,
-				(long long)moved, eye_text(Q_ROW, 2), eye_text(Q_ROW, 5), (long long)s->extend_asked_us);
+		if (moved <= 0 || s->extend_moved_us > s->extend_asked_us ||
+			deadline > started + SIM_EXTENDED_US)
+			violation(
+				"session %.8s: its deadline is moved by %lld us to %s; it began at %s, and "
+				"%lld us were asked for",
+				s->id, (long long)moved, eye_text(Q_ROW, 2), eye_text(Q_ROW, 5),
+				(long long)s->extend_asked_us);
 		s->deadline_wall_us = deadline;
 		s->deadline_us += moved;
 		s->early_us += moved;
@@ -394,11 +433,12 @@ static void look_at_submits(void)
 		n->id = judge.submit_count;
 		n->session = sqlite3_column_int64(st[Q_SUBMITS], 3);
 		n->answer = sqlite3_column_int64(st[Q_SUBMITS], 4);
-		snprintf(n->key, sizeof n->key, "%.32s %.30s", judge.callers[caller].id, eye_text(Q_SUBMITS, 2));
+		snprintf(n->key, sizeof n->key, "%.32s %.30s", judge.callers[caller].id,
+			eye_text(Q_SUBMITS, 2));
 		HASH_FIND_STR(judge.submits, n->key, twin);
 		if (twin != NULL)
-			violation("submit %s was taken twice: sessions %lld and %lld", n->key, (long long)twin->session,
-				(long long)n->session);
+			violation("submit %s was taken twice: sessions %lld and %lld", n->key,
+				(long long)twin->session, (long long)n->session);
 		HASH_ADD_STR(judge.submits, key, n);
 	}
 }
@@ -408,19 +448,23 @@ static void look_at_callers(void)
 {
 	eye_ask(Q_CALLERS);
 	while (eye_row(Q_CALLERS)) {
-		int64_t key = sqlite3_column_int64(st[Q_CALLERS], 0), confirmed = sqlite3_column_int64(st[Q_CALLERS], 2);
+		int64_t key = sqlite3_column_int64(st[Q_CALLERS], 0),
+			confirmed = sqlite3_column_int64(st[Q_CALLERS], 2);
 		struct jcaller *c = &judge.callers[key];
 
 		if (key >= JUDGE_CALLERS)
 			violation("caller %lld is too many", (long long)key);
 		snprintf(c->id, sizeof c->id, "%s", eye_text(Q_CALLERS, 1));
 		if (confirmed < c->confirmed)
-			violation("caller %s: the watermark goes back from %lld to %lld", c->id, (long long)c->confirmed,
-				(long long)confirmed);
+			violation("caller %s: the watermark goes back from %lld to %lld", c->id,
+				(long long)c->confirmed, (long long)confirmed);
 		for (int64_t id = c->confirmed + 1; id <= confirmed && id <= judge.message_count; id++)
-			if (judge.messages[id].is_there && judge.messages[id].caller == key && !judge.messages[id].is_settled)
-				violation("caller %s: the watermark is %lld, and message %lld was never settled", c->id,
-					(long long)confirmed, (long long)id);
+			if (judge.messages[id].is_there && judge.messages[id].caller == key &&
+				!judge.messages[id].is_settled)
+				violation(
+					"caller %s: the watermark is %lld, and message %lld was never "
+					"settled",
+					c->id, (long long)confirmed, (long long)id);
 		c->confirmed = confirmed;
 	}
 }
@@ -448,7 +492,8 @@ void judge_look(void)
 	if (eye_may_ask(Q_POINTS))
 		look_at_points();
 	for (int64_t key = 1; key <= judge.session_count; key++)
-		if (judge.sessions[key].extend_asked_us > judge.sessions[key].extend_moved_us && judge.sessions[key].deadline_us != 0)
+		if (judge.sessions[key].extend_asked_us > judge.sessions[key].extend_moved_us &&
+			judge.sessions[key].deadline_us != 0)
 			look_at_deadline(key);
 	look_at_outcomes();
 	waiting_look_at_reviews();
@@ -479,7 +524,7 @@ void judge_reset(void)
 	struct jsubmit *n, *tmp;
 
 	HASH_CLEAR(hh, judge.by_message_id);
-	HASH_ITER (hh, judge.submits, n, tmp) {
+	HASH_ITER(hh, judge.submits, n, tmp) {
 		HASH_DEL(judge.submits, n);
 		free(n);
 	}
@@ -495,9 +540,10 @@ void judge_reset(void)
 /* What was committed once is still there, whatever happened to the machine. */
 static void recount(void)
 {
-	static const char *const names[] = {"messages", "transitions", "sessions", "submits", "reviews", "decisions"};
-	const int64_t had[] = {judge.message_count, judge.transition_count, judge.session_count, judge.submit_count,
-		judge.review_count, judge.decision_count};
+	static const char *const names[] = {
+		"messages", "transitions", "sessions", "submits", "reviews", "decisions"};
+	const int64_t had[] = {judge.message_count, judge.transition_count, judge.session_count,
+		judge.submit_count, judge.review_count, judge.decision_count};
 
 	eye_ask(Q_COUNTS);
 	eye_row(Q_COUNTS);
@@ -515,14 +561,20 @@ static void recover_session(int64_t key)
 
 	if (judge_is_over(s->state))
 		return;
-	cover(strcmp(s->state, "ABORTING") == 0 ? RECOVER_ABORTING : s->has_outcome ? RECOVER_OUTCOME :
-		strcmp(s->waits, "human") == 0 ? WAIT_CRASH_HUMAN : strcmp(s->waits, "program") == 0 ? WAIT_CRASH_PROGRAM :
-		strcmp(s->state, "PENDING") != 0 ? RECOVER_LIVE : s->did_wait ? WAIT_CRASH_DECIDED : RECOVER_PENDING);
+	cover(strcmp(s->state, "ABORTING") == 0          ? RECOVER_ABORTING :
+			s->has_outcome                   ? RECOVER_OUTCOME :
+			strcmp(s->waits, "human") == 0   ? WAIT_CRASH_HUMAN :
+			strcmp(s->waits, "program") == 0 ? WAIT_CRASH_PROGRAM :
+			strcmp(s->state, "PENDING") != 0 ? RECOVER_LIVE :
+			s->did_wait                      ? WAIT_CRASH_DECIDED :
+							   RECOVER_PENDING);
 	/* From here on the stored wall time counts. */
 	eye_ask_about(Q_ROW, key);
-	if (eye_row(Q_ROW) && sqlite3_column_type(st[Q_ROW], 2) != SQLITE_NULL && clock_parse(eye_text(Q_ROW, 2), &deadline)) {
+	if (eye_row(Q_ROW) && sqlite3_column_type(st[Q_ROW], 2) != SQLITE_NULL &&
+		clock_parse(eye_text(Q_ROW, 2), &deadline)) {
 		if (s->deadline_us != 0 && deadline != s->deadline_wall_us)
-			violation("session %.8s: its deadline is another after a crash, %s", s->id, eye_text(Q_ROW, 2));
+			violation("session %.8s: its deadline is another after a crash, %s", s->id,
+				eye_text(Q_ROW, 2));
 		s->deadline_us = clock_boot_us() + (deadline - clock_wall_us());
 		s->early_us = s->deadline_us;
 		if (!s->has_outcome && s->deadline_us <= clock_boot_us())
@@ -542,7 +594,7 @@ void judge_begin(void)
 	if (!sim.forgets)
 		recount();
 	leaving_begin();
-	judge_look();                   /* what the crash left: recovery has not begun */
+	judge_look(); /* what the crash left: recovery has not begun */
 	for (int64_t key = 1; key <= judge.session_count; key++)
 		recover_session(key);
 	waiting_recover();

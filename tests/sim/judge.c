@@ -1,6 +1,6 @@
-/* judge.c: looks over the daemon's shoulder: is what justifies an effect committed when it happens? And at rest: is
- * everything over that should be?
- * Owns the rules for effects; what was committed it knows from eye.c. What it finds ends the run (violation). */
+/* judge.c: looks over the daemon's shoulder: is what justifies an effect committed when it happens? And at
+ * rest: is everything over that should be? Owns the rules for effects; what was committed it knows from
+ * eye.c. What it finds ends the run (violation). */
 #include "eye.h"
 
 #include <jansson.h>
@@ -23,16 +23,18 @@ static void check_bytes(struct jmessage *m, const struct bus_out *out)
 		return;
 	eye_ask_about(Q_SUBSTITUTE, m->id);
 	eye_row(Q_SUBSTITUTE);
-	if (m->substitute == 0 && bytes == eye_hash(eye_text(Q_SUBSTITUTE, 0), strlen(eye_text(Q_SUBSTITUTE, 0)))) {
+	if (m->substitute == 0 &&
+		bytes == eye_hash(eye_text(Q_SUBSTITUTE, 0), strlen(eye_text(Q_SUBSTITUTE, 0)))) {
 		if (m->has_arrived)
-			violation("message %lld arrived, and now another goes out in its place", (long long)m->id);
+			violation("message %lld arrived, and now another goes out in its place",
+				(long long)m->id);
 		cover(FATE_SET_ASIDE);
 		m->substitute = bytes;
 		eye_done(Q_SUBSTITUTE);
 		return;
 	}
-	violation("message %lld is published with other bytes than are stored: %.*s", (long long)m->id, (int)out->size,
-		out->body);
+	violation("message %lld is published with other bytes than are stored: %.*s", (long long)m->id,
+		(int)out->size, out->body);
 }
 
 void judge_publish(const struct bus_out *out)
@@ -48,8 +50,8 @@ void judge_publish(const struct bus_out *out)
 	if (m->session != 0)
 		s = eye_session(m->session);
 	if (eye_may_ask(Q_CALLERS)) {
-		snprintf(key, sizeof key, "%.*s.%s.%s", (int)strcspn(judge.callers[m->caller].id, "/"), judge.callers[m->caller].id,
-			s != NULL ? s->id : "-", out->type);
+		snprintf(key, sizeof key, "%.*s.%s.%s", (int)strcspn(judge.callers[m->caller].id, "/"),
+			judge.callers[m->caller].id, s != NULL ? s->id : "-", out->type);
 		if (strcmp(key, out->key) != 0 || strcmp(out->correlation_id, s != NULL ? s->id : "") != 0)
 			violation("message %lld goes to %s and not to %s", (long long)m->id, out->key, key);
 	}
@@ -59,7 +61,8 @@ void judge_publish(const struct bus_out *out)
 		int64_t *last = m->kind == J_TOLD ? &s->told_published : &s->published;
 
 		if (m->id < *last)
-			violation("session %.8s: message %lld is first published after %lld", s->id, (long long)m->id, (long long)*last);
+			violation("session %.8s: message %lld is first published after %lld", s->id,
+				(long long)m->id, (long long)*last);
 		*last = m->id;
 	}
 	m->is_published = true;
@@ -88,7 +91,8 @@ void judge_arrive(const struct bus_out *out, enum bus_status fate)
 		s = eye_session(m->session);
 		arrived = m->kind == J_TOLD ? &s->told_arrived : &s->arrived;
 		if (!judge.callers[m->caller].is_upset && m->sequence != *arrived + 1)
-			violation("session %.8s: after sequence %lld arrives %lld%s", s->id, (long long)*arrived, (long long)m->sequence,
+			violation("session %.8s: after sequence %lld arrives %lld%s", s->id,
+				(long long)*arrived, (long long)m->sequence,
 				m->kind == J_TOLD ? " of what the world is told" : "");
 		*arrived = m->sequence > *arrived ? m->sequence : *arrived;
 		if (m->kind == J_TOLD)
@@ -131,8 +135,8 @@ static bool is_ending(const struct jsession *s)
 static bool was_refused(const char *caller)
 {
 	for (int64_t id = 1; id <= judge.message_count; id++)
-		if (judge.messages[id].is_there && judge.messages[id].kind == J_REJECTED
-			&& strcmp(judge.callers[judge.messages[id].caller].id, caller) == 0)
+		if (judge.messages[id].is_there && judge.messages[id].kind == J_REJECTED &&
+			strcmp(judge.callers[judge.messages[id].caller].id, caller) == 0)
 			return true;
 	return false;
 }
@@ -160,7 +164,8 @@ void judge_answer(const struct order *o, bool is_ack)
 
 	judge_look();
 	if (is_ack == (o->expect == EXPECT_DROP))
-		violation("a command was %s: %s", is_ack ? "acked that nobody can be answered for" : "thrown away", o->message_id);
+		violation("a command was %s: %s",
+			is_ack ? "acked that nobody can be answered for" : "thrown away", o->message_id);
 	if (o->expect == EXPECT_VERDICT && eye_may_ask(Q_SUBMITS) && eye_may_ask(Q_CALLERS))
 		(void)judge_answer_to(o);
 	if (o->expect == EXPECT_REFUSAL && eye_may_ask(Q_CALLERS) && !was_refused(o->caller))
@@ -179,11 +184,12 @@ void judge_start(const struct worker *w)
 	if (sim.workers.leftovers > 0)
 		violation("a worker starts, and %d of an earlier life are alive", sim.workers.leftovers);
 	if (w->session_id[0] == '\0')
-		return;                 /* of a reused one the start line tells */
+		return; /* of a reused one the start line tells */
 	if ((s = judge_find(w->session_id)) != NULL && mover_is(w))
 		mover_begin(w, s);
 	else if (s == NULL || strcmp(s->state, "RUNNING") != 0)
-		violation("a worker starts for session %.8s, which is %s", w->session_id, s != NULL ? s->state : "not there");
+		violation("a worker starts for session %.8s, which is %s", w->session_id,
+			s != NULL ? s->state : "not there");
 	if (s->accepted == 0 || s->waits[0] != '\0')
 		violation("a worker starts for session %.8s, which was not accepted", s->id);
 	if (is_ending(s))
@@ -201,20 +207,23 @@ static bool is_whole(const json_t *state)
 {
 	const json_t *large = json_object_get(state, "large");
 
-	return large == NULL || (json_equal(large, json_object_get(state, "again"))
-		&& json_string_length(json_object_get(state, "fill")) == 5 * 1024);
+	return large == NULL ||
+		(json_equal(large, json_object_get(state, "again")) &&
+			json_string_length(json_object_get(state, "fill")) == 5 * 1024);
 }
 
 /* The checkpoint that it starts from is the newest that is good. proves L2-08 */
 static void check_start_line(const struct worker *w, const json_t *line)
 {
-	const char *id = json_string_value(json_object_get(json_object_get(line, "checkpoint"), "checkpoint_id"));
+	const char *id =
+		json_string_value(json_object_get(json_object_get(line, "checkpoint"), "checkpoint_id"));
 	const struct jsession *s = judge_find(w->session_id);
 	struct mood *mood = sim_mood(w);
 	bool resumes;
 
 	if (s == NULL || strcmp(s->state, "RUNNING") != 0 || is_ending(s) || s->accepted == 0)
-		violation("a start line for session %.8s, which is %s", w->session_id, s != NULL ? s->state : "not there");
+		violation("a start line for session %.8s, which is %s", w->session_id,
+			s != NULL ? s->state : "not there");
 	if (mood->served[0] != '\0') {
 		const struct jsession *before = judge_find(mood->served);
 
@@ -228,19 +237,21 @@ static void check_start_line(const struct worker *w, const json_t *line)
 	if (!eye_may_ask(Q_CHECKPOINT))
 		return;
 	mover_start(s, json_object_get(json_object_get(line, "checkpoint"), "state"));
-	resumes = json_integer_value(json_object_get(line, "attempt")) > 1 && strcmp(s->capability, "again") != 0;
+	resumes = json_integer_value(json_object_get(line, "attempt")) > 1 &&
+		strcmp(s->capability, "again") != 0;
 	eye_ask_about(Q_CHECKPOINT, s - judge.sessions);
 	if (!eye_row(Q_CHECKPOINT) || !resumes) {
 		if (id != NULL)
 			violation("session %.8s starts from checkpoint %s, which it should not", s->id, id);
 	} else if (id == NULL || strcmp(id, eye_text(Q_CHECKPOINT, 0)) != 0) {
-		violation("session %.8s starts from %s and not from its newest checkpoint", s->id, id != NULL ? id : "nothing");
+		violation("session %.8s starts from %s and not from its newest checkpoint", s->id,
+			id != NULL ? id : "nothing");
 	}
 	eye_done(Q_CHECKPOINT);
 }
 
-/* Inside the envelope it may, outside it may not; beyond a hard limit, or again after a refusal, its end is stored before
- * it learns that. */
+/* Inside the envelope it may, outside it may not; beyond a hard limit, or again after a refusal, its end is
+ * stored before it learns that. */
 static void check_action(const struct worker *w, const struct jsession *s, const json_t *line)
 {
 	const char *ref = json_string_value(json_object_get(line, "ref"));
@@ -248,16 +259,21 @@ static void check_action(const struct worker *w, const struct jsession *s, const
 	unsigned *refused = &sim_mood(w)->refused, bit;
 
 	if (ref == NULL || allowed != (strcmp(ref, "inside") == 0))
-		violation("worker %d hears that its action %s is %s", w->number, ref != NULL ? ref : "?", allowed ? "allowed" : "refused");
+		violation("worker %d hears that its action %s is %s", w->number, ref != NULL ? ref : "?",
+			allowed ? "allowed" : "refused");
 	if (allowed) {
 		cover(ACTION_INSIDE);
 		return;
 	}
 	bit = strcmp(ref, "outside-a") == 0 ? 1 : strcmp(ref, "outside-b") == 0 ? 2 : 0;
 	if ((bit == 0 || (*refused & bit) != 0) && !is_ending(s))
-		violation("worker %d announced the action %s, and session %.8s is %s", w->number, ref, s->id, s->state);
-	cover(strcmp(ref, "prohibited") == 0 ? ACTION_PROHIBITED : bit == 0 ? ACTION_BEYOND : *refused & bit ? ACTION_AGAIN :
-		is_ending(s) ? ACTION_LATE : ACTION_OUTSIDE);
+		violation("worker %d announced the action %s, and session %.8s is %s", w->number, ref, s->id,
+			s->state);
+	cover(strcmp(ref, "prohibited") == 0 ? ACTION_PROHIBITED :
+			bit == 0             ? ACTION_BEYOND :
+			*refused & bit       ? ACTION_AGAIN :
+			is_ending(s)         ? ACTION_LATE :
+					       ACTION_OUTSIDE);
 	*refused |= bit;
 }
 
@@ -295,8 +311,9 @@ static bool is_freed(const struct jsession *s)
 	sqlite3_stmt *st;
 	bool found;
 
-	if (strcmp(s->state, "PAUSED") != 0 || strcmp(s->capability, "narrow") != 0
-		|| sqlite3_prepare_v2(judge_db(), "SELECT 1 FROM checkpoints WHERE session_id = ? AND resumable", -1, &st, NULL) != SQLITE_OK)
+	if (strcmp(s->state, "PAUSED") != 0 || strcmp(s->capability, "narrow") != 0 ||
+		sqlite3_prepare_v2(judge_db(), "SELECT 1 FROM checkpoints WHERE session_id = ? AND resumable",
+			-1, &st, NULL) != SQLITE_OK)
 		return false;
 	sqlite3_bind_text(st, 1, s->id, -1, SQLITE_STATIC);
 	found = sqlite3_step(st) == SQLITE_ROW;
@@ -326,8 +343,8 @@ void judge_worker_end(const struct worker *w)
 static bool is_immortal(const char *session_id)
 {
 	for (size_t i = 0; i < sim.workers.count; i++)
-		if (sim.workers.list[i]->is_immortal && !sim.workers.list[i]->is_gone
-			&& strcmp(sim.workers.list[i]->session_id, session_id) == 0)
+		if (sim.workers.list[i]->is_immortal && !sim.workers.list[i]->is_gone &&
+			strcmp(sim.workers.list[i]->session_id, session_id) == 0)
 			return true;
 	return false;
 }
@@ -348,26 +365,30 @@ void judge_quiet(void)
 		if (s->deadline_us != 0 && now > s->deadline_us && !is_ending(s) && !sim.core.is_stopping)
 			violation("session %.8s is %s %lld us after its max_duration", s->id, s->state,
 				(long long)(now - s->deadline_us));
-		if (s->ending_us != 0 && now > s->ending_us + SIM_ABORT_US + (sim.held_us - s->ending_held_us)
-			&& !is_immortal(s->id))
+		if (s->ending_us != 0 &&
+			now > s->ending_us + SIM_ABORT_US + (sim.held_us - s->ending_held_us) &&
+			!is_immortal(s->id))
 			violation("session %.8s is %s %lld us after its end was decided", s->id, s->state,
 				(long long)(now - s->ending_us));
 	}
 	if (sim.stop_since_us != 0 && now > sim.stop_since_us + SIM_STOP_US)
-		violation("the daemon still runs %lld us after it was told to stop", (long long)(now - sim.stop_since_us));
+		violation("the daemon still runs %lld us after it was told to stop",
+			(long long)(now - sim.stop_since_us));
 }
 
 /* proves L2-16 */
 void judge_stopped(void)
 {
-	for (size_t i = 0; i < sim.workers.count; i++)          /* the policy program goes with the workers, in workers_free */
+	for (size_t i = 0; i < sim.workers.count;
+		i++) /* the policy program goes with the workers, in workers_free */
 		if (!sim.workers.list[i]->is_gone && !program_is(sim.workers.list[i]))
 			violation("the daemon ended within its time, and worker %zu is left", i);
 	judge_look();
 	for (int64_t key = 1; key <= judge.session_count; key++) {
 		const struct jsession *s = &judge.sessions[key];
 
-		if (!judge_is_over(s->state) && strcmp(s->state, "PENDING") != 0 && strcmp(s->state, "PAUSED") != 0)
+		if (!judge_is_over(s->state) && strcmp(s->state, "PENDING") != 0 &&
+			strcmp(s->state, "PAUSED") != 0)
 			violation("the daemon stopped, and session %.8s is %s", s->id, s->state);
 		if (s->waits[0] != '\0')
 			cover(WAIT_STOP);

@@ -1,7 +1,7 @@
-/* keeper.c: retention's thread and its archive, for the simulation: a routine with a stack of its own that runs when the stage lets
- * it, and files of memory that tear at a crash.
- * Stands in for retain_thread.c and for archive.h; who leaves, how it is packed and what is asked of the core is the daemon's own
- * code (retain_pass.c, retain_pack.c, retain_read.c, retain.c). */
+/* keeper.c: retention's thread and its archive, for the simulation: a routine with a stack of its own that
+ * runs when the stage lets it, and files of memory that tear at a crash. Stands in for retain_thread.c and
+ * for archive.h; who leaves, how it is packed and what is asked of the core is the daemon's own code
+ * (retain_pass.c, retain_pack.c, retain_read.c, retain.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <sysexits.h>
@@ -14,8 +14,8 @@
 
 #define STACK_SIZE (1024 * 1024)
 #define DAYS_MAX 64
-#define BEGINS '\001'                   /* an entry: this, the session's id, a newline, its lines, */
-#define ENDS '\002'                     /* and this */
+#define BEGINS '\001' /* an entry: this, the session's id, a newline, its lines, */
+#define ENDS '\002'   /* and this */
 
 static struct day {
 	char day[ARCHIVE_DAY_SIZE];
@@ -27,7 +27,7 @@ static int day_count;
 static ucontext_t stage, routine;
 static char stack[STACK_SIZE] __attribute__((aligned(64)));
 static struct retain *keeper;
-static bool is_running;                 /* the routine is in a pass */
+static bool is_running; /* the routine is in a pass */
 
 /* ---- the thread ---- */
 
@@ -92,13 +92,14 @@ bool retain_is_empty(const struct retain *r)
 {
 	const struct retain_note *n = &r->note;
 
-	return n->day[0] == '\0' && n->leave_count + n->drop_count + n->left_count + n->answer_count == 0 && !n->vacuums;
+	return n->day[0] == '\0' && n->leave_count + n->drop_count + n->left_count + n->answer_count == 0 &&
+		!n->vacuums;
 }
 
 bool retain_rules_hold(struct retain *r)
 {
-	return r->now.grace_us == r->rules.grace_us && r->now.expire_us == r->rules.expire_us
-		&& r->now.archives == r->rules.archives;
+	return r->now.grace_us == r->rules.grace_us && r->now.expire_us == r->rules.expire_us &&
+		r->now.archives == r->rules.archives;
 }
 
 int retain_start(struct core *c, void (*wake)(void *ctx), void *ctx, struct retain **out)
@@ -167,7 +168,8 @@ struct archive_writer *archive_append(int dir_fd, const char *day, int64_t commi
 		snprintf(d->day, sizeof d->day, "%s", day);
 	}
 	if ((int64_t)d->text.size < committed)
-		violation("the archive of %s has %zu bytes, and %lld count", day, d->text.size, (long long)committed);
+		violation("the archive of %s has %zu bytes, and %lld count", day, d->text.size,
+			(long long)committed);
 	if (!sim.is_dead && (int64_t)d->text.size > committed)
 		cover(KEEP_CUT);
 	if (!sim.is_dead)
@@ -258,10 +260,12 @@ void keeper_lose_power(void)
 {
 	for (int i = 0; i < day_count; i++)
 		if (days[i].text.size > days[i].synced)
-			days[i].text.size = days[i].synced + sim_choose((unsigned)(days[i].text.size - days[i].synced) + 1);
+			days[i].text.size = days[i].synced +
+				sim_choose((unsigned)(days[i].text.size - days[i].synced) + 1);
 }
 
-/* The n-th entry of a session in what counts of a day: its lines, and how long they are. NULL: there is none. */
+/* The n-th entry of a session in what counts of a day: its lines, and how long they are. NULL: there is none.
+ */
 const char *keeper_entry(const char *day, int64_t counts, const char *session_id, int n, size_t *size)
 {
 	const struct day *d = find_day(day);
@@ -269,7 +273,8 @@ const char *keeper_entry(const char *day, int64_t counts, const char *session_id
 	const char *at, *end, *limit;
 
 	if (counts > 0 && (d == NULL || (int64_t)d->text.size < counts))
-		violation("the archive of %s is gone, or shorter than the %lld bytes that count", day, (long long)counts);
+		violation("the archive of %s is gone, or shorter than the %lld bytes that count", day,
+			(long long)counts);
 	if (counts == 0)
 		return NULL;
 	at = d->text.data;

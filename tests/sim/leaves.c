@@ -1,5 +1,6 @@
 /* leaves.c: log.h and the working directories of worker.h, for the simulation.
- * Reads along in the daemon's log: what it calls a defect or impossible is a violation. Directories are names. */
+ * Reads along in the daemon's log: what it calls a defect or impossible is a violation. Directories are
+ * names. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,7 +50,8 @@ void log_at(enum log_level level, const char *fmt, ...)
 	va_end(ap);
 	if (sim.verbose)
 		printf("      log: %s\n", text);
-	if (level == LOG_LVL_ERROR && (strstr(text, "defect") != NULL || strstr(text, "illegal") != NULL) && !sim.is_dead)
+	if (level == LOG_LVL_ERROR && (strstr(text, "defect") != NULL || strstr(text, "illegal") != NULL) &&
+		!sim.is_dead)
 		violation("the daemon says: %s", text);
 }
 
@@ -76,8 +78,8 @@ static void drop(size_t i)
 	dir_count--;
 }
 
-int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size, char *path,
-	size_t path_size)
+int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size,
+	char *path, size_t path_size)
 {
 	(void)task, (void)task_size;
 	if (failing > 0 && !sim.is_dead) {
@@ -132,5 +134,5 @@ void stage_fail_workdirs(int count)
 {
 	failing = count;
 	if (count < 0)
-		dir_count = (size_t)(failing = 0);      /* a new seed */
+		dir_count = (size_t)(failing = 0); /* a new seed */
 }

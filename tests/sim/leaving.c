@@ -1,7 +1,7 @@
-/* leaving.c: sessions that leave the store: each is in one place, once and whole, at every moment; nobody leaves before all is
- * settled, nothing of those who left is left behind, and no key is given out twice.
- * Owns the rules for that. Reads the store through the judge's connection, and the archive as memory (keeper.c). What it finds ends
- * the run (violation). */
+/* leaving.c: sessions that leave the store: each is in one place, once and whole, at every moment; nobody
+ * leaves before all is settled, nothing of those who left is left behind, and no key is given out twice. Owns
+ * the rules for that. Reads the store through the judge's connection, and the archive as memory (keeper.c).
+ * What it finds ends the run (violation). */
 #include "eye.h"
 
 #include <jansson.h>
@@ -19,14 +19,16 @@ static void read_store(void)
 
 	memset(is_there, 0, sizeof is_there);
 	day_count = 0;
-	if (sqlite3_prepare_v2(judge_db(), "SELECT id, '', 0 FROM sessions UNION ALL SELECT 0, day, size FROM archives", -1, &st, NULL)
-		!= SQLITE_OK)
+	if (sqlite3_prepare_v2(judge_db(),
+		    "SELECT id, '', 0 FROM sessions UNION ALL SELECT 0, day, size FROM archives", -1, &st,
+		    NULL) != SQLITE_OK)
 		violation("%s", sqlite3_errmsg(judge_db()));
 	while (sqlite3_step(st) == SQLITE_ROW)
 		if (sqlite3_column_int64(st, 0) > 0) {
 			is_there[sqlite3_column_int64(st, 0)] = true;
 		} else {
-			snprintf(days[day_count].day, sizeof days[0].day, "%s", (const char *)sqlite3_column_text(st, 1));
+			snprintf(days[day_count].day, sizeof days[0].day, "%s",
+				(const char *)sqlite3_column_text(st, 1));
 			days[day_count++].counts = sqlite3_column_int64(st, 2);
 		}
 	sqlite3_finalize(st);
@@ -69,15 +71,17 @@ static void check_whole(const struct jsession *s, const char *lines, size_t size
 		row = json_object_get(line, "row");
 		table = json_string_value(json_object_get(line, "table"));
 		if (line == NULL || (row == NULL && rows > 0))
-			violation("session %.8s has a line in the archive that is none: %.*s", s->id, (int)(next - at), at);
+			violation("session %.8s has a line in the archive that is none: %.*s", s->id,
+				(int)(next - at), at);
 		rows++;
 		if (table != NULL && strcmp(table, "events") == 0) {
 			int64_t id = json_integer_value(json_object_get(row, "id"));
 			const char *body = json_string_value(json_object_get(row, "body"));
 
-			if (id < 1 || id > judge.message_count || judge.messages[id].session != key
-				|| judge.messages[id].bytes != eye_hash(body, strlen(body)))
-				violation("session %.8s: message %lld is another in the archive", s->id, (long long)id);
+			if (id < 1 || id > judge.message_count || judge.messages[id].session != key ||
+				judge.messages[id].bytes != eye_hash(body, strlen(body)))
+				violation("session %.8s: message %lld is another in the archive", s->id,
+					(long long)id);
 			messages++;
 		}
 		transitions += table != NULL && strcmp(table, "transitions") == 0;
@@ -86,8 +90,9 @@ static void check_whole(const struct jsession *s, const char *lines, size_t size
 	for (int64_t id = 1; id <= judge.message_count; id++)
 		messages -= judge.messages[id].is_there && judge.messages[id].session == key;
 	if (messages != 0 || transitions != s->version)
-		violation("session %.8s left with %lld transitions of %lld, and %lld messages too %s", s->id, (long long)transitions,
-			(long long)s->version, (long long)(messages < 0 ? -messages : messages), messages < 0 ? "few" : "many");
+		violation("session %.8s left with %lld transitions of %lld, and %lld messages too %s", s->id,
+			(long long)transitions, (long long)s->version,
+			(long long)(messages < 0 ? -messages : messages), messages < 0 ? "few" : "many");
 }
 
 static void check_leaver(struct jsession *s, const char *lines, size_t size)
@@ -97,8 +102,10 @@ static void check_leaver(struct jsession *s, const char *lines, size_t size)
 	if (!judge_is_over(s->state) || !s->is_closed)
 		violation("session %.8s is %s, and leaves", s->id, s->state);
 	for (int64_t id = 1; id <= judge.message_count; id++)
-		if (judge.messages[id].is_there && judge.messages[id].session == key && !judge.messages[id].is_settled)
-			violation("session %.8s leaves, and message %lld is not settled", s->id, (long long)id);
+		if (judge.messages[id].is_there && judge.messages[id].session == key &&
+			!judge.messages[id].is_settled)
+			violation(
+				"session %.8s leaves, and message %lld is not settled", s->id, (long long)id);
 	check_whole(s, lines, size);
 	s->has_left = true;
 	cover(KEEP_LEFT);
@@ -117,12 +124,14 @@ void leaving_look(void)
 		int count;
 
 		if (s->has_left && is_there[key])
-			violation("key %lld, which was session %.8s, is given out again", (long long)key, s->id);
+			violation("key %lld, which was session %.8s, is given out again", (long long)key,
+				s->id);
 		if (!s->has_left && is_there[key] && key > sim.retire_from)
-			continue;       /* too young */
+			continue; /* too young */
 		count = s->has_left && !sim.is_healed ? 1 : count_entries(s, &lines, &size);
 		if (count != !is_there[key])
-			violation("session %.8s is %d times in the archive, and %s in the store", s->id, count, is_there[key] ? "also" : "not");
+			violation("session %.8s is %d times in the archive, and %s in the store", s->id,
+				count, is_there[key] ? "also" : "not");
 		if (!s->has_left && !is_there[key])
 			check_leaver(s, lines, size);
 	}
@@ -132,11 +141,11 @@ void leaving_look(void)
 void leaving_begin(void)
 {
 	if (sim.core.last_session < judge.session_count)
-		violation("the next session has key %lld, and there were %lld", (long long)sim.core.last_session + 1,
-			(long long)judge.session_count);
+		violation("the next session has key %lld, and there were %lld",
+			(long long)sim.core.last_session + 1, (long long)judge.session_count);
 	if (store_last_event(sim.core.store) < judge.message_count)
-		violation("the next message has key %lld, and there were %lld", (long long)store_last_event(sim.core.store) + 1,
-			(long long)judge.message_count);
+		violation("the next message has key %lld, and there were %lld",
+			(long long)store_last_event(sim.core.store) + 1, (long long)judge.message_count);
 }
 
 /* ---- in the end ---- */
@@ -154,15 +163,18 @@ static void must_be_none(const char *sql)
 
 void leaving_check(void)
 {
-	static const char *const tables[] = {"tasks", "outcomes", "transitions", "events", "checkpoints", "artifacts", "reviews",
-		"continuity", "snapshots"};
+	static const char *const tables[] = {"tasks", "outcomes", "transitions", "events", "checkpoints",
+		"artifacts", "reviews", "continuity", "snapshots"};
 	char sql[200];
 
 	for (int64_t key = 1; key <= sim.retire_from; key++)
 		if (!judge.sessions[key].has_left)
-			violation("session %.8s ended long ago, and is still in the store", judge.sessions[key].id);
+			violation("session %.8s ended long ago, and is still in the store",
+				judge.sessions[key].id);
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-		snprintf(sql, sizeof sql, "SELECT session FROM %s WHERE session IS NOT NULL AND session NOT IN (SELECT id FROM sessions)",
+		snprintf(sql, sizeof sql,
+			"SELECT session FROM %s WHERE session IS NOT NULL AND session NOT IN (SELECT id FROM "
+			"sessions)",
 			tables[i]);
 		must_be_none(sql);
 	}

@@ -10,25 +10,25 @@
 
 #include "buf.h"
 
-#define FILES 4                         /* a database, its WAL, its journal */
+#define FILES 4 /* a database, its WAL, its journal */
 #define SHM_REGIONS 16
 #define SHM_LOCKS 8
 #define SECTOR 512
-#define TICKS_OF_1970 INT64_C(210866760000000)  /* SQLite counts milliseconds from 4714 before Christ */
+#define TICKS_OF_1970 INT64_C(210866760000000) /* SQLite counts milliseconds from 4714 before Christ */
 
 struct range {
 	size_t at, size;
 };
 
 struct file {
-	char name[512];                 /* "": free */
+	char name[512]; /* "": free */
 	bool exists;
 	unsigned char *data, *durable;
 	size_t size, durable_size, room;
-	struct range *dirty;            /* written since the last sync */
+	struct range *dirty; /* written since the last sync */
 	size_t dirty_count, dirty_room;
-	unsigned shared;                /* connections that have a lock */
-	const void *reserved, *exclusive;       /* who has it */
+	unsigned shared;                  /* connections that have a lock */
+	const void *reserved, *exclusive; /* who has it */
 	unsigned char *shm[SHM_REGIONS];
 	size_t shm_size;
 	unsigned shm_users, shm_shared[SHM_LOCKS];
@@ -40,7 +40,7 @@ struct handle {
 	struct file *f;
 	int lock;
 	bool has_shm, deletes;
-	unsigned shm_shared, shm_exclusive;     /* bits of what it holds */
+	unsigned shm_shared, shm_exclusive; /* bits of what it holds */
 };
 
 struct memdisk_faults memdisk_faults;
@@ -98,7 +98,7 @@ static void note_dirty(struct file *f, size_t at, size_t size)
 static void file_write(struct file *f, const void *bytes, size_t size, size_t at)
 {
 	file_reserve(f, at + size);
-	if (at > f->size) {             /* a hole, in which an earlier file's bytes may lie */
+	if (at > f->size) { /* a hole, in which an earlier file's bytes may lie */
 		memset(f->data + f->size, 0, at - f->size);
 		note_dirty(f, f->size, at - f->size);
 	}
@@ -222,13 +222,15 @@ static int mem_truncate(sqlite3_file *file, sqlite3_int64 size)
 
 	if (rc != SQLITE_OK)
 		return rc;
-	if ((size_t)size < f->size) {   /* at once for good: the shorter file is what is asked for */
+	if ((size_t)size < f->size) { /* at once for good: the shorter file is what is asked for */
 		f->size = (size_t)size;
 		f->durable_size = f->durable_size < f->size ? f->durable_size : f->size;
 		for (size_t i = 0; i < f->dirty_count; i++) {
 			struct range *r = &f->dirty[i];
 
-			r->size = r->at >= f->size ? 0 : r->at + r->size > f->size ? f->size - r->at : r->size;
+			r->size = r->at >= f->size        ? 0 :
+				r->at + r->size > f->size ? f->size - r->at :
+							    r->size;
 		}
 	}
 	return changed();
@@ -358,7 +360,8 @@ static int mem_shm_lock(sqlite3_file *file, int first, int n, int flags)
 
 		if ((flags & SQLITE_SHM_EXCLUSIVE) != 0) {
 			f->shm_exclusive[i] = (flags & SQLITE_SHM_LOCK) != 0;
-			h->shm_exclusive = f->shm_exclusive[i] ? h->shm_exclusive | bit : h->shm_exclusive & ~bit;
+			h->shm_exclusive =
+				f->shm_exclusive[i] ? h->shm_exclusive | bit : h->shm_exclusive & ~bit;
 		} else if ((flags & SQLITE_SHM_LOCK) != 0) {
 			f->shm_shared[i] += (h->shm_shared & bit) == 0;
 			h->shm_shared |= bit;
@@ -394,11 +397,23 @@ static int mem_shm_unmap(sqlite3_file *file, int delete)
 }
 
 static const sqlite3_io_methods methods = {
-	.iVersion = 2, .xClose = mem_close, .xRead = mem_read, .xWrite = mem_write, .xTruncate = mem_truncate,
-	.xSync = mem_sync, .xFileSize = mem_size, .xLock = mem_lock, .xUnlock = mem_unlock,
-	.xCheckReservedLock = mem_check_reserved, .xFileControl = mem_control, .xSectorSize = mem_sector,
-	.xDeviceCharacteristics = mem_device, .xShmMap = mem_shm_map, .xShmLock = mem_shm_lock,
-	.xShmBarrier = mem_shm_barrier, .xShmUnmap = mem_shm_unmap,
+	.iVersion = 2,
+	.xClose = mem_close,
+	.xRead = mem_read,
+	.xWrite = mem_write,
+	.xTruncate = mem_truncate,
+	.xSync = mem_sync,
+	.xFileSize = mem_size,
+	.xLock = mem_lock,
+	.xUnlock = mem_unlock,
+	.xCheckReservedLock = mem_check_reserved,
+	.xFileControl = mem_control,
+	.xSectorSize = mem_sector,
+	.xDeviceCharacteristics = mem_device,
+	.xShmMap = mem_shm_map,
+	.xShmLock = mem_shm_lock,
+	.xShmBarrier = mem_shm_barrier,
+	.xShmUnmap = mem_shm_unmap,
 };
 
 /* ---- the disk's methods ---- */
@@ -456,7 +471,7 @@ static int disk_full_path(sqlite3_vfs *vfs, const char *name, int size, char *ou
 static int disk_randomness(sqlite3_vfs *vfs, int size, char *out)
 {
 	(void)vfs;
-	memset(out, 7, (size_t)size);   /* SQLite's own generator begins with it, anew for each seed */
+	memset(out, 7, (size_t)size); /* SQLite's own generator begins with it, anew for each seed */
 	return size;
 }
 
@@ -469,14 +484,22 @@ static int disk_sleep(sqlite3_vfs *vfs, int us)
 static int disk_time(sqlite3_vfs *vfs, sqlite3_int64 *ms)
 {
 	(void)vfs;
-	*ms = TICKS_OF_1970;            /* nothing of ours asks SQLite for the time */
+	*ms = TICKS_OF_1970; /* nothing of ours asks SQLite for the time */
 	return SQLITE_OK;
 }
 
 static sqlite3_vfs disk = {
-	.iVersion = 2, .szOsFile = sizeof(struct handle), .mxPathname = 500, .zName = "memdisk", .xOpen = disk_open,
-	.xDelete = disk_delete, .xAccess = disk_access, .xFullPathname = disk_full_path,
-	.xRandomness = disk_randomness, .xSleep = disk_sleep, .xCurrentTimeInt64 = disk_time,
+	.iVersion = 2,
+	.szOsFile = sizeof(struct handle),
+	.mxPathname = 500,
+	.zName = "memdisk",
+	.xOpen = disk_open,
+	.xDelete = disk_delete,
+	.xAccess = disk_access,
+	.xFullPathname = disk_full_path,
+	.xRandomness = disk_randomness,
+	.xSleep = disk_sleep,
+	.xCurrentTimeInt64 = disk_time,
 };
 
 /* ---- the simulation's side ---- */
@@ -512,7 +535,7 @@ void memdisk_wipe(void)
 
 void memdisk_keep(void)
 {
-	const struct file *f = &files[0];       /* the database is the first that was opened */
+	const struct file *f = &files[0]; /* the database is the first that was opened */
 
 	kept = xrealloc(kept, f->size);
 	memcpy(kept, f->data, f->size);

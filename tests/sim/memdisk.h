@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 struct memdisk_faults {
-	int write_error, sync_error;    /* SQLite result codes; 0: all is well */
-	int writes_left;                /* with write_error: so many still work */
-	int dies_in;                    /* the machine stops at so many-th change; 0: it does not */
-	bool dies_after;                /* ... once that change was made, not before */
-	bool forgets_syncs;             /* a lie for testing the tests: a sync makes nothing durable */
+	int write_error, sync_error; /* SQLite result codes; 0: all is well */
+	int writes_left;             /* with write_error: so many still work */
+	int dies_in;                 /* the machine stops at so many-th change; 0: it does not */
+	bool dies_after;             /* ... once that change was made, not before */
+	bool forgets_syncs;          /* a lie for testing the tests: a sync makes nothing durable */
 };
 extern struct memdisk_faults memdisk_faults;
 

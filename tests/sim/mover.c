@@ -1,6 +1,7 @@
-/* mover.c: programs that bring a state to another version: they answer well, nonsense, twice, too late or never, and die.
- * Owns what they were asked and said, and the rules for it: the question is the newest checkpoint, the answer becomes the next, and
- * no worker goes on from a state of another version. What it finds ends the run (violation). */
+/* mover.c: programs that bring a state to another version: they answer well, nonsense, twice, too late or
+ * never, and die. Owns what they were asked and said, and the rules for it: the question is the newest
+ * checkpoint, the answer becomes the next, and no worker goes on from a state of another version. What it
+ * finds ends the run (violation). */
 #include "eye.h"
 
 #include <jansson.h>
@@ -30,8 +31,9 @@ const char *mover_some_checkpoint(void)
 	static char line[128];
 	unsigned v = 1 + sim_choose(2), n = 1 + sim_choose(9);
 
-	snprintf(line, sizeof line, "{\"type\":\"checkpoint\",\"state\":{\"v\":%u,\"n\":%u},\"state_version\":\"%u.%u\"}", v, n, v,
-		sim_choose(3));
+	snprintf(line, sizeof line,
+		"{\"type\":\"checkpoint\",\"state\":{\"v\":%u,\"n\":%u},\"state_version\":\"%u.%u\"}", v, n,
+		v, sim_choose(3));
 	return line;
 }
 
@@ -44,9 +46,13 @@ void mover_point(struct jsession *s, const char *trigger, const char *version, c
 	int v = integer(saved, "v"), n = integer(saved, "n");
 
 	if (is_moved(s) && strcmp(trigger, "migrate") == 0) {
-		if (!s->mover_said || v != 2 || n != s->saved_n || s->saved_v != 1 || strcmp(version, "2.0") != 0)
-			violation("session %.8s: state %d of version %d became %s of version %s, and its program %s", s->id, s->saved_n,
-				s->saved_v, state, version, s->mover_said ? "said otherwise" : "said nothing");
+		if (!s->mover_said || v != 2 || n != s->saved_n || s->saved_v != 1 ||
+			strcmp(version, "2.0") != 0)
+			violation(
+				"session %.8s: state %d of version %d became %s of version %s, and its "
+				"program %s",
+				s->id, s->saved_n, s->saved_v, state, version,
+				s->mover_said ? "said otherwise" : "said nothing");
 		s->mover_said = false;
 		cover(MOVE_DONE);
 	} else if (strcmp(trigger, "migrate") == 0) {
@@ -67,7 +73,8 @@ void mover_start(const struct jsession *s, const json_t *state)
 	if (v != 2)
 		violation("session %.8s goes on from a state of version %d", s->id, v);
 	if (integer(state, "n") != s->saved_n || s->saved_v != 2)
-		violation("session %.8s goes on from state %d, and saved %d", s->id, integer(state, "n"), s->saved_n);
+		violation("session %.8s goes on from state %d, and saved %d", s->id, integer(state, "n"),
+			s->saved_n);
 }
 
 /* ---- the program ---- */
@@ -90,11 +97,13 @@ void mover_on_line(const struct worker *w, const char *line, size_t size)
 	struct jsession *s = judge_find(w->session_id);
 	json_t *root = json_loadb(line, size, 0, NULL);
 	const json_t *state = json_object_get(root, "state");
-	const char *from = json_string_value(json_object_get(root, "from")), *to = json_string_value(json_object_get(root, "to"));
+	const char *from = json_string_value(json_object_get(root, "from")),
+		   *to = json_string_value(json_object_get(root, "to"));
 
 	judge_look();
-	if (s == NULL || from == NULL || to == NULL || from[0] != '1' || strcmp(to, "2.0") != 0 || integer(state, "v") != 1
-		|| (eye_may_ask(Q_POINTS) && (s->saved_v != 1 || integer(state, "n") != s->saved_n)))
+	if (s == NULL || from == NULL || to == NULL || from[0] != '1' || strcmp(to, "2.0") != 0 ||
+		integer(state, "v") != 1 ||
+		(eye_may_ask(Q_POINTS) && (s->saved_v != 1 || integer(state, "n") != s->saved_n)))
 		violation("session %.8s: a program is asked to migrate %.*s", w->session_id, (int)size, line);
 	sim_mood(w)->asked_n = integer(state, "n");
 	json_decref(root);
@@ -106,7 +115,7 @@ void mover_end(const struct worker *w, const struct jsession *s, bool is_ending)
 	bool is_late = s != NULL && clock_boot_us() >= s->mover_us + LIMIT_US;
 
 	if (w->kill_at_us == FAKE_NEVER)
-		return;                 /* its stdin is closed once it has been asked */
+		return; /* its stdin is closed once it has been asked */
 	if (is_late && !w->has_exited && !is_ending)
 		cover(MOVE_LATE);
 	if (s == NULL || (!is_ending && !is_late))
@@ -117,7 +126,8 @@ static void answer(struct worker *w, bool is_whole)
 {
 	char line[128];
 
-	snprintf(line, sizeof line, "{\"v\":2,\"n\":%d%s}", sim_mood(w)->asked_n, is_whole ? ",\"moved\":true" : "");
+	snprintf(line, sizeof line, "{\"v\":2,\"n\":%d%s}", sim_mood(w)->asked_n,
+		is_whole ? ",\"moved\":true" : "");
 	fake_worker_say(w, line);
 }
 
@@ -142,20 +152,16 @@ static void act(struct worker *w)
 	case 1:
 		cover(MOVE_DIES);
 		if (sim_chance(2))
-			answer(w, false);       /* that counts for nothing then */
+			answer(w, false); /* that counts for nothing then */
 		fake_worker_exit(w, sim_chance(2) ? SIGSEGV : 256);
 		break;
 	case 2:
 		cover(MOVE_DIES);
-		fake_worker_exit(w, 0);         /* without a word */
+		fake_worker_exit(w, 0); /* without a word */
 		break;
-	case 3:
-		fake_worker_put(w, FAKE_ERR, "a word on stderr", 16, 0);
-		break;
-	case 4:
-		break;                          /* it takes its time */
-	default:
-		finish(w);
+	case 3: fake_worker_put(w, FAKE_ERR, "a word on stderr", 16, 0); break;
+	case 4: break; /* it takes its time */
+	default: finish(w);
 	}
 }
 

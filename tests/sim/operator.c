@@ -1,5 +1,6 @@
-/* operator.c: somebody at the control socket of the simulated daemon: pauses, resumes, aborts, replays, drains.
- * Stands in for control.c. Owns what is asked, and looks at each answer: is it stored what it says? */
+/* operator.c: somebody at the control socket of the simulated daemon: pauses, resumes, aborts, replays,
+ * drains. Stands in for control.c. Owns what is asked, and looks at each answer: is it stored what it says?
+ */
 #include "sim.h"
 
 #include "control.h"
@@ -45,10 +46,12 @@ static void look_at(const struct ask *a)
 		violation("an operator is told that session %.8s is paused, and it is %s", s->id, s->state);
 	if (a->verb == ASK_EXTEND) {
 		if (a->token != NULL && strcmp(a->token, s->token) != 0)
-			violation("the time of session %.8s is extended for somebody with another's token", s->id);
+			violation("the time of session %.8s is extended for somebody with another's token",
+				s->id);
 		((struct jsession *)(uintptr_t)s)->extend_granted_us += a->by_us;
 		if (s->extend_moved_us < s->extend_granted_us && !judge_is_over(s->state))
-			violation("an operator is told that session %.8s has more time, and it has not", s->id);
+			violation(
+				"an operator is told that session %.8s has more time, and it has not", s->id);
 	}
 	if (a->verb == ASK_RESUME)
 		cover(was_asked ? OPERATE_RESUMED_LIVE : OPERATE_RESUMED);
@@ -60,7 +63,8 @@ void control_answer(struct control *ctl, struct ask *a)
 	if (!sim.is_dead && sim.effects_left > 0 && --sim.effects_left == 0)
 		sim_die(CRASH_ANSWER);
 	if (!sim.is_dead) {
-		sim_trace("operator: %s of %.8s is %s", ask_name(a->verb), a->session_id, a->code != NULL ? a->code : "done");
+		sim_trace("operator: %s of %.8s is %s", ask_name(a->verb), a->session_id,
+			a->code != NULL ? a->code : "done");
 		cover(a->code != NULL ? OPERATE_REFUSED : OPERATE_DONE);
 		look_at(a);
 		if (a->verb == ASK_DECIDE)
@@ -105,7 +109,9 @@ struct ask *operator_ask(enum ask_verb verb, const struct jsession *s)
 	a->from = 1 + sim_choose(6);
 	a->by_us = (1 + sim_choose(100)) * SECONDS;
 	if (verb == ASK_EXTEND && sim_chance(3))
-		a->token = xstrdup(sim_chance(2) ? s->token : judge.sessions[1 + sim_choose((unsigned)judge.session_count)].token);
+		a->token = xstrdup(sim_chance(2) ?
+				s->token :
+				judge.sessions[1 + sim_choose((unsigned)judge.session_count)].token);
 	snprintf(a->how, sizeof a->how, "%s", recovery_names[sim_choose(RECOVERY_DISCARD)]);
 	*control.asked_end = a;
 	control.asked_end = &a->next;
@@ -115,8 +121,9 @@ struct ask *operator_ask(enum ask_verb verb, const struct jsession *s)
 
 void operator_act(void)
 {
-	static const enum ask_verb verbs[] = {ASK_PAUSE, ASK_PAUSE, ASK_PAUSE, ASK_RESUME, ASK_RESUME, ASK_RESUME, ASK_CHECKPOINT,
-		ASK_REPLAY, ASK_REPLAY, ASK_RECOVER, ASK_RECOVER, ASK_LIVE, ASK_STATS, ASK_ABORT, ASK_EXTEND, ASK_EXTEND, ASK_EXTEND};
+	static const enum ask_verb verbs[] = {ASK_PAUSE, ASK_PAUSE, ASK_PAUSE, ASK_RESUME, ASK_RESUME,
+		ASK_RESUME, ASK_CHECKPOINT, ASK_REPLAY, ASK_REPLAY, ASK_RECOVER, ASK_RECOVER, ASK_LIVE,
+		ASK_STATS, ASK_ABORT, ASK_EXTEND, ASK_EXTEND, ASK_EXTEND};
 	enum ask_verb verb = verbs[sim_choose(sizeof verbs / sizeof *verbs)];
 	struct jsession *s = NULL;
 
@@ -124,7 +131,8 @@ void operator_act(void)
 		operator_ask(sim.core.is_draining ? ASK_UNDRAIN : ASK_DRAIN, NULL);
 		return;
 	}
-	for (unsigned tries = 0; tries < 4 && judge.session_count > 0 && (s == NULL || judge_is_over(s->state)); tries++)
+	for (unsigned tries = 0;
+		tries < 4 && judge.session_count > 0 && (s == NULL || judge_is_over(s->state)); tries++)
 		s = &judge.sessions[1 + sim_choose((unsigned)judge.session_count)];
 	for (int64_t key = 1; key <= judge.session_count; key++)
 		if (sim_chance(2) && strcmp(judge.sessions[key].state, "PAUSED") == 0)

@@ -1,5 +1,5 @@
-/* orders.c: commands of callers: submits good, bad, doubled and garbage; aborts by those who may and those who may not.
- * Owns what each may be answered with. Never delivers one (broker.c). */
+/* orders.c: commands of callers: submits good, bad, doubled and garbage; aborts by those who may and those
+ * who may not. Owns what each may be answered with. Never delivers one (broker.c). */
 #include "sim.h"
 
 #define CODE(c) (1u << ((int)(c) - (int)CODE_ACCEPTED))
@@ -8,14 +8,19 @@
 
 /* ---- submits ---- */
 
-static const char *const capabilities[] = {"work", "again", "never", "plain", "reused", "reused", "narrow", "brief", "moved", "moved", "moved", "bounded",
-	"bounded", "asked"};
+static const char *const capabilities[] = {"work", "again", "never", "plain", "reused", "reused", "narrow",
+	"brief", "moved", "moved", "moved", "bounded", "bounded", "asked"};
 static const char *const gammas[] = {"asked", "asked", "grave", "grave", "bounded"};
 static const char *const betas[] = {"work", "plain", "reused"};
 static const char *const constraints[] = {
-	"", "", "", ",\"constraints\":{\"priority\":\"high\"}", ",\"constraints\":{\"max_duration\":\"PT5S\"}",
+	"",
+	"",
+	"",
+	",\"constraints\":{\"priority\":\"high\"}",
+	",\"constraints\":{\"max_duration\":\"PT5S\"}",
 	",\"constraints\":{\"priority\":\"low\",\"max_duration\":\"PT0.5S\"}",
-	",\"constraints\":{\"max_duration\":\"PT1M30S\",\"priority\":\"urgent\",\"confidence_threshold\":0.5}",
+	",\"constraints\":{\"max_duration\":\"PT1M30S\",\"priority\":\"urgent\",\"confidence_threshold\":0."
+	"5}",
 };
 
 static const struct bad_submit {
@@ -30,19 +35,26 @@ static const struct bad_submit {
 	{"beta", "mallory", "work", "{}", "", "1.0", EXPECT_REFUSAL, CODE_UNAUTHORIZED},
 	{"beta", NULL, "work", "{}", "", "1.0", EXPECT_REFUSAL, CODE_UNAUTHORIZED},
 	{"alpha", NULL, "work", "5", "", "1.0", EXPECT_VERDICT, CODE_INVALID},
-	{"alpha", NULL, "work", "{}", ",\"constraints\":{\"max_duration\":\"1 hour\"}", "1.0", EXPECT_VERDICT, CODE_INVALID},
+	{"alpha", NULL, "work", "{}", ",\"constraints\":{\"max_duration\":\"1 hour\"}", "1.0", EXPECT_VERDICT,
+		CODE_INVALID},
 	{"alpha", NULL, "work", "{}", "", "2.0", EXPECT_VERDICT, CODE_VERSION},
 	{"alpha", NULL, "work", "{}", ",\"capability_version\":\"9.x\"", "1.0", EXPECT_VERDICT, CODE_UNKNOWN},
-	{"alpha", NULL, "work", "{}", ",\"constraints\":{\"data_classification\":\"T3\"}", "1.0", EXPECT_VERDICT, CODE_POLICY},
+	{"alpha", NULL, "work", "{}", ",\"constraints\":{\"data_classification\":\"T3\"}", "1.0",
+		EXPECT_VERDICT, CODE_POLICY},
 };
 
-static void write_submit(struct order *o, const char *capability, const char *inputs, const char *more, const char *version)
+static void write_submit(
+	struct order *o, const char *capability, const char *inputs, const char *more, const char *version)
 {
 	struct buf b = {0};
 
-	buf_addf(&b, "{\"hcp_version\":\"%s\",%s%s%s\"timestamp\":\"2026-01-31T12:00:00.000Z\",\"session_id\":null,"
-		"\"type\":\"task_submit\",\"payload\":{\"capability\":\"%s\",\"caller_id\":\"%s\",\"intent\":\"do it\","
-		"\"inputs\":%s%s}}", version, o->message_id[0] != '\0' ? "\"message_id\":\"" : "", o->message_id,
+	buf_addf(&b,
+		"{\"hcp_version\":\"%s\",%s%s%s\"timestamp\":\"2026-01-31T12:00:00.000Z\",\"session_id\":"
+		"null,"
+		"\"type\":\"task_submit\",\"payload\":{\"capability\":\"%s\",\"caller_id\":\"%s\",\"intent\":"
+		"\"do it\","
+		"\"inputs\":%s%s}}",
+		version, o->message_id[0] != '\0' ? "\"message_id\":\"" : "", o->message_id,
 		o->message_id[0] != '\0' ? "\"," : "", capability, o->caller, inputs, more);
 	o->body = b.data;
 	o->size = b.size;
@@ -59,8 +71,8 @@ static unsigned codes_of(const char *capability)
 		codes |= CODE(CODE_UNKNOWN);
 	if (strcmp(capability, "asked") == 0)
 		codes |= CODE(CODE_RISK);
-	if (strcmp(capability, "asked") == 0 || strcmp(capability, "grave") == 0 || setup_has_program(false)
-		|| setup_has_program(true))
+	if (strcmp(capability, "asked") == 0 || strcmp(capability, "grave") == 0 ||
+		setup_has_program(false) || setup_has_program(true))
 		codes |= CODE(CODE_POLICY) | CODE(CODE_DENIED) | CODE(CODE_EXPIRED);
 	return codes;
 }
@@ -68,9 +80,14 @@ static unsigned codes_of(const char *capability)
 static void submit_good(void)
 {
 	bool gamma = sim_chance(4), beta = !gamma && sim_chance(4);
-	struct order *o = broker_queue(EXPECT_VERDICT, gamma ? "gamma" : beta ? "beta" : "alpha", beta ? "beta-user" : NULL);
-	const char *capability = gamma ? gammas[sim_choose(COUNT(gammas))] : beta ? betas[sim_choose(COUNT(betas))] :
-		capabilities[sim_choose(COUNT(capabilities))];
+	struct order *o = broker_queue(EXPECT_VERDICT,
+		gamma        ? "gamma" :
+			beta ? "beta" :
+			       "alpha",
+		beta ? "beta-user" : NULL);
+	const char *capability = gamma ? gammas[sim_choose(COUNT(gammas))] :
+		beta                   ? betas[sim_choose(COUNT(betas))] :
+					 capabilities[sim_choose(COUNT(capabilities))];
 
 	if (o == NULL)
 		return;
@@ -82,7 +99,9 @@ static void submit_good(void)
 void orders_submit_simple(void)
 {
 	static const char *const simple[] = {"work", "plain", "reused"};
-	struct order *o = setup_has_program(false) || setup_has_program(true) ? NULL : broker_queue(EXPECT_VERDICT, "alpha", NULL);
+	struct order *o = setup_has_program(false) || setup_has_program(true) ?
+		NULL :
+		broker_queue(EXPECT_VERDICT, "alpha", NULL);
 
 	if (o == NULL)
 		return;
@@ -110,7 +129,8 @@ static void submit_bad(void)
 	if (o == NULL)
 		return;
 	/* What strangers say has ids of its own: they do not use up another's. */
-	snprintf(o->message_id, sizeof o->message_id, "%c%zu", bad->expect == EXPECT_VERDICT ? 'm' : 'x', sim.order_count);
+	snprintf(o->message_id, sizeof o->message_id, "%c%zu", bad->expect == EXPECT_VERDICT ? 'm' : 'x',
+		sim.order_count);
 	o->codes = CODE(bad->code);
 	write_submit(o, bad->capability, bad->inputs, bad->more, bad->version);
 }
@@ -128,15 +148,17 @@ static void submit_without_id(void)
 static void submit_garbage(void)
 {
 	static const char *const texts[] = {"this is no JSON", "[1,2,3]", "{\"hcp_version\":\"1.0\"}", "",
-		("{\"hcp_version\":\"1.0\",\"message_id\":\"g\",\"timestamp\":\"2026-01-31T12:00:00.000Z\",\"session_id\":null,"
-		"\"type\":\"task_submit\",\"payload\":{\"capability\":\"work\",\"caller_id\":\"a.#\",\"intent\":\"\",\"inputs\":{}}}")};
+		("{\"hcp_version\":\"1.0\",\"message_id\":\"g\",\"timestamp\":\"2026-01-31T12:00:00.000Z\","
+		 "\"session_id\":null,"
+		 "\"type\":\"task_submit\",\"payload\":{\"capability\":\"work\",\"caller_id\":\"a.#\","
+		 "\"intent\":\"\",\"inputs\":{}}}")};
 	const char *text = texts[sim_choose(COUNT(texts))];
 	struct order *o = broker_queue(EXPECT_DROP, "?", NULL);
 
 	if (o == NULL)
 		return;
 	cover(SUBMIT_DROPPED);
-	o->body = text[0] != '\0' ? xstrdup(text) : NULL;       /* NULL: larger than any message may be */
+	o->body = text[0] != '\0' ? xstrdup(text) : NULL; /* NULL: larger than any message may be */
 	o->size = text[0] != '\0' ? strlen(text) : 10 << 20;
 	o->is_submit = true;
 	sim_trace("submit garbage: %.20s", text);
@@ -179,8 +201,9 @@ static void submit_again(void)
 		return;
 	if (is_undecided(first))
 		cover(SUBMIT_DUP_WAITING);
-	cover(first->state != DONE ? SUBMIT_DUP_QUEUED : first->born_in < sim.lives ? SUBMIT_DUP_LATER_LIFE :
-		SUBMIT_DUP_ANSWERED);
+	cover(first->state != DONE                 ? SUBMIT_DUP_QUEUED :
+			first->born_in < sim.lives ? SUBMIT_DUP_LATER_LIFE :
+						     SUBMIT_DUP_ANSWERED);
 	if (!sim_chance(5)) {
 		orders_repeat(i);
 	} else if ((o = broker_queue(EXPECT_VERDICT, first->caller, first->user)) != NULL) {
@@ -194,20 +217,17 @@ static void submit_again(void)
 void orders_submit(void)
 {
 	switch (sim_choose(12)) {
-	case 0: case 1:
-		submit_bad();
-		break;
-	case 2: case 3:
-		submit_again();
-		break;
+	case 0:
+	case 1: submit_bad(); break;
+	case 2:
+	case 3: submit_again(); break;
 	case 4:
 		if (sim_chance(2))
 			submit_garbage();
 		else
 			submit_without_id();
 		break;
-	default:
-		submit_good();
+	default: submit_good();
 	}
 }
 
@@ -219,8 +239,10 @@ static void write_abort(struct order *o, const char *session_id, const char *tok
 
 	snprintf(o->message_id, sizeof o->message_id, "a%zu", sim.order_count);
 	snprintf(o->session_id, sizeof o->session_id, "%s", session_id);
-	buf_addf(&b, "{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\","
-		"\"session_id\":\"%s\",\"type\":\"abort\",\"payload\":{", o->message_id, session_id);
+	buf_addf(&b,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\","
+		"\"session_id\":\"%s\",\"type\":\"abort\",\"payload\":{",
+		o->message_id, session_id);
 	if (token != NULL)
 		buf_addf(&b, "\"session_token\":\"%s\"", token);
 	buf_add_text(&b, "}}");
@@ -278,12 +300,13 @@ void orders_abort(void)
 		cover(ABORT_FOREIGN);
 		if ((o = broker_queue(EXPECT_NOTHING, s->caller, sim_chance(2) ? "mallory" : NULL)) != NULL)
 			write_abort(o, s->id, NULL);
-	} else if (s->waits[0] != '\0') {      /* it has no effect, unless it is accepted before that comes */
+	} else if (s->waits[0] != '\0') { /* it has no effect, unless it is accepted before that comes */
 		cover(ABORT_UNDECIDED);
 		s->abort_came = true;
 		if ((o = broker_queue(EXPECT_NOTHING, s->caller, beta ? "beta-user" : NULL)) != NULL)
 			write_abort(o, s->id, NULL);
-	} else if ((o = broker_queue(EXPECT_ABORT, s->caller, beta && how < 6 ? "beta-user" : NULL)) != NULL) {
+	} else if ((o = broker_queue(EXPECT_ABORT, s->caller, beta && how < 6 ? "beta-user" : NULL)) !=
+		NULL) {
 		note_abort(s);
 		write_abort(o, s->id, how >= 6 ? s->token : NULL);
 	}

@@ -1,6 +1,6 @@
-/* program.c: the policy program of the simulated daemon: allows, denies, wants a human, talks nonsense, answers twice, too
- * late or never, and dies.
- * Owns the questions that it was put, and what it said to them. Never looks at what the daemon makes of it (waiting.c). */
+/* program.c: the policy program of the simulated daemon: allows, denies, wants a human, talks nonsense,
+ * answers twice, too late or never, and dies. Owns the questions that it was put, and what it said to them.
+ * Never looks at what the daemon makes of it (waiting.c). */
 #include "sim.h"
 
 #include <jansson.h>
@@ -42,18 +42,22 @@ static void say(struct question *q)
 		const char *word;
 		unsigned said;
 		enum covered what;
-	} verdicts[] = {{"allow", SAID_ALLOW, PROGRAM_ALLOW}, {"allow", SAID_ALLOW, PROGRAM_ALLOW}, {"allow", SAID_ALLOW, PROGRAM_ALLOW},
-		{"allow", SAID_ALLOW, PROGRAM_ALLOW}, {"ask", SAID_ASK, PROGRAM_ASK}, {"deny", 0, PROGRAM_DENY},
-		{"perhaps", 0, PROGRAM_NONSENSE}};
+	} verdicts[] = {{"allow", SAID_ALLOW, PROGRAM_ALLOW}, {"allow", SAID_ALLOW, PROGRAM_ALLOW},
+		{"allow", SAID_ALLOW, PROGRAM_ALLOW}, {"allow", SAID_ALLOW, PROGRAM_ALLOW},
+		{"ask", SAID_ASK, PROGRAM_ASK}, {"deny", 0, PROGRAM_DENY}, {"perhaps", 0, PROGRAM_NONSENSE}};
 	unsigned i = sim_choose(sizeof verdicts / sizeof *verdicts);
 	struct jsession *s = judge_find(q->session_id);
 	char line[128];
 
-	cover(sim.workers.list[q->worker] != newest() ? PROGRAM_REPLACED_SAYS : q->is_answered ? PROGRAM_TWICE : verdicts[i].what);
+	cover(sim.workers.list[q->worker] != newest() ? PROGRAM_REPLACED_SAYS :
+			q->is_answered                ? PROGRAM_TWICE :
+							verdicts[i].what);
 	q->is_answered = true;
-	if (s != NULL && sim.lie != LIE_PUPPET && sim.workers.list[q->worker] == newest())      /* one that was replaced has no say */
+	if (s != NULL && sim.lie != LIE_PUPPET &&
+		sim.workers.list[q->worker] == newest()) /* one that was replaced has no say */
 		s->program_said |= verdicts[i].said;
-	snprintf(line, sizeof line, "{\"id\":%lld,\"decision\":\"%s\",\"reason\":\"r\"}", q->id, verdicts[i].word);
+	snprintf(line, sizeof line, "{\"id\":%lld,\"decision\":\"%s\",\"reason\":\"r\"}", q->id,
+		verdicts[i].word);
 	sim_trace("the program says %s to %lld, session %.8s", verdicts[i].word, q->id, q->session_id);
 	fake_worker_say(sim.workers.list[q->worker], line);
 }
@@ -82,7 +86,8 @@ static struct question *open_question(const struct worker *w)
 	for (size_t i = 0; i < question_count; i++) {
 		const struct jsession *s = judge_find(questions[i].session_id);
 
-		if (questions[i].worker == w->number && !questions[i].is_answered && s != NULL && strcmp(s->waits, "program") == 0)
+		if (questions[i].worker == w->number && !questions[i].is_answered && s != NULL &&
+			strcmp(s->waits, "program") == 0)
 			return &questions[i];
 	}
 	return NULL;
@@ -105,9 +110,7 @@ bool program_act(void)
 		return false;
 	sim_trace("the program acts");
 	switch (sim_choose(13)) {
-	case 0:
-		die(w);
-		break;
+	case 0: die(w); break;
 	case 1:
 		if (sim_chance(3) && !w->closed_out) {
 			cover(PROGRAM_MUTE);
@@ -116,13 +119,16 @@ bool program_act(void)
 		break;
 	case 2:
 		if (!w->closed_out)
-			fake_worker_say(w, sim_chance(2) ? "no JSON at all" : "{\"id\":999999,\"decision\":\"allow\"}");
+			fake_worker_say(w,
+				sim_chance(2) ? "no JSON at all" : "{\"id\":999999,\"decision\":\"allow\"}");
 		break;
-	case 3: case 4:
+	case 3:
+	case 4:
 		if (question_count > 0) {
 			q = &questions[sim_choose((unsigned)question_count)];
 			w = sim.workers.list[q->worker];
-			if ((q->is_answered || w != newest()) && !w->is_dying && !w->is_gone && !w->closed_out)
+			if ((q->is_answered || w != newest()) && !w->is_dying && !w->is_gone &&
+				!w->closed_out)
 				say(q);
 		}
 		break;
@@ -142,11 +148,13 @@ void program_note_reload(void)
 
 	if (q != NULL)
 		cover(PROGRAM_REPLACED);
-	if (q != NULL && !w->closed_out && sim_chance(2)) {     /* its answer is in the pipe, and nobody reads it any more */
+	if (q != NULL && !w->closed_out &&
+		sim_chance(2)) { /* its answer is in the pipe, and nobody reads it any more */
 		cover(PROGRAM_REPLACED_SAYS);
 		say(q);
 	}
-	/* What it said and nobody has heard counts no more; while the core is held, something may have been. */
+	/* What it said and nobody has heard counts no more; while the core is held, something may have been.
+	 */
 	for (int64_t key = 1; key <= judge.session_count && !sim.core.is_held; key++)
 		if (strcmp(judge.sessions[key].waits, "program") == 0)
 			judge.sessions[key].program_said = 0;

@@ -1,5 +1,5 @@
-/* script.c: what may happen, and how often: workers, the broker, the disk, crashes, clocks; commands are orders.c's.
- * Owns the weights. Never looks at what the daemon makes of it (judge.c). */
+/* script.c: what may happen, and how often: workers, the broker, the disk, crashes, clocks; commands are
+ * orders.c's. Owns the weights. Never looks at what the daemon makes of it (judge.c). */
 #include "sim.h"
 
 #include <errno.h>
@@ -54,8 +54,12 @@ static void worker_end_of(struct worker *w, const char *line, enum covered what)
 
 /* A state that is long enough to be stored in another way than as its text; judge.c knows it again. */
 #define FILL_64 "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
-#define FILL_1K FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64
-#define LARGE(n) "{\"type\":\"checkpoint\",\"state\":{\"large\":" n ",\"fill\":\"" FILL_1K FILL_1K FILL_1K FILL_1K FILL_1K "\",\"again\":" n "}}"
+#define FILL_1K \
+	FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 FILL_64 \
+		FILL_64 FILL_64 FILL_64 FILL_64
+#define LARGE(n) \
+	"{\"type\":\"checkpoint\",\"state\":{\"large\":" n \
+	",\"fill\":\"" FILL_1K FILL_1K FILL_1K FILL_1K FILL_1K "\",\"again\":" n "}}"
 
 static const struct saying {
 	const char *line;
@@ -64,10 +68,14 @@ static const struct saying {
 	{"{\"type\":\"progress\",\"stage\":\"s\",\"percent\":5}", WORKER_PROGRESS},
 	{"{\"type\":\"progress\",\"stage\":\"planning\"}", WORKER_PROGRESS},
 	{"{\"type\":\"progress\",\"stage\":\"editing\"}", WORKER_PROGRESS},
-	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-1\",\"snapshotType\":\"plan\",\"payload\":{\"a\":1}}", WORKER_SNAPSHOT},
-	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-1\",\"snapshotType\":\"plan\",\"payload\":{\"a\":2}}", WORKER_SNAPSHOT},
-	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-2\",\"snapshotType\":\"summary\",\"payload\":{}}", WORKER_SNAPSHOT},
-	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-3\",\"snapshotType\":\"nothing\",\"payload\":{}}", WORKER_SNAPSHOT},
+	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-1\",\"snapshotType\":\"plan\",\"payload\":{\"a\":1}}",
+		WORKER_SNAPSHOT},
+	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-1\",\"snapshotType\":\"plan\",\"payload\":{\"a\":2}}",
+		WORKER_SNAPSHOT},
+	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-2\",\"snapshotType\":\"summary\",\"payload\":{}}",
+		WORKER_SNAPSHOT},
+	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-3\",\"snapshotType\":\"nothing\",\"payload\":{}}",
+		WORKER_SNAPSHOT},
 	{"{\"type\":\"log\",\"message\":\"some words that take up a little room\"}", WORKER_PROGRESS},
 	{"{\"type\":\"intermediate_result\",\"result_type\":\"r\",\"data\":{\"x\":1.50}}", WORKER_PROGRESS},
 	{"{\"type\":\"warning\",\"message\":\"careful\"}", WORKER_PROGRESS},
@@ -91,12 +99,18 @@ static const struct saying {
 	{"{\"type\":\"resumed\"}", WORKER_RESUMED},
 };
 
-static const struct saying actions[] = {        /* of "bounded", which has limits; the ref says what is right */
-	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":50},\"ref\":\"inside\"}", WORKER_PROGRESS},
-	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":80},\"ref\":\"inside\"}", WORKER_PROGRESS},
-	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":90},\"ref\":\"outside-a\"}", WORKER_PROGRESS},
-	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":95.5},\"ref\":\"outside-b\"}", WORKER_PROGRESS},
-	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":101},\"ref\":\"beyond\"}", WORKER_PROGRESS},
+static const struct saying actions[] = {
+	/* of "bounded", which has limits; the ref says what is right */
+	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":50},\"ref\":\"inside\"}",
+		WORKER_PROGRESS},
+	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":80},\"ref\":\"inside\"}",
+		WORKER_PROGRESS},
+	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":90},\"ref\":\"outside-a\"}",
+		WORKER_PROGRESS},
+	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":95.5},\"ref\":\"outside-b\"}",
+		WORKER_PROGRESS},
+	{"{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":101},\"ref\":\"beyond\"}",
+		WORKER_PROGRESS},
 	{"{\"type\":\"action\",\"name\":\"explode\",\"ref\":\"prohibited\"}", WORKER_PROGRESS},
 };
 
@@ -122,7 +136,9 @@ static void worker_says(struct worker *w)
 	else if (m->is_paused && sim_chance(3))
 		s = &sayings[COUNT(sayings) - 1], m->is_paused = false;
 	cover(m->said_end ? WORKER_LATE : s->what);
-	fake_worker_say(w, s->what == WORKER_CHECKPOINT && strcmp(w->argv[1], "moved") == 0 ? mover_some_checkpoint() : s->line);
+	fake_worker_say(w,
+		s->what == WORKER_CHECKPOINT && strcmp(w->argv[1], "moved") == 0 ? mover_some_checkpoint() :
+										   s->line);
 }
 
 static void worker_floods(struct worker *w)
@@ -156,16 +172,19 @@ static void worker_acts(struct worker *w)
 	static const char half[] = "{\"type\":\"log\",\"message\":\"and so on and on";
 
 	switch (sim_choose(16)) {
-	case 0: case 1:
-		worker_end_of(w, sim_chance(2) ? "{\"type\":\"completed\",\"outputs\":{\"a\":1.10}}" :
-			"{\"type\":\"completed\",\"outputs\":{\"confidence\":0.1}}", WORKER_COMPLETED);
+	case 0:
+	case 1:
+		worker_end_of(w,
+			sim_chance(2) ? "{\"type\":\"completed\",\"outputs\":{\"a\":1.10}}" :
+					"{\"type\":\"completed\",\"outputs\":{\"confidence\":0.1}}",
+			WORKER_COMPLETED);
 		break;
 	case 2:
-		worker_end_of(w, "{\"type\":\"failed\",\"error_code\":\"input_error\",\"error_message\":\"x\"}", WORKER_FAILED);
+		worker_end_of(w,
+			"{\"type\":\"failed\",\"error_code\":\"input_error\",\"error_message\":\"x\"}",
+			WORKER_FAILED);
 		break;
-	case 3:
-		worker_dies(w);
-		break;
+	case 3: worker_dies(w); break;
 	case 4:
 		if (sim_chance(2)) {
 			cover(WORKER_CLOSES);
@@ -176,14 +195,12 @@ static void worker_acts(struct worker *w)
 		break;
 	case 5:
 		if (sim.core.is_held && strcmp(w->argv[1], "reused") == 0)
-			break;          /* that it completed alone may be read and not yet stored */
+			break; /* that it completed alone may be read and not yet stored */
 		cover(WORKER_FORKS);
 		w->children = 1;
 		sim_mood(w)->forked = sim.turns + 1;
 		break;
-	case 6:
-		worker_floods(w);
-		break;
+	case 6: worker_floods(w); break;
 	case 7:
 		cover(WORKER_TOO_LONG);
 		fake_worker_put(w, FAKE_TOO_LONG, half, sizeof half - 1, 0);
@@ -199,9 +216,12 @@ static void worker_acts(struct worker *w)
 
 static struct worker *somebody(void)
 {
-	struct worker *w = sim.workers.count > 0 ? sim.workers.list[sim_choose((unsigned)sim.workers.count)] : NULL;
+	struct worker *w =
+		sim.workers.count > 0 ? sim.workers.list[sim_choose((unsigned)sim.workers.count)] : NULL;
 
-	for (unsigned tries = 0; tries < 4 && w != NULL && (w->is_gone || w->is_dying || program_is(w) || mover_is(w)); tries++)
+	for (unsigned tries = 0;
+		tries < 4 && w != NULL && (w->is_gone || w->is_dying || program_is(w) || mover_is(w));
+		tries++)
 		w = sim.workers.list[sim_choose((unsigned)sim.workers.count)];
 	return w != NULL && !w->is_gone && !program_is(w) && !mover_is(w) ? w : NULL;
 }
@@ -215,9 +235,9 @@ static void do_worker(void)
 	sim_trace("worker %d of %.8s acts", w->number, w->session_id);
 	if (w->is_dying) {
 		if (w->children > 0 && sim_chance(3))
-			fake_worker_die(w, 0);          /* the last one of its tree goes by itself */
+			fake_worker_die(w, 0); /* the last one of its tree goes by itself */
 		else if (w->children > 0 && !w->closed_out)
-			fake_worker_say(w, sayings[0].line);    /* a grandchild has the pipe */
+			fake_worker_say(w, sayings[0].line); /* a grandchild has the pipe */
 	} else if (!w->closed_out || sim_chance(3)) {
 		if (w->closed_out)
 			worker_dies(w);
@@ -250,27 +270,18 @@ static void do_link(void)
 	static const int codes[] = {404, 404, 406, 320};
 
 	switch (sim_choose(8)) {
-	case 0:
-		broker_drop_pub();
-		break;
-	case 1:
-		broker_drop_sub();
-		break;
-	case 2:
-		broker_block(!broker_is_blocked());
-		break;
-	case 3:
-		broker_refuse(codes[sim_choose(COUNT(codes))]);
-		break;
-	default:
-		broker_block(false);
-		broker_raise();
+	case 0: broker_drop_pub(); break;
+	case 1: broker_drop_sub(); break;
+	case 2: broker_block(!broker_is_blocked()); break;
+	case 3: broker_refuse(codes[sim_choose(COUNT(codes))]); break;
+	default: broker_block(false); broker_raise();
 	}
 }
 
 static void do_caller(void)
 {
-	static const char *const names[] = {"alpha", "alpha", "beta", "gamma", "nobody", "alpha/harp", "gamma/harp"};
+	static const char *const names[] = {
+		"alpha", "alpha", "beta", "gamma", "nobody", "alpha/harp", "gamma/harp"};
 
 	broker_upset(names[sim_choose(COUNT(names))], sim_chance(2) ? 0 : 1 + sim_choose(3));
 }
@@ -279,7 +290,8 @@ static void do_caller(void)
 
 static void mend_disk(void)
 {
-	if (sim.unreadable != NULL && !sim.is_dead && stage_exec(NULL) != NULL)     /* who dies just now has it mended by that */
+	if (sim.unreadable != NULL && !sim.is_dead &&
+		stage_exec(NULL) != NULL) /* who dies just now has it mended by that */
 		violation("the table cannot be made readable");
 	stage_lock(false);
 	memdisk_faults.write_error = memdisk_faults.sync_error = 0;
@@ -292,7 +304,8 @@ static void mend_disk(void)
 /* Tables that the judge can do without for a while. */
 static void make_unreadable(void)
 {
-	static const char *const tables[] = {"submits", "callers", "unroutable", "tasks", "checkpoints", "reviews", "decisions"};
+	static const char *const tables[] = {
+		"submits", "callers", "unroutable", "tasks", "checkpoints", "reviews", "decisions"};
 	/* Whose tables are renamed while they leave would be packed under the wrong name. */
 	const char *table = tables[sim_choose(sim.retires ? 3 : COUNT(tables))];
 	char sql[100];
@@ -312,7 +325,8 @@ static void do_disk(void)
 	sim_trace("disk: %u", how);
 	memdisk_faults.writes_left = (int)sim_choose(20);
 	switch (how) {
-	case 0: case 1:
+	case 0:
+	case 1:
 		cover(DISK_FULL);
 		memdisk_faults.write_error = SQLITE_FULL_CODE;
 		break;
@@ -332,8 +346,7 @@ static void do_disk(void)
 		if (sim_chance(3))
 			make_unreadable();
 		break;
-	default:
-		break;                  /* it is well again */
+	default: break; /* it is well again */
 	}
 }
 
@@ -427,7 +440,8 @@ static void do_deliver(void)
 	broker_deliver(1 + sim_choose(4));
 }
 
-/* Sometimes the policy is another by the time that the decision is looked at, and sometimes the answer is never given. */
+/* Sometimes the policy is another by the time that the decision is looked at, and sometimes the answer is
+ * never given. */
 static void do_decide(void)
 {
 	if (!approver_act()) {
@@ -449,7 +463,8 @@ static void do_move(void)
 		struct worker *w = sim.workers.list[i];
 		const struct jsession *s = judge_find(w->session_id);
 
-		if (strcmp(w->argv[1], "moved") != 0 || w->is_gone || w->is_dying || w->closed_out || s == NULL)
+		if (strcmp(w->argv[1], "moved") != 0 || w->is_gone || w->is_dying || w->closed_out ||
+			s == NULL)
 			continue;
 		sim_trace("worker %d of %.8s saves and dies", w->number, w->session_id);
 		for (unsigned n = 1 + sim_choose(2); n > 0; n--)
@@ -474,12 +489,25 @@ static const struct step {
 	void (*happens)(void);
 	enum covered what;
 } steps[] = {
-	{16, orders_submit, STEP_SUBMIT}, {6, orders_abort, STEP_ABORT}, {18, do_deliver, STEP_DELIVER},
-	{34, do_worker, STEP_WORKER}, {18, do_broker, STEP_BROKER}, {8, do_confirm, STEP_CONFIRM},
-	{6, do_link, STEP_LINK}, {3, do_caller, STEP_CALLER}, {6, do_disk, STEP_DISK}, {5, do_crash, STEP_CRASH},
-	{2, do_stop, STEP_STOP}, {3, do_reload, STEP_RELOAD}, {16, do_time, STEP_TIME}, {2, do_clock, STEP_CLOCK},
-	{2, do_system, STEP_SYSTEM}, {8, operator_act, STEP_OPERATE},
-	{9, do_decide, STEP_DECIDE}, {8, do_program, STEP_PROGRAM}, {9, do_move, STEP_MOVE},
+	{16, orders_submit, STEP_SUBMIT},
+	{6, orders_abort, STEP_ABORT},
+	{18, do_deliver, STEP_DELIVER},
+	{34, do_worker, STEP_WORKER},
+	{18, do_broker, STEP_BROKER},
+	{8, do_confirm, STEP_CONFIRM},
+	{6, do_link, STEP_LINK},
+	{3, do_caller, STEP_CALLER},
+	{6, do_disk, STEP_DISK},
+	{5, do_crash, STEP_CRASH},
+	{2, do_stop, STEP_STOP},
+	{3, do_reload, STEP_RELOAD},
+	{16, do_time, STEP_TIME},
+	{2, do_clock, STEP_CLOCK},
+	{2, do_system, STEP_SYSTEM},
+	{8, operator_act, STEP_OPERATE},
+	{9, do_decide, STEP_DECIDE},
+	{8, do_program, STEP_PROGRAM},
+	{9, do_move, STEP_MOVE},
 };
 
 static void step(const struct step *list, size_t count)
@@ -549,7 +577,7 @@ static void come_to_rest(void)
 		finish_work();
 		stage_pass(5 * SECONDS);
 	}
-	stage_pass(140 * SECONDS);      /* twice the longest back-off: what nobody took is tried again */
+	stage_pass(140 * SECONDS); /* twice the longest back-off: what nobody took is tried again */
 	if (!is_at_rest())
 		violation("all is healed, and after %d s it is not at rest", HEAL_ROUNDS * 15);
 }
@@ -586,13 +614,24 @@ static bool is_between(void)
 
 /* ---- long after ---- */
 
-#define RETIRES 6                       /* one seed in so many goes on to this */
-#define LONG_US ((int64_t)6000 * 3600 * SECONDS)       /* submits are forgotten by then, however often a clock was set back */
+#define RETIRES 6 /* one seed in so many goes on to this */
+#define LONG_US \
+	((int64_t)6000 * 3600 * \
+		SECONDS) /* submits are forgotten by then, however often a clock was set back */
 
 static const struct step late_steps[] = {
-	{14, do_time, STEP_TIME}, {6, orders_submit_simple, STEP_SIMPLE}, {6, do_deliver, STEP_DELIVER}, {6, do_worker, STEP_WORKER},
-	{6, do_broker, STEP_BROKER}, {3, do_confirm, STEP_CONFIRM}, {2, do_link, STEP_LINK}, {5, do_disk, STEP_DISK},
-	{8, do_crash, STEP_CRASH}, {1, do_stop, STEP_STOP}, {1, do_reload, STEP_RELOAD}, {2, operator_act, STEP_OPERATE},
+	{14, do_time, STEP_TIME},
+	{6, orders_submit_simple, STEP_SIMPLE},
+	{6, do_deliver, STEP_DELIVER},
+	{6, do_worker, STEP_WORKER},
+	{6, do_broker, STEP_BROKER},
+	{3, do_confirm, STEP_CONFIRM},
+	{2, do_link, STEP_LINK},
+	{5, do_disk, STEP_DISK},
+	{8, do_crash, STEP_CRASH},
+	{1, do_stop, STEP_STOP},
+	{1, do_reload, STEP_RELOAD},
+	{2, operator_act, STEP_OPERATE},
 };
 
 /* Acked, and that arrived: it must not come again when it is forgotten. */
@@ -609,19 +648,20 @@ static void submit_until_there(void)
 	}
 }
 
-/* Those who ended leave, with all that can happen to a daemon meanwhile. The first of the new ones is there before: it stays,
- * and so the keys of rows that go are not used again, by which the judge knows what is new. */
+/* Those who ended leave, with all that can happen to a daemon meanwhile. The first of the new ones is there
+ * before: it stays, and so the keys of rows that go are not used again, by which the judge knows what is new.
+ */
 static void retire(void)
 {
 	sim.is_healed = false;
 	sim.forgets = true;
 	submit_until_there();
-	broker_drop_pub();              /* nobody hears of its end: it has to stay until somebody does */
+	broker_drop_pub(); /* nobody hears of its end: it has to stay until somebody does */
 	finish_work();
 	stage_pass(5 * SECONDS);
 	sim.retire_from = judge.session_count;
 	while (sim.retire_from > 0 && !judge_is_over(judge.sessions[sim.retire_from].state))
-		sim.retire_from--;      /* trouble kept it from ending */
+		sim.retire_from--; /* trouble kept it from ending */
 	stage_suspend(LONG_US);
 	stage_pass(60 * SECONDS);
 	judge_forget_submits();
@@ -652,15 +692,11 @@ void script_play(void)
 		if (is_between() && sim_chance(4))
 			do_reload();
 		if (sim_chance(6))
-			(void)mover_act();      /* seldom there, and gone after a minute */
+			(void)mover_act(); /* seldom there, and gone after a minute */
 		switch (sim_choose(4)) {
-		case 0:
-			break;                  /* more comes before the loop gets to it */
-		case 1:
-			stage_turn();
-			break;
-		default:
-			stage_run();
+		case 0: break; /* more comes before the loop gets to it */
+		case 1: stage_turn(); break;
+		default: stage_run();
 		}
 	}
 	come_to_rest();

@@ -1,5 +1,6 @@
-/* shelf.c: artifact_file.h for the simulation: stored files are names, copies take a few turns, and some are refused.
- * Watches that a copy has a working directory to come from, and that only one of a session is under way. */
+/* shelf.c: artifact_file.h for the simulation: stored files are names, copies take a few turns, and some are
+ * refused. Watches that a copy has a working directory to come from, and that only one of a session is under
+ * way. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static size_t file_count;
 
 struct artifact_copying {
 	char session_id[ID_SIZE], name[8];
-	unsigned left;                  /* turns that it still takes */
+	unsigned left; /* turns that it still takes */
 	bool is_in;
 };
 
@@ -29,7 +30,8 @@ void shelf_reset(void)
 static struct stored *find(const char *session_id, const char *name, bool is_half)
 {
 	for (size_t i = 0; i < file_count; i++)
-		if (strcmp(files[i].session_id, session_id) == 0 && strcmp(files[i].name, name) == 0 && files[i].is_half == is_half)
+		if (strcmp(files[i].session_id, session_id) == 0 && strcmp(files[i].name, name) == 0 &&
+			files[i].is_half == is_half)
 			return &files[i];
 	return NULL;
 }
@@ -69,7 +71,8 @@ struct artifact_copy *artifact_copy_begin(const struct artifact_source *src, cha
 	struct artifact_copy *c;
 
 	if (!sim.is_dead && !stage_has_workdir(src->session_id))
-		violation("session %.8s has no working directory any more, and an artifact to come from it", src->session_id);
+		violation("session %.8s has no working directory any more, and an artifact to come from it",
+			src->session_id);
 	if (sim_chance(5)) {
 		cover(ARTIFACT_REFUSED);
 		snprintf(why, why_size, "is refused");
@@ -124,13 +127,15 @@ void artifact_remove(const char *state_dir, const char *session_id, const char *
 	take(find(session_id, name, false));
 }
 
-int artifact_collect(const char *state_dir, const char *session_id, bool (*is_known)(void *ctx, const char *name), void *ctx)
+int artifact_collect(const char *state_dir, const char *session_id,
+	bool (*is_known)(void *ctx, const char *name), void *ctx)
 {
 	int count = 0;
 
 	(void)state_dir;
 	for (size_t i = file_count; i-- > 0 && !sim.is_dead;)
-		if (strcmp(files[i].session_id, session_id) == 0 && (files[i].is_half || !is_known(ctx, files[i].name))) {
+		if (strcmp(files[i].session_id, session_id) == 0 &&
+			(files[i].is_half || !is_known(ctx, files[i].name))) {
 			cover(ARTIFACT_LEFT);
 			take(&files[i]);
 			count++;

@@ -1,4 +1,5 @@
-/* sim.h: one simulated world: the core on a disk of memory, with a broker, workers and clocks that a seed plays.
+/* sim.h: one simulated world: the core on a disk of memory, with a broker, workers and clocks that a seed
+ *plays.
  *
  *	simulate.c   options, processes, figures       script.c   what may happen, and how often
  *	stage.c      lives, turns, time, dice          orders.c   commands of callers
@@ -16,7 +17,7 @@
 #ifndef HCPD_SIM_H
 #define HCPD_SIM_H
 
-#ifndef SIM_STAGE                       /* stage.c has the fakes' bodies */
+#ifndef SIM_STAGE /* stage.c has the fakes' bodies */
 #define FAKE_TYPES_ONLY
 #endif
 #include "core.h"
@@ -29,9 +30,9 @@
 #include "memdisk.h"
 
 #define SECONDS FAKE_SECOND
-#define ORDERS_MAX 96                   /* commands in the life of a seed */
+#define ORDERS_MAX 96 /* commands in the life of a seed */
 #define JUDGE_CALLERS 32
-#define VARIANTS 5                      /* configurations to start with, each with one to reload */
+#define VARIANTS 5 /* configurations to start with, each with one to reload */
 
 /* ---- what all variants of the configuration have in common ---- */
 
@@ -46,26 +47,26 @@
 /* ---- commands ---- */
 
 enum expect {
-	EXPECT_VERDICT,                 /* remembered: one answer for its message_id, ever */
-	EXPECT_REFUSAL,                 /* task_rejected with that code, and not remembered */
-	EXPECT_DROP,                    /* nobody can be answered */
-	EXPECT_ABORT,                   /* its session ends, if it had not */
-	EXPECT_NOTHING                  /* an abort that has no effect */
+	EXPECT_VERDICT, /* remembered: one answer for its message_id, ever */
+	EXPECT_REFUSAL, /* task_rejected with that code, and not remembered */
+	EXPECT_DROP,    /* nobody can be answered */
+	EXPECT_ABORT,   /* its session ends, if it had not */
+	EXPECT_NOTHING  /* an abort that has no effect */
 };
 
 enum order_state { QUEUED, DELIVERED, ANSWERED, DONE };
 
-struct order {                          /* a command in the broker's queue; the first QUEUED is the next */
+struct order { /* a command in the broker's queue; the first QUEUED is the next */
 	enum expect expect;
 	enum order_state state;
 	char *body;
-	size_t size;                    /* of a body that is NULL: over the limit */
-	const char *caller, *user;      /* static; NULL: none */
-	char message_id[24];            /* "": none that is usable */
-	char session_id[ID_SIZE];       /* of an abort */
-	unsigned codes;                 /* answers that it may get, as 1 << (CODE_... - CODE_ACCEPTED) */
+	size_t size;               /* of a body that is NULL: over the limit */
+	const char *caller, *user; /* static; NULL: none */
+	char message_id[24];       /* "": none that is usable */
+	char session_id[ID_SIZE];  /* of an abort */
+	unsigned codes;            /* answers that it may get, as 1 << (CODE_... - CODE_ACCEPTED) */
 	uint64_t tag;
-	unsigned deliveries, born_in;   /* born_in: which life */
+	unsigned deliveries, born_in; /* born_in: which life */
 	bool ack_sent, is_submit;
 };
 
@@ -77,15 +78,15 @@ struct sim {
 	uint64_t seed, dice, hash;
 	unsigned steps, turns, crashes, lives;
 	bool verbose;
-	enum lie lie;                   /* for testing the judge: the world breaks a rule itself */
+	enum lie lie; /* for testing the judge: the world breaks a rule itself */
 	/* the daemon, and what it has to do with */
 	struct core core;
 	struct bus bus;
 	struct workers workers;
 	int variant;
-	bool reloaded;                  /* the configuration file is the variant's second */
-	bool is_alive, is_dead;         /* between begin and end of a life; a crash happens: nothing has effects */
-	bool is_healed;                 /* nothing goes wrong any more */
+	bool reloaded;          /* the configuration file is the variant's second */
+	bool is_alive, is_dead; /* between begin and end of a life; a crash happens: nothing has effects */
+	bool is_healed;         /* nothing goes wrong any more */
 	size_t flushed_at_death;
 	int effects_left;               /* it dies at so many-th effect; 0: it does not */
 	const char *unreadable;         /* a table that was renamed; NULL: none */
@@ -104,43 +105,46 @@ struct sim {
 };
 extern struct sim sim;
 
-struct mood {                           /* what a worker is like; by its number, anew in each life */
-	bool obeys;                     /* ends at `abort`, answers checkpoint_request */
+struct mood {       /* what a worker is like; by its number, anew in each life */
+	bool obeys; /* ends at `abort`, answers checkpoint_request */
 	bool said_end, is_paused;
-	unsigned started, forked;       /* in which turn; 0: did not */
-	char served[ID_SIZE];           /* a reused one: whom before */
-	unsigned refused;               /* actions, as bits of their refs: a, b */
-	int asked_n;                    /* one that migrates: of which state; 0: not yet */
+	unsigned started, forked; /* in which turn; 0: did not */
+	char served[ID_SIZE];     /* a reused one: whom before */
+	unsigned refused;         /* actions, as bits of their refs: a, b */
+	int asked_n;              /* one that migrates: of which state; 0: not yet */
 };
 struct mood *sim_mood(const struct worker *w);
 
 /* ---- stage.c ---- */
 
-void stage_init(const char *dir);       /* once a process */
+void stage_init(const char *dir); /* once a process */
 void stage_fini(void);
 void stage_reset(uint64_t seed);
-void stage_finish(void);                /* of a seed: frees what it left */
+void stage_finish(void); /* of a seed: frees what it left */
 void life_begin(void);
 void life_crash(bool power_loss);
-void life_stop(void);                   /* the loop has ended: what main.c does then */
-void sim_die(enum covered where);       /* from inside: nothing has effects from here on */
-bool stage_turn(void);                  /* true: something happened */
-void stage_run(void);                   /* until nothing happens any more at this instant */
+void life_stop(void);             /* the loop has ended: what main.c does then */
+void sim_die(enum covered where); /* from inside: nothing has effects from here on */
+bool stage_turn(void);            /* true: something happened */
+void stage_run(void);             /* until nothing happens any more at this instant */
 void stage_pass(int64_t us);
 void stage_step_wall(int64_t us);
-void stage_suspend(int64_t us);         /* time passes, and nobody is there */
+void stage_suspend(int64_t us); /* time passes, and nobody is there */
 void stage_reload(bool broken);
 void stage_lock(bool lock);
-const char *stage_exec(const char *sql);        /* NULL, or what is wrong */
+const char *stage_exec(const char *sql); /* NULL, or what is wrong */
 bool stage_has_workdir(const char *session_id);
-void stage_fail_workdirs(int count);    /* the next so many cannot be made */
-void shelf_reset(void);                 /* shelf.c: stored artifacts */
+void stage_fail_workdirs(int count); /* the next so many cannot be made */
+void shelf_reset(void);              /* shelf.c: stored artifacts */
 bool shelf_has(const char *session_id, const char *name);
 bool shelf_has_half(void);
-size_t workers_alive(void);             /* processes */
+size_t workers_alive(void); /* processes */
 
-unsigned sim_choose(unsigned n);        /* 0 to n-1 */
-static inline bool sim_chance(unsigned n) { return sim_choose(n) == 0; }
+unsigned sim_choose(unsigned n); /* 0 to n-1 */
+static inline bool sim_chance(unsigned n)
+{
+	return sim_choose(n) == 0;
+}
 void sim_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void sim_hash(const void *data, size_t size);
 /* Ends this seed, and this process. */
@@ -150,156 +154,156 @@ _Noreturn void violation(const char *fmt, ...) __attribute__((format(printf, 1, 
 
 void setup_init(const char *dir);
 void setup_fini(void);
-struct policy *setup_policy(void);      /* a reference, of the present variant */
-const char *setup_ini(bool broken);     /* its file */
-bool setup_has_program(bool second);    /* does the variant's first, or second, name one? */
+struct policy *setup_policy(void);   /* a reference, of the present variant */
+const char *setup_ini(bool broken);  /* its file */
+bool setup_has_program(bool second); /* does the variant's first, or second, name one? */
 
 /* ---- orders.c ---- */
 
 void orders_submit(void);
 void orders_abort(void);
-void orders_submit_moved(void);         /* one whose states have versions */
-void orders_submit_simple(void);        /* one that needs nobody's word */
-const struct order *orders_repeat(size_t i);      /* the same submit again; NULL: no room for it */
+void orders_submit_moved(void);              /* one whose states have versions */
+void orders_submit_simple(void);             /* one that needs nobody's word */
+const struct order *orders_repeat(size_t i); /* the same submit again; NULL: no room for it */
 
 /* ---- operator.c ---- */
 
 struct jsession;
 
-void operator_begin(void);              /* a life */
+void operator_begin(void); /* a life */
 void operator_end(void);
 void operator_act(void);
 bool operator_has_asked(void);
-void operator_heal(void);               /* whoever was paused goes on, whoever waits is decided about */
+void operator_heal(void); /* whoever was paused goes on, whoever waits is decided about */
 struct ask *operator_ask(enum ask_verb verb, const struct jsession *s);
 
 /* ---- approver.c ---- */
 
-#define APPROVERS 4                     /* who are in the configuration */
-void approver_init(const char *dir);    /* makes the keys */
+#define APPROVERS 4                  /* who are in the configuration */
+void approver_init(const char *dir); /* makes the keys */
 void approver_fini(void);
-const char *approver_key(int i);        /* the public half */
-void approver_reset(void);              /* a seed */
-bool approver_act(void);                /* false: there is nothing to decide */
+const char *approver_key(int i); /* the public half */
+void approver_reset(void);       /* a seed */
+bool approver_act(void);         /* false: there is nothing to decide */
 void approver_heal(int64_t review);
-void approver_begin(void);              /* a life: what became of what was not answered? */
+void approver_begin(void); /* a life: what became of what was not answered? */
 void approver_told(const struct ask *a);
 
 /* ---- program.c ---- */
 
 bool program_is(const struct worker *w);
-void program_begin(void);               /* a life */
-bool program_act(void);                 /* false: it has nothing to say */
+void program_begin(void); /* a life */
+bool program_act(void);   /* false: it has nothing to say */
 void program_on_line(struct worker *w, const char *line, size_t size);
 void program_note_reload(void);
 
 /* ---- mover.c ---- */
 
 bool mover_is(const struct worker *w);
-bool mover_act(void);                   /* false: there is none that was asked */
+bool mover_act(void); /* false: there is none that was asked */
 void mover_heal(struct worker *w);
 void mover_on_line(const struct worker *w, const char *line, size_t size);
-const char *mover_some_checkpoint(void);        /* of a worker whose states have versions; static */
+const char *mover_some_checkpoint(void); /* of a worker whose states have versions; static */
 
 /* ---- keeper.c ---- */
 
-void keeper_reset(void);                /* a seed */
-bool keeper_is_ready(void);             /* the thread has something to do */
-bool keeper_step(void);                 /* the thread runs until it waits; false: it has nothing to do */
+void keeper_reset(void);    /* a seed */
+bool keeper_is_ready(void); /* the thread has something to do */
+bool keeper_step(void);     /* the thread runs until it waits; false: it has nothing to do */
 void keeper_lose_power(void);
 const char *keeper_entry(const char *day, int64_t counts, const char *session_id, int n, size_t *size);
 
 /* ---- script.c ---- */
 
-void script_on_start(const struct worker *w);   /* its mood */
+void script_on_start(const struct worker *w); /* its mood */
 void script_on_line(struct worker *w, const char *line);
-void script_play(void);                 /* one seed, from its first step to its verdict */
+void script_play(void); /* one seed, from its first step to its verdict */
 
 /* ---- broker.c ---- */
 
 void broker_reset(void);
-void broker_begin(void);                /* a life begins: both connections come up */
-void broker_crash(void);                /* it ended */
+void broker_begin(void); /* a life begins: both connections come up */
+void broker_crash(void); /* it ended */
 struct order *broker_queue(enum expect expect, const char *caller, const char *user);
 void broker_deliver(unsigned most);
 void broker_on_answer(uint64_t tag, bool is_ack);
-void broker_end_turn(void);             /* acks of this turn are on their way */
+void broker_end_turn(void); /* acks of this turn are on their way */
 void broker_take_acks(void);
-void broker_work(unsigned most);        /* takes messages in order, each meets its fate */
+void broker_work(unsigned most); /* takes messages in order, each meets its fate */
 void broker_confirm(unsigned most, bool in_order);
-void broker_swallow(void);              /* a message that it has is never confirmed */
+void broker_swallow(void); /* a message that it has is never confirmed */
 void broker_drop_pub(void);
 void broker_drop_sub(void);
-void broker_raise(void);                /* connections that are down come up again */
+void broker_raise(void); /* connections that are down come up again */
 void broker_block(bool block);
 bool broker_is_blocked(void);
-void broker_refuse(int code);           /* the next message closes the channel so */
-void broker_upset(const char *caller, unsigned what);   /* 0 well, 1 unbound, 2 full, 3 forbidden */
+void broker_refuse(int code);                         /* the next message closes the channel so */
+void broker_upset(const char *caller, unsigned what); /* 0 well, 1 unbound, 2 full, 3 forbidden */
 void broker_heal(void);
 bool broker_has_work(void);
-bool broker_is_quiet(void);             /* nothing queued, nothing under way */
+bool broker_is_quiet(void); /* nothing queued, nothing under way */
 
 /* ---- eye.c: what was committed ---- */
 
 enum jkind { J_EVENT, J_ACCEPTED, J_REJECTED, J_COMPLETED, J_FAILED, J_TOLD };
 
-struct jmessage {                       /* a row of events; id is its place */
+struct jmessage { /* a row of events; id is its place */
 	UT_hash_handle hh;
 	char message_id[ID_SIZE];
 	bool is_there, is_published, has_arrived, was_returned, is_settled;
 	enum jkind kind;
 	int64_t id, session, caller, sequence;
-	uint64_t bytes, substitute;     /* hashes; 0: no substitute */
+	uint64_t bytes, substitute; /* hashes; 0: no substitute */
 	unsigned arrivals;
 };
 
 struct jsession {
 	bool is_there, is_closed, has_outcome;
 	char id[ID_SIZE], state[16], caller[32], capability[16], token[TOKEN_SIZE];
-	int64_t version, sequence, published;   /* published: the newest event that was, but answers */
-	int64_t deadline_us;            /* boot clock, at the latest; 0: has none yet */
-	int64_t early_us;               /* ... and at the earliest */
-	int64_t ending_us, ending_held_us;      /* since when its end is decided; how long was held before */
-	int64_t arrived;                /* the newest sequence that a queue took */
-	bool abort_came;                /* a rightful one */
+	int64_t version, sequence, published; /* published: the newest event that was, but answers */
+	int64_t deadline_us;                  /* boot clock, at the latest; 0: has none yet */
+	int64_t early_us;                     /* ... and at the earliest */
+	int64_t ending_us, ending_held_us;    /* since when its end is decided; how long was held before */
+	int64_t arrived;                      /* the newest sequence that a queue took */
+	bool abort_came;                      /* a rightful one */
 	/* undecided ones */
-	char waits[8];                  /* human, program; "": it does not */
+	char waits[8]; /* human, program; "": it does not */
 	bool did_wait, asked_program, asked_human, cancel_came;
-	bool was_counted;               /* it ran after it waited */
-	int64_t accepted;               /* the message that says so; 0: none does */
-	int64_t asked_us;               /* the program: since when, at the latest */
-	unsigned program_said;          /* to the latest question: SAID_... */
-	int executed;                   /* reviews that allowed it */
-	bool announced;                 /* its worker announced what it may not do */
+	bool was_counted;      /* it ran after it waited */
+	int64_t accepted;      /* the message that says so; 0: none does */
+	int64_t asked_us;      /* the program: since when, at the latest */
+	unsigned program_said; /* to the latest question: SAID_... */
+	int executed;          /* reviews that allowed it */
+	bool announced;        /* its worker announced what it may not do */
 	/* what the world is told of it (told.c) */
 	int told_starts, told_ends;
 	int64_t told_count, told_points, told_arrived, told_published;
 	char told_status[20], told_at[32];
 	/* what it saved last, where that has a version and a number (mover.c) */
 	int saved_v, saved_n;
-	bool mover_said;                /* its program answered well, and ends well */
+	bool mover_said; /* its program answered well, and ends well */
 	int64_t mover_us;
 	/* its time: asked for, moved, and granted in an answer */
 	int64_t deadline_wall_us, extend_asked_us, extend_moved_us, extend_granted_us;
-	bool has_left;                  /* for the archive */
+	bool has_left; /* for the archive */
 };
 
 enum { SAID_ALLOW = 1, SAID_ASK = 2 };
 
 #define REVIEWS_MAX 256
-struct jreview {                        /* by id */
+struct jreview { /* by id */
 	char request[ID_SIZE], state[24];
-	int64_t session, late_us, early_us;     /* boot clock: when it must have expired, and may have */
+	int64_t session, late_us, early_us; /* boot clock: when it must have expired, and may have */
 	int risk;
-	unsigned persons;               /* who allowed it, a bit each */
+	unsigned persons; /* who allowed it, a bit each */
 	int finals;
-	bool is_allowed;                /* the last word */
+	bool is_allowed; /* the last word */
 };
 
 struct jsubmit {
 	UT_hash_handle hh;
-	int64_t id, session, answer;    /* answer 0: undecided */
-	char key[64];                   /* "caller message_id" */
+	int64_t id, session, answer; /* answer 0: undecided */
+	char key[64];                /* "caller message_id" */
 };
 
 struct judge {
@@ -312,15 +316,15 @@ struct judge {
 	struct jcaller {
 		char id[CALLER_ID_SIZE];
 		int64_t confirmed;
-		bool is_upset;          /* a message was refused or returned: the order of arrival is not promised */
-	} callers[JUDGE_CALLERS];       /* by key */
+		bool is_upset; /* a message was refused or returned: the order of arrival is not promised */
+	} callers[JUDGE_CALLERS]; /* by key */
 };
 extern struct judge judge;
 
 void judge_reset(void);
-void judge_begin(void);                 /* a life: opens its own connection */
+void judge_begin(void); /* a life: opens its own connection */
 void judge_end(void);
-void judge_look(void);                  /* at what was committed since it last looked */
+void judge_look(void); /* at what was committed since it last looked */
 void judge_forget_submits(void);
 struct sqlite3 *judge_db(void);
 struct jsession *judge_find(const char *session_id);
@@ -331,25 +335,26 @@ bool judge_is_over(const char *state);
 void judge_publish(const struct bus_out *out);
 void judge_arrive(const struct bus_out *out, enum bus_status fate);
 void judge_settle(const struct bus_out *out, enum bus_status told);
-void judge_refuse(const struct bus_out *out);   /* for good */
+void judge_refuse(const struct bus_out *out); /* for good */
 bool judge_has_arrived(const struct bus_out *out);
 void judge_answer(const struct order *o, bool is_ack);
 void judge_start(const struct worker *w);
 void judge_line(const struct worker *w, const char *line, size_t size);
 void judge_worker_end(const struct worker *w);
-void judge_quiet(void);                 /* nothing happens any more at this instant */
-struct jmessage *judge_answer_to(const struct order *o);       /* the stored answer to a submit; NULL: it is undecided */
-void judge_question(const struct worker *w, const char *session_id);   /* the policy program is asked */
-void judge_stopped(void);               /* a graceful end */
+void judge_quiet(void); /* nothing happens any more at this instant */
+struct jmessage *judge_answer_to(
+	const struct order *o); /* the stored answer to a submit; NULL: it is undecided */
+void judge_question(const struct worker *w, const char *session_id); /* the policy program is asked */
+void judge_stopped(void);                                            /* a graceful end */
 
 /* ---- chain.c: the audit, in the end ---- */
 
 void chain_check(struct sqlite3 *db);
-void chain_tamper(void);                /* a lie */
+void chain_tamper(void); /* a lie */
 
 /* ---- verdict.c: in the end ---- */
 
 void verdict_check(void);
-void verdict_forget(void);              /* what was judged so far: it may leave */
+void verdict_forget(void); /* what was judged so far: it may leave */
 
 #endif

@@ -1,9 +1,11 @@
 /* simulate.c: seeds over processes, and the figures of a run.
  *
- *	simulate [-n COUNT] [--first SEED] [--seed SEED] [--jobs N] [--verbose] [--stats] [--hash] [--self-test]
+ *	simulate [-n COUNT] [--first SEED] [--seed SEED] [--jobs N] [--verbose] [--stats] [--hash]
+ *[--self-test]
  *
- * Owns the options, the children and what they share. A child plays seed after seed; one that finds a violation, dies
- * or hangs is reported with its seed, and another goes on behind it. Never plays anything itself. */
+ * Owns the options, the children and what they share. A child plays seed after seed; one that finds a
+ *violation, dies or hangs is reported with its seed, and another goes on behind it. Never plays anything
+ *itself. */
 #include "sim.h"
 
 #include <errno.h>
@@ -19,15 +21,15 @@
 #include <jansson.h>
 
 #define JOBS_MAX 64
-#define CHUNK 16                        /* seeds that a child takes at a time */
-#define HANG_S 120                      /* a seed takes milliseconds */
-#define REPORTED_MAX 10                 /* then the run ends */
-#define COVER_SEEDS 3000                /* from so many on, everything must have happened */
-#define REPLAYED 40                     /* seeds of the self test, each of which is played twice */
-#define LIE_SEEDS 400                   /* within so many each lie must be noticed */
+#define CHUNK 16         /* seeds that a child takes at a time */
+#define HANG_S 120       /* a seed takes milliseconds */
+#define REPORTED_MAX 10  /* then the run ends */
+#define COVER_SEEDS 3000 /* from so many on, everything must have happened */
+#define REPLAYED 40      /* seeds of the self test, each of which is played twice */
+#define LIE_SEEDS 400    /* within so many each lie must be noticed */
 
-struct slot {                           /* a child's, shared with its parent */
-	uint64_t at, end;               /* of its chunk */
+struct slot {             /* a child's, shared with its parent */
+	uint64_t at, end; /* of its chunk */
 	uint64_t seeds, steps, turns, crashes, lives;
 	uint64_t cover[COVER_COUNT];
 	char message[2048];
@@ -44,11 +46,11 @@ static struct {
 	int jobs;
 	bool verbose, stats, hash, self_test;
 	enum lie lie;
-	int pass;                       /* of a replay, 1 or 2; 0: none */
+	int pass; /* of a replay, 1 or 2; 0: none */
 } options = {.first = 1, .count = 1000, .jobs = 1};
 
 static struct shared *shared;
-static struct slot *slot;               /* this child's */
+static struct slot *slot; /* this child's */
 static char base[200];
 
 void violation(const char *fmt, ...)
@@ -86,7 +88,7 @@ static _Noreturn void child(int job)
 	uint64_t end = options.first + options.count;
 	char dir[240];
 
-	signal(SIGINT, SIG_IGN);        /* the parent lets us finish what we are at */
+	signal(SIGINT, SIG_IGN); /* the parent lets us finish what we are at */
 	signal(SIGTERM, SIG_DFL);
 	slot = &shared->slots[job];
 	cover_counts = slot->cover;
@@ -104,7 +106,8 @@ static _Noreturn void child(int job)
 			if (slot->at >= end)
 				break;
 		}
-		/* The second pass of a replay goes backwards: what a seed does must not depend on those before it. */
+		/* The second pass of a replay goes backwards: what a seed does must not depend on those
+		 * before it. */
 		while (slot->at < slot->end) {
 			play(options.pass == 2 ? options.first + (end - 1 - slot->at) : slot->at);
 			slot->at++;
@@ -154,13 +157,14 @@ static void report(const struct slot *s, int status, bool quietly)
 	char how[64] = "";
 
 	if (WIFSIGNALED(status))
-		snprintf(how, sizeof how, "%s", WTERMSIG(status) == SIGALRM ? "does not end" : strsignal(WTERMSIG(status)));
+		snprintf(how, sizeof how, "%s",
+			WTERMSIG(status) == SIGALRM ? "does not end" : strsignal(WTERMSIG(status)));
 	else if (WEXITSTATUS(status) != 1 || s->message[0] == '\0')
 		snprintf(how, sizeof how, "exit status %d", WEXITSTATUS(status));
 	if (quietly)
 		return;
-	printf("seed %llu: %s%s%s\n", (unsigned long long)s->at, how, how[0] != '\0' && s->message[0] != '\0' ? ": " : "",
-		s->message);
+	printf("seed %llu: %s%s%s\n", (unsigned long long)s->at, how,
+		how[0] != '\0' && s->message[0] != '\0' ? ": " : "", s->message);
 	if (!options.verbose)
 		printf("  replay: scripts/simulate --seed %llu --verbose\n", (unsigned long long)s->at);
 }
@@ -190,7 +194,7 @@ static int run(bool quietly, int most, uint64_t *which)
 		report(&shared->slots[job], status, quietly);
 		if (which != NULL)
 			*which = shared->slots[job].at;
-		if (++bad >= most) {    /* enough: the others take no more */
+		if (++bad >= most) { /* enough: the others take no more */
 			atomic_store(&shared->next, options.first + options.count);
 			alive--;
 			continue;
@@ -245,8 +249,10 @@ static int check_replay(void)
 static int check_lies(void)
 {
 	static const char *const names[LIE_COUNT] = {[LIE_LOSES] = "a broker that loses what it confirmed",
-		[LIE_FORGETS] = "a disk that forgets what was synced", [LIE_SURVIVES] = "a process that outlives its session",
-		[LIE_ACKS] = "a broker that forgets a command", [LIE_PUPPET] = "a program that never said what was taken for its word",
+		[LIE_FORGETS] = "a disk that forgets what was synced",
+		[LIE_SURVIVES] = "a process that outlives its session",
+		[LIE_ACKS] = "a broker that forgets a command",
+		[LIE_PUPPET] = "a program that never said what was taken for its word",
 		[LIE_TAMPERS] = "a row of the audit that was changed"};
 	int failed = 0;
 
@@ -257,7 +263,8 @@ static int check_lies(void)
 
 		options.lie = (enum lie)lie;
 		noticed = run(true, 1, &seed) > 0;
-		snprintf(what, sizeof what, "%s is noticed, by seed %llu", names[lie], (unsigned long long)seed);
+		snprintf(what, sizeof what, "%s is noticed, by seed %llu", names[lie],
+			(unsigned long long)seed);
 		failed += check(noticed, what);
 	}
 	options.lie = LIE_NONE;
@@ -298,10 +305,15 @@ static uint64_t number(const char *text)
 static void read_options(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"count", required_argument, NULL, 'n'}, {"first", required_argument, NULL, 'f'},
-		{"seed", required_argument, NULL, 's'}, {"jobs", required_argument, NULL, 'j'},
-		{"verbose", no_argument, NULL, 'v'}, {"stats", no_argument, NULL, 't'}, {"hash", no_argument, NULL, 'h'},
-		{"self-test", no_argument, NULL, 'S'}, {NULL, 0, NULL, 0},
+		{"count", required_argument, NULL, 'n'},
+		{"first", required_argument, NULL, 'f'},
+		{"seed", required_argument, NULL, 's'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"stats", no_argument, NULL, 't'},
+		{"hash", no_argument, NULL, 'h'},
+		{"self-test", no_argument, NULL, 'S'},
+		{NULL, 0, NULL, 0},
 	};
 	int option;
 
@@ -309,14 +321,20 @@ static void read_options(int argc, char **argv)
 		switch (option) {
 		case 'n': options.count = number(optarg); break;
 		case 'f': options.first = number(optarg); break;
-		case 's': options.first = number(optarg); options.count = 1; options.hash = true; break;
+		case 's':
+			options.first = number(optarg);
+			options.count = 1;
+			options.hash = true;
+			break;
 		case 'j': options.jobs = (int)number(optarg); break;
 		case 'v': options.verbose = true; break;
 		case 't': options.stats = true; break;
 		case 'h': options.hash = true; break;
 		case 'S': options.self_test = true; break;
 		default:
-			fprintf(stderr, "usage: simulate [-n COUNT] [--first SEED] [--seed SEED] [--jobs N] [--verbose] [--stats] "
+			fprintf(stderr,
+				"usage: simulate [-n COUNT] [--first SEED] [--seed SEED] [--jobs N] "
+				"[--verbose] [--stats] "
 				"[--hash] [--self-test]\n");
 			exit(2);
 		}

@@ -1,6 +1,7 @@
 /* stage.c: lives of the daemon, turns of its loop, and time.
  * Owns the fakes, the dice, and the death of a life at any point: from the moment of a crash on nothing
- * that the core still does has an effect, and its memory is dropped. Never decides what happens (script.c). */
+ * that the core still does has an effect, and its memory is dropped. Never decides what happens (script.c).
+ */
 #define SIM_STAGE
 #include "sim.h"
 
@@ -16,15 +17,15 @@
 #include "retain.h"
 #include "run.h"
 
-#define ROUNDS_MAX 5000                 /* turns at one instant: more is a loop without an end */
+#define ROUNDS_MAX 5000 /* turns at one instant: more is a loop without an end */
 
 struct sim sim;
 
 static char db_path[400];
 static struct mood *moods;
 static size_t mood_room;
-static sqlite3 *other;                  /* another program that uses the database */
-static int left_over;                   /* processes that a crash left */
+static sqlite3 *other; /* another program that uses the database */
+static int left_over;  /* processes that a crash left */
 
 /* ---- dice and trace ---- */
 
@@ -92,7 +93,8 @@ void stage_init(const char *dir)
 	memdisk_init(sim_choose, on_disk_death);
 	setup_init(dir);
 	make_template();
-	if ((f = fopen(db_path, "w")) == NULL || fclose(f) != 0)       /* its name is looked for; what is in it is on the other disk */
+	if ((f = fopen(db_path, "w")) == NULL ||
+		fclose(f) != 0) /* its name is looked for; what is in it is on the other disk */
 		violation("%s: %s", db_path, strerror(errno));
 }
 
@@ -181,7 +183,7 @@ static void on_start(void *ctx, const struct worker *w)
 
 	(void)ctx;
 	if (!happens(CRASH_START)) {
-		mine->is_gone = true;   /* never was */
+		mine->is_gone = true; /* never was */
 		return;
 	}
 	if ((size_t)w->number >= mood_room) {
@@ -199,7 +201,8 @@ static void on_write(void *ctx, const struct worker *w, const char *line, size_t
 	(void)ctx;
 	if (!happens(CRASH_LINE) || w->is_gone)
 		return;
-	sim_hash(line, size < 100 ? size : 100);        /* the rest may name our directory, which is another each time */
+	sim_hash(line,
+		size < 100 ? size : 100); /* the rest may name our directory, which is another each time */
 	if (program_is(w)) {
 		program_on_line(sim.workers.list[w->number], line, size);
 		return;
@@ -264,7 +267,7 @@ static void clear_up(void)
 	memset(&sim.workers, 0, sizeof sim.workers);
 	memdisk_set_dead(false);
 	memdisk_faults = (struct memdisk_faults){.forgets_syncs = sim.lie == LIE_FORGETS};
-	if (sim.unreadable != NULL) {   /* a disk that gave errors gives none after the restart */
+	if (sim.unreadable != NULL) { /* a disk that gave errors gives none after the restart */
 		const char *why = stage_exec(NULL);
 
 		if (why != NULL)
@@ -282,7 +285,7 @@ void life_crash(bool power_loss)
 	part();
 	if (left_over > 0)
 		cover(WORKER_LEFT_OVER);
-	sim.core.is_held = true;        /* the dead write nothing */
+	sim.core.is_held = true; /* the dead write nothing */
 	core_fini(&sim.core);
 	if (power_loss) {
 		cover(CRASH_POWER);
@@ -309,7 +312,7 @@ void life_stop(void)
 		cover(DISK_EXIT);
 	}
 	part();
-	left_over = 0;                  /* workers_free kills them */
+	left_over = 0; /* workers_free kills them */
 	core_fini(&sim.core);
 	if (sim.is_dead) {
 		cover(CRASH_POWER);
@@ -376,7 +379,7 @@ static void be_down(void)
 
 static void wake(void *ctx)
 {
-	(void)ctx;              /* nobody sleeps */
+	(void)ctx; /* nobody sleeps */
 }
 
 void life_begin(void)
@@ -524,7 +527,8 @@ bool stage_turn(void)
 		broker_confirm(1000, true);
 		did = true;
 	}
-	return did || keeper_is_ready() || (!c->is_held && fake_workers_next_us(&sim.workers) <= fake_boot_us);
+	return did || keeper_is_ready() ||
+		(!c->is_held && fake_workers_next_us(&sim.workers) <= fake_boot_us);
 }
 
 void stage_run(void)
@@ -608,7 +612,7 @@ const char *stage_exec(const char *sql)
 	const char *why = NULL;
 	char undo[100];
 
-	memdisk_faults = (struct memdisk_faults){0};    /* they are for the daemon */
+	memdisk_faults = (struct memdisk_faults){0}; /* they are for the daemon */
 	if (other == NULL && sqlite3_open_v2(db_path, &other, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
 		violation("the database cannot be opened a second time");
 	if (sql == NULL) {

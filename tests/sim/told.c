@@ -1,7 +1,7 @@
-/* told.c: HARP-SESSION's events as they were committed: each session begins once, ends once and says nothing after that; what was
- * told last is what it is; times grow; a snapshot is known by its hash, and no id has two.
- * Owns the rules for them, from HARP-SESSION's text; the hashes are computed here, with libcrypto alone. What it finds ends the
- * run (violation). */
+/* told.c: HARP-SESSION's events as they were committed: each session begins once, ends once and says nothing
+ * after that; what was told last is what it is; times grow; a snapshot is known by its hash, and no id has
+ * two. Owns the rules for them, from HARP-SESSION's text; the hashes are computed here, with libcrypto alone.
+ * What it finds ends the run (violation). */
 #include "eye.h"
 
 #include <jansson.h>
@@ -17,12 +17,15 @@ static const struct {
 } kinds[KINDS] = {
 	{"session.start", " sessionId eventType createdAt agentHost ", " repoRef metadata ", "createdAt"},
 	{"session.status", " sessionId eventType state updatedAt ", " details ", "updatedAt"},
-	{"session.snapshot", " sessionId eventType snapshotId snapshotType createdAt payload snapshotHashAlg snapshotHash ",
+	{"session.snapshot",
+		" sessionId eventType snapshotId snapshotType createdAt payload snapshotHashAlg "
+		"snapshotHash ",
 		" metadata ", "createdAt"},
 	{"session.end", " sessionId eventType endedAt reason ", " metadata ", "endedAt"},
 };
 
-static const char *const told_of[] = {"again", "narrow", "asked", "moved"};    /* capabilities with harp = yes (setup.c) */
+static const char *const told_of[] = {
+	"again", "narrow", "asked", "moved"}; /* capabilities with harp = yes (setup.c) */
 
 static struct {
 	int64_t session;
@@ -141,14 +144,17 @@ void told_event(struct jsession *s, struct jmessage *m, const char *body)
 	if (s->told_ends > 0)
 		violation("session %.8s has ended, and the world is told %s", s->id, body);
 	if (strcmp(word(event, kinds[kind].time), s->told_at) <= 0)
-		violation("session %.8s: at %s the world was told something, and then %s", s->id, s->told_at, body);
+		violation("session %.8s: at %s the world was told something, and then %s", s->id, s->told_at,
+			body);
 	/* A worker may date its own. */
 	if (kind != SNAPSHOT || strcmp(word(event, "snapshotType"), "context") == 0)
 		snprintf(s->told_at, sizeof s->told_at, "%s", word(event, kinds[kind].time));
 	s->told_starts += kind == START;
 	s->told_ends += kind == END;
-	if (s->told_starts > 1 || (s->told_starts == 0 && kind != END && strcmp(word(event, "state"), "waiting_approval") != 0))
-		violation("session %.8s was begun %d times when the world is told %s", s->id, s->told_starts, body);
+	if (s->told_starts > 1 ||
+		(s->told_starts == 0 && kind != END && strcmp(word(event, "state"), "waiting_approval") != 0))
+		violation("session %.8s was begun %d times when the world is told %s", s->id, s->told_starts,
+			body);
 	if (kind == STATUS) {
 		snprintf(s->told_status, sizeof s->told_status, "%s", word(event, "state"));
 		cover_name("told", s->told_status);
@@ -166,9 +172,12 @@ static const struct {
 	const char *state, *statuses;
 	int ends;
 } wanted[] = {
-	{"RUNNING", " executing planning editing ", 0}, {"PAUSED", " idle ", 0},
-	{"ABORTING", " executing planning editing idle ", 0}, {"ABORTED", " executing planning editing idle ", 1},
-	{"COMPLETED", " executing planning editing ", 1}, {"FAILED", " error ", 1},
+	{"RUNNING", " executing planning editing ", 0},
+	{"PAUSED", " idle ", 0},
+	{"ABORTING", " executing planning editing idle ", 0},
+	{"ABORTED", " executing planning editing idle ", 1},
+	{"COMPLETED", " executing planning editing ", 1},
+	{"FAILED", " error ", 1},
 };
 
 /* What was stored and what is told of it are one. */
@@ -179,15 +188,21 @@ void told_look(void)
 
 		if (!is_told_of(s) || s->has_left)
 			continue;
-		if (strcmp(s->state, "PENDING") == 0 && strcmp(s->waits, "human") == 0 && strcmp(s->told_status, "waiting_approval") != 0)
-			violation("session %.8s waits for a human, and the world was told %s", s->id, s->told_status);
+		if (strcmp(s->state, "PENDING") == 0 && strcmp(s->waits, "human") == 0 &&
+			strcmp(s->told_status, "waiting_approval") != 0)
+			violation("session %.8s waits for a human, and the world was told %s", s->id,
+				s->told_status);
 		if (strcmp(s->state, "REJECTED") == 0 && s->told_ends != (s->told_count > 0))
-			violation("session %.8s was rejected, and the world was told so %d times", s->id, s->told_ends);
+			violation("session %.8s was rejected, and the world was told so %d times", s->id,
+				s->told_ends);
 		for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-			if (strcmp(wanted[i].state, s->state) == 0 && (s->told_starts != 1 || s->told_ends != wanted[i].ends
-				|| !is_among(wanted[i].statuses, s->told_status)))
-				violation("session %.8s is %s; the world was told %d starts, %d ends, and last %s", s->id, s->state,
-					s->told_starts, s->told_ends, s->told_status);
+			if (strcmp(wanted[i].state, s->state) == 0 &&
+				(s->told_starts != 1 || s->told_ends != wanted[i].ends ||
+					!is_among(wanted[i].statuses, s->told_status)))
+				violation(
+					"session %.8s is %s; the world was told %d starts, %d ends, and last "
+					"%s",
+					s->id, s->state, s->told_starts, s->told_ends, s->told_status);
 	}
 }
 

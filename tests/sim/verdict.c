@@ -7,18 +7,18 @@
 
 static sqlite3 *db;
 
-struct stream {                         /* a session as its messages tell it */
+struct stream { /* a session as its messages tell it */
 	char state[16];
 	int64_t sequence, changes;
 	bool is_accepted, is_closed;
 	int results;
-	int64_t artifacts;              /* that its result names */
+	int64_t artifacts; /* that its result names */
 };
 
 static struct stream streams[ORDERS_MAX + 2];
-static int64_t old_sessions, old_messages;     /* judged before, and perhaps gone by now */
+static int64_t old_sessions, old_messages; /* judged before, and perhaps gone by now */
 static size_t old_orders;
-static unsigned answers[ORDERS_MAX];    /* how many different ones each command got */
+static unsigned answers[ORDERS_MAX]; /* how many different ones each command got */
 
 static int64_t number(const char *sql)
 {
@@ -68,7 +68,8 @@ static void read_event(struct stream *s, const json_t *payload, const char *body
 static int code_bit(const char *code)
 {
 	static const char *const codes[] = {"", "unauthorized", "forbidden", "invalid_input", "risk_too_high",
-		"unknown_capability", "unsupported_version", "resource_unavailable", "policy_denied", "approval_denied", "approval_expired"};
+		"unknown_capability", "unsupported_version", "resource_unavailable", "policy_denied",
+		"approval_denied", "approval_expired"};
 
 	for (int i = 0; i < (int)(sizeof codes / sizeof *codes); i++)
 		if (strcmp(codes[i], code) == 0)
@@ -81,8 +82,11 @@ static const struct {
 	const char *text;
 	enum covered what;
 } whys[] = {
-	{"did not answer in time", PROGRAM_SILENT}, {"died before it answered", PROGRAM_DIED}, {"is not running", PROGRAM_DOWN},
-	{"neither allow nor deny", PROGRAM_UNCLEAR}, {"no policy program any more", PROGRAM_REMOVED},
+	{"did not answer in time", PROGRAM_SILENT},
+	{"died before it answered", PROGRAM_DIED},
+	{"is not running", PROGRAM_DOWN},
+	{"neither allow nor deny", PROGRAM_UNCLEAR},
+	{"no policy program any more", PROGRAM_REMOVED},
 };
 
 /* An answer counts for each command that it may be the answer to. */
@@ -99,7 +103,8 @@ static void read_answer(const char *caller, const json_t *payload, const char *b
 	for (size_t i = 0; i < sim.order_count; i++) {
 		const struct order *o = &sim.orders[i];
 
-		if (!o->is_submit || o->expect == EXPECT_DROP || strcmp(o->caller, caller) != 0 || strcmp(o->message_id, id) != 0)
+		if (!o->is_submit || o->expect == EXPECT_DROP || strcmp(o->caller, caller) != 0 ||
+			strcmp(o->message_id, id) != 0)
 			continue;
 		answers[i]++;
 		allowed |= o->codes;
@@ -139,8 +144,11 @@ static void read_messages(void)
 
 	memset(streams, 0, sizeof streams);
 	memset(answers, 0, sizeof answers);
-	if (sqlite3_prepare_v2(db, "SELECT session, type, caller_id, body FROM events JOIN callers ON callers.id = caller WHERE type <> 'harp' AND events.id > ?1"
-		" AND (session IS NULL OR session > ?2) ORDER BY events.id", -1, &st, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(db,
+		    "SELECT session, type, caller_id, body FROM events JOIN callers ON callers.id = caller "
+		    "WHERE type <> 'harp' AND events.id > ?1"
+		    " AND (session IS NULL OR session > ?2) ORDER BY events.id",
+		    -1, &st, NULL) != SQLITE_OK)
 		violation("%s", sqlite3_errmsg(db));
 	sqlite3_bind_int64(st, 1, old_messages);
 	sqlite3_bind_int64(st, 2, old_sessions);
@@ -158,14 +166,19 @@ static void check_session(int64_t key)
 
 	if (strcmp(s->state, "REJECTED") == 0) {
 		if (told->is_accepted || told->sequence > 0 || told->results > 0 || stage_has_workdir(s->id))
-			violation("session %.8s was rejected before anybody was told of it, and has a stream or a directory", s->id);
+			violation(
+				"session %.8s was rejected before anybody was told of it, and has a stream "
+				"or a directory",
+				s->id);
 		return;
 	}
 	if (!judge_is_over(s->state) || !s->is_closed || !told->is_closed)
-		violation("session %.8s is %s and %s", s->id, s->state, told->is_closed ? "closed" : "not closed");
-	if (strcmp(told->state, s->state) != 0 || told->changes != s->version || told->sequence != s->sequence)
-		violation("session %.8s is %s, version %lld; its stream says %s, version %lld", s->id, s->state,
-			(long long)s->version, told->state, (long long)told->changes);
+		violation("session %.8s is %s and %s", s->id, s->state,
+			told->is_closed ? "closed" : "not closed");
+	if (strcmp(told->state, s->state) != 0 || told->changes != s->version ||
+		told->sequence != s->sequence)
+		violation("session %.8s is %s, version %lld; its stream says %s, version %lld", s->id,
+			s->state, (long long)s->version, told->state, (long long)told->changes);
 	if (told->results != (strcmp(s->state, "ABORTED") != 0))
 		violation("session %.8s is %s and has %d results", s->id, s->state, told->results);
 	if (stage_has_workdir(s->id) && strcmp(s->state, "FAILED") != 0)
@@ -174,21 +187,25 @@ static void check_session(int64_t key)
 
 /* ---- artifacts ---- */
 
-/* A row has its file, and the result of an end that has one names it: nothing that was announced is forgotten, nothing
- * half done is left. proves L4-05 */
+/* A row has its file, and the result of an end that has one names it: nothing that was announced is
+ * forgotten, nothing half done is left. proves L4-05 */
 static void check_artifacts(void)
 {
 	sqlite3_stmt *st;
 
-	if (sqlite3_prepare_v2(db, "SELECT session, session_id, name, size_bytes IS NULL FROM artifacts WHERE session > ? ORDER BY id", -1, &st,
-		NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(db,
+		    "SELECT session, session_id, name, size_bytes IS NULL FROM artifacts WHERE session > ? "
+		    "ORDER BY id",
+		    -1, &st, NULL) != SQLITE_OK)
 		violation("%s", sqlite3_errmsg(db));
 	sqlite3_bind_int64(st, 1, old_sessions);
 	while (sqlite3_step(st) == SQLITE_ROW) {
-		const char *id = (const char *)sqlite3_column_text(st, 1), *name = (const char *)sqlite3_column_text(st, 2);
+		const char *id = (const char *)sqlite3_column_text(st, 1),
+			   *name = (const char *)sqlite3_column_text(st, 2);
 
 		if (sqlite3_column_int(st, 3) != 0)
-			violation("session %.8s is over, and artifact %s was never stored or refused", id, name);
+			violation("session %.8s is over, and artifact %s was never stored or refused", id,
+				name);
 		if (!shelf_has(id, name))
 			violation("artifact %s of session %.8s has a row and no file", name, id);
 		streams[sqlite3_column_int64(st, 0)].artifacts--;
@@ -196,7 +213,8 @@ static void check_artifacts(void)
 	sqlite3_finalize(st);
 	for (int64_t key = 1; key <= judge.session_count; key++)
 		if (streams[key].results > 0 && streams[key].artifacts != 0)
-			violation("the result of session %.8s does not name its artifacts", judge.sessions[key].id);
+			violation("the result of session %.8s does not name its artifacts",
+				judge.sessions[key].id);
 	if (shelf_has_half())
 		violation("all is over, and half an artifact is left");
 }
@@ -222,8 +240,9 @@ static void check_orders(void)
 			continue;
 		snprintf(key, sizeof key, "%.32s %.30s", o->caller, o->message_id);
 		HASH_FIND_STR(judge.submits, key, n);
-		if (n == NULL || (n->session != 0 && strcmp(judge.sessions[n->session].state, "REJECTED") != 0)
-			!= (judge.messages[n->answer].kind == J_ACCEPTED))
+		if (n == NULL ||
+			(n->session != 0 && strcmp(judge.sessions[n->session].state, "REJECTED") != 0) !=
+				(judge.messages[n->answer].kind == J_ACCEPTED))
 			violation("submit %s: its row and its answer do not agree", key);
 	}
 }
@@ -232,7 +251,7 @@ static bool is_remembered(int64_t answer)
 {
 	const struct jsubmit *n, *tmp;
 
-	HASH_ITER (hh, judge.submits, n, tmp)
+	HASH_ITER(hh, judge.submits, n, tmp)
 		if (n->answer == answer)
 			return true;
 	return false;
@@ -250,14 +269,15 @@ static void check_messages(void)
 			continue;
 		last[m->caller] = id;
 		/* An answer to a stranger who has no queue is not kept for it. */
-		if (!m->has_arrived && !(m->kind == J_TOLD && m->was_returned)
-			&& !(m->kind == J_REJECTED && m->was_returned && !is_remembered(id)))
+		if (!m->has_arrived && !(m->kind == J_TOLD && m->was_returned) &&
+			!(m->kind == J_REJECTED && m->was_returned && !is_remembered(id)))
 			violation("message %lld is stored and never arrived", (long long)id);
 	}
 	for (int i = 0; i < JUDGE_CALLERS; i++)
 		if (judge.callers[i].confirmed < last[i])
-			violation("caller %s: the watermark is %lld, its last message %lld", judge.callers[i].id,
-				(long long)judge.callers[i].confirmed, (long long)last[i]);
+			violation("caller %s: the watermark is %lld, its last message %lld",
+				judge.callers[i].id, (long long)judge.callers[i].confirmed,
+				(long long)last[i]);
 }
 
 /* One that serves nobody now may have got a child: that is seen when the next one is needed. */
@@ -287,13 +307,14 @@ static void check_processes(void)
 				violation("all is over, and %d policy programs run", programs);
 			continue;
 		}
-		if (s == NULL || strcmp(s->capability, "reused") != 0 || strcmp(s->state, "COMPLETED") != 0
-			|| (w->children > 0 && !is_unseen(w)))
-			violation("all is over, and worker %d of session %.8s is alive", w->number, w->session_id);
+		if (s == NULL || strcmp(s->capability, "reused") != 0 || strcmp(s->state, "COMPLETED") != 0 ||
+			(w->children > 0 && !is_unseen(w)))
+			violation("all is over, and worker %d of session %.8s is alive", w->number,
+				w->session_id);
 	}
 	if (sim.core.slots.running + sim.core.slots.waiting + sim.core.slots.asking != 0)
-		violation("all is over, and %u slots are taken, %u waited for, %u undecided", sim.core.slots.running,
-			sim.core.slots.waiting, sim.core.slots.asking);
+		violation("all is over, and %u slots are taken, %u waited for, %u undecided",
+			sim.core.slots.running, sim.core.slots.waiting, sim.core.slots.asking);
 	if (!outbox_is_empty(sim.core.outbox))
 		violation("all is over, and the outbox is not empty");
 }
@@ -314,7 +335,8 @@ static void check_integrity(void)
 {
 	sqlite3_stmt *st;
 
-	if (sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &st, NULL) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
+	if (sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &st, NULL) != SQLITE_OK ||
+		sqlite3_step(st) != SQLITE_ROW)
 		violation("%s", sqlite3_errmsg(db));
 	if (strcmp((const char *)sqlite3_column_text(st, 0), "ok") != 0)
 		violation("the database: %s", (const char *)sqlite3_column_text(st, 0));
@@ -348,8 +370,9 @@ void verdict_check(void)
 		violation("all is over, and outcomes or unroutable messages are left");
 	if (sim.retires)
 		leaving_check();
-	else if (number("SELECT count(*) FROM transitions") != judge.transition_count
-		|| number("SELECT count(*) FROM events WHERE event_type = 'state_changed'") != judge.transition_count - judge.rejections)
+	else if (number("SELECT count(*) FROM transitions") != judge.transition_count ||
+		number("SELECT count(*) FROM events WHERE event_type = 'state_changed'") !=
+			judge.transition_count - judge.rejections)
 		violation("there are not as many transitions as were told");
 	if (sim.lie == LIE_TAMPERS)
 		chain_tamper();

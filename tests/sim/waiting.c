@@ -1,6 +1,6 @@
-/* waiting.c: tasks that wait for a human or for the policy program, as they were committed: nobody is told of one before it is
- * decided, it is decided once, by whoever may, and answered once.
- * Owns the judge's copy of reviews and decisions, and the rules for them. What it finds ends the run (violation). */
+/* waiting.c: tasks that wait for a human or for the policy program, as they were committed: nobody is told of
+ * one before it is decided, it is decided once, by whoever may, and answered once. Owns the judge's copy of
+ * reviews and decisions, and the rules for them. What it finds ends the run (violation). */
 #include "eye.h"
 
 #include <string.h>
@@ -41,13 +41,16 @@ void waiting_look(void)
 		if (strcmp(s->waits, "program") == 0 && strcmp(eye_text(Q_WAITS, 0), "human") == 0) {
 			s->asked_human = true;
 			cover(WAIT_HANDED);
-		} else if (sqlite3_column_type(st, 0) != SQLITE_NULL && strcmp(s->waits, eye_text(Q_WAITS, 0)) != 0) {
-			violation("session %.8s waited for a %s, and waits for a %s", s->id, s->waits, eye_text(Q_WAITS, 0));
+		} else if (sqlite3_column_type(st, 0) != SQLITE_NULL &&
+			strcmp(s->waits, eye_text(Q_WAITS, 0)) != 0) {
+			violation("session %.8s waited for a %s, and waits for a %s", s->id, s->waits,
+				eye_text(Q_WAITS, 0));
 		}
 		snprintf(s->waits, sizeof s->waits, "%s", eye_text(Q_WAITS, 0));
 		snprintf(s->token, sizeof s->token, "%s", eye_text(Q_WAITS, 1));
 		if ((s->token[0] == '\0') != (s->waits[0] != '\0'))
-			violation("session %.8s %s, and its token is \"%s\"", s->id, s->waits[0] != '\0' ? "waits" : "is accepted", s->token);
+			violation("session %.8s %s, and its token is \"%s\"", s->id,
+				s->waits[0] != '\0' ? "waits" : "is accepted", s->token);
 		eye_done(Q_WAITS);
 	}
 }
@@ -72,14 +75,15 @@ void waiting_transition(struct jsession *s, const char *from, const char *to, co
 	if (strncmp(reason, "approval_", 9) == 0 && strcmp(s->waits, "human") != 0)
 		violation("session %.8s waited for a %s, and was rejected with %s", s->id, s->waits, reason);
 	s->waits[0] = '\0';
-	s->is_closed = true;            /* nobody was told of it, and nobody will be */
+	s->is_closed = true; /* nobody was told of it, and nobody will be */
 	judge.rejections++;
 }
 
 void waiting_message(struct jsession *s, const struct jmessage *m, const char *body)
 {
 	if (s->waits[0] != '\0')
-		violation("session %.8s waits for a %s, and its caller is told of it: %s", s->id, s->waits, body);
+		violation("session %.8s waits for a %s, and its caller is told of it: %s", s->id, s->waits,
+			body);
 	if (m->kind != J_ACCEPTED && s->accepted == 0)
 		violation("session %.8s was not accepted, and its caller is told of it: %s", s->id, body);
 	if (m->kind == J_ACCEPTED && s->accepted != 0)
@@ -112,7 +116,7 @@ static void look_at_new_reviews(void)
 		snprintf(r->request, sizeof r->request, "%s", eye_text(Q_REVIEWS, 1));
 		snprintf(r->state, sizeof r->state, "AWAITING_DECISION");
 		r->late_us = clock_boot_us() + SIM_EXPIRES_US;
-		r->early_us = sim.clear_us + SIM_EXPIRES_US - SECONDS;  /* written in whole seconds */
+		r->early_us = sim.clear_us + SIM_EXPIRES_US - SECONDS; /* written in whole seconds */
 		for (int64_t i = 1; i < id; i++)
 			if (judge.reviews[i].session == r->session)
 				cover(WAIT_AGAIN);
@@ -139,7 +143,8 @@ static void look_at_decisions(void)
 	while (eye_row(Q_DECISIONS)) {
 		struct jreview *r = find_review(eye_text(Q_DECISIONS, 1));
 		const char *signer = eye_text(Q_DECISIONS, 2);
-		bool allow = strcmp(eye_text(Q_DECISIONS, 3), "allow") == 0, is_final = sqlite3_column_int(st, 4) != 0;
+		bool allow = strcmp(eye_text(Q_DECISIONS, 3), "allow") == 0,
+		     is_final = sqlite3_column_int(st, 4) != 0;
 		size_t i = 0;
 
 		judge.decision_count = sqlite3_column_int64(st, 0);
@@ -154,7 +159,8 @@ static void look_at_decisions(void)
 		r->finals += is_final;
 		r->is_allowed = is_final && allow;
 		if (is_final && allow && r->risk >= 5 && (r->persons & (r->persons - 1)) == 0)
-			violation("one person has decided about a task of risk R%d, review %s", r->risk, r->request);
+			violation("one person has decided about a task of risk R%d, review %s", r->risk,
+				r->request);
 		if (!is_final && (!allow || r->risk < 5))
 			violation("a decision of %s is not the last word on review %s", signer, r->request);
 		cover(!allow ? DECISION_DENY : is_final ? DECISION_ALLOW : DECISION_VOTE);
@@ -176,17 +182,20 @@ static void check_change(struct jreview *r, const char *to)
 
 	if (strcmp(to, "EXECUTED") == 0) {
 		if (!r->is_allowed || s->accepted == 0)
-			violation("review %s is EXECUTED, %s", r->request, r->is_allowed ? "and its task not accepted" : "and nobody allowed it");
+			violation("review %s is EXECUTED, %s", r->request,
+				r->is_allowed ? "and its task not accepted" : "and nobody allowed it");
 		if (++s->executed > 1)
 			violation("session %.8s was allowed twice", s->id);
 		eye_ask_about(Q_WAITS, r->session);
 		eye_row(Q_WAITS);
 		if (eye_text(Q_WAITS, 2)[1] - '0' > r->risk)
-			violation("session %.8s is of risk %s, and R%d was allowed", s->id, eye_text(Q_WAITS, 2), r->risk);
+			violation("session %.8s is of risk %s, and R%d was allowed", s->id,
+				eye_text(Q_WAITS, 2), r->risk);
 		eye_done(Q_WAITS);
 	} else if (strcmp(to, "DENIED") == 0) {
 		if (!is_rejected || (!s->cancel_came && (r->finals == 0 || r->is_allowed)))
-			violation("review %s is DENIED, %s", r->request, is_rejected ? "and nobody did so" : "and its task not rejected");
+			violation("review %s is DENIED, %s", r->request,
+				is_rejected ? "and nobody did so" : "and its task not rejected");
 	} else if (strcmp(to, "EXPIRED") == 0) {
 		if (r->finals == 0 && (clock_boot_us() < r->early_us || !is_rejected))
 			violation("review %s is EXPIRED %lld us too early, its session %s", r->request,
@@ -221,11 +230,15 @@ static void check_accepted(struct jsession *s)
 	s->was_counted = true;
 	if ((s->asked_human || needs_human(s)) && s->executed != 1)
 		violation("session %.8s needed a human, and was accepted without one", s->id);
-	if (s->asked_program && (s->program_said & (s->asked_human ? SAID_ALLOW | SAID_ASK : SAID_ALLOW)) == 0)
+	if (s->asked_program &&
+		(s->program_said & (s->asked_human ? SAID_ALLOW | SAID_ASK : SAID_ALLOW)) == 0)
 		violation("session %.8s waited for the program, and was accepted without its word", s->id);
 	for (int64_t i = 1; i <= judge.review_count; i++)
 		two |= eye_session(judge.reviews[i].session) == s && judge.reviews[i].risk >= 5;
-	cover(!s->asked_human ? WAIT_RAN_PROGRAM : s->asked_program ? WAIT_RAN_BOTH : two ? WAIT_RAN_TWO : WAIT_RAN_HUMAN);
+	cover(!s->asked_human            ? WAIT_RAN_PROGRAM :
+			s->asked_program ? WAIT_RAN_BOTH :
+			two              ? WAIT_RAN_TWO :
+					   WAIT_RAN_HUMAN);
 }
 
 void waiting_look_at_reviews(void)
@@ -242,7 +255,8 @@ void waiting_look_at_reviews(void)
 
 		check_accepted(s);
 		if ((strcmp(s->waits, "human") == 0) != has_open_review(key))
-			violation("session %.8s %s a human, and its review %s", s->id, s->waits[0] != '\0' ? "waits for" : "no longer waits for",
+			violation("session %.8s %s a human, and its review %s", s->id,
+				s->waits[0] != '\0' ? "waits for" : "no longer waits for",
 				s->waits[0] != '\0' ? "is decided" : "is open");
 	}
 }
@@ -254,7 +268,7 @@ void waiting_look_at_submits(bool at_all)
 {
 	struct jsubmit *n, *tmp;
 
-	HASH_ITER (hh, judge.submits, n, tmp) {
+	HASH_ITER(hh, judge.submits, n, tmp) {
 		int64_t answer;
 		const struct jsession *s = n->session != 0 ? eye_session(n->session) : NULL;
 		const struct jmessage *m;
@@ -266,16 +280,21 @@ void waiting_look_at_submits(bool at_all)
 		answer = eye_row(Q_SUBMIT) ? sqlite3_column_int64(st, 0) : -1;
 		eye_done(Q_SUBMIT);
 		if (n->answer != 0 && answer != n->answer)
-			violation("submit %s was answered by message %lld, and now by %lld", n->key, (long long)n->answer, (long long)answer);
+			violation("submit %s was answered by message %lld, and now by %lld", n->key,
+				(long long)n->answer, (long long)answer);
 		if (answer == 0 && (s == NULL || s->waits[0] == '\0'))
-			violation("submit %s is undecided, and its session %s", n->key, s != NULL ? s->state : "not there");
+			violation("submit %s is undecided, and its session %s", n->key,
+				s != NULL ? s->state : "not there");
 		if (answer == 0 || n->answer != 0)
 			continue;
 		n->answer = answer;
 		m = answer > 0 && answer <= judge.message_count ? &judge.messages[answer] : NULL;
-		if (m == NULL || !m->is_there || (s->waits[0] != '\0')
-			|| (strcmp(s->state, "REJECTED") == 0 ? m->kind != J_REJECTED : m->kind != J_ACCEPTED || m->session != n->session))
-			violation("submit %s is answered by message %lld, and its session is %s", n->key, (long long)answer, s->state);
+		if (m == NULL || !m->is_there || (s->waits[0] != '\0') ||
+			(strcmp(s->state, "REJECTED") == 0 ?
+					m->kind != J_REJECTED :
+					m->kind != J_ACCEPTED || m->session != n->session))
+			violation("submit %s is answered by message %lld, and its session is %s", n->key,
+				(long long)answer, s->state);
 	}
 }
 
@@ -298,7 +317,8 @@ void waiting_recover(void)
 		eye_ask_about(Q_REVIEW, i);
 		if (!eye_row(Q_REVIEW) || !clock_parse(eye_text(Q_REVIEW, 1), &expires))
 			violation("review %s has no expiry", r->request);
-		r->late_us = r->early_us = clock_boot_us() + (expires > clock_wall_us() ? expires - clock_wall_us() : 0);
+		r->late_us = r->early_us =
+			clock_boot_us() + (expires > clock_wall_us() ? expires - clock_wall_us() : 0);
 		eye_done(Q_REVIEW);
 	}
 	for (int64_t key = 1; key <= judge.session_count; key++)
@@ -314,7 +334,7 @@ void judge_question(const struct worker *w, const char *session_id)
 	if (s == NULL || !s->asked_program)
 		violation("program %d is asked about session %.8s, which is %s", w->number, session_id,
 			s != NULL ? "not to wait for it" : "not stored");
-	s->program_said = 0;            /* what an earlier one said of it counts no more */
+	s->program_said = 0; /* what an earlier one said of it counts no more */
 }
 
 /* Nobody waits longer than there is time to decide: what is not allowed then is denied. */
@@ -331,6 +351,7 @@ void waiting_quiet(void)
 		int64_t since = s->asked_us > sim.let_go_us ? s->asked_us : sim.let_go_us;
 
 		if (strcmp(s->waits, "program") == 0 && now > since + SIM_VERDICT_US)
-			violation("session %.8s waits for the program %lld us after its time", s->id, (long long)(now - since - SIM_VERDICT_US));
+			violation("session %.8s waits for the program %lld us after its time", s->id,
+				(long long)(now - since - SIM_VERDICT_US));
 	}
 }

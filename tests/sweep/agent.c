@@ -1,9 +1,7 @@
-/* agent.c: the worker of the sweeps: a small program that starts in a millisecond and does what its inputs say.
- *	count, every     counts up, from its checkpoint on; a checkpoint at every `every`-th number
- *	hold             then says "holding" and waits until this file is there
- *	big              one event of so many bytes
- *	keep             an artifact of so many MiB, and one that is none
- *	begun            goes on only when the daemon is at the copy
+/* agent.c: the worker of the sweeps: a small program that starts in a millisecond and does what its inputs
+ *say. count, every     counts up, from its checkpoint on; a checkpoint at every `every`-th number hold then
+ *says "holding" and waits until this file is there big              one event of so many bytes keep an
+ *artifact of so many MiB, and one that is none begun            goes on only when the daemon is at the copy
  *	acts             announces to heat to each of these, and waits for the verdict
  *	litter           files left in its directory, in a directory of their own
  *	child            a deaf grandchild in a session of its own, its pid in this file
@@ -18,8 +16,8 @@
  *	fail, exit       says that it failed; ends with this status without a word
  *	notes            every line that it hears goes to this file
  * Serves one start line after another until its stdin ends, so it also fits `reuse`.
- * As `agent migrate` it is the program that migrates states: of 1.x at once, of 2.x when the mark `go` is there, of others not
- * at all. */
+ * As `agent migrate` it is the program that migrates states: of 1.x at once, of 2.x when the mark `go` is
+ *there, of others not at all. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
@@ -35,12 +33,12 @@
 #define LOOK_MS 5
 #define CHILD_S 90
 
-static char heard[1 << 20];             /* not yet taken apart */
+static char heard[1 << 20]; /* not yet taken apart */
 static size_t heard_size;
 static bool deaf, at_end;
-static long long at;                    /* how far it has counted */
+static long long at; /* how far it has counted */
 static const char *notes, *version;
-static unsigned verdicts;               /* that it heard */
+static unsigned verdicts; /* that it heard */
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -60,17 +58,20 @@ static void say(const char *fmt, ...)
 		*c = *c == '\'' ? '"' : *c;
 	for (int done = 0, got; done < n; done += got)
 		if ((got = (int)write(1, text + done, (size_t)(n - done))) <= 0)
-			_exit(1);       /* nobody reads us any more */
+			_exit(1); /* nobody reads us any more */
 	free(text);
 }
 
 static void say_checkpoint(void)
 {
 	if (version)
-		say("{'type':'checkpoint','description':'at %lld','state':{'n':%lld},'step':'s','state_version':'%s'}\n", at, at,
-			version);
+		say("{'type':'checkpoint','description':'at "
+		    "%lld','state':{'n':%lld},'step':'s','state_version':'%s'}\n",
+			at, at, version);
 	else
-		say("{'type':'checkpoint','description':'at %lld','state':{'n':%lld},'step':'s','resumable':true}\n", at, at);
+		say("{'type':'checkpoint','description':'at "
+		    "%lld','state':{'n':%lld},'step':'s','resumable':true}\n",
+			at, at);
 }
 
 static void note(const char *line)
@@ -150,7 +151,8 @@ static void act(json_t *acts)
 static void show(long long count)
 {
 	for (long long i = 0; i < count; i++)
-		say("{'type':'snapshot','snapshotId':'s%lld','snapshotType':'plan','payload':{'n':%lld}}\n", i, i);
+		say("{'type':'snapshot','snapshotId':'s%lld','snapshotType':'plan','payload':{'n':%lld}}\n",
+			i, i);
 	if (count > 0)
 		say("{'type':'snapshot','snapshotId':'none','snapshotType':'poem','payload':{}}\n");
 }
@@ -171,7 +173,7 @@ static void make_child(const char *path)
 		fprintf(f, "%d\n", getpid());
 		fclose(f);
 		rename(part, path);
-		for (int i = 0; i < CHILD_S; i++)       /* deaf, but not for ever: a sweep may be interrupted */
+		for (int i = 0; i < CHILD_S; i++) /* deaf, but not for ever: a sweep may be interrupted */
 			sleep(1);
 		_exit(0);
 	}
@@ -226,7 +228,8 @@ static void count_up(json_t *start, json_t *in)
 
 	for (at = json_integer_value(json_object_get(saved, "n")); at < goal;) {
 		at++;
-		say("{'type':'progress','stage':'work','percent':%lld,'message':'n=%lld'}\n", 100 * at / goal, at);
+		say("{'type':'progress','stage':'work','percent':%lld,'message':'n=%lld'}\n", 100 * at / goal,
+			at);
 		if (every && at % every == 0)
 			say_checkpoint();
 		attend(0);
@@ -250,7 +253,8 @@ static bool has(json_t *in, const char *name)
 
 static void perish(json_t *in)
 {
-	const char *mark = json_string_value(json_object_get(in, "die")), *own = json_string_value(json_object_get(in, "vanish"));
+	const char *mark = json_string_value(json_object_get(in, "die")),
+		   *own = json_string_value(json_object_get(in, "vanish"));
 
 	if (own)
 		unlink(own);

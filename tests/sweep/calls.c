@@ -1,11 +1,10 @@
-/* calls.c: the sweep over hcpd's system calls: each fault at the n-th call of each kind by each thread, for every n
- * that a small life has.
- *	calls [--quick] [-v] [-j JOBS] [CASE...]
- * A CASE is [SCENE/]KIND[@THREAD][:FAULT[:N]]: fresh/write@core:EIO:17, or less of it for all that fit. --quick takes
- * every 20th n. First each life is played unharmed, which says how many calls of each kind there are; then once for
- * each fault. One that did not come (threads do not always call as often), or would have hit what the kernel never
- * fails (an eventfd), is counted apart. Owns the plan and the processes; calls_case.c plays and judges, calls_watch.c
- * makes calls fail. */
+/* calls.c: the sweep over hcpd's system calls: each fault at the n-th call of each kind by each thread, for
+ *every n that a small life has. calls [--quick] [-v] [-j JOBS] [CASE...] A CASE is
+ *[SCENE/]KIND[@THREAD][:FAULT[:N]]: fresh/write@core:EIO:17, or less of it for all that fit. --quick takes
+ * every 20th n. First each life is played unharmed, which says how many calls of each kind there are; then
+ *once for each fault. One that did not come (threads do not always call as often), or would have hit what the
+ *kernel never fails (an eventfd), is counted apart. Owns the plan and the processes; calls_case.c plays and
+ *judges, calls_watch.c makes calls fail. */
 #include "calls.h"
 
 #include <errno.h>
@@ -32,10 +31,13 @@
 #else
 #define OLD(name)
 #endif
-#define ALL_FAULTS {DEATH, EIO, ENOSPC, EMFILE, EINTR}
+#define ALL_FAULTS \
+	{ \
+		DEATH, EIO, ENOSPC, EMFILE, EINTR \
+	}
 
-/* The first six are what users meet: disks, descriptors, processes, brokers. In the others only what can be: a close
- * that did not close is not known on Linux, and no signal interrupts mkdir. */
+/* The first six are what users meet: disks, descriptors, processes, brokers. In the others only what can be:
+ * a close that did not close is not known on Linux, and no signal interrupts mkdir. */
 const struct kind kinds[] = {
 	{"write", {C(write), C(writev)}, ALL_FAULTS},
 	{"pwrite", {C(pwrite64), C(pwritev), C(ftruncate), C(fallocate)}, ALL_FAULTS},
@@ -43,7 +45,9 @@ const struct kind kinds[] = {
 	{"open", {OLD(open) OLD(creat) C(openat)}, ALL_FAULTS},
 	{"send", {C(sendto), C(sendmsg), C(sendmmsg)}, ALL_FAULTS},
 	{"fork", {OLD(fork) OLD(vfork) C(clone), C(clone3)}, ALL_FAULTS},
-	{"descriptor", {OLD(pipe) C(pipe2), C(socket), C(eventfd2), C(timerfd_create), C(epoll_create1), C(pidfd_open)},
+	{"descriptor",
+		{OLD(pipe) C(pipe2), C(socket), C(eventfd2), C(timerfd_create), C(epoll_create1),
+			C(pidfd_open)},
 		{DEATH, EMFILE}},
 	{"connect", {C(connect)}, {DEATH, EIO, EINTR}},
 	{"recv", {C(recvfrom), C(recvmsg)}, {DEATH, EIO, EINTR}},
@@ -58,7 +62,12 @@ const int kind_count = sizeof kinds / sizeof *kinds;
 _Static_assert(sizeof kinds / sizeof *kinds <= KINDS_MAX, "reports have room for each kind");
 
 const struct fault_name fault_names[] = {
-	{"SIGKILL", DEATH}, {"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EMFILE", EMFILE}, {"EINTR", EINTR}, {NULL, 0},
+	{"SIGKILL", DEATH},
+	{"EIO", EIO},
+	{"ENOSPC", ENOSPC},
+	{"EMFILE", EMFILE},
+	{"EINTR", EINTR},
+	{NULL, 0},
 };
 
 const char *const scene_names[SCENES] = {"fresh", "again"};
@@ -71,9 +80,9 @@ struct running {
 	char dir[300];
 };
 
-static struct report *reports;                  /* one a job */
+static struct report *reports; /* one a job */
 static struct running running[JOBS_MAX];
-static int counts[SCENES][KINDS_MAX][LANES];    /* calls of each kind in the life */
+static int counts[SCENES][KINDS_MAX][LANES]; /* calls of each kind in the life */
 static int jobs = 3, faults, violations, missed, spared, surveys, verbose;
 static double slowest;
 static char slowest_name[64];
@@ -94,8 +103,8 @@ const char *fault_name(int fault)
 static void trial_name(const struct trial *t, char *name, size_t size)
 {
 	if (t->n)
-		snprintf(name, size, "%s/%s@%s:%s:%d", scene_names[t->scene], kinds[t->kind].name, lane_names[t->lane],
-			fault_name(t->fault), t->n);
+		snprintf(name, size, "%s/%s@%s:%s:%d", scene_names[t->scene], kinds[t->kind].name,
+			lane_names[t->lane], fault_name(t->fault), t->n);
 	else
 		snprintf(name, size, "%s/survey", scene_names[t->scene]);
 }
@@ -122,11 +131,11 @@ static void __attribute__((noreturn)) be_case(struct running *job, struct report
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
 	dup2(fd, 1);
 	dup2(fd, 2);
-	setpgid(0, 0);                  /* Check, told to end between two tests, ends its whole group */
+	setpgid(0, 0); /* Check, told to end between two tests, ends its whole group */
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	setenv("TMPDIR", job->dir, 1);
-	setenv("HCP_TEST_KEEP", "1", 1);        /* the parent removes what went well */
+	setenv("HCP_TEST_KEEP", "1", 1); /* the parent removes what went well */
 	the_trial = &job->trial;
 	the_report = report;
 	suite_test(s, a_call_that_fails_costs_nobody_his_task, CASE_S);
@@ -166,8 +175,8 @@ static void show_failure(const struct running *job, const struct report *r)
 		job->dir);
 	if (system(command) != 0)
 		printf("  (no reason is in the output)\n");
-	snprintf(command, sizeof command, "mkdir -p %s && rm -rf %s/%s && mv %s %s/%s", keep, keep, name, job->dir,
-		keep, name);
+	snprintf(command, sizeof command, "mkdir -p %s && rm -rf %s/%s && mv %s %s/%s", keep, keep, name,
+		job->dir, keep, name);
 	if (system(command) == 0)
 		printf("  files: %s/%s\n", keep, name);
 	fflush(stdout);
@@ -184,7 +193,9 @@ static void say_good(const struct running *job, const struct report *r, double t
 	}
 	if (verbose)
 		printf("%s: %.2f s: %s: %s\n", name, took, r->hit || r->spared ? r->what : "nothing failed",
-			r->spared ? "cannot fail" : r->end[0] ? r->end : "no harm");
+			r->spared         ? "cannot fail" :
+				r->end[0] ? r->end :
+					    "no harm");
 }
 
 static void finish(struct running *job, int status, const struct report *r)
@@ -205,7 +216,8 @@ static void finish(struct running *job, int status, const struct report *r)
 	else
 		missed++;
 	for (int i = 0; i < kind_count * LANES && job->trial.n == 0; i++) {
-		int *most = &counts[job->trial.scene][i / LANES][i % LANES], now = r->counts[i / LANES][i % LANES];
+		int *most = &counts[job->trial.scene][i / LANES][i % LANES],
+		    now = r->counts[i / LANES][i % LANES];
 
 		*most = now > *most ? now : *most;
 	}
@@ -253,7 +265,9 @@ static void run_all(const struct trial *list, int count)
 
 /* --- the plan --- */
 
-struct wish { int scene, kind, lane, fault, n; };       /* -1, and of fault and n 0: any */
+struct wish {
+	int scene, kind, lane, fault, n;
+}; /* -1, and of fault and n 0: any */
 
 static struct wish wishes[32];
 static int wish_count;
@@ -263,8 +277,9 @@ static bool is_wished(const struct trial *t)
 	for (int i = 0; i < wish_count; i++) {
 		const struct wish *w = &wishes[i];
 
-		if ((w->scene < 0 || w->scene == t->scene) && w->kind == t->kind && (w->lane < 0 || w->lane == t->lane) &&
-			(!w->fault || w->fault == t->fault) && (!w->n || w->n == t->n))
+		if ((w->scene < 0 || w->scene == t->scene) && w->kind == t->kind &&
+			(w->lane < 0 || w->lane == t->lane) && (!w->fault || w->fault == t->fault) &&
+			(!w->n || w->n == t->n))
 			return true;
 	}
 	return wish_count == 0;
@@ -304,9 +319,11 @@ static void wish(const char *text)
 		w.kind = strcmp(kinds[k].name, kind) == 0 ? k : w.kind;
 	for (const struct fault_name *f = fault_names; fault && f->name; f++)
 		w.fault = strcmp(f->name, fault) == 0 ? f->fault : w.fault;
-	good &= w.kind >= 0 && (!fault || w.fault) && (!lane || (w.lane = find_name(lane, lane_names, LANES)) >= 0);
+	good &= w.kind >= 0 && (!fault || w.fault) &&
+		(!lane || (w.lane = find_name(lane, lane_names, LANES)) >= 0);
 	if (!good || (n && (w.n = atoi(n)) < 1) || wish_count == 32) {
-		fprintf(stderr, "calls: no such case: %s; [SCENE/]KIND[@THREAD][:FAULT[:N]] is wanted\n", text);
+		fprintf(stderr, "calls: no such case: %s; [SCENE/]KIND[@THREAD][:FAULT[:N]] is wanted\n",
+			text);
 		exit(64);
 	}
 	wishes[wish_count++] = w;
@@ -318,11 +335,13 @@ static void plan_kind(struct trial t, bool quick, struct trial *list, int *count
 	int step = quick ? QUICK_STEP : 1, calls = counts[t.scene][t.kind][t.lane];
 
 	for (int f = 0; f < FAULTS_MAX && kinds[t.kind].faults[f]; f++) {
-		int first = quick && calls ? 1 + (t.scene * 11 + t.kind * 7 + f * 4) % (calls < step ? calls : step) : 1;
+		int first = quick && calls ?
+			1 + (t.scene * 11 + t.kind * 7 + f * 4) % (calls < step ? calls : step) :
+			1;
 
 		t.fault = kinds[t.kind].faults[f];
 		if (quick && t.scene == AGAIN && (t.kind + t.lane + f) % 2)
-			continue;       /* a life more each: half of them must do */
+			continue; /* a life more each: half of them must do */
 		for (t.n = first; t.n <= calls; t.n += step)
 			if (is_wished(&t))
 				list[(*count)++] = t;
@@ -334,7 +353,8 @@ static int plan(bool quick, struct trial *list)
 	int count = 0;
 
 	for (int i = 0; i < SCENES * kind_count * LANES; i++) {
-		struct trial t = {.scene = i / (kind_count * LANES), .kind = i / LANES % kind_count, .lane = i % LANES};
+		struct trial t = {
+			.scene = i / (kind_count * LANES), .kind = i / LANES % kind_count, .lane = i % LANES};
 
 		plan_kind(t, quick, list, &count);
 	}
@@ -384,7 +404,8 @@ static void settle(void)
 	snprintf(path, sizeof path, "%s/failed", getenv("HCP_BUILD"));
 	setenv("HCP_SWEEP_KEEP", path, 0);
 	snprintf(base, sizeof base, "%s/calls-%d", tmp ? tmp : "/tmp", getpid());
-	reports = mmap(NULL, sizeof *reports * JOBS_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	reports = mmap(
+		NULL, sizeof *reports * JOBS_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (mkdir(base, 0700) < 0 || reports == MAP_FAILED) {
 		fprintf(stderr, "calls: %s: %s\n", base, strerror(errno));
 		exit(2);
@@ -437,10 +458,11 @@ int main(int argc, char **argv)
 	if (!interrupted && violations == 0)
 		unused = sweep(quick);
 	broker_stop(&own_broker);
-	tree_remove(base);              /* what was interrupted left its files */
+	tree_remove(base); /* what was interrupted left its files */
 	if (slowest > 0)
 		printf("the slowest of those that went well: %s, %.1f s\n", slowest_name, slowest);
-	printf("calls: %d kinds, %d faults, %d violations (%d did not come, %d cannot be, %d kinds are never called)\n",
+	printf("calls: %d kinds, %d faults, %d violations (%d did not come, %d cannot be, %d kinds are never "
+	       "called)\n",
 		kind_count, faults, violations, missed, spared, unused);
 	printf("%d passed, %d failed\n", faults + surveys, violations + unused + interrupted);
 	return violations || unused || interrupted;

@@ -1,7 +1,7 @@
-/* calls_case.c: one case: a daemon on a fresh directory, or after one that was killed; one task with checkpoints; a
- * stop. Somewhere on the way one call fails. Then another task where the daemon lives on, or another life where it
- * does not, and the judge of the sweeps. Owns the script and what may come of which fault. Never makes a call fail
- * (calls_watch.c). */
+/* calls_case.c: one case: a daemon on a fresh directory, or after one that was killed; one task with
+ * checkpoints; a stop. Somewhere on the way one call fails. Then another task where the daemon lives on, or
+ * another life where it does not, and the judge of the sweeps. Owns the script and what may come of which
+ * fault. Never makes a call fail (calls_watch.c). */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "life.h"
 #include "wire.h"
 
-#define SERVE_S 15.0            /* a failed connection waits a second, a refused commit too, a deaf worker five */
+#define SERVE_S 15.0 /* a failed connection waits a second, a refused commit too, a deaf worker five */
 #define LIVES 5
 
 static const struct task task = {.capability = "agent", .ends = "COMPLETED FAILED"};
@@ -23,8 +23,8 @@ static const struct task task = {.capability = "agent", .ends = "COMPLETED FAILE
 static struct life life;
 static const struct trial *trial;
 static struct report *report;
-static int watched;                     /* the number of the life with the fault in it */
-static long log_begin;                  /* where this life's part of the log begins */
+static int watched;    /* the number of the life with the fault in it */
+static long log_begin; /* where this life's part of the log begins */
 
 /* --- making --- */
 
@@ -53,8 +53,9 @@ static struct errand *submit(void)
 	struct errand *e = &life.errands[life.count];
 
 	*e = (struct errand){.task = &task, .peer = life.peers[WELL], .sent_in = life.number};
-	e->message_id = peer_submit(e->peer, e->task->capability, J("{'count':4,'every':2,'notes':'%s','hold':'%s'}",
-		rig_path(life.rig, "notes-%d", life.count + 1), rig_path(life.rig, "go")));
+	e->message_id = peer_submit(e->peer, e->task->capability,
+		J("{'count':4,'every':2,'notes':'%s','hold':'%s'}",
+			rig_path(life.rig, "notes-%d", life.count + 1), rig_path(life.rig, "go")));
 	life.count++;
 	return e;
 }
@@ -74,8 +75,8 @@ static bool has_said(const char *level, const char *why)
 	return found;
 }
 
-/* errno by its own text, or as SQLite puts it: to it, what cannot be read is malformed, and what cannot be opened for
- * writing is read-only. */
+/* errno by its own text, or as SQLite puts it: to it, what cannot be read is malformed, and what cannot be
+ * opened for writing is read-only. */
 static bool has_said_why(const char *level)
 {
 	static const char *const sqlite[] = {"disk I/O error", "disk is full", "unable to open database",
@@ -99,11 +100,13 @@ static long log_size(void)
 
 /* --- what may come of it --- */
 
-/* Interrupted calls are made again, but for an open at start, where the next start is as good. No fork is ever
- * interrupted, nor an fsync of a disk; where a file system's is, that is an error like others, to SQLite too. */
+/* Interrupted calls are made again, but for an open at start, where the next start is as good. No fork is
+ * ever interrupted, nor an fsync of a disk; where a file system's is, that is an error like others, to SQLite
+ * too. */
 static bool is_no_error(void)
 {
-	return trial->fault == EINTR && strcmp(kinds[trial->kind].name, "fork") && strcmp(kinds[trial->kind].name, "fsync");
+	return trial->fault == EINTR && strcmp(kinds[trial->kind].name, "fork") &&
+		strcmp(kinds[trial->kind].name, "fsync");
 }
 
 static bool is_killed(void)
@@ -126,7 +129,9 @@ static void judge_exit(bool was_ready, bool was_told)
 		return;
 	must(report->hit, "it ended with %d, and nothing had failed", status);
 	snprintf(report->end, sizeof report->end, "ended with %d %s", status,
-		was_told ? "at its stop" : was_ready ? "in service" : "at its start");
+		was_told          ? "at its stop" :
+			was_ready ? "in service" :
+				    "at its start");
 	must(status >= EX__BASE && status <= EX__MAX, "%s: it ended with status %d", report->what, status);
 	must(!was_ready || was_told, "%s: it did not survive, status %d", report->what, status);
 	must(!is_no_error() || strcmp(kinds[trial->kind].name, "open") == 0,
@@ -143,23 +148,28 @@ static void judge_failure(const struct errand *e)
 	if (strcmp(note_text(closed, "payload.data.final_state"), "COMPLETED") == 0)
 		return;
 	must(failed, "no task_failed");
-	snprintf(report->end, sizeof report->end, "failed: %.60s", note_text(failed, "payload.error_message"));
+	snprintf(
+		report->end, sizeof report->end, "failed: %.60s", note_text(failed, "payload.error_message"));
 	must(report->hit && !is_killed(), "it failed, and nothing had: %s", failed->body);
 	must(e == life.errands, "%s: the fault was over, and yet: %s", report->what, failed->body);
 	must(!is_no_error(), "%s: an interrupted call ended the session: %s", report->what, failed->body);
 	must(!report->on_store, "%s: the store's trouble ended the session: %s", report->what, failed->body);
-	must(has_said_why("level="), "%s: the session failed, and no line says why: %s", report->what, failed->body);
+	must(has_said_why("level="), "%s: the session failed, and no line says why: %s", report->what,
+		failed->body);
 }
 
 /* A commit that failed was a hold, and the hold is over. */
 static void judge_hold(bool was_ready, bool was_told)
 {
 	const char *call = report->what;
-	bool is_commit = report->on_wal && (strncmp(call, "pwrite64", 8) == 0 || strncmp(call, "fdatasync", 9) == 0);
+	bool is_commit =
+		report->on_wal && (strncmp(call, "pwrite64", 8) == 0 || strncmp(call, "fdatasync", 9) == 0);
 
-	if (!report->hit || trial->fault == DEATH || trial->fault == EINTR || !is_commit || !was_ready || was_told)
+	if (!report->hit || trial->fault == DEATH || trial->fault == EINTR || !is_commit || !was_ready ||
+		was_told)
 		return;
-	must(has_said("level=error", "the store refuses"), "%s: a commit failed, and nobody noticed", report->what);
+	must(has_said("level=error", "the store refuses"), "%s: a commit failed, and nobody noticed",
+		report->what);
 	must(has_said("level=warn", "the store takes again"), "%s: the hold did not end", report->what);
 	snprintf(report->end, sizeof report->end, "held");
 }
@@ -177,16 +187,16 @@ static bool all_ended(void)
 /* Until all that was submitted has ended, or the daemon has. */
 static void serve(void)
 {
-	wait_until(life.rig->exited || all_ended(), SERVE_S, "the end of task %d in life %d, after %s", life.count,
-		life.number, report->hit ? report->what : "no fault");
+	wait_until(life.rig->exited || all_ended(), SERVE_S, "the end of task %d in life %d, after %s",
+		life.count, life.number, report->hit ? report->what : "no fault");
 }
 
 /* A life that is killed in the middle of the task. */
 static void live_before(void)
 {
 	rig_spawn(life.rig);
-	wait_until(peer_find_text(life.peers[WELL], NULL, "progress", "payload.data.message", "holding"), SERVE_S,
-		"the worker");
+	wait_until(peer_find_text(life.peers[WELL], NULL, "progress", "payload.data.message", "holding"),
+		SERVE_S, "the worker");
 	rig_kill(life.rig);
 	life.status = 128 + SIGKILL;
 	verdict_at_rest(&life);
@@ -205,13 +215,14 @@ static void live_watched(void)
 	serve();
 	if (!r->exited && trial->n > 0 && report->hit) {
 		was_ready = true;
-		submit();               /* is it still what it was? */
+		submit(); /* is it still what it was? */
 		serve();
 	}
 	was_hit = report->hit;
 	if (!r->exited) {
 		was_ready = was_told = true;
-		must(r->ready || has_said("level=", "READY"), "%s: the service manager was never told", report->what);
+		must(r->ready || has_said("level=", "READY"), "%s: the service manager was never told",
+			report->what);
 		rig_signal(r, SIGTERM);
 	}
 	was_ready |= r->ready > 0;
@@ -241,7 +252,8 @@ static bool is_queue_empty(int consumers_wanted)
 /* Lives in which nothing fails, until all is done. */
 static void live_on(void)
 {
-	while (life.status != EX_OK || !all_ended() || !is_queue_empty(0) || (life.number == watched && has_litter())) {
+	while (life.status != EX_OK || !all_ended() || !is_queue_empty(0) ||
+		(life.number == watched && has_litter())) {
 		must(++life.number <= LIVES, "it does not end in %d lives", LIVES);
 		log_begin = log_size();
 		rig_spawn(life.rig);
@@ -251,7 +263,8 @@ static void live_on(void)
 			life.rig->wait_status);
 		rig_signal(life.rig, SIGTERM);
 		life.status = rig_wait_exit(life.rig, SERVE_S);
-		must(life.status == EX_OK, "%s: life %d ended with %d", report->what, life.number, life.status);
+		must(life.status == EX_OK, "%s: life %d ended with %d", report->what, life.number,
+			life.status);
 		verdict_at_rest(&life);
 	}
 }
@@ -269,7 +282,7 @@ void case_run(const struct trial *t, struct report *to)
 	live_watched();
 	verdict_at_rest(&life);
 	live_on();
-	log_begin = 0;          /* its words may be of an earlier life */
+	log_begin = 0; /* its words may be of an earlier life */
 	for (int i = 0; i < life.count; i++)
 		judge_failure(&life.errands[i]);
 	verdict_at_end(&life);

@@ -1,10 +1,11 @@
-/* calls_watch.c: makes the n-th call of hcpd fail. The kernel asks us about each call of the kinds in question
- * (seccomp user notification), we let it go on, refuse it with an errno, or kill the process in its place.
+/* calls_watch.c: makes the n-th call of hcpd fail. The kernel asks us about each call of the kinds in
+ * question (seccomp user notification), we let it go on, refuse it with an errno, or kill the process in its
+ * place.
  *
- * Why not strace --inject: its n counts in every process and thread alike, so one fault becomes as many as there are
- * threads and workers; here a case is one call of one thread, and the order in which threads run does not matter. It
- * also costs a tenth of it, which buys every n instead of some.
- * Never judges what comes of it (calls_case.c). */
+ * Why not strace --inject: its n counts in every process and thread alike, so one fault becomes as many as
+ * there are threads and workers; here a case is one call of one thread, and the order in which threads run
+ * does not matter. It also costs a tenth of it, which buys every n instead of some. Never judges what comes
+ * of it (calls_case.c). */
 #include "calls.h"
 
 #include <dirent.h>
@@ -26,7 +27,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define HANDOVER_FD 250                 /* not yet watched when the listener goes through it, closed by the exec */
+#define HANDOVER_FD 250 /* not yet watched when the listener goes through it, closed by the exec */
 #define FILTER_MAX (KINDS_MAX * KIND_CALLS_MAX + 16)
 #define STRANGERS_MAX 3
 /* main() begins with it: what the loader does before is not hcpd's. */
@@ -55,12 +56,14 @@ static unsigned short make_filter(const struct trial *t, struct sock_filter *f)
 
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
 	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendmsg, 0, 4);
-	f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]));
+	f[n++] = (struct sock_filter)BPF_STMT(
+		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]));
 	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, HANDOVER_FD, 0, 1);
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
 	for (int k = -1; k < kind_count; k++)
-		for (int i = 0; k < 0 ? i < 1 : concerns(t, k) && i < KIND_CALLS_MAX && kinds[k].calls[i]; i++) {
+		for (int i = 0; k < 0 ? i < 1 : concerns(t, k) && i < KIND_CALLS_MAX && kinds[k].calls[i];
+			i++) {
 			unsigned nr = k < 0 ? FIRST_CALL : (unsigned)kinds[k].calls[i] - 1;
 
 			f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1);
@@ -80,7 +83,8 @@ static int install_filter(const struct trial *t)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -1;
 	/* A signal must not take back a question that we are thinking about: it would be counted twice. */
-	fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
+	fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+		&program);
 	if (fd < 0 && errno == EINVAL)
 		fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 	return (int)fd;
@@ -89,7 +93,10 @@ static int install_filter(const struct trial *t)
 /* One descriptor through a socket; fd -1: the errno instead. */
 static void hand_over(int fd)
 {
-	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } control = {.room = {0}};
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = {.room = {0}};
 	int error = fd < 0 ? errno : 0;
 	struct iovec iov = {&error, sizeof error};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -106,14 +113,19 @@ static void hand_over(int fd)
 
 static int take_over(int socket)
 {
-	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } control;
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
 	int error = 0, fd = -1;
 	struct iovec iov = {&error, sizeof error};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
 
-	must(recvmsg(socket, &m, MSG_CMSG_CLOEXEC) == sizeof error, "the child said nothing: %s", strerror(errno));
-	must(error == 0 && m.msg_controllen > 0, "this kernel, or what contains us, gives no seccomp notifications: %s",
-		strerror(error));
+	must(recvmsg(socket, &m, MSG_CMSG_CLOEXEC) == sizeof error, "the child said nothing: %s",
+		strerror(errno));
+	must(error == 0 && m.msg_controllen > 0,
+		"this kernel, or what contains us, gives no seccomp notifications: %s", strerror(error));
 	memcpy(&fd, CMSG_DATA(&control.head), sizeof fd);
 	return fd;
 }
@@ -177,14 +189,35 @@ static int lane_of(pid_t tid)
 
 static const char *call_name(int nr)
 {
-	static const struct { int nr; const char *name; } names[] = {
-		{SYS_write, "write"}, {SYS_writev, "writev"}, {SYS_pwrite64, "pwrite64"}, {SYS_pwritev, "pwritev"},
-		{SYS_fsync, "fsync"}, {SYS_fdatasync, "fdatasync"}, {SYS_openat, "openat"}, {SYS_sendto, "sendto"},
-		{SYS_sendmsg, "sendmsg"}, {SYS_clone, "clone"}, {SYS_clone3, "clone3"}, {SYS_read, "read"},
-		{SYS_pread64, "pread64"}, {SYS_recvfrom, "recvfrom"}, {SYS_mkdirat, "mkdirat"}, {SYS_unlinkat, "unlinkat"},
-		{SYS_pipe2, "pipe2"}, {SYS_socket, "socket"}, {SYS_connect, "connect"}, {SYS_ftruncate, "ftruncate"},
+	static const struct {
+		int nr;
+		const char *name;
+	} names[] = {
+		{SYS_write, "write"},
+		{SYS_writev, "writev"},
+		{SYS_pwrite64, "pwrite64"},
+		{SYS_pwritev, "pwritev"},
+		{SYS_fsync, "fsync"},
+		{SYS_fdatasync, "fdatasync"},
+		{SYS_openat, "openat"},
+		{SYS_sendto, "sendto"},
+		{SYS_sendmsg, "sendmsg"},
+		{SYS_clone, "clone"},
+		{SYS_clone3, "clone3"},
+		{SYS_read, "read"},
+		{SYS_pread64, "pread64"},
+		{SYS_recvfrom, "recvfrom"},
+		{SYS_mkdirat, "mkdirat"},
+		{SYS_unlinkat, "unlinkat"},
+		{SYS_pipe2, "pipe2"},
+		{SYS_socket, "socket"},
+		{SYS_connect, "connect"},
+		{SYS_ftruncate, "ftruncate"},
 #ifdef SYS_open
-		{SYS_open, "open"}, {SYS_mkdir, "mkdir"}, {SYS_unlink, "unlink"}, {SYS_rmdir, "rmdir"},
+		{SYS_open, "open"},
+		{SYS_mkdir, "mkdir"},
+		{SYS_unlink, "unlink"},
+		{SYS_rmdir, "rmdir"},
 #endif
 	};
 	static char number[16];
@@ -202,7 +235,7 @@ static void peek_text(uint64_t at, char *text, size_t size)
 	struct iovec to = {text, size - 1}, from = {(void *)(uintptr_t)at, size - 1};
 	ssize_t n = process_vm_readv(watch.pid, &to, 1, &from, 1, 0);
 
-	if (n < 0) {            /* the page behind it is not there */
+	if (n < 0) { /* the page behind it is not there */
 		from.iov_len = to.iov_len = 4096 - at % 4096 < size - 1 ? 4096 - at % 4096 : size - 1;
 		n = process_vm_readv(watch.pid, &to, 1, &from, 1, 0);
 	}
@@ -217,10 +250,12 @@ static void find_object(const struct seccomp_notif *q, char *object, size_t size
 	ssize_t n;
 
 	object[0] = 0;
-	if (nr == SYS_openat || nr == SYS_mkdirat || nr == SYS_unlinkat || nr == SYS_renameat || nr == SYS_renameat2) {
+	if (nr == SYS_openat || nr == SYS_mkdirat || nr == SYS_unlinkat || nr == SYS_renameat ||
+		nr == SYS_renameat2) {
 		peek_text(q->data.args[1], object, size);
 #ifdef SYS_open
-	} else if (nr == SYS_open || nr == SYS_mkdir || nr == SYS_unlink || nr == SYS_rmdir || nr == SYS_rename) {
+	} else if (nr == SYS_open || nr == SYS_mkdir || nr == SYS_unlink || nr == SYS_rmdir ||
+		nr == SYS_rename) {
 		peek_text(q->data.args[0], object, size);
 #endif
 	} else if (nr != SYS_clone && nr != SYS_clone3 && nr != SYS_pipe2 && nr != SYS_socket) {
@@ -236,7 +271,8 @@ static void describe(const struct seccomp_notif *q, int lane, const char *object
 
 	report->on_store = strstr(object, "/hcpd.db") != NULL;
 	report->on_wal = strstr(object, "/hcpd.db-wal") != NULL;
-	snprintf(report->what, sizeof report->what, "%s(%s) by %s", call_name(q->data.nr), object, lane_names[lane]);
+	snprintf(report->what, sizeof report->what, "%s(%s) by %s", call_name(q->data.nr), object,
+		lane_names[lane]);
 }
 
 static pid_t parent_of(int pid)
@@ -252,8 +288,8 @@ static pid_t parent_of(int pid)
 	return parent;
 }
 
-/* An entry in /proc of a process that is neither hcpd nor its child. A walk looks at all of them, one like the other:
- * of each row the first few count, or n would depend on what else runs here. */
+/* An entry in /proc of a process that is neither hcpd nor its child. A walk looks at all of them, one like
+ * the other: of each row the first few count, or n would depend on what else runs here. */
 static bool is_stranger(const char *object)
 {
 	const char *at = strncmp(object, "/proc/", 6) == 0 ? object + 6 : object;
@@ -264,7 +300,7 @@ static bool is_stranger(const char *object)
 
 static bool counts(int kind, bool is_strange)
 {
-	static int row[KINDS_MAX];         /* only the core walks */
+	static int row[KINDS_MAX]; /* only the core walks */
 
 	row[kind] = is_strange ? row[kind] + 1 : 0;
 	return row[kind] <= STRANGERS_MAX;
@@ -273,8 +309,9 @@ static bool counts(int kind, bool is_strange)
 /* The kernel has no error for these (a pipe whose other end is gone is EPIPE), and libev counts on it. */
 static bool cannot_fail(int nr, const char *object)
 {
-	return (nr == SYS_read || nr == SYS_write) && (strncmp(object, "anon_inode:[eventfd]", 20) == 0 ||
-		strncmp(object, "anon_inode:[timerfd]", 20) == 0 || strncmp(object, "pipe:", 5) == 0);
+	return (nr == SYS_read || nr == SYS_write) &&
+		(strncmp(object, "anon_inode:[eventfd]", 20) == 0 ||
+			strncmp(object, "anon_inode:[timerfd]", 20) == 0 || strncmp(object, "pipe:", 5) == 0);
 }
 
 /* The answer to one question: 0: let it go on; an errno; DEATH. */
@@ -286,7 +323,7 @@ static int decide(const struct seccomp_notif *q)
 	int lane;
 
 	if (syscall(SYS_tgkill, watch.pid, q->pid, 0) < 0)
-		return 0;               /* a worker, or on the way to be one */
+		return 0; /* a worker, or on the way to be one */
 	if (q->data.nr == FIRST_CALL)
 		watch.begun = true;
 	if (!watch.begun)
@@ -317,19 +354,20 @@ static void *serve(void *unused)
 	(void)unused;
 	while (poll(&p, 1, -1) >= 0 || errno == EINTR) {
 		if (!(p.revents & POLLIN)) {
-			if (p.revents)          /* nobody is left who could ask */
+			if (p.revents) /* nobody is left who could ask */
 				break;
 			continue;
 		}
 		memset(&q, 0, sizeof q);
 		if (ioctl(watch.listener, SECCOMP_IOCTL_NOTIF_RECV, &q) < 0)
-			continue;               /* it died meanwhile */
+			continue; /* it died meanwhile */
 		fault = decide(&q);
 		if (fault == DEATH) {
 			kill(watch.pid, SIGKILL);
 			continue;
 		}
-		a = (struct seccomp_notif_resp){.id = q.id, .error = -fault,
+		a = (struct seccomp_notif_resp){.id = q.id,
+			.error = -fault,
 			.flags = fault ? 0 : (unsigned)SECCOMP_USER_NOTIF_FLAG_CONTINUE};
 		ioctl(watch.listener, SECCOMP_IOCTL_NOTIF_SEND, &a);
 	}
@@ -347,7 +385,7 @@ void watch_spawn(struct rig *r, const struct trial *t, struct report *report)
 	r->exited = false;
 	fflush(NULL);
 	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &old);     /* a signal for hcpd must not meet our handlers in the child */
+	sigprocmask(SIG_BLOCK, &all, &old); /* a signal for hcpd must not meet our handlers in the child */
 	r->pid = fork();
 	if (r->pid == 0)
 		become_hcpd(r, t, pair[1]);
@@ -358,7 +396,7 @@ void watch_spawn(struct rig *r, const struct trial *t, struct report *report)
 	watch.pid = watch.tids[0] = r->pid;
 	watch.listener = take_over(pair[0]);
 	close(pair[0]);
-	must(pthread_create(&watch.thread, NULL, serve, NULL) == 0, "no thread");       /* all signals blocked */
+	must(pthread_create(&watch.thread, NULL, serve, NULL) == 0, "no thread"); /* all signals blocked */
 	watch.is_running = true;
 	sigprocmask(SIG_SETMASK, &old, NULL);
 }

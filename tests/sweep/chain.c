@@ -1,5 +1,6 @@
-/* chain.c: recomputes the audit's chain from the rows: SHA-256 over the hash before and the entry, from a beginning that is
- * the instance's own. Reads any open store. Never uses audit_chain.c: that is what is judged. */
+/* chain.c: recomputes the audit's chain from the rows: SHA-256 over the hash before and the entry, from a
+ * beginning that is the instance's own. Reads any open store. Never uses audit_chain.c: that is what is
+ * judged. */
 #include "chain.h"
 
 #include <stdio.h>
@@ -27,8 +28,8 @@ void chain_link(const char *before, const char *text, char hex[HEX])
 static bool read_text(sqlite3 *db, const char *sql, char *text, size_t size)
 {
 	sqlite3_stmt *st = NULL;
-	bool found = sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW
-		&& sqlite3_column_text(st, 0) != NULL;
+	bool found = sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK &&
+		sqlite3_step(st) == SQLITE_ROW && sqlite3_column_text(st, 0) != NULL;
 
 	snprintf(text, size, "%s", found ? (const char *)sqlite3_column_text(st, 0) : "");
 	sqlite3_finalize(st);
@@ -46,7 +47,8 @@ bool chain_holds(sqlite3 *db, char *why, size_t why_size)
 		return true;
 	if (read_text(db, "SELECT value FROM meta WHERE key = 'instance'", instance, sizeof instance))
 		chain_link("hcpd audit ", instance, hex);
-	if (sqlite3_prepare_v2(db, "SELECT id, entry, hash FROM audit ORDER BY id", -1, &st, NULL) != SQLITE_OK) {
+	if (sqlite3_prepare_v2(db, "SELECT id, entry, hash FROM audit ORDER BY id", -1, &st, NULL) !=
+		SQLITE_OK) {
 		snprintf(why, why_size, "it cannot be read: %s", sqlite3_errmsg(db));
 		return false;
 	}
@@ -55,9 +57,11 @@ bool chain_holds(sqlite3 *db, char *why, size_t why_size)
 
 		memcpy(before, hex, sizeof before);
 		chain_link(before, (const char *)sqlite3_column_text(st, 1), hex);
-		if (sqlite3_column_int64(st, 0) == ++rows && strcmp(hex, (const char *)sqlite3_column_text(st, 2)) == 0)
+		if (sqlite3_column_int64(st, 0) == ++rows &&
+			strcmp(hex, (const char *)sqlite3_column_text(st, 2)) == 0)
 			continue;
-		snprintf(why, why_size, "row %lld stands at place %lld and is not linked to the one before it",
+		snprintf(why, why_size,
+			"row %lld stands at place %lld and is not linked to the one before it",
 			(long long)sqlite3_column_int64(st, 0), rows);
 		sqlite3_finalize(st);
 		return false;

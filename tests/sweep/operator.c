@@ -1,6 +1,6 @@
 /* operator.c: somebody at the control socket of a life: asks, pauses, resumes, aborts, replays, drains.
- * hcpd may die under each of it: what is not answered is tried again, and what was answered must be in the store when it
- * is dead. Never waits longer than an answer takes. */
+ * hcpd may die under each of it: what is not answered is tried again, and what was answered must be in the
+ * store when it is dead. Never waits longer than an answer takes. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,9 +14,9 @@
 #include "life.h"
 #include "talk.h"
 
-#define PAUSE_S 0.03                    /* between two looks */
+#define PAUSE_S 0.03 /* between two looks */
 
-static char heard[65536];               /* the last answer */
+static char heard[65536]; /* the last answer */
 
 /* One request on its own connection. True: it is done. */
 static bool ask(struct life *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -41,8 +41,9 @@ static bool ask(struct life *l, const char *fmt, ...)
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	heard[0] = '\0';
 	if (send(fd, text, strlen(text), MSG_NOSIGNAL) > 0)
-		while (!strstr(heard, "\"done\":true") && !strstr(heard, "\"error\":{") && size < sizeof heard - 1
-			&& (n = recv(fd, heard + size, sizeof heard - 1 - size, 0)) > 0)
+		while (!strstr(heard, "\"done\":true") && !strstr(heard, "\"error\":{") &&
+			size < sizeof heard - 1 &&
+			(n = recv(fd, heard + size, sizeof heard - 1 - size, 0)) > 0)
 			heard[size += (size_t)n] = '\0';
 	close(fd);
 	return strstr(heard, "\"done\":true") != NULL;
@@ -50,7 +51,8 @@ static bool ask(struct life *l, const char *fmt, ...)
 
 static long long is_state(struct life *l, const char *session, const char *states)
 {
-	return rig_sql(l->rig, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND (%s)", session, states);
+	return rig_sql(
+		l->rig, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND (%s)", session, states);
 }
 
 /* Follows until the connection ends, without ever reading: it is there to be told. */
@@ -60,7 +62,8 @@ static void follow(struct life *l, const char *session)
 
 	if (l->follow_fd >= 0 || (l->follow_fd = talk_dial(rig_path(l->rig, "ctl"))) < 0)
 		return;
-	snprintf(text, sizeof text, "{\"id\":1,\"do\":\"events\",\"session\":\"%s\",\"follow\":true}\n", session);
+	snprintf(text, sizeof text, "{\"id\":1,\"do\":\"events\",\"session\":\"%s\",\"follow\":true}\n",
+		session);
 	(void)!send(l->follow_fd, text, strlen(text), MSG_NOSIGNAL);
 }
 
@@ -72,7 +75,8 @@ static void operate(struct life *l, struct errand *e, const char *session)
 	if (strcmp(what, "abort") == 0 && is_state(l, session, "state = 'RUNNING'")) {
 		if (ask(l, "{'id':1,'do':'abort','session':'%s'}", session))
 			e->must_be = "state IN ('ABORTING','ABORTED')";
-	} else if (strcmp(what, "revoke") == 0 && e->operated_in != l->number && is_state(l, session, "state = 'RUNNING'")) {
+	} else if (strcmp(what, "revoke") == 0 && e->operated_in != l->number &&
+		is_state(l, session, "state = 'RUNNING'")) {
 		if (ask(l, "{'id':1,'do':'revoke_token','session':'%s'}", session))
 			e->must_be = "token_revoked";
 		if (ask(l, "{'id':1,'do':'rotate_token_key'}"))
@@ -80,7 +84,8 @@ static void operate(struct life *l, struct errand *e, const char *session)
 	} else if (strcmp(what, "recover") == 0 && is_state(l, session, "state = 'PAUSED'")) {
 		if (ask(l, "{'id':1,'do':'recover','session':'%s','how':'summarize'}", session))
 			e->must_be = "state = 'FAILED'";
-	} else if (strcmp(what, "extend") == 0 && e->operated_in != l->number && is_state(l, session, "state = 'RUNNING'")) {
+	} else if (strcmp(what, "extend") == 0 && e->operated_in != l->number &&
+		is_state(l, session, "state = 'RUNNING'")) {
 		if (ask(l, "{'id':1,'do':'extend','session':'%s','by':'90m'}", session)) {
 			e->must_be = "julianday(deadline) - julianday(started_at) > 0.1";
 			e->operated_in = l->number;
@@ -89,16 +94,19 @@ static void operate(struct life *l, struct errand *e, const char *session)
 		if (ask(l, "{'id':1,'do':'replay','session':'%s'}", session))
 			e->operated_in = l->number;
 	} else if (is_state(l, session, "state = 'PAUSED' AND paused_by = 'operator'")) {
-		if ((l->number > 1 || strcmp(what, "rest") == 0) && ask(l, "{'id':1,'do':'resume','session':'%s'}", session))
+		if ((l->number > 1 || strcmp(what, "rest") == 0) &&
+			ask(l, "{'id':1,'do':'resume','session':'%s'}", session))
 			e->rested = true;
-	} else if (l->number == 1 && !e->rested && strncmp(what, "rest", 4) == 0 && is_state(l, session, "state = 'RUNNING'")) {
+	} else if (l->number == 1 && !e->rested && strncmp(what, "rest", 4) == 0 &&
+		is_state(l, session, "state = 'RUNNING'")) {
 		follow(l, session);
 		ask(l, "{'id':1,'do':'checkpoint','session':'%s'}", session);
 		ask(l, "{'id':1,'do':'pause','session':'%s'}", session);
 	}
 }
 
-/* The one for this request; signed the first time. What is not answered is said again as it was: its nonce, too. */
+/* The one for this request; signed the first time. What is not answered is said again as it was: its nonce,
+ * too. */
 static struct signed_one *find_signed(struct life *l, const char *request, json_t *artifact, bool allow)
 {
 	struct signed_one *s = l->decisions;
@@ -116,13 +124,15 @@ static struct signed_one *find_signed(struct life *l, const char *request, json_
 	return s;
 }
 
-/* What its task says: allow, deny, cancel, later (in the second life), after (the change of the policy) or none. */
+/* What its task says: allow, deny, cancel, later (in the second life), after (the change of the policy) or
+ * none. */
 static void decide(struct life *l, json_t *item)
 {
 	json_t *artifact = json_loads(json_text_at(item, "artifact"), 0, NULL);
 	const char *task = json_text_at(artifact, "payload.task");
-	bool deny = strstr(task, "\"deny\""), allow = strstr(task, "\"allow\"") || (l->number > 1 && strstr(task, "\"later\""))
-		|| (strstr(task, "\"after\"") && life_has_changed(l));
+	bool deny = strstr(task, "\"deny\""),
+	     allow = strstr(task, "\"allow\"") || (l->number > 1 && strstr(task, "\"later\"")) ||
+		(strstr(task, "\"after\"") && life_has_changed(l));
 
 	if (strstr(task, "\"cancel\"")) {
 		ask(l, "{'id':1,'do':'abort','session':'%s'}", json_text_at(item, "session_id"));
@@ -139,13 +149,16 @@ static void decide(struct life *l, json_t *item)
 /* Used once is used up, in this life and in the next. */
 static void decide_again(struct life *l)
 {
-	for (struct signed_one *s = l->decisions; s < l->decisions + l->decision_count && !l->rig->exited; s++) {
+	for (struct signed_one *s = l->decisions; s < l->decisions + l->decision_count && !l->rig->exited;
+		s++) {
 		if (!s->is_answered || s->replayed_in == l->number)
 			continue;
-		must(!ask(l, "{'id':1,'do':'decide','decision':%s}", s->text), "a decision was used twice: %s", s->text);
+		must(!ask(l, "{'id':1,'do':'decide','decision':%s}", s->text),
+			"a decision was used twice: %s", s->text);
 		if (strstr(heard, "\"error\":{"))
 			s->replayed_in = l->number;
-		must(s->replayed_in != l->number || strstr(heard, "HARP_ERR_REPLAY"), "a replayed decision was refused otherwise: %s", heard);
+		must(s->replayed_in != l->number || strstr(heard, "HARP_ERR_REPLAY"),
+			"a replayed decision was refused otherwise: %s", heard);
 	}
 }
 
@@ -156,7 +169,8 @@ static void decide_all(struct life *l)
 	if (!ask(l, "{'id':1,'do':'approvals'}"))
 		return;
 	memcpy(copy, heard, sizeof copy);
-	for (char *line = strtok_r(copy, "\n", &save); line && !l->rig->exited; line = strtok_r(NULL, "\n", &save)) {
+	for (char *line = strtok_r(copy, "\n", &save); line && !l->rig->exited;
+		line = strtok_r(NULL, "\n", &save)) {
 		json_t *answer = json_loads(line, 0, NULL), *item = json_object_get(answer, "item");
 
 		if (item)
@@ -199,13 +213,17 @@ void operator_at_rest(struct life *l)
 		close(l->follow_fd);
 	l->follow_fd = -1;
 	for (const struct signed_one *s = l->decisions; s < l->decisions + l->decision_count; s++)
-		must(!s->is_answered || rig_sql(l->rig, "SELECT count(*) FROM reviews JOIN decisions USING (request_id) WHERE request_id ="
-			" '%s' AND state IN (%s) AND is_final", s->request, s->is_refused ? "'EXPIRED'" : "'EXECUTED','DENIED'") == 1,
+		must(!s->is_answered ||
+				rig_sql(l->rig,
+					"SELECT count(*) FROM reviews JOIN decisions USING (request_id) "
+					"WHERE request_id ="
+					" '%s' AND state IN (%s) AND is_final",
+					s->request, s->is_refused ? "'EXPIRED'" : "'EXECUTED','DENIED'") == 1,
 			"answered, but not stored: request %s", s->request);
 	for (int i = 0; i < l->count; i++) {
 		const struct errand *e = &l->errands[i];
 
-		must(!e->must_be || is_state(l, errand_session(e), e->must_be) == 1, "answered, but not stored: session %s, %s",
-			errand_session(e), e->must_be);
+		must(!e->must_be || is_state(l, errand_session(e), e->must_be) == 1,
+			"answered, but not stored: session %s, %s", errand_session(e), e->must_be);
 	}
 }

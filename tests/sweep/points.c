@@ -1,9 +1,10 @@
 /* points.c: the sweep over the crash points: every point at its first passings, in lives that reach it.
  *	points [--quick] [-j JOBS] [NAME[:N]...]
  *	points --survey          how often each life passes each point
- * First a survey: every scenario once, unharmed, which says how often each of its lives passes each point. Then for
- * each point and n one case: a fresh life in which hcpd dies at that passing and is started again, until all has
- * ended. A point that is nowhere reached is a failure. Owns the plan and the processes; life.c plays, verdict.c judges. */
+ * First a survey: every scenario once, unharmed, which says how often each of its lives passes each point.
+ *Then for each point and n one case: a fresh life in which hcpd dies at that passing and is started again,
+ *until all has ended. A point that is nowhere reached is a failure. Owns the plan and the processes; life.c
+ *plays, verdict.c judges. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,24 +22,25 @@
 
 #define POINTS_MAX 1000
 #define PASSINGS 10
-#define LIVES 2                 /* of a scenario: the first, and the one that recovers */
+#define LIVES 2 /* of a scenario: the first, and the one that recovers */
 #define JOBS_MAX 8
 #define SCENARIOS_MAX 32
 #define CASE_S 80
 #define SAY_EVERY_S 30.0
-#define MESSAGE_LIMIT "30000"   /* of the broker: below task `big` of scenario "callers", far above all else */
+#define MESSAGE_LIMIT "30000" /* of the broker: below task `big` of scenario "callers", far above all else \
+			       */
 
 struct point {
 	char name[CRASH_NAME_SIZE];
-	unsigned long long passed[SCENARIOS_MAX][LIVES];        /* by scenario */
+	unsigned long long passed[SCENARIOS_MAX][LIVES]; /* by scenario */
 	bool wanted, reached;
-	int only;                               /* this passing alone; 0: all */
+	int only; /* this passing alone; 0: all */
 };
 
 /* One life with one death in it, or (n 0) none. */
 struct trial {
 	int point, n, scenario, life;
-	int tries;                      /* scenarios that were tried in vain */
+	int tries; /* scenarios that were tried in vain */
 	pid_t pid;
 	char dir[300];
 };
@@ -51,10 +53,10 @@ struct report {
 
 static struct point points[POINTS_MAX];
 static int point_count;
-static struct report *reports;                  /* one a job */
+static struct report *reports; /* one a job */
 static struct trial running[JOBS_MAX];
 static int jobs = 3, crashes, violations, unreached, surveys;
-static int at_slot;                             /* in a case: its own */
+static int at_slot; /* in a case: its own */
 static char base[200];
 static volatile sig_atomic_t interrupted;
 
@@ -81,7 +83,7 @@ static void arm(struct life *l)
 	if (t->n > 0 && l->number == t->life + 1)
 		rig_env(l->rig, "HCP_CRASH=%s:%d", points[t->point].name, t->n);
 	else
-		rig_env(l->rig, "HCP_CRASH");           /* putenv takes it out again */
+		rig_env(l->rig, "HCP_CRASH"); /* putenv takes it out again */
 }
 
 static bool was_cut(struct life *l)
@@ -93,7 +95,8 @@ static bool was_cut(struct life *l)
 	char *data = file_read(counts_path(l), &size);
 	bool died = false;
 
-	must(data && size % sizeof *r == 0 && size > 0, "hcpd kept no counts: is it built with crash points?");
+	must(data && size % sizeof *r == 0 && size > 0,
+		"hcpd kept no counts: is it built with crash points?");
 	r = (struct crash_record *)(void *)data;
 	for (size_t i = 0; i < size / sizeof *r; i++) {
 		int p = find_point(r[i].name);
@@ -103,8 +106,8 @@ static bool was_cut(struct life *l)
 			report->passed[l->number - 1][p] = r[i].passed;
 		if (r[i].died == 0)
 			continue;
-		must(p == t->point && (int)r[i].died == t->n && l->status == 128 + SIGKILL, "it died at %s:%llu, status %d",
-			r[i].name, (unsigned long long)r[i].died, l->status);
+		must(p == t->point && (int)r[i].died == t->n && l->status == 128 + SIGKILL,
+			"it died at %s:%llu, status %d", r[i].name, (unsigned long long)r[i].died, l->status);
 		died = true;
 	}
 	free(data);
@@ -120,7 +123,8 @@ START_TEST(it_lives_on_after_a_death)
 	struct trial t = *the_trial;
 	struct life l;
 
-	printf("%s:%d, scenario %s, life %d\n", t.n ? points[t.point].name : "survey", t.n, scenarios[t.scenario].name, t.life + 1);
+	printf("%s:%d, scenario %s, life %d\n", t.n ? points[t.point].name : "survey", t.n,
+		scenarios[t.scenario].name, t.life + 1);
 	life_run(&l, &scenarios[t.scenario], &ops, &t);
 }
 END_TEST
@@ -131,7 +135,7 @@ static void __attribute__((noreturn)) be_case(struct trial *t)
 	Suite *s = suite_create("points");
 	int fd;
 
-	setpgid(0, 0);                  /* when told to end, Check ends its whole group: that must not be ours */
+	setpgid(0, 0); /* when told to end, Check ends its whole group: that must not be ours */
 	snprintf(path, sizeof path, "%s/log", t->dir);
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
 	dup2(fd, 1);
@@ -139,7 +143,7 @@ static void __attribute__((noreturn)) be_case(struct trial *t)
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	setenv("TMPDIR", t->dir, 1);
-	setenv("HCP_TEST_KEEP", "1", 1);        /* the parent removes what went well */
+	setenv("HCP_TEST_KEEP", "1", 1); /* the parent removes what went well */
 	the_trial = t;
 	suite_test(s, it_lives_on_after_a_death, CASE_S);
 	exit(harness_run(s, false));
@@ -150,8 +154,8 @@ static void __attribute__((noreturn)) be_case(struct trial *t)
 static void describe(const struct trial *t, char *text, size_t size)
 {
 	if (t->n)
-		snprintf(text, size, "%s:%d (scenario %s, life %d)", points[t->point].name, t->n, scenarios[t->scenario].name,
-			t->life + 1);
+		snprintf(text, size, "%s:%d (scenario %s, life %d)", points[t->point].name, t->n,
+			scenarios[t->scenario].name, t->life + 1);
 	else
 		snprintf(text, size, "survey (scenario %s)", scenarios[t->scenario].name);
 }
@@ -176,12 +180,12 @@ static void start(struct trial *t, int slot)
 
 static bool fits(const struct trial *t, int i, bool large)
 {
-	return scenarios[i / LIVES].is_large == large
-		&& points[t->point].passed[i / LIVES][i % LIVES] >= (unsigned long long)t->n;
+	return scenarios[i / LIVES].is_large == large &&
+		points[t->point].passed[i / LIVES][i % LIVES] >= (unsigned long long)t->n;
 }
 
-/* A life of a scenario in which this passing is reached, after `tries` others were tried in vain. Not always the first:
- * the same passing is another moment in another scenario. False: there is none. */
+/* A life of a scenario in which this passing is reached, after `tries` others were tried in vain. Not always
+ * the first: the same passing is another moment in another scenario. False: there is none. */
 static bool choose(struct trial *t)
 {
 	int count[2] = {0, 0}, total = scenario_count * LIVES, skip;
@@ -210,14 +214,16 @@ static void show_failure(const struct trial *t)
 	describe(t, what, sizeof what);
 	printf("VIOLATION: %s\n", what);
 	fflush(stdout);
-	snprintf(command, sizeof command, "grep -a -A2 '^--- failed at' '%s/log' | head -n 6 | cut -c 1-1500", t->dir);
+	snprintf(command, sizeof command, "grep -a -A2 '^--- failed at' '%s/log' | head -n 6 | cut -c 1-1500",
+		t->dir);
 	if (system(command) != 0)
 		printf("  (no reason is in the log)\n");
 	snprintf(kept, sizeof kept, "%.400s/%s-%d", keep ? keep : base,
 		t->n ? points[t->point].name : scenarios[t->scenario].name, t->n);
 	for (char *c = strrchr(kept, '/'); *c; c++)
-		*c = *c == ' ' ? '-' : *c;      /* a scenario's name may have one */
-	snprintf(command, sizeof command, "mkdir -p '%s' && rm -rf '%s' && mv '%s' '%s'", keep ? keep : base, kept, t->dir, kept);
+		*c = *c == ' ' ? '-' : *c; /* a scenario's name may have one */
+	snprintf(command, sizeof command, "mkdir -p '%s' && rm -rf '%s' && mv '%s' '%s'", keep ? keep : base,
+		kept, t->dir, kept);
 	if (system(command) == 0)
 		printf("  files: %s\n", kept);
 	fflush(stdout);
@@ -415,7 +421,8 @@ int main(int argc, char **argv)
 		}
 	}
 	if (scenario_count > SCENARIOS_MAX) {
-		fprintf(stderr, "points: %d scenarios are more than %d: raise SCENARIOS_MAX\n", scenario_count, SCENARIOS_MAX);
+		fprintf(stderr, "points: %d scenarios are more than %d: raise SCENARIOS_MAX\n",
+			scenario_count, SCENARIOS_MAX);
 		return 2;
 	}
 	jobs = jobs < 1 ? 1 : jobs > JOBS_MAX ? JOBS_MAX : jobs;
@@ -425,9 +432,11 @@ int main(int argc, char **argv)
 	sigaction(SIGTERM, &sa, NULL);
 	snprintf(base, sizeof base, "%s/points-%d", tmp ? tmp : "/tmp", getpid());
 	mkdir(base, 0700);
-	reports = mmap(NULL, sizeof *reports * JOBS_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (reports == MAP_FAILED || broker_eval(broker_shared(), "application:set_env(rabbit, max_message_size, "
-			MESSAGE_LIMIT ").") != 0) {
+	reports = mmap(
+		NULL, sizeof *reports * JOBS_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (reports == MAP_FAILED ||
+		broker_eval(broker_shared(),
+			"application:set_env(rabbit, max_message_size, " MESSAGE_LIMIT ").") != 0) {
 		fprintf(stderr, "points: no memory, or no private broker (scripts/sweep starts one)\n");
 		return 2;
 	}
@@ -442,8 +451,8 @@ int main(int argc, char **argv)
 			missed++;
 		}
 	rmdir(base);
-	printf("points: %d points, %d crashes, %d violations (%d passings not reached, %d points never)\n", point_count, crashes,
-		violations, unreached, missed);
+	printf("points: %d points, %d crashes, %d violations (%d passings not reached, %d points never)\n",
+		point_count, crashes, violations, unreached, missed);
 	printf("%d passed, %d failed\n", crashes + surveys, violations + missed + interrupted);
 	return violations || missed || interrupted;
 }

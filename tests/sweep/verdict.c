@@ -1,6 +1,6 @@
-/* verdict.c: the judge of the sweeps. Reads the broker's messages, a copy of the store, the workers' notes and /proc;
- * knows nothing of hcpd's code. Whatever was said, acknowledged, started or told must be in the store at that moment:
- * so it looks whenever hcpd is dead, not only at the end. */
+/* verdict.c: the judge of the sweeps. Reads the broker's messages, a copy of the store, the workers' notes
+ * and /proc; knows nothing of hcpd's code. Whatever was said, acknowledged, started or told must be in the
+ * store at that moment: so it looks whenever hcpd is dead, not only at the end. */
 #include <dirent.h>
 #include <errno.h>
 #include <openssl/evp.h>
@@ -36,7 +36,8 @@ static void copy_file(const char *from, const char *to)
 	char *data = file_read(from, &size);
 	FILE *f = data ? fopen(to, "w") : NULL;
 
-	must(!data || (f && fwrite(data, 1, size, f) == size && fclose(f) == 0), "%s: %s", to, strerror(errno));
+	must(!data || (f && fwrite(data, 1, size, f) == size && fclose(f) == 0), "%s: %s", to,
+		strerror(errno));
 	free(data);
 }
 
@@ -56,7 +57,8 @@ static sqlite3 *open_copy(struct life *l)
 		snprintf(path, sizeof path, "%s-wal", copy);
 		copy_file(wal, path);
 	}
-	must(sqlite3_open_v2(copy, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK, "%s: %s", copy, sqlite3_errmsg(db));
+	must(sqlite3_open_v2(copy, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK, "%s: %s", copy,
+		sqlite3_errmsg(db));
 	return db;
 }
 
@@ -104,13 +106,15 @@ static void must_hold_what_was_said(struct life *l, sqlite3 *db)
 	while (sqlite3_step(st) == SQLITE_ROW)
 		for (int i = 0; i < 2; i++)
 			if (sqlite3_column_text(st, i))
-				json_object_set_new_nocheck(bodies, (const char *)sqlite3_column_text(st, i), json_true());
+				json_object_set_new_nocheck(
+					bodies, (const char *)sqlite3_column_text(st, i), json_true());
 	sqlite3_finalize(st);
 	for (int who = 0; who < WHO_COUNT; who++)
 		for (size_t i = 0; l->peers[who] && i < l->peers[who]->note_count; i++)
 			/* answers to what never became a session leave without a trace */
-			must((is_archived(l) && l->peers[who]->notes[i]->session[0] == '\0') || json_object_get(bodies, l->peers[who]->notes[i]->body), "said, and not in the store: %s",
-				l->peers[who]->notes[i]->body);
+			must((is_archived(l) && l->peers[who]->notes[i]->session[0] == '\0') ||
+					json_object_get(bodies, l->peers[who]->notes[i]->body),
+				"said, and not in the store: %s", l->peers[who]->notes[i]->body);
 	json_decref(bodies);
 }
 
@@ -131,8 +135,10 @@ static json_t *look_into_queue(struct life *l)
 		must(r.reply_type == AMQP_RESPONSE_NORMAL, "%s cannot be read", l->rig->queue);
 		if (r.reply.id != AMQP_BASIC_GET_OK_METHOD)
 			break;
-		must(amqp_read_message(c, 1, &m, 0).reply_type == AMQP_RESPONSE_NORMAL, "%s cannot be read", l->rig->queue);
-		snprintf(id, sizeof id, "%.*s", (int)m.properties.message_id.len, (char *)m.properties.message_id.bytes);
+		must(amqp_read_message(c, 1, &m, 0).reply_type == AMQP_RESPONSE_NORMAL, "%s cannot be read",
+			l->rig->queue);
+		snprintf(id, sizeof id, "%.*s", (int)m.properties.message_id.len,
+			(char *)m.properties.message_id.bytes);
 		json_object_set_new(ids, id, json_true());
 		amqp_destroy_message(&m);
 		amqp_maybe_release_buffers(c);
@@ -145,14 +151,18 @@ static void must_hold_errand(struct life *l, sqlite3 *db, const struct errand *e
 {
 	/* who leaves is forgotten as a submit first */
 	if (!is_archived(l) && e->message_id && e->sent_in > 0 && !json_object_get(queued, e->message_id))
-		must(number(db, "SELECT count(*) FROM submits JOIN callers ON callers.id = submits.caller"
-				" WHERE message_id = ?1 AND caller_id = ?2", e->message_id, e->peer->id) == 1,
+		must(number(db,
+			     "SELECT count(*) FROM submits JOIN callers ON callers.id = submits.caller"
+			     " WHERE message_id = ?1 AND caller_id = ?2",
+			     e->message_id, e->peer->id) == 1,
 			"submit %s was acknowledged and is not in the store", e->message_id);
 	if (e->abort_id && !json_object_get(queued, e->abort_id))
-		must(number(db, "SELECT state IN ('ABORTING','ABORTED','COMPLETED','FAILED') OR"
-				" EXISTS (SELECT 1 FROM outcomes WHERE session = sessions.id) FROM sessions WHERE session_id = ?1",
-			     errand_session(e), NULL) == 1, "abort of %s was acknowledged and is not in the store",
-			errand_session(e));
+		must(number(db,
+			     "SELECT state IN ('ABORTING','ABORTED','COMPLETED','FAILED') OR"
+			     " EXISTS (SELECT 1 FROM outcomes WHERE session = sessions.id) FROM sessions "
+			     "WHERE session_id = ?1",
+			     errand_session(e), NULL) == 1,
+			"abort of %s was acknowledged and is not in the store", errand_session(e));
 }
 
 /* What is no longer in the queue was acknowledged. */
@@ -183,24 +193,38 @@ static void must_hold_what_workers_heard(struct life *l, sqlite3 *db)
 		char *text = file_read(rig_path(l->rig, "notes-%d", i + 1), NULL), *save = NULL;
 		long long refusals = 0;
 
-		for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+		for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line;
+			line = strtok_r(NULL, "\n", &save)) {
 			json_t *j = json_loads(line, 0, NULL);
 			const char *type = json_text_at(j, "type"), *id = json_text_at(j, "checkpoint_id");
 
 			if (type && strcmp(type, "checkpoint_saved") == 0)
-				must(number(db, "SELECT count(*) FROM events WHERE event_type = 'checkpoint_created' AND"
-						" json_extract(body, '$.payload.data.checkpoint_id') = ?1", id, NULL) == 1,
-					"a worker was told of a checkpoint that is not in the store: %s", line);
+				must(number(db,
+					     "SELECT count(*) FROM events WHERE event_type = "
+					     "'checkpoint_created' AND"
+					     " json_extract(body, '$.payload.data.checkpoint_id') = ?1",
+					     id, NULL) == 1,
+					"a worker was told of a checkpoint that is not in the store: %s",
+					line);
 			if (type && strcmp(type, "abort") == 0)
-				must(number(db, "SELECT state IN ('ABORTING','ABORTED','FAILED') OR EXISTS (SELECT 1 FROM outcomes WHERE session ="
-						" s.id) FROM sessions s JOIN submits b ON b.session = s.id WHERE b.message_id = ?1", e->message_id, NULL) == 1,
+				must(number(db,
+					     "SELECT state IN ('ABORTING','ABORTED','FAILED') OR EXISTS "
+					     "(SELECT 1 FROM outcomes WHERE session ="
+					     " s.id) FROM sessions s JOIN submits b ON b.session = s.id "
+					     "WHERE b.message_id = ?1",
+					     e->message_id, NULL) == 1,
 					"a worker was told of an abort that is not in the store: %s", line);
-			refusals += type && strcmp(type, "action_verdict") == 0 && json_is_false(json_object_get(j, "allowed"));
+			refusals += type && strcmp(type, "action_verdict") == 0 &&
+				json_is_false(json_object_get(j, "allowed"));
 			json_decref(j);
 		}
-		must(refusals <= number(db, "SELECT count(*) FROM events JOIN submits USING (session) WHERE message_id = ?1 AND event_type ="
-				" 'warning' AND json_extract(body, '$.payload.data.code') IN ('action_refused','safety_violation')",
-				e->message_id, NULL), "a worker was refused %lld actions, and the store knows of less", refusals);
+		must(refusals <= number(db,
+					 "SELECT count(*) FROM events JOIN submits USING (session) WHERE "
+					 "message_id = ?1 AND event_type ="
+					 " 'warning' AND json_extract(body, '$.payload.data.code') IN "
+					 "('action_refused','safety_violation')",
+					 e->message_id, NULL),
+			"a worker was refused %lld actions, and the store knows of less", refusals);
 		free(text);
 	}
 }
@@ -218,8 +242,11 @@ static void must_hold_what_was_started(struct life *l, sqlite3 *db)
 
 	while (d && (e = readdir(d)))
 		if (is_id(e->d_name) && file_exists(rig_path(l->rig, "state/work/%s/task.json", e->d_name)))
-			must(number(db, "SELECT started_at IS NOT NULL FROM sessions WHERE session_id = ?1", e->d_name, NULL) == 1,
-				"a process was about to start for %s, which the store does not know as RUNNING", e->d_name);
+			must(number(db, "SELECT started_at IS NOT NULL FROM sessions WHERE session_id = ?1",
+				     e->d_name, NULL) == 1,
+				"a process was about to start for %s, which the store does not know as "
+				"RUNNING",
+				e->d_name);
 	if (d)
 		closedir(d);
 }
@@ -248,20 +275,26 @@ static void hash_file(const char *path, char hex[65])
 /* A row that has its size has its file, and nothing that was said names another. */
 static void must_hold_artifacts(struct life *l, sqlite3 *db)
 {
-	sqlite3_stmt *st = ask(db, "SELECT session_id, name, sha256 FROM artifacts WHERE size_bytes IS NOT NULL", NULL, NULL);
+	sqlite3_stmt *st = ask(db,
+		"SELECT session_id, name, sha256 FROM artifacts WHERE size_bytes IS NOT NULL", NULL, NULL);
 
 	while (sqlite3_step(st) == SQLITE_ROW) {
-		const char *path = rig_path(l->rig, "state/artifacts/%s/%s", (const char *)sqlite3_column_text(st, 0),
-			(const char *)sqlite3_column_text(st, 1));
+		const char *path = rig_path(l->rig, "state/artifacts/%s/%s",
+			(const char *)sqlite3_column_text(st, 0), (const char *)sqlite3_column_text(st, 1));
 		char hex[65] = "";
 
 		hash_file(path, hex);
 		must_str(hex, (const char *)sqlite3_column_text(st, 2));
 	}
 	sqlite3_finalize(st);
-	must(number(db, "SELECT count(*) FROM events, json_each(events.body, '$.payload.artifacts') AS a WHERE events.type LIKE 'task_%' AND"
-			" NOT EXISTS (SELECT 1 FROM artifacts WHERE artifacts.session = events.session AND artifacts.name = a.value ->> '$.name' AND"
-			" 'sha256:' || sha256 = a.value ->> '$.checksum' AND size_bytes = a.value ->> '$.size_bytes')", NULL, NULL) == 0,
+	must(number(db,
+		     "SELECT count(*) FROM events, json_each(events.body, '$.payload.artifacts') AS a WHERE "
+		     "events.type LIKE 'task_%' AND"
+		     " NOT EXISTS (SELECT 1 FROM artifacts WHERE artifacts.session = events.session AND "
+		     "artifacts.name = a.value ->> '$.name' AND"
+		     " 'sha256:' || sha256 = a.value ->> '$.checksum' AND size_bytes = a.value ->> "
+		     "'$.size_bytes')",
+		     NULL, NULL) == 0,
 		"a result names an artifact that is not in the store");
 }
 
@@ -293,7 +326,8 @@ static void must_have_no_process(const char *session)
 	char mark[80];
 
 	snprintf(mark, sizeof mark, "HCP_SESSION_ID=%s", session);
-	must(find_process(mark) == 0, "process %d lives, and its session %s has ended", find_process(mark), session);
+	must(find_process(mark) == 0, "process %d lives, and its session %s has ended", find_process(mark),
+		session);
 }
 
 void verdict_on_end(struct life *l, const struct errand *e)
@@ -311,50 +345,94 @@ static void must_be_audited(struct life *l, sqlite3 *db)
 	char why[300];
 
 	must(chain_holds(db, why, sizeof why), "the audit's chain is broken: %s", why);
-	must(number(db, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.n') <> id", NULL, NULL) == 0, "a row out of place");
-	must(is_archived(l)
-			|| number(db, "SELECT (SELECT count(*) FROM submits) = (SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') ="
-			" 'task')", NULL, NULL) == 1, "a decision without its row, or the other way round");
+	must(number(db, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.n') <> id", NULL, NULL) == 0,
+		"a row out of place");
+	must(is_archived(l) ||
+			number(db,
+				"SELECT (SELECT count(*) FROM submits) = (SELECT count(*) FROM audit WHERE "
+				"json_extract(entry, '$.what') ="
+				" 'task')",
+				NULL, NULL) == 1,
+		"a decision without its row, or the other way round");
 }
 
 /* --- humans --- */
 
-/* Who waits was told nothing and runs nothing; who was accepted after waiting was so by a decision that is used up. */
+/* Who waits was told nothing and runs nothing; who was accepted after waiting was so by a decision that is
+ * used up. */
 static void must_hold_reviews(sqlite3 *db)
 {
-	must(number(db, "SELECT count(*) FROM sessions s WHERE waits_for IS NOT NULL AND (state NOT IN ('PENDING','REJECTED') OR"
-			" started_at IS NOT NULL OR EXISTS (SELECT 1 FROM events WHERE session = s.id))", NULL, NULL) == 0,
+	must(number(db,
+		     "SELECT count(*) FROM sessions s WHERE waits_for IS NOT NULL AND (state NOT IN "
+		     "('PENDING','REJECTED') OR"
+		     " started_at IS NOT NULL OR EXISTS (SELECT 1 FROM events WHERE session = s.id))",
+		     NULL, NULL) == 0,
 		"something was said or done for a task that is undecided");
-	must(number(db, "SELECT count(*) FROM sessions s WHERE message_id IS NOT NULL AND (waits_for IS NULL) <> EXISTS (SELECT 1"
-			" FROM reviews r JOIN decisions USING (request_id) WHERE r.session = s.id AND r.state = 'EXECUTED' AND"
-			" decision = 'allow' AND is_final) AND (waits_for IS NULL) <> EXISTS (SELECT 1 FROM audit WHERE"
-			" json_extract(entry, '$.what') = 'verdict' AND json_extract(entry, '$.outcome') = 'accepted' AND"
-			" json_extract(entry, '$.session') = s.session_id)", NULL, NULL) == 0, "accepted without a decision, or the other way round");
-	must(number(db, "SELECT count(*) FROM sessions s WHERE message_id IS NOT NULL AND (state = 'PENDING' AND waits_for IS"
-			" 'human') <> EXISTS (SELECT 1 FROM reviews r WHERE r.session = s.id AND r.state = 'AWAITING_DECISION')", NULL,
-		     NULL) == 0, "one waits unasked, or is asked about in vain");
-	must(number(db, "SELECT count(*) FROM submits JOIN sessions s ON s.id = submits.session WHERE (s.state = 'PENDING' AND"
-			" waits_for IS NOT NULL) <> (answer IS NULL)", NULL, NULL) == 0, "an answer before the decision, or none after it");
+	must(number(db,
+		     "SELECT count(*) FROM sessions s WHERE message_id IS NOT NULL AND (waits_for IS NULL) "
+		     "<> EXISTS (SELECT 1"
+		     " FROM reviews r JOIN decisions USING (request_id) WHERE r.session = s.id AND r.state = "
+		     "'EXECUTED' AND"
+		     " decision = 'allow' AND is_final) AND (waits_for IS NULL) <> EXISTS (SELECT 1 FROM "
+		     "audit WHERE"
+		     " json_extract(entry, '$.what') = 'verdict' AND json_extract(entry, '$.outcome') = "
+		     "'accepted' AND"
+		     " json_extract(entry, '$.session') = s.session_id)",
+		     NULL, NULL) == 0,
+		"accepted without a decision, or the other way round");
+	must(number(db,
+		     "SELECT count(*) FROM sessions s WHERE message_id IS NOT NULL AND (state = 'PENDING' "
+		     "AND waits_for IS"
+		     " 'human') <> EXISTS (SELECT 1 FROM reviews r WHERE r.session = s.id AND r.state = "
+		     "'AWAITING_DECISION')",
+		     NULL, NULL) == 0,
+		"one waits unasked, or is asked about in vain");
+	must(number(db,
+		     "SELECT count(*) FROM submits JOIN sessions s ON s.id = submits.session WHERE (s.state "
+		     "= 'PENDING' AND"
+		     " waits_for IS NOT NULL) <> (answer IS NULL)",
+		     NULL, NULL) == 0,
+		"an answer before the decision, or none after it");
 }
 
 /* Of what is not done unasked, nothing was; a no was a no; what decided once does not decide again. */
 static void must_hold_decisions(struct life *l, sqlite3 *db)
 {
-	must(number(db, "SELECT count(*) FROM sessions s WHERE capability IN ('lab','kiln') AND (started_at IS NOT NULL OR EXISTS"
-			" (SELECT 1 FROM events WHERE session = s.id)) AND 1 <> (SELECT count(*) FROM reviews r JOIN decisions d USING (request_id)"
-			" WHERE r.session = s.id AND r.state = 'EXECUTED' AND decision = 'allow' AND is_final AND d.artifact_hash ="
-			" r.artifact_hash)", NULL, NULL) == 0, "something runs that nobody approved");
-	must(!l->scenario || !l->scenario->is_judged
-			|| number(db, "SELECT count(*) FROM sessions WHERE message_id IS NULL", NULL, NULL) == 0,
+	must(number(db,
+		     "SELECT count(*) FROM sessions s WHERE capability IN ('lab','kiln') AND (started_at IS "
+		     "NOT NULL OR EXISTS"
+		     " (SELECT 1 FROM events WHERE session = s.id)) AND 1 <> (SELECT count(*) FROM reviews r "
+		     "JOIN decisions d USING (request_id)"
+		     " WHERE r.session = s.id AND r.state = 'EXECUTED' AND decision = 'allow' AND is_final "
+		     "AND d.artifact_hash ="
+		     " r.artifact_hash)",
+		     NULL, NULL) == 0,
+		"something runs that nobody approved");
+	must(!l->scenario || !l->scenario->is_judged ||
+			number(db, "SELECT count(*) FROM sessions WHERE message_id IS NULL", NULL, NULL) == 0,
 		"a task was accepted without the policy program");
-	must(number(db, "SELECT count(*) FROM reviews r JOIN sessions s ON s.id = r.session WHERE r.state = 'DENIED' AND (s.state <>"
-			" 'REJECTED' OR started_at IS NOT NULL)", NULL, NULL) == 0, "denied, and yet it goes on");
-	must(number(db, "SELECT count(*) FROM (SELECT 1 FROM decisions WHERE is_final GROUP BY request_id HAVING count(*) > 1)", NULL,
-		     NULL) == 0, "a request was decided twice");
-	must(number(db, "SELECT count(*) FROM (SELECT 1 FROM reviews WHERE state = 'EXECUTED' GROUP BY session HAVING count(*) > 1)",
-		     NULL, NULL) == 0, "a session was approved twice");
-	must(number(db, "SELECT count(*) FROM (SELECT 1 FROM events WHERE type IN ('task_accepted','task_rejected') GROUP BY caller,"
-			" json_extract(body, '$.payload.in_reply_to') HAVING count(*) > 1)", NULL, NULL) == 0, "two answers to one submit");
+	must(number(db,
+		     "SELECT count(*) FROM reviews r JOIN sessions s ON s.id = r.session WHERE r.state = "
+		     "'DENIED' AND (s.state <>"
+		     " 'REJECTED' OR started_at IS NOT NULL)",
+		     NULL, NULL) == 0,
+		"denied, and yet it goes on");
+	must(number(db,
+		     "SELECT count(*) FROM (SELECT 1 FROM decisions WHERE is_final GROUP BY request_id "
+		     "HAVING count(*) > 1)",
+		     NULL, NULL) == 0,
+		"a request was decided twice");
+	must(number(db,
+		     "SELECT count(*) FROM (SELECT 1 FROM reviews WHERE state = 'EXECUTED' GROUP BY session "
+		     "HAVING count(*) > 1)",
+		     NULL, NULL) == 0,
+		"a session was approved twice");
+	must(number(db,
+		     "SELECT count(*) FROM (SELECT 1 FROM events WHERE type IN "
+		     "('task_accepted','task_rejected') GROUP BY caller,"
+		     " json_extract(body, '$.payload.in_reply_to') HAVING count(*) > 1)",
+		     NULL, NULL) == 0,
+		"two answers to one submit");
 }
 
 /* --- at rest --- */
@@ -369,13 +447,23 @@ static void must_be_consistent(struct life *l, sqlite3 *db)
 	must_hold_what_was_started(l, db);
 	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'artifacts'", NULL, NULL) == 1)
 		must_hold_artifacts(l, db);
-	must(number(db, "SELECT count(*) FROM (SELECT 1 FROM events WHERE sequence > 0 GROUP BY session, sequence"
-			" HAVING count(*) > 1)", NULL, NULL) == 0, "a sequence with two contents");
-	must(number(db, "SELECT count(*) FROM sessions WHERE coalesce((SELECT to_state FROM transitions WHERE session ="
-			" sessions.id ORDER BY state_version DESC LIMIT 1), 'PENDING') <> state", NULL, NULL) == 0,
+	must(number(db,
+		     "SELECT count(*) FROM (SELECT 1 FROM events WHERE sequence > 0 GROUP BY session, "
+		     "sequence"
+		     " HAVING count(*) > 1)",
+		     NULL, NULL) == 0,
+		"a sequence with two contents");
+	must(number(db,
+		     "SELECT count(*) FROM sessions WHERE coalesce((SELECT to_state FROM transitions WHERE "
+		     "session ="
+		     " sessions.id ORDER BY state_version DESC LIMIT 1), 'PENDING') <> state",
+		     NULL, NULL) == 0,
 		"a session is not in the state that its transitions lead to");
-	must(number(db, "SELECT count(*) FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED') AND NOT EXISTS"
-			" (SELECT 1 FROM events WHERE session = sessions.id AND event_type = 'session_closed')", NULL, NULL) == 0,
+	must(number(db,
+		     "SELECT count(*) FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED') AND NOT "
+		     "EXISTS"
+		     " (SELECT 1 FROM events WHERE session = sessions.id AND event_type = 'session_closed')",
+		     NULL, NULL) == 0,
 		"a session has ended, and was not closed in the same transaction");
 	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'reviews'", NULL, NULL) == 1) {
 		must_hold_reviews(db);
@@ -383,7 +471,9 @@ static void must_be_consistent(struct life *l, sqlite3 *db)
 	}
 	if (number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'audit'", NULL, NULL) == 1)
 		must_be_audited(l, db);
-	st = ask(db, "SELECT session_id FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED','REJECTED')", NULL, NULL);
+	st = ask(db,
+		"SELECT session_id FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED','REJECTED')",
+		NULL, NULL);
 	while (sqlite3_step(st) == SQLITE_ROW)
 		must_have_no_process((const char *)sqlite3_column_text(st, 0));
 	sqlite3_finalize(st);
@@ -396,9 +486,12 @@ void verdict_at_rest(struct life *l)
 	if (!db)
 		return;
 	must_be_sound(db);
-	if (is_archived(l) && number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'leaving'", NULL, NULL) == 1)
-		restore_all(db, l->rig);        /* each session is in one of the two places: then all of it can be judged as ever */
-	if (!is_discarded(l) && number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'sessions'", NULL, NULL) == 1)
+	if (is_archived(l) &&
+		number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'leaving'", NULL, NULL) == 1)
+		restore_all(db, l->rig); /* each session is in one of the two places: then all of it can be
+					    judged as ever */
+	if (!is_discarded(l) &&
+		number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'sessions'", NULL, NULL) == 1)
 		must_be_consistent(l, db);
 	sqlite3_close(db);
 }
@@ -418,24 +511,33 @@ static void judge_errand(struct life *l, sqlite3 *db, const struct errand *e)
 			"two answers to one submit: %s and %s", answer->body, n->body);
 	}
 	if (!session) {
-		must(strstr(e->task->ends, note_text(answer, "payload.reason_code")), "%s, not %s", answer->body, e->task->ends);
+		must(strstr(e->task->ends, note_text(answer, "payload.reason_code")), "%s, not %s",
+			answer->body, e->task->ends);
 		return;
 	}
 	struct note *closed = peer_find(e->peer, session, "event", "session_closed");
 	const char *final = note_text(closed, "payload.data.final_state");
 
 	must(strstr(e->task->ends, final), "%s ended %s, not %s", session, final, e->task->ends);
-	must(number(db, "SELECT count(*) FROM transitions WHERE session_id = ?1 AND to_state IN"
-			" ('COMPLETED','FAILED','ABORTED','REJECTED')", session, NULL) == 1, "one terminal state of %s", session);
+	must(number(db,
+		     "SELECT count(*) FROM transitions WHERE session_id = ?1 AND to_state IN"
+		     " ('COMPLETED','FAILED','ABORTED','REJECTED')",
+		     session, NULL) == 1,
+		"one terminal state of %s", session);
 	must(number(db, "SELECT state = ?2 FROM sessions WHERE session_id = ?1", session, final) == 1,
 		"the store has another end of %s than %s", session, final);
-	must(closed->sequence == number(db, "SELECT max(sequence) FROM events WHERE session_id = ?1", session, NULL),
+	must(closed->sequence ==
+			number(db, "SELECT max(sequence) FROM events WHERE session_id = ?1", session, NULL),
 		"session_closed of %s is not its last event", session);
 	must_have_no_process(session);
-	must(!e->task->inputs || !strstr(e->task->inputs, "'keep'") || number(db, "SELECT count(*) FROM events WHERE session_id = ?1"
-			" AND json_extract(body, '$.payload.artifacts[0].name') = 'kept'", session, NULL) == 1,
+	must(!e->task->inputs || !strstr(e->task->inputs, "'keep'") ||
+			number(db,
+				"SELECT count(*) FROM events WHERE session_id = ?1"
+				" AND json_extract(body, '$.payload.artifacts[0].name') = 'kept'",
+				session, NULL) == 1,
 		"the result of %s does not name what was kept", session);
-	must(!file_exists(rig_path(l->rig, "state/artifacts/%s/.new", session)), "half an artifact of %s is left", session);
+	must(!file_exists(rig_path(l->rig, "state/artifacts/%s/.new", session)),
+		"half an artifact of %s is left", session);
 }
 
 /* Grandchildren told their pids; one of another program may have the number by now. */
@@ -448,12 +550,14 @@ static void must_have_no_child(struct life *l, int number_of)
 		return;
 	snprintf(path, sizeof path, "/proc/%d/cmdline", atoi(text));
 	command = file_read(path, NULL);
-	must(!command || !strstr(command, "sweep/agent"), "grandchild %d of task %d lives", atoi(text), number_of);
+	must(!command || !strstr(command, "sweep/agent"), "grandchild %d of task %d lives", atoi(text),
+		number_of);
 	free(command);
 	free(text);
 }
 
-/* What a dying life was handed comes again, maybe to one that is about to stop: of those whose end was told, it may lie there. */
+/* What a dying life was handed comes again, maybe to one that is about to stop: of those whose end was told,
+ * it may lie there. */
 static void must_hold_only_repeats(struct life *l)
 {
 	json_t *queued = look_into_queue(l), *value;
@@ -475,8 +579,10 @@ static void must_have_tidied_up(struct life *l, sqlite3 *db)
 	struct dirent *e;
 
 	while (d && (e = readdir(d)))
-		must(!is_id(e->d_name) || number(db, "SELECT state = 'FAILED' FROM sessions WHERE session_id = ?1", e->d_name,
-					     NULL) == 1, "the directory %s was left behind", e->d_name);
+		must(!is_id(e->d_name) ||
+				number(db, "SELECT state = 'FAILED' FROM sessions WHERE session_id = ?1",
+					e->d_name, NULL) == 1,
+			"the directory %s was left behind", e->d_name);
 	if (d)
 		closedir(d);
 }
@@ -503,12 +609,18 @@ static void must_have_told(struct life *l, sqlite3 *db)
 	}
 	must(i == json_array_size(came) && i > 0, "%zu told, %zu stored", json_array_size(came), i);
 	sqlite3_finalize(st);
-	must(number(db, "SELECT count(*) FROM sessions s WHERE 1 <> (SELECT count(*) FROM events WHERE session = s.id AND event_type ="
-		" 'session.start') OR 1 <> (SELECT count(*) FROM events WHERE session = s.id AND event_type = 'session.end')", NULL,
-		NULL) == 0, "a session did not begin once and end once");
-	must(number(db, "SELECT count(*) FROM snapshots WHERE snapshot_type = 'plan'", NULL, NULL) == 4, "each snapshot once");
-	must(number(db, "SELECT count(*) FROM events WHERE event_type = 'session.snapshot'", NULL, NULL)
-		== number(db, "SELECT count(*) FROM snapshots", NULL, NULL), "an event a snapshot");
+	must(number(db,
+		     "SELECT count(*) FROM sessions s WHERE 1 <> (SELECT count(*) FROM events WHERE session "
+		     "= s.id AND event_type ="
+		     " 'session.start') OR 1 <> (SELECT count(*) FROM events WHERE session = s.id AND "
+		     "event_type = 'session.end')",
+		     NULL, NULL) == 0,
+		"a session did not begin once and end once");
+	must(number(db, "SELECT count(*) FROM snapshots WHERE snapshot_type = 'plan'", NULL, NULL) == 4,
+		"each snapshot once");
+	must(number(db, "SELECT count(*) FROM events WHERE event_type = 'session.snapshot'", NULL, NULL) ==
+			number(db, "SELECT count(*) FROM snapshots", NULL, NULL),
+		"an event a snapshot");
 	json_decref(came);
 	json_decref(seen);
 }
@@ -518,12 +630,20 @@ static void must_be_gone(struct life *l, sqlite3 *db)
 {
 	char command[700];
 
-	must(number(db, "SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM leaving) + (SELECT count(*) FROM events) + (SELECT"
-			" count(*) FROM tasks) + (SELECT count(*) FROM transitions) + (SELECT count(*) FROM checkpoints) + (SELECT count(*)"
-			" FROM artifacts)", NULL, NULL) == 0, "something of a session is left");
-	snprintf(command, sizeof command, "test -z \"$(find %s/artifacts %s/work -type f 2>/dev/null)\"", l->rig->state, l->rig->state);
+	must(number(db,
+		     "SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM leaving) + (SELECT "
+		     "count(*) FROM events) + (SELECT"
+		     " count(*) FROM tasks) + (SELECT count(*) FROM transitions) + (SELECT count(*) FROM "
+		     "checkpoints) + (SELECT count(*)"
+		     " FROM artifacts)",
+		     NULL, NULL) == 0,
+		"something of a session is left");
+	snprintf(command, sizeof command, "test -z \"$(find %s/artifacts %s/work -type f 2>/dev/null)\"",
+		l->rig->state, l->rig->state);
 	must(system(command) == 0, "a file of a session is left");
-	must(number(db, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'task'", NULL, NULL) == l->count, "one decision a task");
+	must(number(db, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'task'", NULL,
+		     NULL) == l->count,
+		"one decision a task");
 }
 
 void verdict_at_end(struct life *l)
@@ -539,8 +659,10 @@ void verdict_at_end(struct life *l)
 	}
 	if (is_archived(l)) {
 		must(number(db, "SELECT count(*) FROM sessions", NULL, NULL) == 0, "somebody did not leave");
-		must(!l->has_old_day || !file_exists(rig_path(l->rig, "state/archive/2020-01-01.jsonl.zst")), "a day did not expire");
-		must(!file_exists(rig_path(l->rig, "state/artifacts/00000000-0000-4000-8000-000000000000")), "nor did its artifacts");
+		must(!l->has_old_day || !file_exists(rig_path(l->rig, "state/archive/2020-01-01.jsonl.zst")),
+			"a day did not expire");
+		must(!file_exists(rig_path(l->rig, "state/artifacts/00000000-0000-4000-8000-000000000000")),
+			"nor did its artifacts");
 		restore_all(db, l->rig);
 	}
 	for (int i = 0; i < l->count; i++) {
@@ -548,14 +670,24 @@ void verdict_at_end(struct life *l)
 		sessions += errand_session(&l->errands[i]) != NULL;
 		must_have_no_child(l, i + 1);
 	}
-	must(number(db, "SELECT count(*) FROM sessions WHERE waits_for IS NULL", NULL, NULL) == sessions, "one session a submit");
-	must(is_archived(l) || number(db, "SELECT count(*) FROM submits", NULL, NULL) == l->count, "one row a submit");
-	must(is_archived(l) || number(db, "SELECT count(DISTINCT session) FROM submits JOIN sessions s ON s.id = submits.session WHERE waits_for IS"
-			" NULL", NULL, NULL) == sessions, "one submit a session");
+	must(number(db, "SELECT count(*) FROM sessions WHERE waits_for IS NULL", NULL, NULL) == sessions,
+		"one session a submit");
+	must(is_archived(l) || number(db, "SELECT count(*) FROM submits", NULL, NULL) == l->count,
+		"one row a submit");
+	must(is_archived(l) ||
+			number(db,
+				"SELECT count(DISTINCT session) FROM submits JOIN sessions s ON s.id = "
+				"submits.session WHERE waits_for IS"
+				" NULL",
+				NULL, NULL) == sessions,
+		"one submit a session");
 	must(number(db, "SELECT count(*) FROM outcomes", NULL, NULL) == 0, "an outcome is left");
-	must(number(db, "SELECT count(*) FROM artifacts WHERE size_bytes IS NULL", NULL, NULL) == 0, "an artifact never came in");
-	must(number(db, "SELECT count(*) FROM unroutable", NULL, NULL) == 0, "something is still taken for unroutable");
-	wait_until(queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && consumers == 0, 2.0, "the end of its consumer");
+	must(number(db, "SELECT count(*) FROM artifacts WHERE size_bytes IS NULL", NULL, NULL) == 0,
+		"an artifact never came in");
+	must(number(db, "SELECT count(*) FROM unroutable", NULL, NULL) == 0,
+		"something is still taken for unroutable");
+	wait_until(queue_look(l->rig->broker, l->rig->queue, &messages, &consumers) && consumers == 0, 2.0,
+		"the end of its consumer");
 	must_hold_only_repeats(l);
 	must_have_tidied_up(l, db);
 	if (l->scenario && l->scenario->is_told)

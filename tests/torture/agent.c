@@ -1,14 +1,14 @@
 /* agent.c: the worker of the torture and the soak: counts with checkpoints, resumes, and can behave badly.
  * One process serves one start line after another, so it also fits `reuse`. Inputs of a task:
- *   goal    progress lines to write, one number each (3)     every   a checkpoint at each such number (0: none)
- *   delay   milliseconds a number (0)                         size    bytes added to each line (0)
- *   crowd   grandchildren, each in a session of its own, that ignore every polite signal (0)
- *   deaf    ignores SIGTERM and `abort`                       end     complete (default), fail, hang
- *   heat    before each number it announces to heat so high, and waits for the verdict
- *   state   bytes that a checkpoint holds beside its number; little of them changes from one to the next (0)
- *   dies    in so many attempts it dies at its fifth number, by SIGKILL or with a status, and says nothing (0)
- * Told to pause it rests until it is told to go on; a state that it did not save is told of (`wrong_state`).
- * Never talks to anything but its stdin and stdout. */
+ *   goal    progress lines to write, one number each (3)     every   a checkpoint at each such number (0:
+ * none) delay   milliseconds a number (0)                         size    bytes added to each line (0) crowd
+ * grandchildren, each in a session of its own, that ignore every polite signal (0) deaf    ignores SIGTERM
+ * and `abort`                       end     complete (default), fail, hang heat    before each number it
+ * announces to heat so high, and waits for the verdict state   bytes that a checkpoint holds beside its
+ * number; little of them changes from one to the next (0) dies    in so many attempts it dies at its fifth
+ * number, by SIGKILL or with a status, and says nothing (0) Told to pause it rests until it is told to go on;
+ * a state that it did not save is told of (`wrong_state`). Never talks to anything but its stdin and stdout.
+ */
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,15 +21,15 @@
 
 #define LINE_MAX_BYTES 65536
 #define FILL_MAX 20000
-#define DIES_AT 5               /* its fifth number */
+#define DIES_AT 5 /* its fifth number */
 
 static char in[LINE_MAX_BYTES];
 static size_t have;
 static bool ended, deaf;
-static long long reached;       /* the number that a checkpoint would hold now */
-static long long judged;        /* the ref of the last verdict on an action */
+static long long reached; /* the number that a checkpoint would hold now */
+static long long judged;  /* the ref of the last verdict on an action */
 static int fill_size;
-static bool resting;            /* told to pause */
+static bool resting; /* told to pause */
 
 static long long now_ms(void)
 {
@@ -68,7 +68,8 @@ static json_t *next_line(int wait_ms)
 	return line;
 }
 
-/* What a state of that number holds: noise that zstd cannot shorten much, and a few places that say the number. */
+/* What a state of that number holds: noise that zstd cannot shorten much, and a few places that say the
+ * number. */
 static const char *fill_of(long long n)
 {
 	static char fill[FILL_MAX + 1];
@@ -89,7 +90,8 @@ static const char *fill_of(long long n)
 static void write_checkpoint(void)
 {
 	printf("{\"type\":\"checkpoint\",\"description\":\"at %lld\",\"state\":{\"n\":%lld,\"fill\":\"%s\"},"
-	       "\"step\":\"counting\",\"resumable\":true}\n", reached, reached, fill_of(reached));
+	       "\"step\":\"counting\",\"resumable\":true}\n",
+		reached, reached, fill_of(reached));
 	fflush(stdout);
 }
 
@@ -132,11 +134,12 @@ static void attend(int wait_ms)
 		if ((is_abort || ended) && !deaf)
 			exit(0);
 		if (ended && left > 0)
-			usleep(20000);          /* deaf, and nothing to poll any more */
+			usleep(20000); /* deaf, and nothing to poll any more */
 	} while (resting || now_ms() < until);
 }
 
-/* Twice forked, so that nobody is its parent, in a session of its own, deaf to everything that can be ignored. */
+/* Twice forked, so that nobody is its parent, in a session of its own, deaf to everything that can be
+ * ignored. */
 static void add_to_crowd(void)
 {
 	pid_t child = fork();
@@ -156,7 +159,8 @@ static void add_to_crowd(void)
 
 static void announce(long long heat, long long ref)
 {
-	printf("{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":%lld},\"ref\":%lld}\n", heat, ref);
+	printf("{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":%lld},\"ref\":%lld}\n", heat,
+		ref);
 	fflush(stdout);
 	for (judged = 0; judged != ref;)
 		attend(5);
@@ -184,7 +188,8 @@ static void count(json_t *start, json_t *inputs)
 	for (long long n = first; n <= goal; n++) {
 		if (number(inputs, "heat", 0))
 			announce(number(inputs, "heat", 0), n);
-		printf("{\"type\":\"progress\",\"stage\":\"count\",\"percent\":%lld,\"message\":\"%lld %*s\"}\n",
+		printf("{\"type\":\"progress\",\"stage\":\"count\",\"percent\":%lld,\"message\":\"%lld "
+		       "%*s\"}\n",
 			n * 100 / goal, n, size, "");
 		fflush(stdout);
 		reached = n;
@@ -197,7 +202,8 @@ static void count(json_t *start, json_t *inputs)
 	while (end && strcmp(end, "hang") == 0)
 		attend(1000);
 	if (end && strcmp(end, "fail") == 0)
-		printf("{\"type\":\"failed\",\"error_code\":\"execution_error\",\"error_message\":\"as told\"}\n");
+		printf("{\"type\":\"failed\",\"error_code\":\"execution_error\",\"error_message\":\"as "
+		       "told\"}\n");
 	else
 		printf("{\"type\":\"completed\",\"outputs\":{\"n\":%lld,\"first\":%lld}}\n", goal, first);
 	fflush(stdout);
@@ -223,7 +229,7 @@ int main(void)
 		}
 		json_decref(start);
 	}
-	while (deaf)                    /* it refuses to go, too */
+	while (deaf) /* it refuses to go, too */
 		sleep(1);
 	return 0;
 }

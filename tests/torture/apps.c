@@ -21,7 +21,7 @@ static struct rig *rig;
 static const char *program;
 static char file[320];
 static unsigned seed;
-static pid_t pid;                       /* 0: not running */
+static pid_t pid; /* 0: not running */
 static bool is_quiet;
 static long deaths;
 
@@ -78,7 +78,8 @@ void app_freeze(bool on)
 		kill(pid, on ? SIGSTOP : SIGCONT);
 }
 
-/* One that could not open its queue (the broker had not yet seen its predecessor's death) has ended by itself. */
+/* One that could not open its queue (the broker had not yet seen its predecessor's death) has ended by
+ * itself. */
 void app_revive(void)
 {
 	int status;
@@ -112,13 +113,17 @@ void app_be_quiet(void)
 	" json_extract(coalesce(e.substitute, e.body), '$.message_id') AS message_id" \
 	" FROM store.events e JOIN store.callers c ON c.id = e.caller WHERE c.caller_id = '" NAME "'"
 
-static const struct { const char *invariant, *what, *sql; } questions[] = {
+static const struct {
+	const char *invariant, *what, *sql;
+} questions[] = {
 	{"exactly once", "stored more than once",
 		"SELECT session_id, message_id, count(*) FROM got GROUP BY message_id HAVING count(*) > 1"},
 	{"exactly once", "said, and never stored",
-		"SELECT session_id, sequence, type FROM (" SAID ") WHERE message_id NOT IN (SELECT message_id FROM got)"},
+		"SELECT session_id, sequence, type FROM (" SAID
+		") WHERE message_id NOT IN (SELECT message_id FROM got)"},
 	{"exactly once", "stored, and never said",
-		"SELECT session_id, sequence, type FROM got WHERE message_id NOT IN (SELECT message_id FROM (" SAID "))"},
+		"SELECT session_id, sequence, type FROM got WHERE message_id NOT IN (SELECT message_id FROM "
+		"(" SAID "))"},
 	{"in order", "stored out of order, or with a gap",
 		"SELECT session_id, before, sequence FROM (SELECT session_id, sequence, lag(sequence, 1, 0)"
 		" OVER (PARTITION BY session_id ORDER BY id) AS before FROM got WHERE sequence > 0)"
@@ -126,7 +131,8 @@ static const struct { const char *invariant, *what, *sql; } questions[] = {
 	{"each submit answered", "still in the application's file",
 		"SELECT message_id, callee FROM hcp_outbox WHERE session_id IS NULL"},
 	{"each submit answered", "a session that is not closed for the application",
-		"SELECT s.session_id, s.state FROM store.sessions s WHERE s.caller_id = '" NAME "' AND s.state <> 'REJECTED'"
+		"SELECT s.session_id, s.state FROM store.sessions s WHERE s.caller_id = '" NAME
+		"' AND s.state <> 'REJECTED'"
 		" AND s.session_id NOT IN (SELECT session_id FROM got WHERE type = 'session_closed')"},
 };
 
@@ -157,9 +163,10 @@ static long ask(sqlite3 *db, const char *sql, const char *invariant, const char 
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		rows++;
 		if (invariant)
-			charge(invariant, "the application: %s: %s %s %s", what, (const char *)sqlite3_column_text(st, 0),
-				(const char *)sqlite3_column_text(st, 1), sqlite3_column_count(st) > 2 ?
-				(const char *)sqlite3_column_text(st, 2) : "");
+			charge(invariant, "the application: %s: %s %s %s", what,
+				(const char *)sqlite3_column_text(st, 0),
+				(const char *)sqlite3_column_text(st, 1),
+				sqlite3_column_count(st) > 2 ? (const char *)sqlite3_column_text(st, 2) : "");
 	}
 	sqlite3_finalize(st);
 	return rc == SQLITE_DONE ? rows : -1;
@@ -191,8 +198,10 @@ long app_judge_files(const char *path, const char *store)
 	}
 	for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++)
 		if (ask(db, questions[i].sql, questions[i].invariant, questions[i].what) < 0)
-			charge("exactly once", "the application's file cannot be read: %s", sqlite3_errmsg(db));
-	if (sqlite3_prepare_v2(db, "SELECT count(*) FROM got", -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+			charge("exactly once", "the application's file cannot be read: %s",
+				sqlite3_errmsg(db));
+	if (sqlite3_prepare_v2(db, "SELECT count(*) FROM got", -1, &st, NULL) == SQLITE_OK &&
+		sqlite3_step(st) == SQLITE_ROW)
 		rows = (long)sqlite3_column_int64(st, 0);
 	sqlite3_finalize(st);
 	if (rows <= 0)
@@ -204,5 +213,6 @@ long app_judge_files(const char *path, const char *store)
 void app_judge(void)
 {
 	reap(SIGKILL);
-	say("the application was killed %ld times and stored %ld messages", deaths, app_judge_files(file, rig->db));
+	say("the application was killed %ld times and stored %ld messages", deaths,
+		app_judge_files(file, rig->db));
 }

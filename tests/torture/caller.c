@@ -1,7 +1,7 @@
-/* caller.c: callers of the torture and the soak: what they say, and the verdict on what they got. Each submit is
- * said until the broker has taken it, and then never again, unless the nemesis destroyed the queue that had it (or
- * the plan wants a repetition): so an answer that is missing at the end is a command that was acknowledged and lost.
- * Never looks at the store or at processes (watch.c). */
+/* caller.c: callers of the torture and the soak: what they say, and the verdict on what they got. Each submit
+ * is said until the broker has taken it, and then never again, unless the nemesis destroyed the queue that
+ * had it (or the plan wants a repetition): so an answer that is missing at the end is a command that was
+ * acknowledged and lost. Never looks at the store or at processes (watch.c). */
 #include "caller_private.h"
 
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 
 #include "charge.h"
 
-#define TRY_AGAIN_S 0.3         /* the broker did not take it */
-#define REPEAT_S 2.0            /* no answer, and its queue was deleted */
-#define FORGET_S 30.0           /* gentle: what ended so long ago is judged and let go */
+#define TRY_AGAIN_S 0.3 /* the broker did not take it */
+#define REPEAT_S 2.0    /* no answer, and its queue was deleted */
+#define FORGET_S 30.0   /* gentle: what ended so long ago is judged and let go */
 
-static atomic_uint epoch;       /* how often commands may have been lost by the nemesis' doing */
+static atomic_uint epoch; /* how often commands may have been lost by the nemesis' doing */
 
 /* --- saying --- */
 
@@ -26,8 +26,9 @@ static void make_uuid(char text[40])
 
 	if (getrandom(b, sizeof b, 0) != sizeof b)
 		abort();
-	snprintf(text, 40, "%02x%02x%02x%02x-%02x%02x-4%x%02x-a%x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
-		b[4], b[5], b[6] & 15u, b[7], b[8] & 15u, b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	snprintf(text, 40, "%02x%02x%02x%02x-%02x%02x-4%x%02x-a%x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+		b[2], b[3], b[4], b[5], b[6] & 15u, b[7], b[8] & 15u, b[9], b[10], b[11], b[12], b[13], b[14],
+		b[15]);
 }
 
 /* An envelope around payload (taken); the text is the caller's. */
@@ -41,8 +42,8 @@ static char *make_envelope(const char *id, const char *type, const char *session
 	gmtime_r(&ts.tv_sec, &tm);
 	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
 	snprintf(whole, sizeof whole, "%s.%03ldZ", stamp, ts.tv_nsec / 1000000);
-	json_t *m = json_pack("{s:s,s:s,s:s,s:s?,s:s,s:o}", "hcp_version", "1.0", "message_id", id, "timestamp", whole,
-		"session_id", session, "type", type, "payload", payload);
+	json_t *m = json_pack("{s:s,s:s,s:s,s:s?,s:s,s:o}", "hcp_version", "1.0", "message_id", id,
+		"timestamp", whole, "session_id", session, "type", type, "payload", payload);
 	char *body = json_dumps(m, JSON_COMPACT);
 	json_decref(m);
 	return body;
@@ -56,8 +57,8 @@ static struct task *add_task(struct caller *c, const struct order *o)
 	t->order = *o;
 	make_uuid(t->id);
 	t->body = make_envelope(t->id, "task_submit", NULL,
-		json_pack("{s:s,s:s,s:s,s:o}", "capability", o->capability, "caller_id", c->id, "intent", o->kind, "inputs",
-			o->inputs));
+		json_pack("{s:s,s:s,s:s,s:o}", "capability", o->capability, "caller_id", c->id, "intent",
+			o->kind, "inputs", o->inputs));
 	t->order.inputs = NULL;
 	t->size = strlen(t->body);
 	t->first_at = harness_now();
@@ -89,14 +90,17 @@ static bool abort_is_due(const struct task *t, double now)
 	return !t->order.wrong_token && t->abort_epoch != epoch && now - t->abort_at > REPEAT_S;
 }
 
-static bool publish(struct caller *c, amqp_connection_state_t *pub, const char *body, size_t size, const char *id)
+static bool publish(
+	struct caller *c, amqp_connection_state_t *pub, const char *body, size_t size, const char *id)
 {
-	amqp_basic_properties_t props = {._flags = AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG |
-		AMQP_BASIC_MESSAGE_ID_FLAG, .delivery_mode = 2};
+	amqp_basic_properties_t props = {._flags = AMQP_BASIC_CONTENT_TYPE_FLAG |
+			AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_MESSAGE_ID_FLAG,
+		.delivery_mode = 2};
 
 	props.content_type = amqp_cstring_bytes("application/json");
 	props.message_id = amqp_cstring_bytes(id);
-	if (!*pub && (*pub = wire_connect(&c->broker)) && !(wire_declare_exchanges(*pub) && wire_confirms(*pub)))
+	if (!*pub && (*pub = wire_connect(&c->broker)) &&
+		!(wire_declare_exchanges(*pub) && wire_confirms(*pub)))
 		wire_disconnect(pub);
 	if (!*pub) {
 		usleep(100000);
@@ -110,7 +114,7 @@ static bool publish(struct caller *c, amqp_connection_state_t *pub, const char *
 
 static void say_submit(struct caller *c, amqp_connection_state_t *pub, struct task *t)
 {
-	unsigned before = epoch;        /* a deletion while it is under way counts as one after it */
+	unsigned before = epoch; /* a deletion while it is under way counts as one after it */
 
 	pthread_mutex_unlock(&c->lock);
 	bool taken = publish(c, pub, t->body, t->size, t->id);
@@ -189,12 +193,14 @@ static void judge_task(struct caller *c, struct task *t, bool at_the_end)
 	const char *state = t->heard ? stream_state(&t->heard->stream) : "";
 
 	if (!t->answered && t->said)
-		charge("each submit answered", "%s of %s (%s), taken by the broker %d times, was never answered", t->id,
-			c->id, t->order.kind, t->said);
+		charge("each submit answered",
+			"%s of %s (%s), taken by the broker %d times, was never answered", t->id, c->id,
+			t->order.kind, t->said);
 	if (t->heard)
 		stream_judge(&t->heard->stream, at_the_end || t->closed_at > 0);
 	if (strcmp(state, "ABORTED") == 0 && !t->wished && (!t->aborted || t->order.wrong_token))
-		charge("abort is the caller's", "%s (%s) was aborted without a valid wish", t->session, t->order.kind);
+		charge("abort is the caller's", "%s (%s) was aborted without a valid wish", t->session,
+			t->order.kind);
 	c->sum.completed += strcmp(state, "COMPLETED") == 0;
 	c->sum.failed += strcmp(state, "FAILED") == 0;
 	c->sum.aborted += strcmp(state, "ABORTED") == 0;
@@ -258,7 +264,8 @@ struct caller *caller_new(struct rig *r, const struct caller_plan *plan)
 		c->tape = fopen(rig_path(r, "messages-%s", plan->name), "w");
 		must(c->tape, "no tape for %s", c->id);
 	}
-	must(pthread_create(&c->sayer, NULL, run_sayer, c) == 0 && pthread_create(&c->hearer, NULL, hearer_run, c) == 0,
+	must(pthread_create(&c->sayer, NULL, run_sayer, c) == 0 &&
+			pthread_create(&c->hearer, NULL, hearer_run, c) == 0,
 		"no thread");
 	return c;
 }
@@ -354,14 +361,16 @@ void caller_judge(struct caller *c, caller_failed_fn *fn, void *ctx)
 		fclose(c->tape);
 	for (struct task *t = c->tasks; t; t = t->hh.next) {
 		judge_task(c, t, true);
-		if (fn && t->heard && !t->order.may_fail && strcmp(stream_state(&t->heard->stream), "FAILED") == 0)
+		if (fn && t->heard && !t->order.may_fail &&
+			strcmp(stream_state(&t->heard->stream), "FAILED") == 0)
 			fn(ctx, t->session, t->order.kind, "FAILED", t->first_at, t->closed_at);
 		if (fn && t->excuse[0])
 			fn(ctx, t->id, t->order.kind, t->excuse, t->first_at, t->answered_at);
 	}
 	for (struct heard *h = c->sessions; h; h = h->hh.next)
 		if (!h->task)
-			charge("one session a submit", "%s belongs to no submit of %s", h->stream.session, c->id);
+			charge("one session a submit", "%s belongs to no submit of %s", h->stream.session,
+				c->id);
 }
 
 void caller_each(struct caller *c, caller_submit_fn *fn, void *ctx)

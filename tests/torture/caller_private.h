@@ -15,20 +15,20 @@ struct task {
 	struct order order;
 	char *body;
 	size_t size;
-	int said;                       /* taken by the broker so often */
-	unsigned epoch, abort_epoch;    /* of the last time */
+	int said;                    /* taken by the broker so often */
+	unsigned epoch, abort_epoch; /* of the last time */
 	double first_at, said_at, answered_at, abort_at, closed_at;
 	bool answered, rejected, aborted;
-	bool wished;                    /* somebody else aborts it */
+	bool wished; /* somebody else aborts it */
 	uint64_t rejection;
-	char excuse[32];                /* its rejection's code, where something that was done must explain it */
+	char excuse[32]; /* its rejection's code, where something that was done must explain it */
 	char session[40];
 	char *token;
 	struct heard *heard;
 	UT_hash_handle hh;
 };
 
-struct heard {                          /* a session, by what came of it */
+struct heard { /* a session, by what came of it */
 	struct stream stream;
 	struct task *task;
 	UT_hash_handle hh;
@@ -37,10 +37,10 @@ struct heard {                          /* a session, by what came of it */
 struct caller {
 	struct caller_plan plan;
 	struct rig *rig;
-	struct broker broker;           /* a copy: the harness writes its own anew when it restarts one */
+	struct broker broker; /* a copy: the harness writes its own anew when it restarts one */
 	char id[80], queue[100];
 	pthread_t sayer, hearer;
-	pthread_mutex_t lock;           /* all that is below */
+	pthread_mutex_t lock; /* all that is below */
 	struct task *tasks;
 	struct heard *sessions;
 	struct caller_sum sum;
@@ -52,6 +52,6 @@ struct caller {
 
 /* Exchanges, the caller's queue and its binding. */
 bool hearer_declare(struct caller *c, amqp_connection_state_t conn);
-void *hearer_run(void *arg);            /* a thread's function */
+void *hearer_run(void *arg); /* a thread's function */
 
 #endif

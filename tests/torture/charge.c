@@ -7,7 +7,7 @@
 
 #include "harness.h"
 
-#define SHOWN 40                /* more of the same help nobody */
+#define SHOWN 40 /* more of the same help nobody */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int charges;

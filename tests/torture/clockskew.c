@@ -1,5 +1,5 @@
-/* clockskew.c: a wall clock that jumps, for one process: preloaded, it adds what a file says to CLOCK_REALTIME.
- * HCP_CLOCK_SKEW names a file of 8 bytes, nanoseconds. Every other clock is the kernel's. */
+/* clockskew.c: a wall clock that jumps, for one process: preloaded, it adds what a file says to
+ * CLOCK_REALTIME. HCP_CLOCK_SKEW names a file of 8 bytes, nanoseconds. Every other clock is the kernel's. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

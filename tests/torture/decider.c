@@ -24,7 +24,7 @@ static struct rig *rig;
 static pid_t pid;
 static unsigned dice;
 static FILE *answers;
-static char *used;                      /* a decision that was obeyed once */
+static char *used; /* a decision that was obeyed once */
 static char used_request[48];
 
 /* One request on its own connection; the whole answer, NULL where there was none. */
@@ -41,8 +41,9 @@ static char *ask(const char *line)
 		return NULL;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	if (send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line))
-		while (!strstr(heard, "\"done\":true") && !strstr(heard, "\"error\":{") && size < sizeof heard - 1
-			&& (n = recv(fd, heard + size, sizeof heard - 1 - size, 0)) > 0)
+		while (!strstr(heard, "\"done\":true") && !strstr(heard, "\"error\":{") &&
+			size < sizeof heard - 1 &&
+			(n = recv(fd, heard + size, sizeof heard - 1 - size, 0)) > 0)
 			heard[size += (size_t)n] = '\0';
 	close(fd);
 	return size > 0 ? heard : NULL;
@@ -77,14 +78,17 @@ static void keep_used(const char *decision, const char *request)
 static void decide(json_t *item)
 {
 	json_t *artifact = json_loads(json_text_at(item, "artifact"), 0, NULL), *decision;
-	const char *task = json_text_at(artifact, "payload.task"), *request = json_text_at(item, "request_id");
-	const char *what = strstr(task, "\"human\":\"allow\"") ? "allow" : strstr(task, "\"human\":\"deny\"") ? "deny" : NULL;
+	const char *task = json_text_at(artifact, "payload.task"),
+		   *request = json_text_at(item, "request_id");
+	const char *what = strstr(task, "\"human\":\"allow\"") ? "allow" :
+		strstr(task, "\"human\":\"deny\"")             ? "deny" :
+								 NULL;
 	bool forges = rand_r(&dice) % 6 == 0;
 	char *text;
 
 	if (what || forges) {
 		decision = approver_decide(rig, artifact, forges ? "allow" : what, NAME);
-		if (forges)             /* signed well, for another time */
+		if (forges) /* signed well, for another time */
 			json_object_set_new(decision, "expiresAt", json_string("2099-01-01T00:00:00Z"));
 		text = json_dumps(decision, JSON_COMPACT);
 		if (put(text, request, forges ? "forged" : what) && !forges)
@@ -99,12 +103,14 @@ static void __attribute__((noreturn)) live(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
-		char *heard = ask("{\"id\":1,\"do\":\"approvals\"}\n"), *lines = heard ? strdup(heard) : NULL, *save = NULL;
+		char *heard = ask("{\"id\":1,\"do\":\"approvals\"}\n"), *lines = heard ? strdup(heard) : NULL,
+		     *save = NULL;
 
-		for (char *line = lines ? strtok_r(lines, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+		for (char *line = lines ? strtok_r(lines, "\n", &save) : NULL; line;
+			line = strtok_r(NULL, "\n", &save)) {
 			json_t *answer = json_loads(line, 0, NULL), *item = json_object_get(answer, "item");
 
-			if (item && rand_r(&dice) % 3 > 0)      /* the others wait for the next look */
+			if (item && rand_r(&dice) % 3 > 0) /* the others wait for the next look */
 				decide(item);
 			json_decref(answer);
 		}

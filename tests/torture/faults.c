@@ -27,7 +27,7 @@
 
 static const struct nemesis_world *w;
 static unsigned *dice;
-static bool mourning;           /* the daemon's death is ours */
+static bool mourning; /* the daemon's death is ours */
 
 void faults_use(const struct nemesis_world *world, unsigned *seed)
 {
@@ -54,8 +54,14 @@ static bool wait_for(bool (*holds)(void), double seconds)
 	return true;
 }
 
-static bool is_gone(void) { return w->rig->exited; }
-static bool is_ready(void) { return w->rig->ready || w->rig->exited; }
+static bool is_gone(void)
+{
+	return w->rig->exited;
+}
+static bool is_ready(void)
+{
+	return w->rig->ready || w->rig->exited;
+}
 
 void faults_start_daemon(const struct nemesis_world *world)
 {
@@ -63,8 +69,8 @@ void faults_start_daemon(const struct nemesis_world *world)
 	w->rig->pid = 0;
 	rig_spawn(w->rig);
 	if (!wait_for(is_ready, START_S) || w->rig->exited)
-		charge("recovery", "the daemon is not ready %.0f s after its start (ended: %d, status %d)", START_S,
-			w->rig->exited, w->rig->wait_status);
+		charge("recovery", "the daemon is not ready %.0f s after its start (ended: %d, status %d)",
+			START_S, w->rig->exited, w->rig->wait_status);
 }
 
 void faults_stop_daemon(const struct nemesis_world *world)
@@ -148,7 +154,7 @@ static void put_ini(const char *more)
 	memcpy(w->rig->ini, path, sizeof path);
 }
 
-static const char *awaited;             /* what the log says of the reload */
+static const char *awaited; /* what the log says of the reload */
 static int before;
 
 static bool is_reloaded(void)
@@ -163,11 +169,12 @@ static void reload(const char *says)
 	before = rig_log_count(w->rig, says);
 	kill(w->rig->pid, SIGHUP);
 	if (!wait_for(is_reloaded, 5))
-		charge("a policy is taken or refused whole", "%.1f s after SIGHUP the log does not say: %s", 5.0, says);
+		charge("a policy is taken or refused whole", "%.1f s after SIGHUP the log does not say: %s",
+			5.0, says);
 }
 
-/* Another policy while tasks wait: a higher risk, so that a human has to look again; no lab for anybody; or one that is
- * broken in its last line, and must change nothing. */
+/* Another policy while tasks wait: a higher risk, so that a human has to look again; no lab for anybody; or
+ * one that is broken in its last line, and must change nothing. */
 static bool reload_policy(char *detail)
 {
 	int what = rand_r(dice) % 3;
@@ -175,7 +182,8 @@ static bool reload_policy(char *detail)
 	if (what == 0)
 		rig_set(w->rig, "capability lab", "declaration", "lab-high.json");
 	if (what == 1)
-		rig_set(w->rig, "caller *", "capabilities", "counter, reuser, agent, plain, oven, sturdy, frail, rester, hoarder");
+		rig_set(w->rig, "caller *", "capabilities",
+			"counter, reuser, agent, plain, oven, sturdy, frail, rester, hoarder");
 	put_ini(what == 2 ? "[caller *]\ncapabilities = counter\n[capability lab]\nrisk = none\n" : "");
 	reload(what == 2 ? "is broken and refused whole" : "configuration reloaded");
 	snprintf(detail, DETAIL, "%s", what == 0 ? "a higher risk" : what == 1 ? "no lab" : "a broken one");
@@ -200,7 +208,7 @@ void faults_let_go(const struct nemesis_world *world)
 	reload("configuration reloaded");
 }
 
-static int program = -1;                /* a pidfd */
+static int program = -1; /* a pidfd */
 
 static bool signal_program(int sig, char *detail)
 {
@@ -209,20 +217,30 @@ static bool signal_program(int sig, char *detail)
 	if (program >= 0)
 		close(program);
 	program = pid ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-	snprintf(detail, DETAIL, "%s", program >= 0 && watch_program() == pid ? "" : "it does not run just now");
+	snprintf(detail, DETAIL, "%s",
+		program >= 0 && watch_program() == pid ? "" : "it does not run just now");
 	if (!detail[0])
 		syscall(SYS_pidfd_send_signal, program, sig, NULL, 0);
 	return !detail[0];
 }
 
-static bool kill_program(char *detail) { return signal_program(SIGKILL, detail); }
-static bool freeze_program(char *detail) { return signal_program(SIGSTOP, detail); }
-static void thaw_program(void) { syscall(SYS_pidfd_send_signal, program, SIGCONT, NULL, 0); }
+static bool kill_program(char *detail)
+{
+	return signal_program(SIGKILL, detail);
+}
+static bool freeze_program(char *detail)
+{
+	return signal_program(SIGSTOP, detail);
+}
+static void thaw_program(void)
+{
+	syscall(SYS_pidfd_send_signal, program, SIGCONT, NULL, 0);
+}
 
 /* --- workers --- */
 
 #define VICTIMS 3
-static int victims[VICTIMS];    /* pidfds */
+static int victims[VICTIMS]; /* pidfds */
 static int victim_count;
 
 /* By descriptor, and looked at again through it: a pid may have become somebody else's. */
@@ -281,7 +299,9 @@ static bool raise_crowds(char *detail)
 	char id[40];
 
 	for (int i = 0; i < 3; i++) {
-		struct order o = {.kind = "crowd", .capability = "counter", .abort_after = 0.3,
+		struct order o = {.kind = "crowd",
+			.capability = "counter",
+			.abort_after = 0.3,
 			.inputs = J("{'goal':2,'every':1,'crowd':3,'deaf':true,'end':'hang'}")};
 		caller_submit_one(w->well, &o, id);
 	}
@@ -320,8 +340,8 @@ static bool eval(const char *fmt, const char *argument)
 	char text[12000];
 	const char *at = strstr(fmt, "%s");
 
-	snprintf(text, sizeof text, "%.*s%s%s", (int)(at ? at - fmt : (long)strlen(fmt)), fmt, at ? argument : "",
-		at ? at + 2 : "");
+	snprintf(text, sizeof text, "%.*s%s%s", (int)(at ? at - fmt : (long)strlen(fmt)), fmt,
+		at ? argument : "", at ? at + 2 : "");
 	/* A busy node may refuse the first connection of its shell. */
 	for (int tries = 0; tries < 6; tries++) {
 		if (broker_eval(w->broker, text) == 0)
@@ -371,17 +391,25 @@ static bool inject_abort(const char *session, const char *token)
 
 static char hung_id[40], hung_session[40], hung_token[2048], hung_state[16];
 
-static bool hung_is_accepted(void) { return caller_find(w->probe, hung_id, hung_session, hung_token); }
+static bool hung_is_accepted(void)
+{
+	return caller_find(w->probe, hung_id, hung_session, hung_token);
+}
 static bool hung_is_running(void)
 {
 	return watch_state(hung_session, hung_state) && strcmp(hung_state, "RUNNING") == 0;
 }
-static bool hung_is_over(void) { return watch_state(hung_session, hung_state) && state_is_end(hung_state); }
+static bool hung_is_over(void)
+{
+	return watch_state(hung_session, hung_state) && state_is_end(hung_state);
+}
 
 /* An alarm, and in it an abort that must be done in time although nothing can be published. */
 static bool alarm_broker(const char *kind, char *detail)
 {
-	struct order o = {.kind = "hang", .capability = "counter", .abort_after = 15,
+	struct order o = {.kind = "hang",
+		.capability = "counter",
+		.abort_after = 15,
 		.inputs = J("{'goal':1,'crowd':1,'end':'hang'}")};
 
 	caller_submit_one(w->probe, &o, hung_id);
@@ -400,22 +428,36 @@ static bool alarm_broker(const char *kind, char *detail)
 	}
 	double from = harness_now();
 	if (!wait_for(hung_is_over, w->abort_timeout_s + 3))
-		charge("abort is bounded", "%s is %s %.1f s after its abort, while publishing is blocked", hung_session,
-			hung_state, harness_now() - from);
+		charge("abort is bounded", "%s is %s %.1f s after its abort, while publishing is blocked",
+			hung_session, hung_state, harness_now() - from);
 	snprintf(detail, DETAIL, "an abort in it took %.1f s", harness_now() - from);
 	return true;
 }
 
-static bool alarm_memory(char *detail) { return alarm_broker("memory", detail); }
-static bool alarm_disk(char *detail) { return alarm_broker("disk", detail); }
-static void calm_memory(void) { eval("rabbit_alarm:clear_alarm({resource_limit, memory, node()}).", NULL); }
-static void calm_disk(void) { eval("rabbit_alarm:clear_alarm({resource_limit, disk, node()}).", NULL); }
+static bool alarm_memory(char *detail)
+{
+	return alarm_broker("memory", detail);
+}
+static bool alarm_disk(char *detail)
+{
+	return alarm_broker("disk", detail);
+}
+static void calm_memory(void)
+{
+	eval("rabbit_alarm:clear_alarm({resource_limit, memory, node()}).", NULL);
+}
+static void calm_disk(void)
+{
+	eval("rabbit_alarm:clear_alarm({resource_limit, disk, node()}).", NULL);
+}
 
 static bool close_connections(char *detail)
 {
 	(void)detail;
-	return eval("[rabbit_networking:close_connection(P, \"by the nemesis\") || P <- "
-		    "rabbit_networking:connections()].", NULL);
+	return eval(
+		"[rabbit_networking:close_connection(P, \"by the nemesis\") || P <- "
+		"rabbit_networking:connections()].",
+		NULL);
 }
 
 /* What was in the queue is gone by our doing: callers may say it again. */
@@ -461,9 +503,22 @@ static void bind_callers(void)
 	app_bind_again();
 }
 
-static bool kill_app(char *detail) { (void)detail; app_kill(); return true; }
-static bool freeze_app(char *detail) { (void)detail; app_freeze(true); return true; }
-static void thaw_app(void) { app_freeze(false); }
+static bool kill_app(char *detail)
+{
+	(void)detail;
+	app_kill();
+	return true;
+}
+static bool freeze_app(char *detail)
+{
+	(void)detail;
+	app_freeze(true);
+	return true;
+}
+static void thaw_app(void)
+{
+	app_freeze(false);
+}
 
 static bool fill_caller(char *detail)
 {
@@ -472,17 +527,53 @@ static bool fill_caller(char *detail)
 	return true;
 }
 
-static void empty_caller(void) { caller_hear(w->full, true); }
+static void empty_caller(void)
+{
+	caller_hear(w->full, true);
+}
 
 /* --- the network --- */
 
-static bool net_cut(char *detail) { (void)detail; proxy_set(PROXY_CUT); return true; }
-static bool net_reset(char *detail) { (void)detail; proxy_set(PROXY_RESET); return true; }
-static bool net_half_open(char *detail) { (void)detail; proxy_set(PROXY_HALF_OPEN); return true; }
-static bool net_stall(char *detail) { (void)detail; proxy_set(PROXY_STALL); return true; }
-static bool net_trickle(char *detail) { (void)detail; proxy_set(PROXY_TRICKLE); return true; }
-static bool net_delay(char *detail) { (void)detail; proxy_set(PROXY_DELAY); return true; }
-static void net_pass(void) { proxy_set(PROXY_PASS); }
+static bool net_cut(char *detail)
+{
+	(void)detail;
+	proxy_set(PROXY_CUT);
+	return true;
+}
+static bool net_reset(char *detail)
+{
+	(void)detail;
+	proxy_set(PROXY_RESET);
+	return true;
+}
+static bool net_half_open(char *detail)
+{
+	(void)detail;
+	proxy_set(PROXY_HALF_OPEN);
+	return true;
+}
+static bool net_stall(char *detail)
+{
+	(void)detail;
+	proxy_set(PROXY_STALL);
+	return true;
+}
+static bool net_trickle(char *detail)
+{
+	(void)detail;
+	proxy_set(PROXY_TRICKLE);
+	return true;
+}
+static bool net_delay(char *detail)
+{
+	(void)detail;
+	proxy_set(PROXY_DELAY);
+	return true;
+}
+static void net_pass(void)
+{
+	proxy_set(PROXY_PASS);
+}
 
 /* --- disk, descriptors, clock --- */
 

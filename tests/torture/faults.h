@@ -10,16 +10,17 @@
 #define FAULTS_MAX 40
 
 enum group { DAEMON, WORKER, BROKER, NETWORK, DISK, DESCRIPTORS, CLOCK, CALLER, PROGRAM };
-/* What it explains: sessions that fail, tasks that are denied for want of the program, tasks that the policy forbids. */
+/* What it explains: sessions that fail, tasks that are denied for want of the program, tasks that the policy
+ * forbids. */
 enum { FAILS = 1, DENIES = 2, FORBIDS = 4 };
 
 struct fault {
 	const char *name;
-	enum group group;               /* what it is about: two of one group do not overlap */
-	double least, most;             /* seconds */
-	bool (*begin)(char *detail);    /* FAULT_DETAIL bytes; false: cannot be done here, detail says why */
+	enum group group;            /* what it is about: two of one group do not overlap */
+	double least, most;          /* seconds */
+	bool (*begin)(char *detail); /* FAULT_DETAIL bytes; false: cannot be done here, detail says why */
 	void (*end)(void);
-	bool hampers;                   /* the daemon cannot act meanwhile */
+	bool hampers; /* the daemon cannot act meanwhile */
 	unsigned explains;
 };
 
@@ -34,7 +35,7 @@ void faults_stop_daemon(const struct nemesis_world *world);
 void faults_let_go(const struct nemesis_world *world);
 
 void faults_use(const struct nemesis_world *world, unsigned *dice);
-bool faults_have_killed(void);          /* the daemon is away by our doing */
+bool faults_have_killed(void); /* the daemon is away by our doing */
 void faults_revive_daemon(void);
 
 #endif

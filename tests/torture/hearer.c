@@ -24,7 +24,8 @@ static struct heard *heard_of(struct caller *c, const char *session)
 	return h;
 }
 
-/* A rejection: is it of the task's own nature, or is there something that may have done it, to be looked for at the end? */
+/* A rejection: is it of the task's own nature, or is there something that may have done it, to be looked for
+ * at the end? */
 static bool is_due(struct task *t, const char *code)
 {
 	const struct order *o = &t->order;
@@ -37,14 +38,16 @@ static bool is_due(struct task *t, const char *code)
 		return o->human;
 	if (o->is_barred && strcmp(code, "policy_denied") == 0)
 		return true;
-	if (strcmp(code, "policy_denied") == 0 || (strcmp(code, "forbidden") == 0 && strcmp(o->capability, "lab") == 0))
+	if (strcmp(code, "policy_denied") == 0 ||
+		(strcmp(code, "forbidden") == 0 && strcmp(o->capability, "lab") == 0))
 		snprintf(t->excuse, sizeof t->excuse, "%s", code);
 	return t->excuse[0];
 }
 
 static void take_answer(struct caller *c, json_t *message, const char *type, const char *body, size_t size)
 {
-	const char *to = json_text_at(message, "payload.in_reply_to"), *session = json_text_at(message, "session_id");
+	const char *to = json_text_at(message, "payload.in_reply_to"),
+		   *session = json_text_at(message, "session_id");
 	const char *token = json_text_at(message, "payload.session_token");
 	bool rejected = strcmp(type, "task_rejected") == 0;
 	struct task *t = NULL;
@@ -55,10 +58,11 @@ static void take_answer(struct caller *c, json_t *message, const char *type, con
 		charge("one session a submit", "an answer to what was never asked: %.*s", (int)size, body);
 		return;
 	}
-	if (t->answered && (rejected != t->rejected || (rejected && t->rejection != hash_bytes(body, size)) ||
-				   (!rejected && strcmp(t->session, session) != 0)))
-		charge("one session a submit", "%s was answered twice, differently; session %s and now: %.*s", t->id,
-			t->session, (int)size, body);
+	if (t->answered &&
+		(rejected != t->rejected || (rejected && t->rejection != hash_bytes(body, size)) ||
+			(!rejected && strcmp(t->session, session) != 0)))
+		charge("one session a submit", "%s was answered twice, differently; session %s and now: %.*s",
+			t->id, t->session, (int)size, body);
 	if (t->answered)
 		return;
 	t->answered = true;
@@ -70,22 +74,26 @@ static void take_answer(struct caller *c, json_t *message, const char *type, con
 		t->rejection = hash_bytes(body, size);
 		const char *code = json_text_at(message, "payload.reason_code");
 		if (!is_due(t, code ? code : ""))
-			charge("accepted work", "%s (%s) was rejected: %.*s", t->id, t->order.kind, (int)size, body);
+			charge("accepted work", "%s (%s) was rejected: %.*s", t->id, t->order.kind, (int)size,
+				body);
 		return;
 	}
 	if (t->order.is_barred || (t->order.human && strcmp(t->order.human, "allow") != 0))
-		charge("a denied task does not run", "%s (%s) was accepted: %.*s", t->id, t->order.kind, (int)size, body);
+		charge("a denied task does not run", "%s (%s) was accepted: %.*s", t->id, t->order.kind,
+			(int)size, body);
 	snprintf(t->session, sizeof t->session, "%s", session);
 	t->token = strdup(token ? token : "");
 	t->heard = heard_of(c, session);
 	t->heard->task = t;
 	t->heard->stream.attempts = t->order.attempts;
-	snprintf(t->heard->stream.wanted_output, sizeof t->heard->stream.wanted_output, "%s", t->order.wanted);
+	snprintf(
+		t->heard->stream.wanted_output, sizeof t->heard->stream.wanted_output, "%s", t->order.wanted);
 	if (t->heard->stream.closed && t->closed_at <= 0)
 		t->closed_at = t->answered_at;
 }
 
-static bool has_property(const amqp_basic_properties_t *p, amqp_flags_t flag, amqp_bytes_t got, const char *want)
+static bool has_property(
+	const amqp_basic_properties_t *p, amqp_flags_t flag, amqp_bytes_t got, const char *want)
 {
 	return (p->_flags & flag) && got.len == strlen(want) && memcmp(got.bytes, want, got.len) == 0;
 }
@@ -104,7 +112,8 @@ static bool envelope_is_right(struct caller *c, json_t *message, const amqp_enve
 		has_property(p, AMQP_BASIC_MESSAGE_ID_FLAG, p->message_id, id) &&
 		(!session || has_property(p, AMQP_BASIC_CORRELATION_ID_FLAG, p->correlation_id, session)) &&
 		(session || strcmp(type, "task_rejected") == 0) && p->delivery_mode == 2 &&
-		e->routing_key.len == strlen(key) && memcmp(e->routing_key.bytes, key, e->routing_key.len) == 0;
+		e->routing_key.len == strlen(key) &&
+		memcmp(e->routing_key.bytes, key, e->routing_key.len) == 0;
 }
 
 static void take_message(struct caller *c, amqp_envelope_t *e)
@@ -114,14 +123,16 @@ static void take_message(struct caller *c, amqp_envelope_t *e)
 	json_t *message = json_loadb(body, size, JSON_REJECT_DUPLICATES, NULL);
 
 	if (c->tape)
-		fprintf(c->tape, "%.3f %s%.*s\n", say_clock(), e->redelivered ? "(again) " : "", (int)size, body);
+		fprintf(c->tape, "%.3f %s%.*s\n", say_clock(), e->redelivered ? "(again) " : "", (int)size,
+			body);
 	pthread_mutex_lock(&c->lock);
 	c->sum.messages++;
 	if (!message || !envelope_is_right(c, message, e)) {
-		charge("envelope", "%s got under %.*s: %.*s", c->id, (int)e->routing_key.len, (char *)e->routing_key.bytes,
-			(int)size, body);
+		charge("envelope", "%s got under %.*s: %.*s", c->id, (int)e->routing_key.len,
+			(char *)e->routing_key.bytes, (int)size, body);
 	} else {
-		const char *type = json_text_at(message, "type"), *session = json_text_at(message, "session_id");
+		const char *type = json_text_at(message, "type"),
+			   *session = json_text_at(message, "session_id");
 		if (strcmp(type, "task_accepted") == 0 || strcmp(type, "task_rejected") == 0)
 			take_answer(c, message, type, body, size);
 		if (session) {
@@ -149,7 +160,8 @@ static amqp_table_t read_args(const char *args, char *copy, size_t room, amqp_ta
 		amqp_table_entry_t *e = &entries[table.num_entries++];
 		*value++ = 0;
 		e->key = amqp_cstring_bytes(arg);
-		e->value.kind = strspn(value, "0123456789") == strlen(value) ? AMQP_FIELD_KIND_I64 : AMQP_FIELD_KIND_UTF8;
+		e->value.kind = strspn(value, "0123456789") == strlen(value) ? AMQP_FIELD_KIND_I64 :
+									       AMQP_FIELD_KIND_UTF8;
 		if (e->value.kind == AMQP_FIELD_KIND_I64)
 			e->value.value.i64 = atoll(value);
 		else
@@ -165,7 +177,8 @@ bool hearer_declare(struct caller *c, amqp_connection_state_t conn)
 
 	snprintf(key, sizeof key, "%s.#", c->id);
 	return wire_declare_exchanges(conn) &&
-		wire_declare_queue(conn, c->queue, read_args(c->plan.queue_args, copy, sizeof copy, entries)) &&
+		wire_declare_queue(
+			conn, c->queue, read_args(c->plan.queue_args, copy, sizeof copy, entries)) &&
 		wire_bind(conn, c->queue, "hcp.events", key);
 }
 
@@ -175,7 +188,8 @@ static bool consume(struct caller *c, amqp_connection_state_t *sub)
 		return false;
 	if (hearer_declare(c, *sub)) {
 		amqp_basic_qos(*sub, 1, 0, PREFETCH, 0);
-		amqp_basic_consume(*sub, 1, amqp_cstring_bytes(c->queue), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
+		amqp_basic_consume(
+			*sub, 1, amqp_cstring_bytes(c->queue), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
 		if (wire_ok(*sub))
 			return true;
 	}

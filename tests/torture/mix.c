@@ -8,12 +8,12 @@
 
 static const struct {
 	const char *kind, *capability;
-	int weight, gentle;             /* how often, of 100: in the torture, in the soak */
-	const char *inputs;             /* %d: the goal; ' for "; & for what a human is to say */
-	int least, most;                /* the goal */
+	int weight, gentle; /* how often, of 100: in the torture, in the soak */
+	const char *inputs; /* %d: the goal; ' for "; & for what a human is to say */
+	int least, most;    /* the goal */
 	int abort_of_100;
 	bool python, may_fail;
-	int attempts;                   /* max_attempts of its capability; 0: one, as ever */
+	int attempts; /* max_attempts of its capability; 0: one, as ever */
 } table[] = {
 	{"quick", "counter", 8, 20, "{'goal':%d}", 1, 5, 0, false, false, 0},
 	{"reuse", "reuser", 13, 56, "{'goal':%d}", 1, 4, 0, false, false, 0},
@@ -23,7 +23,8 @@ static const struct {
 	{"text", "plain", 6, 10, "{'goal':%d}", 1, 9, 0, false, false, 0},
 	{"burst", "reuser", 4, 2, "{'goal':%d,'size':300}", 100, 300, 0, false, false, 0},
 	{"fail", "counter", 3, 3, "{'goal':%d,'end':'fail'}", 1, 3, 0, false, true, 0},
-	{"crowd", "counter", 6, 1, "{'goal':%d,'delay':20,'crowd':2,'deaf':true}", 5, 30, 50, false, false, 0},
+	{"crowd", "counter", 6, 1, "{'goal':%d,'delay':20,'crowd':2,'deaf':true}", 5, 30, 50, false, false,
+		0},
 	{"hang", "counter", 4, 1, "{'goal':%d,'every':1,'crowd':1,'end':'hang'}", 1, 3, 100, false, false, 0},
 	{"warm", "oven", 3, 0, "{'goal':%d,'every':3,'delay':20,'heat':70}", 3, 20, 0, false, false, 0},
 	{"hot", "oven", 1, 0, "{'goal':%d,'heat':96}", 1, 3, 0, false, true, 0},
@@ -33,7 +34,8 @@ static const struct {
 	{"sturdy", "sturdy", 6, 0, "{'goal':%d,'every':3,'delay':20,'dies':2}", 12, 40, 5, false, false, 4},
 	{"doomed", "frail", 2, 0, "{'goal':%d,'dies':1000}", 10, 20, 0, false, true, 2},
 	{"rest", "rester", 6, 0, "{'goal':%d,'every':5,'delay':40}", 25, 70, 10, false, false, 0},
-	{"large", "hoarder", 4, 0, "{'goal':%d,'every':2,'delay':20,'state':9000}", 8, 50, 5, false, false, 0},
+	{"large", "hoarder", 4, 0, "{'goal':%d,'every':2,'delay':20,'state':9000}", 8, 50, 5, false, false,
+		0},
 	{"unknown", "nobody-has-this", 4, 1, "{'goal':%d}", 1, 9, 0, false, false, 0},
 };
 
@@ -56,17 +58,25 @@ void mix_prepare(struct rig *r, const char *agent)
 	}
 	rig_set(r, "capability reuser", "reuse", "200");
 	rig_set(r, "capability agent", "keep_workdir", "never");
-	rig_text(r, "plain", "i=0\nwhile [ $i -lt 5 ]; do i=$((i + 1)); echo \"line $i\"; done\necho warned >&2\n");
+	rig_text(r, "plain",
+		"i=0\nwhile [ $i -lt 5 ]; do i=$((i + 1)); echo \"line $i\"; done\necho warned >&2\n");
 	rig_set(r, "capability plain", "keep_workdir", "never");
 }
 
 void mix_prepare_return(struct rig *r, const char *agent)
 {
-	static const struct { const char *name, *key, *value; } keys[] = {
-		{"sturdy", "max_attempts", "4"}, {"sturdy", "retry_delay", "PT0.2S"}, {"sturdy", "harp", "yes"},
-		{"frail", "max_attempts", "2"}, {"frail", "retry_delay", "PT0.1S"},
-		{"rester", "pause_frees_worker", "yes"}, {"rester", "harp", "yes"},
-		{"hoarder", "checkpoint_full_every", "4"}, {"hoarder", "harp", "yes"},
+	static const struct {
+		const char *name, *key, *value;
+	} keys[] = {
+		{"sturdy", "max_attempts", "4"},
+		{"sturdy", "retry_delay", "PT0.2S"},
+		{"sturdy", "harp", "yes"},
+		{"frail", "max_attempts", "2"},
+		{"frail", "retry_delay", "PT0.1S"},
+		{"rester", "pause_frees_worker", "yes"},
+		{"rester", "harp", "yes"},
+		{"hoarder", "checkpoint_full_every", "4"},
+		{"hoarder", "harp", "yes"},
 	};
 	char section[64], last[16] = "";
 
@@ -86,12 +96,15 @@ void mix_prepare_gate(struct rig *r, const char *agent, const char *policy)
 	static const char *const ceilings[] = {"R4", "R3"};
 
 	for (int i = 0; i < 2; i++) {
-		rig_capability(r, "lab", agent, J("{'safety':{'risk_ceiling':'%s','requires_human_approval':true}}", ceilings[i]));
-		must(i > 0 || rename(rig_path(r, "lab.json"), rig_path(r, "lab-high.json")) == 0, "a second declaration of lab");
+		rig_capability(r, "lab", agent,
+			J("{'safety':{'risk_ceiling':'%s','requires_human_approval':true}}", ceilings[i]));
+		must(i > 0 || rename(rig_path(r, "lab.json"), rig_path(r, "lab-high.json")) == 0,
+			"a second declaration of lab");
 	}
 	rig_set(r, "capability lab", "keep_workdir", "never");
 	rig_set(r, "capability lab", "harp", "yes");
-	rig_capability(r, "oven", agent, J("{'safety':{'envelope':{'parameters':{'t':{'max':80,'hard_limit':95}}}}}"));
+	rig_capability(r, "oven", agent,
+		J("{'safety':{'envelope':{'parameters':{'t':{'max':80,'hard_limit':95}}}}}"));
 	rig_set(r, "capability oven", "keep_workdir", "never");
 	rig_set(r, "policy", "command", "/usr/bin/env RIG_MARK=%s TORTURE_PROGRAM=policy %s", r->dir, policy);
 	rig_set(r, "policy", "timeout", "20s");

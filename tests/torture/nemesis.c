@@ -1,8 +1,8 @@
 /* nemesis.c: the order in which things go wrong.
- * A deck of all kinds is shuffled by the seed and dealt again and again, so that every kind has its turn; some
- * overlap. After each round a submit must reach the store in time. The choice, the order and the lengths follow
- * from the seed alone; the moments shift with the time that recovery takes.
- * Never does the harm itself (faults.c), never judges a stream or the store (stream.c, watch.c). */
+ * A deck of all kinds is shuffled by the seed and dealt again and again, so that every kind has its turn;
+ * some overlap. After each round a submit must reach the store in time. The choice, the order and the lengths
+ * follow from the seed alone; the moments shift with the time that recovery takes. Never does the harm itself
+ * (faults.c), never judges a stream or the store (stream.c, watch.c). */
 #include "nemesis.h"
 
 #include <stdio.h>
@@ -15,12 +15,15 @@
 #include "mix.h"
 #include "watch.h"
 
-#define INTAKE_S 10.0           /* the promise: a submit is in the store so soon after a fault's end */
+#define INTAKE_S 10.0 /* the promise: a submit is in the store so soon after a fault's end */
 #define SPAN_MAX 1000
 
 static const struct nemesis_world *w;
 static unsigned dice;
-static struct { double from, to; unsigned explains; } spans[SPAN_MAX];  /* of faults that explain something */
+static struct {
+	double from, to;
+	unsigned explains;
+} spans[SPAN_MAX]; /* of faults that explain something */
 static int span_count;
 
 /* --- the deck --- */
@@ -29,7 +32,8 @@ static int span_count;
 static bool go_together(const struct fault *a, const struct fault *b)
 {
 	bool daemon = a->group == DAEMON || b->group == DAEMON;
-	bool limits = a->group == DISK || b->group == DISK || a->group == DESCRIPTORS || b->group == DESCRIPTORS;
+	bool limits =
+		a->group == DISK || b->group == DISK || a->group == DESCRIPTORS || b->group == DESCRIPTORS;
 
 	return a->group != b->group && !(daemon && limits);
 }
@@ -90,7 +94,8 @@ static bool begin_fault(int kind, double seconds)
 		watch_hamper(true);
 	bool is_span = f->explains && span_count < SPAN_MAX;
 	if (is_span)
-		spans[span_count].from = harness_now(), spans[span_count].explains = f->explains, spans[span_count++].to = 1e18;
+		spans[span_count].from = harness_now(), spans[span_count].explains = f->explains,
+		spans[span_count++].to = 1e18;
 	bool done = f->begin(detail);
 	if (!done && f->hampers)
 		watch_hamper(false);
@@ -119,15 +124,21 @@ static void end_fault(int kind)
 
 bool nemesis_explains(const char *what, double from, double to)
 {
-	static const struct { const char *what; unsigned explains; double after_s; } kinds[] = {
+	static const struct {
+		const char *what;
+		unsigned explains;
+		double after_s;
+	} kinds[] = {
 		{"FAILED", FAILS, 1},
-		{"policy_denied", DENIES, 10},          /* a program that dies again and again is started later each time */
+		{"policy_denied", DENIES,
+			10}, /* a program that dies again and again is started later each time */
 		{"forbidden", FORBIDS, 2},
 	};
 
 	for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
 		for (int i = 0; strcmp(kinds[k].what, what) == 0 && i < span_count; i++)
-			if ((spans[i].explains & kinds[k].explains) && from < spans[i].to + kinds[k].after_s && to > spans[i].from)
+			if ((spans[i].explains & kinds[k].explains) &&
+				from < spans[i].to + kinds[k].after_s && to > spans[i].from)
 				return true;
 	return false;
 }
@@ -135,14 +146,16 @@ bool nemesis_explains(const char *what, double from, double to)
 /* A submit, now, must be in the store in time. */
 static void probe(const char *after)
 {
-	struct order o = {.kind = "probe", .capability = "reuser", .abort_after = -1, .inputs = J("{'goal':1}")};
+	struct order o = {
+		.kind = "probe", .capability = "reuser", .abort_after = -1, .inputs = J("{'goal':1}")};
 	double from = harness_now(), bound = INTAKE_S * harness_scale();
 	char id[40];
 
 	caller_submit_one(w->probe, &o, id);
 	while (!watch_has_submit(id)) {
 		if (harness_now() - from > bound) {
-			charge("intake within 10 s of a fault's end", "a submit after %s is not in the store after %.1f s", after,
+			charge("intake within 10 s of a fault's end",
+				"a submit after %s is not in the store after %.1f s", after,
 				harness_now() - from);
 			return;
 		}
@@ -163,7 +176,8 @@ static double length_of(const struct fault *f)
 static void strike(void)
 {
 	int a = deal(), b = -1;
-	double la = length_of(&faults[a]), lb = 0, gap = 0.1 + mix_some(&dice, 0.8), lead = mix_some(&dice, la);
+	double la = length_of(&faults[a]), lb = 0, gap = 0.1 + mix_some(&dice, 0.8),
+	       lead = mix_some(&dice, la);
 	char names[80];
 
 	snprintf(names, sizeof names, "%s", faults[a].name);
@@ -176,7 +190,7 @@ static void strike(void)
 	bool kills = rand_r(&dice) % 2 == 0;
 	bool did_a = begin_fault(a, la), did_b = false;
 	if (kills && faults[a].group != CALLER) {
-		app_kill();             /* callers die whenever they do */
+		app_kill(); /* callers die whenever they do */
 		app_revive();
 	}
 	pass(b >= 0 ? lead : la);

@@ -1,6 +1,6 @@
-/* policy.c: the policy program of the torture: does to a task what its inputs say in `policy` (allow, also without it; deny;
- * ask), and takes its time over every eighth, so that tasks wait for it whenever something happens.
- * Never talks to anything but its stdin and stdout. */
+/* policy.c: the policy program of the torture: does to a task what its inputs say in `policy` (allow, also
+ * without it; deny; ask), and takes its time over every eighth, so that tasks wait for it whenever something
+ * happens. Never talks to anything but its stdin and stdout. */
 #include <jansson.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -14,7 +14,10 @@
 
 static char in[1 << 20];
 static size_t have;
-static struct { long long id, due_ms; char decision[8]; } later[LATER];
+static struct {
+	long long id, due_ms;
+	char decision[8];
+} later[LATER];
 static int count;
 
 static long long now_ms(void)
@@ -33,7 +36,8 @@ static void say(long long id, const char *decision)
 
 static void take(json_t *question)
 {
-	const char *wish = json_string_value(json_object_get(json_object_get(json_object_get(question, "task"), "inputs"), "policy"));
+	const char *wish = json_string_value(
+		json_object_get(json_object_get(json_object_get(question, "task"), "inputs"), "policy"));
 	long long id = json_integer_value(json_object_get(question, "id"));
 
 	if (id % 8 != 0 || count == LATER) {

@@ -23,16 +23,16 @@
 #define DELAY_S 0.4
 #define TRICKLE_S 1.0
 
-struct way {                            /* one direction of a connection */
+struct way { /* one direction of a connection */
 	char data[PIECE];
 	size_t from, to;
-	double ready_at;                /* of what is held: delayed until then */
+	double ready_at; /* of what is held: delayed until then */
 };
 
 struct connection {
-	int fd[2];                      /* the daemon's, the broker's; -1: closed */
-	struct way way[2];              /* what was read from fd[i] */
-	bool is_used, is_dead;          /* dead: nothing moves any more */
+	int fd[2];             /* the daemon's, the broker's; -1: closed */
+	struct way way[2];     /* what was read from fd[i] */
+	bool is_used, is_dead; /* dead: nothing moves any more */
 };
 
 static struct connection connections[CONNECTIONS];
@@ -43,7 +43,8 @@ static pthread_t thread;
 
 static struct sockaddr_in loopback(int port)
 {
-	return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+	return (struct sockaddr_in){.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
@@ -94,7 +95,7 @@ static void admit(void)
 		}
 		return;
 	}
-	end_fd(&in, false);             /* no broker: nobody listens here either */
+	end_fd(&in, false); /* no broker: nobody listens here either */
 	end_fd(&out, false);
 }
 
@@ -118,7 +119,8 @@ static bool drain(struct connection *c, int side)
 {
 	struct way *w = &c->way[side];
 
-	if (w->from == w->to || (w->ready_at > harness_now() && (mode == PROXY_DELAY || mode == PROXY_TRICKLE)))
+	if (w->from == w->to ||
+		(w->ready_at > harness_now() && (mode == PROXY_DELAY || mode == PROXY_TRICKLE)))
 		return true;
 	size_t most = mode == PROXY_TRICKLE ? 1 : w->to - w->from;
 	ssize_t n = send(c->fd[!side], w->data + w->from, most, MSG_NOSIGNAL);
@@ -193,7 +195,8 @@ static void *run_proxy(void *arg)
 		p[1] = (struct pollfd){.fd = wake, .events = POLLIN};
 		for (int i = 0; i < CONNECTIONS; i++)
 			set_events(&connections[i], &p[2 + 2 * i]);
-		/* A side that hung up while nothing may move would be reported again and again: look less often. */
+		/* A side that hung up while nothing may move would be reported again and again: look less
+		 * often. */
 		if (mode != PROXY_PASS)
 			usleep(5000);
 		poll(p, 2 + 2 * CONNECTIONS, timed ? 20 : 500);
@@ -217,7 +220,8 @@ int proxy_start(int to_port)
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	must(listener >= 0 && wake >= 0 && bind(listener, (struct sockaddr *)&at, size) == 0 &&
-			listen(listener, 64) == 0 && getsockname(listener, (struct sockaddr *)&at, &size) == 0,
+			listen(listener, 64) == 0 &&
+			getsockname(listener, (struct sockaddr *)&at, &size) == 0,
 		"the proxy's socket: %s", strerror(errno));
 	must(pthread_create(&thread, NULL, run_proxy, NULL) == 0, "no thread");
 	return ntohs(at.sin_port);

@@ -4,12 +4,12 @@
 
 enum proxy_mode {
 	PROXY_PASS,
-	PROXY_CUT,              /* closes every connection, old and new, in an orderly way */
-	PROXY_RESET,            /* the same by RST */
-	PROXY_HALF_OPEN,        /* what is connected, or connects now, hears nothing more for ever; nobody is told */
-	PROXY_STALL,            /* nothing moves; later everything does, in order */
-	PROXY_TRICKLE,          /* one byte a second in each direction */
-	PROXY_DELAY             /* each piece arrives 400 ms late */
+	PROXY_CUT,       /* closes every connection, old and new, in an orderly way */
+	PROXY_RESET,     /* the same by RST */
+	PROXY_HALF_OPEN, /* what is connected, or connects now, hears nothing more for ever; nobody is told */
+	PROXY_STALL,     /* nothing moves; later everything does, in order */
+	PROXY_TRICKLE,   /* one byte a second in each direction */
+	PROXY_DELAY      /* each piece arrives 400 ms late */
 };
 
 /* Listens on a port of its own (returned) and connects to 127.0.0.1:to_port. */

@@ -1,5 +1,6 @@
-/* rester.c: a thread at the control socket: pauses sessions of `rester`, and resumes those that rest, by seed.
- * Finds them in the store. hcpd may die under each request: what was not answered is asked anew. Never judges a session. */
+/* rester.c: a thread at the control socket: pauses sessions of `rester`, and resumes those that rest, by
+ * seed. Finds them in the store. hcpd may die under each request: what was not answered is asked anew. Never
+ * judges a session. */
 #include "rester.h"
 
 #include <pthread.h>
@@ -38,7 +39,8 @@ static bool ask(const char *verb, const char *session)
 	snprintf(line, sizeof line, "{\"id\":1,\"do\":\"%s\",\"session\":\"%s\"}\n", verb, session);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	if (send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line))
-		while (!strchr(heard, '\n') && size < sizeof heard - 1 && (n = recv(fd, heard + size, sizeof heard - 1 - size, 0)) > 0)
+		while (!strchr(heard, '\n') && size < sizeof heard - 1 &&
+			(n = recv(fd, heard + size, sizeof heard - 1 - size, 0)) > 0)
 			heard[size += (size_t)n] = '\0';
 	close(fd);
 	refused += strstr(heard, "\"error\":{") != NULL;
@@ -47,13 +49,15 @@ static bool ask(const char *verb, const char *session)
 
 static int list(const char *state, char found[LISTED][40])
 {
-	static const char sql[] = "SELECT session_id FROM sessions WHERE capability = 'rester' AND state = ?1 AND"
+	static const char sql[] =
+		"SELECT session_id FROM sessions WHERE capability = 'rester' AND state = ?1 AND"
 		" (state <> 'PAUSED' OR paused_by = 'operator') LIMIT ?2";
 	sqlite3_stmt *st = NULL;
 	sqlite3 *db;
 	int n = 0;
 
-	if (sqlite3_open_v2(store, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK && sqlite3_busy_timeout(db, 500) == SQLITE_OK &&
+	if (sqlite3_open_v2(store, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+		sqlite3_busy_timeout(db, 500) == SQLITE_OK &&
 		sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK) {
 		sqlite3_bind_text(st, 1, state, -1, SQLITE_STATIC);
 		sqlite3_bind_int(st, 2, LISTED);
@@ -102,7 +106,8 @@ void rester_end(void)
 {
 	stopping = true;
 	pthread_join(thread, NULL);
-	say("an operator let sessions rest %ld times and go on %ld times, and was refused %ld times", paused, resumed, refused);
+	say("an operator let sessions rest %ld times and go on %ld times, and was refused %ld times", paused,
+		resumed, refused);
 	if (paused == 0 || resumed == 0)
 		charge("torture", "no session rested and went on");
 }

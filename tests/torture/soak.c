@@ -14,18 +14,21 @@
 #include "rig.h"
 
 #define CALLERS 4
-#define WARM_UP_MIN 5           /* caches fill, the allocator finds its size */
+#define WARM_UP_MIN 5 /* caches fill, the allocator finds its size */
 #define DRAIN_S 60
-/* What growth is noise: allocator and SQLite's page cache breathe with the load by a few per cent; a leak of 200
- * bytes a session would be 12 MiB in an hour at 20 a second. Descriptors are counted at the end of a minute, once
- * nothing runs: what is left then are those of the daemon and of agents that wait to be used again. Each of these has
- * three pipes, which do not count; a leak of one in a thousand sessions would be 72. */
+/* What growth is noise: allocator and SQLite's page cache breathe with the load by a few per cent; a leak of
+ * 200 bytes a session would be 12 MiB in an hour at 20 a second. Descriptors are counted at the end of a
+ * minute, once nothing runs: what is left then are those of the daemon and of agents that wait to be used
+ * again. Each of these has three pipes, which do not count; a leak of one in a thousand sessions would be 72.
+ */
 #define RSS_TOLERANCE_PERCENT 10
 #define RSS_TOLERANCE_KIB 1024
 #define FD_TOLERANCE 10
 #define PIPES_A_WORKER 3
 
-struct minute { long rss_kib, fds, fds_most, store_mib, closed; };
+struct minute {
+	long rss_kib, fds, fds_most, store_mib, closed;
+};
 
 static int minutes;
 static double rate;
@@ -69,7 +72,7 @@ static long count_fds(bool own)
 		snprintf(name, sizeof name, "%s/%s", path, e->d_name);
 		ssize_t n = readlink(name, to, sizeof to - 1);
 		if (n < 0)
-			continue;               /* a dot, or closed meanwhile */
+			continue; /* a dot, or closed meanwhile */
 		all++;
 		pipes += strncmp(to, "pipe:", 5) == 0;
 	}
@@ -139,7 +142,8 @@ static struct minute pass_minute(void)
 static void judge_minute(int n, const struct minute *base, const struct minute *m)
 {
 	if (m->rss_kib > base->rss_kib + base->rss_kib * RSS_TOLERANCE_PERCENT / 100 + RSS_TOLERANCE_KIB)
-		charge("flat memory", "%ld KiB in minute %d, %ld at the end of the warm-up", m->rss_kib, n, base->rss_kib);
+		charge("flat memory", "%ld KiB in minute %d, %ld at the end of the warm-up", m->rss_kib, n,
+			base->rss_kib);
 	if (m->fds > base->fds + FD_TOLERANCE)
 		charge("flat descriptors", "%ld in minute %d, %ld at the end of the warm-up", m->fds, n,
 			base->fds);
@@ -157,13 +161,19 @@ static void prepare(void)
 	rig_start(r);
 	for (int i = 0; i < CALLERS; i++) {
 		snprintf(names[i], sizeof names[i], "soak-%d-%d", getpid(), i);
-		callers[i] = caller_new(r, &(struct caller_plan){.name = names[i], .seed = 1000u + (unsigned)i,
-			.rate = rate / CALLERS, .most_open = 100, .gentle = true, .queue_args = ""});
+		callers[i] = caller_new(r,
+			&(struct caller_plan){.name = names[i],
+				.seed = 1000u + (unsigned)i,
+				.rate = rate / CALLERS,
+				.most_open = 100,
+				.gentle = true,
+				.queue_args = ""});
 		caller_go(callers[i], true);
 	}
 }
 
-static void needless_failure(void *ctx, const char *session, const char *kind, const char *why, double from, double to)
+static void needless_failure(
+	void *ctx, const char *session, const char *kind, const char *why, double from, double to)
 {
 	(void)ctx, (void)from, (void)to;
 	charge("the work is done", "%s (%s): %s although nothing went wrong", session, kind, why);
@@ -188,7 +198,10 @@ START_TEST(an_hour_of_mixed_load_leaves_memory_and_descriptors_flat)
 	for (int n = 1; n <= minutes; n++) {
 		m = pass_minute();
 		printf("%6d %9ld %12ld %5ld, %3ld busy %8ld%s\n", n, m.closed, m.rss_kib, m.fds, m.fds_most,
-			m.store_mib, n < warm_up ? "  (warm-up)" : n == warm_up ? "  (the measure)" : "");
+			m.store_mib,
+			n < warm_up          ? "  (warm-up)" :
+				n == warm_up ? "  (the measure)" :
+					       "");
 		fflush(stdout);
 		if (n == warm_up)
 			base = m;
@@ -200,10 +213,12 @@ START_TEST(an_hour_of_mixed_load_leaves_memory_and_descriptors_flat)
 	}
 	finish();
 	struct caller_sum s = all_sums();
-	printf("soak: %d min, %ld sessions, %ld messages, VmRSS %ld KiB at minute %d and at most %ld after it (may be "
-	       "%d %% and %d KiB more), descriptors at rest %ld and at most %ld (may be %d more), %d violations\n",
-		minutes, s.closed, s.messages, base.rss_kib, warm_up, top.rss_kib, RSS_TOLERANCE_PERCENT, RSS_TOLERANCE_KIB,
-		base.fds, top.fds, FD_TOLERANCE, charge_count());
+	printf("soak: %d min, %ld sessions, %ld messages, VmRSS %ld KiB at minute %d and at most %ld after "
+	       "it (may be "
+	       "%d %% and %d KiB more), descriptors at rest %ld and at most %ld (may be %d more), %d "
+	       "violations\n",
+		minutes, s.closed, s.messages, base.rss_kib, warm_up, top.rss_kib, RSS_TOLERANCE_PERCENT,
+		RSS_TOLERANCE_KIB, base.fds, top.fds, FD_TOLERANCE, charge_count());
 	fflush(stdout);
 	exit(charge_count() == 0 ? 0 : 1);
 }

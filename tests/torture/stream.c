@@ -9,13 +9,19 @@
 #include "charge.h"
 #include "harness.h"
 
-static const char *const states[] = {"PENDING", "RUNNING", "PAUSED", "ABORTING", "COMPLETED", "FAILED", "ABORTED",
-	"REJECTED"};
-static const char *const kinds[] = {"session_created", "state_changed", "progress", "intermediate_result", "log",
-	"warning", "error", "checkpoint_created", "session_closed"};
+static const char *const states[] = {
+	"PENDING", "RUNNING", "PAUSED", "ABORTING", "COMPLETED", "FAILED", "ABORTED", "REJECTED"};
+static const char *const kinds[] = {"session_created", "state_changed", "progress", "intermediate_result",
+	"log", "warning", "error", "checkpoint_created", "session_closed"};
 static const char *const legal[][2] = {
-	{"PENDING", "RUNNING"}, {"PENDING", "REJECTED"}, {"RUNNING", "PAUSED"}, {"RUNNING", "ABORTING"},
-	{"RUNNING", "COMPLETED"}, {"RUNNING", "FAILED"}, {"PAUSED", "RUNNING"}, {"PAUSED", "ABORTING"},
+	{"PENDING", "RUNNING"},
+	{"PENDING", "REJECTED"},
+	{"RUNNING", "PAUSED"},
+	{"RUNNING", "ABORTING"},
+	{"RUNNING", "COMPLETED"},
+	{"RUNNING", "FAILED"},
+	{"PAUSED", "RUNNING"},
+	{"PAUSED", "ABORTING"},
 	{"ABORTING", "ABORTED"},
 };
 
@@ -96,8 +102,8 @@ static void take_event(struct stream *s, json_t *message, const char *body, size
 	struct moment *m = moment_of(s, sequence);
 	if (m->hash) {
 		if (m->hash != hash)
-			charge("one content", "sequence %lld of %s came with two contents, the second: %.*s", sequence,
-				s->session, (int)size, body);
+			charge("one content", "sequence %lld of %s came with two contents, the second: %.*s",
+				sequence, s->session, (int)size, body);
 		return;
 	}
 	if (sequence != s->last + 1 && !s->any_order)
@@ -124,7 +130,8 @@ static void take_result(struct stream *s, json_t *message, const char *body, siz
 
 	if (s->result) {
 		if (s->result != hash)
-			charge("one content", "two results of %s, the second: %.*s", s->session, (int)size, body);
+			charge("one content", "two results of %s, the second: %.*s", s->session, (int)size,
+				body);
 		return;
 	}
 	if (s->closed && !s->any_order)
@@ -137,7 +144,8 @@ static void take_result(struct stream *s, json_t *message, const char *body, siz
 		snprintf(got, sizeof got, "n=%lld",
 			(long long)json_integer_value(json_at(message, "payload.outputs.n")));
 	if (strcmp(got, s->wanted_output) != 0)
-		charge("the work is done", "%s was to give %s: %.*s", s->session, s->wanted_output, (int)size, body);
+		charge("the work is done", "%s was to give %s: %.*s", s->session, s->wanted_output, (int)size,
+			body);
 }
 
 void stream_take(struct stream *s, json_t *message, const char *body, size_t size)
@@ -149,7 +157,8 @@ void stream_take(struct stream *s, json_t *message, const char *body, size_t siz
 		take_event(s, message, body, size, hash);
 	} else if (strcmp(type, "task_accepted") == 0) {
 		if (s->accepted && s->accepted != hash)
-			charge("one content", "two task_accepted of %s, the second: %.*s", s->session, (int)size, body);
+			charge("one content", "two task_accepted of %s, the second: %.*s", s->session,
+				(int)size, body);
 		if (!s->accepted && s->last > 0 && !s->any_order)
 			charge("order", "task_accepted of %s after its events", s->session);
 		s->accepted = hash;
@@ -175,12 +184,12 @@ static void judge_change(const struct stream *s, long long sequence, const char 
 	const struct moment *m = &s->moments[sequence - 1];
 
 	if (strcmp(m->from, state) != 0 || !is_legal(m->from, m->to))
-		charge("legal transitions", "%s to %s at %lld of %s, which was %s", m->from, m->to, sequence, s->session,
-			state);
+		charge("legal transitions", "%s to %s at %lld of %s, which was %s", m->from, m->to, sequence,
+			s->session, state);
 }
 
-/* It counts on from where it was, or from what it saved last where it was started again: nothing is passed over, and no more
- * is done twice than lies behind the last checkpoint. */
+/* It counts on from where it was, or from what it saved last where it was started again: nothing is passed
+ * over, and no more is done twice than lies behind the last checkpoint. */
 static void judge_count(const struct stream *s)
 {
 	long long count = 0, saved = 0;
@@ -195,8 +204,9 @@ static void judge_count(const struct stream *s)
 		if (strcmp(m->event, "progress") != 0 || m->number <= 0)
 			continue;
 		if (m->number != count + 1 && !(fresh && m->number == saved + 1))
-			charge("goes on from its checkpoint", "%s counts %lld at %lld, after %lld, with %lld saved", s->session,
-				m->number, i, count, saved);
+			charge("goes on from its checkpoint",
+				"%s counts %lld at %lld, after %lld, with %lld saved", s->session, m->number,
+				i, count, saved);
 		count = m->number;
 		fresh = false;
 	}
@@ -211,15 +221,17 @@ static void judge_deaths(const struct stream *s)
 	for (long long i = 1; i <= s->last; i++) {
 		const struct moment *m = &s->moments[i - 1];
 
-		if (m->is_death && strcmp(state, "RUNNING") == 0 && i < s->last && strcmp(s->moments[i].to, "PAUSED") != 0)
-			charge("attempts", "the worker of %s died at %lld, and %s follows", s->session, i, s->moments[i].event);
+		if (m->is_death && strcmp(state, "RUNNING") == 0 && i < s->last &&
+			strcmp(s->moments[i].to, "PAUSED") != 0)
+			charge("attempts", "the worker of %s died at %lld, and %s follows", s->session, i,
+				s->moments[i].event);
 		deaths += m->is_death;
 		if (m->to[0])
 			state = m->to;
 	}
 	if (s->attempts > 0 && deaths >= s->attempts)
-		charge("attempts", "the worker of %s died %d times and was started again; %d attempts it has", s->session, deaths,
-			s->attempts);
+		charge("attempts", "the worker of %s died %d times and was started again; %d attempts it has",
+			s->session, deaths, s->attempts);
 }
 
 static void judge_end(const struct stream *s, const char *state)
@@ -227,10 +239,14 @@ static void judge_end(const struct stream *s, const char *state)
 	bool wants_result = strcmp(state, "COMPLETED") == 0 || strcmp(state, "FAILED") == 0;
 
 	if (strcmp(s->moments[s->last - 1].event, "session_closed") != 0)
-		charge("session_closed last", "%s of %s came after it", s->moments[s->last - 1].event, s->session);
-	if (wants_result != (s->result != 0) || (s->result && s->result_is_good != (strcmp(state, "COMPLETED") == 0)))
+		charge("session_closed last", "%s of %s came after it", s->moments[s->last - 1].event,
+			s->session);
+	if (wants_result != (s->result != 0) ||
+		(s->result && s->result_is_good != (strcmp(state, "COMPLETED") == 0)))
 		charge("one terminal state", "%s ended %s and %s", s->session, state,
-			!s->result ? "has no result" : s->result_is_good ? "completed" : "failed");
+			!s->result                ? "has no result" :
+				s->result_is_good ? "completed" :
+						    "failed");
 }
 
 void stream_judge(const struct stream *s, bool must_be_closed)
@@ -262,9 +278,11 @@ void stream_judge(const struct stream *s, bool must_be_closed)
 	judge_count(s);
 	judge_deaths(s);
 	if (ends > 1 || closes > 1)
-		charge("one terminal state", "%s ended %d times and closed %d times", s->session, ends, closes);
+		charge("one terminal state", "%s ended %d times and closed %d times", s->session, ends,
+			closes);
 	if (closes)
 		judge_end(s, state);
 	else if (must_be_closed)
-		charge("one terminal state", "%s never closed; it is %s after %lld", s->session, state, s->last);
+		charge("one terminal state", "%s never closed; it is %s after %lld", s->session, state,
+			s->last);
 }

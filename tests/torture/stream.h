@@ -8,26 +8,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct moment {                         /* one sequence number; zeroed: not seen */
+struct moment { /* one sequence number; zeroed: not seen */
 	uint64_t hash;
-	const char *event;              /* of our table: static */
-	const char *from, *to;          /* states, of our table; to is also the final state of session_closed */
-	long long number;               /* that a counting worker reached, or saved; 0: none */
-	bool is_death;                  /* an error that tells of the worker's, and that it is started again */
+	const char *event;     /* of our table: static */
+	const char *from, *to; /* states, of our table; to is also the final state of session_closed */
+	long long number;      /* that a counting worker reached, or saved; 0: none */
+	bool is_death;         /* an error that tells of the worker's, and that it is started again */
 };
 
 struct stream {
 	char session[40];
-	char reply_to[40];              /* the submit that it belongs to */
-	struct moment *moments;         /* by sequence - 1 */
+	char reply_to[40];      /* the submit that it belongs to */
+	struct moment *moments; /* by sequence - 1 */
 	size_t room;
-	long long last;                 /* the highest sequence seen */
-	uint64_t accepted, result;      /* hashes; 0: not seen */
+	long long last;            /* the highest sequence seen */
+	uint64_t accepted, result; /* hashes; 0: not seen */
 	bool result_is_good;
-	bool any_order;                 /* its queue refused messages now and then: they may overtake */
+	bool any_order; /* its queue refused messages now and then: they may overtake */
 	bool closed;
-	int attempts;                   /* of its capability; 0: not known yet */
-	char wanted_output[40];         /* "n=30": what outputs must say where it completed; empty: anything */
+	int attempts;           /* of its capability; 0: not known yet */
+	char wanted_output[40]; /* "n=30": what outputs must say where it completed; empty: anything */
 };
 
 /* One message of the session: its text, already parsed. Charges what is wrong with it by itself. */

@@ -1,5 +1,5 @@
-/* test_judge.c: the judge of the streams can convict: each invariant is broken once, and charged; a good one is not.
- * A judge that cannot fail would make a run of the torture worth nothing. */
+/* test_judge.c: the judge of the streams can convict: each invariant is broken once, and charged; a good one
+ * is not. A judge that cannot fail would make a run of the torture worth nothing. */
 #include <check.h>
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -43,8 +43,8 @@ static void take_event(int sequence, const char *event, const char *data)
 {
 	char text[400];
 
-	snprintf(text, sizeof text, "{'type':'event','payload':{'event_type':'%s','sequence':%d,'data':%s}}", event,
-		sequence, data);
+	snprintf(text, sizeof text, "{'type':'event','payload':{'event_type':'%s','sequence':%d,'data':%s}}",
+		event, sequence, data);
 	take(text);
 }
 
@@ -82,7 +82,7 @@ START_TEST(a_good_stream_is_not_charged)
 	take_event(3, "progress", "{'stage':'a'}");
 	change(4, "RUNNING", "PAUSED");
 	change(5, "PAUSED", "RUNNING");
-	take_event(3, "progress", "{'stage':'a'}");     /* again, the same bytes */
+	take_event(3, "progress", "{'stage':'a'}"); /* again, the same bytes */
 	end_from(6);
 	snprintf(s.wanted_output, sizeof s.wanted_output, "n=3");
 	ck_assert_int_eq(judged(), 0);
@@ -210,9 +210,11 @@ static void die_and_count(int again)
 
 START_TEST(a_worker_that_goes_on_elsewhere_than_at_its_checkpoint_is_charged)
 {
-	static const struct { int again, charges; } cases[] = {{3, 0}, {4, 0}, {1, 1}, {2, 1}, {5, 1}};
+	static const struct {
+		int again, charges;
+	} cases[] = {{3, 0}, {4, 0}, {1, 1}, {2, 1}, {5, 1}};
 
-	die_and_count(cases[_i].again);         /* 4: as if it had only rested */
+	die_and_count(cases[_i].again); /* 4: as if it had only rested */
 	ck_assert_int_eq(judged(), cases[_i].charges);
 }
 END_TEST
@@ -228,7 +230,9 @@ END_TEST
 START_TEST(a_death_that_does_not_pause_or_is_final_is_charged)
 {
 	begin();
-	take_event(3, "error", _i == 0 ? "{'code':'worker_died','recoverable':true}" : "{'code':'worker_died','recoverable':false}");
+	take_event(3, "error",
+		_i == 0 ? "{'code':'worker_died','recoverable':true}" :
+			  "{'code':'worker_died','recoverable':false}");
 	if (_i == 1) {
 		change(4, "RUNNING", "PAUSED");
 		change(5, "PAUSED", "RUNNING");
@@ -261,17 +265,20 @@ static void make_file(const char *path, const char *sql)
 }
 
 /* What breaks the application's file, and how many charges that gives. */
-static const struct { const char *sql; int charges; } broken[] = {
+static const struct {
+	const char *sql;
+	int charges;
+} broken[] = {
 	{"SELECT 1", 0},
-	{"INSERT INTO got SELECT 9, session_id, sequence, message_id, type FROM got WHERE id = 2", 2}, /* out of order, too */
+	{"INSERT INTO got SELECT 9, session_id, sequence, message_id, type FROM got WHERE id = 2",
+		2}, /* out of order, too */
 	{"INSERT INTO got SELECT 9, session_id, sequence, message_id, type FROM got WHERE id = 1", 1},
-	{"DELETE FROM got WHERE id = 1", 1},
-	{"DELETE FROM got WHERE id = 2", 2},                            /* a gap, too */
-	{"UPDATE got SET id = 10 - id", 2},                             /* backwards */
+	{"DELETE FROM got WHERE id = 1", 1}, {"DELETE FROM got WHERE id = 2", 2}, /* a gap, too */
+	{"UPDATE got SET id = 10 - id", 2},                                       /* backwards */
 	{"INSERT INTO got VALUES (9, 's', 0, 'never-said', 'event')", 1},
 	{"DELETE FROM got WHERE type = 'session_closed'", 2},
 	{"INSERT INTO hcp_outbox VALUES ('m9', 'callee', NULL)", 1},
-	{"DELETE FROM got", 5},                                         /* each of the three, the session, and nothing at all */
+	{"DELETE FROM got", 5}, /* each of the three, the session, and nothing at all */
 };
 
 START_TEST(an_application_that_has_not_each_message_once_and_in_order_is_charged)
@@ -282,16 +289,20 @@ START_TEST(an_application_that_has_not_each_message_once_and_in_order_is_charged
 	snprintf(store, sizeof store, "/tmp/hcp-judge-%d.store", (int)getpid());
 	make_file(store,
 		"CREATE TABLE callers (id, caller_id); INSERT INTO callers VALUES (1, 'app'), (2, 'other');"
-		"CREATE TABLE sessions (session_id, caller_id, state); INSERT INTO sessions VALUES ('s', 'app', 'COMPLETED');"
-		"CREATE TABLE events (session_id, sequence, type, caller, body, substitute); INSERT INTO events VALUES"
+		"CREATE TABLE sessions (session_id, caller_id, state); INSERT INTO sessions VALUES ('s', "
+		"'app', 'COMPLETED');"
+		"CREATE TABLE events (session_id, sequence, type, caller, body, substitute); INSERT INTO "
+		"events VALUES"
 		" ('s', NULL, 'task_accepted', 1, '{\"message_id\":\"m1\"}', NULL),"
-		" ('s', 1, 'event', 1, '{\"message_id\":\"m2\"}', NULL), ('s', 2, 'event', 1, '{\"message_id\":\"m3\"}', NULL),"
+		" ('s', 1, 'event', 1, '{\"message_id\":\"m2\"}', NULL), ('s', 2, 'event', 1, "
+		"'{\"message_id\":\"m3\"}', NULL),"
 		" ('t', 1, 'event', 2, '{\"message_id\":\"m4\"}', NULL);");
 	snprintf(sql, sizeof sql,
 		"CREATE TABLE got (id INTEGER PRIMARY KEY, session_id, sequence, message_id, type);"
 		"CREATE TABLE hcp_outbox (message_id, callee, session_id);"
 		"INSERT INTO got VALUES (1, 's', 0, 'm1', 'task_accepted'), (2, 's', 1, 'm2', 'progress'),"
-		" (3, 's', 2, 'm3', 'session_closed'); %s", broken[_i].sql);
+		" (3, 's', 2, 'm3', 'session_closed'); %s",
+		broken[_i].sql);
 	make_file(file, sql);
 	(void)app_judge_files(file, store);
 	unlink(file);
@@ -302,57 +313,76 @@ END_TEST
 
 /* --- what was decided --- */
 
-/* Three tasks that were judged by the program: one that a human allowed, one that he denied, one that nobody decided. */
+/* Three tasks that were judged by the program: one that a human allowed, one that he denied, one that nobody
+ * decided. */
 static const char decided[] =
 	"CREATE TABLE meta (key, value); INSERT INTO meta VALUES ('instance', 'i');"
-	"CREATE TABLE sessions (id INTEGER PRIMARY KEY, session_id, capability, state, started_at, waits_for, message_id);"
+	"CREATE TABLE sessions (id INTEGER PRIMARY KEY, session_id, capability, state, started_at, "
+	"waits_for, message_id);"
 	"INSERT INTO sessions VALUES (1, 's1', 'lab', 'COMPLETED', 'then', NULL, 'm1'),"
-	" (2, 's2', 'lab', 'REJECTED', NULL, 'human', 'm2'), (3, 's3', 'lab', 'PENDING', NULL, 'human', 'm3'), (4, 's4', 'counter', 'COMPLETED', 'then', NULL, 'm4'),"
+	" (2, 's2', 'lab', 'REJECTED', NULL, 'human', 'm2'), (3, 's3', 'lab', 'PENDING', NULL, 'human', "
+	"'m3'), (4, 's4', 'counter', 'COMPLETED', 'then', NULL, 'm4'),"
 	" (5, 's5', 'counter', 'REJECTED', NULL, 'program', 'm5');"
-	"CREATE TABLE tasks (session, task); INSERT INTO tasks VALUES (1, '{\"inputs\":{\"human\":\"allow\"}}'),"
-	" (2, '{\"inputs\":{\"human\":\"deny\"}}'), (3, '{\"inputs\":{\"human\":\"never\"}}'), (4, '{\"inputs\":{}}'),"
+	"CREATE TABLE tasks (session, task); INSERT INTO tasks VALUES (1, "
+	"'{\"inputs\":{\"human\":\"allow\"}}'),"
+	" (2, '{\"inputs\":{\"human\":\"deny\"}}'), (3, '{\"inputs\":{\"human\":\"never\"}}'), (4, "
+	"'{\"inputs\":{}}'),"
 	" (5, '{\"inputs\":{\"policy\":\"deny\"}}');"
-	"CREATE TABLE submits (message_id, session, answer); INSERT INTO submits VALUES ('m1', 1, 1), ('m2', 2, 2), ('m3', 3, NULL),"
+	"CREATE TABLE submits (message_id, session, answer); INSERT INTO submits VALUES ('m1', 1, 1), ('m2', "
+	"2, 2), ('m3', 3, NULL),"
 	" ('m4', 4, 3), ('m5', 5, 4);"
 	"CREATE TABLE events (id INTEGER PRIMARY KEY, session, type, caller, body); INSERT INTO events VALUES"
 	" (1, 1, 'task_accepted', 1, '{\"payload\":{\"in_reply_to\":\"m1\"}}'),"
 	" (2, NULL, 'task_rejected', 1, '{\"payload\":{\"in_reply_to\":\"m2\"}}'),"
 	" (3, 4, 'task_accepted', 1, '{\"payload\":{\"in_reply_to\":\"m4\"}}'),"
 	" (4, NULL, 'task_rejected', 1, '{\"payload\":{\"in_reply_to\":\"m5\"}}');"
-	"CREATE TABLE reviews (request_id, session, session_id, state, artifact_hash); INSERT INTO reviews VALUES"
-	" ('r1', 1, 's1', 'EXECUTED', 'h1'), ('r2', 2, 's2', 'DENIED', 'h2'), ('r3', 3, 's3', 'AWAITING_DECISION', 'h3');"
-	"CREATE TABLE decisions (request_id, artifact_hash, signer, nonce, decision, is_final); INSERT INTO decisions VALUES"
+	"CREATE TABLE reviews (request_id, session, session_id, state, artifact_hash); INSERT INTO reviews "
+	"VALUES"
+	" ('r1', 1, 's1', 'EXECUTED', 'h1'), ('r2', 2, 's2', 'DENIED', 'h2'), ('r3', 3, 's3', "
+	"'AWAITING_DECISION', 'h3');"
+	"CREATE TABLE decisions (request_id, artifact_hash, signer, nonce, decision, is_final); INSERT INTO "
+	"decisions VALUES"
 	" ('r1', 'h1', 'ann', 'n1', 'allow', 1), ('r2', 'h2', 'ann', 'n2', 'deny', 1);"
 	"CREATE TABLE audit (id INTEGER PRIMARY KEY, entry, hash); INSERT INTO audit VALUES"
-	" (1, '{\"about\":\"it said ask\",\"outcome\":\"waits\",\"session\":\"s1\",\"what\":\"verdict\"}', '@'),"
-	" (2, '{\"about\":\"it said allow\",\"outcome\":\"accepted\",\"session\":\"s4\",\"what\":\"verdict\"}', '@');"
+	" (1, '{\"about\":\"it said ask\",\"outcome\":\"waits\",\"session\":\"s1\",\"what\":\"verdict\"}', "
+	"'@'),"
+	" (2, '{\"about\":\"it said "
+	"allow\",\"outcome\":\"accepted\",\"session\":\"s4\",\"what\":\"verdict\"}', '@');"
 	"INSERT INTO meta SELECT 'audit', id || ' ' || hash FROM audit ORDER BY id DESC LIMIT 1;";
 
 /* What breaks it, what the human was answered (one more line), and how many charges that gives. */
-static const struct { const char *sql, *answer; int charges; } misdecided[] = {
+static const struct {
+	const char *sql, *answer;
+	int charges;
+} misdecided[] = {
 	{"", "", 0},
 	{"", "r1 again HARP_ERR_REPLAY\nr3 forged HARP_ERR_SIGNATURE_INVALID\nr3 allow lost", 0},
-	{"UPDATE sessions SET capability = 'lab', started_at = 'then' WHERE id = 4", "", 1},    /* it ran, and nobody was asked */
-	{"UPDATE decisions SET artifact_hash = 'h9' WHERE request_id = 'r1'", "", 1},           /* he allowed something else */
-	{"UPDATE decisions SET is_final = 0 WHERE request_id = 'r1'", "", 2},                   /* not enough, yet answered */
+	{"UPDATE sessions SET capability = 'lab', started_at = 'then' WHERE id = 4", "",
+		1}, /* it ran, and nobody was asked */
+	{"UPDATE decisions SET artifact_hash = 'h9' WHERE request_id = 'r1'", "",
+		1},                                                           /* he allowed something else */
+	{"UPDATE decisions SET is_final = 0 WHERE request_id = 'r1'", "", 2}, /* not enough, yet answered */
 	{"UPDATE reviews SET state = 'APPROVED' WHERE request_id = 'r1'", "", 2},
-	{"UPDATE sessions SET started_at = 'then' WHERE id = 2", "", 4},                        /* unapproved, unjudged, denied */
+	{"UPDATE sessions SET started_at = 'then' WHERE id = 2", "", 4}, /* unapproved, unjudged, denied */
 	{"UPDATE sessions SET started_at = 'then' WHERE id = 3", "", 3},
-	{"UPDATE sessions SET started_at = 'then' WHERE id = 5", "", 2},                        /* the program had said no */
-	{"UPDATE tasks SET task = '{\"inputs\":{\"heat\":96}}' WHERE session = 4", "", 1},         /* hotter than it may be */
-	{"UPDATE sessions SET message_id = NULL WHERE id = 4", "", 1},                          /* accepted at once */
+	{"UPDATE sessions SET started_at = 'then' WHERE id = 5", "", 2}, /* the program had said no */
+	{"UPDATE tasks SET task = '{\"inputs\":{\"heat\":96}}' WHERE session = 4", "",
+		1},                                                    /* hotter than it may be */
+	{"UPDATE sessions SET message_id = NULL WHERE id = 4", "", 1}, /* accepted at once */
 	{"INSERT INTO decisions VALUES ('r1', 'h1', 'bob', 'n3', 'allow', 1)", "", 1},
-	{"INSERT INTO decisions VALUES ('r1', 'h1', 'ann', 'n1', 'allow', 0)", "", 1},          /* a nonce again */
+	{"INSERT INTO decisions VALUES ('r1', 'h1', 'ann', 'n1', 'allow', 0)", "", 1}, /* a nonce again */
 	{"INSERT INTO reviews VALUES ('r4', 1, 's1', 'EXECUTED', 'h4')", "", 1},
-	{"INSERT INTO events VALUES (5, NULL, 'task_rejected', 1, '{\"payload\":{\"in_reply_to\":\"m1\"}}')", "", 1},
-	{"UPDATE submits SET answer = 4 WHERE message_id = 'm3'", "", 1},                       /* undecided, and answered */
+	{"INSERT INTO events VALUES (5, NULL, 'task_rejected', 1, '{\"payload\":{\"in_reply_to\":\"m1\"}}')",
+		"", 1},
+	{"UPDATE submits SET answer = 4 WHERE message_id = 'm3'", "", 1}, /* undecided, and answered */
 	{"UPDATE submits SET answer = NULL WHERE message_id = 'm5'", "", 1},
-	{"DELETE FROM reviews WHERE request_id = 'r3'", "", 1},                                 /* it waits, and nobody is asked */
+	{"DELETE FROM reviews WHERE request_id = 'r3'", "", 1}, /* it waits, and nobody is asked */
 	{"", "r1 again done", 1},
 	{"", "r3 forged done", 1},
-	{"", "r3 allow done", 1},                                                               /* the store knows better */
+	{"", "r3 allow done", 1}, /* the store knows better */
 	{"UPDATE audit SET entry = json_set(entry, '$.x', 1) WHERE id = 2", "", 1},
-	{"UPDATE audit SET entry = json_set(entry, '$.about', 'it gave no verdict') WHERE id = 2", "", 2},   /* and passed */
+	{"UPDATE audit SET entry = json_set(entry, '$.about', 'it gave no verdict') WHERE id = 2", "",
+		2}, /* and passed */
 	{"UPDATE audit SET id = 3 WHERE id = 2", "", 1},
 	{"INSERT INTO audit VALUES (3, '{}', 'made up')", "", 1},
 	{"UPDATE meta SET value = '1 x' WHERE key = 'audit'", "", 1},
@@ -370,7 +400,8 @@ static void link_chain(sqlite3_context *ctx, int count, sqlite3_value **v)
 
 static void make_decided(const char *path, const char *breaks)
 {
-	static const char chain[] = "UPDATE audit SET hash = chain(chain('hcpd audit ', 'i'), entry) WHERE id = 1;"
+	static const char chain[] =
+		"UPDATE audit SET hash = chain(chain('hcpd audit ', 'i'), entry) WHERE id = 1;"
 		"UPDATE audit SET hash = chain((SELECT hash FROM audit WHERE id = 1), entry) WHERE id = 2;"
 		"UPDATE meta SET value = (SELECT '2 ' || hash FROM audit WHERE id = 2) WHERE key = 'audit';";
 	sqlite3 *db;
@@ -379,7 +410,8 @@ static void make_decided(const char *path, const char *breaks)
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	sqlite3_create_function(db, "chain", 2, SQLITE_UTF8, NULL, link_chain, NULL, NULL);
 	ck_assert_msg(sqlite3_exec(db, chain, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(db));
-	ck_assert_msg(sqlite3_exec(db, breaks, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", breaks, sqlite3_errmsg(db));
+	ck_assert_msg(sqlite3_exec(db, breaks, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", breaks,
+		sqlite3_errmsg(db));
 	sqlite3_close(db);
 }
 
@@ -409,20 +441,24 @@ static const char *const telling[] = {
 	TELL("status", "\"state\":\"executing\",\"updatedAt\":\"2\""),
 	TELL("status", "\"state\":\"idle\",\"updatedAt\":\"3\""),
 	TELL("end", "\"endedAt\":\"4\",\"reason\":\"user_end\""),
-	TELL("status", "\"state\":\"idle\",\"updatedAt\":\"3\",\"mood\":\"good\""),        /* a field that there is not */
-	TELL("end", "\"endedAt\":\"4\""),                                                    /* one that is missing */
+	TELL("status",
+		"\"state\":\"idle\",\"updatedAt\":\"3\",\"mood\":\"good\""), /* a field that there is not */
+	TELL("end", "\"endedAt\":\"4\""),                                    /* one that is missing */
 };
 
 /* What comes, as digits that are also the ids, what is stored, and how many charges that gives. */
-static const struct { const char *comes, *stored; int charges; } tellings[] = {
+static const struct {
+	const char *comes, *stored;
+	int charges;
+} tellings[] = {
 	{"0123", "0123", 0},
-	{"01011223", "0123", 0},                /* again, the same bytes */
-	{"023", "0123", 1},                     /* one is lost */
-	{"0213", "0123", 1},                    /* out of order */
-	{"012", "0123", 2},                     /* never ended, and that is lost, too */
-	{"0123", "012", 1},                     /* that is not in the store */
-	{"0132", "0132", 1},                    /* after its end */
-	{"123", "123", 1},                      /* it never began */
+	{"01011223", "0123", 0}, /* again, the same bytes */
+	{"023", "0123", 1},      /* one is lost */
+	{"0213", "0123", 1},     /* out of order */
+	{"012", "0123", 2},      /* never ended, and that is lost, too */
+	{"0123", "012", 1},      /* that is not in the store */
+	{"0132", "0132", 1},     /* after its end */
+	{"123", "123", 1},       /* it never began */
 	{"01243", "0123", 1},
 	{"01253", "0123", 1},
 	{"", "0123", 2},
@@ -438,7 +474,8 @@ START_TEST(what_the_world_was_not_told_once_and_in_order_is_charged)
 	make_file(path, "CREATE TABLE events (id INTEGER PRIMARY KEY, session_id, type, event_type, body)");
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	for (const char *at = tellings[_i].stored; *at; at++) {
-		char *sql = sqlite3_mprintf("INSERT INTO events VALUES (NULL, 's', 'harp', 'x', %Q)", telling[*at - '0']);
+		char *sql = sqlite3_mprintf(
+			"INSERT INTO events VALUES (NULL, 's', 'harp', 'x', %Q)", telling[*at - '0']);
 		ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
 		sqlite3_free(sql);
 	}
@@ -470,35 +507,43 @@ END_TEST
 
 #define EMPTY "CREATE TABLE %s (id INTEGER PRIMARY KEY, session, session_id);"
 static const char kept[] =
-	"CREATE TABLE sessions (id INTEGER PRIMARY KEY, session_id TEXT UNIQUE, caller_id, state, message_id);"
+	"CREATE TABLE sessions (id INTEGER PRIMARY KEY, session_id TEXT UNIQUE, caller_id, state, "
+	"message_id);"
 	"CREATE TABLE callers (id, caller_id); INSERT INTO callers VALUES (1, 'c');"
-	"CREATE TABLE submits (caller, message_id, received_at, session, answer, UNIQUE (caller, message_id));"
+	"CREATE TABLE submits (caller, message_id, received_at, session, answer, UNIQUE (caller, "
+	"message_id));"
 	"CREATE TABLE events (id INTEGER PRIMARY KEY, session, type, body);"
 	"CREATE TABLE archives (day, size, sessions); CREATE TABLE leaving (session, session_id, artifacts);"
 	"INSERT INTO sessions VALUES (2, '22222222-2222-4222-8222-222222222222', 'c', 'COMPLETED', 'm2');"
 	"INSERT INTO events VALUES (3, 2, 'task_accepted', '{}');";
-static const char *const others[] = {"tasks", "transitions", "checkpoints", "reviews", "continuity", "snapshots", "outcomes",
-	"artifacts"};
+static const char *const others[] = {
+	"tasks", "transitions", "checkpoints", "reviews", "continuity", "snapshots", "outcomes", "artifacts"};
 
 /* What breaks it, how much shorter what counts is, and how many charges that gives. */
-static const struct { const char *sql; int less, charges; } halves[] = {
+static const struct {
+	const char *sql;
+	int less, charges;
+} halves[] = {
 	{"", 0, 0},
-	{"INSERT INTO sessions VALUES (1, 'x', 'c', 'COMPLETED', 'm1')", 0, 1},                 /* in both places */
-	{"INSERT INTO tasks VALUES (1, 1, 'x')", 0, 1},                                         /* something is left behind */
+	{"INSERT INTO sessions VALUES (1, 'x', 'c', 'COMPLETED', 'm1')", 0, 1}, /* in both places */
+	{"INSERT INTO tasks VALUES (1, 1, 'x')", 0, 1},                         /* something is left behind */
 	{"INSERT INTO leaving VALUES (1, 'x', 0)", 0, 1},
-	{"UPDATE archives SET sessions = 2", 0, 1},                                             /* one is lost */
-	{"INSERT INTO archives VALUES ('2026-01-30', 5, 1)", 0, 1},                             /* a file is lost */
-	{"UPDATE sessions SET message_id = 'm1'", 0, 1},                                        /* one submit, two sessions */
-	{"", 7, 3},                                     /* torn: it cannot be read, is not whole, and one is missing */
+	{"UPDATE archives SET sessions = 2", 0, 1},                 /* one is lost */
+	{"INSERT INTO archives VALUES ('2026-01-30', 5, 1)", 0, 1}, /* a file is lost */
+	{"UPDATE sessions SET message_id = 'm1'", 0, 1},            /* one submit, two sessions */
+	{"", 7, 3}, /* torn: it cannot be read, is not whole, and one is missing */
 };
 
 START_TEST(a_session_in_two_places_or_in_none_is_charged)
 {
 	static const char id[] = "11111111-1111-4111-8111-111111111111";
-	static const char *const lines[] = {"{\"archive\":1,\"session_id\":\"11111111-1111-4111-8111-111111111111\"}\n",
-		("{\"table\":\"sessions\",\"row\":{\"id\":1,\"session_id\":\"11111111-1111-4111-8111-111111111111\","
-		"\"caller_id\":\"c\",\"state\":\"FAILED\",\"message_id\":\"m1\"}}\n"),
-		"{\"table\":\"events\",\"row\":{\"id\":1,\"session\":1,\"type\":\"event\",\"body\":{\"base64\":\"e30=\"}}}\n"};
+	static const char *const lines[] = {
+		"{\"archive\":1,\"session_id\":\"11111111-1111-4111-8111-111111111111\"}\n",
+		("{\"table\":\"sessions\",\"row\":{\"id\":1,\"session_id\":\"11111111-1111-4111-8111-"
+		 "111111111111\","
+		 "\"caller_id\":\"c\",\"state\":\"FAILED\",\"message_id\":\"m1\"}}\n"),
+		"{\"table\":\"events\",\"row\":{\"id\":1,\"session\":1,\"type\":\"event\",\"body\":{"
+		"\"base64\":\"e30=\"}}}\n"};
 	char dir[64], path[100], out[100], sql[400], why[ARCHIVE_WHY_SIZE];
 	struct archive_writer *w;
 	int fd;
@@ -524,9 +569,11 @@ START_TEST(a_session_in_two_places_or_in_none_is_charged)
 		snprintf(sql, sizeof sql, EMPTY, others[i]);
 		ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
 	}
-	snprintf(sql, sizeof sql, "INSERT INTO archives VALUES ('2026-01-31', %lld, 1)", size - halves[_i].less);
+	snprintf(sql, sizeof sql, "INSERT INTO archives VALUES ('2026-01-31', %lld, 1)",
+		size - halves[_i].less);
 	ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-	ck_assert_msg(sqlite3_exec(db, halves[_i].sql, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(db));
+	ck_assert_msg(
+		sqlite3_exec(db, halves[_i].sql, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(db));
 	sqlite3_close(db);
 	(void)whole_make(path, dir, out);
 	snprintf(sql, sizeof sql, "rm -r %s", dir);
@@ -557,12 +604,15 @@ int main(void)
 	tcase_add_loop_test(t, more_deaths_than_attempts_are_charged, 0, 2);
 	tcase_add_loop_test(t, a_death_that_does_not_pause_or_is_final_is_charged, 0, 2);
 	tcase_add_test(t, a_state_that_was_not_saved_is_charged);
-	tcase_add_loop_test(t, what_the_world_was_not_told_once_and_in_order_is_charged, 0, sizeof tellings / sizeof tellings[0]);
+	tcase_add_loop_test(t, what_the_world_was_not_told_once_and_in_order_is_charged, 0,
+		sizeof tellings / sizeof tellings[0]);
 	tcase_add_test(t, two_contents_of_what_the_world_is_told_and_a_wrong_key_are_charged);
-	tcase_add_loop_test(t, a_session_in_two_places_or_in_none_is_charged, 0, sizeof halves / sizeof halves[0]);
+	tcase_add_loop_test(
+		t, a_session_in_two_places_or_in_none_is_charged, 0, sizeof halves / sizeof halves[0]);
 	tcase_add_loop_test(t, an_application_that_has_not_each_message_once_and_in_order_is_charged, 0,
 		sizeof broken / sizeof broken[0]);
-	tcase_add_loop_test(t, what_ran_unapproved_or_was_decided_twice_is_charged, 0, sizeof misdecided / sizeof misdecided[0]);
+	tcase_add_loop_test(t, what_ran_unapproved_or_was_decided_twice_is_charged, 0,
+		sizeof misdecided / sizeof misdecided[0]);
 	suite_add_tcase(suite, t);
 	srunner_run_all(r, CK_ENV);
 	int failed = srunner_ntests_failed(r);

@@ -1,7 +1,7 @@
-/* told.c: a listener to harp.sessions, and the verdict on what it heard: each session begins once, ends once, and says nothing
- * after that; what came is what the store has, row by row; a repetition has the same bytes. The fields are those of HARP-SESSION
- * 0.2, from its text.
- * Acks only what it has kept. Shares no code with the daemon. */
+/* told.c: a listener to harp.sessions, and the verdict on what it heard: each session begins once, ends once,
+ * and says nothing after that; what came is what the store has, row by row; a repetition has the same bytes.
+ * The fields are those of HARP-SESSION 0.2, from its text. Acks only what it has kept. Shares no code with
+ * the daemon. */
 #include "told.h"
 
 #include <pthread.h>
@@ -21,11 +21,11 @@
 #define EXCHANGE "harp.sessions"
 #define PREFETCH 200
 
-struct event {                          /* the first copy of one, in the order of arrival */
+struct event { /* the first copy of one, in the order of arrival */
 	char id[40];
 	uint64_t hash;
 	int kind;
-	bool waits;                     /* for a human: that may come before its start */
+	bool waits; /* for a human: that may come before its start */
 	struct event *next;
 	UT_hash_handle hh;
 };
@@ -41,7 +41,9 @@ static const struct {
 } kinds[] = {
 	{"session.start", " sessionId eventType createdAt agentHost ", " repoRef metadata ", "createdAt"},
 	{"session.status", " sessionId eventType state updatedAt ", " details ", "updatedAt"},
-	{"session.snapshot", " sessionId eventType snapshotId snapshotType createdAt payload snapshotHashAlg snapshotHash ",
+	{"session.snapshot",
+		" sessionId eventType snapshotId snapshotType createdAt payload snapshotHashAlg "
+		"snapshotHash ",
 		" metadata ", "createdAt"},
 	{"session.end", " sessionId eventType endedAt reason ", " metadata ", "endedAt"},
 };
@@ -49,7 +51,7 @@ enum { START, STATUS, SNAPSHOT, END, KINDS };
 
 static struct session *sessions;
 static struct event *events;
-static struct broker broker;            /* a copy: the harness writes its own anew when it restarts one */
+static struct broker broker; /* a copy: the harness writes its own anew when it restarts one */
 static pthread_t thread;
 static atomic_bool stopping;
 
@@ -152,8 +154,9 @@ static void judge_session(const struct session *s)
 	}
 	/* One that a human never allowed has waited, and ended. */
 	if (starts > 1 || ends != 1 || before)
-		charge("told in order", "%s began %d times and ended %d times, with %d events before its start", s->id, starts, ends,
-			before);
+		charge("told in order",
+			"%s began %d times and ended %d times, with %d events before its start", s->id,
+			starts, ends, before);
 }
 
 /* The rows of a session, in order, are what came. */
@@ -163,20 +166,25 @@ static long judge_rows(sqlite3 *db, const struct session *s)
 	sqlite3_stmt *st = NULL;
 	long rows = 0;
 
-	if (sqlite3_prepare_v2(db, "SELECT body, event_type FROM events WHERE type = 'harp' AND session_id = ? ORDER BY id", -1, &st,
-			NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(db,
+		    "SELECT body, event_type FROM events WHERE type = 'harp' AND session_id = ? ORDER BY id",
+		    -1, &st, NULL) != SQLITE_OK)
 		charge("sound store", "%s", sqlite3_errmsg(db));
 	sqlite3_bind_text(st, 1, s->id, -1, SQLITE_STATIC);
 	for (; st && sqlite3_step(st) == SQLITE_ROW; rows++) {
-		if (!e || e->hash != hash_bytes(sqlite3_column_text(st, 0), (size_t)sqlite3_column_bytes(st, 0))) {
-			charge(e ? "told in order" : "told all of it", "event %ld of %s, a %s, is not what came", rows + 1, s->id,
+		if (!e ||
+			e->hash !=
+				hash_bytes(sqlite3_column_text(st, 0), (size_t)sqlite3_column_bytes(st, 0))) {
+			charge(e ? "told in order" : "told all of it",
+				"event %ld of %s, a %s, is not what came", rows + 1, s->id,
 				(const char *)sqlite3_column_text(st, 1));
 			break;
 		}
 		e = e->next;
 	}
 	if (e && sqlite3_stmt_busy(st) == 0)
-		charge("told what is stored", "a %s of %s came, and the store does not have it", kinds[e->kind].type, s->id);
+		charge("told what is stored", "a %s of %s came, and the store does not have it",
+			kinds[e->kind].type, s->id);
 	sqlite3_finalize(st);
 	return rows;
 }
@@ -189,10 +197,11 @@ long told_judge(const char *store)
 
 	if (sqlite3_open_v2(store, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
 		charge("sound store", "%s cannot be opened", store);
-	if (sqlite3_prepare_v2(db, "SELECT DISTINCT session_id FROM events WHERE type = 'harp'", -1, &st, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(db, "SELECT DISTINCT session_id FROM events WHERE type = 'harp'", -1, &st,
+		    NULL) != SQLITE_OK)
 		charge("sound store", "%s", sqlite3_errmsg(db));
 	while (st && sqlite3_step(st) == SQLITE_ROW)
-		(void)session_of((const char *)sqlite3_column_text(st, 0));     /* of whom nothing came, too */
+		(void)session_of((const char *)sqlite3_column_text(st, 0)); /* of whom nothing came, too */
 	sqlite3_finalize(st);
 	for (struct session *s = sessions; s; s = s->hh.next) {
 		judge_session(s);
@@ -223,10 +232,13 @@ static bool consume(amqp_connection_state_t *c)
 {
 	if (!(*c = wire_connect(&broker)))
 		return false;
-	amqp_exchange_declare(*c, 1, amqp_cstring_bytes(EXCHANGE), amqp_cstring_bytes("topic"), 0, 1, 0, 0, amqp_empty_table);
-	if (wire_ok(*c) && wire_declare_queue(*c, QUEUE, amqp_empty_table) && wire_bind(*c, QUEUE, EXCHANGE, "#")) {
+	amqp_exchange_declare(*c, 1, amqp_cstring_bytes(EXCHANGE), amqp_cstring_bytes("topic"), 0, 1, 0, 0,
+		amqp_empty_table);
+	if (wire_ok(*c) && wire_declare_queue(*c, QUEUE, amqp_empty_table) &&
+		wire_bind(*c, QUEUE, EXCHANGE, "#")) {
 		amqp_basic_qos(*c, 1, 0, PREFETCH, 0);
-		amqp_basic_consume(*c, 1, amqp_cstring_bytes(QUEUE), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
+		amqp_basic_consume(
+			*c, 1, amqp_cstring_bytes(QUEUE), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
 		if (wire_ok(*c))
 			return true;
 	}
@@ -269,7 +281,7 @@ static void *listen_to_all(void *arg)
 		else if (!pump(c))
 			wire_disconnect(&c);
 	}
-	while (c && pump(c)) {          /* what is still there */
+	while (c && pump(c)) { /* what is still there */
 		int messages = 0, consumers;
 		if (!queue_look(&broker, QUEUE, &messages, &consumers) || messages == 0)
 			break;

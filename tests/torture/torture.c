@@ -1,6 +1,7 @@
 /* torture.c: real faults on a real daemon, a real broker and real processes, for a while, by seed.
  * Owns the arena: daemon behind a proxy, a small disk, callers, the judge; faults.c does the harm.
- *   TORTURE_SEED, TORTURE_SECONDS, TORTURE_AGENT, TORTURE_POLICY, TORTURE_APP, TORTURE_CLOCK: see scripts/torture. */
+ *   TORTURE_SEED, TORTURE_SECONDS, TORTURE_AGENT, TORTURE_POLICY, TORTURE_APP, TORTURE_CLOCK: see
+ * scripts/torture. */
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -24,14 +25,14 @@
 #include "watch.h"
 #include "whole.h"
 
-#define CALLERS 5               /* three that are well, one whose queue fills, and the probe */
+#define CALLERS 5 /* three that are well, one whose queue fills, and the probe */
 #define FULL_ARGS "x-max-length=15,x-overflow=reject-publish"
-#define RATE 4.5                /* submits a second of each of the first three */
-#define RETIRE 0.25             /* of the time: in the last part of it sessions leave the store */
+#define RATE 4.5    /* submits a second of each of the first three */
+#define RETIRE 0.25 /* of the time: in the last part of it sessions leave the store */
 #define RETIRE_FAULTS "daemon-kill,daemon-freeze,daemon-stop,disk-full,disk-full-and-kill,descriptors"
-#define RETIRE_S 25.0           /* for all of them to be gone, once nothing goes wrong any more */
-#define AGED_S 3600             /* decisions about them have expired, too */
-#define DRAIN_S 60.0            /* after the last fault, for everything to end: the retries of L2-17 are slow */
+#define RETIRE_S 25.0 /* for all of them to be gone, once nothing goes wrong any more */
+#define AGED_S 3600   /* decisions about them have expired, too */
+#define DRAIN_S 60.0  /* after the last fault, for everything to end: the retries of L2-17 are slow */
 
 static unsigned seed;
 static double seconds;
@@ -39,8 +40,8 @@ static struct rig *r;
 static struct caller *callers[CALLERS];
 static struct nemesis_world world;
 
-/* A file system of the run's own, in a mount namespace that ends with it. Its commits take no time, so every other
- * seed stays on the real disk, where a full one is a limit on the size of files. */
+/* A file system of the run's own, in a mount namespace that ends with it. Its commits take no time, so every
+ * other seed stays on the real disk, where a full one is a limit on the size of files. */
 static bool mount_disk(void)
 {
 	char options[64];
@@ -53,7 +54,7 @@ static bool mount_disk(void)
 static volatile int64_t *open_skew(void)
 {
 #ifndef __has_feature
-#define __has_feature(name) 0   /* gcc's word is the macro below */
+#define __has_feature(name) 0 /* gcc's word is the macro below */
 #endif
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 	return NULL;
@@ -79,7 +80,7 @@ static void configure(void)
 	const char *at = strrchr(world.broker->url, ':');
 
 	r = rig_new_on(world.broker);
-	decider_begin(r, seed * 7 + 1);         /* before there are threads */
+	decider_begin(r, seed * 7 + 1); /* before there are threads */
 	must(at && (port = atoi(at + 1)) > 0, "a port in %s", world.broker->url);
 	rig_set(r, "amqp", "url", "amqp://guest:guest@127.0.0.1:%d/%%2F", proxy_start(port));
 	rig_set(r, "amqp", "heartbeat", "2");
@@ -103,10 +104,18 @@ static void people(void)
 
 	for (int i = 0; i < CALLERS; i++) {
 		bool is_full = i == 3, is_probe = i == 4;
-		snprintf(names[i], sizeof names[i], "%s-%d", is_full ? "full" : is_probe ? "probe" : "well", i);
-		callers[i] = caller_new(r, &(struct caller_plan){.name = names[i], .seed = seed * 100 + (unsigned)i,
-			.rate = is_full ? 1 : RATE, .most_open = 60, .queue_args = is_full ? FULL_ARGS : "",
-			.keep_tape = true});
+		snprintf(names[i], sizeof names[i], "%s-%d",
+			is_full          ? "full" :
+				is_probe ? "probe" :
+					   "well",
+			i);
+		callers[i] = caller_new(r,
+			&(struct caller_plan){.name = names[i],
+				.seed = seed * 100 + (unsigned)i,
+				.rate = is_full ? 1 : RATE,
+				.most_open = 60,
+				.queue_args = is_full ? FULL_ARGS : "",
+				.keep_tape = true});
 		caller_go(callers[i], !is_probe);
 	}
 	app_begin(r, getenv("TORTURE_APP"), seed * 1000);
@@ -137,9 +146,11 @@ static void drain(bool are_kept)
 	while (!all_over(are_kept) && harness_now() < end)
 		harness_pass(0.1);
 	bool seen = queue_look(r->broker, r->queue, &messages, &consumers) ||
-		queue_look(r->broker, r->queue, &messages, &consumers);         /* its first connection may be long dead */
+		queue_look(r->broker, r->queue, &messages,
+			&consumers); /* its first connection may be long dead */
 	if (!seen || messages > 0)
-		charge("every acknowledged command in the store", "%d commands are still in the queue", messages);
+		charge("every acknowledged command in the store", "%d commands are still in the queue",
+			messages);
 }
 
 /* Everybody is quiet, and their sessions leave, with faults of what that needs: the daemon and its disk. */
@@ -158,16 +169,18 @@ static struct nemesis_sum retire(void)
 	while ((watch_count(stay) != 0 || watch_count("leaving") != 0) && harness_now() < end)
 		harness_pass(0.1);
 	if (watch_count(stay) != 0 || watch_count("leaving") != 0)
-		charge("sessions leave", "%ld are in the store and %ld on their way, long after their end", watch_count(stay),
-			watch_count("leaving"));
+		charge("sessions leave", "%ld are in the store and %ld on their way, long after their end",
+			watch_count(stay), watch_count("leaving"));
 	return s;
 }
 
-static void on_failed(void *ctx, const char *session, const char *kind, const char *why, double from, double to)
+static void on_failed(
+	void *ctx, const char *session, const char *kind, const char *why, double from, double to)
 {
 	(void)ctx;
 	if (!nemesis_explains(why, from, to))
-		charge("no needless failure", "%s (%s): %s, and nothing that was done explains it", session, kind, why);
+		charge("no needless failure", "%s (%s): %s, and nothing that was done explains it", session,
+			kind, why);
 }
 
 static void judge_all(void)
@@ -177,8 +190,9 @@ static void judge_all(void)
 
 	snprintf(path, sizeof path, "%s", rig_path(r, "whole.db"));
 	long gone = whole_make(r->db, r->state, path);
-	memcpy(r->db, path, sizeof path);       /* from here on: as if nobody had left */
-	say("%ld sessions had left the store, %ld checkpoints were deltas", gone, watch_count("checkpoints WHERE encoding = 'delta'"));
+	memcpy(r->db, path, sizeof path); /* from here on: as if nobody had left */
+	say("%ld sessions had left the store, %ld checkpoints were deltas", gone,
+		watch_count("checkpoints WHERE encoding = 'delta'"));
 	if (gone == 0 || watch_count("checkpoints WHERE encoding = 'delta'") < 1)
 		charge("torture", "no session left the store, or no checkpoint was a delta");
 	say("the world was told %ld times", told_judge(r->db));
@@ -197,10 +211,13 @@ static void judge_all(void)
 	watch_judge(callers, CALLERS);
 	decider_judge();
 	app_judge();
-	if (rig_log_has(r, "AddressSanitizer") || rig_log_has(r, "runtime error:") || rig_log_has(r, "LeakSanitizer"))
+	if (rig_log_has(r, "AddressSanitizer") || rig_log_has(r, "runtime error:") ||
+		rig_log_has(r, "LeakSanitizer"))
 		charge("sanitizers", "see %s", r->log);
-	say("%ld submits (%ld said again), %ld aborts, %ld messages: %ld completed, %ld failed, %ld aborted, %ld rejected",
-		all.submits, all.repeats, all.aborts, all.messages, all.completed, all.failed, all.aborted, all.rejected);
+	say("%ld submits (%ld said again), %ld aborts, %ld messages: %ld completed, %ld failed, %ld aborted, "
+	    "%ld rejected",
+		all.submits, all.repeats, all.aborts, all.messages, all.completed, all.failed, all.aborted,
+		all.rejected);
 	watch_say_failures();
 }
 
@@ -239,9 +256,10 @@ START_TEST(whatever_really_happens_every_promise_holds)
 	long sessions = watch_count("sessions");
 	if (charge_count() > 0)
 		keep_files();
-	printf("torture: seed %u, %.0f s, %d faults of %d kinds (of %d), %ld sessions, slowest intake %.1f s, "
-	       "%d violations\n", seed, seconds, s.faults, s.kinds, s.all_kinds, sessions, s.slowest_intake,
-		charge_count());
+	printf("torture: seed %u, %.0f s, %d faults of %d kinds (of %d), %ld sessions, slowest intake %.1f "
+	       "s, "
+	       "%d violations\n",
+		seed, seconds, s.faults, s.kinds, s.all_kinds, sessions, s.slowest_intake, charge_count());
 	fflush(stdout);
 	ck_assert_msg(charge_count() == 0, "%d violations", charge_count());
 }

@@ -16,29 +16,35 @@
 #include "stream.h"
 
 #define LOOK_US 200000
-#define ABORT_SLACK_S 3.0       /* a busy machine; the bound itself is the daemon's */
+#define ABORT_SLACK_S 3.0 /* a busy machine; the bound itself is the daemon's */
 #define CHARGED 64
 
-struct lasting {                        /* what may not last */
-	char key[44];                   /* which kind, and whose */
-	double spent;                   /* in it, while the daemon could act */
-	unsigned look;                  /* when it was last seen */
+struct lasting {       /* what may not last */
+	char key[44];  /* which kind, and whose */
+	double spent;  /* in it, while the daemon could act */
+	unsigned look; /* when it was last seen */
 	bool charged;
 	UT_hash_handle hh;
 };
 
-static const struct { const char *invariant, *what, *sql; bool with_process; } bounded[] = {
-	{"abort is bounded", "is ABORTING", "SELECT session_id FROM sessions WHERE state = 'ABORTING'", false},
+static const struct {
+	const char *invariant, *what, *sql;
+	bool with_process;
+} bounded[] = {
+	{"abort is bounded", "is ABORTING", "SELECT session_id FROM sessions WHERE state = 'ABORTING'",
+		false},
 	{"a session that rests gives up its process", "is PAUSED and has a process",
-		"SELECT session_id FROM sessions s WHERE state = 'PAUSED' AND capability = 'rester' AND paused_by = 'operator' AND EXISTS"
-		" (SELECT 1 FROM checkpoints WHERE session = s.id AND resumable)", true},
+		"SELECT session_id FROM sessions s WHERE state = 'PAUSED' AND capability = 'rester' AND "
+		"paused_by = 'operator' AND EXISTS"
+		" (SELECT 1 FROM checkpoints WHERE session = s.id AND resumable)",
+		true},
 };
 
 struct process {
 	pid_t pid;
-	unsigned long long born;        /* with the pid it names one process for ever */
-	char session[40];               /* "": a shared one */
-	bool is_program;                /* of the policy */
+	unsigned long long born; /* with the pid it names one process for ever */
+	char session[40];        /* "": a shared one */
+	bool is_program;         /* of the policy */
 };
 
 static struct rig *rig;
@@ -120,8 +126,11 @@ static unsigned long long born_at(pid_t pid)
 	snprintf(path, sizeof path, "/proc/%d/stat", pid);
 	text = file_read(path, NULL);
 	at = text ? strrchr(text, ')') : NULL;
-	if (!at || sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-			&state, &born) != 2 || state == 'Z' || state == 'X')
+	if (!at ||
+		sscanf(at + 1,
+			" %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+			&state, &born) != 2 ||
+		state == 'Z' || state == 'X')
 		born = 0;
 	free(text);
 	return born;
@@ -221,8 +230,8 @@ static void note_lasting(size_t kind, const char *session, double since, unsigne
 	a->look = look;
 	if (a->spent > abort_bound && !a->charged) {
 		a->charged = true;
-		charge(bounded[kind].invariant, "%s %s for %.1f s in which the daemon could act", session, bounded[kind].what,
-			a->spent);
+		charge(bounded[kind].invariant, "%s %s for %.1f s in which the daemon could act", session,
+			bounded[kind].what, a->spent);
 	}
 }
 
@@ -236,7 +245,8 @@ static void look_at_lasting(double since, unsigned look, const struct process *l
 		if (sqlite3_prepare_v2(db, bounded[kind].sql, -1, &st, NULL) == SQLITE_OK)
 			while (sqlite3_step(st) == SQLITE_ROW) {
 				int i = 0;
-				while (bounded[kind].with_process && i < count && strcmp(list[i].session, text_of(st, 0)) != 0)
+				while (bounded[kind].with_process && i < count &&
+					strcmp(list[i].session, text_of(st, 0)) != 0)
 					i++;
 				if (i < count || !bounded[kind].with_process)
 					note_lasting(kind, text_of(st, 0), since, look);
@@ -303,47 +313,63 @@ static void must_be_none(sqlite3 *db, const char *invariant, const char *what, c
 }
 
 #define ENDS "('COMPLETED','FAILED','ABORTED','REJECTED')"
-static const struct { const char *invariant, *what, *sql; } questions[] = {
-	{"sound store", "integrity_check", "SELECT * FROM pragma_integrity_check WHERE integrity_check <> 'ok'"},
-	{"one terminal state", "still open in the store", "SELECT session_id, state FROM sessions WHERE state NOT IN " ENDS},
+static const struct {
+	const char *invariant, *what, *sql;
+} questions[] = {
+	{"sound store", "integrity_check",
+		"SELECT * FROM pragma_integrity_check WHERE integrity_check <> 'ok'"},
+	{"one terminal state", "still open in the store",
+		"SELECT session_id, state FROM sessions WHERE state NOT IN " ENDS},
 	{"one terminal state", "ended more or less than once",
-		"SELECT session_id, count(*) FROM transitions WHERE to_state IN " ENDS " GROUP BY 1 HAVING count(*) <> 1"},
+		"SELECT session_id, count(*) FROM transitions WHERE to_state IN " ENDS
+		" GROUP BY 1 HAVING count(*) <> 1"},
 	{"legal transitions", "in the store",
-		"SELECT session_id, from_state, to_state FROM transitions WHERE from_state || ' ' || to_state NOT IN"
-		" ('PENDING RUNNING','PENDING REJECTED','RUNNING PAUSED','RUNNING ABORTING','RUNNING COMPLETED',"
+		"SELECT session_id, from_state, to_state FROM transitions WHERE from_state || ' ' || "
+		"to_state NOT IN"
+		" ('PENDING RUNNING','PENDING REJECTED','RUNNING PAUSED','RUNNING ABORTING','RUNNING "
+		"COMPLETED',"
 		"'RUNNING FAILED','PAUSED RUNNING','PAUSED ABORTING','ABORTING ABORTED',' PENDING')"},
 	{"legal transitions", "does not go on where the one before ended",
-		"SELECT a.session_id, a.from_state, b.to_state FROM transitions a JOIN transitions b ON b.session = a.session"
+		"SELECT a.session_id, a.from_state, b.to_state FROM transitions a JOIN transitions b ON "
+		"b.session = a.session"
 		" AND b.state_version = a.state_version - 1 WHERE b.to_state <> a.from_state"},
 	{"legal transitions", "the row says another state than its last transition",
-		"SELECT s.session_id, s.state, t.to_state FROM sessions s JOIN transitions t ON t.session = s.id"
+		"SELECT s.session_id, s.state, t.to_state FROM sessions s JOIN transitions t ON t.session = "
+		"s.id"
 		" AND t.state_version = s.state_version WHERE s.state <> t.to_state"},
 	{"no gap", "sequences in the store",
 		"SELECT session_id, count(*), max(sequence) FROM events WHERE sequence > 0 GROUP BY 1"
-		" HAVING min(sequence) <> 1 OR max(sequence) <> count(*) OR count(DISTINCT sequence) <> count(*)"},
+		" HAVING min(sequence) <> 1 OR max(sequence) <> count(*) OR count(DISTINCT sequence) <> "
+		"count(*)"},
 	{"session_closed last", "in the store",
-		"SELECT e.session_id, e.event_type FROM events e JOIN (SELECT session_id AS i, max(sequence) AS m FROM events"
+		"SELECT e.session_id, e.event_type FROM events e JOIN (SELECT session_id AS i, max(sequence) "
+		"AS m FROM events"
 		" GROUP BY 1) ON i = e.session_id AND m = e.sequence WHERE e.event_type <> 'session_closed'"},
 	{"attempts", "deaths that were not told of, or told and not counted",
-		"SELECT s.session_id, s.deaths, count(e.id) FROM sessions s LEFT JOIN events e ON e.session = s.id AND e.event_type ="
+		"SELECT s.session_id, s.deaths, count(e.id) FROM sessions s LEFT JOIN events e ON e.session "
+		"= s.id AND e.event_type ="
 		" 'error' AND json_extract(e.body, '$.payload.data.code') = 'worker_died' GROUP BY s.id"
 		" HAVING s.deaths NOT IN (count(e.id), count(e.id) + 1)"},
 	{"the state is restored", "a delta without its base, or against another delta",
-		"SELECT d.session_id, d.checkpoint_id, b.encoding FROM checkpoints d LEFT JOIN checkpoints b ON b.id = d.base AND"
-		" b.session = d.session WHERE d.encoding = 'delta' AND (b.id IS NULL OR b.encoding = 'delta')"},
+		"SELECT d.session_id, d.checkpoint_id, b.encoding FROM checkpoints d LEFT JOIN checkpoints b "
+		"ON b.id = d.base AND"
+		" b.session = d.session WHERE d.encoding = 'delta' AND (b.id IS NULL OR b.encoding = "
+		"'delta')"},
 	{"one session a submit", "two submits of one session",
 		"SELECT session, count(*) FROM submits WHERE session > 0 GROUP BY 1 HAVING count(*) > 1"},
 	{"one session a submit", "a session without a submit",
-		"SELECT session_id, caller_id FROM sessions WHERE id NOT IN (SELECT session FROM submits WHERE session > 0)"},
+		"SELECT session_id, caller_id FROM sessions WHERE id NOT IN (SELECT session FROM submits "
+		"WHERE session > 0)"},
 };
 
 /* A submit that the broker took and that was answered or acknowledged must be there, with its session. */
 static void judge_submit(void *ctx, const char *caller, const char *message_id, const char *session)
 {
 	/* To its caller a task that waited and was rejected has no session. */
-	sqlite3_stmt *st = query(ctx, "SELECT CASE WHEN s.waits_for IS NULL THEN coalesce(s.session_id, '') ELSE '' END"
-				      " FROM submits b JOIN callers c ON c.id = b.caller"
-				      " LEFT JOIN sessions s ON s.id = b.session WHERE c.caller_id = ? AND b.message_id = ?");
+	sqlite3_stmt *st = query(ctx,
+		"SELECT CASE WHEN s.waits_for IS NULL THEN coalesce(s.session_id, '') ELSE '' END"
+		" FROM submits b JOIN callers c ON c.id = b.caller"
+		" LEFT JOIN sessions s ON s.id = b.session WHERE c.caller_id = ? AND b.message_id = ?");
 
 	if (!st)
 		return;
@@ -352,19 +378,24 @@ static void judge_submit(void *ctx, const char *caller, const char *message_id, 
 	if (sqlite3_step(st) != SQLITE_ROW) {
 		/* Of a submit that no session came of, the answer is all there was. */
 		if (session[0] || !rig->forgets)
-			charge("every acknowledged command in the store", "%s of %s is not", message_id, caller);
+			charge("every acknowledged command in the store", "%s of %s is not", message_id,
+				caller);
 	} else if (strcmp(text_of(st, 0), session) != 0)
-		charge("one session a submit", "%s of %s: %s in the store, %s to the caller", message_id, caller,
-			text_of(st, 0), session);
+		charge("one session a submit", "%s of %s: %s in the store, %s to the caller", message_id,
+			caller, text_of(st, 0), session);
 	sqlite3_finalize(st);
 }
 
 void watch_say_failures(void)
 {
 	sqlite3 *db = open_store();
-	sqlite3_stmt *st = db ? query(db, "SELECT count(*), json_extract(body, '$.payload.error_code') || ': ' ||"
-		" substr(json_extract(body, '$.payload.error_message'), 1, 70) FROM events WHERE type = 'task_failed'"
-		" GROUP BY 2 ORDER BY 1 DESC LIMIT 6") : NULL;
+	sqlite3_stmt *st = db ?
+		query(db,
+			"SELECT count(*), json_extract(body, '$.payload.error_code') || ': ' ||"
+			" substr(json_extract(body, '$.payload.error_message'), 1, 70) FROM events WHERE "
+			"type = 'task_failed'"
+			" GROUP BY 2 ORDER BY 1 DESC LIMIT 6") :
+		NULL;
 
 	while (st && sqlite3_step(st) == SQLITE_ROW)
 		say("%4s failed by %s", text_of(st, 0), text_of(st, 1));
@@ -379,8 +410,8 @@ void watch_judge(struct caller *const *callers, int count)
 
 	int left = list_processes(list, 8);
 	for (int i = 0; i < left; i++)
-		charge("no process of an ended session", "process %d of %s after the daemon's end", list[i].pid,
-			list[i].session[0] ? list[i].session : "a reused worker");
+		charge("no process of an ended session", "process %d of %s after the daemon's end",
+			list[i].pid, list[i].session[0] ? list[i].session : "a reused worker");
 	if (!db) {
 		charge("sound store", "%s cannot be opened", rig->db);
 		return;

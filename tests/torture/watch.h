@@ -18,7 +18,7 @@ bool watch_has_submit(const char *message_id);
 bool watch_state(const char *session, char state[16]);
 /* Worker processes of the rig now; up to max. The policy program is none, and is for itself. */
 int watch_workers(pid_t *pids, int max);
-pid_t watch_program(void);              /* 0: it does not run */
+pid_t watch_program(void); /* 0: it does not run */
 /* Rows in a table; -1 where it cannot be read. */
 long watch_count(const char *table);
 void watch_stop(void);

@@ -1,5 +1,6 @@
-/* whole.c: puts archived sessions back into a copy of the store, row by row; SQLite's own keys notice what is there twice.
- * Unpacks with zstd alone, and lets hcpd's verifier look, too. Never changes the store or the archive. */
+/* whole.c: puts archived sessions back into a copy of the store, row by row; SQLite's own keys notice what is
+ * there twice. Unpacks with zstd alone, and lets hcpd's verifier look, too. Never changes the store or the
+ * archive. */
 #include "whole.h"
 
 #include <fcntl.h>
@@ -17,13 +18,27 @@
 #include "harness.h"
 
 /* Each row is a charge, before anything is put back; the first two columns are the evidence. */
-#define ORPHANS(table) {"nothing is left of those who left", table, "SELECT DISTINCT session, 'rows' FROM " table \
-	" WHERE session IS NOT NULL AND session NOT IN (SELECT id FROM sessions UNION SELECT session FROM leaving)"}
+#define ORPHANS(table) \
+	{ \
+		"nothing is left of those who left", table, \
+			"SELECT DISTINCT session, 'rows' FROM " table \
+			" WHERE session IS NOT NULL AND session NOT IN (SELECT id FROM sessions UNION " \
+			"SELECT session FROM leaving)" \
+	}
 static const struct question questions[] = {
-	ORPHANS("tasks"), ORPHANS("transitions"), ORPHANS("events"), ORPHANS("checkpoints"), ORPHANS("reviews"),
-	ORPHANS("continuity"), ORPHANS("snapshots"), ORPHANS("outcomes"), ORPHANS("artifacts"),
-	{"nothing is left of those who left", "they are still leaving", "SELECT session_id, 'leaving' FROM leaving"},
-	{"in one place", "a session that left is still there", "SELECT session_id, state FROM sessions WHERE id IN"
+	ORPHANS("tasks"),
+	ORPHANS("transitions"),
+	ORPHANS("events"),
+	ORPHANS("checkpoints"),
+	ORPHANS("reviews"),
+	ORPHANS("continuity"),
+	ORPHANS("snapshots"),
+	ORPHANS("outcomes"),
+	ORPHANS("artifacts"),
+	{"nothing is left of those who left", "they are still leaving",
+		"SELECT session_id, 'leaving' FROM leaving"},
+	{"in one place", "a session that left is still there",
+		"SELECT session_id, state FROM sessions WHERE id IN"
 		" (SELECT session FROM leaving)"},
 };
 
@@ -49,7 +64,8 @@ static void bind(sqlite3_stmt *st, int at, json_t *value)
 	else if (json_is_real(value))
 		sqlite3_bind_double(st, at, json_real_value(value));
 	else if (json_is_string(value))
-		sqlite3_bind_text(st, at, json_string_value(value), (int)json_string_length(value), SQLITE_STATIC);
+		sqlite3_bind_text(
+			st, at, json_string_value(value), (int)json_string_length(value), SQLITE_STATIC);
 	else if (coded)
 		bind_bytes(st, at, coded);
 }
@@ -87,10 +103,11 @@ static void put_line(sqlite3 *db, const char *day, const char *line, size_t size
 	if (json_is_integer(json_object_get(j, "archive")))
 		++*sessions;
 	else if (!table || !row)
-		charge("the archive can be read", "%s has a line that is none: %.*s", day, (int)(size < 200 ? size : 200), line);
+		charge("the archive can be read", "%s has a line that is none: %.*s", day,
+			(int)(size < 200 ? size : 200), line);
 	else if (!put_row(db, table, row))
-		charge("in one place", "a row of %s in %s cannot be put back: %s: %.*s", table, day, sqlite3_errmsg(db),
-			(int)(size < 300 ? size : 300), line);
+		charge("in one place", "a row of %s in %s cannot be put back: %s: %.*s", table, day,
+			sqlite3_errmsg(db), (int)(size < 300 ? size : 300), line);
 	json_decref(j);
 }
 
@@ -114,8 +131,9 @@ static char *unpack(const char *day, const char *packed, size_t size, size_t *ou
 	}
 	ZSTD_freeDCtx(z);
 	if (left != 0)
-		charge("the archive can be read", "%s: %s at byte %zu of %zu", day, ZSTD_isError(left) ? ZSTD_getErrorName(left) :
-			"it ends within a frame", in.pos, in.size);
+		charge("the archive can be read", "%s: %s at byte %zu of %zu", day,
+			ZSTD_isError(left) ? ZSTD_getErrorName(left) : "it ends within a frame", in.pos,
+			in.size);
 	*out_size = out.pos;
 	((char *)out.dst)[out.pos] = '\0';
 	return out.dst;
@@ -153,7 +171,8 @@ static long put_day(sqlite3 *db, const char *state, const char *day, long long s
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
 		put_line(db, day, line, strlen(line), &sessions);
 	if (sessions != expected)
-		charge("in one place", "%s has %ld sessions, and the store says %ld", day, sessions, expected);
+		charge("in one place", "%s has %ld sessions, and the store says %ld", day, sessions,
+			expected);
 	free(text);
 	free(packed);
 	return sessions;
@@ -164,18 +183,23 @@ static long put_day(sqlite3 *db, const char *state, const char *day, long long s
 /* What was forgotten of the submits, from the sessions that they became: two of one message do not fit. */
 static void put_submits(sqlite3 *db)
 {
-	static const char who[] = "SELECT s.id, c.id, coalesce(s.message_id, json_extract(e.body, '$.payload.in_reply_to')),"
-		" coalesce(e.id, -1) FROM sessions s JOIN callers c ON c.caller_id = s.caller_id LEFT JOIN events e ON e.session = s.id"
-		" AND e.type = 'task_accepted' WHERE s.id NOT IN (SELECT session FROM submits WHERE session IS NOT NULL)";
+	static const char who[] =
+		"SELECT s.id, c.id, coalesce(s.message_id, json_extract(e.body, '$.payload.in_reply_to')),"
+		" coalesce(e.id, -1) FROM sessions s JOIN callers c ON c.caller_id = s.caller_id LEFT JOIN "
+		"events e ON e.session = s.id"
+		" AND e.type = 'task_accepted' WHERE s.id NOT IN (SELECT session FROM submits WHERE session "
+		"IS NOT NULL)";
 	sqlite3_stmt *st = NULL;
 	char sql[400];
 
 	if (sqlite3_prepare_v2(db, who, -1, &st, NULL) != SQLITE_OK)
 		charge("sound store", "%s", sqlite3_errmsg(db));
 	while (st && sqlite3_step(st) == SQLITE_ROW) {
-		sqlite3_snprintf(sizeof sql, sql, "INSERT INTO submits (caller, message_id, received_at, session, answer)"
-			" VALUES (%lld, %Q, 'forgotten', %lld, %lld)", sqlite3_column_int64(st, 1), sqlite3_column_text(st, 2),
-			sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 3));
+		sqlite3_snprintf(sizeof sql, sql,
+			"INSERT INTO submits (caller, message_id, received_at, session, answer)"
+			" VALUES (%lld, %Q, 'forgotten', %lld, %lld)",
+			sqlite3_column_int64(st, 1), sqlite3_column_text(st, 2), sqlite3_column_int64(st, 0),
+			sqlite3_column_int64(st, 3));
 		if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
 			charge("one session a submit", "%s: %s", sqlite3_errmsg(db), sql);
 	}
@@ -188,8 +212,8 @@ static sqlite3 *copy(const char *store, const char *out)
 	sqlite3_backup *b = NULL;
 	int rc = -1;
 
-	if (sqlite3_open_v2(store, &from, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK && sqlite3_open(out, &to) == SQLITE_OK &&
-		(b = sqlite3_backup_init(to, "main", from, "main")))
+	if (sqlite3_open_v2(store, &from, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+		sqlite3_open(out, &to) == SQLITE_OK && (b = sqlite3_backup_init(to, "main", from, "main")))
 		rc = sqlite3_backup_step(b, -1);
 	if (b)
 		sqlite3_backup_finish(b);
@@ -211,8 +235,8 @@ long whole_make(const char *store, const char *state, const char *out)
 	if (sqlite3_prepare_v2(db, "SELECT day, size, sessions FROM archives", -1, &st, NULL) != SQLITE_OK)
 		charge("sound store", "%s", sqlite3_errmsg(db));
 	while (st && sqlite3_step(st) == SQLITE_ROW)
-		sessions += put_day(db, state, (const char *)sqlite3_column_text(st, 0), sqlite3_column_int64(st, 1),
-			(long)sqlite3_column_int64(st, 2));
+		sessions += put_day(db, state, (const char *)sqlite3_column_text(st, 0),
+			sqlite3_column_int64(st, 1), (long)sqlite3_column_int64(st, 2));
 	sqlite3_finalize(st);
 	put_submits(db);
 	sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);

@@ -59,21 +59,27 @@ KIT bool kit_eval(const char *fmt, ...)
 	return system(command) == 0;
 }
 
-/* False, with a line that says so, where there is no broker. A virtual host of our own where that can be had. */
+/* False, with a line that says so, where there is no broker. A virtual host of our own where that can be had.
+ */
 KIT bool kit_open(const char *name)
 {
 	const char *url = getenv("HCP_TEST_BROKER_URL");
 
-	if (!url || sscanf(url, "amqp://%63[^:]:%63[^@]@%63[^:]:%d/", kit_user, kit_password, kit_host, &kit_port) != 4) {
-		printf("%s: skipped: HCP_TEST_BROKER_URL is not set (scripts/broker start DIR; then source DIR/env)\n"
-			"100%%: Checks: 0, Failures: 0, Errors: 0\n", name);
+	if (!url ||
+		sscanf(url, "amqp://%63[^:]:%63[^@]@%63[^:]:%d/", kit_user, kit_password, kit_host,
+			&kit_port) != 4) {
+		printf("%s: skipped: HCP_TEST_BROKER_URL is not set (scripts/broker start DIR; then source "
+		       "DIR/env)\n"
+		       "100%%: Checks: 0, Failures: 0, Errors: 0\n",
+			name);
 		return false;
 	}
 	log_set_level(getenv("HCP_TEST_LOG") ? LOG_LVL_DEBUG : LOG_LVL_ERROR);
 	snprintf(kit_vhost, sizeof kit_vhost, "%s-%d", name, (int)getpid());
 	if (!kit_eval("rabbit_vhost:add(<<\"%s\">>, <<\"t\">>).", kit_vhost) ||
-			!kit_eval("rabbit_auth_backend_internal:set_permissions(<<\"%s\">>, <<\"%s\">>, <<\".*\">>, "
-			"<<\".*\">>, <<\".*\">>, <<\"t\">>).", kit_user, kit_vhost))
+		!kit_eval("rabbit_auth_backend_internal:set_permissions(<<\"%s\">>, <<\"%s\">>, <<\".*\">>, "
+			  "<<\".*\">>, <<\".*\">>, <<\"t\">>).",
+			kit_user, kit_vhost))
 		snprintf(kit_vhost, sizeof kit_vhost, "/");
 	return true;
 }
@@ -104,7 +110,7 @@ KIT struct config *kit_make_config(const char *callee)
 	c->amqp.password = kit_password;
 	c->amqp.verify = true;
 	c->amqp.heartbeat_s = 30;
-	c->amqp.reconnect_max_us = 200000;      /* short, so that tests are; the back-off has a test of its own */
+	c->amqp.reconnect_max_us = 200000; /* short, so that tests are; the back-off has a test of its own */
 	c->amqp.prefetch = 100;
 	return c;
 }
@@ -123,7 +129,7 @@ struct core {
 	struct bus *bus;
 	int wake_fd;
 	_Atomic int wakes;
-	struct bus_in *all, **end;      /* everything taken, in order */
+	struct bus_in *all, **end; /* everything taken, in order */
 	int count[BUS_MISCONFIGURED + 1];
 	int status[BUS_LOST + 1];
 	struct bus_out *settled[200000];
@@ -184,19 +190,21 @@ KIT void core_take(struct core *c)
 }
 
 /* Waits for a condition, taking what comes meanwhile. */
-#define core_wait(c, condition, seconds) do { \
-	int64_t end_us_ = clock_boot_us() + (int64_t)((seconds) * 1e6); \
-	core_take(c); \
-	while (!(condition)) { \
-		ck_assert_msg(clock_boot_us() < end_us_, "not within %s s: %s", #seconds, #condition); \
-		core_doze(c, 20); \
+#define core_wait(c, condition, seconds) \
+	do { \
+		int64_t end_us_ = clock_boot_us() + (int64_t)((seconds)*1e6); \
 		core_take(c); \
-	} \
-} while (0)
+		while (!(condition)) { \
+			ck_assert_msg( \
+				clock_boot_us() < end_us_, "not within %s s: %s", #seconds, #condition); \
+			core_doze(c, 20); \
+			core_take(c); \
+		} \
+	} while (0)
 
 KIT void core_doze(struct core *c, int ms)
 {
-	struct pollfd p = { .fd = c->wake_fd, .events = POLLIN };
+	struct pollfd p = {.fd = c->wake_fd, .events = POLLIN};
 	uint64_t count;
 
 	if (poll(&p, 1, ms) > 0 && read(c->wake_fd, &count, sizeof count) < 0)
@@ -207,7 +215,9 @@ KIT void core_wait_up(struct core *c)
 {
 	struct bus_health h;
 
-	core_wait(c, (bus_get_health(c->bus, &h), h.pub_up && h.sub_up && c->count[BUS_PUB_UP] && c->count[BUS_SUB_UP]),
+	core_wait(c,
+		(bus_get_health(c->bus, &h),
+			h.pub_up && h.sub_up && c->count[BUS_PUB_UP] && c->count[BUS_SUB_UP]),
 		15);
 }
 
@@ -255,11 +265,13 @@ KIT struct bus_out *outs_new(size_t count, const char *caller, const char *body,
 KIT amqp_connection_state_t peer_open(void)
 {
 	amqp_connection_state_t k = amqp_new_connection();
-	struct timeval timeout = { 10, 0 };
+	struct timeval timeout = {10, 0};
 
 	ck_assert_int_eq(amqp_socket_open(amqp_tcp_socket_new(k), kit_host, kit_port), 0);
 	amqp_set_rpc_timeout(k, &timeout);
-	ck_assert_int_eq(amqp_login(k, kit_vhost, 0, 131072, 0, AMQP_SASL_METHOD_PLAIN, kit_user, kit_password).reply_type,
+	ck_assert_int_eq(
+		amqp_login(k, kit_vhost, 0, 131072, 0, AMQP_SASL_METHOD_PLAIN, kit_user, kit_password)
+			.reply_type,
 		AMQP_RESPONSE_NORMAL);
 	ck_assert_ptr_nonnull(amqp_channel_open(k, 1));
 	return k;
@@ -274,8 +286,8 @@ KIT void peer_close(amqp_connection_state_t k)
 /* args: key, value pairs of text; a value that is a number goes as one. */
 KIT bool peer_declare(amqp_connection_state_t k, const char *queue, const char *key, const char *value)
 {
-	amqp_table_entry_t entry = { .key = amqp_cstring_bytes(key ? key : "") };
-	amqp_table_t table = { .num_entries = key ? 1 : 0, .entries = &entry };
+	amqp_table_entry_t entry = {.key = amqp_cstring_bytes(key ? key : "")};
+	amqp_table_t table = {.num_entries = key ? 1 : 0, .entries = &entry};
 
 	if (key && value[0] >= '0' && value[0] <= '9') {
 		entry.value.kind = AMQP_FIELD_KIND_I64;
@@ -296,17 +308,21 @@ KIT void peer_bind(amqp_connection_state_t k, const char *queue, const char *exc
 /* Messages ready in the queue; -1 where there is none (the channel is gone then). */
 KIT int peer_ready(amqp_connection_state_t k, const char *queue)
 {
-	amqp_queue_declare_ok_t *ok = amqp_queue_declare(k, 1, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
+	amqp_queue_declare_ok_t *ok =
+		amqp_queue_declare(k, 1, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
 
 	return ok ? (int)ok->message_count : -1;
 }
 
 KIT void peer_command(amqp_connection_state_t k, const char *body, size_t size)
 {
-	amqp_basic_properties_t p = { ._flags = AMQP_BASIC_USER_ID_FLAG, .user_id = amqp_cstring_bytes(kit_user) };
+	amqp_basic_properties_t p = {
+		._flags = AMQP_BASIC_USER_ID_FLAG, .user_id = amqp_cstring_bytes(kit_user)};
 
-	ck_assert_int_eq(amqp_basic_publish(k, 1, amqp_cstring_bytes("hcp.commands"), amqp_cstring_bytes(kit_callee), 1, 0,
-		&p, (amqp_bytes_t){ size, (void *)(uintptr_t)body }), 0);
+	ck_assert_int_eq(
+		amqp_basic_publish(k, 1, amqp_cstring_bytes("hcp.commands"), amqp_cstring_bytes(kit_callee),
+			1, 0, &p, (amqp_bytes_t){size, (void *)(uintptr_t)body}),
+		0);
 }
 
 /* --- the proxy --- */
@@ -314,8 +330,8 @@ KIT void peer_command(amqp_connection_state_t k, const char *body, size_t size)
 enum { ROLE_PUB, ROLE_SUB, ROLES };
 
 struct proxy_pair {
-	int client, broker;             /* -1: free */
-	int role;                       /* -1: not known yet */
+	int client, broker; /* -1: free */
+	int role;           /* -1: not known yet */
 };
 
 struct proxy {
@@ -323,10 +339,10 @@ struct proxy {
 	int port;
 	pthread_t thread;
 	_Atomic bool end, refuse;
-	_Atomic bool closed;            /* nobody listens any more; there is no way back */
-	_Atomic bool deaf[ROLES];       /* does not read what the client says */
-	_Atomic bool mute[ROLES];       /* does not pass on what the broker says */
-	_Atomic bool cut[ROLES];        /* ends the connection; clears itself */
+	_Atomic bool closed;      /* nobody listens any more; there is no way back */
+	_Atomic bool deaf[ROLES]; /* does not read what the client says */
+	_Atomic bool mute[ROLES]; /* does not pass on what the broker says */
+	_Atomic bool cut[ROLES];  /* ends the connection; clears itself */
 	_Atomic int accepted;
 	int64_t accepted_at_us[64];
 	struct proxy_pair pairs[16];
@@ -334,7 +350,7 @@ struct proxy {
 
 KIT int listen_anywhere(int *port, int backlog)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t size = sizeof a;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -353,7 +369,7 @@ static void proxy_drop(struct proxy_pair *p)
 
 static void proxy_accept(struct proxy *x)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)kit_port) };
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)kit_port)};
 	int fd = accept4(x->listener, NULL, NULL, SOCK_CLOEXEC), n = x->accepted, small = 8192;
 
 	if (fd < 0)
@@ -361,8 +377,8 @@ static void proxy_accept(struct proxy *x)
 	if (n < 64)
 		x->accepted_at_us[n] = clock_boot_us();
 	x->accepted++;
-	if (x->refuse) {                /* having read, so that the client always sees the same: an end, not a reset */
-		struct pollfd p = { .fd = fd, .events = POLLIN };
+	if (x->refuse) { /* having read, so that the client always sees the same: an end, not a reset */
+		struct pollfd p = {.fd = fd, .events = POLLIN};
 		char header[8];
 
 		if (poll(&p, 1, 1000) > 0 && recv(fd, header, sizeof header, MSG_WAITALL) < 0)
@@ -409,7 +425,7 @@ static bool proxy_pass(struct proxy_pair *p, int from, int to)
 
 static void proxy_serve(struct proxy *x, struct proxy_pair *p)
 {
-	struct pollfd fds[2] = { { .fd = p->client, .events = POLLIN }, { .fd = p->broker, .events = POLLIN } };
+	struct pollfd fds[2] = {{.fd = p->client, .events = POLLIN}, {.fd = p->broker, .events = POLLIN}};
 
 	if (p->client < 0)
 		return;
@@ -425,7 +441,7 @@ static void proxy_serve(struct proxy *x, struct proxy_pair *p)
 	if (poll(fds, 2, 0) <= 0)
 		return;
 	if ((fds[0].fd >= 0 && fds[0].revents && !proxy_pass(p, p->client, p->broker)) ||
-			(fds[1].fd >= 0 && fds[1].revents && !proxy_pass(p, p->broker, p->client)))
+		(fds[1].fd >= 0 && fds[1].revents && !proxy_pass(p, p->broker, p->client)))
 		proxy_drop(p);
 }
 
@@ -434,7 +450,7 @@ static void *proxy_main(void *arg)
 	struct proxy *x = arg;
 
 	while (!x->end) {
-		struct pollfd fds[33] = { { .fd = x->listener, .events = POLLIN } };
+		struct pollfd fds[33] = {{.fd = x->listener, .events = POLLIN}};
 		nfds_t n = 1;
 
 		if (x->closed && x->listener >= 0) {
@@ -448,9 +464,9 @@ static void *proxy_main(void *arg)
 			if (p->client < 0)
 				continue;
 			if (p->role < 0 || !x->deaf[p->role])
-				fds[n++] = (struct pollfd){ .fd = p->client, .events = POLLIN };
+				fds[n++] = (struct pollfd){.fd = p->client, .events = POLLIN};
 			if (p->role < 0 || !x->mute[p->role])
-				fds[n++] = (struct pollfd){ .fd = p->broker, .events = POLLIN };
+				fds[n++] = (struct pollfd){.fd = p->broker, .events = POLLIN};
 		}
 		poll(fds, n, 10);
 		if (fds[0].revents)
@@ -470,7 +486,7 @@ KIT struct proxy *proxy_start(struct config *c)
 	for (int i = 0; i < 16; i++)
 		x->pairs[i].client = x->pairs[i].broker = -1;
 	c->amqp.port = x->port;
-	c->amqp.host = (char *)(uintptr_t)"127.0.0.1";
+	c->amqp.host = (char *)(uintptr_t) "127.0.0.1";
 	pthread_create(&x->thread, NULL, proxy_main, x);
 	return x;
 }
@@ -490,7 +506,7 @@ KIT void proxy_stop(struct proxy *x)
 /* --- the scripted peer --- */
 
 struct fake;
-struct fake_end {                       /* one connection of it */
+struct fake_end { /* one connection of it */
 	struct fake *fake;
 	int fd;
 	int role;
@@ -539,7 +555,7 @@ KIT void put_frame(struct buf *to, int type, int channel, const struct buf *payl
 
 KIT void put_method(struct buf *to, int channel, uint32_t id, const struct buf *args)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	put_int(&b, id, 4);
 	if (args)
@@ -550,7 +566,7 @@ KIT void put_method(struct buf *to, int channel, uint32_t id, const struct buf *
 
 KIT void put_deliver(struct buf *to, uint64_t tag)
 {
-	struct buf a = { 0 };
+	struct buf a = {0};
 
 	put_short(&a, "ctag");
 	put_int(&a, tag, 8);
@@ -564,7 +580,7 @@ KIT void put_deliver(struct buf *to, uint64_t tag)
 /* headers: the bytes of a table with its size, or NULL. */
 KIT void put_header(struct buf *to, uint64_t size, const struct buf *headers)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	put_int(&b, AMQP_BASIC_CLASS, 2);
 	put_int(&b, 0, 2);
@@ -578,7 +594,7 @@ KIT void put_header(struct buf *to, uint64_t size, const struct buf *headers)
 
 KIT void put_body(struct buf *to, const char *text)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	buf_add_text(&b, text);
 	put_frame(to, AMQP_FRAME_BODY, 1, &b);
@@ -587,7 +603,7 @@ KIT void put_body(struct buf *to, const char *text)
 
 KIT void put_confirm(struct buf *to, uint32_t id, uint64_t tag, bool multiple)
 {
-	struct buf a = { 0 };
+	struct buf a = {0};
 
 	put_int(&a, tag, 8);
 	put_int(&a, multiple, 1);
@@ -610,8 +626,8 @@ KIT void fake_send(struct fake_end *e, struct buf *b)
 /* What every broker answers. */
 static void fake_answer(struct fake_end *e, int channel, uint32_t id)
 {
-	struct buf a = { 0 };
-	uint32_t answer = id + 1;       /* in AMQP an -ok follows its request */
+	struct buf a = {0};
+	uint32_t answer = id + 1; /* in AMQP an -ok follows its request */
 
 	switch (id) {
 	case AMQP_CONNECTION_START_OK_METHOD:
@@ -620,27 +636,19 @@ static void fake_answer(struct fake_end *e, int channel, uint32_t id)
 		put_int(&a, (uint64_t)e->fake->heartbeat_s, 2);
 		answer = AMQP_CONNECTION_TUNE_METHOD;
 		break;
-	case AMQP_CONNECTION_OPEN_METHOD:
-		put_short(&a, "");
-		break;
-	case AMQP_CHANNEL_OPEN_METHOD:
-		put_int(&a, 0, 4);
-		break;
+	case AMQP_CONNECTION_OPEN_METHOD: put_short(&a, ""); break;
+	case AMQP_CHANNEL_OPEN_METHOD: put_int(&a, 0, 4); break;
 	case AMQP_QUEUE_DECLARE_METHOD:
 		put_short(&a, "q");
 		put_int(&a, 0, 8);
 		break;
-	case AMQP_BASIC_CONSUME_METHOD:
-		put_short(&a, "ctag");
-		break;
+	case AMQP_BASIC_CONSUME_METHOD: put_short(&a, "ctag"); break;
 	case AMQP_EXCHANGE_DECLARE_METHOD:
 	case AMQP_QUEUE_BIND_METHOD:
 	case AMQP_BASIC_QOS_METHOD:
 	case AMQP_CONFIRM_SELECT_METHOD:
-	case AMQP_CONNECTION_CLOSE_METHOD:
-		break;
-	default:
-		return;
+	case AMQP_CONNECTION_CLOSE_METHOD: break;
+	default: return;
 	}
 	put_method(&e->out, channel, answer, &a);
 	buf_fini(&a);
@@ -683,7 +691,7 @@ static void *fake_end_main(void *arg)
 {
 	struct fake_end *e = arg;
 	unsigned char head[8], *payload;
-	struct buf a = { 0 };
+	struct buf a = {0};
 
 	if (!fake_read(e, head, 8))
 		return NULL;
@@ -719,7 +727,7 @@ static void *fake_main(void *arg)
 	struct fake *k = arg;
 
 	while (!k->end && k->count < 16) {
-		struct pollfd p = { .fd = k->listener, .events = POLLIN };
+		struct pollfd p = {.fd = k->listener, .events = POLLIN};
 		struct fake_end *e = &k->ends[k->count];
 
 		if (poll(&p, 1, 20) <= 0)
@@ -742,7 +750,7 @@ KIT struct fake *fake_start(struct config *c,
 	k->heartbeat_s = 30;
 	k->listener = listen_anywhere(&k->port, 16);
 	c->amqp.port = k->port;
-	c->amqp.host = (char *)(uintptr_t)"127.0.0.1";
+	c->amqp.host = (char *)(uintptr_t) "127.0.0.1";
 	pthread_create(&k->thread, NULL, fake_main, k);
 	return k;
 }

@@ -1,5 +1,5 @@
-/* declared_kit.h: a part of a declaration out of text, and what was said about it. JSON is written with single quotes.
- * Everything is static: a test includes it once. */
+/* declared_kit.h: a part of a declaration out of text, and what was said about it. JSON is written with
+ * single quotes. Everything is static: a test includes it once. */
 #ifndef DECLARED_KIT_H
 #define DECLARED_KIT_H
 
@@ -13,7 +13,7 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
-static struct buf said;         /* E or W, then the text, a line each */
+static struct buf said; /* E or W, then the text, a line each */
 
 static inline json_t *parse(const char *text)
 {

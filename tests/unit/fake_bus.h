@@ -1,7 +1,8 @@
 /* fake_bus.h: bus.h without threads and without a broker: the test is the broker.
- * Include it in one file of a program: it replaces bus.c (others of a larger one define FAKE_TYPES_ONLY). Keeps a copy of everything that was ever published, with
- * its fate, and tells a watcher of each publish and ack before it happens. Never settles anything by itself, but as the
- * real one does: what is published to a connection that went meanwhile comes back behind that loss. */
+ * Include it in one file of a program: it replaces bus.c (others of a larger one define FAKE_TYPES_ONLY).
+ * Keeps a copy of everything that was ever published, with its fate, and tells a watcher of each publish and
+ * ack before it happens. Never settles anything by itself, but as the real one does: what is published to a
+ * connection that went meanwhile comes back behind that loss. */
 #ifndef HCPD_FAKE_BUS_H
 #define HCPD_FAKE_BUS_H
 
@@ -42,7 +43,7 @@ struct bus {
 	uint32_t life;
 	uint32_t pub_lives, pub_life,
 		seen_pub_life; /* connections so far, the present one, the core's; 0: none */
-	size_t most_copied; /* bytes of a body that are kept; 0: all */
+	size_t most_copied;    /* bytes of a body that are kept; 0: all */
 	bool pub_up;
 	struct bus_health health;
 	unsigned pub_drops, sub_drops, takes;
@@ -136,8 +137,8 @@ static inline void fake_bus_settle_all(struct bus *b, enum bus_status status)
 		fake_bus_add(b, BUS_SETTLED)->outs = list;
 }
 
-/* The connection or channel goes; what was under way is lost. In the middle of a turn: what the turn then publishes
- * comes back, too, but behind this. */
+/* The connection or channel goes; what was under way is lost. In the middle of a turn: what the turn then
+ * publishes comes back, too, but behind this. */
 static inline void fake_bus_down(struct bus *b, int code)
 {
 	struct bus_out *list = NULL, **tail = &list;

@@ -1,6 +1,6 @@
 /* fake_control.h: control.h without a socket: the test is the operator.
- * Include it in one file of a program: it replaces control.c. Looks at the store at each answer, so that none comes
- * before what it says is stored. */
+ * Include it in one file of a program: it replaces control.c. Looks at the store at each answer, so that none
+ * comes before what it says is stored. */
 #ifndef HCPD_FAKE_CONTROL_H
 #define HCPD_FAKE_CONTROL_H
 
@@ -10,9 +10,9 @@
 
 struct control {
 	struct ask *asked, **asked_end;
-	struct ask *answered;           /* the newest first; they stay until the end */
+	struct ask *answered; /* the newest first; they stay until the end */
 	unsigned answers, commits;
-	struct control_stranger stranger;       /* turned away: the test's wish */
+	struct control_stranger stranger; /* turned away: the test's wish */
 	/* called at each answer, NULL: nobody */
 	void (*on_answer)(void *ctx, const struct ask *a);
 	void *ctx;

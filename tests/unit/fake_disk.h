@@ -1,6 +1,6 @@
-/* fake_disk.h: the system calls by which SQLite writes, so that a test can make the disk full, broken or slow to
- * answer. Include it in one file of a program: the definitions stand in for libc's.
- * Nothing is really synced: a test's files need not survive the machine. */
+/* fake_disk.h: the system calls by which SQLite writes, so that a test can make the disk full, broken or slow
+ * to answer. Include it in one file of a program: the definitions stand in for libc's. Nothing is really
+ * synced: a test's files need not survive the machine. */
 #ifndef HCPD_FAKE_DISK_H
 #define HCPD_FAKE_DISK_H
 
@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 static struct {
-	int write_error; /* errno of every write; 0: they work */
+	int write_error;     /* errno of every write; 0: they work */
 	int64_t writes_left; /* with write_error: so many still work */
-	bool write_dies; /* with write_error: the process ends there, as in a crash */
+	bool write_dies;     /* with write_error: the process ends there, as in a crash */
 	int sync_error;
 	unsigned wal_syncs, other_syncs;
 	unsigned naps; /* times that SQLite waited for a lock */
-	bool sleeps; /* they take their time, for somebody else who must have his */
+	bool sleeps;   /* they take their time, for somebody else who must have his */
 } fake_disk;
 
 static inline void fake_disk_refuse(int error)

@@ -1,5 +1,5 @@
-/* fake_id.h: ids from a seeded generator, so that a run can be had again. Include it in one file of a program: it
- * replaces id.c's makers. */
+/* fake_id.h: ids from a seeded generator, so that a run can be had again. Include it in one file of a
+ * program: it replaces id.c's makers. */
 #ifndef HCPD_FAKE_ID_H
 #define HCPD_FAKE_ID_H
 

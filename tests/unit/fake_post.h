@@ -1,5 +1,5 @@
-/* fake_post.h: the outbox on a real store, with a fake bus and fake clocks: puts messages with numbers in, and looks at
- * what comes out. Include it in one file of a program. */
+/* fake_post.h: the outbox on a real store, with a fake bus and fake clocks: puts messages with numbers in,
+ * and looks at what comes out. Include it in one file of a program. */
 #ifndef HCPD_FAKE_POST_H
 #define HCPD_FAKE_POST_H
 
@@ -32,7 +32,7 @@ struct post {
 	int next; /* number of the next message */
 	int64_t settled_bytes, backlog_bytes;
 	int unroutables;
-	size_t padding; /* bytes in each body */
+	size_t padding;   /* bytes in each body */
 	bool is_fleeting; /* what is put: not to be kept where nobody listens */
 };
 

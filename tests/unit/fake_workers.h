@@ -1,7 +1,8 @@
 /* fake_workers.h: worker.h without processes: the test is the worker.
- * Include it in one file of a program: it replaces worker.c (not workdir.c; FAKE_TYPES_ONLY: as in fake_bus.h). What a worker says, and its exit, wait in
- * its pipe until fake_workers_run hands them over, in order, as the real ones come from the loop: not while held,
- * not while its pipes are left alone. Records of workers stay until the end, so that a test can look at them. */
+ * Include it in one file of a program: it replaces worker.c (not workdir.c; FAKE_TYPES_ONLY: as in
+ * fake_bus.h). What a worker says, and its exit, wait in its pipe until fake_workers_run hands them over, in
+ * order, as the real ones come from the loop: not while held, not while its pipes are left alone. Records of
+ * workers stay until the end, so that a test can look at them. */
 #ifndef HCPD_FAKE_WORKERS_H
 #define HCPD_FAKE_WORKERS_H
 
@@ -43,16 +44,16 @@ struct worker {
 	char **argv, **env;
 	char *workdir;
 	char session_id[ID_SIZE]; /* of the last start, or of its environment */
-	struct buf in; /* all that it was ever sent */
+	struct buf in;            /* all that it was ever sent */
 	struct fake_word *said, **said_end;
 	bool has_stdin, stdin_closed, is_paused;
 	bool out_eof, err_eof, has_exited, is_gone, is_freed;
-	bool is_dying; /* its exit is in the pipe */
+	bool is_dying;     /* its exit is in the pipe */
 	bool ignores_term; /* a test's wish: only SIGKILL ends it ... */
-	bool is_immortal; /* ... or not even that */
-	bool closed_out; /* of its own: its stdout ends before it does */
-	bool is_deaf; /* never reads its stdin: all that it was sent waits */
-	int children; /* other processes of its tree; SIGTERM or SIGKILL end them too */
+	bool is_immortal;  /* ... or not even that */
+	bool closed_out;   /* of its own: its stdout ends before it does */
+	bool is_deaf;      /* never reads its stdin: all that it was sent waits */
+	int children;      /* other processes of its tree; SIGTERM or SIGKILL end them too */
 	int64_t term_at_us, kill_at_us;
 	bool was_termed, was_killed;
 };
@@ -159,18 +160,10 @@ static inline void fake_worker_hand_over(struct worker *w, const struct fake_wor
 	const struct worker_ops *ops = w->ops;
 
 	switch (f->kind) {
-	case FAKE_OUT:
-		ops->on_line(w, WORKER_STDOUT, f->text, f->size, LINE_WHOLE);
-		break;
-	case FAKE_ERR:
-		ops->on_line(w, WORKER_STDERR, f->text, f->size, LINE_WHOLE);
-		break;
-	case FAKE_TOO_LONG:
-		ops->on_line(w, WORKER_STDOUT, f->text, f->size, LINE_TOO_LONG);
-		break;
-	case FAKE_UNENDED:
-		ops->on_line(w, WORKER_STDOUT, f->text, f->size, LINE_UNENDED);
-		break;
+	case FAKE_OUT: ops->on_line(w, WORKER_STDOUT, f->text, f->size, LINE_WHOLE); break;
+	case FAKE_ERR: ops->on_line(w, WORKER_STDERR, f->text, f->size, LINE_WHOLE); break;
+	case FAKE_TOO_LONG: ops->on_line(w, WORKER_STDOUT, f->text, f->size, LINE_TOO_LONG); break;
+	case FAKE_UNENDED: ops->on_line(w, WORKER_STDOUT, f->text, f->size, LINE_UNENDED); break;
 	case FAKE_OUT_EOF:
 		w->out_eof = true;
 		ops->on_eof(w, WORKER_STDOUT);
@@ -186,8 +179,8 @@ static inline void fake_worker_hand_over(struct worker *w, const struct fake_wor
 	}
 }
 
-/* The next word that the loop would see, NULL: none. A worker's pipes may be left unread, but its exit is seen, and
- * once no process of it is left so is what the pipes hold. */
+/* The next word that the loop would see, NULL: none. A worker's pipes may be left unread, but its exit is
+ * seen, and once no process of it is left so is what the pipes hold. */
 static inline struct fake_word **fake_worker_next(struct worker *w)
 {
 	struct fake_word **at = &w->said;
@@ -198,7 +191,8 @@ static inline struct fake_word **fake_worker_next(struct worker *w)
 	return *at != NULL ? at : NULL;
 }
 
-/* One round of the loop: hands over what there is, one word a worker so that they interleave. True: there was. */
+/* One round of the loop: hands over what there is, one word a worker so that they interleave. True: there
+ * was. */
 static inline bool fake_workers_run(struct workers *ws)
 {
 	bool did = false;

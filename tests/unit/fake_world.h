@@ -1,7 +1,7 @@
-/* fake_world.h: the whole core with a fake broker, fake workers, fake clocks and a fake disk, and an eye on the store.
- * The eye is a second connection: at every publish, ack, start, line and end it looks whether the store already has
- * what justifies it, and whether what is stored is whole. So every test of the core is a test of commit before effect.
- * Never waits: time passes when the test says so. */
+/* fake_world.h: the whole core with a fake broker, fake workers, fake clocks and a fake disk, and an eye on
+ * the store. The eye is a second connection: at every publish, ack, start, line and end it looks whether the
+ * store already has what justifies it, and whether what is stored is whole. So every test of the core is a
+ * test of commit before effect. Never waits: time passes when the test says so. */
 #ifndef HCPD_FAKE_WORLD_H
 #define HCPD_FAKE_WORLD_H
 
@@ -33,7 +33,7 @@ struct world {
 	struct bus bus;
 	struct workers workers;
 	sqlite3 *eye;
-	bool is_alive; /* between begin and end of a life */
+	bool is_alive;       /* between begin and end of a life */
 	bool broker_is_slow; /* the test settles by itself */
 	void (*mid_turn)(
 		void); /* happens when the bus was taken from and the turn is not committed; NULL: nothing */
@@ -85,18 +85,20 @@ static inline void world_exec(struct world *w, const char *sql)
 /* A session's row, its transitions and its events were committed together. */
 static inline void world_check_rows(struct world *w)
 {
-	ck_assert_int_eq(world_count(w,
-				 "SELECT count(*) FROM sessions s WHERE state_version <> (SELECT count(*) "
-				 "FROM transitions t WHERE t.session = s.id)"
-				 " OR (state_version > 0 AND state <> (SELECT to_state FROM transitions t "
-				 "WHERE t.session = s.id"
-				 "  ORDER BY state_version DESC LIMIT 1))"
-				 " OR state_version - (state = 'REJECTED') <> (SELECT count(*) FROM events e WHERE "
-				 "e.session = s.id AND e.event_type = 'state_changed')"
-				 " OR (waits_for IS NOT NULL AND EXISTS (SELECT 1 FROM events e WHERE e.session = s.id AND e.type <> 'harp'))"
-				 " OR (waits_for = 'human' AND state = 'PENDING') <> EXISTS (SELECT 1 FROM reviews r "
-				 "WHERE r.session = s.id AND r.state = 'AWAITING_DECISION')",
-				 NULL),
+	ck_assert_int_eq(
+		world_count(w,
+			"SELECT count(*) FROM sessions s WHERE state_version <> (SELECT count(*) "
+			"FROM transitions t WHERE t.session = s.id)"
+			" OR (state_version > 0 AND state <> (SELECT to_state FROM transitions t "
+			"WHERE t.session = s.id"
+			"  ORDER BY state_version DESC LIMIT 1))"
+			" OR state_version - (state = 'REJECTED') <> (SELECT count(*) FROM events e WHERE "
+			"e.session = s.id AND e.event_type = 'state_changed')"
+			" OR (waits_for IS NOT NULL AND EXISTS (SELECT 1 FROM events e WHERE e.session = "
+			"s.id AND e.type <> 'harp'))"
+			" OR (waits_for = 'human' AND state = 'PENDING') <> EXISTS (SELECT 1 FROM reviews r "
+			"WHERE r.session = s.id AND r.state = 'AWAITING_DECISION')",
+			NULL),
 		0);
 }
 
@@ -123,15 +125,15 @@ static inline void world_on_start(void *ctx, const struct worker *worker)
 	struct world *w = ctx;
 
 	world_check_rows(w);
-	if (worker->session_id[0] != '\0')     /* a state is migrated before the session runs */
+	if (worker->session_id[0] != '\0') /* a state is migrated before the session runs */
 		ck_assert_str_eq(
 			world_text(w, "SELECT state FROM sessions WHERE session_id = ?", worker->session_id),
 			strstr(worker->argv[0], "migrate") != NULL ? "PAUSED" : "RUNNING");
 }
 
-#define WORLD_IS_ENDING                                                                                      \
-	"SELECT count(*) FROM sessions s WHERE session_id = ? AND (state NOT IN "                            \
-	"('PENDING','RUNNING','PAUSED')"                                                                     \
+#define WORLD_IS_ENDING \
+	"SELECT count(*) FROM sessions s WHERE session_id = ? AND (state NOT IN " \
+	"('PENDING','RUNNING','PAUSED')" \
 	" OR EXISTS (SELECT 1 FROM outcomes o WHERE o.session = s.id))"
 
 static inline void world_on_write(void *ctx, const struct worker *worker, const char *line, size_t size)
@@ -141,7 +143,7 @@ static inline void world_on_write(void *ctx, const struct worker *worker, const 
 	const char *type = json_string_value(json_object_get(root, "type")), *id;
 
 	world_check_rows(w);
-	if (strstr(worker->argv[0], "migrate") != NULL) {       /* what that is asked is no message */
+	if (strstr(worker->argv[0], "migrate") != NULL) { /* what that is asked is no message */
 		json_decref(root);
 		return;
 	}
@@ -154,7 +156,9 @@ static inline void world_on_write(void *ctx, const struct worker *worker, const 
 		ck_assert_msg(world_count(w, WORLD_IS_ENDING, worker->session_id) == 1,
 			"told to abort before that was stored");
 	if (strcmp(type, "decide") == 0)
-		ck_assert_int_eq(world_count(w, "SELECT count(*) FROM sessions WHERE session_id = ? AND waits_for = 'program'",
+		ck_assert_int_eq(world_count(w,
+					 "SELECT count(*) FROM sessions WHERE session_id = ? AND waits_for = "
+					 "'program'",
 					 json_string_value(json_object_get(root, "session"))),
 			1);
 	if (strcmp(type, "checkpoint_saved") == 0) {
@@ -168,11 +172,13 @@ static inline void world_on_write(void *ctx, const struct worker *worker, const 
 static inline void world_on_end(void *ctx, const struct worker *worker)
 {
 	struct world *w = ctx;
-	const struct session *s = worker->session_id[0] != '\0' ? session_find(&w->core, worker->session_id) : NULL;
+	const struct session *s =
+		worker->session_id[0] != '\0' ? session_find(&w->core, worker->session_id) : NULL;
 
 	/* A paused session gives its process up. */
-	if (s != NULL && s->is_leaving
-		&& strcmp(world_text(w, "SELECT state FROM sessions WHERE session_id = ?", s->id), "PAUSED") == 0)
+	if (s != NULL && s->is_leaving &&
+		strcmp(world_text(w, "SELECT state FROM sessions WHERE session_id = ?", s->id), "PAUSED") ==
+			0)
 		return;
 	if (strstr(worker->argv[0], "migrate") != NULL)
 		return;
@@ -225,7 +231,7 @@ static inline void world_declare(
 	buf_fini(&b);
 }
 
-#define WORLD_SAFE                                                                                           \
+#define WORLD_SAFE \
 	"\"risk_ceiling\":\"R2\",\"requires_human_approval\":false,\"involves_physical_resources\":false"
 
 /* The configuration, in which `more` comes last and so wins. */

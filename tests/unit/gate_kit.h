@@ -1,5 +1,5 @@
-/* gate_kit.h: what the tests of the gate share: a policy out of texts, and one question to it. JSON is written with single
- * quotes. Everything is static: a test includes it once. */
+/* gate_kit.h: what the tests of the gate share: a policy out of texts, and one question to it. JSON is
+ * written with single quotes. Everything is static: a test includes it once. */
 #ifndef GATE_KIT_H
 #define GATE_KIT_H
 
@@ -57,9 +57,12 @@ static inline void kit_declare(const char *name, const char *schema, bool human,
 	struct buf b = {0};
 	char file[80], *text;
 
-	buf_addf(&b, "{'capability':{'name':'%s','version':'1.2.0','description':'d','input_schema':%s,'output_schema':{},"
+	buf_addf(&b,
+		"{'capability':{'name':'%s','version':'1.2.0','description':'d','input_schema':%s,'output_"
+		"schema':{},"
 		"'safety':{%s,'requires_human_approval':%s,'involves_physical_resources':false},"
-		"'constraints':{'max_duration':'PT10M'}}}", name, schema, safety, human ? "true" : "false");
+		"'constraints':{'max_duration':'PT10M'}}}",
+		name, schema, safety, human ? "true" : "false");
 	text = kit_json_text(buf_text(&b));
 	snprintf(file, sizeof file, "%s.json", name);
 	kit_write(file, text);

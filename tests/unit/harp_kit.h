@@ -1,4 +1,5 @@
-/* harp_kit.h: what the tests of HARP share: keys of RFC 8032, and artifacts and decisions with one thing changed. */
+/* harp_kit.h: what the tests of HARP share: keys of RFC 8032, and artifacts and decisions with one thing
+ * changed. */
 #ifndef HCPD_HARP_KIT_H
 #define HCPD_HARP_KIT_H
 
@@ -11,9 +12,9 @@
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 #define S INT64_C(1000000)
-#define CREATED_US (INT64_C(1772359200) * S)            /* the vectors' 2026-03-01T10:00:00Z */
-#define DECIDED_UNTIL_US (CREATED_US + 1800 * S)        /* their decision's end */
-#define ASKED_UNTIL_US (CREATED_US + 3600 * S)          /* their artifact's */
+#define CREATED_US (INT64_C(1772359200) * S)     /* the vectors' 2026-03-01T10:00:00Z */
+#define DECIDED_UNTIL_US (CREATED_US + 1800 * S) /* their decision's end */
+#define ASKED_UNTIL_US (CREATED_US + 3600 * S)   /* their artifact's */
 #define REQUEST "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 #define SESSION "11111111-2222-4333-8444-555555555555"
 
@@ -23,21 +24,26 @@ static const struct rfc8032 {
 } rfc8032[] = {
 	{"9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
 		"d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
-		"e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24"
+		"e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9"
+		"b46bd25bf5f0595bbe24"
 		"655141438e7a100b"},
 	{"4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
 		"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
-		"92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aee"
+		"92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f1"
+		"1d8c387b2eaeb4302aee"
 		"b00d291612bb0c00"},
 	{"c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
 		"fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025", "af82",
-		"6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28d"
+		"6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984d"
+		"c6594a7c15e9716ed28d"
 		"c027beceea1ec40a"},
 	{"833fe62409237b9d62ec77587520911e9a759cec1d19755b7da901b96dca3d42",
 		"ec172b93ad5e563bf4932c70e1245034c35467ef2efd4d64ebf819683467e2bf",
-		"ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e"
+		"ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3fe"
+		"ebbd454d4423643ce80e"
 		"2a9ac94fa54ca49f",
-		"dc2a4459e7369633a52b1bf277839a00201009a3efbf3ecb69bea2186c26b58909351fc9ac90b3ecfdfbc7c66431e0303dca179c138ac17a"
+		"dc2a4459e7369633a52b1bf277839a00201009a3efbf3ecb69bea2186c26b58909351fc9ac90b3ecfdfbc7c66431"
+		"e0303dca179c138ac17a"
 		"d9bef1177331a704"},
 };
 
@@ -148,8 +154,10 @@ static inline struct harp_artifact *kit_artifact(json_t *o)
 
 static inline void kit_expect(enum harp_code is, enum harp_code expected, const char *what, const char *why)
 {
-	ck_assert_msg(is == expected, "%s: %s instead of %s (%s)", what, harp_code_name(is), harp_code_name(expected), why);
-	ck_assert_msg((is == HARP_OK) == (why[0] == '\0'), "%s: a refusal, and only a refusal, says why: %s", what, why);
+	ck_assert_msg(is == expected, "%s: %s instead of %s (%s)", what, harp_code_name(is),
+		harp_code_name(expected), why);
+	ck_assert_msg((is == HARP_OK) == (why[0] == '\0'), "%s: a refusal, and only a refusal, says why: %s",
+		what, why);
 }
 
 static inline int kit_run(Suite *s)

@@ -37,8 +37,8 @@ __attribute__((unused)) static struct jschema *kit_schema(const char *text, cons
 }
 
 /* Whether the instance is valid; *f (may be NULL) otherwise. */
-__attribute__((unused)) static bool kit_check(const char *schema, const char *instance, const struct jschema_options *o,
-	struct jschema_failure *f)
+__attribute__((unused)) static bool kit_check(
+	const char *schema, const char *instance, const struct jschema_options *o, struct jschema_failure *f)
 {
 	struct jschema *js = kit_schema(schema, o);
 	json_t *v = kit_json(instance);

@@ -1,5 +1,5 @@
-/* launch_kit.h: one process started as the daemon starts them, what it printed, and how it ended; and a directory
- * that looks like a state directory. Everything is static: a test includes it once. */
+/* launch_kit.h: one process started as the daemon starts them, what it printed, and how it ended; and a
+ * directory that looks like a state directory. Everything is static: a test includes it once. */
 #ifndef LAUNCH_KIT_H
 #define LAUNCH_KIT_H
 
@@ -25,7 +25,7 @@
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 #define WAIT_MS 20000
 
-static char base[64];                   /* below /tmp, which other users can enter, as they cannot every TMPDIR */
+static char base[64]; /* below /tmp, which other users can enter, as they cannot every TMPDIR */
 static char why[512];
 static char output[65536];
 static int status;
@@ -84,7 +84,8 @@ static inline void read_all(int fd)
 	ssize_t n = 1;
 
 	while (n > 0 && size < sizeof output - 1) {
-		ck_assert_msg(poll(&pfd, 1, WAIT_MS) == 1, "it does not end, and said: %.*s", (int)size, output);
+		ck_assert_msg(
+			poll(&pfd, 1, WAIT_MS) == 1, "it does not end, and said: %.*s", (int)size, output);
 		n = read(fd, output + size, sizeof output - 1 - size);
 		size += n > 0 ? (size_t)n : 0;
 	}

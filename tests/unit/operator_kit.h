@@ -1,5 +1,6 @@
 /* operator_kit.h: the fake world with an operator in it, for tests about what becomes of sessions that rest.
- * Include it in one file of a program, after saying nothing else: it has the world and its fixture's halves. */
+ * Include it in one file of a program, after saying nothing else: it has the world and its fixture's halves.
+ */
 #ifndef HCPD_OPERATOR_KIT_H
 #define HCPD_OPERATOR_KIT_H
 
@@ -87,7 +88,9 @@ static inline void kit_die(struct worker *p, int status)
 	world_run(&w);
 }
 
-#define CHECKPOINT(n) "{\"type\":\"checkpoint\",\"description\":\"up to " n "\",\"state\":{\"n\":" n "},\"step\":\"s" n "\"}"
+#define CHECKPOINT(n) \
+	"{\"type\":\"checkpoint\",\"description\":\"up to " n "\",\"state\":{\"n\":" n "},\"step\":\"s" n \
+	"\"}"
 #define COMPLETED "{\"type\":\"completed\",\"outputs\":{}}"
 #define PAUSED "{\"type\":\"paused\",\"reason\":\"rest\"}"
 

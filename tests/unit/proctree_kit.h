@@ -10,7 +10,7 @@
 
 /* --- helpers: this program, started as a worker --- */
 
-#define HELPER_LIFE_S 60                /* whatever a test forgets ends by itself */
+#define HELPER_LIFE_S 60 /* whatever a test forgets ends by itself */
 
 static void say_pid(void)
 {
@@ -76,8 +76,8 @@ static int help_daemon(int argc, char **argv)
 	return stay();
 }
 
-/* As ssh-agent does it: an orphan in a session of its own that may not be looked at; the main process goes on until
- * its stdin ends. */
+/* As ssh-agent does it: an orphan in a session of its own that may not be looked at; the main process goes on
+ * until its stdin ends. */
 static int help_agent(int argc, char **argv)
 {
 	char c;
@@ -188,11 +188,13 @@ static int help_headless(int argc, char **argv)
 	pthread_exit(NULL);
 }
 
-/* So much memory that its end takes a while after SIGKILL: it has no environment any more, and is not dead yet. */
+/* So much memory that its end takes a while after SIGKILL: it has no environment any more, and is not dead
+ * yet. */
 static int help_fat(int argc, char **argv)
 {
 	const size_t size = (size_t)768 << 20, page = 4096;
-	char *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *mem =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	size_t at;
 
 	(void)argc, (void)argv;
@@ -270,7 +272,7 @@ static inline void end_bomb(const char *cgroup)
 	rig_begin(cgroup);
 	rig_start(&other, "exec cat");
 	rig_start_helper(&r, "bomb", "");
-	rig_for_ms(45);                 /* while it is still doubling */
+	rig_for_ms(45); /* while it is still doubling */
 	at = clock_boot_us();
 	worker_end(r.w, 0, 0);
 	rig_until(r.gone);
@@ -279,7 +281,7 @@ static inline void end_bomb(const char *cgroup)
 	rec_kill(&other);
 	rec_free(&r);
 	rec_free(&other);
-	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);       /* nobody is left */
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left */
 	ck_assert_int_eq(errno, ECHILD);
 	rig_end();
 }
@@ -288,7 +290,8 @@ static inline int proctree_main(int argc, char **argv, Suite *(*make)(void))
 {
 	static const struct rig_helper helpers[] = {{"sleep", help_sleep}, {"setsid", help_setsid},
 		{"daemon", help_daemon}, {"bomb", help_bomb}, {"hop", help_hop}, {"headless", help_headless},
-		{"agent", help_agent}, {"churn", help_churn}, {"litter", help_litter}, {"fat", help_fat}, {NULL, NULL}};
+		{"agent", help_agent}, {"churn", help_churn}, {"litter", help_litter}, {"fat", help_fat},
+		{NULL, NULL}};
 
 	return rig_main(argc, argv, helpers, make);
 }

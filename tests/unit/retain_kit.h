@@ -1,4 +1,5 @@
-/* retain_kit.h: a core that only turns, the real thread and the real store, a history to be retained, and a disk that fills up. */
+/* retain_kit.h: a core that only turns, the real thread and the real store, a history to be retained, and a
+ * disk that fills up. */
 #ifndef RETAIN_KIT_H
 #define RETAIN_KIT_H
 
@@ -26,8 +27,8 @@
 #include "need.h"
 #include "retain.h"
 #include "store_retain.h"
-#include "../../src/archive_private.h"  /* where a header has what */
-#include "../../src/store_private.h"    /* how much a turn wrote is nobody else's business */
+#include "../../src/archive_private.h" /* where a header has what */
+#include "../../src/store_private.h"   /* how much a turn wrote is nobody else's business */
 
 #define SECOND INT64_C(1000000)
 #define DAY_US (86400 * SECOND)
@@ -40,14 +41,15 @@ static struct config config;
 static int wake_fd, turns;
 static int64_t last_event;
 
-/* What the most laborious turn did. Of its time only the processor's, and that only to be printed: it is the machine's. */
+/* What the most laborious turn did. Of its time only the processor's, and that only to be printed: it is the
+ * machine's. */
 static struct {
 	int64_t rows, pages, cpu_us;
 } worst;
 
 /* ---- a disk that fills up ---- */
 
-static _Atomic int writes_left = -1;    /* to the archive, before it is full; -1: it never is */
+static _Atomic int writes_left = -1; /* to the archive, before it is full; -1: it never is */
 
 /* In the place of libc's, for what is linked with this. */
 ssize_t pwrite(int fd, const void *data, size_t size, off_t at)
@@ -89,7 +91,8 @@ static inline int64_t pages_written(void)
 {
 	int now = 0, most;
 
-	ck_assert_int_eq(sqlite3_db_status(core.store->db, SQLITE_DBSTATUS_CACHE_WRITE, &now, &most, 1), SQLITE_OK);
+	ck_assert_int_eq(
+		sqlite3_db_status(core.store->db, SQLITE_DBSTATUS_CACHE_WRITE, &now, &most, 1), SQLITE_OK);
 	return now;
 }
 
@@ -182,7 +185,8 @@ static inline int64_t ask(const char *sql)
 
 	snprintf(path, sizeof path, "%s/hcpd.db", dir);
 	ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(db));
+	ck_assert_msg(
+		sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(db));
 	ck_assert_int_eq(sqlite3_step(st), SQLITE_ROW);
 	n = sqlite3_column_int64(st, 0);
 	sqlite3_finalize(st);
@@ -190,13 +194,14 @@ static inline int64_t ask(const char *sql)
 	return n;
 }
 
-#define wait_until(condition) do {                                                              \
-	int64_t until_ = clock_boot_us() + WAIT_S * SECOND;                                     \
-	while (!(condition)) {                                                                  \
-		ck_assert_msg(clock_boot_us() < until_, "waited in vain for " #condition);      \
-		turn();                                                                         \
-	}                                                                                       \
-} while (0)
+#define wait_until(condition) \
+	do { \
+		int64_t until_ = clock_boot_us() + WAIT_S * SECOND; \
+		while (!(condition)) { \
+			ck_assert_msg(clock_boot_us() < until_, "waited in vain for " #condition); \
+			turn(); \
+		} \
+	} while (0)
 
 /* Two whole looks at everything have gone by: what may leave has left. */
 static inline void look_twice(void)
@@ -224,11 +229,17 @@ static inline void put_event(int64_t session, const char *type, const char *at, 
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
 	int64_t id = ++last_event;
-	struct store_event e = {.id = id, .session = session, .session_id = session ? id_of(session) : NULL, .caller = 1,
-		.type = type, .sequence = strcmp(type, "event") == 0 ? id : 0, .event_type = "log"};
+	struct store_event e = {.id = id,
+		.session = session,
+		.session_id = session ? id_of(session) : NULL,
+		.caller = 1,
+		.type = type,
+		.sequence = strcmp(type, "event") == 0 ? id : 0,
+		.event_type = "log"};
 	struct buf b = {0};
 
-	buf_addf(&b, "{\"timestamp\":\"%s\",\"payload\":{\"in_reply_to\":\"m-%lld\",\"x\":\"", at, (long long)session);
+	buf_addf(&b, "{\"timestamp\":\"%s\",\"payload\":{\"in_reply_to\":\"m-%lld\",\"x\":\"", at,
+		(long long)session);
 	for (size_t i = 0; i < filling; i++)
 		buf_add(&b, &letters[(i * i + i / 7) % 26], 1);
 	buf_add_text(&b, "\"}}");
@@ -238,14 +249,27 @@ static inline void put_event(int64_t session, const char *type, const char *at, 
 	buf_fini(&b);
 }
 
-static inline void put_needing(int64_t key, const char *state, int64_t age_us, int events, size_t filling, const char *checkpoint_of,
-	const char *continues)
+static inline void put_needing(int64_t key, const char *state, int64_t age_us, int events, size_t filling,
+	const char *checkpoint_of, const char *continues)
 {
 	char at[CLOCK_TEXT_SIZE];
-	struct store_session row = {.key = key, .session_id = id_of(key), .caller_id = "alpha", .capability = "c",
-		.capability_version = "1.0.0", .state = "PENDING", .state_version = 1, .risk_level = "R1", .data_classification = "T1",
-		.priority = "normal", .session_token = "t", .created_at = at, .updated_at = at, .max_duration_us = 1, .warnings = "[]",
-		.checkpoint_of = checkpoint_of, .continues = continues};
+	struct store_session row = {.key = key,
+		.session_id = id_of(key),
+		.caller_id = "alpha",
+		.capability = "c",
+		.capability_version = "1.0.0",
+		.state = "PENDING",
+		.state_version = 1,
+		.risk_level = "R1",
+		.data_classification = "T1",
+		.priority = "normal",
+		.session_token = "t",
+		.created_at = at,
+		.updated_at = at,
+		.max_duration_us = 1,
+		.warnings = "[]",
+		.checkpoint_of = checkpoint_of,
+		.continues = continues};
 
 	clock_format(clock_wall_us() - age_us, at);
 	store_put_session(core.store, &row, "{\"task\":1}", 10);
@@ -265,8 +289,14 @@ static inline void put_session(int64_t key, const char *state, int64_t age_us, i
 
 static inline void put_checkpoint(int64_t key, const char *state)
 {
-	struct store_checkpoint c = {.session = key, .session_id = id_of(key), .description = "d", .resumable = true,
-		.created_at = "2026-01-01T00:00:00.000Z", .state = state, .state_size = strlen(state), .sha256 = "0"};
+	struct store_checkpoint c = {.session = key,
+		.session_id = id_of(key),
+		.description = "d",
+		.resumable = true,
+		.created_at = "2026-01-01T00:00:00.000Z",
+		.state = state,
+		.state_size = strlen(state),
+		.sha256 = "0"};
 
 	id_make(c.checkpoint_id);
 	store_put_checkpoint(core.store, &c);
@@ -308,7 +338,8 @@ static inline bool add_piece(void *ctx, const char *data, size_t size)
 	return true;
 }
 
-/* How often a session is in the archive, in what counts of it; its lines, where text is not NULL. Every entry is good. */
+/* How often a session is in the archive, in what counts of it; its lines, where text is not NULL. Every entry
+ * is good. */
 static inline int find_archived(const char *session_id, struct buf *lines)
 {
 	char path[400], why[ARCHIVE_WHY_SIZE], sql[128];
@@ -327,7 +358,8 @@ static inline int find_archived(const char *session_id, struct buf *lines)
 		if (d->d_name[0] == '.' || strstr(d->d_name, "found"))
 			continue;
 		fd = openat(dirfd(list), d->d_name, O_RDONLY);
-		snprintf(sql, sizeof sql, "SELECT coalesce((SELECT size FROM archives WHERE day = '%.10s'), 0)", d->d_name);
+		snprintf(sql, sizeof sql,
+			"SELECT coalesce((SELECT size FROM archives WHERE day = '%.10s'), 0)", d->d_name);
 		r = archive_open(fd, ask(sql));
 		while ((rc = archive_next(r, &e, why)) > 0) {
 			ck_assert_msg(archive_verify(r, &e, why) == 0, "%s: %s", d->d_name, why);

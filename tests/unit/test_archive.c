@@ -1,4 +1,5 @@
-/* test_archive.c: a day's file: entries come back as they went in, each by itself, and no damage goes unseen. */
+/* test_archive.c: a day's file: entries come back as they went in, each by itself, and no damage goes unseen.
+ */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -108,7 +109,7 @@ START_TEST(every_entry_comes_back_as_it_went_in_and_none_is_needed_for_another)
 		ck_assert_str_eq(e.session_id, id_of(n));
 		ck_assert_int_eq(archive_verify(r, &e, why), 0);
 		if (n % 2 == 0)
-			continue;       /* stepped over */
+			continue; /* stepped over */
 		buf_clear(&b);
 		ck_assert_int_eq(archive_read(r, &e, take, &b, why), 0);
 		ck_assert_int_eq((int64_t)b.size, e.text_size);
@@ -120,7 +121,7 @@ START_TEST(every_entry_comes_back_as_it_went_in_and_none_is_needed_for_another)
 }
 END_TEST
 
-START_TEST(what_lies_behind_the_committed_length_is_cut_before_the_next_append)      /* proves CK-06 */
+START_TEST(what_lies_behind_the_committed_length_is_cut_before_the_next_append) /* proves CK-06 */
 {
 	int64_t size = append(0, 1, 3), torn;
 	struct archive_writer *w = archive_append(dir_fd, DAY, size, why);
@@ -181,7 +182,8 @@ START_TEST(no_flipped_bit_goes_unseen)
 		ck_assert_int_eq(pread(fd, &was, 1, at), 1);
 		is = was ^ (unsigned char)(1u << at % 8);
 		ck_assert_int_eq(pwrite(fd, &is, 1, at), 1);
-		ck_assert_msg(count_good(size) != 3, "a bit of byte %lld was flipped, and nobody saw it", (long long)at);
+		ck_assert_msg(count_good(size) != 3, "a bit of byte %lld was flipped, and nobody saw it",
+			(long long)at);
 		ck_assert_int_eq(pwrite(fd, &was, 1, at), 1);
 	}
 	ck_assert_int_eq(count_good(size), 3);
@@ -221,7 +223,8 @@ START_TEST(a_long_entry_needs_no_more_memory_than_a_short_one)
 	r = open_it(size);
 	ck_assert_int_eq(archive_next(r, &e, why), 1);
 	ck_assert_int_gt(e.text_size, 256 << 20);
-	ck_assert_int_eq(archive_verify(r, &e, why), 0);        /* in pieces: under the address sanitizer it would show */
+	ck_assert_int_eq(
+		archive_verify(r, &e, why), 0); /* in pieces: under the address sanitizer it would show */
 	archive_free(r);
 }
 END_TEST

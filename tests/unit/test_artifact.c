@@ -1,10 +1,11 @@
-/* test_artifact.c: artifacts in the core: announced, stored behind the commit, waited for, named in the result. */
+/* test_artifact.c: artifacts in the core: announced, stored behind the commit, waited for, named in the
+ * result. */
 #include "fake_world.h"
 
 #include <fcntl.h>
 
 #define SAY(name, path) "{\"type\":\"artifact\",\"name\":\"" name "\",\"path\":\"" path "\"}"
-#define LARGE (30 << 20)               /* many more slices than it takes a worker to go */
+#define LARGE (30 << 20) /* many more slices than it takes a worker to go */
 #define COMPLETED "{\"type\":\"completed\",\"outputs\":{}}"
 #define SHA_OF_ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
@@ -12,7 +13,8 @@ static struct world w;
 
 static void setup(void)
 {
-	world_init(&w, "[limits]\nartifact = 40MiB\nartifacts_total = 60MiB\n[session]\nartifact_timeout = 20s\n");
+	world_init(&w,
+		"[limits]\nartifact = 40MiB\nartifacts_total = 60MiB\n[session]\nartifact_timeout = 20s\n");
 	world_begin(&w);
 }
 
@@ -57,7 +59,7 @@ static void exit_well(struct worker *p)
 	world_run(&w);
 }
 
-START_TEST(a_result_names_what_was_stored)        /* proves L4-05 */
+START_TEST(a_result_names_what_was_stored) /* proves L4-05 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	char wanted[512];
@@ -67,26 +69,33 @@ START_TEST(a_result_names_what_was_stored)        /* proves L4-05 */
 	say(p, COMPLETED);
 	exit_well(p);
 	ck_assert_str_eq(world_state(&w, 1), "COMPLETED");
-	snprintf(wanted, sizeof wanted, "\"artifacts\":[{\"name\":\"r p\",\"type\":\"text/plain\",\"uri\":\"hcp://%s/artifacts/r%%20p\","
-		"\"size_bytes\":3,\"checksum\":\"sha256:" SHA_OF_ABC "\"}]", world_id(&w, 1));
+	snprintf(wanted, sizeof wanted,
+		"\"artifacts\":[{\"name\":\"r "
+		"p\",\"type\":\"text/plain\",\"uri\":\"hcp://%s/artifacts/r%%20p\","
+		"\"size_bytes\":3,\"checksum\":\"sha256:" SHA_OF_ABC "\"}]",
+		world_id(&w, 1));
 	ck_assert_msg(world_said(&w, wanted) == 1, "%s", wanted);
 	ck_assert(is_stored("r p"));
-	ck_assert_str_eq(world_text(&w, "SELECT size_bytes || type || sha256 FROM artifacts", NULL), "3text/plain" SHA_OF_ABC);
+	ck_assert_str_eq(world_text(&w, "SELECT size_bytes || type || sha256 FROM artifacts", NULL),
+		"3text/plain" SHA_OF_ABC);
 	ck_assert_int_eq(access(path_of("work", ""), F_OK), -1);
 	world_judge(&w, 1);
 }
 END_TEST
 
-START_TEST(a_failure_names_them_too)        /* proves L4-05 */
+START_TEST(a_failure_names_them_too) /* proves L4-05 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
 	put("out.txt", "abc");
 	say(p, SAY("a", "out.txt"));
-	fake_worker_exit(p, 256);        /* without a word */
+	fake_worker_exit(p, 256); /* without a word */
 	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 1), "FAILED");
-	ck_assert_int_eq(world_said(&w, "\"partial_outputs\":{},\"artifacts\":[{\"name\":\"a\",\"type\":\"application/octet-stream\""), 1);
+	ck_assert_int_eq(world_said(&w,
+				 "\"partial_outputs\":{},\"artifacts\":[{\"name\":\"a\",\"type\":"
+				 "\"application/octet-stream\""),
+		1);
 }
 END_TEST
 
@@ -102,7 +111,7 @@ START_TEST(an_end_waits_until_all_is_stored)
 		world_turn(&w);
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 	world_turn(&w);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM outcomes", NULL), 1);        /* decided it is */
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM outcomes", NULL), 1); /* decided it is */
 	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 1), "COMPLETED");
 	ck_assert_int_eq(world_said(&w, "\"size_bytes\":31457280"), 1);
@@ -134,12 +143,21 @@ END_TEST
 static const struct {
 	const char *line, *why;
 } refused[] = {
-	{SAY("x/y", "out"), "slash"}, {SAY("../x", "out"), "dot"}, {SAY(".x", "out"), "dot"}, {SAY("", "out"), "empty"}, {SAY("a", ""), "path"},
-	{SAY("a", "/etc/passwd"), "relative"}, {SAY("a", "../../hcpd.db"), "leaves"}, {SAY("a", "none"), "No such file"},
-	{SAY("a\\u0000b", "out"), "control"}, {SAY("a", "out\\u0000x"), "path"}, {SAY("a", "huge"), "limit"}, {SAY("a", "."), "directory"},
+	{SAY("x/y", "out"), "slash"},
+	{SAY("../x", "out"), "dot"},
+	{SAY(".x", "out"), "dot"},
+	{SAY("", "out"), "empty"},
+	{SAY("a", ""), "path"},
+	{SAY("a", "/etc/passwd"), "relative"},
+	{SAY("a", "../../hcpd.db"), "leaves"},
+	{SAY("a", "none"), "No such file"},
+	{SAY("a\\u0000b", "out"), "control"},
+	{SAY("a", "out\\u0000x"), "path"},
+	{SAY("a", "huge"), "limit"},
+	{SAY("a", "."), "directory"},
 };
 
-START_TEST(what_cannot_be_one_costs_a_warning_and_no_more)        /* proves L4-05 */
+START_TEST(what_cannot_be_one_costs_a_warning_and_no_more) /* proves L4-05 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -169,7 +187,9 @@ START_TEST(all_of_a_session_have_a_limit_together)
 	say(p, SAY("d", "two"));
 	say(p, COMPLETED);
 	exit_well(p);
-	ck_assert_str_eq(world_text(&w, "SELECT group_concat(name) FROM artifacts WHERE size_bytes NOT NULL", NULL), "a,c");
+	ck_assert_str_eq(
+		world_text(&w, "SELECT group_concat(name) FROM artifacts WHERE size_bytes NOT NULL", NULL),
+		"a,c");
 	ck_assert_int_eq(world_said(&w, "\"code\":\"artifact_not_kept\""), 2);
 }
 END_TEST
@@ -228,7 +248,8 @@ START_TEST(more_than_a_result_can_name_are_refused)
 
 	put("one", "abc");
 	for (int i = 0; i < 1200; i++) {
-		snprintf(line, sizeof line, "{\"type\":\"artifact\",\"name\":\"%0200d\",\"path\":\"one\"}", i);
+		snprintf(
+			line, sizeof line, "{\"type\":\"artifact\",\"name\":\"%0200d\",\"path\":\"one\"}", i);
 		say(p, line);
 	}
 	say(p, COMPLETED);
@@ -236,8 +257,12 @@ START_TEST(more_than_a_result_can_name_are_refused)
 	ck_assert_str_eq(world_state(&w, 1), "COMPLETED");
 	ck_assert_int_gt(world_count(&w, "SELECT count(*) FROM artifacts WHERE size_bytes = 3", NULL), 300);
 	ck_assert_int_gt(world_said(&w, "one too many"), 100);
-	ck_assert_int_eq(world_count(&w, "SELECT json_array_length(body, '$.payload.artifacts') - (SELECT count(*) FROM artifacts)"
-		" FROM events WHERE type = 'task_completed'", NULL), 0);
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT json_array_length(body, '$.payload.artifacts') - (SELECT count(*) "
+				 "FROM artifacts)"
+				 " FROM events WHERE type = 'task_completed'",
+				 NULL),
+		0);
 }
 END_TEST
 
@@ -260,7 +285,7 @@ START_TEST(an_abort_waits_for_none)
 	ck_assert_str_eq(world_state(&w, 1), "ABORTED");
 	ck_assert_int_eq(access(path_of("artifacts", ".new"), F_OK), -1);
 	ck_assert(!is_stored("a"));
-	ck_assert(is_stored("done"));        /* kept, for whoever looks */
+	ck_assert(is_stored("done")); /* kept, for whoever looks */
 	ck_assert_ptr_null(w.core.collecting);
 }
 END_TEST
@@ -303,7 +328,7 @@ START_TEST(nothing_is_copied_while_the_store_refuses)
 }
 END_TEST
 
-START_TEST(what_was_announced_before_a_crash_is_stored_after_it)        /* proves L4-05 */
+START_TEST(what_was_announced_before_a_crash_is_stored_after_it) /* proves L4-05 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -333,7 +358,7 @@ START_TEST(what_was_announced_before_a_crash_is_stored_after_it)        /* prove
 }
 END_TEST
 
-START_TEST(a_session_that_goes_on_after_a_crash_keeps_what_it_had)        /* proves L4-05 */
+START_TEST(a_session_that_goes_on_after_a_crash_keeps_what_it_had) /* proves L4-05 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -378,7 +403,8 @@ int main(void)
 	tcase_add_test(t, a_failure_names_them_too);
 	tcase_add_test(t, an_end_waits_until_all_is_stored);
 	tcase_add_test(t, a_reused_process_serves_on_while_they_are_stored);
-	tcase_add_loop_test(t, what_cannot_be_one_costs_a_warning_and_no_more, 0, sizeof refused / sizeof *refused);
+	tcase_add_loop_test(
+		t, what_cannot_be_one_costs_a_warning_and_no_more, 0, sizeof refused / sizeof *refused);
 	tcase_add_test(t, all_of_a_session_have_a_limit_together);
 	tcase_add_test(t, the_later_of_a_name_takes_the_place_of_the_earlier);
 	tcase_add_test(t, a_later_one_that_is_refused_takes_the_earlier_with_it);

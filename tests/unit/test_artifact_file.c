@@ -1,4 +1,5 @@
-/* test_artifact_file.c: what comes into the artifact store, and what does not: names, paths, links, limits, slices. */
+/* test_artifact_file.c: what comes into the artifact store, and what does not: names, paths, links, limits,
+ * slices. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +64,8 @@ static void begin(void)
 {
 	strcpy(state, "/tmp/hcpd-artifact-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(state));
-	ck_assert(mkdir(in_state("work"), 0700) == 0 && mkdir(in_work(""), 0700) == 0 && mkdir(in_work("d"), 0700) == 0);
+	ck_assert(mkdir(in_state("work"), 0700) == 0 && mkdir(in_work(""), 0700) == 0 &&
+		mkdir(in_work("d"), 0700) == 0);
 	put(in_work("abc"), "abc");
 	put(in_state("secret"), "secret");
 }
@@ -78,7 +80,11 @@ static void end(void)
 
 static struct artifact_copy *copy_of(const char *path, int64_t max)
 {
-	const struct artifact_source src = {.state_dir = state, .session_id = ID, .path = path, .name = "kept", .owner = -1,
+	const struct artifact_source src = {.state_dir = state,
+		.session_id = ID,
+		.path = path,
+		.name = "kept",
+		.owner = -1,
 		.max_bytes = max};
 
 	why[0] = '\0';
@@ -109,11 +115,26 @@ static int descriptors(void)
 /* ---- names ---- */
 
 static const struct {
-	const char *name, *fault;       /* "": good */
+	const char *name, *fault; /* "": good */
 } names[] = {
-	{"report.txt", ""}, {"a", ""}, {"a b", ""}, {"r\xc3\xa9sum\xc3\xa9.pdf", ""}, {"..a", "dot"}, {".", "dot"}, {"..", "dot"},
-	{".new", "dot"}, {"", "empty"}, {"a/b", "slash"}, {"/", "slash"}, {"a\nb", "control"}, {"a\x7f", "control"},
-	{"a\xc2\x9b", "control"}, {"a\xff", "UTF-8"}, {"a\xc0\xaf", "UTF-8"}, {"-rf", ""}, {"a.", ""},
+	{"report.txt", ""},
+	{"a", ""},
+	{"a b", ""},
+	{"r\xc3\xa9sum\xc3\xa9.pdf", ""},
+	{"..a", "dot"},
+	{".", "dot"},
+	{"..", "dot"},
+	{".new", "dot"},
+	{"", "empty"},
+	{"a/b", "slash"},
+	{"/", "slash"},
+	{"a\nb", "control"},
+	{"a\x7f", "control"},
+	{"a\xc2\x9b", "control"},
+	{"a\xff", "UTF-8"},
+	{"a\xc0\xaf", "UTF-8"},
+	{"-rf", ""},
+	{"a.", ""},
 };
 
 START_TEST(a_name_is_a_plain_file_name)
@@ -123,7 +144,8 @@ START_TEST(a_name_is_a_plain_file_name)
 	if (names[_i].fault[0] == '\0')
 		ck_assert_msg(fault == NULL, "%s: %s", names[_i].name, fault);
 	else
-		ck_assert_msg(fault != NULL && strstr(fault, names[_i].fault) != NULL, "%s: %s", names[_i].name, fault);
+		ck_assert_msg(fault != NULL && strstr(fault, names[_i].fault) != NULL, "%s: %s",
+			names[_i].name, fault);
 }
 END_TEST
 
@@ -138,7 +160,7 @@ START_TEST(a_name_is_as_long_as_a_file_system_takes_and_hides_no_nul)
 }
 END_TEST
 
-START_TEST(the_uri_escapes_what_a_uri_may_not_hold)        /* proves L4-05 */
+START_TEST(the_uri_escapes_what_a_uri_may_not_hold) /* proves L4-05 */
 {
 	struct buf b = {0};
 
@@ -180,7 +202,7 @@ static void must_be_stored(const char *name, const char *text)
 	close(fd);
 }
 
-START_TEST(a_file_comes_in_with_its_size_and_hash)        /* proves L4-05 */
+START_TEST(a_file_comes_in_with_its_size_and_hash) /* proves L4-05 */
 {
 	struct artifact_copy *c = copy_of("abc", 3);
 	struct stat st;
@@ -246,14 +268,32 @@ static void make_tricks(void)
 static const struct {
 	const char *path, *why;
 } tricks[] = {
-	{"/etc/passwd", "relative"}, {"//abc", "relative"}, {"../../secret", "leaves"}, {"..", "leaves"}, {"d/../../../secret", "leaves"},
-	{"d/../abc", "leaves"}, {"link", "symbolic link"}, {"inside", "symbolic link"}, {"dangling", "symbolic link"},
-	{"dirlink/secret", "through"}, {"d2/f", "through"}, {"abc/x", "through"}, {"hard", "other names"}, {"fifo", "no plain file"},
-	{"sock", "no plain file"}, {"d", "directory"}, {".", "directory"}, {"./", "directory"}, {"none", "No such file"},
-	{"none/x", "No such file"}, {"/dev/zero", "relative"}, {"/proc/self/environ", "relative"}, {"", "directory"},
+	{"/etc/passwd", "relative"},
+	{"//abc", "relative"},
+	{"../../secret", "leaves"},
+	{"..", "leaves"},
+	{"d/../../../secret", "leaves"},
+	{"d/../abc", "leaves"},
+	{"link", "symbolic link"},
+	{"inside", "symbolic link"},
+	{"dangling", "symbolic link"},
+	{"dirlink/secret", "through"},
+	{"d2/f", "through"},
+	{"abc/x", "through"},
+	{"hard", "other names"},
+	{"fifo", "no plain file"},
+	{"sock", "no plain file"},
+	{"d", "directory"},
+	{".", "directory"},
+	{"./", "directory"},
+	{"none", "No such file"},
+	{"none/x", "No such file"},
+	{"/dev/zero", "relative"},
+	{"/proc/self/environ", "relative"},
+	{"", "directory"},
 };
 
-START_TEST(a_path_trick_is_refused)        /* proves L4-05 */
+START_TEST(a_path_trick_is_refused) /* proves L4-05 */
 {
 	int before = descriptors();
 
@@ -276,14 +316,18 @@ START_TEST(too_long_a_component_or_path_is_refused)
 	for (int i = 0; i < 4000; i++)
 		memcpy(path + 2 * i, "./", 2);
 	strcpy(path + 8000, "abc");
-	ck_assert_msg(keep(path, 100) == 0, "%s", why);        /* many small steps are no trick */
+	ck_assert_msg(keep(path, 100) == 0, "%s", why); /* many small steps are no trick */
 }
 END_TEST
 
 START_TEST(a_file_of_another_user_is_refused_where_the_worker_has_a_user)
 {
-	const struct artifact_source src = {.state_dir = state, .session_id = ID, .path = "abc", .name = "kept",
-		.owner = (int64_t)geteuid() + 1, .max_bytes = 100};
+	const struct artifact_source src = {.state_dir = state,
+		.session_id = ID,
+		.path = "abc",
+		.name = "kept",
+		.owner = (int64_t)geteuid() + 1,
+		.max_bytes = 100};
 
 	ck_assert_ptr_null(artifact_copy_begin(&src, why, sizeof why));
 	ck_assert_msg(strstr(why, "own") != NULL, "%s", why);
@@ -295,7 +339,7 @@ START_TEST(a_file_that_is_too_large_is_refused_before_it_is_read)
 	ck_assert_int_lt(keep("abc", 2), 0);
 	ck_assert_msg(strstr(why, "limit") != NULL, "%s", why);
 	put(in_work("sparse"), "");
-	ck_assert_int_eq(truncate(in_work("sparse"), (off_t)1 << 40), 0);        /* a terabyte of nothing */
+	ck_assert_int_eq(truncate(in_work("sparse"), (off_t)1 << 40), 0); /* a terabyte of nothing */
 	ck_assert_int_lt(keep("sparse", 1 << 30), 0);
 	ck_assert_int_eq(access(in_state("artifacts"), F_OK), -1);
 }
@@ -373,7 +417,8 @@ START_TEST(a_file_that_shrinks_meanwhile_is_what_could_be_read)
 	ck_assert_int_eq(artifact_copy_step(c, 1000, why, sizeof why), 1);
 	ck_assert_int_eq(truncate(in_work("large"), 5), 0);
 	ck_assert_int_eq(artifact_copy_step(c, 1 << 20, why, sizeof why), 0);
-	ck_assert(c->has_changed && stat(stored("kept"), &st) == 0 && st.st_size == c->size && c->size < 300000);
+	ck_assert(c->has_changed && stat(stored("kept"), &st) == 0 && st.st_size == c->size &&
+		c->size < 300000);
 	artifact_copy_free(c);
 }
 END_TEST
@@ -436,7 +481,7 @@ START_TEST(what_a_crash_left_is_collected_and_what_is_known_stays)
 	ck_assert_int_eq(access(stored("uncommitted"), F_OK), -1);
 	artifact_remove(state, ID, "kept");
 	ck_assert_int_eq(access(stored(""), F_OK), -1);
-	artifact_remove(state, ID, "kept");        /* is no matter */
+	artifact_remove(state, ID, "kept"); /* is no matter */
 	ck_assert_int_eq(artifact_collect(state, ID, knows_kept, NULL), 0);
 }
 END_TEST

@@ -1,4 +1,5 @@
-/* test_attempt.c: a worker that dies is not yet the end of its session, where its capability has more attempts. */
+/* test_attempt.c: a worker that dies is not yet the end of its session, where its capability has more
+ * attempts. */
 #include "operator_kit.h"
 
 #define TRIES "[capability work]\nmax_attempts = 3\n[capability plain]\nmax_attempts = 2\n"
@@ -25,11 +26,13 @@ START_TEST(a_worker_that_dies_is_started_again_from_its_checkpoint) /* proves L2
 	world_pass(&w, SECONDS);
 	ck_assert_uint_eq(w.workers.count, 2);
 	p = w.workers.list[1];
-	ck_assert(fake_worker_has_line(p, "\"attempt\":2,") && fake_worker_has_line(p, "\"step\":\"s7\",\"state\":{\"n\":7}}"));
+	ck_assert(fake_worker_has_line(p, "\"attempt\":2,") &&
+		fake_worker_has_line(p, "\"step\":\"s7\",\"state\":{\"n\":7}}"));
 	kit_say(p, COMPLETED);
 	kit_die(p, 0);
-	ck_assert_str_eq(world_path(&w, 1), "PENDING>RUNNING:approved RUNNING>PAUSED:worker_died "
-					    "PAUSED>RUNNING:recovered_from_checkpoint RUNNING>COMPLETED:completed");
+	ck_assert_str_eq(world_path(&w, 1),
+		"PENDING>RUNNING:approved RUNNING>PAUSED:worker_died "
+		"PAUSED>RUNNING:recovered_from_checkpoint RUNNING>COMPLETED:completed");
 	ck_assert(world_judge(&w, 1).closed);
 }
 END_TEST
@@ -49,7 +52,8 @@ START_TEST(a_crash_loop_ends_FAILED_and_waits_longer_each_time)
 			world_pass(&w, SECONDS / 10);
 		waited[i] = fake_boot_us - since;
 	}
-	ck_assert(waited[0] >= 1 * SECONDS && waited[0] < 2 * SECONDS && waited[1] >= 2 * SECONDS && waited[1] < 3 * SECONDS);
+	ck_assert(waited[0] >= 1 * SECONDS && waited[0] < 2 * SECONDS && waited[1] >= 2 * SECONDS &&
+		waited[1] < 3 * SECONDS);
 	kit_die(w.workers.list[2], 3 << 8);
 	ck_assert_str_eq(world_judge(&w, 1).state, "FAILED");
 	ck_assert_int_eq(world_said(&w, DIED), 2);

@@ -1,4 +1,5 @@
-/* test_audit.c: the audit: what becomes a row, that rows are chained, that floods stay small, and what verification finds. */
+/* test_audit.c: the audit: what becomes a row, that rows are chained, that floods stay small, and what
+ * verification finds. */
 #include "fake_world.h"
 
 #include "audit_chain.h"
@@ -47,8 +48,10 @@ static void check_noted(struct faults *f, int64_t noted, const char *noted_hash)
 
 	*f = (struct faults){0};
 	snprintf(k.noted_hash, sizeof k.noted_hash, "%s", noted_hash);
-	audit_check_begin(&k, world_text(&w, "SELECT value FROM meta WHERE key = 'instance'", NULL), on_fault, f);
-	ck_assert(sqlite3_prepare_v2(w.eye, "SELECT id, entry, hash FROM audit ORDER BY id", -1, &st, NULL) == SQLITE_OK);
+	audit_check_begin(
+		&k, world_text(&w, "SELECT value FROM meta WHERE key = 'instance'", NULL), on_fault, f);
+	ck_assert(sqlite3_prepare_v2(w.eye, "SELECT id, entry, hash FROM audit ORDER BY id", -1, &st, NULL) ==
+		SQLITE_OK);
 	while (sqlite3_step(st) == SQLITE_ROW)
 		audit_check_row(&k, sqlite3_column_int64(st, 0), (const char *)sqlite3_column_text(st, 1),
 			(size_t)sqlite3_column_bytes(st, 1), (const char *)sqlite3_column_text(st, 2));
@@ -84,14 +87,17 @@ static const char *last(const char *what, const char *member)
 {
 	char sql[256];
 
-	snprintf(sql, sizeof sql, "SELECT json_extract(entry, '$.%s') FROM audit WHERE json_extract(entry, '$.what') = ?"
-		" ORDER BY id DESC LIMIT 1", member);
+	snprintf(sql, sizeof sql,
+		"SELECT json_extract(entry, '$.%s') FROM audit WHERE json_extract(entry, '$.what') = ?"
+		" ORDER BY id DESC LIMIT 1",
+		member);
 	return world_text(&w, sql, what);
 }
 
 static void expect(const char *what, const char *member, const char *value)
 {
-	ck_assert_msg(strcmp(last(what, member), value) == 0, "%s of %s is %s, not %s", member, what, last(what, member), value);
+	ck_assert_msg(strcmp(last(what, member), value) == 0, "%s of %s is %s, not %s", member, what,
+		last(what, member), value);
 }
 
 static struct ask *ask(enum ask_verb verb, int key)
@@ -141,9 +147,12 @@ END_TEST
 
 START_TEST(the_rules_that_raised_the_risk_are_in_the_row)
 {
-	world_declare(&w, "work", "1.2.3", "\"risk_ceiling\":\"R4\",\"risk_floor\":\"R1\",\"requires_human_approval\":false,"
-		"\"involves_physical_resources\":false,\"rules\":[{\"when\":{\"pointer\":\"\",\"op\":\"present\"},\"level\":\"R3\","
-		"\"reason\":\"it is there\"}]", "");
+	world_declare(&w, "work", "1.2.3",
+		"\"risk_ceiling\":\"R4\",\"risk_floor\":\"R1\",\"requires_human_approval\":false,"
+		"\"involves_physical_resources\":false,\"rules\":[{\"when\":{\"pointer\":\"\",\"op\":"
+		"\"present\"},\"level\":\"R3\","
+		"\"reason\":\"it is there\"}]",
+		"");
 	core_reload(&w.core);
 	world_submit(&w, "m1", "work");
 	world_run(&w);
@@ -184,11 +193,16 @@ START_TEST(a_decision_is_never_stored_without_its_row)
 			fake_disk_mend();
 		world_turn(&w);
 		ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM submits", NULL),
-			world_count(&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'task'", NULL));
+			world_count(&w,
+				"SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'task'",
+				NULL));
 	}
 	world_pass(&w, 3 * SECONDS);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM submits", NULL), 20);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'task'", NULL), 20);
+	ck_assert_int_eq(
+		world_count(
+			&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'task'", NULL),
+		20);
 	expect_good();
 }
 END_TEST
@@ -254,7 +268,7 @@ START_TEST(what_an_operator_chose_is_in_the_row)
 }
 END_TEST
 
-START_TEST(every_refused_access_is_a_row)    /* proves SA-15 */
+START_TEST(every_refused_access_is_a_row) /* proves SA-15 */
 {
 	world_submit_as(&w, "beta", "beta-user", "m1", "work", "");
 	world_run(&w);
@@ -290,7 +304,7 @@ END_TEST
 
 /* ---- floods ---- */
 
-START_TEST(a_flood_of_strangers_is_two_rows_a_minute_and_counted)        /* proves SA-06 */
+START_TEST(a_flood_of_strangers_is_two_rows_a_minute_and_counted) /* proves SA-06 */
 {
 	int64_t before = rows();
 	char name[32], id[32];
@@ -311,7 +325,7 @@ START_TEST(a_flood_of_strangers_is_two_rows_a_minute_and_counted)        /* prov
 	expect("task", "code", "unauthorized");
 	expect_good();
 	world_pass(&w, 600 * SECONDS);
-	ck_assert_int_eq(rows(), before + 2);   /* silence is not written */
+	ck_assert_int_eq(rows(), before + 2); /* silence is not written */
 }
 END_TEST
 
@@ -352,8 +366,11 @@ START_TEST(a_limited_caller_costs_two_rows_a_minute)
 	world_pass(&w, 61 * SECONDS);
 	expect("task", "code", "rate_limited");
 	ck_assert_int_le(rows(), before + 4);
-	ck_assert_int_eq(world_count(&w, "SELECT 1 + sum(json_extract(entry, '$.count')) FROM audit WHERE"
-		" json_extract(entry, '$.code') = 'rate_limited'", NULL), 300);
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT 1 + sum(json_extract(entry, '$.count')) FROM audit WHERE"
+				 " json_extract(entry, '$.code') = 'rate_limited'",
+				 NULL),
+		300);
 }
 END_TEST
 
@@ -434,7 +451,10 @@ START_TEST(the_chain_goes_on_through_stops_and_crashes)
 			world_begin(&w);
 		}
 	}
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'start'", NULL), 7);
+	ck_assert_int_eq(
+		world_count(
+			&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'start'", NULL),
+		7);
 	expect_good();
 }
 END_TEST
@@ -465,30 +485,41 @@ START_TEST(any_changed_removed_moved_or_added_row_is_found)
 	static const struct {
 		const char *sql, *fault;
 	} cases[] = {
-		{"UPDATE audit SET entry = replace(entry, 'rejected', 'accepted') WHERE id = 5", "row 5 does not follow"},
+		{"UPDATE audit SET entry = replace(entry, 'rejected', 'accepted') WHERE id = 5",
+			"row 5 does not follow"},
 		{"UPDATE audit SET entry = entry || ' ' WHERE id = 5", "row 5 does not follow"},
 		{"UPDATE audit SET entry = '' WHERE id = 5", "row 5 was changed"},
 		{"UPDATE audit SET entry = 'x' WHERE id = 1", "row 1 was changed"},
-		{"UPDATE audit SET entry = replace(entry, 'start', 'stert') WHERE id = 1", "row 1 was changed"},
-		{"UPDATE audit SET hash = replace(hash, substr(hash, 1, 1), 'x') WHERE id = 5", "row 5 does not follow"},
+		{"UPDATE audit SET entry = replace(entry, 'start', 'stert') WHERE id = 1",
+			"row 1 was changed"},
+		{"UPDATE audit SET hash = replace(hash, substr(hash, 1, 1), 'x') WHERE id = 5",
+			"row 5 does not follow"},
 		{"UPDATE audit SET hash = '' WHERE id = 10", "row 10 does not follow"},
 		{"DELETE FROM audit WHERE id = 5", "row 5 is missing"},
 		{"DELETE FROM audit WHERE id IN (3, 4, 5)", "rows 3 to 5 are missing"},
 		{"DELETE FROM audit WHERE id = 1", "row 1 is missing"},
-		{"DELETE FROM audit WHERE id = 10", "the end is missing: there were 10 rows, and the last one is row 9"},
+		{"DELETE FROM audit WHERE id = 10",
+			"the end is missing: there were 10 rows, and the last one is row 9"},
 		{"DELETE FROM audit", "the end is missing: there were 10 rows"},
-		{"DELETE FROM audit WHERE id = 5; UPDATE audit SET id = id - 1 WHERE id > 5", "row 5 was put there: it says that it is row 6"},
-		{"UPDATE audit SET id = 100 WHERE id = 4; UPDATE audit SET id = 4 WHERE id = 5; UPDATE audit SET id = 5 WHERE id = 100",
+		{"DELETE FROM audit WHERE id = 5; UPDATE audit SET id = id - 1 WHERE id > 5",
+			"row 5 was put there: it says that it is row 6"},
+		{"UPDATE audit SET id = 100 WHERE id = 4; UPDATE audit SET id = 4 WHERE id = 5; UPDATE audit "
+		 "SET id = 5 WHERE id = 100",
 			"row 4 was put there: it says that it is row 5"},
-		{"INSERT INTO audit SELECT 11, replace(entry, '\"n\":10', '\"n\":11'), hash FROM audit WHERE id = 10",
+		{"INSERT INTO audit SELECT 11, replace(entry, '\"n\":10', '\"n\":11'), hash FROM audit WHERE "
+		 "id = 10",
 			"there are rows up to 11, and only 10 were ever counted"},
-		{"UPDATE meta SET value = '10 ' || substr(value, 4, 63) || 'x' WHERE key = 'audit'", "has not the hash that the store kept"},
-		{"UPDATE meta SET value = replace(value, '10 ', '9 ') WHERE key = 'audit'", "only 9 were ever counted"},
+		{"UPDATE meta SET value = '10 ' || substr(value, 4, 63) || 'x' WHERE key = 'audit'",
+			"has not the hash that the store kept"},
+		{"UPDATE meta SET value = replace(value, '10 ', '9 ') WHERE key = 'audit'",
+			"only 9 were ever counted"},
 		{"DELETE FROM meta WHERE key = 'audit'", "no record of how many rows"},
 		{"INSERT INTO audit SELECT -5, entry, hash FROM audit WHERE id = 10", "row -5 was put there"},
 		{"INSERT INTO audit SELECT 0, entry, hash FROM audit WHERE id = 10", "row 0 was put there"},
-		{"INSERT INTO audit SELECT -9223372036854775807 - 1, entry, hash FROM audit WHERE id = 10", "was put there: rows are numbered"},
-		{"INSERT INTO audit SELECT 9223372036854775807, entry, hash FROM audit WHERE id = 10", "rows 11 to 9223372036854775806 are"},
+		{"INSERT INTO audit SELECT -9223372036854775807 - 1, entry, hash FROM audit WHERE id = 10",
+			"was put there: rows are numbered"},
+		{"INSERT INTO audit SELECT 9223372036854775807, entry, hash FROM audit WHERE id = 10",
+			"rows 11 to 9223372036854775806 are"},
 		{"UPDATE audit SET entry = entry || char(0) WHERE id = 5", "row 5 was changed"},
 	};
 
@@ -529,10 +560,10 @@ START_TEST(a_chain_that_was_made_anew_shows_only_beside_a_noted_head)
 	check_noted(&f, 8, noted);
 	ck_assert_int_eq(f.count, 0);
 	forge();
-	expect_good();          /* this is what a chain alone cannot show */
+	expect_good(); /* this is what a chain alone cannot show */
 	check_noted(&f, 8, noted);
 	ck_assert_msg(strstr(f.all, "row 8 has not the hash that was noted") != NULL, "%s", f.all);
-	noted[16] = '\0';       /* as STATUS= has it */
+	noted[16] = '\0'; /* as STATUS= has it */
 	check_noted(&f, 8, noted);
 	ck_assert_int_eq(f.count, 1);
 }
@@ -545,7 +576,9 @@ START_TEST(an_end_that_was_cut_off_with_its_count_shows_only_beside_a_noted_head
 
 	fill();
 	snprintf(noted, sizeof noted, "%s", world_text(&w, "SELECT hash FROM audit WHERE id = 10", NULL));
-	world_exec(&w, "DELETE FROM audit WHERE id > 7; UPDATE meta SET value = '7 ' || (SELECT hash FROM audit WHERE id = 7)"
+	world_exec(&w,
+		"DELETE FROM audit WHERE id > 7; UPDATE meta SET value = '7 ' || (SELECT hash FROM audit "
+		"WHERE id = 7)"
 		" WHERE key = 'audit'");
 	expect_good();
 	check_noted(&f, 10, noted);
@@ -555,9 +588,10 @@ END_TEST
 
 START_TEST(a_daemon_that_starts_on_a_cut_chain_goes_on_and_hides_nothing)
 {
-	static const char *const cuts[] = {"DELETE FROM audit WHERE id > 7", "DELETE FROM meta WHERE key = 'audit'",
-		"UPDATE meta SET value = '3 abc' WHERE key = 'audit'", "UPDATE meta SET value = 'nonsense' WHERE key = 'audit'",
-		"DELETE FROM audit", "INSERT INTO audit SELECT -5, entry, hash FROM audit WHERE id = 10",
+	static const char *const cuts[] = {"DELETE FROM audit WHERE id > 7",
+		"DELETE FROM meta WHERE key = 'audit'", "UPDATE meta SET value = '3 abc' WHERE key = 'audit'",
+		"UPDATE meta SET value = 'nonsense' WHERE key = 'audit'", "DELETE FROM audit",
+		"INSERT INTO audit SELECT -5, entry, hash FROM audit WHERE id = 10",
 		"INSERT INTO audit SELECT 9223372036854775807, entry, hash FROM audit WHERE id = 10"};
 
 	fill();
@@ -565,21 +599,26 @@ START_TEST(a_daemon_that_starts_on_a_cut_chain_goes_on_and_hides_nothing)
 	w.core.control = NULL;
 	world_crash(&w);
 	expect("audit", "code", "chain_broken");
-	expect("start", "n", "13");     /* 11 says that the triggers were missing */
+	expect("start", "n", "13"); /* 11 says that the triggers were missing */
 	if (_i == 0)
 		expect_fault("rows 8 to 10 are missing");
 	if (_i == 4)
 		expect_fault("rows 1 to 10 are missing");
 	world_submit(&w, "later", "work");
 	world_run(&w);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.outcome') = 'accepted'", NULL), 1);
+	ck_assert_int_eq(
+		world_count(&w,
+			"SELECT count(*) FROM audit WHERE json_extract(entry, '$.outcome') = 'accepted'",
+			NULL),
+		1);
 }
 END_TEST
 
 START_TEST(triggers_that_somebody_took_away_or_changed_are_made_again_and_it_is_said)
 {
 	static const char *const ways[] = {"DROP TRIGGER audit_stays", "DROP TRIGGER audit_is_kept",
-		"DROP TRIGGER audit_stays; CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT 1; END"};
+		"DROP TRIGGER audit_stays; CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT 1; "
+		"END"};
 
 	world_exec(&w, ways[_i]);
 	w.core.control = NULL;
@@ -589,7 +628,10 @@ START_TEST(triggers_that_somebody_took_away_or_changed_are_made_again_and_it_is_
 	ck_assert(sqlite3_exec(w.eye, "DELETE FROM audit", NULL, NULL, NULL) != SQLITE_OK);
 	expect_good();
 	world_crash(&w);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'audit'", NULL), 1);
+	ck_assert_int_eq(
+		world_count(
+			&w, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'audit'", NULL),
+		1);
 }
 END_TEST
 
@@ -622,7 +664,8 @@ int main(void)
 	tcase_add_test(t, a_chain_that_was_made_anew_shows_only_beside_a_noted_head);
 	tcase_add_test(t, an_end_that_was_cut_off_with_its_count_shows_only_beside_a_noted_head);
 	tcase_add_loop_test(t, a_daemon_that_starts_on_a_cut_chain_goes_on_and_hides_nothing, 0, 7);
-	tcase_add_loop_test(t, triggers_that_somebody_took_away_or_changed_are_made_again_and_it_is_said, 0, 3);
+	tcase_add_loop_test(
+		t, triggers_that_somebody_took_away_or_changed_are_made_again_and_it_is_said, 0, 3);
 	suite_add_tcase(s, t);
 	return world_main(s);
 }

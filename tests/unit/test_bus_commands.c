@@ -1,9 +1,10 @@
-/* test_bus_commands.c: the bus against a real RabbitMQ: topology, log-in, and commands from delivery to ack. */
+/* test_bus_commands.c: the bus against a real RabbitMQ: topology, log-in, and commands from delivery to ack.
+ */
 #include "bus_suite.h"
 
 /* --- deliveries --- */
 
-START_TEST(commands_are_delivered_and_stay_until_acked)         /* proves L1-03 L1-05 */
+START_TEST(commands_are_delivered_and_stay_until_acked) /* proves L1-03 L1-05 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct core *c = core_start(config);
@@ -46,21 +47,21 @@ START_TEST(acks_may_come_in_any_order_and_rejects_in_between)
 		peer_command(k, "x", 1);
 	core_wait(c, c->count[BUS_DELIVERY] == 8, 10);
 	life = core_find(c, BUS_DELIVERY, 0)->life;
-	bus_ack(c->bus, life, 5);       /* behind a hole */
+	bus_ack(c->bus, life, 5); /* behind a hole */
 	bus_reject(c->bus, life, 2);
 	bus_flush(c->bus);
 	bus_ack(c->bus, life, 1);
-	bus_reject(c->bus, life, 3);    /* the run 1..3 ends in a tag that the broker no longer holds */
+	bus_reject(c->bus, life, 3); /* the run 1..3 ends in a tag that the broker no longer holds */
 	bus_flush(c->bus);
 	bus_ack(c->bus, life, 4);
-	bus_ack(c->bus, life, 4);       /* twice, and strangers: ignored, or the channel would be closed */
+	bus_ack(c->bus, life, 4); /* twice, and strangers: ignored, or the channel would be closed */
 	bus_ack(c->bus, life + 1, 6);
 	bus_ack(c->bus, life, 999);
 	bus_flush(c->bus);
-	peer_command(k, "y", 1);        /* comes only if the channel lives */
+	peer_command(k, "y", 1); /* comes only if the channel lives */
 	core_wait(c, c->count[BUS_DELIVERY] == 9, 10);
 	core_stop(c);
-	ck_assert_int_eq(peer_ready(k, kit_queue()), 4);        /* 6, 7, 8, 9 */
+	ck_assert_int_eq(peer_ready(k, kit_queue()), 4); /* 6, 7, 8, 9 */
 	peer_close(k);
 }
 END_TEST
@@ -87,7 +88,7 @@ START_TEST(one_unanswered_delivery_does_not_stop_the_others)
 }
 END_TEST
 
-START_TEST(a_command_over_the_limit_comes_without_its_body)      /* proves L1-15 */
+START_TEST(a_command_over_the_limit_comes_without_its_body) /* proves L1-15 */
 {
 	amqp_connection_state_t k = peer_open();
 	char *large = malloc(300001);
@@ -114,7 +115,7 @@ END_TEST
 
 /* --- the queue --- */
 
-START_TEST(a_deleted_queue_is_declared_and_consumed_again)      /* proves L1-22 */
+START_TEST(a_deleted_queue_is_declared_and_consumed_again) /* proves L1-22 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct core *c = core_start(config);
@@ -130,7 +131,7 @@ START_TEST(a_deleted_queue_is_declared_and_consumed_again)      /* proves L1-22 
 }
 END_TEST
 
-START_TEST(two_daemons_do_not_share_a_queue)            /* proves L1-03 */
+START_TEST(two_daemons_do_not_share_a_queue) /* proves L1-03 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct core *c = core_start(config), *second;
@@ -140,11 +141,12 @@ START_TEST(two_daemons_do_not_share_a_queue)            /* proves L1-03 */
 	second = core_start(config);
 	core_wait(second, second->count[BUS_SUB_DOWN] == 1, 10);
 	down = core_find(second, BUS_SUB_DOWN, 0);
-	ck_assert_msg(strstr(down->text, "exclusive use") && strstr(down->text, kit_queue()), "%s", down->text);
+	ck_assert_msg(
+		strstr(down->text, "exclusive use") && strstr(down->text, kit_queue()), "%s", down->text);
 	ck_assert(down->first);
 	ck_assert_int_eq(down->code, 403);
 	core_stop(c);
-	core_wait(second, second->count[BUS_SUB_UP] == 1, 10);  /* retried until it was free */
+	core_wait(second, second->count[BUS_SUB_UP] == 1, 10); /* retried until it was free */
 	ck_assert_int_eq(second->count[BUS_SUB_DOWN], 1);
 	ck_assert_int_eq(second->count[BUS_MISCONFIGURED], 0);
 	peer_command(k, "x", 1);
@@ -154,7 +156,7 @@ START_TEST(two_daemons_do_not_share_a_queue)            /* proves L1-03 */
 }
 END_TEST
 
-START_TEST(a_queue_with_other_arguments_is_told_once)   /* proves L1-03 */
+START_TEST(a_queue_with_other_arguments_is_told_once) /* proves L1-03 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct core *c;
@@ -165,11 +167,12 @@ START_TEST(a_queue_with_other_arguments_is_told_once)   /* proves L1-03 */
 	c = core_start(config);
 	core_wait(c, c->count[BUS_MISCONFIGURED] == 1, 10);
 	in = core_find(c, BUS_MISCONFIGURED, 0);
-	ck_assert_msg(strstr(in->text, kit_queue()) && strstr(in->text, "x-max-length") && strstr(in->text, "policy"),
+	ck_assert_msg(strstr(in->text, kit_queue()) && strstr(in->text, "x-max-length") &&
+			strstr(in->text, "policy"),
 		"%s", in->text);
 	ck_assert(in->first);
 	ck_assert_int_eq(in->code, 406);
-	end_us = clock_boot_us() + SECOND;      /* some five quiet retries */
+	end_us = clock_boot_us() + SECOND; /* some five quiet retries */
 	while (clock_boot_us() < end_us) {
 		core_doze(c, 50);
 		core_take(c);
@@ -207,17 +210,18 @@ START_TEST(a_quorum_queue_where_classic_is_configured_is_told_with_the_key_to_ch
 	c = core_start(config);
 	core_wait(c, c->count[BUS_MISCONFIGURED] == 1, 10);
 	in = core_find(c, BUS_MISCONFIGURED, 0);
-	ck_assert_msg(strstr(in->text, "x-queue-type") && strstr(in->text, "queue_type = quorum"), "%s", in->text);
+	ck_assert_msg(
+		strstr(in->text, "x-queue-type") && strstr(in->text, "queue_type = quorum"), "%s", in->text);
 	core_stop(c);
 	peer_close(k);
 }
 END_TEST
 
-START_TEST(the_command_queue_is_quorum_where_configured)        /* proves L1-11 */
+START_TEST(the_command_queue_is_quorum_where_configured) /* proves L1-11 */
 {
 	amqp_connection_state_t k = peer_open();
-	amqp_table_entry_t args[2] = { { .key = amqp_cstring_bytes("x-queue-type") },
-		{ .key = amqp_cstring_bytes("x-single-active-consumer") } };
+	amqp_table_entry_t args[2] = {{.key = amqp_cstring_bytes("x-queue-type")},
+		{.key = amqp_cstring_bytes("x-single-active-consumer")}};
 	struct core *c;
 
 	config->amqp.queue_type = QUEUE_QUORUM;
@@ -230,10 +234,10 @@ START_TEST(the_command_queue_is_quorum_where_configured)        /* proves L1-11 
 	args[1].value.kind = AMQP_FIELD_KIND_BOOLEAN;
 	args[1].value.value.boolean = 1;
 	/* Declaring it with the same arguments is accepted; with one less it is not. */
-	ck_assert_ptr_nonnull(amqp_queue_declare(k, 1, amqp_cstring_bytes(kit_queue()), 0, 1, 0, 0,
-		(amqp_table_t){ 2, args }));
-	ck_assert_ptr_null(amqp_queue_declare(k, 1, amqp_cstring_bytes(kit_queue()), 0, 1, 0, 0,
-		(amqp_table_t){ 1, args }));
+	ck_assert_ptr_nonnull(amqp_queue_declare(
+		k, 1, amqp_cstring_bytes(kit_queue()), 0, 1, 0, 0, (amqp_table_t){2, args}));
+	ck_assert_ptr_null(amqp_queue_declare(
+		k, 1, amqp_cstring_bytes(kit_queue()), 0, 1, 0, 0, (amqp_table_t){1, args}));
 	core_stop(c);
 	amqp_destroy_connection(k);
 }
@@ -244,7 +248,7 @@ END_TEST
 START_TEST(a_user_who_may_not_declare_is_content_with_what_exists)
 {
 	amqp_connection_state_t k = peer_open();
-	struct core *c = core_start(config);    /* makes everything */
+	struct core *c = core_start(config); /* makes everything */
 	char poor[32];
 
 	core_wait_up(c);
@@ -255,11 +259,14 @@ START_TEST(a_user_who_may_not_declare_is_content_with_what_exists)
 		peer_close(k);
 		return;
 	}
-	ck_assert(kit_eval("rabbit_auth_backend_internal:add_user(<<\"%s\">>, <<\"pw\">>, <<\"t\">>).", poor));
-	ck_assert(kit_eval("rabbit_auth_backend_internal:set_permissions(<<\"%s\">>, <<\"%s\">>, <<\"^$\">>, "
-		"<<\"^hcp.events$\">>, <<\"^hcp.cmd.*\">>, <<\"t\">>).", poor, kit_vhost));
+	ck_assert(
+		kit_eval("rabbit_auth_backend_internal:add_user(<<\"%s\">>, <<\"pw\">>, <<\"t\">>).", poor));
+	ck_assert(
+		kit_eval("rabbit_auth_backend_internal:set_permissions(<<\"%s\">>, <<\"%s\">>, <<\"^$\">>, "
+			 "<<\"^hcp.events$\">>, <<\"^hcp.cmd.*\">>, <<\"t\">>).",
+			poor, kit_vhost));
 	config->amqp.user = poor;
-	config->amqp.password = (char *)(uintptr_t)"pw";
+	config->amqp.password = (char *)(uintptr_t) "pw";
 	c = core_start(config);
 	core_wait_up(c);
 	peer_command(k, "x", 1);
@@ -270,30 +277,32 @@ START_TEST(a_user_who_may_not_declare_is_content_with_what_exists)
 }
 END_TEST
 
-START_TEST(a_refused_log_in_is_told_without_the_password)       /* proves L1-14 */
+START_TEST(a_refused_log_in_is_told_without_the_password) /* proves L1-14 */
 {
 	struct core *c;
 	struct bus_in *in;
 
-	config->amqp.password = (char *)(uintptr_t)"sesame-99";
+	config->amqp.password = (char *)(uintptr_t) "sesame-99";
 	c = core_start(config);
 	core_wait(c, c->count[BUS_PUB_DOWN] == 1 && c->count[BUS_SUB_DOWN] == 1, 15);
 	in = core_find(c, BUS_PUB_DOWN, 0);
-	ck_assert_msg(in->code == 403 && in->first && strstr(in->text, kit_user) && strstr(in->text, "check user, password"),
+	ck_assert_msg(in->code == 403 && in->first && strstr(in->text, kit_user) &&
+			strstr(in->text, "check user, password"),
 		"%s", in->text);
 	ck_assert_ptr_null(strstr(in->text, "sesame"));
 	core_stop(c);
 }
 END_TEST
 
-START_TEST(a_virtual_host_that_is_not_there_is_named)           /* proves L1-14 */
+START_TEST(a_virtual_host_that_is_not_there_is_named) /* proves L1-14 */
 {
 	struct core *c;
 
-	config->amqp.vhost = (char *)(uintptr_t)"/nowhere";
+	config->amqp.vhost = (char *)(uintptr_t) "/nowhere";
 	c = core_start(config);
 	core_wait(c, c->count[BUS_PUB_DOWN] == 1, 15);
-	ck_assert_msg(strstr(core_find(c, BUS_PUB_DOWN, 0)->text, "/nowhere"), "%s", core_find(c, BUS_PUB_DOWN, 0)->text);
+	ck_assert_msg(strstr(core_find(c, BUS_PUB_DOWN, 0)->text, "/nowhere"), "%s",
+		core_find(c, BUS_PUB_DOWN, 0)->text);
 	core_stop(c);
 }
 END_TEST

@@ -58,7 +58,7 @@ static void deliver_half(struct fake_end *e, uint32_t id, const unsigned char *a
 START_TEST(a_delivery_whose_body_does_not_come_blocks_nothing)
 {
 	struct fake *k = fake_start(config, deliver_half);
-	struct buf rest = { 0 };
+	struct buf rest = {0};
 	struct core *c;
 
 	k->heartbeat_s = 1;
@@ -67,10 +67,10 @@ START_TEST(a_delivery_whose_body_does_not_come_blocks_nothing)
 	core_wait(c, c->count[BUS_DELIVERY] == 1, 3);
 	bus_ack(c->bus, 1, 1);
 	bus_flush(c->bus);
-	core_wait(c, k->seen_ack == 1 && k->heartbeats >= 2, 5);        /* acks and heartbeats still go out */
+	core_wait(c, k->seen_ack == 1 && k->heartbeats >= 2, 5); /* acks and heartbeats still go out */
 	ck_assert_int_lt(health_of(c).sub_progress_age_us, SECOND);
 	ck_assert_int_eq(c->count[BUS_DELIVERY], 1);
-	if (health_of(c).sub_up) {              /* the rest, if the silence was not too long for the heartbeat */
+	if (health_of(c).sub_up) { /* the rest, if the silence was not too long for the heartbeat */
 		put_body(&rest, "56789");
 		fake_send(half_end, &rest);
 		core_wait(c, c->count[BUS_DELIVERY] == 2 || c->count[BUS_SUB_DOWN], 3);
@@ -84,7 +84,7 @@ END_TEST
 /* A table with one field of a kind that does not exist. */
 static void deliver_undecodable(struct fake_end *e, uint32_t id, const unsigned char *args, size_t size)
 {
-	struct buf table = { 0 };
+	struct buf table = {0};
 
 	(void)args;
 	(void)size;
@@ -100,7 +100,7 @@ static void deliver_undecodable(struct fake_end *e, uint32_t id, const unsigned 
 	buf_fini(&table);
 }
 
-START_TEST(properties_that_cannot_be_decoded_are_rejected_and_do_not_come_again)       /* proves L1-15 */
+START_TEST(properties_that_cannot_be_decoded_are_rejected_and_do_not_come_again) /* proves L1-15 */
 {
 	struct fake *k = fake_start(config, deliver_undecodable);
 	struct core *c = core_start(config);
@@ -116,7 +116,7 @@ END_TEST
 /* Arrays in arrays, as deep as a frame has room: librabbitmq decodes them by recursion. */
 static void deliver_deep(struct fake_end *e, uint32_t id, const unsigned char *args, size_t size)
 {
-	struct buf table = { 0 };
+	struct buf table = {0};
 	uint64_t depth = 26000;
 
 	(void)args;
@@ -135,7 +135,7 @@ static void deliver_deep(struct fake_end *e, uint32_t id, const unsigned char *a
 	buf_fini(&table);
 }
 
-START_TEST(headers_nested_as_deep_as_a_frame_allows_do_no_harm)         /* proves L1-15 */
+START_TEST(headers_nested_as_deep_as_a_frame_allows_do_no_harm) /* proves L1-15 */
 {
 	struct fake *k = fake_start(config, deliver_deep);
 	struct core *c = core_start(config);
@@ -156,13 +156,13 @@ static void confirm_oddly(struct fake_end *e, uint32_t id, const unsigned char *
 	if (id != AMQP_BASIC_PUBLISH_METHOD || e->fake->seen_publish + 1 != 6)
 		return;
 	put_confirm(&e->out, AMQP_BASIC_ACK_METHOD, 3, false);
-	put_confirm(&e->out, AMQP_BASIC_ACK_METHOD, 3, false);          /* again */
-	put_confirm(&e->out, AMQP_BASIC_ACK_METHOD, 77, true);          /* never published */
+	put_confirm(&e->out, AMQP_BASIC_ACK_METHOD, 3, false); /* again */
+	put_confirm(&e->out, AMQP_BASIC_ACK_METHOD, 77, true); /* never published */
 	put_confirm(&e->out, AMQP_BASIC_NACK_METHOD, 2, true);
 	put_confirm(&e->out, AMQP_BASIC_ACK_METHOD, 0, true);
 }
 
-START_TEST(confirms_in_any_order_settle_each_message_once)      /* proves L1-07 */
+START_TEST(confirms_in_any_order_settle_each_message_once) /* proves L1-07 */
 {
 	struct fake *k = fake_start(config, confirm_oddly);
 	struct core *c = core_start(config);
@@ -190,7 +190,7 @@ static void confirm_all_but_first(struct fake_end *e, uint32_t id, const unsigne
 		put_confirm(&e->out, AMQP_BASIC_ACK_METHOD, (uint64_t)e->fake->seen_publish + 1, false);
 }
 
-START_TEST(one_unconfirmed_message_does_not_stop_the_others)    /* proves L1-21 */
+START_TEST(one_unconfirmed_message_does_not_stop_the_others) /* proves L1-21 */
 {
 	struct fake *k = fake_start(config, confirm_all_but_first);
 	struct bus_out *o = outs_new(2000, "a", "{}", 2);
@@ -227,7 +227,8 @@ static void confirm_select_slowly(struct fake_end *e, uint32_t id, const unsigne
 static struct bus *watched;
 static _Atomic int64_t first_progress_age_us, first_frame_age_us;
 
-/* From the wake-up itself: the one moment at which a new connection is up and its thread did not come round yet. */
+/* From the wake-up itself: the one moment at which a new connection is up and its thread did not come round
+ * yet. */
 static void look_at_health(void *ctx)
 {
 	struct bus_health h;
@@ -276,12 +277,14 @@ static void send_rubbish(struct fake_end *e, uint32_t id, const unsigned char *a
 		buf_add(&e->out, "\x09\x00\x01\xff\xff\xff\xff rubbish", 15);
 }
 
-START_TEST(bytes_that_are_no_amqp_cost_the_connection_and_no_more)      /* proves L1-15 */
+START_TEST(bytes_that_are_no_amqp_cost_the_connection_and_no_more) /* proves L1-15 */
 {
 	struct fake *k = fake_start(config, send_rubbish);
 	struct core *c = core_start(config);
 
-	core_wait(c, k->count >= 6 && health_of(c).reconnects >= 4 && health_of(c).sub_up && health_of(c).pub_up, 10);
+	core_wait(c,
+		k->count >= 6 && health_of(c).reconnects >= 4 && health_of(c).sub_up && health_of(c).pub_up,
+		10);
 	core_stop(c);
 	fake_stop(k);
 }

@@ -8,13 +8,13 @@
 
 /* --- stalls and silence --- */
 
-START_TEST(a_publish_that_stalls_is_broken_while_commands_and_acks_go_on)      /* proves L1-22 */
+START_TEST(a_publish_that_stalls_is_broken_while_commands_and_acks_go_on) /* proves L1-22 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct proxy *x = proxy_start(config);
 	size_t size = 100000;
 	char *body = calloc(1, size);
-	struct bus_out *o = outs_new(400, "a", body, size);    /* more than any socket buffers */
+	struct bus_out *o = outs_new(400, "a", body, size); /* more than any socket buffers */
 	struct core *c = core_start(config);
 
 	core_wait_up(c);
@@ -22,11 +22,11 @@ START_TEST(a_publish_that_stalls_is_broken_while_commands_and_acks_go_on)      /
 	x->deaf[ROLE_PUB] = true;
 	bus_publish(c->bus, o);
 	bus_flush(c->bus);
-	core_wait(c, health_of(c).pub_progress_age_us > SECOND, 10);    /* inside the library, for good */
+	core_wait(c, health_of(c).pub_progress_age_us > SECOND, 10); /* inside the library, for good */
 	ck_assert(health_of(c).pub_up);
 	for (int i = 0; i < 300; i++)
 		peer_command(k, "x", 1);
-	core_wait(c, c->count[BUS_DELIVERY] == 300, 10);        /* three times prefetch: so the acks went out */
+	core_wait(c, c->count[BUS_DELIVERY] == 300, 10); /* three times prefetch: so the acks went out */
 	ck_assert_int_lt(health_of(c).sub_progress_age_us, SECOND);
 	ck_assert_int_eq(c->count[BUS_PUB_DOWN], 0);
 	bus_drop_pub(c->bus, "no progress");
@@ -63,14 +63,18 @@ END_TEST
 
 /* What amqp_basic_publish of librabbitmq 0.11 does not survive: the deadline for the peer's heartbeat passes,
  * nobody serves the connection, then a publish. */
-START_TEST(a_publish_after_the_heartbeat_deadline_comes_back)   /* proves L1-09 */
+START_TEST(a_publish_after_the_heartbeat_deadline_comes_back) /* proves L1-09 */
 {
 	struct proxy *x;
 	struct link *l;
 	struct link_error e;
-	struct link_spec spec = { .amqp = &config->amqp, .name = "x pub", .max_body = 1000 };
-	struct link_message m = { .exchange = "hcp.events", .key = "k", .message_id = "m", .type = "event", .body = "{}",
-		.size = 2 };
+	struct link_spec spec = {.amqp = &config->amqp, .name = "x pub", .max_body = 1000};
+	struct link_message m = {.exchange = "hcp.events",
+		.key = "k",
+		.message_id = "m",
+		.type = "event",
+		.body = "{}",
+		.size = 2};
 	struct frames_event *ev;
 	int64_t began_us;
 	int rc;
@@ -82,9 +86,10 @@ START_TEST(a_publish_after_the_heartbeat_deadline_comes_back)   /* proves L1-09 
 	ck_assert_int_eq(link_heartbeat_s(l), 1);
 	ck_assert_int_eq(link_declare_exchange(l, "hcp.events", "topic", &e), 0);
 	x->mute[ROLE_PUB] = true;
-	for (began_us = clock_boot_us(); clock_boot_us() - began_us < 3 * SECOND;)      /* the deadline is the condition */
+	for (began_us = clock_boot_us();
+		clock_boot_us() - began_us < 3 * SECOND;) /* the deadline is the condition */
 		poll(NULL, 0, 100);
-	rc = link_publish(l, &m, &e);           /* with the fault this never returns, and the test times out */
+	rc = link_publish(l, &m, &e); /* with the fault this never returns, and the test times out */
 	ck_assert(rc == 0 || e.text[0]);
 	do
 		rc = link_next(l, &ev, &e);
@@ -97,7 +102,7 @@ START_TEST(a_publish_after_the_heartbeat_deadline_comes_back)   /* proves L1-09 
 }
 END_TEST
 
-START_TEST(a_silent_broker_is_noticed_by_its_heartbeat)         /* proves L1-09 */
+START_TEST(a_silent_broker_is_noticed_by_its_heartbeat) /* proves L1-09 */
 {
 	struct proxy *x = proxy_start(config);
 	struct core *c;
@@ -115,7 +120,7 @@ START_TEST(a_silent_broker_is_noticed_by_its_heartbeat)         /* proves L1-09 
 }
 END_TEST
 
-START_TEST(an_idle_bus_keeps_its_heartbeats_and_lets_the_core_sleep)    /* proves L1-09 */
+START_TEST(an_idle_bus_keeps_its_heartbeats_and_lets_the_core_sleep) /* proves L1-09 */
 {
 	struct core *c;
 	int64_t end_us;
@@ -138,14 +143,15 @@ START_TEST(an_idle_bus_keeps_its_heartbeats_and_lets_the_core_sleep)    /* prove
 }
 END_TEST
 
-START_TEST(a_watchdog_makes_the_threads_come_round_often)       /* proves L1-22 */
+START_TEST(a_watchdog_makes_the_threads_come_round_often) /* proves L1-22 */
 {
 	struct core *c = core_start(config);
 	int64_t end_us;
 
 	core_wait_up(c);
 	bus_set_watchdog(c->bus, 400000);
-	core_wait(c, health_of(c).pub_progress_age_us < 200000 && health_of(c).sub_progress_age_us < 200000, 5);
+	core_wait(
+		c, health_of(c).pub_progress_age_us < 200000 && health_of(c).sub_progress_age_us < 200000, 5);
 	for (end_us = clock_boot_us() + SECOND; clock_boot_us() < end_us;) {
 		core_doze(c, 50);
 		ck_assert_int_lt(health_of(c).pub_progress_age_us, 400000);
@@ -157,7 +163,7 @@ END_TEST
 
 /* --- cuts --- */
 
-START_TEST(after_a_cut_everything_comes_back_and_works_again)   /* proves L1-10 */
+START_TEST(after_a_cut_everything_comes_back_and_works_again) /* proves L1-10 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct proxy *x = proxy_start(config);
@@ -169,7 +175,7 @@ START_TEST(after_a_cut_everything_comes_back_and_works_again)   /* proves L1-10 
 	peer_command(k, "x", 1);
 	core_wait(c, c->count[BUS_DELIVERY] == 1, 10);
 	life = core_find(c, BUS_DELIVERY, 0)->life;
-	x->mute[ROLE_PUB] = true;               /* no confirm comes through */
+	x->mute[ROLE_PUB] = true; /* no confirm comes through */
 	bus_publish(c->bus, o);
 	bus_flush(c->bus);
 	x->cut[ROLE_PUB] = x->cut[ROLE_SUB] = true;
@@ -178,9 +184,10 @@ START_TEST(after_a_cut_everything_comes_back_and_works_again)   /* proves L1-10 
 	core_wait(c, c->status[BUS_LOST] == 500, 10);
 	for (int i = 0; i < 500; i++)
 		ck_assert_ptr_eq(c->settled[i], &o[i]);
-	core_wait(c, c->count[BUS_PUB_UP] == 2 && c->count[BUS_SUB_UP] == 2 && c->count[BUS_DELIVERY] == 2, 10);
+	core_wait(
+		c, c->count[BUS_PUB_UP] == 2 && c->count[BUS_SUB_UP] == 2 && c->count[BUS_DELIVERY] == 2, 10);
 	ck_assert_uint_ne(core_find(c, BUS_DELIVERY, 1)->life, life);
-	bus_ack(c->bus, life, 1);               /* void: it must not ack the new one, whose tag is the same */
+	bus_ack(c->bus, life, 1); /* void: it must not ack the new one, whose tag is the same */
 	bus_flush(c->bus);
 	for (int i = 0; i < 500; i++)
 		o[i].next = i < 499 ? &o[i + 1] : NULL;
@@ -222,7 +229,8 @@ START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnect
 	peer_command(k, "two", 3);
 	/* The core is held from here on. Each time the broker delivers both again. */
 	for (uint64_t i = 0; i < 4; i++) {
-		for (int64_t end_us = clock_boot_us() + 10 * SECOND; peer_ready(k, kit_queue()) > 0; core_doze(c, 10))
+		for (int64_t end_us = clock_boot_us() + 10 * SECOND; peer_ready(k, kit_queue()) > 0;
+			core_doze(c, 10))
 			ck_assert(clock_boot_us() < end_us);
 		x->cut[ROLE_PUB] = x->cut[ROLE_SUB] = true;
 		wait_reconnects(c, 2 * (i + 1));
@@ -251,7 +259,7 @@ START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnect
 }
 END_TEST
 
-START_TEST(what_is_published_after_a_loss_comes_back_behind_it)         /* proves L1-07 */
+START_TEST(what_is_published_after_a_loss_comes_back_behind_it) /* proves L1-07 */
 {
 	struct proxy *x = proxy_start(config);
 	struct core *c = core_start(config);
@@ -262,7 +270,7 @@ START_TEST(what_is_published_after_a_loss_comes_back_behind_it)         /* prove
 
 	core_wait_up(c);
 	wakes = c->wakes;
-	x->mute[ROLE_PUB] = true;               /* no confirm comes through */
+	x->mute[ROLE_PUB] = true; /* no confirm comes through */
 	o[1].next = NULL;
 	bus_publish(c->bus, &o[0]);
 	bus_flush(c->bus);
@@ -270,7 +278,7 @@ START_TEST(what_is_published_after_a_loss_comes_back_behind_it)         /* prove
 	x->cut[ROLE_PUB] = true;
 	for (; c->wakes == wakes; core_doze(c, 20))
 		ck_assert(clock_boot_us() < end_us);
-	bus_publish(c->bus, &o[2]);             /* in the same turn: the loss is known to the bus alone */
+	bus_publish(c->bus, &o[2]); /* in the same turn: the loss is known to the bus alone */
 	bus_flush(c->bus);
 	core_wait(c, c->settled_count == 5, 10);
 	x->refuse = x->mute[ROLE_PUB] = false;
@@ -291,8 +299,9 @@ START_TEST(what_is_published_after_a_loss_comes_back_behind_it)         /* prove
 }
 END_TEST
 
-/* Three descriptors for two connections that need two each: the one that comes second has no copy of its own. */
-START_TEST(a_connection_that_could_not_be_broken_off_is_not_made)       /* proves L1-22 */
+/* Three descriptors for two connections that need two each: the one that comes second has no copy of its own.
+ */
+START_TEST(a_connection_that_could_not_be_broken_off_is_not_made) /* proves L1-22 */
 {
 	struct core *c = core_new(config);
 	struct rlimit limit;
@@ -304,10 +313,12 @@ START_TEST(a_connection_that_could_not_be_broken_off_is_not_made)       /* prove
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	while ((fill[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
 		count++;
-	for (int i = 0; i < 2 + 3; i++)         /* two more: each thread has its wake-up */
+	for (int i = 0; i < 2 + 3; i++) /* two more: each thread has its wake-up */
 		close(fill[--count]);
 	ck_assert_int_eq(bus_start(c->bus), 0);
-	core_wait(c, c->count[BUS_PUB_UP] + c->count[BUS_SUB_UP] == 1 && c->count[BUS_PUB_DOWN] + c->count[BUS_SUB_DOWN] == 1,
+	core_wait(c,
+		c->count[BUS_PUB_UP] + c->count[BUS_SUB_UP] == 1 &&
+			c->count[BUS_PUB_DOWN] + c->count[BUS_SUB_DOWN] == 1,
 		10);
 	down = core_find(c, c->count[BUS_PUB_DOWN] ? BUS_PUB_DOWN : BUS_SUB_DOWN, 0);
 	ck_assert_msg(strstr(down->text, strerror(EMFILE)), "%s", down->text);
@@ -323,7 +334,7 @@ END_TEST
 
 /* --- the way back --- */
 
-START_TEST(reconnecting_waits_one_two_and_four_seconds)         /* proves L1-10 */
+START_TEST(reconnecting_waits_one_two_and_four_seconds) /* proves L1-10 */
 {
 	struct proxy *x = proxy_start(config);
 	struct core *c;
@@ -332,13 +343,14 @@ START_TEST(reconnecting_waits_one_two_and_four_seconds)         /* proves L1-10 
 	config->amqp.reconnect_max_us = 60 * SECOND;
 	x->refuse = true;
 	c = core_start(config);
-	core_wait(c, x->accepted >= 8, 20);     /* two lanes, four attempts each: pairs */
+	core_wait(c, x->accepted >= 8, 20); /* two lanes, four attempts each: pairs */
 	for (int i = 0; i + 2 < 8; i++) {
 		double gap = (double)(at[i / 2 * 2 + 2] - at[i / 2 * 2]) / 1e6, want = 1 << (i / 2);
 
-		ck_assert_msg(gap > 0.5 * want && gap < 1.5 * want + 0.5, "attempt %d after %.2f s", i / 2 + 2, gap);
+		ck_assert_msg(gap > 0.5 * want && gap < 1.5 * want + 0.5, "attempt %d after %.2f s",
+			i / 2 + 2, gap);
 	}
-	ck_assert_int_eq(c->count[BUS_PUB_DOWN], 1);    /* not one an attempt */
+	ck_assert_int_eq(c->count[BUS_PUB_DOWN], 1); /* not one an attempt */
 	ck_assert_int_eq(c->count[BUS_SUB_DOWN], 1);
 	core_stop(c);
 	proxy_stop(x);
@@ -357,7 +369,7 @@ static int count_lines(FILE *log, const char *level, const char *words)
 	return count;
 }
 
-START_TEST(the_same_failure_is_told_once_and_so_is_its_end)     /* proves L1-10 */
+START_TEST(the_same_failure_is_told_once_and_so_is_its_end) /* proves L1-10 */
 {
 	struct proxy *x = proxy_start(config);
 	FILE *log = tmpfile();
@@ -369,7 +381,7 @@ START_TEST(the_same_failure_is_told_once_and_so_is_its_end)     /* proves L1-10 
 	x->refuse = true;
 	c = core_start(config);
 	core_wait(c, x->accepted >= 20, 10);
-	ck_assert_int_eq(count_lines(log, "warn", "trying again"), 2);  /* one a lane */
+	ck_assert_int_eq(count_lines(log, "warn", "trying again"), 2); /* one a lane */
 	ck_assert_int_ge(count_lines(log, "debug", "trying again"), 16);
 	ck_assert_int_eq(count_lines(log, "info", "connected"), 0);
 	x->refuse = false;

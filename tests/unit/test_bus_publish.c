@@ -27,16 +27,16 @@ static bool bytes_are(amqp_bytes_t b, const char *text)
 	return b.len == strlen(text) && memcmp(b.bytes, text, b.len) == 0;
 }
 
-START_TEST(properties_mirror_the_message)       /* proves L1-02 */
+START_TEST(properties_mirror_the_message) /* proves L1-02 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct core *c = core_start(config);
 	struct bus_out *o;
 	amqp_message_t m;
 	const amqp_basic_properties_t *p = &m.properties;
-	amqp_flags_t want = AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_TIMESTAMP_FLAG | AMQP_BASIC_CORRELATION_ID_FLAG |
-		AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_CONTENT_ENCODING_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG |
-		AMQP_BASIC_TYPE_FLAG;
+	amqp_flags_t want = AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_TIMESTAMP_FLAG |
+		AMQP_BASIC_CORRELATION_ID_FLAG | AMQP_BASIC_CONTENT_TYPE_FLAG |
+		AMQP_BASIC_CONTENT_ENCODING_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_TYPE_FLAG;
 
 	core_wait_up(c);
 	o = outs_new(2, bind_caller(k, NULL, NULL), "{\"a\":1}", 7);
@@ -44,7 +44,8 @@ START_TEST(properties_mirror_the_message)       /* proves L1-02 */
 	bus_publish(c->bus, o);
 	bus_flush(c->bus);
 	core_wait(c, c->status[BUS_CONFIRMED] == 2, 10);
-	ck_assert_int_eq(amqp_basic_get(k, 1, amqp_cstring_bytes(caller_queue()), 1).reply_type, AMQP_RESPONSE_NORMAL);
+	ck_assert_int_eq(
+		amqp_basic_get(k, 1, amqp_cstring_bytes(caller_queue()), 1).reply_type, AMQP_RESPONSE_NORMAL);
 	ck_assert_int_eq(amqp_read_message(k, 1, &m, 0).reply_type, AMQP_RESPONSE_NORMAL);
 	ck_assert_uint_eq(p->_flags & want, want);
 	ck_assert(bytes_are(p->message_id, "m-0"));
@@ -56,9 +57,10 @@ START_TEST(properties_mirror_the_message)       /* proves L1-02 */
 	ck_assert_uint_eq(p->delivery_mode, 2);
 	ck_assert(bytes_are(m.body, "{\"a\":1}"));
 	amqp_destroy_message(&m);
-	ck_assert_int_eq(amqp_basic_get(k, 1, amqp_cstring_bytes(caller_queue()), 1).reply_type, AMQP_RESPONSE_NORMAL);
+	ck_assert_int_eq(
+		amqp_basic_get(k, 1, amqp_cstring_bytes(caller_queue()), 1).reply_type, AMQP_RESPONSE_NORMAL);
 	ck_assert_int_eq(amqp_read_message(k, 1, &m, 0).reply_type, AMQP_RESPONSE_NORMAL);
-	ck_assert_uint_eq(p->_flags & AMQP_BASIC_CORRELATION_ID_FLAG, 0);       /* empty: none */
+	ck_assert_uint_eq(p->_flags & AMQP_BASIC_CORRELATION_ID_FLAG, 0); /* empty: none */
 	amqp_destroy_message(&m);
 	core_stop(c);
 	peer_close(k);
@@ -66,7 +68,7 @@ START_TEST(properties_mirror_the_message)       /* proves L1-02 */
 }
 END_TEST
 
-START_TEST(every_message_is_confirmed_once_and_arrives_in_order)        /* proves L1-07 */
+START_TEST(every_message_is_confirmed_once_and_arrives_in_order) /* proves L1-07 */
 {
 	enum { N = 20000 };
 	static char seen[N];
@@ -76,8 +78,9 @@ START_TEST(every_message_is_confirmed_once_and_arrives_in_order)        /* prove
 	amqp_message_t m;
 
 	core_wait_up(c);
-	o = outs_new(N, bind_caller(k, NULL, NULL), "0123456789012345678901234567890123456789012345678901234567890123", 64);
-	for (int i = 0; i < N; i += 1000) {     /* in turns, as a core would */
+	o = outs_new(N, bind_caller(k, NULL, NULL),
+		"0123456789012345678901234567890123456789012345678901234567890123", 64);
+	for (int i = 0; i < N; i += 1000) { /* in turns, as a core would */
 		o[i + 999].next = NULL;
 		bus_publish(c->bus, &o[i]);
 		bus_flush(c->bus);
@@ -136,7 +139,7 @@ START_TEST(large_bodies_go_out_in_parts)
 }
 END_TEST
 
-START_TEST(what_no_queue_is_bound_to_is_told_apart)      /* proves L1-08 */
+START_TEST(what_no_queue_is_bound_to_is_told_apart) /* proves L1-08 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct core *c = core_start(config);
@@ -157,11 +160,11 @@ START_TEST(what_no_queue_is_bound_to_is_told_apart)      /* proves L1-08 */
 }
 END_TEST
 
-START_TEST(a_full_queue_nacks_and_others_go_on)         /* proves L1-07 */
+START_TEST(a_full_queue_nacks_and_others_go_on) /* proves L1-07 */
 {
 	amqp_connection_state_t k = peer_open();
-	amqp_table_entry_t args[2] = { { .key = amqp_cstring_bytes("x-max-length") },
-		{ .key = amqp_cstring_bytes("x-overflow") } };
+	amqp_table_entry_t args[2] = {
+		{.key = amqp_cstring_bytes("x-max-length")}, {.key = amqp_cstring_bytes("x-overflow")}};
 	struct core *c = core_start(config);
 	struct bus_out *full, *fine;
 	int taken = 0;
@@ -171,8 +174,8 @@ START_TEST(a_full_queue_nacks_and_others_go_on)         /* proves L1-07 */
 	args[0].value.value.i64 = 5;
 	args[1].value.kind = AMQP_FIELD_KIND_UTF8;
 	args[1].value.value.bytes = amqp_cstring_bytes("reject-publish");
-	ck_assert_ptr_nonnull(amqp_queue_declare(k, 1, amqp_cstring_bytes("full"), 0, 0, 0, 0,
-		(amqp_table_t){ 2, args }));
+	ck_assert_ptr_nonnull(
+		amqp_queue_declare(k, 1, amqp_cstring_bytes("full"), 0, 0, 0, 0, (amqp_table_t){2, args}));
 	peer_bind(k, "full", "hcp.events", "full.#");
 	full = outs_new(200, "full", "{}", 2);
 	fine = outs_new(200, bind_caller(k, NULL, NULL), "{}", 2);
@@ -195,7 +198,7 @@ START_TEST(a_full_queue_nacks_and_others_go_on)         /* proves L1-07 */
 }
 END_TEST
 
-START_TEST(a_deleted_exchange_loses_what_is_under_way_and_is_declared_again)    /* proves L1-21 */
+START_TEST(a_deleted_exchange_loses_what_is_under_way_and_is_declared_again) /* proves L1-21 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct core *c = core_start(config);
@@ -214,7 +217,7 @@ START_TEST(a_deleted_exchange_loses_what_is_under_way_and_is_declared_again)    
 	ck_assert_msg(strstr(down->text, "hcp.events"), "%s", down->text);
 	ck_assert_int_eq(c->status[BUS_LOST], 100);
 	ck_assert_int_eq(c->count[BUS_SUB_DOWN], 0);
-	for (int i = 0; i < 100; i++)           /* in order */
+	for (int i = 0; i < 100; i++) /* in order */
 		ck_assert_ptr_eq(c->settled[i], &o[i]);
 	snprintf(o[0].key, sizeof o[0].key, "%s.s.event", bind_caller(k, NULL, NULL));
 	o[0].next = NULL;
@@ -242,15 +245,17 @@ START_TEST(an_alarm_stops_publishing_and_loses_nothing)
 	if (!kit_eval("rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).")) {
 		printf("skipped: needs a broker that can be asked (HCP_TEST_BROKER_DIR)\n");
 	} else {
-		/* It stops a connection at the first publish after the alarm has reached it, whenever that is. */
-		for (end_us = clock_boot_us() + 10 * SECOND; !c->count[BUS_PUB_BLOCKED] && sent < N - AFTER &&
-				clock_boot_us() < end_us; core_take(c)) {
+		/* It stops a connection at the first publish after the alarm has reached it, whenever that
+		 * is. */
+		for (end_us = clock_boot_us() + 10 * SECOND;
+			!c->count[BUS_PUB_BLOCKED] && sent < N - AFTER && clock_boot_us() < end_us;
+			core_take(c)) {
 			o[sent].next = NULL;
 			bus_publish(c->bus, &o[sent++]);
 			bus_flush(c->bus);
 			core_doze(c, 5);
 		}
-		bus_publish(c->bus, &o[N - AFTER]);     /* these wait in the bus */
+		bus_publish(c->bus, &o[N - AFTER]); /* these wait in the bus */
 		bus_flush(c->bus);
 		bus_get_health(c->bus, &h);
 		core_doze(c, 200);
@@ -277,7 +282,7 @@ START_TEST(what_is_published_while_down_comes_back_as_lost)
 	struct core *c;
 	int port;
 
-	close(listen_anywhere(&port, 1));       /* nobody listens there now */
+	close(listen_anywhere(&port, 1)); /* nobody listens there now */
 	config->amqp.port = port;
 	c = core_start(config);
 	bus_publish(c->bus, o);
@@ -285,13 +290,14 @@ START_TEST(what_is_published_while_down_comes_back_as_lost)
 	core_wait(c, c->status[BUS_LOST] == 3, 10);
 	ck_assert_int_eq(c->count[BUS_SETTLED], 1);
 	core_wait(c, c->count[BUS_PUB_DOWN] == 1, 10);
-	ck_assert_msg(strstr(core_find(c, BUS_PUB_DOWN, 0)->text, "refused"), "%s", core_find(c, BUS_PUB_DOWN, 0)->text);
+	ck_assert_msg(strstr(core_find(c, BUS_PUB_DOWN, 0)->text, "refused"), "%s",
+		core_find(c, BUS_PUB_DOWN, 0)->text);
 	core_stop(c);
 	free(o);
 }
 END_TEST
 
-START_TEST(what_was_meant_for_a_lost_connection_never_overtakes_what_it_lost)  /* proves L1-07 */
+START_TEST(what_was_meant_for_a_lost_connection_never_overtakes_what_it_lost) /* proves L1-07 */
 {
 	amqp_connection_state_t k = peer_open();
 	struct core *c = core_start(config);
@@ -366,7 +372,8 @@ START_TEST(publishing_is_fast_enough)
 	bus_publish(c->bus, o);
 	bus_flush(c->bus);
 	core_wait(c, c->settled_count == N, 60);
-	printf("publishing: %.0f messages/s, %d wake-ups\n", N * 1e6 / (double)(clock_boot_us() - began_us), c->wakes);
+	printf("publishing: %.0f messages/s, %d wake-ups\n", N * 1e6 / (double)(clock_boot_us() - began_us),
+		c->wakes);
 	ck_assert_int_eq(c->status[BUS_UNROUTABLE], N);
 	core_stop(c);
 	peer_close(k);

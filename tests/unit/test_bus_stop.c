@@ -49,7 +49,7 @@ END_TEST
 
 START_TEST(stopping_is_bounded_when_a_log_in_hangs)
 {
-	int port, fd = listen_anywhere(&port, 8);       /* accepted by the kernel, answered by nobody */
+	int port, fd = listen_anywhere(&port, 8); /* accepted by the kernel, answered by nobody */
 	struct core *c;
 
 	config->amqp.port = port;
@@ -63,11 +63,11 @@ END_TEST
 START_TEST(stopping_is_bounded_when_a_connect_hangs)
 {
 	int port, fd = listen_anywhere(&port, 0), fill[4];
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct core *c;
 
 	a.sin_port = htons((uint16_t)port);
-	for (int i = 0; i < 4; i++) {                   /* a full backlog: further SYNs are dropped */
+	for (int i = 0; i < 4; i++) { /* a full backlog: further SYNs are dropped */
 		fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		(void)!connect(fill[i], (struct sockaddr *)&a, sizeof a);
 	}

@@ -73,12 +73,14 @@ static struct capability *load(const void *text, size_t size)
 
 START_TEST(a_declaration_is_read) /* proves L3-01 */
 {
-	static const char full[] = "{\"x-other\":1,\"$schema\":\"s\",\"capability\":{" NAMES "," SCHEMAS
-				   ",\"x-more\":null,\"title\":\"t\",\"tags\":[],\"examples\":[{}],\"metadata\":{\"a\":1},\"safety\":{\"risk_ceiling\":\"R4\","
-				   "\"requires_human_approval\":true,\"involves_physical_resources\":true,"
-				   "\"risk_floor\":\"R2\",\"envelope\":{},\"rules\":[],\"context\":[],\"description\":\"why\","
-				   "\"resource_types\":[\"a\"],\"hazard_categories\":[]},\"constraints\":{"
-				   "\"max_duration\":\"PT1H30M\",\"concurrent_limit\":3}}}";
+	static const char full[] =
+		"{\"x-other\":1,\"$schema\":\"s\",\"capability\":{" NAMES "," SCHEMAS
+		",\"x-more\":null,\"title\":\"t\",\"tags\":[],\"examples\":[{}],\"metadata\":{\"a\":1},"
+		"\"safety\":{\"risk_ceiling\":\"R4\","
+		"\"requires_human_approval\":true,\"involves_physical_resources\":true,"
+		"\"risk_floor\":\"R2\",\"envelope\":{},\"rules\":[],\"context\":[],\"description\":\"why\","
+		"\"resource_types\":[\"a\"],\"hazard_categories\":[]},\"constraints\":{"
+		"\"max_duration\":\"PT1H30M\",\"concurrent_limit\":3}}}";
 
 	load(full, sizeof(full) - 1);
 	ck_assert_str_eq(buf_text(&said), "");
@@ -139,10 +141,10 @@ static const struct {
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":\"R2\",\"risk_floor\":\"R3\"," FLAGS "}"),
 		PATH("/safety/risk_floor") "is above", 1},
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":\"R2\",\"requires_human_approval\":\"no\","
-				"\"involves_physical_resources\":0}"),
+		    "\"involves_physical_resources\":0}"),
 		PATH("/safety/requires_human_approval") "is a string; write true or false", 2},
 	{BODY(NAMES "," SCHEMAS ",\"safety\":{\"risk_ceiling\":\"R2\",\"resource_types\":[\"a\",1],\"hazard_"
-				"categories\":\"x\",\"envelope\":1," FLAGS "}"),
+		    "categories\":\"x\",\"envelope\":1," FLAGS "}"),
 		PATH("/safety/resource_types/1") "is a whole number; write a string", 3},
 	{BODY("\"name\":\"y\",\"version\":\"1.2.3\",\"description\":\"d\"," SCHEMAS "," SAFETY),
 		PATH("/name") "is \"y\", but the section is [capability x]", 1},
@@ -176,22 +178,27 @@ static const struct {
 		PATH("/constraints/concurrent_limit") "is null", 1},
 };
 
-/* In `safety` and in `constraints` nothing may be added, and elsewhere only what says that it is another's. */
+/* In `safety` and in `constraints` nothing may be added, and elsewhere only what says that it is another's.
+ */
 static const struct {
 	const char *text, *expected;
 	int errors;
 } misspelt[] = {
-	{MORE_SAFETY("\"envelop\":{}"), PATH("/safety/envelop") "is not known here; did you mean envelope?", 1},
+	{MORE_SAFETY("\"envelop\":{}"), PATH("/safety/envelop") "is not known here; did you mean envelope?",
+		1},
 	{MORE_SAFETY("\"rule\":[]"), PATH("/safety/rule") "is not known here; did you mean rules?", 1},
-	{MORE_SAFETY("\"risk_flor\":\"R1\""), PATH("/safety/risk_flor") "is not known here; did you mean risk_floor?", 1},
-	{MORE_SAFETY("\"contexts\":[]"), PATH("/safety/contexts") "is not known here; did you mean context?", 1},
+	{MORE_SAFETY("\"risk_flor\":\"R1\""),
+		PATH("/safety/risk_flor") "is not known here; did you mean risk_floor?", 1},
+	{MORE_SAFETY("\"contexts\":[]"), PATH("/safety/contexts") "is not known here; did you mean context?",
+		1},
 	{MORE_SAFETY("\"x-rules\":[]"), PATH("/safety/x-rules") "is not known here; ", 1},
 	{MORE_SAFETY("\"qqqqqqqq\":1"), PATH("/safety/qqqqqqqq") "is not known here; leave it out\n", 1},
 	{WITH(",\"constraints\":{\"concurent_limit\":1}"),
 		PATH("/constraints/concurent_limit") "is not known here; did you mean concurrent_limit?", 1},
 	{WITH(",\"constraints\":{\"x-limit\":1}"), PATH("/constraints/x-limit") "is not known here", 1},
 	{WITH(",\"constrains\":{}"), PATH("/constrains") "is not known here; did you mean constraints?", 1},
-	{WITH(",\"risk_floor\":\"R1\""), PATH("/risk_floor") "is not known here; leave it out, or let its name begin with x-", 1},
+	{WITH(",\"risk_floor\":\"R1\""),
+		PATH("/risk_floor") "is not known here; leave it out, or let its name begin with x-", 1},
 	{"{\"constraints\":{},\"capability\":{" NAMES "," SCHEMAS "," SAFETY "}}",
 		"x.json: /constraints: stands outside of capability; move it into that", 1},
 	{"{\"constrains\":{},\"capability\":{" NAMES "," SCHEMAS "," SAFETY "}}",
@@ -202,7 +209,8 @@ START_TEST(a_protection_with_a_typing_error_is_refused_and_the_name_that_was_mea
 {
 	load(misspelt[_i].text, strlen(misspelt[_i].text));
 	ck_assert_msg(errors == misspelt[_i].errors, "%s\n%s", misspelt[_i].text, buf_text(&said));
-	ck_assert_msg(strstr(buf_text(&said), misspelt[_i].expected), "%s\n%s", misspelt[_i].text, buf_text(&said));
+	ck_assert_msg(
+		strstr(buf_text(&said), misspelt[_i].expected), "%s\n%s", misspelt[_i].text, buf_text(&said));
 }
 END_TEST
 
@@ -283,7 +291,8 @@ END_TEST
 
 START_TEST(a_migration_that_cannot_be_run_is_a_warning_of_its_own)
 {
-	char *command[] = {NULL, NULL}, *migrate[] = {NULL, NULL}, nowhere[] = "/nowhere/migrate", sh[] = "/bin/sh";
+	char *command[] = {NULL, NULL}, *migrate[] = {NULL, NULL}, nowhere[] = "/nowhere/migrate",
+	     sh[] = "/bin/sh";
 
 	command[0] = migrate[0] = sh;
 	cc.command = command;
@@ -292,7 +301,8 @@ START_TEST(a_migration_that_cannot_be_run_is_a_warning_of_its_own)
 	ck_assert_str_eq(buf_text(&said), "");
 	migrate[0] = nowhere;
 	capability_check_command(&cc, note, &said);
-	ck_assert_str_eq(buf_text(&said), "hcpd.ini:7: [capability x] migrate /nowhere/migrate cannot be run now: No such file or "
+	ck_assert_str_eq(buf_text(&said),
+		"hcpd.ini:7: [capability x] migrate /nowhere/migrate cannot be run now: No such file or "
 		"directory; sessions whose state is of another version will fail until it can\n");
 	ck_assert_int_eq(warnings, 1);
 	command[0] = nowhere;
@@ -315,7 +325,8 @@ START_TEST(a_policy_program_that_cannot_be_run_is_a_warning)
 	ck_assert_str_eq(buf_text(&said), "");
 	argv[0] = nowhere;
 	capability_check_policy(&config, note, &said);
-	ck_assert_str_eq(buf_text(&said), "hcpd.ini:9: [policy] command /nowhere/policy cannot be run now: No such file or "
+	ck_assert_str_eq(buf_text(&said),
+		"hcpd.ini:9: [policy] command /nowhere/policy cannot be run now: No such file or "
 		"directory; every task will be denied until it can\n");
 	ck_assert_int_eq(errors, 0);
 }
@@ -353,13 +364,17 @@ END_TEST
 
 START_TEST(a_schema_that_cannot_be_used_is_refused_with_its_pointer) /* proves L3-01 */
 {
-	static const char text[] = BODY(NAMES ",\"input_schema\":{\"properties\":{\"a\":{\"minimum\":\"5\"}}},"
-					      "\"output_schema\":{\"$ref\":\"#/$defs/none\"}," SAFETY);
+	static const char text[] = BODY(NAMES
+		",\"input_schema\":{\"properties\":{\"a\":{\"minimum\":\"5\"}}},"
+		"\"output_schema\":{\"$ref\":\"#/$defs/none\"}," SAFETY);
 
 	load(text, sizeof(text) - 1);
 	ck_assert_int_eq(errors, 2);
-	ck_assert_msg(strstr(buf_text(&said), "x.json: /capability/input_schema/properties/a/minimum: ") != NULL, "%s", buf_text(&said));
-	ck_assert_msg(strstr(buf_text(&said), "x.json: /capability/output_schema/$ref: ") != NULL, "%s", buf_text(&said));
+	ck_assert_msg(
+		strstr(buf_text(&said), "x.json: /capability/input_schema/properties/a/minimum: ") != NULL,
+		"%s", buf_text(&said));
+	ck_assert_msg(strstr(buf_text(&said), "x.json: /capability/output_schema/$ref: ") != NULL, "%s",
+		buf_text(&said));
 }
 END_TEST
 
@@ -374,7 +389,9 @@ int main(void)
 	tcase_add_test(t, a_declaration_is_read);
 	tcase_add_test(t, what_is_optional_may_be_absent);
 	tcase_add_loop_test(t, a_broken_one_is_refused_with_file_position_and_reason, 0, COUNT(broken));
-	tcase_add_loop_test(t, a_protection_with_a_typing_error_is_refused_and_the_name_that_was_meant_is_said, 0, COUNT(misspelt));
+	tcase_add_loop_test(t,
+		a_protection_with_a_typing_error_is_refused_and_the_name_that_was_meant_is_said, 0,
+		COUNT(misspelt));
 	tcase_add_test(t, a_file_that_is_absent_or_too_large_is_refused);
 	tcase_add_test(t, deep_nesting_is_an_error_and_no_crash);
 	tcase_add_test(t, a_command_that_cannot_be_run_is_a_warning);

@@ -1,5 +1,6 @@
-/* test_cgroup_limits.c: limits of a session's cgroup. Few machines that build this delegate controllers, so a plain
- * directory plays the cgroup file system here: fstatfs, mkdirat and write are the kernel's part of it. */
+/* test_cgroup_limits.c: limits of a session's cgroup. Few machines that build this delegate controllers, so a
+ * plain directory plays the cgroup file system here: fstatfs, mkdirat and write are the kernel's part of it.
+ */
 #include "worker_rig.h"
 
 #include <linux/magic.h>
@@ -9,8 +10,8 @@
 #include "cgroup.h"
 #include "proctree.h"
 
-static bool is_fake, has_daemon;        /* a process is in the parent, so it can hand down no controller */
-static const char *offered;             /* what the parent has to hand down */
+static bool is_fake, has_daemon; /* a process is in the parent, so it can hand down no controller */
+static const char *offered;      /* what the parent has to hand down */
 static char base[64];
 
 /* --- the kernel's part --- */
@@ -148,14 +149,15 @@ static int limit(const struct config_confine *f)
 
 START_TEST(each_limit_is_written_as_the_kernel_reads_it) /* proves SA-03 */
 {
-	struct config_confine f = {.cgroup_memory_max = 64 << 20, .cgroup_pids_max = 7, .cgroup_cpu_max = 150};
+	struct config_confine f = {
+		.cgroup_memory_max = 64 << 20, .cgroup_pids_max = 7, .cgroup_cpu_max = 150};
 
 	begin("memory pids cpu", false);
 	ck_assert_msg(limit(&f) == 0, "%s", why);
 	ck_assert_str_eq(content("hcpd-5eed5eed-1/memory.max"), "67108864");
 	ck_assert_str_eq(content("hcpd-5eed5eed-1/pids.max"), "7");
 	ck_assert_str_eq(content("hcpd-5eed5eed-1/cpu.max"), "150000 100000");
-	ck_assert_str_eq(content("hcpd-daemon/cgroup.procs"), "(none)");        /* nobody was in the way */
+	ck_assert_str_eq(content("hcpd-daemon/cgroup.procs"), "(none)"); /* nobody was in the way */
 	end();
 }
 END_TEST
@@ -199,7 +201,8 @@ END_TEST
 static int try_start(struct rec *r, const struct config_confine *f)
 {
 	char sh[] = "/bin/true", *argv[] = {sh, NULL};
-	struct worker_spec spec = {.argv = argv, .env = rig_env, .workdir = "/", .mark = rig_mark, .owner = r, .confine = f};
+	struct worker_spec spec = {
+		.argv = argv, .env = rig_env, .workdir = "/", .mark = rig_mark, .owner = r, .confine = f};
 
 	memset(r, 0, sizeof *r);
 	return worker_start(rig.ws, &spec, &r->w, why, sizeof why);
@@ -233,8 +236,15 @@ START_TEST(more_processes_than_its_cgroup_allows_cannot_be_started)
 	if (try_start(&r, &f) < 0) {
 		fprintf(stderr, "SKIPPED: %s\n", why);
 	} else {
-		char sh[] = "/bin/sh", c[] = "-c", script[] = "sleep 60 & sleep 60 & sleep 60 & echo got-here", *argv[] = {sh, c, script, NULL};
-		struct worker_spec spec = {.argv = argv, .env = rig_env, .workdir = "/", .mark = rig_mark, .owner = &r, .confine = &f};
+		char sh[] = "/bin/sh", c[] = "-c",
+		     script[] = "sleep 60 & sleep 60 & sleep 60 & echo got-here",
+		     *argv[] = {sh, c, script, NULL};
+		struct worker_spec spec = {.argv = argv,
+			.env = rig_env,
+			.workdir = "/",
+			.mark = rig_mark,
+			.owner = &r,
+			.confine = &f};
 
 		rig_until(r.gone);
 		rec_free(&r);

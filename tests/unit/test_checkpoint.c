@@ -25,7 +25,9 @@ static void bring_about(void)
 	for (int n = 1; n <= 3; n++) {
 		char line[128];
 
-		snprintf(line, sizeof line, "{\"type\":\"checkpoint\",\"step\":\"s%d\",\"state\":{\"n\":%d.10, \"a\":\"x\"}}", n, n);
+		snprintf(line, sizeof line,
+			"{\"type\":\"checkpoint\",\"step\":\"s%d\",\"state\":{\"n\":%d.10, \"a\":\"x\"}}", n,
+			n);
 		fake_worker_say(p, line);
 	}
 	world_run(&w);
@@ -46,23 +48,17 @@ START_TEST(a_checkpoint_is_stored_with_the_hash_of_its_canonical_state) /* prove
 	bring_about();
 	canon_hash(v, hex);
 	json_decref(v);
-	ck_assert_str_eq(world_text(&w, "SELECT sha256 FROM checkpoints ORDER BY id DESC LIMIT 1", NULL), hex);
+	ck_assert_str_eq(
+		world_text(&w, "SELECT sha256 FROM checkpoints ORDER BY id DESC LIMIT 1", NULL), hex);
 }
 END_TEST
 
 static const char *const damages[] = {
-	"state = '{\"n\":3.11,\"a\":\"x\"}'",   /* another value */
-	"state = '{\"n\":3.10,\"a\":\"x\"'",    /* cut off */
-	"state = ''",
-	"state = '[1]'",
-	"state = x'ff00fe'",
-	"sha256 = replace(sha256, 'a', 'b') || '0'",
-	"sha256 = NULL, state = replace(state, '3', '4')",
-	"sha256 = ''",
-	"step = '{{'",
-	"step = '[\"s3\"]'",
-	"step = x'22ff22'",
-	"step = step || char(10)",              /* it would end the start line */
+	"state = '{\"n\":3.11,\"a\":\"x\"}'", /* another value */
+	"state = '{\"n\":3.10,\"a\":\"x\"'",  /* cut off */
+	"state = ''", "state = '[1]'", "state = x'ff00fe'", "sha256 = replace(sha256, 'a', 'b') || '0'",
+	"sha256 = NULL, state = replace(state, '3', '4')", "sha256 = ''", "step = '{{'", "step = '[\"s3\"]'",
+	"step = x'22ff22'", "step = step || char(10)", /* it would end the start line */
 };
 
 START_TEST(a_damaged_checkpoint_is_passed_over_with_a_warning) /* proves CK-03 */
@@ -118,7 +114,9 @@ END_TEST
 START_TEST(other_spellings_of_the_same_state_are_not_damage)
 {
 	bring_about();
-	world_exec(&w, "UPDATE checkpoints SET state = '{ \"a\" : \"\\u0078\", \"n\" : 31e-1 }' WHERE step = '\"s3\"'");
+	world_exec(&w,
+		"UPDATE checkpoints SET state = '{ \"a\" : \"\\u0078\", \"n\" : 31e-1 }' WHERE step = "
+		"'\"s3\"'");
 	ck_assert_str_eq(crash_and_resume(), "RUNNING");
 	ck_assert(fake_worker_has_line(w.workers.list[0], "\"step\":\"s3\""));
 	ck_assert_int_eq(world_said(&w, "checkpoint_damaged"), 0);
@@ -133,7 +131,8 @@ int main(void)
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_checkpoint_is_stored_with_the_hash_of_its_canonical_state);
-	tcase_add_loop_test(t, a_damaged_checkpoint_is_passed_over_with_a_warning, 0, (int)(sizeof damages / sizeof *damages));
+	tcase_add_loop_test(t, a_damaged_checkpoint_is_passed_over_with_a_warning, 0,
+		(int)(sizeof damages / sizeof *damages));
 	tcase_add_test(t, where_no_checkpoint_is_good_the_session_fails_and_says_so);
 	tcase_add_test(t, without_its_hash_none_is_gone_on_from);
 	tcase_add_test(t, a_damaged_step_does_not_reach_the_summary);

@@ -1,10 +1,11 @@
-/* test_checkpoint_delta.c: large states are stored whole now and then, as differences between, and come back as they were;
- * whatever becomes of a row, the session goes on from the newest that is good, and says what was lost. */
+/* test_checkpoint_delta.c: large states are stored whole now and then, as differences between, and come back
+ * as they were; whatever becomes of a row, the session goes on from the newest that is good, and says what
+ * was lost. */
 #include "fake_world.h"
 
 #include "checkpoint.h"
 
-enum { ROWS = 900 };                    /* of about 40 bytes, most of them not to be guessed */
+enum { ROWS = 900 }; /* of about 40 bytes, most of them not to be guessed */
 
 static struct world w;
 static struct worker *p;
@@ -55,7 +56,8 @@ static void put(int n, int changes, bool resumable)
 
 	for (int i = 0; i < changes; i++)
 		rows[draw() % ROWS] = draw();
-	buf_addf(&b, "{\"type\":\"checkpoint\",\"step\":\"s%d\",\"resumable\":%s,\"state\":", n, resumable ? "true" : "false");
+	buf_addf(&b, "{\"type\":\"checkpoint\",\"step\":\"s%d\",\"resumable\":%s,\"state\":", n,
+		resumable ? "true" : "false");
 	write_state(&b, n);
 	buf_add_text(&b, "}");
 	fake_worker_say(p, buf_text(&b));
@@ -106,10 +108,17 @@ END_TEST
 START_TEST(a_delta_takes_a_small_part_of_what_a_full_one_takes) /* proves CK-02 */
 {
 	put_many(1, 3, 3);
-	ck_assert_int_gt(world_count(&w, "SELECT length(state) FROM checkpoints WHERE encoding = 'zstd'", NULL), 8000);
-	ck_assert_int_lt(world_count(&w, "SELECT max(length(state)) FROM checkpoints WHERE encoding = 'delta'", NULL), 400);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints d JOIN checkpoints b ON b.id = d.base"
-		" WHERE d.encoding = 'delta' AND b.encoding = 'zstd' AND b.session = d.session", NULL), 2);
+	ck_assert_int_gt(
+		world_count(&w, "SELECT length(state) FROM checkpoints WHERE encoding = 'zstd'", NULL), 8000);
+	ck_assert_int_lt(
+		world_count(&w, "SELECT max(length(state)) FROM checkpoints WHERE encoding = 'delta'", NULL),
+		400);
+	ck_assert_int_eq(
+		world_count(&w,
+			"SELECT count(*) FROM checkpoints d JOIN checkpoints b ON b.id = d.base"
+			" WHERE d.encoding = 'delta' AND b.encoding = 'zstd' AND b.session = d.session",
+			NULL),
+		2);
 	ck_assert_int_gt(world_count(&w, "SELECT min(state_size) FROM checkpoints", NULL), 20000);
 }
 END_TEST
@@ -144,7 +153,8 @@ END_TEST
 START_TEST(how_many_are_deltas_is_the_capabilitys_to_say) /* proves CK-02 */
 {
 	teardown();
-	begin(_i == 0 ? "[capability work]\ncheckpoint_full_every = 1\n" : "[capability work]\ncheckpoint_full_every = 3\n");
+	begin(_i == 0 ? "[capability work]\ncheckpoint_full_every = 1\n" :
+			"[capability work]\ncheckpoint_full_every = 3\n");
 	ck_assert_str_eq(put_many(1, 7, 3), _i == 0 ? "zzzzzzz" : "zddzddz");
 }
 END_TEST
@@ -159,7 +169,8 @@ END_TEST
 START_TEST(a_small_state_is_readable_in_its_row) /* proves CK-02 */
 {
 	put_many(1, 2, 3);
-	fake_worker_say(p, "{\"type\":\"checkpoint\",\"step\":\"s3\",\"state\":{\"n\":3.10,\"none\":null,\"a\":[]}}");
+	fake_worker_say(
+		p, "{\"type\":\"checkpoint\",\"step\":\"s3\",\"state\":{\"n\":3.10,\"none\":null,\"a\":[]}}");
 	world_run(&w);
 	ck_assert_str_eq(world_text(&w, "SELECT state FROM checkpoints WHERE typeof(state) = 'text'", NULL),
 		"{\"n\":3.10,\"none\":null,\"a\":[]}");
@@ -174,7 +185,7 @@ START_TEST(what_is_not_committed_yet_is_no_base)
 {
 	for (int n = 1; n <= 3; n++) {
 		put(n, 3, true);
-		ck_assert(fake_workers_run(&w.workers));        /* all in one turn */
+		ck_assert(fake_workers_run(&w.workers)); /* all in one turn */
 	}
 	world_run(&w);
 	ck_assert_str_eq(kind_of(2), "zstd");
@@ -195,8 +206,11 @@ START_TEST(one_that_cannot_be_resumed_from_is_never_a_base)
 	ck_assert_str_eq(put_many(4, 4, 3), "d");
 	ck_assert_str_eq(kind_of(2), "zstd");
 	ck_assert_str_eq(kind_of(3), "delta");
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints d JOIN checkpoints b ON b.id = d.base WHERE NOT b.resumable",
-		NULL), 0);
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT count(*) FROM checkpoints d JOIN checkpoints b ON b.id = d.base "
+				 "WHERE NOT b.resumable",
+				 NULL),
+		0);
 }
 END_TEST
 
@@ -205,12 +219,16 @@ START_TEST(what_a_kept_delta_builds_on_is_kept) /* proves CK-02 */
 	put_many(1, 9, 3);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints", NULL), 4);
 	ck_assert_str_eq(kind_of(1), "zstd");
-	put_many(10, 12, 3);            /* the eleventh is full, and the tenth is kept */
+	put_many(10, 12, 3); /* the eleventh is full, and the tenth is kept */
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints", NULL), 4);
 	put_many(13, 13, 3);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints", NULL), 3);
 	ck_assert_str_eq(kind_of(1), "");
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints WHERE base NOT IN (SELECT id FROM checkpoints)", NULL), 0);
+	ck_assert_int_eq(
+		world_count(&w,
+			"SELECT count(*) FROM checkpoints WHERE base NOT IN (SELECT id FROM checkpoints)",
+			NULL),
+		0);
 }
 END_TEST
 
@@ -241,11 +259,13 @@ START_TEST(nor_on_one_that_somebody_wrote_anew)
 	char id[ID_SIZE];
 
 	put_many(1, 2, 3);
-	snprintf(id, sizeof id, "%s", world_text(&w, "SELECT checkpoint_id FROM checkpoints WHERE encoding = 'zstd'", NULL));
+	snprintf(id, sizeof id, "%s",
+		world_text(&w, "SELECT checkpoint_id FROM checkpoints WHERE encoding = 'zstd'", NULL));
 	ck_assert_int_eq(checkpoint_load(w.core.store, id, &cp), 1);
-	cp.state.data[5] = '8';         /* of its n: good JSON, and nearly all of it as it was */
-	ck_assert(sqlite3_prepare_v2(w.eye, "UPDATE checkpoints SET encoding = 'json', state = ? WHERE encoding = 'zstd'", -1, &st,
-		NULL) == SQLITE_OK);
+	cp.state.data[5] = '8'; /* of its n: good JSON, and nearly all of it as it was */
+	ck_assert(sqlite3_prepare_v2(w.eye,
+			  "UPDATE checkpoints SET encoding = 'json', state = ? WHERE encoding = 'zstd'", -1,
+			  &st, NULL) == SQLITE_OK);
 	sqlite3_bind_text(st, 1, cp.state.data, (int)cp.state.size, SQLITE_STATIC);
 	ck_assert(sqlite3_step(st) == SQLITE_DONE && sqlite3_changes(w.eye) == 1);
 	sqlite3_finalize(st);
@@ -263,10 +283,12 @@ static void flip(const char *step, int place)
 	int size;
 	char byte;
 
-	ck_assert(sqlite3_prepare_v2(w.eye, "SELECT id FROM checkpoints WHERE step = ?", -1, &st, NULL) == SQLITE_OK);
+	ck_assert(sqlite3_prepare_v2(w.eye, "SELECT id FROM checkpoints WHERE step = ?", -1, &st, NULL) ==
+		SQLITE_OK);
 	sqlite3_bind_text(st, 1, step, -1, SQLITE_STATIC);
 	ck_assert(sqlite3_step(st) == SQLITE_ROW);
-	ck_assert(sqlite3_blob_open(w.eye, "main", "checkpoints", "state", sqlite3_column_int64(st, 0), 1, &blob) == SQLITE_OK);
+	ck_assert(sqlite3_blob_open(w.eye, "main", "checkpoints", "state", sqlite3_column_int64(st, 0), 1,
+			  &blob) == SQLITE_OK);
 	size = sqlite3_blob_bytes(blob);
 	ck_assert(sqlite3_blob_read(blob, &byte, 1, size * place / 100) == SQLITE_OK);
 	byte ^= 0x10;
@@ -294,8 +316,11 @@ static const struct {
 	{"UPDATE checkpoints SET base = id WHERE " S4, 3},
 	{"UPDATE checkpoints SET base = base + 1000 WHERE " S4, 3},
 	{"UPDATE checkpoints SET base = NULL WHERE " S4, 3},
-	{"UPDATE checkpoints SET sha256 = (SELECT sha256 FROM checkpoints WHERE step = '\"s3\"') WHERE " S4, 3},
-	{"UPDATE checkpoints SET state = (SELECT state FROM checkpoints WHERE step = '\"s2\"') WHERE step IN ('\"s3\"','\"s4\"')", 2},
+	{"UPDATE checkpoints SET sha256 = (SELECT sha256 FROM checkpoints WHERE step = '\"s3\"') WHERE " S4,
+		3},
+	{"UPDATE checkpoints SET state = (SELECT state FROM checkpoints WHERE step = '\"s2\"') WHERE step IN "
+	 "('\"s3\"','\"s4\"')",
+		2},
 	{"DELETE FROM checkpoints WHERE " S4, 3},
 	{"DELETE FROM checkpoints WHERE step IN ('\"s3\"','\"s4\"')", 2},
 	{"DELETE FROM checkpoints WHERE step <> '\"s1\"'", 1},
@@ -346,7 +371,8 @@ START_TEST(one_that_an_operator_passed_over_is_not_missed)
 	put_many(1, 2, 3);
 	store_retire_checkpoints(w.core.store, 1);
 	world_run(&w);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM sessions WHERE last_checkpoint IS NULL", NULL), 1);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM sessions WHERE last_checkpoint IS NULL", NULL), 1);
 	world_exec(&w, "DELETE FROM checkpoints");
 	world_crash(&w);
 	world_run(&w);
@@ -360,7 +386,8 @@ START_TEST(one_is_found_by_its_id_whosever_it_is)
 	char id[ID_SIZE];
 
 	put_many(1, 3, 3);
-	snprintf(id, sizeof id, "%s", world_text(&w, "SELECT checkpoint_id FROM checkpoints WHERE step = '\"s3\"'", NULL));
+	snprintf(id, sizeof id, "%s",
+		world_text(&w, "SELECT checkpoint_id FROM checkpoints WHERE step = '\"s3\"'", NULL));
 	ck_assert_int_eq(checkpoint_load(w.core.store, id, &cp), 1);
 	ck_assert_str_eq(cp.id, id);
 	ck_assert(cp.session == 1 && cp.resumable && cp.damage == NULL);

@@ -1,5 +1,5 @@
-/* test_checkpoint_trigger.c: when a worker is asked for a checkpoint, what is noted of the one that comes, and that a worker
- * that never makes one is left alone. */
+/* test_checkpoint_trigger.c: when a worker is asked for a checkpoint, what is noted of the one that comes,
+ * and that a worker that never makes one is left alone. */
 #include "fake_world.h"
 
 #include "fake_control.h"
@@ -9,7 +9,8 @@ static struct control control;
 static struct worker *p;
 
 #define STEP "{\"type\":\"step\",\"name\":\"next\"}"
-#define CHECKPOINT "{\"type\":\"checkpoint\",\"description\":\"so far\",\"step\":\"five\",\"state\":{\"n\":1}}"
+#define CHECKPOINT \
+	"{\"type\":\"checkpoint\",\"description\":\"so far\",\"step\":\"five\",\"state\":{\"n\":1}}"
 #define ASKED(reason) "{\"type\":\"checkpoint_request\",\"reason\":\"" reason "\"}"
 #define LAST_TRIGGER "SELECT trigger FROM checkpoints ORDER BY id DESC LIMIT 1"
 #define MINUTES (60 * SECONDS)
@@ -89,7 +90,8 @@ START_TEST(after_five_steps_without_a_checkpoint_one_is_asked_for) /* proves CK-
 	ck_assert_int_eq(times(ASKED("steps")), 1);
 	say(CHECKPOINT);
 	ck_assert_str_eq(world_text(&w, LAST_TRIGGER, NULL), "steps");
-	ck_assert_str_eq(world_text(&w, "SELECT step || description FROM checkpoints", NULL), "\"five\"so far");
+	ck_assert_str_eq(
+		world_text(&w, "SELECT step || description FROM checkpoints", NULL), "\"five\"so far");
 	say_steps(4);
 	ck_assert_int_eq(asked(), 1);
 	say(STEP);
@@ -106,7 +108,8 @@ START_TEST(a_checkpoint_of_its_own_is_the_workers_and_counts) /* proves CK-01 CK
 		say(CHECKPOINT);
 	}
 	ck_assert_int_eq(asked(), 0);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints WHERE trigger = 'worker'", NULL), 3);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM checkpoints WHERE trigger = 'worker'", NULL), 3);
 }
 END_TEST
 
@@ -123,7 +126,8 @@ END_TEST
 
 START_TEST(how_many_steps_is_the_capabilitys_to_say) /* proves CK-01 */
 {
-	begin(_i == 0 ? "[capability work]\ncheckpoint_steps = 0\n" : "[capability work]\ncheckpoint_steps = 2\n");
+	begin(_i == 0 ? "[capability work]\ncheckpoint_steps = 0\n" :
+			"[capability work]\ncheckpoint_steps = 2\n");
 	start("work");
 	say_steps(_i == 0 ? 50 : 2);
 	ck_assert_int_eq(asked(), _i);
@@ -151,7 +155,8 @@ END_TEST
 
 START_TEST(the_interval_is_the_capabilitys_to_say) /* proves CK-01 */
 {
-	begin(_i == 0 ? "[capability work]\ncheckpoint_interval = 0\n" : "[capability work]\ncheckpoint_interval = 2s\n");
+	begin(_i == 0 ? "[capability work]\ncheckpoint_interval = 0\n" :
+			"[capability work]\ncheckpoint_interval = 2s\n");
 	start("work");
 	world_pass(&w, _i == 0 ? 50 * MINUTES : 2 * SECONDS);
 	ck_assert_int_eq(asked(), _i);
@@ -274,7 +279,7 @@ START_TEST(an_operators_request_is_noted_on_the_checkpoint) /* proves CK-01 CK-1
 	operate(ASK_CHECKPOINT);
 	ck_assert_int_eq(times(ASKED("operator")), 1);
 	operate(ASK_CHECKPOINT);
-	ck_assert_int_eq(asked(), 1);   /* under way */
+	ck_assert_int_eq(asked(), 1); /* under way */
 	say(CHECKPOINT);
 	ck_assert_str_eq(world_text(&w, LAST_TRIGGER, NULL), "operator");
 	say(CHECKPOINT);
@@ -344,7 +349,7 @@ START_TEST(a_stop_asks_for_a_checkpoint_first) /* proves CK-01 CK-12 */
 {
 	begin("");
 	start("work");
-	say_steps(5);                   /* one is out already */
+	say_steps(5); /* one is out already */
 	core_stop(&w.core);
 	world_run(&w);
 	ck_assert_int_eq(times(ASKED("stopping")), 1);
@@ -422,7 +427,7 @@ START_TEST(one_that_does_not_read_is_told_nothing)
 	while (b.size < RUN_UNWRITTEN_MAX)
 		buf_add_text(&b, "xxxxxxxxxxxxxxxx");
 	buf_add_text(&b, "\"}");
-	say(buf_text(&b));              /* its ref comes back to it */
+	say(buf_text(&b)); /* its ref comes back to it */
 	buf_fini(&b);
 	world_pass(&w, 10 * SECONDS);
 	ck_assert_int_eq(asked(), 0);

@@ -244,7 +244,7 @@ START_TEST(caller_ids_have_their_alphabet) /* proves L1-20 */
 	for (int ch = 0; ch < 256; ch++) {
 		char id[3] = {'a', (char)ch, 'b'};
 		bool good = (ch >= '0' && ch <= '9') || (ch >= 'a' && ch <= 'z') ||
-			    (ch >= 'A' && ch <= 'Z') || ch == '-' || ch == '_' || ch == ':';
+			(ch >= 'A' && ch <= 'Z') || ch == '-' || ch == '_' || ch == ':';
 
 		ck_assert_msg(codec_is_caller_id(id, 3) == good, "%d", ch);
 	}
@@ -258,7 +258,8 @@ static enum codec_verdict read_nested(int levels, int max_depth)
 	struct buf b = {0};
 	enum codec_verdict v;
 
-	buf_add_text(&b, SUBMIT
+	buf_add_text(&b,
+		SUBMIT
 		"{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{\"x\":");
 	for (int i = 0; i < levels - 3; i++) /* the message, the payload and the inputs are three */
 		buf_add_text(&b, "[");
@@ -327,7 +328,8 @@ START_TEST(values_reach_the_task_byte_for_byte) /* proves L4-01 */
 {
 	struct buf b = {0}, wanted = {0};
 
-	buf_add_text(&b, SUBMIT
+	buf_add_text(&b,
+		SUBMIT
 		"{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\",\"inputs\":{ \"v\" : ");
 	buf_add_text(&b, values[_i]);
 	buf_add_text(&b, " },\n\"context\":{\"v\":");
@@ -354,10 +356,11 @@ END_TEST
 
 START_TEST(what_the_gate_looks_at_is_read) /* proves L4-01 */
 {
-	static const char body[] = WITH("\"capability_version\":\"1.x\",\"constraints\":{\"max_duration\":"
-					"\"PT1.5S\",\"priority\":\"high\","
-					"\"data_classification\":\"T2\",\"checkpoint\":\"5F0C0000-0000-4000-8000-00000000000a\"},"
-					"\"context\":{\"continues\":\"5f0c0000-0000-4000-8000-00000000000B\"}");
+	static const char body[] = WITH(
+		"\"capability_version\":\"1.x\",\"constraints\":{\"max_duration\":"
+		"\"PT1.5S\",\"priority\":\"high\","
+		"\"data_classification\":\"T2\",\"checkpoint\":\"5F0C0000-0000-4000-8000-00000000000a\"},"
+		"\"context\":{\"continues\":\"5f0c0000-0000-4000-8000-00000000000B\"}");
 
 	ck_assert_int_eq(read_text(body, sizeof body - 1), CODEC_OK);
 	ck_assert_int_eq(c.kind, COMMAND_SUBMIT);
@@ -393,8 +396,9 @@ END_TEST
 
 START_TEST(names_written_with_escapes_are_the_same_names)
 {
-	static const char body[] = SUBMIT "{\"c\\u0061pability\":\"work\",\"caller_id\":\"alpha\",\"intent\":"
-					  "\"x\",\"inp\\u0075ts\":{\"n\":5}}}";
+	static const char body[] = SUBMIT
+		"{\"c\\u0061pability\":\"work\",\"caller_id\":\"alpha\",\"intent\":"
+		"\"x\",\"inp\\u0075ts\":{\"n\":5}}}";
 
 	ck_assert_int_eq(read_text(body, sizeof body - 1), CODEC_OK);
 	ck_assert(strstr(c.task.json, "\"inputs\":{\"n\":5}") != NULL);
@@ -434,14 +438,14 @@ START_TEST(the_head_is_what_peek_reads) /* proves L1-01 L1-02 */
 		_i == 0 ? NULL : "aaaaaaaa-2222-4333-8444-555555555555", "event");
 	buf_add_text(&b, "{\"x\":1}");
 	codec_end(&b);
-	ck_assert_str_eq(
-		buf_text(&b), _i == 0 ? "{\"hcp_version\":\"1.0\",\"message_id\":\"11111111-2222-4333-8444-"
-					"555555555555\",\"timestamp\":\"2026-01-31T12:00:00.123Z\","
-					"\"session_id\":null,\"type\":\"event\",\"payload\":{\"x\":1}}"
-				      : "{\"hcp_version\":\"1.0\",\"message_id\":\"11111111-2222-4333-8444-"
-					"555555555555\",\"timestamp\":\"2026-01-31T12:00:00.123Z\","
-					"\"session_id\":\"aaaaaaaa-2222-4333-8444-555555555555\",\"type\":"
-					"\"event\",\"payload\":{\"x\":1}}");
+	ck_assert_str_eq(buf_text(&b),
+		_i == 0 ? "{\"hcp_version\":\"1.0\",\"message_id\":\"11111111-2222-4333-8444-"
+			  "555555555555\",\"timestamp\":\"2026-01-31T12:00:00.123Z\","
+			  "\"session_id\":null,\"type\":\"event\",\"payload\":{\"x\":1}}" :
+			  "{\"hcp_version\":\"1.0\",\"message_id\":\"11111111-2222-4333-8444-"
+			  "555555555555\",\"timestamp\":\"2026-01-31T12:00:00.123Z\","
+			  "\"session_id\":\"aaaaaaaa-2222-4333-8444-555555555555\",\"type\":"
+			  "\"event\",\"payload\":{\"x\":1}}");
 	ck_assert(codec_peek(b.data, b.size, &h));
 	ck_assert_str_eq(h.message_id, "11111111-2222-4333-8444-555555555555");
 	ck_assert_int_eq(h.timestamp_s, 1769860800);

@@ -99,11 +99,11 @@ START_TEST(every_key_can_be_set)
 	ck_assert_str_eq(c->amqp.cert_file, in_dir("cl.pem"));
 	ck_assert_str_eq(c->amqp.key_file, in_dir("cl.key"));
 	ck_assert(c->amqp.heartbeat_s == 10 && c->amqp.queue_type == QUEUE_QUORUM &&
-		  c->amqp.reconnect_max_us == 5 * S);
+		c->amqp.reconnect_max_us == 5 * S);
 	ck_assert(
 		c->amqp.prefetch == 65535 && c->amqp.window_messages == 7 && c->amqp.window_bytes == 2 << 20);
 	ck_assert(c->store_on_error == STORE_EXIT && c->max_duration_us == 172800 * S &&
-		  c->idle_timeout_us == 300 * S);
+		c->idle_timeout_us == 300 * S);
 	ck_assert(c->abort_timeout_us == 10 * S && c->exit_grace_us == 0 && c->max_outbox == 2 << 20);
 	ck_assert(c->max_outbox_total == 3 << 20 && c->max_message == 512 << 10 && c->max_line == 1 << 20);
 	ck_assert(c->max_lines_total == 2 << 20 && c->max_depth == 32 && c->max_checkpoint == 100 << 10);

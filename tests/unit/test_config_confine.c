@@ -1,5 +1,5 @@
-/* test_config_confine.c: the keys that keep workers in their place: what they mean, what does not go together, and what
- * this process could not do. */
+/* test_config_confine.c: the keys that keep workers in their place: what they mean, what does not go
+ * together, and what this process could not do. */
 #include "config_kit.h"
 
 #include <grp.h>
@@ -29,7 +29,8 @@ START_TEST(without_these_keys_nothing_is_withheld_but_core_dumps)
 
 	ck_assert_ptr_null(f->user);
 	ck_assert(!f->landlock && !f->landlock_read && !f->landlock_write);
-	ck_assert(!f->limit_memory && !f->limit_cpu_us && !f->limit_processes && !f->limit_files && !f->limit_file_size);
+	ck_assert(!f->limit_memory && !f->limit_cpu_us && !f->limit_processes && !f->limit_files &&
+		!f->limit_file_size);
 	ck_assert_int_eq(f->limit_core, 0);
 	ck_assert(!confine_has_cgroup(f) && !config_has_users(c));
 	ck_assert(confine_check(&c->capabilities[0], note, &said));
@@ -43,11 +44,13 @@ START_TEST(each_key_has_its_meaning)
 	const struct config_confine *f;
 
 	ck_assert_int_eq(mkdir(in_dir("lib"), 0700), 0);
-	f = load_confine("landlock = yes\nlandlock_read = lib, /usr\nlandlock_write = /tmp lib\nlimit_memory = 1GiB\n"
-		"limit_cpu = 90s\nlimit_processes = 5\nlimit_files = 6\nlimit_file_size = 7KiB\nlimit_core = 8KiB\n"
+	f = load_confine(
+		"landlock = yes\nlandlock_read = lib, /usr\nlandlock_write = /tmp lib\nlimit_memory = 1GiB\n"
+		"limit_cpu = 90s\nlimit_processes = 5\nlimit_files = 6\nlimit_file_size = 7KiB\nlimit_core = "
+		"8KiB\n"
 		"cgroup_memory_max = 9MiB\ncgroup_pids_max = 10\ncgroup_cpu_max = 150\n");
 	ck_assert(f->landlock);
-	ck_assert_str_eq(f->landlock_read[0], in_dir("lib"));   /* relative to the file */
+	ck_assert_str_eq(f->landlock_read[0], in_dir("lib")); /* relative to the file */
 	ck_assert_str_eq(f->landlock_read[1], "/usr");
 	ck_assert_ptr_null(f->landlock_read[2]);
 	ck_assert_str_eq(f->landlock_write[0], "/tmp");
@@ -117,7 +120,8 @@ START_TEST(a_mistake_is_told)
 	buf_addf(&b, ONE "%s", mistakes[_i].keys);
 	load(buf_text(&b));
 	buf_fini(&b);
-	ck_assert_msg(!c && strstr(buf_text(&said), mistakes[_i].says), "%s: %s", mistakes[_i].keys, buf_text(&said));
+	ck_assert_msg(!c && strstr(buf_text(&said), mistakes[_i].says), "%s: %s", mistakes[_i].keys,
+		buf_text(&said));
 }
 END_TEST
 
@@ -143,10 +147,13 @@ START_TEST(every_file_with_a_secret_is_remembered)
 	put_file("pw", "secret\n", 7, 0600);
 	put_file("k.pem", "x", 1, 0600);
 	put_file("c.pem", "x", 1, 0600);
-	load(ONE "env_file = a.env\n[capability b]\ndeclaration = b.json\ncommand = /bin/true\nenv_file = b.env\n"
-		"[amqp]\nurl = amqps://u@127.0.0.1\npassword_file = pw\ncert_file = c.pem\nkey_file = k.pem\n");
+	load(ONE "env_file = a.env\n[capability b]\ndeclaration = b.json\ncommand = /bin/true\nenv_file = "
+		 "b.env\n"
+		 "[amqp]\nurl = amqps://u@127.0.0.1\npassword_file = pw\ncert_file = c.pem\nkey_file = "
+		 "k.pem\n");
 	ck_assert_msg(c != NULL, "%s", buf_text(&said));
-	ck_assert(has_secret("hcpd.ini") && has_secret("state") && has_secret("a.env") && has_secret("b.env"));
+	ck_assert(
+		has_secret("hcpd.ini") && has_secret("state") && has_secret("a.env") && has_secret("b.env"));
 	ck_assert(has_secret("pw") && has_secret("k.pem"));
 	ck_assert(!has_secret("c.pem"));
 	for (size_t i = 0; i < c->capability_count; i++)
@@ -162,12 +169,14 @@ START_TEST(what_this_process_cannot_do_is_told)
 		ck_assert_int_eq(seteuid(65534), 0);
 	}
 	ck_assert(!confine_check(&c->capabilities[0], note, &said));
-	ck_assert_msg(strstr(buf_text(&said), "user = games cannot be done by this process, which lacks CAP_CHOWN"), "%s",
-		buf_text(&said));
+	ck_assert_msg(
+		strstr(buf_text(&said), "user = games cannot be done by this process, which lacks CAP_CHOWN"),
+		"%s", buf_text(&said));
 	ck_assert_int_eq(errors, 0);
 	landlock_abi_max = 0;
 	(void)confine_check(&c->capabilities[0], note, &said);
-	ck_assert_msg(strstr(buf_text(&said), "landlock = yes: this kernel has no Landlock"), "%s", buf_text(&said));
+	ck_assert_msg(strstr(buf_text(&said), "landlock = yes: this kernel has no Landlock"), "%s",
+		buf_text(&said));
 	(void)!seteuid(getuid());
 }
 END_TEST

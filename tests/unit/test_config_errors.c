@@ -86,12 +86,18 @@ static const struct {
 	{DAEMON CAPABILITY "command =\n", {":6: command cannot be split into words: it is empty"}, 1},
 	{DAEMON CAPABILITY "command = ''\n", {":6: command cannot be split into words: it is empty"}, 1},
 	{DAEMON CAPABILITY "state_version = 2\nmigrate =\n",
-		{":7: migrate cannot be split into words: it is empty; write a program that brings a state"}, 1},
-	{DAEMON CAPABILITY "state_version = 2\nmigrate = \"\"\n", {":7: migrate cannot be split into words: it is empty"}, 1},
-	{DAEMON CAPABILITY "state_version = 2\nmigrate = \"x\n", {":7: migrate cannot be split into words: a \" is not closed"}, 1},
+		{":7: migrate cannot be split into words: it is empty; write a program that brings a state"},
+		1},
+	{DAEMON CAPABILITY "state_version = 2\nmigrate = \"\"\n",
+		{":7: migrate cannot be split into words: it is empty"}, 1},
+	{DAEMON CAPABILITY "state_version = 2\nmigrate = \"x\n",
+		{":7: migrate cannot be split into words: a \" is not closed"}, 1},
 	{DAEMON CAPABILITY "checkpoint_interval = 1ms\n",
-		{":6: checkpoint_interval = 1ms is too little; write a duration like 30s", "from 1s to ", "0 is off"}, 1},
-	{DAEMON CAPABILITY "checkpoint_interval = 999ms\n", {":6: checkpoint_interval = 999ms is too little"}, 1},
+		{":6: checkpoint_interval = 1ms is too little; write a duration like 30s", "from 1s to ",
+			"0 is off"},
+		1},
+	{DAEMON CAPABILITY "checkpoint_interval = 999ms\n", {":6: checkpoint_interval = 999ms is too little"},
+		1},
 	{DAEMON CAPABILITY "protocol = text\nreuse = 2\n", {":7: reuse = 2 with protocol = text"}, 1},
 	{DAEMON CAPABILITY "reuse = 0\n", {":6: reuse = 0 is too little"}, 1},
 	{DAEMON CAPABILITY "keep_workdir = yes\n", {":6: keep_workdir = yes is not known"}, 1},
@@ -138,7 +144,7 @@ START_TEST(all_mistakes_are_told_in_the_order_of_lines)
 	p = buf_text(&said);
 	for (int i = 0; i < COUNT(heads); i++, p = strchr(p, '\n') + 1)
 		ck_assert_msg(strncmp(p, "E DIR/hcpd.ini", 14) == 0 &&
-				      strncmp(p + 14, heads[i], strlen(heads[i])) == 0,
+				strncmp(p + 14, heads[i], strlen(heads[i])) == 0,
 			"%s", p);
 }
 END_TEST
@@ -242,7 +248,7 @@ START_TEST(plain_amqp_to_another_host_is_warned_about) /* proves L1-12 */
 	load(text);
 	ck_assert_int_eq(errors, 0);
 	ck_assert_msg((strstr(buf_text(&said), "W DIR/hcpd.ini:10: plain amqp:// to ") != NULL) ==
-			      plain[_i].is_warned,
+			plain[_i].is_warned,
 		"%s: %s", plain[_i].url, buf_text(&said));
 }
 END_TEST

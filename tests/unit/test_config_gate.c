@@ -14,8 +14,9 @@ START_TEST(approvals_have_defaults_and_take_what_is_written)
 	ck_assert_int_eq(c->approvers[0].max_risk, R3);
 	ck_assert_ptr_null(c->approvers[0].person);
 	ck_assert(!c->approvers[0].revoked);
-	ck_assert_ptr_nonnull(load(GOOD ANN "person = Ann\nrevoked = yes\nmax_risk = R5\n[approval]\nexpires = 10m\n"
-		"two_person = R5\n[approver bob]\nkey = x\n"));
+	ck_assert_ptr_nonnull(
+		load(GOOD ANN "person = Ann\nrevoked = yes\nmax_risk = R5\n[approval]\nexpires = 10m\n"
+			      "two_person = R5\n[approver bob]\nkey = x\n"));
 	ck_assert_int_eq(c->approval_expires_us, INT64_C(600000000));
 	ck_assert_int_eq(c->two_person, R5);
 	ck_assert_uint_eq(c->approver_count, 2);
@@ -45,7 +46,8 @@ END_TEST
 
 START_TEST(what_is_written_counts) /* proves L3-04 */
 {
-	ck_assert_ptr_nonnull(load(GOOD "max_data_class = T2\nrate_burst = 3\nrate_limit = 90/h\n[store]\nencrypted = yes\n"));
+	ck_assert_ptr_nonnull(load(
+		GOOD "max_data_class = T2\nrate_burst = 3\nrate_limit = 90/h\n[store]\nencrypted = yes\n"));
 	ck_assert(c->store_is_encrypted);
 	ck_assert_int_eq(c->callers[0].max_data_class, T2);
 	ck_assert_int_eq(c->callers[0].rate.count, 90);
@@ -57,7 +59,8 @@ END_TEST
 static const struct {
 	const char *lines, *says;
 } wrong[] = {
-	{"rate_limit = 90\n", "E DIR/hcpd.ini:9: rate_limit = 90 is not understood; write off, or tasks for a time"},
+	{"rate_limit = 90\n",
+		"E DIR/hcpd.ini:9: rate_limit = 90 is not understood; write off, or tasks for a time"},
 	{"rate_limit = 90/week\n", "is not understood"},
 	{"rate_limit =\n", "is not understood"},
 	{"rate_burst = 0\n", "rate_burst = 0 is too little"},
@@ -71,10 +74,12 @@ static const struct {
 	{"[approver ann]\nkey = x\nmax_risk = R6\n", "is not known; write one of R1, R2, R3, R4, R5"},
 	{"[approver ann]\nkey = x\nrevoked = perhaps\n", "write yes or no"},
 	{ANN "[approver ann@lab.example]\nkey = ed25519:def\n",
-		"E DIR/hcpd.ini:12: [approver ann@lab.example] has key already, in line 10; give the other approver another name"},
+		"E DIR/hcpd.ini:12: [approver ann@lab.example] has key already, in line 10; give the other "
+		"approver another name"},
 	{ANN "max_risk = R2\n[approver bob]\nkey = x\n[approver ann@lab.example]\nmax_risk = R5\n",
 		"hcpd.ini:15: [approver ann@lab.example] has max_risk already, in line 11"},
-	{ANN "revoked = yes\n[approver ann@lab.example]\nrevoked = no\n", ":13: [approver ann@lab.example] has revoked already, in line 11"},
+	{ANN "revoked = yes\n[approver ann@lab.example]\nrevoked = no\n",
+		":13: [approver ann@lab.example] has revoked already, in line 11"},
 	{"[approval]\ntwo_person = R6\n", "write one of off, R1, R2, R3, R4, R5"},
 	{"[approval]\nexpires = 0\n", "expires = 0 is too little"},
 };

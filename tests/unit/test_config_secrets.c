@@ -110,8 +110,8 @@ START_TEST(a_password_in_a_file_for_all_eyes_is_warned_about)
 
 	put_file("hcpd.ini", with, sizeof(with) - 1, 0644);
 	c = config_load(path, note, &said);
-	ck_assert_msg(warnings == 1 && strstr(buf_text(&said),
-					       ":10: the url has a password and this file can be read"),
+	ck_assert_msg(warnings == 1 &&
+			strstr(buf_text(&said), ":10: the url has a password and this file can be read"),
 		"%s", buf_text(&said));
 	ck_assert_ptr_null(strstr(buf_text(&said), "hunter2"));
 	load(with);
@@ -123,8 +123,9 @@ END_TEST
 
 START_TEST(env_wins_over_pass_env_and_that_over_env_file)
 {
-	static const char file[] = "\xef\xbb\xbf# secrets\r\n\r\nA=file\r\nB=file\nC=file # no comment\n  "
-				   "D='in quotes'\nE=\"q \\\" q\"\nF=\nA=again";
+	static const char file[] =
+		"\xef\xbb\xbf# secrets\r\n\r\nA=file\r\nB=file\nC=file # no comment\n  "
+		"D='in quotes'\nE=\"q \\\" q\"\nF=\nA=again";
 
 	put_file("x.env", file, sizeof(file) - 1, 0600);
 	setenv("B", "passed", 1);
@@ -177,8 +178,9 @@ END_TEST
 
 START_TEST(a_secret_given_with_a_wrong_key_is_not_printed)
 {
-	load(GOOD "[amqp]\npasword = hunter2\npassword_file = hunter2\n"
-		  "[capability x]\nenv = hunter2 HCP_KEY=hunter2\npass_env = KEY=hunter2\n");
+	load(GOOD
+		"[amqp]\npasword = hunter2\npassword_file = hunter2\n"
+		"[capability x]\nenv = hunter2 HCP_KEY=hunter2\npass_env = KEY=hunter2\n");
 	ck_assert_msg(errors == 5, "%s", buf_text(&said));
 	ck_assert_ptr_null(strstr(buf_text(&said), "hunter2"));
 }

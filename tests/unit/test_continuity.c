@@ -3,7 +3,9 @@
 
 #include "need.h"
 
-#define NOTE(summary) "{\"type\":\"continuity\",\"summary\":\"" summary "\",\"decisions\":[\"use 2\",\"not 3\"]," \
+#define NOTE(summary) \
+	"{\"type\":\"continuity\",\"summary\":\"" summary \
+	"\",\"decisions\":[\"use 2\",\"not 3\"]," \
 	"\"open_questions\":[\"why?\"],\"next_steps\":[\"go\"]}"
 #define RECORD(what) "SELECT " what " FROM continuity WHERE session = ?"
 
@@ -18,7 +20,8 @@ static void end(struct worker *p, const char *last)
 	kit_die(p, 0);
 }
 
-static void submit_with(const char *id, const char *capability, const char *caller, const char *what, const char *named)
+static void submit_with(
+	const char *id, const char *capability, const char *caller, const char *what, const char *named)
 {
 	char more[256];
 
@@ -42,7 +45,8 @@ START_TEST(a_session_leaves_what_its_worker_said_last) /* proves CK-05 */
 	ck_assert_str_eq(world_text(&w, RECORD("completion"), "1"), "");
 	kit_crash(); /* it is kept from the moment that it was said */
 	end(w.workers.list[0], COMPLETED);
-	ck_assert_str_eq(world_text(&w, RECORD("summary || completion || checkpoint_count"), "1"), "lastfull1");
+	ck_assert_str_eq(
+		world_text(&w, RECORD("summary || completion || checkpoint_count"), "1"), "lastfull1");
 	ck_assert_str_eq(world_text(&w, RECORD("decisions"), "1"), "[\"use 2\",\"not 3\"]");
 	ck_assert_str_eq(world_text(&w, RECORD("open_questions || next_steps"), "1"), "[\"why?\"][\"go\"]");
 }
@@ -120,8 +124,9 @@ START_TEST(the_next_task_gets_the_record) /* proves CK-05 */
 	submit_with("m2", "again", "alpha", CONTINUES, world_id(&w, 1));
 	p = world_worker(&w, 2);
 	ck_assert(p != NULL && fake_worker_has_line(p, ",\"continues\":{\"session_id\":\""));
-	ck_assert(fake_worker_has_line(p, "\"summary\":\"so far\",\"decisions\":[\"use 2\",\"not 3\"],\"open_questions\":[\"why?\"],"
-					  "\"next_steps\":[\"go\"],\"checkpoint_count\":0,\"completion\":\"full\""));
+	ck_assert(fake_worker_has_line(p,
+		"\"summary\":\"so far\",\"decisions\":[\"use 2\",\"not 3\"],\"open_questions\":[\"why?\"],"
+		"\"next_steps\":[\"go\"],\"checkpoint_count\":0,\"completion\":\"full\""));
 	kit_crash(); /* and after a crash again */
 	ck_assert(fake_worker_has_line(world_worker(&w, 2), "\"summary\":\"so far\""));
 }
@@ -154,7 +159,8 @@ END_TEST
 
 static const char *last_checkpoint(void)
 {
-	return world_text(&w, "SELECT checkpoint_id FROM checkpoints WHERE session = 1 ORDER BY id DESC LIMIT 1", NULL);
+	return world_text(
+		&w, "SELECT checkpoint_id FROM checkpoints WHERE session = 1 ORDER BY id DESC LIMIT 1", NULL);
 }
 
 static void end_with_checkpoint(const char *line)
@@ -231,8 +237,12 @@ START_TEST(what_a_task_names_is_needed_until_that_is_over_also_over_a_crash) /* 
 	submit_with("m3", "work", "alpha", FROM, last_checkpoint()); /* it waits for a slot */
 	submit_with("m4", "again", "alpha", CONTINUES, world_id(&w, 1));
 	ck_assert(is_needed(1) && !is_needed(2));
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM sessions a JOIN sessions b ON a.session_id IN (b.checkpoint_of, b.continues)"
-		" WHERE a.id = 1 AND b.id IN (3, 4)", NULL), 2);
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT count(*) FROM sessions a JOIN sessions b ON a.session_id IN "
+				 "(b.checkpoint_of, b.continues)"
+				 " WHERE a.id = 1 AND b.id IN (3, 4)",
+				 NULL),
+		2);
 	kit_crash();
 	ck_assert(is_needed(1));
 	end(world_worker(&w, 2), COMPLETED);

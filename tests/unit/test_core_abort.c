@@ -25,7 +25,7 @@ static void must_end(int key, const char *state, const char *path)
 	ck_assert(session_find(&w.core, world_id(&w, key)) == NULL);
 }
 
-#define ABORTED_PATH                                                                                         \
+#define ABORTED_PATH \
 	"PENDING>RUNNING:approved RUNNING>ABORTING:aborted_by_caller ABORTING>ABORTED:aborted_by_caller"
 
 START_TEST(abort_is_ABORTING_at_once_then_line_term_kill_then_ABORTED) /* proves L2-11 */
@@ -38,8 +38,9 @@ START_TEST(abort_is_ABORTING_at_once_then_line_term_kill_then_ABORTED) /* proves
 	world_abort(&w, p->session_id);
 	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 1), "ABORTING");
-	ck_assert(fake_worker_has_line(p, "{\"type\":\"abort\",\"reason\":\"aborted_by_caller\",\"deadline\":"
-					  "\"2026-01-31T12:00:30.000Z\"}"));
+	ck_assert(fake_worker_has_line(p,
+		"{\"type\":\"abort\",\"reason\":\"aborted_by_caller\",\"deadline\":"
+		"\"2026-01-31T12:00:30.000Z\"}"));
 	ck_assert_int_eq(p->term_at_us - began, 15 * SECONDS);
 	ck_assert_int_eq(p->kill_at_us - began, 22500000);
 	world_pass(&w, 22 * SECONDS);
@@ -128,7 +129,8 @@ START_TEST(abort_while_queued_goes_through_RUNNING_and_starts_no_worker) /* prov
 }
 END_TEST
 
-/* The commit of PENDING→RUNNING is held up; when it succeeds an abort is there before the start is released. */
+/* The commit of PENDING→RUNNING is held up; when it succeeds an abort is there before the start is released.
+ */
 START_TEST(abort_between_RUNNING_and_the_start_starts_no_worker) /* proves L2-12 */
 {
 	struct worker *p = world_start(&w, "m1", "narrow");

@@ -1,5 +1,6 @@
-/* test_core_limits.c: what somebody could make grow without end, or stand still for ever, and must not: workers that do
- * not read, callers that do not exist, large tasks that wait, old submits, a store that cannot be read. */
+/* test_core_limits.c: what somebody could make grow without end, or stand still for ever, and must not:
+ * workers that do not read, callers that do not exist, large tasks that wait, old submits, a store that
+ * cannot be read. */
 #include "fake_world.h"
 
 #include <malloc.h>
@@ -87,7 +88,7 @@ START_TEST(a_worker_that_never_reads_is_told_of_few_checkpoints_and_all_are_kept
 	p->is_deaf = true;
 	for (int i = 0; i < 60; i++)
 		say_large(p, "{\"type\":\"checkpoint\",\"state\":{},\"ref\":\"", 100000, "\"}");
-	ck_assert_uint_ge(p->in.size, 1 << 20); /* it is told as long as there is room ... */
+	ck_assert_uint_ge(p->in.size, 1 << 20);            /* it is told as long as there is room ... */
 	ck_assert_uint_le(p->in.size, (1 << 20) + 200000); /* ... for about 1 MiB */
 	ck_assert_int_eq(world_said(&w, "\"event_type\":\"checkpoint_created\""), 60);
 	ck_assert_int_eq(world_count(&w, "SELECT checkpoints FROM sessions", NULL), 60);
@@ -242,9 +243,10 @@ END_TEST
 START_TEST(old_submits_are_dropped_at_5000_a_second_or_faster)
 {
 	world_run(&w);
-	world_exec(&w, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40000)"
-		       " INSERT INTO submits (caller, message_id, received_at)"
-		       " SELECT 1, 'old-' || i, '2025-01-01T00:00:00.000Z' FROM n");
+	world_exec(&w,
+		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40000)"
+		" INSERT INTO submits (caller, message_id, received_at)"
+		" SELECT 1, 'old-' || i, '2025-01-01T00:00:00.000Z' FROM n");
 	world_submit(&w, "m1", "nothing-here");
 	world_pass(&w, 30 * SECONDS); /* a heartbeat: then it looks */
 	world_pass(&w, 8 * SECONDS);
@@ -259,9 +261,10 @@ START_TEST(where_no_submit_is_old_nothing_is_written)
 {
 	unsigned syncs;
 
-	world_exec(&w, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
-		       " INSERT INTO submits (caller, message_id, received_at)"
-		       " SELECT 1, 'new-' || i, '2026-01-31T12:00:00.000Z' FROM n");
+	world_exec(&w,
+		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+		" INSERT INTO submits (caller, message_id, received_at)"
+		" SELECT 1, 'new-' || i, '2026-01-31T12:00:00.000Z' FROM n");
 	world_pass(&w, 3 * SECONDS);
 	syncs = fake_disk.wal_syncs;
 	world_pass(&w, 600 * SECONDS);
@@ -378,8 +381,8 @@ static void damage_the_large_task(void)
 	fclose(f);
 }
 
-/* One row that is damaged for good must not stop everybody, nor fill the log: what becomes of its own session is
- * another matter. */
+/* One row that is damaged for good must not stop everybody, nor fill the log: what becomes of its own session
+ * is another matter. */
 START_TEST(a_damaged_row_does_not_hold_everything_again_and_again)
 {
 	char *more = line_of(",\"context\":{\"x\":\"", 30000, "\"}");

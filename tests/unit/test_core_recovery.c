@@ -133,9 +133,9 @@ START_TEST(every_kind_of_session_is_recovered_as_designed) /* proves L2-08 */
 			strstr(path, ":recovered") != NULL);
 	}
 	if (strcmp(state, "FAILED") == 0)
-		ck_assert_int_eq(
-			world_said(&w, c.decided == DECIDED_FAILED ? "\"error_code\":\"input_error\""
-								   : "\"error_code\":\"internal_error\""),
+		ck_assert_int_eq(world_said(&w,
+					 c.decided == DECIDED_FAILED ? "\"error_code\":\"input_error\"" :
+								       "\"error_code\":\"internal_error\""),
 			1);
 	ck_assert_int_eq(
 		world_judge(&w, 1).closed, strcmp(state, "RUNNING") != 0 && strcmp(state, "PAUSED") != 0);
@@ -294,9 +294,10 @@ START_TEST(summary_and_counts_survive_a_restart) /* proves L2-01 L4-03 */
 	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
 	fake_worker_exit(p, 0);
 	world_run(&w);
-	ck_assert_int_eq(world_said(&w, "\"execution_summary\":{\"duration\":\"PT5S\",\"steps_executed\":2,"
-					"\"checkpoints_created\":0,\"risk_events\":[],\"warnings\":[\"hot, "
-					"very hot\",\"cold\"]}"),
+	ck_assert_int_eq(world_said(&w,
+				 "\"execution_summary\":{\"duration\":\"PT5S\",\"steps_executed\":2,"
+				 "\"checkpoints_created\":0,\"risk_events\":[],\"warnings\":[\"hot, "
+				 "very hot\",\"cold\"]}"),
 		1);
 }
 END_TEST

@@ -1,4 +1,5 @@
-/* test_core_reuse.c: processes that serve one session after another, when they serve nobody. Found by the simulation. */
+/* test_core_reuse.c: processes that serve one session after another, when they serve nobody. Found by the
+ * simulation. */
 #include "fake_world.h"
 
 static struct world w;

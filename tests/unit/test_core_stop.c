@@ -157,7 +157,7 @@ START_TEST(aborts_during_the_stop_are_obeyed_and_final) /* proves L2-18 */
 	core_stop(&w.core);
 	world_run(&w);
 	world_abort(&w, world_id(&w, 2)); /* waits */
-	world_abort(&w, p->session_id); /* runs */
+	world_abort(&w, p->session_id);   /* runs */
 	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 2), "ABORTED");
 	ck_assert_str_eq(world_state(&w, 3), "ABORTING");
@@ -321,23 +321,15 @@ START_TEST(anything_but_completed_alone_retires_the_process)
 	struct worker *p = world_start(&w, "m1", "reused");
 
 	switch ((enum retire)_i) {
-	case BY_FAILED:
-		fake_worker_say(p, "{\"type\":\"failed\",\"error_message\":\"x\"}");
-		break;
-	case BY_ABORT:
-		world_abort(&w, p->session_id);
-		break;
-	case BY_TIMEOUT:
-		world_pass(&w, 3601 * SECONDS);
-		break;
+	case BY_FAILED: fake_worker_say(p, "{\"type\":\"failed\",\"error_message\":\"x\"}"); break;
+	case BY_ABORT: world_abort(&w, p->session_id); break;
+	case BY_TIMEOUT: world_pass(&w, 3601 * SECONDS); break;
 	case BY_COMPANY:
 		p->children = 1;
 		fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
 		break;
 	case BY_EXIT:
-	case RETIRES:
-		fake_worker_exit(p, 0);
-		break;
+	case RETIRES: fake_worker_exit(p, 0); break;
 	}
 	world_run(&w);
 	world_submit(&w, "m2", "reused");

@@ -1,4 +1,5 @@
-/* test_crash.c: crash points, with the table and the counters compiled in for this test, whatever the build. */
+/* test_crash.c: crash points, with the table and the counters compiled in for this test, whatever the build.
+ */
 #include <check.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -124,8 +125,8 @@ END_TEST
 
 START_TEST(a_name_or_number_that_cannot_be_is_an_error)
 {
-	static const char *const bad[] = {"", "test_one", "test_on:1", "test_one2:1", "test_one:", "test_one:0", "test_one:x",
-		"test_one:1x"};
+	static const char *const bad[] = {"", "test_one", "test_on:1", "test_one2:1",
+		"test_one:", "test_one:0", "test_one:x", "test_one:1x"};
 	int status = run(bad[_i], pass_three_and_two);
 
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == EX_USAGE, "%s", bad[_i]);

@@ -1,4 +1,5 @@
-/* test_ctl_client.c: hcpctl's side of the control socket: where it looks, what it makes of answers, good and bad ones. */
+/* test_ctl_client.c: hcpctl's side of the control socket: where it looks, what it makes of answers, good and
+ * bad ones. */
 #include "ctl_client.h"
 
 #include <check.h>
@@ -65,7 +66,7 @@ static void setup(void)
 	snprintf(path, sizeof path, "%s/control.sock", state);
 	ck_assert(mkdir(state, 0700) == 0);
 	write_ini("[daemon]\nstate_dir = state\n[amqp]\nthis line is no matter of ours\n");
-	settings = (struct ctl_settings){ .daemon_config = ini };
+	settings = (struct ctl_settings){.daemon_config = ini};
 	ctl_say_via(hear, NULL);
 	buf_clear(&said);
 	buf_clear(&got);
@@ -89,9 +90,9 @@ static void teardown(void)
 
 static struct server {
 	int fd;
-	const char *answers;            /* one a request; a NUL between, two at the end: then it closes */
-	bool is_rude;                   /* answers before it was asked */
-	size_t chunk;                   /* bytes in a write; 0: all */
+	const char *answers; /* one a request; a NUL between, two at the end: then it closes */
+	bool is_rude;        /* answers before it was asked */
+	size_t chunk;        /* bytes in a write; 0: all */
 	char asked[4096];
 	pthread_t thread;
 } server;
@@ -103,7 +104,7 @@ static void give(int fd, const char *text, size_t size)
 		if (send(fd, text + at, n, MSG_NOSIGNAL) != (ssize_t)n)
 			return;
 		if (server.chunk > 20)
-			usleep(3000);   /* few: so that each is read on its own */
+			usleep(3000); /* few: so that each is read on its own */
 	}
 }
 
@@ -129,7 +130,7 @@ static void *serve(void *arg)
 
 static void start_server(struct server s)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
 
 	server = s;
 	snprintf(a.sun_path, sizeof a.sun_path, "%.100s", path);
@@ -157,12 +158,12 @@ static int ask(const char *answers, bool is_rude, size_t chunk, json_t **done)
 	struct ctl_client *c;
 	int status;
 
-	start_server((struct server){ .answers = answers, .is_rude = is_rude, .chunk = chunk });
+	start_server((struct server){.answers = answers, .is_rude = is_rude, .chunk = chunk});
 	c = ctl_client_open(&settings, CTL_NEED_DAEMON, &status);
 	ck_assert_msg(c != NULL, "%s", buf_text(&said));
 	ck_assert(ctl_client_is_live(c));
 	if (is_rude)
-		stop_server();          /* it has closed before we write */
+		stop_server(); /* it has closed before we write */
 	status = ctl_client_ask(c, ctl_client_request("list", NULL), on_item, NULL, done);
 	ctl_client_close(c);
 	if (!is_rude)
@@ -181,32 +182,39 @@ START_TEST(items_come_byte_for_byte_however_they_are_cut)
 {
 	json_t *done;
 
-	ck_assert_int_eq(ask(ITEMS "{\"id\":1,\"done\":true,\"items\":2}\n\0", false, (size_t)_i, &done), CTL_COMPLETED);
+	ck_assert_int_eq(ask(ITEMS "{\"id\":1,\"done\":true,\"items\":2}\n\0", false, (size_t)_i, &done),
+		CTL_COMPLETED);
 	ck_assert_str_eq(buf_text(&got), "{\"n\": 1.10}\n{\"error\":{},\"done\":true}\n");
 	ck_assert_int_eq((int)json_integer_value(json_object_get(done, "items")), 2);
 	ck_assert_str_eq(buf_text(&said), "");
-	ck_assert_msg(strstr(server.asked, "\"do\":\"list\"") && strstr(server.asked, "\"id\":1"), "%s", server.asked);
+	ck_assert_msg(strstr(server.asked, "\"do\":\"list\"") && strstr(server.asked, "\"id\":1"), "%s",
+		server.asked);
 	json_decref(done);
 }
 END_TEST
 
 START_TEST(an_error_is_said_with_what_to_do)
 {
-	ck_assert_int_eq(ask("{\"id\":1,\"error\":{\"code\":\"not_now\",\"message\":\"it is \\u001b[2J over\",\"next\":\"wait\"}}\n\0", false,
-		0, NULL), CTL_ERROR);
+	ck_assert_int_eq(ask("{\"id\":1,\"error\":{\"code\":\"not_now\",\"message\":\"it is \\u001b[2J "
+			     "over\",\"next\":\"wait\"}}\n\0",
+				 false, 0, NULL),
+		CTL_ERROR);
 	must_have("over; wait");
 	ck_assert_ptr_null(strchr(buf_text(&said), '\033'));
 	buf_clear(&said);
 	unlink(path);
-	ck_assert_int_eq(ask("{\"id\":1,\"error\":{\"code\":\"unavailable\"}}\n\0", false, 0, NULL), CTL_NO_BROKER);
+	ck_assert_int_eq(
+		ask("{\"id\":1,\"error\":{\"code\":\"unavailable\"}}\n\0", false, 0, NULL), CTL_NO_BROKER);
 	must_have("the daemon refuses");
 }
 END_TEST
 
 START_TEST(one_who_is_turned_away_hears_why_though_nobody_read_his_request)
 {
-	ck_assert_int_eq(ask("{\"id\":null,\"error\":{\"code\":\"refused\",\"message\":\"you may not\",\"next\":\"be root\"}}\n\0", true, 0,
-		NULL), CTL_ERROR);
+	ck_assert_int_eq(ask("{\"id\":null,\"error\":{\"code\":\"refused\",\"message\":\"you may "
+			     "not\",\"next\":\"be root\"}}\n\0",
+				 true, 0, NULL),
+		CTL_ERROR);
 	must_have("you may not; be root");
 }
 END_TEST
@@ -219,8 +227,8 @@ START_TEST(an_answer_that_breaks_off_is_told_from_one_that_ends)
 }
 END_TEST
 
-static const char *const garbage[] = { "HTTP/1.1 400 Bad Request\n\0", "\n\0", "{}\n\0", "[1,2]\n\0", "{\"done\":1}\n\0", "\"item\"\n\0",
-	"{\"error\":\0" };
+static const char *const garbage[] = {"HTTP/1.1 400 Bad Request\n\0", "\n\0", "{}\n\0", "[1,2]\n\0",
+	"{\"done\":1}\n\0", "\"item\"\n\0", "{\"error\":\0"};
 
 START_TEST(what_is_no_answer_is_said_to_be_none)
 {
@@ -243,7 +251,7 @@ START_TEST(nobody_there_is_said_with_the_path)
 	ck_assert(c == NULL && status == CTL_NO_BROKER);
 	must_have(path);
 	buf_clear(&said);
-	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);  /* what a crash left behind */
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600); /* what a crash left behind */
 	close(fd);
 	ck_assert(ctl_client_open(&settings, CTL_DAEMON_QUIETLY, &status) == NULL && status == CTL_NO_BROKER);
 	ck_assert_str_eq(buf_text(&said), "");
@@ -281,7 +289,7 @@ END_TEST
 /* One that hangs: connections are made, and nobody takes them up; then there is no room for them either. */
 START_TEST(a_daemon_that_hangs_is_given_up_after_ten_seconds_and_the_store_answers)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), status;
 	struct ctl_client *c, *full;
 	struct store *s;
@@ -330,7 +338,7 @@ START_TEST(a_socket_of_the_configuration_is_the_only_one)
 	ck_assert_str_eq(p.state_dir, "/var/lib/hcpd");
 	ctl_place_fini(&p);
 	char named[] = "here.sock";
-	settings.socket = named;        /* an option wins over off */
+	settings.socket = named; /* an option wins over off */
 	ctl_place_find(&p, &settings);
 	ck_assert_str_eq(p.sockets[0], "here.sock");
 	ctl_place_fini(&p);
@@ -370,12 +378,17 @@ START_TEST(the_store_answers_where_the_daemon_does_not)
 	ck_assert_msg(c != NULL, "%s", buf_text(&said));
 	ck_assert(!ctl_client_is_live(c));
 	must_have("the daemon is not running; this is what the store says");
-	ck_assert_int_eq(ctl_client_ask(c, ctl_client_request("list", NULL), on_item, NULL, &done), CTL_COMPLETED);
-	ck_assert(json_is_true(json_object_get(done, "done")) && json_is_integer(json_object_get(done, "items")));
+	ck_assert_int_eq(
+		ctl_client_ask(c, ctl_client_request("list", NULL), on_item, NULL, &done), CTL_COMPLETED);
+	ck_assert(json_is_true(json_object_get(done, "done")) &&
+		json_is_integer(json_object_get(done, "items")));
 	json_decref(done);
-	ck_assert_int_eq(ctl_client_ask(c, ctl_client_request("show", "abcd"), on_item, NULL, NULL), CTL_ERROR);
+	ck_assert_int_eq(
+		ctl_client_ask(c, ctl_client_request("show", "abcd"), on_item, NULL, NULL), CTL_ERROR);
 	must_have("there is no session abcd");
-	ck_assert_int_eq(ctl_client_ask(c, ctl_client_request("show", "\xff\xff\xff\xff"), on_item, NULL, NULL), CTL_USAGE);
+	ck_assert_int_eq(
+		ctl_client_ask(c, ctl_client_request("show", "\xff\xff\xff\xff"), on_item, NULL, NULL),
+		CTL_USAGE);
 	must_have("is not UTF-8");
 	ctl_client_close(c);
 }
@@ -394,7 +407,8 @@ int main(void)
 	tcase_add_test(t, an_error_is_said_with_what_to_do);
 	tcase_add_test(t, one_who_is_turned_away_hears_why_though_nobody_read_his_request);
 	tcase_add_test(t, an_answer_that_breaks_off_is_told_from_one_that_ends);
-	tcase_add_loop_test(t, what_is_no_answer_is_said_to_be_none, 0, (int)(sizeof garbage / sizeof *garbage));
+	tcase_add_loop_test(
+		t, what_is_no_answer_is_said_to_be_none, 0, (int)(sizeof garbage / sizeof *garbage));
 	tcase_add_test(t, nobody_there_is_said_with_the_path);
 	tcase_add_loop_test(t, a_socket_that_was_named_is_not_taken_for_the_daemon, 0, 2);
 	tcase_add_loop_test(t, a_daemon_that_hangs_is_given_up_after_ten_seconds_and_the_store_answers, 0, 2);

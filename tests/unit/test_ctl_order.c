@@ -14,7 +14,7 @@ static int64_t now_us, gap_from, gap_to;
 
 static void begin(void)
 {
-	order = (struct ctl_order){ .next = 1 };
+	order = (struct ctl_order){.next = 1};
 	now_us = 100 * S;
 }
 
@@ -25,11 +25,14 @@ static void end(void)
 
 static struct ctl_note *event(int sequence, uint64_t tag)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 	struct ctl_note *n;
 
-	buf_addf(&b, "{\"hcp_version\":\"1.0\",\"message_id\":\"m%d\",\"session_id\":\"s\",\"type\":\"event\",\"payload\":"
-		"{\"event_type\":\"log\",\"sequence\":%d,\"data\":{}}}", sequence, sequence);
+	buf_addf(&b,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"m%d\",\"session_id\":\"s\",\"type\":\"event\","
+		"\"payload\":"
+		"{\"event_type\":\"log\",\"sequence\":%d,\"data\":{}}}",
+		sequence, sequence);
 	buf_text(&b);
 	n = ctl_note_read(b.data, b.size);
 	ck_assert_ptr_nonnull(n);
@@ -40,7 +43,7 @@ static struct ctl_note *event(int sequence, uint64_t tag)
 /* A message without a sequence; number makes its message_id. */
 static struct ctl_note *plain(const char *type, int number)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 	struct ctl_note *n;
 
 	buf_addf(&b, "{\"message_id\":\"%08d-0000-4000-8000-000000000000\",\"type\":\"%s\",\"payload\":{}}",
@@ -104,7 +107,7 @@ START_TEST(what_was_handed_out_is_not_handed_out_again)
 	ck_assert_int_eq(take(), 0);
 	must_be_seen(event(1, 0));
 	must_be_seen(plain("task_accepted", 1));
-	put(plain("task_completed", 2));        /* another message_id is another message */
+	put(plain("task_completed", 2)); /* another message_id is another message */
 	ck_assert_int_eq(take(), 0);
 }
 END_TEST
@@ -142,7 +145,7 @@ START_TEST(a_gap_is_told_after_five_seconds_and_passed_over)
 	ck_assert_int_eq(gap_to, 3);
 	ck_assert_int_eq(take(), 5);
 	ck_assert_int_eq(gap_from, 0);
-	must_be_seen(event(2, 0));              /* too late now */
+	must_be_seen(event(2, 0)); /* too late now */
 }
 END_TEST
 
@@ -163,7 +166,7 @@ START_TEST(a_message_without_sequence_keeps_its_place)
 	put(event(1, 0));
 	ck_assert_int_eq(take(), 1);
 	put(event(3, 0));
-	put(plain("task_completed", 9));        /* came behind 3, and is shown behind it */
+	put(plain("task_completed", 9)); /* came behind 3, and is shown behind it */
 	ck_assert_int_eq(take(), -1);
 	put(event(4, 0));
 	put(event(2, 0));
@@ -185,12 +188,12 @@ START_TEST(a_watcher_that_joins_late_begins_where_it_is)
 }
 END_TEST
 
-START_TEST(what_another_life_has_handed_out_is_known_and_no_gap_is_told)   /* proves L2-14 */
+START_TEST(what_another_life_has_handed_out_is_known_and_no_gap_is_told) /* proves L2-14 */
 {
-	order = (struct ctl_order){ .floor = 5 };
+	order = (struct ctl_order){.floor = 5};
 	must_be_seen(event(4, 1));
 	must_be_seen(event(5, 2));
-	put(event(8, 3));               /* 6 and 7 were shown after the 5 had been written down */
+	put(event(8, 3)); /* 6 and 7 were shown after the 5 had been written down */
 	ck_assert_int_eq(take(), 8);
 	ck_assert(gap_from == 0 && gap_to == 0);
 	must_be_seen(event(7, 4));
@@ -201,9 +204,8 @@ END_TEST
 
 START_TEST(what_is_no_message_is_not_read)
 {
-	static const char *const bad[] = { "", "{", "[]", "7", "{}", "{\"type\":1,\"payload\":{}}",
-		"{\"type\":\"event\"}",
-		"{\"type\":\"event\",\"payload\":[]}" };
+	static const char *const bad[] = {"", "{", "[]", "7", "{}", "{\"type\":1,\"payload\":{}}",
+		"{\"type\":\"event\"}", "{\"type\":\"event\",\"payload\":[]}"};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		ck_assert_msg(!ctl_note_read(xstrdup(bad[i]), strlen(bad[i])), "%s", bad[i]);
@@ -212,7 +214,9 @@ END_TEST
 
 START_TEST(a_message_with_odd_fields_is_read_as_far_as_it_goes)
 {
-	const char *text = "{\"type\":\"event\",\"session_id\":7,\"payload\":{\"event_type\":[],\"sequence\":-3,\"data\":\"x\"}}";
+	const char *text =
+		"{\"type\":\"event\",\"session_id\":7,\"payload\":{\"event_type\":[],\"sequence\":-3,"
+		"\"data\":\"x\"}}";
 	struct ctl_note *n = ctl_note_read(xstrdup(text), strlen(text));
 
 	ck_assert_ptr_nonnull(n);

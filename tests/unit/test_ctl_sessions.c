@@ -25,7 +25,7 @@ static void begin(void)
 
 	snprintf(base, sizeof base, "%s/ctl-sessions-XXXXXX", tmp ? tmp : "/tmp");
 	ck_assert_ptr_nonnull(mkdtemp(base));
-	snprintf(dir, sizeof dir, "%s/a/hcp", base);    /* neither is there yet */
+	snprintf(dir, sizeof dir, "%s/a/hcp", base); /* neither is there yet */
 }
 
 static void empty(const char *path)
@@ -56,8 +56,12 @@ static void end(void)
 
 static struct ctl_session session(const char *id, const char *token)
 {
-	struct ctl_session s = { .token = xstrdup(token), .caller = xstrdup("alpha"), .callee = xstrdup("demo"),
-		.capability = xstrdup("echo"), .since_us = clock_wall_us(), .sequence = 7 };
+	struct ctl_session s = {.token = xstrdup(token),
+		.caller = xstrdup("alpha"),
+		.callee = xstrdup("demo"),
+		.capability = xstrdup("echo"),
+		.since_us = clock_wall_us(),
+		.sequence = 7};
 
 	snprintf(s.id, sizeof s.id, "%s", id);
 	return s;
@@ -105,7 +109,7 @@ START_TEST(only_the_owner_can_read_it)
 	ck_assert_int_eq(mode_of(CTL_SESSIONS_FILE), 0600);
 	ck_assert_int_eq(mode_of("sessions.lock"), 0600);
 
-	ck_assert_int_eq(chmod(dir, 0755), 0);  /* made by hand, for hcpctl.ini */
+	ck_assert_int_eq(chmod(dir, 0755), 0); /* made by hand, for hcpctl.ini */
 	put(ID_B, "t");
 	ck_assert_int_eq(mode_of(""), 0700);
 }
@@ -142,7 +146,7 @@ START_TEST(a_write_that_fails_says_so_and_leaves_nothing_behind)
 
 	put(ID_A, "t");
 	snprintf(taken, sizeof taken, "%s/taken", dir);
-	ck_assert_int_eq(mkdir(taken, 0700), 0);        /* no file can be renamed to that */
+	ck_assert_int_eq(mkdir(taken, 0700), 0); /* no file can be renamed to that */
 	ck_assert_int_lt(ctl_home_write(dir, "taken", "x", 1, why), 0);
 	ck_assert_ptr_nonnull(strstr(why, "taken"));
 	for (d = opendir(dir); (e = readdir(d));)
@@ -241,7 +245,7 @@ END_TEST
 START_TEST(a_damaged_file_is_told_of_and_left_alone)
 {
 	struct ctl_session s = session(ID_A, "t"), found;
-	struct buf text = { 0 };
+	struct buf text = {0};
 
 	ck_assert_int_eq(ctl_home_write(dir, CTL_SESSIONS_FILE, "{\"x", 3, why), 0);
 	ck_assert_int_lt(ctl_sessions_put(dir, &s, why), 0);
@@ -263,8 +267,8 @@ START_TEST(the_instance_is_made_once_and_made_anew_where_it_is_no_good)
 	ck_assert_int_eq(ctl_home_instance(dir, second, why), 0);
 	ck_assert_str_eq(first, second);
 	ck_assert_int_eq(mode_of("instance"), 0600);
-	ck_assert_int_eq(ctl_home_write(dir, "instance", "rubbish that is longer than any UUID would be", 40,
-		why), 0);
+	ck_assert_int_eq(
+		ctl_home_write(dir, "instance", "rubbish that is longer than any UUID would be", 40, why), 0);
 	ck_assert_int_eq(ctl_home_instance(dir, second, why), 0);
 	ck_assert(id_is_uuid4(second));
 }

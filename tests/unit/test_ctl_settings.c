@@ -70,7 +70,7 @@ START_TEST(without_anything_there_is_the_local_broker_and_nobody)
 {
 	struct ctl_settings s;
 
-	ck_assert_int_eq(load(&s, (struct ctl_options){ 0 }), 0);
+	ck_assert_int_eq(load(&s, (struct ctl_options){0}), 0);
 	ck_assert_str_eq(s.config->amqp.host, "127.0.0.1");
 	ck_assert_int_eq(s.config->amqp.port, 5672);
 	ck_assert_int_eq(s.config->amqp.heartbeat_s, 30);
@@ -86,8 +86,10 @@ START_TEST(the_file_is_read)
 {
 	struct ctl_settings s;
 
-	write_ini("[hcpctl]\nurl = amqp://alpha:secret@127.0.0.9:1234/%2Fhcp ; mine\ncaller = from-file\ncallee = \"demo\"\n");
-	ck_assert_int_eq(load(&s, (struct ctl_options){ 0 }), 0);
+	write_ini(
+		"[hcpctl]\nurl = amqp://alpha:secret@127.0.0.9:1234/%2Fhcp ; mine\ncaller = "
+		"from-file\ncallee = \"demo\"\n");
+	ck_assert_int_eq(load(&s, (struct ctl_options){0}), 0);
 	ck_assert_str_eq(s.config->amqp.host, "127.0.0.9");
 	ck_assert_int_eq(s.config->amqp.port, 1234);
 	ck_assert_str_eq(s.config->amqp.vhost, "/hcp");
@@ -108,21 +110,21 @@ START_TEST(the_environment_wins_over_the_file_and_options_over_both)
 	setenv("HCP_URL", "amqp://127.0.0.2", 1);
 	setenv("HCP_CALLER", "c2", 1);
 	setenv("HCP_CALLEE", "d2", 1);
-	ck_assert_int_eq(load(&s, (struct ctl_options){ 0 }), 0);
+	ck_assert_int_eq(load(&s, (struct ctl_options){0}), 0);
 	ck_assert_str_eq(s.config->amqp.host, "127.0.0.2");
 	ck_assert_str_eq(s.caller, "c2");
 	ck_assert_str_eq(s.callee, "d2");
 	ctl_settings_fini(&s);
 
-	ck_assert_int_eq(load(&s, (struct ctl_options){ .url = "amqp://127.0.0.3", .caller = "c3",
-		.callee = "d3" }), 0);
+	ck_assert_int_eq(
+		load(&s, (struct ctl_options){.url = "amqp://127.0.0.3", .caller = "c3", .callee = "d3"}), 0);
 	ck_assert_str_eq(s.config->amqp.host, "127.0.0.3");
 	ck_assert_str_eq(s.caller, "c3");
 	ck_assert_str_eq(s.callee, "d3");
 	ctl_settings_fini(&s);
 
-	setenv("HCP_CALLER", "", 1);            /* as good as none */
-	ck_assert_int_eq(load(&s, (struct ctl_options){ 0 }), 0);
+	setenv("HCP_CALLER", "", 1); /* as good as none */
+	ck_assert_int_eq(load(&s, (struct ctl_options){0}), 0);
 	ck_assert_str_eq(s.caller, "c1");
 	ctl_settings_fini(&s);
 }
@@ -134,14 +136,14 @@ START_TEST(the_daemons_paths_are_found_in_the_same_order)
 	char expected[300];
 
 	write_ini("[hcpctl]\nsocket = run/c.sock\ndaemon_config = /etc/other.ini\n");
-	ck_assert_int_eq(load(&s, (struct ctl_options){ 0 }), 0);
+	ck_assert_int_eq(load(&s, (struct ctl_options){0}), 0);
 	snprintf(expected, sizeof expected, "%s/hcp/run/c.sock", home);
 	ck_assert_str_eq(s.socket, expected);
 	ck_assert_str_eq(s.daemon_config, "/etc/other.ini");
 	ctl_settings_fini(&s);
 	setenv("HCP_SOCKET", "from-env", 1);
 	setenv("HCP_DAEMON_CONFIG", "env.ini", 1);
-	ck_assert_int_eq(load(&s, (struct ctl_options){ .daemon_config = "option.ini" }), 0);
+	ck_assert_int_eq(load(&s, (struct ctl_options){.daemon_config = "option.ini"}), 0);
 	ck_assert_str_eq(s.socket, "from-env");
 	ck_assert_str_eq(s.daemon_config, "option.ini");
 	ctl_settings_fini(&s);
@@ -156,7 +158,7 @@ START_TEST(the_directory_is_the_homes_where_xdg_says_nothing)
 	unsetenv("XDG_CONFIG_HOME");
 	setenv("HOME", home, 1);
 	snprintf(want, sizeof want, "%s/.config/hcp", home);
-	ck_assert_int_eq(load(&s, (struct ctl_options){ 0 }), 0);
+	ck_assert_int_eq(load(&s, (struct ctl_options){0}), 0);
 	ck_assert_str_eq(s.home, want);
 	ctl_settings_fini(&s);
 }
@@ -166,7 +168,7 @@ START_TEST(a_file_that_an_option_names_must_be_there)
 {
 	struct ctl_settings s;
 
-	ck_assert_int_eq(load(&s, (struct ctl_options){ .config = "/nonexistent/x.ini" }), -1);
+	ck_assert_int_eq(load(&s, (struct ctl_options){.config = "/nonexistent/x.ini"}), -1);
 	ck_assert_ptr_nonnull(strstr(buf_text(&said), "/nonexistent/x.ini cannot be read"));
 }
 END_TEST
@@ -178,7 +180,7 @@ START_TEST(every_error_is_told_with_its_place)
 
 	write_ini("[hcpctl]\nurll = x\ncaller = a.b\ncallee = a b\n[amqp]\nverify = no\n");
 	setenv("HCP_URL", "http://host", 1);
-	ck_assert_int_eq(load(&s, (struct ctl_options){ 0 }), -1);
+	ck_assert_int_eq(load(&s, (struct ctl_options){0}), -1);
 	ck_assert_int_eq(error_count, 5);
 	snprintf(want, sizeof want, "%s:2: [hcpctl] has no key urll; did you mean url?\n", file);
 	ck_assert_ptr_nonnull(strstr(buf_text(&said), want));
@@ -188,7 +190,8 @@ START_TEST(every_error_is_told_with_its_place)
 	ck_assert_ptr_nonnull(strstr(buf_text(&said), want));
 	snprintf(want, sizeof want, "%s:5: there is no section [amqp]", file);
 	ck_assert_ptr_nonnull(strstr(buf_text(&said), want));
-	ck_assert_ptr_nonnull(strstr(buf_text(&said), "HCP_URL: url does not do: it does not begin with amqp://"));
+	ck_assert_ptr_nonnull(
+		strstr(buf_text(&said), "HCP_URL: url does not do: it does not begin with amqp://"));
 }
 END_TEST
 
@@ -197,7 +200,7 @@ START_TEST(a_bad_name_in_an_option_or_variable_names_it)
 	struct ctl_settings s;
 
 	setenv("HCP_CALLEE", "a.b", 1);
-	ck_assert_int_eq(load(&s, (struct ctl_options){ .caller = "x y" }), -1);
+	ck_assert_int_eq(load(&s, (struct ctl_options){.caller = "x y"}), -1);
 	ck_assert_ptr_nonnull(strstr(buf_text(&said), "--caller: caller x y does not do"));
 	ck_assert_ptr_nonnull(strstr(buf_text(&said), "HCP_CALLEE: callee a.b does not do"));
 }
@@ -209,11 +212,12 @@ START_TEST(a_certificates_user_is_the_brokers_to_say)
 	char text[1200];
 
 	snprintf(text, sizeof text,
-		"[hcpctl]\nurl = amqps://127.0.0.1\nsasl = external\ncert_file = %s\nkey_file = hcpctl.ini\n", file);
+		"[hcpctl]\nurl = amqps://127.0.0.1\nsasl = external\ncert_file = %s\nkey_file = hcpctl.ini\n",
+		file);
 	write_ini(text);
-	ck_assert_int_eq(load(&s, (struct ctl_options){ 0 }), 0);
+	ck_assert_int_eq(load(&s, (struct ctl_options){0}), 0);
 	ck_assert(s.config->amqp.verify);
-	ck_assert_str_eq(s.config->amqp.key_file, file);        /* relative to the file */
+	ck_assert_str_eq(s.config->amqp.key_file, file); /* relative to the file */
 	ck_assert_ptr_null(ctl_settings_user(&s));
 	ctl_settings_fini(&s);
 }

@@ -19,7 +19,7 @@ static void begin(void)
 {
 	setenv("TZ", "UTC", 1);
 	tzset();
-	look = (struct ctl_look){ 0 };
+	look = (struct ctl_look){0};
 }
 
 static void end(void)
@@ -30,11 +30,15 @@ static void end(void)
 /* ' stands for ". */
 static struct ctl_note *message(const char *type, const char *payload)
 {
-	struct buf b = { 0 };
+	struct buf b = {0};
 	struct ctl_note *n;
 
-	buf_addf(&b, "{'hcp_version':'1.0','message_id':'m','timestamp':'2026-01-31T12:34:56.789Z','session_id':'" SID "',"
-		"'type':'%s','payload':%s}", type, payload);
+	buf_addf(&b,
+		"{'hcp_version':'1.0','message_id':'m','timestamp':'2026-01-31T12:34:56.789Z','session_id':"
+		"'" SID
+		"',"
+		"'type':'%s','payload':%s}",
+		type, payload);
 	buf_text(&b);
 	for (size_t i = 0; i < b.size; i++)
 		if (b.data[i] == '\'')
@@ -64,16 +68,18 @@ static const char *event(const char *name, const char *data)
 
 START_TEST(each_event_is_one_line)
 {
-	ck_assert_str_eq(event("session_created", "{'state':'PENDING','risk_level':'R2','session_token':'secret'}"),
+	ck_assert_str_eq(
+		event("session_created", "{'state':'PENDING','risk_level':'R2','session_token':'secret'}"),
 		"12:34:56 PENDING    risk R2\n");
-	ck_assert_str_eq(event("state_changed", "{'from_state':'PENDING','to_state':'RUNNING','reason':'slot_free'}"),
+	ck_assert_str_eq(
+		event("state_changed", "{'from_state':'PENDING','to_state':'RUNNING','reason':'slot_free'}"),
 		"12:34:56 RUNNING    was PENDING: slot_free\n");
 	ck_assert_str_eq(event("progress", "{'stage':'mixing','percent':42.4,'message':'half way'}"),
 		"12:34:56 progress    42% mixing: half way\n");
 	ck_assert_str_eq(event("progress", "{'message':'no more is known'}"),
 		"12:34:56 progress   no more is known\n");
 	ck_assert_str_eq(event("intermediate_result",
-		"{'result_type':'draft','data':{'n':[1,2.5]},'is_partial':true}"),
+				 "{'result_type':'draft','data':{'n':[1,2.5]},'is_partial':true}"),
 		"12:34:56 partial    draft: {\"n\":[1,2.5]}\n");
 	ck_assert_str_eq(event("log", "{'level':'info','message':'said','details':{'a':1}}"),
 		"12:34:56 info       said {\"a\":1}\n");
@@ -84,7 +90,7 @@ START_TEST(each_event_is_one_line)
 	ck_assert_str_eq(event("error", "{'code':'bad','message':'it broke','recoverable':true}"),
 		"12:34:56 error      bad: it broke (recoverable)\n");
 	ck_assert_str_eq(event("checkpoint_created",
-		"{'checkpoint_id':'c-1','description':'step 3','resumable':true}"),
+				 "{'checkpoint_id':'c-1','description':'step 3','resumable':true}"),
 		"12:34:56 checkpoint step 3 (c-1)\n");
 	ck_assert_str_eq(event("session_closed", "{'final_state':'COMPLETED','reason':'completed'}"),
 		"12:34:56 COMPLETED  session closed: completed\n");
@@ -94,16 +100,21 @@ END_TEST
 START_TEST(each_answer_and_result_is_one_line)
 {
 	ck_assert_str_eq(line("task_accepted",
-		"{'session_token':'secret','risk_level':'R2','data_classification':'T1',"
-		"'constraints':{'max_duration':'PT1H'}}"), "12:34:56 accepted   session " SID ", risk R2, data T1, at most PT1H\n");
-	ck_assert_str_eq(line("task_rejected",
-		"{'reason_code':'forbidden','reason_message':'not yours','suggestion':'ask'}"),
+				 "{'session_token':'secret','risk_level':'R2','data_classification':'T1',"
+				 "'constraints':{'max_duration':'PT1H'}}"),
+		"12:34:56 accepted   session " SID ", risk R2, data T1, at most PT1H\n");
+	ck_assert_str_eq(
+		line("task_rejected",
+			"{'reason_code':'forbidden','reason_message':'not yours','suggestion':'ask'}"),
 		"12:34:56 REJECTED   forbidden: not yours; ask\n");
 	ck_assert_str_eq(line("task_completed",
-		"{'outputs':{},'execution_summary':{'duration':'PT2S','steps_executed':3,"
-		"'checkpoints_created':1}}"), "12:34:56 result     after PT2S, steps 3, checkpoints 1\n");
-	ck_assert_str_eq(line("task_failed", "{'error_code':'timeout','error_message':'too long','error_details':"
-		"{'step':'mixing','last_checkpoint':null}}"), "12:34:56 FAILED     timeout: too long; step mixing\n");
+				 "{'outputs':{},'execution_summary':{'duration':'PT2S','steps_executed':3,"
+				 "'checkpoints_created':1}}"),
+		"12:34:56 result     after PT2S, steps 3, checkpoints 1\n");
+	ck_assert_str_eq(line("task_failed",
+				 "{'error_code':'timeout','error_message':'too long','error_details':"
+				 "{'step':'mixing','last_checkpoint':null}}"),
+		"12:34:56 FAILED     timeout: too long; step mixing\n");
 }
 END_TEST
 
@@ -133,12 +144,11 @@ END_TEST
 
 START_TEST(nothing_in_an_event_reaches_the_terminal_as_a_command)
 {
-	static const char *const bad[] = { "\\u001b[2J", "\\u0007", "\\n12:00:00 COMPLETED", "\\r",
-		"\\u009b31m", "\\u007f",
-		"\\u202e", "\\u0000", "\\t" };
-	static const char *const names[] = { "session_created", "state_changed", "progress",
-		"intermediate_result", "log", "warning",
-		"error", "checkpoint_created", "session_closed", "unheard_of" };
+	static const char *const bad[] = {"\\u001b[2J", "\\u0007", "\\n12:00:00 COMPLETED", "\\r",
+		"\\u009b31m", "\\u007f", "\\u202e", "\\u0000", "\\t"};
+	static const char *const names[] = {"session_created", "state_changed", "progress",
+		"intermediate_result", "log", "warning", "error", "checkpoint_created", "session_closed",
+		"unheard_of"};
 	char data[900];
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -147,13 +157,18 @@ START_TEST(nothing_in_an_event_reaches_the_terminal_as_a_command)
 
 			snprintf(data, sizeof data,
 				"{'state':'%s','to_state':'%s','from_state':'%s','reason':'%s','stage':'%s',"
-				"'message':'%s','result_type':'%s','data':'%s','level':'%s','code':'%s','description':'%s',"
-				"'checkpoint_id':'%s','final_state':'%s','risk_level':'%s','details':{'%s':'%s'}}", t, t, t, t, t, t, t, t,
-				t, t, t, t, t, t, strcmp(t, "\\u0000") == 0 ? "k" : t, t);
+				"'message':'%s','result_type':'%s','data':'%s','level':'%s','code':'%s','"
+				"description':'%s',"
+				"'checkpoint_id':'%s','final_state':'%s','risk_level':'%s','details':{'%s':'%"
+				"s'}}",
+				t, t, t, t, t, t, t, t, t, t, t, t, t, t, strcmp(t, "\\u0000") == 0 ? "k" : t,
+				t);
 			shown = event(names[k], data);
-			for (const unsigned char *p = (const unsigned char *)shown; p < (const unsigned char *)shown + out.size - 1; p++)
+			for (const unsigned char *p = (const unsigned char *)shown;
+				p < (const unsigned char *)shown + out.size - 1; p++)
 				ck_assert_msg(*p >= 0x20 && *p != 0x7f && !(p[0] == 0xc2 && p[1] < 0xa0) &&
-					memcmp(p, "\xe2\x80\xae", 3) != 0, "%s in %s: %s", t, names[k], shown);
+						memcmp(p, "\xe2\x80\xae", 3) != 0,
+					"%s in %s: %s", t, names[k], shown);
 			ck_assert_int_eq(out.data[out.size - 1], '\n');
 		}
 }
@@ -196,14 +211,18 @@ static const char *result(const char *type, const char *payload)
 
 START_TEST(outputs_are_printed_as_they_came_with_room_to_read)
 {
-	ck_assert_str_eq(result("task_completed", "{'outputs':{'b':1.10,'a':[1,{}],'e':[],'s':'x, {y}: \\\"z\\\\'}}"),
-		"{\n  \"b\": 1.10,\n  \"a\": [\n    1,\n    {}\n  ],\n  \"e\": [],\n  \"s\": \"x, {y}: \\\"z\\\\\"\n}\n");
+	ck_assert_str_eq(
+		result("task_completed", "{'outputs':{'b':1.10,'a':[1,{}],'e':[],'s':'x, {y}: \\\"z\\\\'}}"),
+		"{\n  \"b\": 1.10,\n  \"a\": [\n    1,\n    {}\n  ],\n  \"e\": [],\n  \"s\": \"x, {y}: "
+		"\\\"z\\\\\"\n}\n");
 	ck_assert_str_eq(result("task_completed", "{'outputs':{}}"), "{}\n");
 	ck_assert_str_eq(result("task_failed", "{'partial_outputs':{'h':1}}"), "{\n  \"h\": 1\n}\n");
 	ck_assert_str_eq(result("task_failed", "{'partial_outputs':{}}"), "");
-	ck_assert_str_eq(result("task_completed", "{'outputs':{'x':'\xc2\x9b'}}"), "{\n  \"x\": \"\\u009b\"\n}\n");
+	ck_assert_str_eq(
+		result("task_completed", "{'outputs':{'x':'\xc2\x9b'}}"), "{\n  \"x\": \"\\u009b\"\n}\n");
 	ck_assert_str_eq(result("task_failed",
-		"{'artifacts':[{'name':'r','uri':'hcp://s/artifacts/r','type':'text/plain','size_bytes':19}]}"),
+				 "{'artifacts':[{'name':'r','uri':'hcp://s/artifacts/r','type':'text/"
+				 "plain','size_bytes':19}]}"),
 		"artifact hcp://s/artifacts/r  text/plain  19 bytes\n");
 }
 END_TEST
@@ -218,11 +237,13 @@ START_TEST(the_bar_fits_its_line)
 	ctl_show_bar(&out, "", "", -1, "", 3723, 60, false);
 	ck_assert_str_eq(buf_text(&out), "working 1:02:03");
 	buf_clear(&out);
-	ctl_show_bar(&out, "RUNNING", "a stage with a name that leaves no room for anything else at all", 50, "x", 1, 60, false);
+	ctl_show_bar(&out, "RUNNING", "a stage with a name that leaves no room for anything else at all", 50,
+		"x", 1, 60, false);
 	ck_assert_str_eq(buf_text(&out), "RUNNING a stage with a [########-------]  50% 00:01 x");
 	for (int columns = 1; columns < 60; columns++) {
 		buf_clear(&out);
-		used = ctl_show_bar(&out, "RUNNING", "mixing\033[2J", 5000, "a message that goes on and on and on", 1, columns, false);
+		used = ctl_show_bar(&out, "RUNNING", "mixing\033[2J", 5000,
+			"a message that goes on and on and on", 1, columns, false);
 		ck_assert_uint_le(out.size, (size_t)columns);
 		ck_assert_int_eq(used, (int)out.size);
 		ck_assert_ptr_null(strchr(buf_text(&out), '\033'));
@@ -233,7 +254,7 @@ END_TEST
 START_TEST(json_is_the_body_itself_on_one_line)
 {
 	const char *text = "{ \"type\":\"x\",\"payload\":{\"n\":1.10} }",
-		*spread = "{\"type\":\"x\",\n \"payload\":{\"s\":\"a b\"}}";
+		   *spread = "{\"type\":\"x\",\n \"payload\":{\"s\":\"a b\"}}";
 	struct ctl_note *n = ctl_note_read(xstrdup(text), strlen(text));
 
 	ctl_show_json(&out, n);

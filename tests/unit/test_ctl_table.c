@@ -10,8 +10,10 @@
 #include "ctl.h"
 
 static const struct ctl_column columns[] = {
-	{ .title = "ID" }, { .title = "NAME", .may_shrink = true }, { .title = "N", .is_right = true },
-	{ .title = "DETAIL", .may_shrink = true },
+	{.title = "ID"},
+	{.title = "NAME", .may_shrink = true},
+	{.title = "N", .is_right = true},
+	{.title = "DETAIL", .may_shrink = true},
 };
 
 static struct ctl_table t;
@@ -23,7 +25,7 @@ static void begin(int width)
 
 static void add(const char *a, const char *b, const char *c, const char *d)
 {
-	const char *const cells[] = { a, b, c, d };
+	const char *const cells[] = {a, b, c, d};
 
 	ctl_table_add(&t, cells, 'r');
 }
@@ -68,9 +70,10 @@ END_TEST
 
 START_TEST(no_line_is_wider_than_the_terminal)
 {
-	for (int width = 9; width < 120; width++)     /* below, not even ID and N fit */ {
+	for (int width = 9; width < 120; width++) /* below, not even ID and N fit */ {
 		begin(width);
-		add("1", "\xe6\xbc\xa2\xe5\xad\x97\xe6\xbc\xa2\xe5\xad\x97", "7", "some words and some more of them, and then a few");
+		add("1", "\xe6\xbc\xa2\xe5\xad\x97\xe6\xbc\xa2\xe5\xad\x97", "7",
+			"some words and some more of them, and then a few");
 		add("2", "a name of some length, too", "70000", "x");
 		for (const char *line = end(), *next; *line != '\0'; line = next + 1) {
 			int used;
@@ -128,10 +131,19 @@ START_TEST(an_empty_table_says_nothing)
 }
 END_TEST
 
-static const struct { int64_t us; const char *span, *age; } spans[] = {
-	{ -5, "0s", "0s" }, { 0, "0s", "0s" }, { 450000, "0.4s", "0s" }, { 9990000, "9.9s", "9s" }, { 59000000, "59s", "59s" },
-	{ 184000000, "3m04s", "3m" }, { INT64_C(3600) * 1000000, "1h00m", "1h" }, { INT64_C(40) * 3600 * 1000000, "40h00m", "40h" },
-	{ INT64_C(96) * 3600 * 1000000, "4d", "4d" },
+static const struct {
+	int64_t us;
+	const char *span, *age;
+} spans[] = {
+	{-5, "0s", "0s"},
+	{0, "0s", "0s"},
+	{450000, "0.4s", "0s"},
+	{9990000, "9.9s", "9s"},
+	{59000000, "59s", "59s"},
+	{184000000, "3m04s", "3m"},
+	{INT64_C(3600) * 1000000, "1h00m", "1h"},
+	{INT64_C(40) * 3600 * 1000000, "40h00m", "40h"},
+	{INT64_C(96) * 3600 * 1000000, "4d", "4d"},
 };
 
 START_TEST(times_are_short)

@@ -66,8 +66,8 @@ END_TEST
 
 START_TEST(what_is_no_assignment_is_refused)
 {
-	static const char *const bad[] = { "", "=", "=1", "a", "a..b=1", ".a=1", "a.=1", "a=\xff", "\xff=1",
-		"\xff.a=1" };
+	static const char *const bad[] = {
+		"", "=", "=1", "a", "a..b=1", ".a=1", "a.=1", "a=\xff", "\xff=1", "\xff.a=1"};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		ck_assert_msg(!ctl_task_set(object, bad[i], why), "%s", bad[i]);
@@ -78,16 +78,22 @@ static struct command read_back(void)
 {
 	struct command c;
 
-	ck_assert_msg(codec_read(out.data, out.size, 64, &c) == CODEC_OK, "%s: %.*s", c.message, (int)out.size,
-		out.data);
+	ck_assert_msg(codec_read(out.data, out.size, 64, &c) == CODEC_OK, "%s: %.*s", c.message,
+		(int)out.size, out.data);
 	return c;
 }
 
 START_TEST(a_task_is_one_that_the_daemon_reads)
 {
-	struct ctl_task t = { .capability = "sum", .version = "^1.2", .caller = "alpha",
-		.intent = "say \"hi\"\n", .inputs = object,
-		.max_duration = "PT30S", .priority = "high", .data_class = "T2", .context = object };
+	struct ctl_task t = {.capability = "sum",
+		.version = "^1.2",
+		.caller = "alpha",
+		.intent = "say \"hi\"\n",
+		.inputs = object,
+		.max_duration = "PT30S",
+		.priority = "high",
+		.data_class = "T2",
+		.context = object};
 	struct command c;
 	struct codec_head head;
 
@@ -111,8 +117,13 @@ END_TEST
 
 START_TEST(a_task_names_what_it_goes_on_from)
 {
-	static const char id[] = "0c8b8ed1-4b1e-4c6d-9f43-ad72cf0aa5f2", session[] = "ad72cf0a-4b1e-4c6d-9f43-0c8b8ed1a5f2";
-	struct ctl_task t = { .capability = "sum", .caller = "alpha", .inputs = object, .checkpoint = id, .continues = session };
+	static const char id[] = "0c8b8ed1-4b1e-4c6d-9f43-ad72cf0aa5f2",
+			  session[] = "ad72cf0a-4b1e-4c6d-9f43-0c8b8ed1a5f2";
+	struct ctl_task t = {.capability = "sum",
+		.caller = "alpha",
+		.inputs = object,
+		.checkpoint = id,
+		.continues = session};
 	struct command c;
 
 	ctl_task_compose(&out, &t);
@@ -127,14 +138,14 @@ START_TEST(a_task_names_what_it_goes_on_from)
 	c = read_back();
 	ck_assert_str_eq(c.task.continues, session);
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), "\"purpose\":\"x\""));
-	ck_assert_ptr_null(json_object_get(object, "continues"));       /* it is the caller's */
+	ck_assert_ptr_null(json_object_get(object, "continues")); /* it is the caller's */
 	command_fini(&c);
 }
 END_TEST
 
 START_TEST(a_task_of_only_a_name_is_whole)
 {
-	struct ctl_task t = { .capability = "sum", .caller = "alpha", .inputs = object, .context = object };
+	struct ctl_task t = {.capability = "sum", .caller = "alpha", .inputs = object, .context = object};
 	struct command c;
 
 	ctl_task_compose(&out, &t);
@@ -148,12 +159,15 @@ END_TEST
 START_TEST(inputs_of_a_file_go_out_byte_for_byte_and_single_ones_lie_on_top)
 {
 	const char *text = "{ \"n\": 1.10,\n  \"big\": 123456789012345678901234567890, \"o\": {\"a\": 1} }\n";
-	struct ctl_task t = { .capability = "sum", .caller = "alpha", .inputs_text = text,
-		.inputs_size = strlen(text), .inputs = object };
+	struct ctl_task t = {.capability = "sum",
+		.caller = "alpha",
+		.inputs_text = text,
+		.inputs_size = strlen(text),
+		.inputs = object};
 
 	ctl_task_compose(&out, &t);
-	ck_assert_ptr_nonnull(strstr(buf_text(&out),
-		"{\"n\":1.10,\"big\":123456789012345678901234567890,\"o\":{\"a\":1}}"));
+	ck_assert_ptr_nonnull(strstr(
+		buf_text(&out), "{\"n\":1.10,\"big\":123456789012345678901234567890,\"o\":{\"a\":1}}"));
 	buf_clear(&out);
 	ck_assert(ctl_task_set(object, "n=2", why) && ctl_task_set(object, "o.b=3", why));
 	ctl_task_compose(&out, &t);

@@ -31,13 +31,15 @@ static const struct {
 	int errors;
 } broken[] = {
 	{"[]", AT ": is an array", 1},
-	{"{'prohibitd_actions':[]}", AT "/prohibitd_actions: is not known here; did you mean prohibited_actions?", 1},
+	{"{'prohibitd_actions':[]}",
+		AT "/prohibitd_actions: is not known here; did you mean prohibited_actions?", 1},
 	{"{'parameters':[]}", AT "/parameters: is an array", 1},
 	{"{'parameters':{'a':5}}", AT "/parameters/a: is a whole number", 1},
 	{"{'parameters':{'a':{}}}", AT "/parameters/a: limits nothing", 1},
 	{"{'parameters':{'a':{'unit':'C'}}}", AT "/parameters/a: limits nothing", 1},
 	{"{'parameters':{'a':{'max':'5'}}}", AT "/parameters/a/max: is a string", 2},
-	{"{'parameters':{'a':{'max':5,'hard_limt':6}}}", AT "/parameters/a/hard_limt: is not known here; did you mean hard_limit?", 1},
+	{"{'parameters':{'a':{'max':5,'hard_limt':6}}}",
+		AT "/parameters/a/hard_limt: is not known here; did you mean hard_limit?", 1},
 	{"{'parameters':{'a':{'max':5,'min':6}}}", AT "/parameters/a: has a min above its max", 1},
 	{"{'parameters':{'a':{'max':5,'hard_limit':4}}}", AT "/parameters/a/hard_limit: is below max", 1},
 	{"{'parameters':{'a':{'min':5,'hard_limit':6}}}", AT "/parameters/a/hard_limit: is above min", 1},
@@ -52,13 +54,14 @@ static const struct {
 START_TEST(a_broken_envelope_is_refused_with_its_pointer) /* proves L3-01 */
 {
 	read_envelope(broken[_i].text, broken[_i].errors);
-	ck_assert_msg(strstr(buf_text(&said), broken[_i].says) != NULL, "%s\n%s", broken[_i].text, buf_text(&said));
+	ck_assert_msg(
+		strstr(buf_text(&said), broken[_i].says) != NULL, "%s\n%s", broken[_i].text, buf_text(&said));
 }
 END_TEST
 
-#define FULL                                                                                                          \
-	"{'parameters':{'t':{'max':80,'min':5,'unit':'C','hard_limit':100},'low':{'min':3,'hard_limit':1},"            \
-	"'hard':{'hard_limit':10},'/deep/0/x':{'max':1.5},'a~b':{'max':1}},"                                           \
+#define FULL \
+	"{'parameters':{'t':{'max':80,'min':5,'unit':'C','hard_limit':100},'low':{'min':3,'hard_limit':1}," \
+	"'hard':{'hard_limit':10},'/deep/0/x':{'max':1.5},'a~b':{'max':1}}," \
 	"'prohibited_actions':['vent','drop table'],'emergency_procedures':{'fire':'water'}}"
 
 static const struct {
@@ -111,7 +114,8 @@ START_TEST(each_task_is_inside_or_not) /* proves L3-07 */
 
 	read_envelope(FULL, 0);
 	verdict = envelope_check_inputs(e, v, &breach);
-	ck_assert_msg(verdict == rows[_i].verdict, "%s: %d, %s", rows[_i].inputs, (int)verdict, breach.message);
+	ck_assert_msg(
+		verdict == rows[_i].verdict, "%s: %d, %s", rows[_i].inputs, (int)verdict, breach.message);
 	ck_assert_msg(strstr(breach.message, rows[_i].says) != NULL, "%s", breach.message);
 	json_decref(v);
 }

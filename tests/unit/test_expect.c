@@ -9,36 +9,45 @@
 
 static const struct {
 	const char *expected, *output_schema, *outputs;
-	const char *against;            /* NULL: they fit */
+	const char *against; /* NULL: they fit */
 	const char *says, *missing;
 } cases[] = {
 	{"{}", "{}", "{}", NULL, NULL, NULL},
 	{"null", "{}", "{}", NULL, NULL, NULL},
 	{"{\"required_fields\":[]}", "{}", "{}", NULL, NULL, NULL},
 	{"{\"required_fields\":[\"a\"]}", "{}", "{\"a\":null}", NULL, NULL, NULL},
-	{"{\"required_fields\":[\"a\",\"b\"]}", "{}", "{\"a\":1}", "expected_output.required_fields", "lack /b", "\"/b\""},
-	{"{\"required_fields\":[\"a\",\"b\"]}", "{}", "{\"c\":1}", "expected_output.required_fields", "lack /a, /b", "\"/a\",\"/b\""},
-	{"{\"required_fields\":[\"a/b~c\"]}", "{}", "{}", "expected_output.required_fields", "lack /a~1b~0c", "\"/a~1b~0c\""},
+	{"{\"required_fields\":[\"a\",\"b\"]}", "{}", "{\"a\":1}", "expected_output.required_fields",
+		"lack /b", "\"/b\""},
+	{"{\"required_fields\":[\"a\",\"b\"]}", "{}", "{\"c\":1}", "expected_output.required_fields",
+		"lack /a, /b", "\"/a\",\"/b\""},
+	{"{\"required_fields\":[\"a/b~c\"]}", "{}", "{}", "expected_output.required_fields", "lack /a~1b~0c",
+		"\"/a~1b~0c\""},
 	{"{\"required_fields\":[\"a/b~c\"]}", "{}", "{\"a/b~c\":0}", NULL, NULL, NULL},
 	{"{\"required_fields\":[\"/a/0/b\"]}", "{}", "{\"a\":[{\"b\":0}]}", NULL, NULL, NULL},
-	{"{\"required_fields\":[\"/a/1/b\"]}", "{}", "{\"a\":[{\"b\":0}]}", "expected_output.required_fields", "/a/1/b", "\"/a/1/b\""},
+	{"{\"required_fields\":[\"/a/1/b\"]}", "{}", "{\"a\":[{\"b\":0}]}", "expected_output.required_fields",
+		"/a/1/b", "\"/a/1/b\""},
 	{"{\"required_fields\":[\"/x\"]}", "{}", "{\"/x\":1}", NULL, NULL, NULL},
 	{"{\"schema\":{\"properties\":{\"n\":{\"maximum\":5}}}}", "{}", "{\"n\":5}", NULL, NULL, NULL},
-	{"{\"schema\":{\"properties\":{\"n\":{\"maximum\":5}}}}", "{}", "{\"n\":6}", "expected_output.schema", "/n", ""},
-	{"{\"schema\":{\"properties\":{\"o\":{\"required\":[\"k/\"]}}}}", "{}", "{\"o\":{}}", "expected_output.schema", "lack /o/k~1",
-		"\"/o/k~1\""},
+	{"{\"schema\":{\"properties\":{\"n\":{\"maximum\":5}}}}", "{}", "{\"n\":6}", "expected_output.schema",
+		"/n", ""},
+	{"{\"schema\":{\"properties\":{\"o\":{\"required\":[\"k/\"]}}}}", "{}", "{\"o\":{}}",
+		"expected_output.schema", "lack /o/k~1", "\"/o/k~1\""},
 	{"{\"schema\":false}", "{}", "{}", "expected_output.schema", "the outputs do not fit", ""},
-	{"{}", "{\"required\":[\"summary\"]}", "{}", "the capability's output_schema", "lack /summary", "\"/summary\""},
+	{"{}", "{\"required\":[\"summary\"]}", "{}", "the capability's output_schema", "lack /summary",
+		"\"/summary\""},
 	{"{}", "{\"type\":\"array\"}", "{}", "the capability's output_schema", "at \"\"", ""},
 	/* the caller's own words come first */
-	{"{\"required_fields\":[\"a\"],\"schema\":false}", "false", "{}", "expected_output.required_fields", "/a", "\"/a\""},
-	{"{\"required_fields\":[\"a\"],\"schema\":{\"required\":[\"b\"]}}", "false", "{\"a\":1}", "expected_output.schema", "/b", "\"/b\""},
+	{"{\"required_fields\":[\"a\"],\"schema\":false}", "false", "{}", "expected_output.required_fields",
+		"/a", "\"/a\""},
+	{"{\"required_fields\":[\"a\"],\"schema\":{\"required\":[\"b\"]}}", "false", "{\"a\":1}",
+		"expected_output.schema", "/b", "\"/b\""},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
 START_TEST(outputs_fit_or_it_is_said_what_is_missing) /* proves L4-02 */
 {
-	json_t *expected = json_loads(cases[_i].expected, JSON_DECODE_ANY, NULL), *outputs = json_loads(cases[_i].outputs, 0, NULL);
+	json_t *expected = json_loads(cases[_i].expected, JSON_DECODE_ANY, NULL),
+	       *outputs = json_loads(cases[_i].outputs, 0, NULL);
 	json_t *schema = json_loads(cases[_i].output_schema, JSON_DECODE_ANY, NULL);
 	struct jschema *js;
 	struct expectation *e;

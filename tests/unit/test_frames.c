@@ -23,7 +23,7 @@ static void tear_down(void)
 
 static struct frames_event *feed_method(int channel, amqp_method_number_t id, void *decoded)
 {
-	amqp_frame_t frame = { .frame_type = AMQP_FRAME_METHOD, .channel = (amqp_channel_t)channel };
+	amqp_frame_t frame = {.frame_type = AMQP_FRAME_METHOD, .channel = (amqp_channel_t)channel};
 
 	frame.payload.method.id = id;
 	frame.payload.method.decoded = decoded;
@@ -32,29 +32,31 @@ static struct frames_event *feed_method(int channel, amqp_method_number_t id, vo
 
 static struct frames_event *feed_deliver(uint64_t tag)
 {
-	amqp_basic_deliver_t d = { .delivery_tag = tag, .redelivered = 1, .routing_key = amqp_cstring_bytes("demo") };
+	amqp_basic_deliver_t d = {
+		.delivery_tag = tag, .redelivered = 1, .routing_key = amqp_cstring_bytes("demo")};
 
 	return feed_method(1, AMQP_BASIC_DELIVER_METHOD, &d);
 }
 
 static struct frames_event *feed_return(void)
 {
-	amqp_basic_return_t r = { .reply_code = 312, .reply_text = amqp_cstring_bytes("NO_ROUTE"),
-		.routing_key = amqp_cstring_bytes("a.b.event") };
+	amqp_basic_return_t r = {.reply_code = 312,
+		.reply_text = amqp_cstring_bytes("NO_ROUTE"),
+		.routing_key = amqp_cstring_bytes("a.b.event")};
 
 	return feed_method(1, AMQP_BASIC_RETURN_METHOD, &r);
 }
 
 static struct frames_event *feed_ack(uint64_t tag, int multiple)
 {
-	amqp_basic_ack_t a = { .delivery_tag = tag, .multiple = multiple };
+	amqp_basic_ack_t a = {.delivery_tag = tag, .multiple = multiple};
 
 	return feed_method(1, AMQP_BASIC_ACK_METHOD, &a);
 }
 
 static struct frames_event *feed_header_with(uint64_t size, amqp_basic_properties_t *p)
 {
-	amqp_frame_t frame = { .frame_type = AMQP_FRAME_HEADER, .channel = 1 };
+	amqp_frame_t frame = {.frame_type = AMQP_FRAME_HEADER, .channel = 1};
 
 	frame.payload.properties.class_id = AMQP_BASIC_CLASS;
 	frame.payload.properties.body_size = size;
@@ -64,20 +66,21 @@ static struct frames_event *feed_header_with(uint64_t size, amqp_basic_propertie
 
 static struct frames_event *feed_header(uint64_t size)
 {
-	amqp_basic_properties_t p = { ._flags = AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_USER_ID_FLAG,
-		.message_id = amqp_cstring_bytes("m-1"), .user_id = amqp_cstring_bytes("alpha") };
+	amqp_basic_properties_t p = {._flags = AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_USER_ID_FLAG,
+		.message_id = amqp_cstring_bytes("m-1"),
+		.user_id = amqp_cstring_bytes("alpha")};
 
 	return feed_header_with(size, &p);
 }
 
 static struct frames_event *feed_body(const char *bytes, size_t size)
 {
-	amqp_frame_t frame = { .frame_type = AMQP_FRAME_BODY, .channel = 1 };
-	char copy[4096];                /* the library's memory: gone after the call */
+	amqp_frame_t frame = {.frame_type = AMQP_FRAME_BODY, .channel = 1};
+	char copy[4096]; /* the library's memory: gone after the call */
 	struct frames_event *ev;
 
 	memcpy(copy, bytes, size);
-	frame.payload.body_fragment = (amqp_bytes_t){ size, copy };
+	frame.payload.body_fragment = (amqp_bytes_t){size, copy};
 	ev = frames_feed(&f, &frame);
 	memset(copy, '#', sizeof copy);
 	return ev;
@@ -116,7 +119,7 @@ START_TEST(an_empty_body_needs_no_body_frame)
 }
 END_TEST
 
-START_TEST(a_body_over_the_cap_is_thrown_away_and_still_reported)       /* proves L1-15 */
+START_TEST(a_body_over_the_cap_is_thrown_away_and_still_reported) /* proves L1-15 */
 {
 	char part[CAP + 1];
 	struct frames_event *ev;
@@ -166,7 +169,7 @@ END_TEST
 
 START_TEST(properties_do_not_leak_into_the_next_delivery)
 {
-	amqp_basic_properties_t none = { 0 };
+	amqp_basic_properties_t none = {0};
 	struct frames_event *ev;
 
 	feed_deliver(1);
@@ -181,7 +184,8 @@ END_TEST
 
 START_TEST(a_user_with_a_nul_in_it_is_nobody)
 {
-	amqp_basic_properties_t p = { ._flags = AMQP_BASIC_USER_ID_FLAG, .user_id = { 7, (void *)(uintptr_t)"alpha\0x" } };
+	amqp_basic_properties_t p = {
+		._flags = AMQP_BASIC_USER_ID_FLAG, .user_id = {7, (void *)(uintptr_t) "alpha\0x"}};
 	struct frames_event *ev;
 
 	feed_deliver(1);
@@ -211,7 +215,7 @@ END_TEST
 
 START_TEST(confirms_carry_tag_and_multiple)
 {
-	amqp_basic_nack_t n = { .delivery_tag = 9, .multiple = 1 };
+	amqp_basic_nack_t n = {.delivery_tag = 9, .multiple = 1};
 	struct frames_event *ev = feed_method(1, AMQP_BASIC_NACK_METHOD, &n);
 
 	ck_assert_int_eq(ev->kind, FRAMES_NACK);
@@ -222,8 +226,8 @@ END_TEST
 
 START_TEST(an_alarm_may_come_in_the_middle_of_a_delivery)
 {
-	amqp_connection_blocked_t b = { .reason = amqp_cstring_bytes("low on memory") };
-	amqp_connection_unblocked_t u = { 0 };
+	amqp_connection_blocked_t b = {.reason = amqp_cstring_bytes("low on memory")};
+	amqp_connection_unblocked_t u = {0};
 	struct frames_event *ev;
 
 	feed_deliver(3);
@@ -241,9 +245,11 @@ END_TEST
 
 START_TEST(closes_and_cancels_say_why)
 {
-	amqp_channel_close_t ch = { .reply_code = 404, .reply_text = amqp_cstring_bytes("NOT_FOUND - no exchange") };
-	amqp_connection_close_t co = { .reply_code = 320, .reply_text = amqp_cstring_bytes("CONNECTION_FORCED") };
-	amqp_basic_cancel_t ca = { .consumer_tag = amqp_cstring_bytes("ctag") };
+	amqp_channel_close_t ch = {
+		.reply_code = 404, .reply_text = amqp_cstring_bytes("NOT_FOUND - no exchange")};
+	amqp_connection_close_t co = {
+		.reply_code = 320, .reply_text = amqp_cstring_bytes("CONNECTION_FORCED")};
+	amqp_basic_cancel_t ca = {.consumer_tag = amqp_cstring_bytes("ctag")};
 	struct frames_event *ev;
 
 	ev = feed_method(1, AMQP_BASIC_CANCEL_METHOD, &ca);
@@ -251,7 +257,7 @@ START_TEST(closes_and_cancels_say_why)
 	ck_assert_str_eq(ev->text, "ctag");
 	feed_deliver(1);
 	feed_header(10);
-	ev = feed_method(1, AMQP_CHANNEL_CLOSE_METHOD, &ch);    /* the delivery never gets its body */
+	ev = feed_method(1, AMQP_CHANNEL_CLOSE_METHOD, &ch); /* the delivery never gets its body */
 	ck_assert_int_eq(ev->kind, FRAMES_CHANNEL_CLOSED);
 	ck_assert_int_eq(ev->code, 404);
 	ck_assert_str_eq(ev->text, "NOT_FOUND - no exchange");
@@ -276,7 +282,7 @@ START_TEST(frames_out_of_place_are_bad_and_leave_nothing_behind)
 	feed_header(2);
 	ck_assert_int_eq(feed_body("xyz", 3)->kind, FRAMES_BAD);
 	ck_assert_ptr_null(f.content.body);
-	ck_assert_int_eq(feed_method(2, AMQP_BASIC_ACK_METHOD, &(amqp_basic_ack_t){ 0 })->kind, FRAMES_BAD);
+	ck_assert_int_eq(feed_method(2, AMQP_BASIC_ACK_METHOD, &(amqp_basic_ack_t){0})->kind, FRAMES_BAD);
 	feed_deliver(5);
 	feed_header(1);
 	ck_assert_int_eq(feed_body("x", 1)->kind, FRAMES_DELIVERY);

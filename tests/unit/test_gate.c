@@ -62,10 +62,11 @@ static void setup(void)
 		write_file(file, buf_text(&d));
 		buf_addf(&b, "[capability %s]\ndeclaration = %s\ncommand = /bin/true\n", caps[i].name, file);
 	}
-	buf_add_text(&b, "[caller all]\ncapabilities = *\nmax_risk = R5\n[caller some]\ncapabilities = easy, "
-			 "hard\nmax_risk = R3\n"
-			 "[caller none]\ncapabilities =\n[caller low]\ncapabilities = *\nmax_risk = R1\n"
-			 "[caller named]\ncapabilities = *\nmax_risk = R5\namqp_user = u1\n");
+	buf_add_text(&b,
+		"[caller all]\ncapabilities = *\nmax_risk = R5\n[caller some]\ncapabilities = easy, "
+		"hard\nmax_risk = R3\n"
+		"[caller none]\ncapabilities =\n[caller low]\ncapabilities = *\nmax_risk = R1\n"
+		"[caller named]\ncapabilities = *\nmax_risk = R5\namqp_user = u1\n");
 	write_file("hcpd.ini", buf_text(&b));
 	buf_fini(&b);
 	buf_fini(&d);
@@ -153,8 +154,7 @@ static const struct {
 	{"all", "easy", "*", T1, true, true, NULL, R1},
 	{"all", "easy", "2.x", T1, true, true, "unknown_capability", R_NONE},
 	{"all", "easy", ">=1.5.0", T1, true, true, "unknown_capability", R_NONE},
-	{"all", "hard", "2.x", T1, true, true, "unknown_capability",
-		R_NONE}, /* a pre-release is not in it */
+	{"all", "hard", "2.x", T1, true, true, "unknown_capability", R_NONE}, /* a pre-release is not in it */
 	{"all", "hard", ">=2.0.0-rc.0", T1, true, true, NULL, R4},
 	{"all", "absent", NULL, T1, true, true, "unknown_capability", R_NONE},
 	{"all", "Easy", NULL, T1, true, true, "unknown_capability", R_NONE},
@@ -183,10 +183,10 @@ static const struct {
 static void decide(int i, struct verdict *v)
 {
 	char name[32], range[32];
-	struct task task = {.capability = name,
-		.inputs = json_object(),
-		.data_class = verdicts[i].data_class};
-	const struct gate_context context = {.may_start = verdicts[i].may_start, .may_wait = verdicts[i].may_wait};
+	struct task task = {
+		.capability = name, .inputs = json_object(), .data_class = verdicts[i].data_class};
+	const struct gate_context context = {
+		.may_start = verdicts[i].may_start, .may_wait = verdicts[i].may_wait};
 	const struct config_caller *caller = gate_identify(p, verdicts[i].caller, NULL, v);
 
 	snprintf(name, sizeof name, "%s", verdicts[i].capability);
@@ -205,7 +205,8 @@ START_TEST(each_task_has_its_verdict) /* proves L3-04 L3-10 L1-15 L4-01 */
 
 	memset(&v, 0xaa, sizeof v);
 	decide(_i, &v);
-	ck_assert_msg((v.kind == VERDICT_APPROVED) == (verdicts[_i].code == NULL), "%s: %s", v.code ? v.code : "", v.message);
+	ck_assert_msg((v.kind == VERDICT_APPROVED) == (verdicts[_i].code == NULL), "%s: %s",
+		v.code ? v.code : "", v.message);
 	ck_assert_int_eq(v.risk, verdicts[_i].risk);
 	if (v.kind == VERDICT_APPROVED) {
 		ck_assert_str_eq(v.capability->name, verdicts[_i].capability);
@@ -231,7 +232,7 @@ START_TEST(the_same_question_has_the_same_answer)
 			memset(&b, 0x33, sizeof b);
 			decide(i, &b);
 			ck_assert(a.kind == b.kind && a.risk == b.risk &&
-				  a.max_duration_us == b.max_duration_us && a.capability == b.capability);
+				a.max_duration_us == b.max_duration_us && a.capability == b.capability);
 			ck_assert_str_eq(a.message, b.message);
 			ck_assert_str_eq(a.suggestion, b.suggestion);
 		}
@@ -247,11 +248,14 @@ static const struct {
 START_TEST(max_duration_is_the_least_of_three) /* proves L2-09 L3-10 */
 {
 	char name[16];
-	struct task task = {.capability = name, .inputs = json_object(), .max_duration_us = durations[_i].task_s * 1000000};
+	struct task task = {.capability = name,
+		.inputs = json_object(),
+		.max_duration_us = durations[_i].task_s * 1000000};
 	struct verdict v;
 
 	snprintf(name, sizeof name, "%s", durations[_i].capability);
-	gate_decide(p, gate_identify(p, "all", NULL, &v), &task, &(struct gate_context){.may_start = true}, &v);
+	gate_decide(
+		p, gate_identify(p, "all", NULL, &v), &task, &(struct gate_context){.may_start = true}, &v);
 	json_decref(task.inputs);
 	ck_assert(v.kind == VERDICT_APPROVED);
 	ck_assert_int_eq(v.max_duration_us, durations[_i].wanted_s * 1000000);
@@ -266,7 +270,8 @@ START_TEST(long_names_from_outside_do_not_overflow_the_answer)
 
 	memset(name, 'n', sizeof name - 1);
 	name[sizeof name - 1] = '\0';
-	gate_decide(p, gate_identify(p, "all", NULL, &v), &task, &(struct gate_context){.may_start = true}, &v);
+	gate_decide(
+		p, gate_identify(p, "all", NULL, &v), &task, &(struct gate_context){.may_start = true}, &v);
 	ck_assert_str_eq(v.code, "unknown_capability");
 	ck_assert_uint_lt(strlen(v.message), sizeof v.message);
 	ck_assert(gate_identify(p, "named", name, &v) == NULL);

@@ -1,27 +1,32 @@
 /* test_gate_cases.c: the gate as a table: a task, a caller and a moment in a row, and the verdict on it. */
 #include "gate_kit.h"
 
-static struct policy *open_policy, *safe_policy;        /* the second on an encrypted volume */
+static struct policy *open_policy, *safe_policy; /* the second on an encrypted volume */
 
-#define HEAT_SCHEMA                                                                                                   \
-	"{'type':'object','properties':{'temperature_c':{'type':'number'},'minutes':{'type':'integer','minimum':1,"    \
-	"'maximum':600},'mode':{'enum':['slow','fast','flame']},'tags':{'type':'array','items':{'type':'string'}},"    \
-	"'operator':{'type':'string','minLength':1},'a/b':{'type':'number'},'action':{'type':'string'},"               \
-	"'nested':{'type':'object','properties':{'deep':{'type':'array','items':{'type':'object','required':['n'],"    \
-	"'properties':{'n':{'type':'integer'}}}}}}},'required':['temperature_c'],'additionalProperties':false}"
-#define HEAT_SAFETY                                                                                                   \
-	"'risk_floor':'R2','risk_ceiling':'R4','rules':["                                                              \
-	"{'when':{'pointer':'/temperature_c','op':'>','value':80},'level':'R3','reason':'hot'},"                       \
-	"{'when':{'pointer':'/temperature_c','op':'>','value':150.5},'level':'R4','reason':'very hot'},"               \
-	"{'when':{'pointer':'/mode','op':'==','value':'flame'},'level':'R5','reason':'open fire'},"                    \
-	"{'when':{'all':[{'pointer':'/operator','op':'absent'},{'pointer':'/minutes','op':'>=','value':60}]},"         \
-	"'level':'R3','reason':'long and alone'},"                                                                     \
-	"{'when':{'pointer':'/tags','op':'count>','value':2},'level':'R3','reason':'many tags'}],"                     \
-	"'envelope':{'parameters':{'temperature_c':{'max':200,'min':-20,'unit':'C','hard_limit':250},"                 \
+#define HEAT_SCHEMA \
+	"{'type':'object','properties':{'temperature_c':{'type':'number'},'minutes':{'type':'integer','" \
+	"minimum':1," \
+	"'maximum':600},'mode':{'enum':['slow','fast','flame']},'tags':{'type':'array','items':{'type':'" \
+	"string'}}," \
+	"'operator':{'type':'string','minLength':1},'a/b':{'type':'number'},'action':{'type':'string'}," \
+	"'nested':{'type':'object','properties':{'deep':{'type':'array','items':{'type':'object','required'" \
+	":['n']," \
+	"'properties':{'n':{'type':'integer'}}}}}}},'required':['temperature_c'],'additionalProperties':" \
+	"false}"
+#define HEAT_SAFETY \
+	"'risk_floor':'R2','risk_ceiling':'R4','rules':[" \
+	"{'when':{'pointer':'/temperature_c','op':'>','value':80},'level':'R3','reason':'hot'}," \
+	"{'when':{'pointer':'/temperature_c','op':'>','value':150.5},'level':'R4','reason':'very hot'}," \
+	"{'when':{'pointer':'/mode','op':'==','value':'flame'},'level':'R5','reason':'open fire'}," \
+	"{'when':{'all':[{'pointer':'/operator','op':'absent'},{'pointer':'/" \
+	"minutes','op':'>=','value':60}]}," \
+	"'level':'R3','reason':'long and alone'}," \
+	"{'when':{'pointer':'/tags','op':'count>','value':2},'level':'R3','reason':'many tags'}]," \
+	"'envelope':{'parameters':{'temperature_c':{'max':200,'min':-20,'unit':'C','hard_limit':250}," \
 	"'/a~1b':{'max':5}},'prohibited_actions':['vent','melt']}"
 #define RULE(p, o, v) "{'when':{'pointer':'/" p "','op':'" o "','value':" v "},'level':'R3','reason':'" p "'}"
 #define BARE(p, o) "{'when':{'pointer':'/" p "','op':'" o "'},'level':'R3','reason':'" p "'}"
-#define OPS_SAFETY                                                                                                    \
+#define OPS_SAFETY \
 	"'risk_floor':'R1','risk_ceiling':'R5','rules':[" RULE("gt", ">", "10") "," RULE("ge", ">=", "10") ","         \
 	RULE("lt", "<", "10") "," RULE("le", "<=", "10") "," RULE("eq", "==", "10") "," RULE("eqs", "==", "'x'") ","   \
 	RULE("ne", "!=", "10") "," RULE("in", "in", "[1,'x',null,true]") "," RULE("out", "not_in", "[1,'x']") ","      \
@@ -32,10 +37,11 @@ static struct policy *open_policy, *safe_policy;        /* the second on an encr
 	"{'when':{'not':{'any':[{'pointer':'/not','op':'absent'},{'pointer':'/not','op':'<','value':5}]}},'level':'R3',"        \
 	"'reason':'not'},"                                                                                             \
 	"{'when':{'pointer':'/list/1/n','op':'>','value':0},'level':'R4','reason':'list'}]"
-#define CONTEXT                                                                                                       \
-	"'risk_floor':'R1','risk_ceiling':'R4','resource_types':['oven','press'],'context':["                          \
-	"{'unattended':{'from':'18:00','to':'07:00','days':['sat','sun'],'zone':'utc'},'level':'R3','reason':'nobody is there'}," \
-	"{'running':{'at_least':2,'of':'capability'},'level':'R2','reason':'already busy'},"                           \
+#define CONTEXT \
+	"'risk_floor':'R1','risk_ceiling':'R4','resource_types':['oven','press'],'context':[" \
+	"{'unattended':{'from':'18:00','to':'07:00','days':['sat','sun'],'zone':'utc'},'level':'R3','" \
+	"reason':'nobody is there'}," \
+	"{'running':{'at_least':2,'of':'capability'},'level':'R2','reason':'already busy'}," \
 	"{'running':{'at_least':3,'of':'resource','resource':'oven'},'level':'R4','reason':'oven in use'}]"
 
 static void setup(void)
@@ -53,7 +59,8 @@ static void setup(void)
 		"[caller r1]\ncapabilities = *\nmax_risk = R1\n[caller r2]\ncapabilities = *\nmax_risk = R2\n"
 		"[caller r3]\ncapabilities = *\n[caller r4]\ncapabilities = *\nmax_risk = R4\n"
 		"[caller few]\ncapabilities = plain, heat\n[caller none]\ncapabilities =\n"
-		"[caller t1]\ncapabilities = *\nmax_data_class = T1\n[caller t3]\ncapabilities = *\nmax_data_class = T3\n"
+		"[caller t1]\ncapabilities = *\nmax_data_class = T1\n[caller t3]\ncapabilities = "
+		"*\nmax_data_class = T3\n"
 		"[caller quick]\ncapabilities = *\nmax_risk = R5\nrate_limit = 60/min\nrate_burst = 2\n";
 	struct buf b = {0};
 
@@ -63,8 +70,9 @@ static void setup(void)
 	kit_declare("ops", "{}", false, OPS_SAFETY);
 	kit_declare("moment", "{}", false, CONTEXT);
 	kit_declare("oven", "{}", false, "'risk_ceiling':'R1','resource_types':['oven']");
-	kit_declare("asked", "{}", true, "'risk_floor':'R2','risk_ceiling':'R5','rules':["
-		RULE("n", ">", "3") ",{'when':{'pointer':'/n','op':'>','value':7},'level':'R5','reason':'n'}]");
+	kit_declare("asked", "{}", true,
+		"'risk_floor':'R2','risk_ceiling':'R5','rules':[" RULE("n", ">",
+			"3") ",{'when':{'pointer':'/n','op':'>','value':7},'level':'R5','reason':'n'}]");
 	kit_declare("never", "false", false, "'risk_ceiling':'R1'");
 	open_policy = kit_load(config);
 	ck_assert_msg(open_policy != NULL, "%s", buf_text(&kit_said));
@@ -82,29 +90,30 @@ static void teardown(void)
 }
 
 enum {
-	FULL = 1,               /* no slot and no room to wait */
-	QUEUE = 2,              /* no slot, but room */
-	SAFE = 4,               /* TLS, verified */
-	CRYPT = 8,              /* an encrypted volume */
-	ASK = 16,               /* somebody can be asked */
+	FULL = 1,  /* no slot and no room to wait */
+	QUEUE = 2, /* no slot, but room */
+	SAFE = 4,  /* TLS, verified */
+	CRYPT = 8, /* an encrypted volume */
+	ASK = 16,  /* somebody can be asked */
 	PROGRAM = 32
 };
 
 struct row {
 	const char *caller, *capability, *inputs;
-	const char *code;       /* NULL: approved; "human", "program", "both": to be asked */
+	const char *code; /* NULL: approved; "human", "program", "both": to be asked */
 	enum risk risk;
-	const char *says;       /* somewhere in message or suggestion */
+	const char *says; /* somewhere in message or suggestion */
 	unsigned flags;
 	enum data_class data;
 	const char *range;
-	const char *at;         /* "sat 03:00", UTC; NULL: monday at noon */
+	const char *at;          /* "sat 03:00", UTC; NULL: monday at noon */
 	unsigned running, ovens; /* sessions of `moment`, and of `oven`, which uses one of its resources */
-	unsigned used;          /* tasks that this caller sent: one now, the others a second ago */
+	unsigned used;           /* tasks that this caller sent: one now, the others a second ago */
 };
 
 /* The parts that every row has; the others are named. */
-#define ROW(who, what, with, answer, level) .caller = who, .capability = what, .inputs = with, .code = answer, .risk = level
+#define ROW(who, what, with, answer, level) \
+	.caller = who, .capability = what, .inputs = with, .code = answer, .risk = level
 
 static const struct row rows[] = {
 	/* caller and capability */
@@ -131,16 +140,22 @@ static const struct row rows[] = {
 	{ROW("all", "heat", "{'temperature_c':null}", "invalid_input", R_NONE), .says = "/temperature_c"},
 	{ROW("all", "heat", "{'temperature_c':20,'minutes':0}", "invalid_input", R_NONE),
 		.says = "at \"/minutes\", property \"minutes\""},
-	{ROW("all", "heat", "{'temperature_c':20,'minutes':601}", "invalid_input", R_NONE), .says = "/minutes"},
-	{ROW("all", "heat", "{'temperature_c':20,'minutes':1.5}", "invalid_input", R_NONE), .says = "/minutes"},
-	{ROW("r2", "heat", "{'temperature_c':20,'minutes':600}", "risk_too_high", R3), .says = "long and alone"},
+	{ROW("all", "heat", "{'temperature_c':20,'minutes':601}", "invalid_input", R_NONE),
+		.says = "/minutes"},
+	{ROW("all", "heat", "{'temperature_c':20,'minutes':1.5}", "invalid_input", R_NONE),
+		.says = "/minutes"},
+	{ROW("r2", "heat", "{'temperature_c':20,'minutes':600}", "risk_too_high", R3),
+		.says = "long and alone"},
 	{ROW("all", "heat", "{'temperature_c':20,'mode':'boil'}", "invalid_input", R_NONE),
 		.says = "property \"mode\""},
-	{ROW("all", "heat", "{'temperature_c':20,'tags':[1]}", "invalid_input", R_NONE), .says = "at \"/tags/0\""},
-	{ROW("all", "heat", "{'temperature_c':20,'operator':''}", "invalid_input", R_NONE), .says = "/operator"},
+	{ROW("all", "heat", "{'temperature_c':20,'tags':[1]}", "invalid_input", R_NONE),
+		.says = "at \"/tags/0\""},
+	{ROW("all", "heat", "{'temperature_c':20,'operator':''}", "invalid_input", R_NONE),
+		.says = "/operator"},
 	{ROW("all", "heat", "{'temperature_c':20,'colour':1}", "invalid_input", R_NONE), .says = "colour"},
 	{ROW("all", "heat", "{'temperature_c':20,'a/b':'x'}", "invalid_input", R_NONE), .says = "/a~1b"},
-	{ROW("all", "heat", "{'temperature_c':20,'nested':{'deep':[{'n':1},{'n':'x'}]}}", "invalid_input", R_NONE),
+	{ROW("all", "heat", "{'temperature_c':20,'nested':{'deep':[{'n':1},{'n':'x'}]}}", "invalid_input",
+		 R_NONE),
 		.says = "at \"/nested/deep/1/n\", property \"n\""},
 	{ROW("all", "heat", "{'temperature_c':20,'nested':{'deep':[{'n':1},{}]}}", "invalid_input", R_NONE),
 		.says = "/nested/deep/1"},
@@ -154,14 +169,16 @@ static const struct row rows[] = {
 	{ROW("all", "heat", "{'temperature_c':200.001}", "policy_denied", R_NONE), .says = "at most 200 C"},
 	{ROW("all", "heat", "{'temperature_c':201}", "policy_denied", R_NONE),
 		.says = "keep /temperature_c at most 200 C"},
-	{ROW("all", "heat", "{'temperature_c':250}", "policy_denied", R_NONE), .says = "the limit is at most 200 C"},
+	{ROW("all", "heat", "{'temperature_c':250}", "policy_denied", R_NONE),
+		.says = "the limit is at most 200 C"},
 	{ROW("all", "heat", "{'temperature_c':251}", "policy_denied", R_NONE),
 		.says = "the hard limit is at most 250 C"},
 	{ROW("all", "heat", "{'temperature_c':1e300}", "policy_denied", R_NONE), .says = "hard limit"},
 	{ROW("all", "heat", "{'temperature_c':-20}", NULL, R2)},
 	{ROW("all", "heat", "{'temperature_c':-20.5}", "policy_denied", R_NONE), .says = "at least -20 C"},
 	{ROW("all", "heat", "{'temperature_c':20,'a/b':5}", NULL, R2)},
-	{ROW("all", "heat", "{'temperature_c':20,'a/b':5.5}", "policy_denied", R_NONE), .says = "/a~1b is 5.5"},
+	{ROW("all", "heat", "{'temperature_c':20,'a/b':5.5}", "policy_denied", R_NONE),
+		.says = "/a~1b is 5.5"},
 	{ROW("all", "heat", "{'temperature_c':20,'action':'stir'}", NULL, R2)},
 	{ROW("all", "heat", "{'temperature_c':20,'action':'vent'}", "policy_denied", R_NONE),
 		.says = "vent is prohibited"},
@@ -207,7 +224,8 @@ static const struct row rows[] = {
 	{ROW("r2", "heat", "{'temperature_c':20,'tags':['a','b','c','d']}", "risk_too_high", R3),
 		.says = "with /tags of at most 2 entries the risk would be R2"},
 	{ROW("r2", "heat", "{'temperature_c':90,'tags':['a','b','c']}", "risk_too_high", R3),
-		.says = "with /temperature_c at most 80 and with /tags of at most 2 entries the risk would be R2"},
+		.says = "with /temperature_c at most 80 and with /tags of at most 2 entries the risk would "
+			"be R2"},
 	{ROW("r1", "plain", "{}", "risk_too_high", R2), .says = "capability plain is of risk R2"},
 	{ROW("r2", "plain", "{}", NULL, R2)},
 	/* every operator: at its edge, beyond it, of another kind */
@@ -285,8 +303,10 @@ static const struct row rows[] = {
 	{ROW("all", "ops", "{'list':{'1':{'n':1}}}", NULL, R4)},
 	{ROW("all", "ops", "{'list':[1,2]}", NULL, R1)},
 	{ROW("all", "ops", "{'gt':11,'list':[0,{'n':5}]}", NULL, R4)},
-	{ROW("r2", "ops", "{'ge':10}", "risk_too_high", R3), .says = "with /ge below 10 the risk would be R1"},
-	{ROW("r2", "ops", "{'lt':1}", "risk_too_high", R3), .says = "with /lt at least 10 the risk would be R1"},
+	{ROW("r2", "ops", "{'ge':10}", "risk_too_high", R3),
+		.says = "with /ge below 10 the risk would be R1"},
+	{ROW("r2", "ops", "{'lt':1}", "risk_too_high", R3),
+		.says = "with /lt at least 10 the risk would be R1"},
 	{ROW("r2", "ops", "{'le':1}", "risk_too_high", R3), .says = "with /le above 10 the risk would be R1"},
 	{ROW("r2", "ops", "{'ne':1}", "risk_too_high", R3), .says = "with /ne being 10 the risk would be R1"},
 	{ROW("r2", "ops", "{'in':1}", "risk_too_high", R3),
@@ -313,7 +333,8 @@ static const struct row rows[] = {
 	{ROW("all", "moment", "{}", NULL, R3), .at = "sun 12:00"},
 	{ROW("r2", "moment", "{}", "risk_too_high", R3), .says = "nobody is there", .at = "mon 23:59"},
 	{ROW("r2", "moment", "{}", "risk_too_high", R3),
-		.says = "between 07:00 and 18:00 on days other than sun, sat UTC the risk would be R1", .at = "mon 23:59"},
+		.says = "between 07:00 and 18:00 on days other than sun, sat UTC the risk would be R1",
+		.at = "mon 23:59"},
 	{ROW("all", "moment", "{}", NULL, R2), .running = 2},
 	{ROW("all", "moment", "{}", NULL, R1), .ovens = 2},
 	{ROW("all", "moment", "{}", NULL, R4), .ovens = 3},
@@ -331,10 +352,12 @@ static const struct row rows[] = {
 	{ROW("t1", "plain", "{}", NULL, R2), .data = T1},
 	{ROW("t1", "plain", "{}", "forbidden", R2), .says = "above this caller's limit, T1", .data = T2},
 	{ROW("all", "plain", "{}", "policy_denied", R2), .says = "encryption at rest", .data = T3},
-	{ROW("all", "plain", "{}", "policy_denied", R2), .says = "encryption at rest", .data = T3, .flags = SAFE},
+	{ROW("all", "plain", "{}", "policy_denied", R2), .says = "encryption at rest", .data = T3,
+		.flags = SAFE},
 	{ROW("all", "plain", "{}", "policy_denied", R2), .says = "TLS", .data = T3, .flags = CRYPT},
 	{ROW("all", "plain", "{}", NULL, R2), .data = T3, .flags = CRYPT | SAFE},
-	{ROW("all", "plain", "{}", "policy_denied", R2), .says = "nobody to ask", .data = T4, .flags = CRYPT | SAFE},
+	{ROW("all", "plain", "{}", "policy_denied", R2), .says = "nobody to ask", .data = T4,
+		.flags = CRYPT | SAFE},
 	{ROW("all", "plain", "{}", "human", R2), .data = T4, .flags = CRYPT | SAFE | ASK},
 	{ROW("all", "plain", "{}", "policy_denied", R2), .says = "TLS", .data = T4, .flags = CRYPT | ASK},
 	{ROW("t3", "plain", "{}", "forbidden", R2), .says = "T4", .data = T4, .flags = CRYPT | SAFE | ASK},
@@ -344,14 +367,16 @@ static const struct row rows[] = {
 	{ROW("quick", "plain", "{}", NULL, R2), .used = 1},
 	{ROW("quick", "plain", "{}", NULL, R2), .used = 2},
 	{ROW("quick", "plain", "{}", "rate_limited", R2), .says = "submit it again in 1.000 s", .used = 3},
-	{ROW("quick", "plain", "{}", "rate_limited", R2), .says = "60 tasks in 60 s, with 2 at once", .used = 50},
+	{ROW("quick", "plain", "{}", "rate_limited", R2), .says = "60 tasks in 60 s, with 2 at once",
+		.used = 50},
 	{ROW("all", "plain", "{}", NULL, R2), .used = 50},
 	{ROW("quick", "never", "{}", "invalid_input", R_NONE), .used = 50},
 	{ROW("quick", "heat", "{'temperature_c':20,'mode':'flame'}", "risk_too_high", R5), .used = 50},
 	{ROW("quick", "plain", "{}", "rate_limited", R2), .used = 3, .flags = FULL},
 	/* room */
 	{ROW("all", "plain", "{}", NULL, R2), .flags = QUEUE},
-	{ROW("all", "plain", "{}", "resource_unavailable", R2), .says = "submit it again later", .flags = FULL},
+	{ROW("all", "plain", "{}", "resource_unavailable", R2), .says = "submit it again later",
+		.flags = FULL},
 	{ROW("quick", "plain", "{}", "resource_unavailable", R2), .flags = FULL},
 	/* whom to ask */
 	{ROW("all", "asked", "{}", NULL, R2), .flags = ASK},
@@ -375,7 +400,9 @@ static unsigned running(void *arg, const char *capability)
 {
 	const struct row *r = arg;
 
-	return strcmp(capability, "moment") == 0 ? r->running : strcmp(capability, "oven") == 0 ? r->ovens : 1000;
+	return strcmp(capability, "moment") == 0 ? r->running :
+		strcmp(capability, "oven") == 0  ? r->ovens :
+						   1000;
 }
 
 static void set_clock(const char *at, struct risk_clock *clock)
@@ -396,12 +423,21 @@ static void decide(const struct row *r, struct verdict *v)
 	const struct policy *p = (r->flags & CRYPT) != 0 ? safe_policy : open_policy;
 	const struct config_caller *caller = gate_identify(p, r->caller, NULL, v);
 	char *name = xstrdup(r->capability), *range = r->range != NULL ? xstrdup(r->range) : NULL;
-	struct task task = {.capability = name, .version_range = range, .data_class = r->data, .inputs = kit_json(r->inputs)};
+	struct task task = {.capability = name,
+		.version_range = range,
+		.data_class = r->data,
+		.inputs = kit_json(r->inputs)};
 	struct rate rate = {0};
 	struct row copy = *r;
-	struct gate_context context = {.may_start = (r->flags & (FULL | QUEUE)) == 0, .may_wait = (r->flags & FULL) == 0,
-		.link_is_safe = (r->flags & SAFE) != 0, .can_ask = (r->flags & ASK) != 0, .has_program = (r->flags & PROGRAM) != 0,
-		.running = running, .running_arg = &copy, .rate = &rate, .now_us = 5000000};
+	struct gate_context context = {.may_start = (r->flags & (FULL | QUEUE)) == 0,
+		.may_wait = (r->flags & FULL) == 0,
+		.link_is_safe = (r->flags & SAFE) != 0,
+		.can_ask = (r->flags & ASK) != 0,
+		.has_program = (r->flags & PROGRAM) != 0,
+		.running = running,
+		.running_arg = &copy,
+		.rate = &rate,
+		.now_us = 5000000};
 
 	ck_assert(caller != NULL);
 	set_clock(r->at != NULL ? r->at : "mon 12:00", &context.clock);
@@ -435,18 +471,21 @@ START_TEST(each_row_has_its_verdict) /* proves L3-02, L3-03, L3-04, L3-06, L3-07
 		ck_assert_str_eq(asked_of(&v), r->code);
 		ck_assert(v.capability != NULL && v.max_duration_us == INT64_C(600000000));
 	} else {
-		ck_assert_msg(v.kind == VERDICT_REJECTED && strcmp(v.code, r->code) == 0, "row %d: %s: %s", _i, v.code, v.message);
+		ck_assert_msg(v.kind == VERDICT_REJECTED && strcmp(v.code, r->code) == 0, "row %d: %s: %s",
+			_i, v.code, v.message);
 		ck_assert(v.message[0] != '\0' && v.capability == NULL);
 		ck_assert((v.retry_us > 0) == (strcmp(v.code, "rate_limited") == 0));
 	}
-	ck_assert_msg(r->says == NULL || strstr(v.message, r->says) != NULL || strstr(v.suggestion, r->says) != NULL,
+	ck_assert_msg(r->says == NULL || strstr(v.message, r->says) != NULL ||
+			strstr(v.suggestion, r->says) != NULL,
 		"row %d: %s | %s", _i, v.message, v.suggestion);
 }
 END_TEST
 
 START_TEST(the_list_of_rules_names_those_that_raised_it) /* proves L3-03 */
 {
-	static const struct row r = {ROW("all", "heat", "{'temperature_c':151,'tags':['a','b','c']}", NULL, R4)};
+	static const struct row r = {
+		ROW("all", "heat", "{'temperature_c':151,'tags':['a','b','c']}", NULL, R4)};
 	struct verdict v;
 
 	decide(&r, &v);
@@ -461,7 +500,8 @@ START_TEST(a_task_without_inputs_is_no_task)
 	char name[] = "plain";
 	struct task task = {.capability = name};
 
-	gate_decide(open_policy, gate_identify(open_policy, "all", NULL, &v), &task, &(struct gate_context){.may_start = true}, &v);
+	gate_decide(open_policy, gate_identify(open_policy, "all", NULL, &v), &task,
+		&(struct gate_context){.may_start = true}, &v);
 	ck_assert_str_eq(v.code, "invalid_input");
 }
 END_TEST

@@ -20,8 +20,9 @@ static unsigned chance(unsigned below)
 
 static void add_when(struct buf *b, int depth)
 {
-	static const char *const ops[] = {"'>','value':3", "'>=','value':5", "'<','value':2.5", "'==','value':4", "'!=','value':'x'",
-		"'in','value':[1,2,'x']", "'not_in','value':[0,null]", "'between','value':[2,4]", "'present'", "'absent'", "'count>','value':1"};
+	static const char *const ops[] = {"'>','value':3", "'>=','value':5", "'<','value':2.5",
+		"'==','value':4", "'!=','value':'x'", "'in','value':[1,2,'x']", "'not_in','value':[0,null]",
+		"'between','value':[2,4]", "'present'", "'absent'", "'count>','value':1"};
 
 	if (depth < 4 && chance(3) == 0) {
 		if (chance(3) == 0) {
@@ -35,7 +36,8 @@ static void add_when(struct buf *b, int depth)
 			buf_add_text(b, "]");
 		}
 	} else {
-		buf_addf(b, "{'pointer':'/%c%s','op':%s", 'a' + (int)chance(4), chance(5) == 0 ? "/0" : "", ops[chance(11)]);
+		buf_addf(b, "{'pointer':'/%c%s','op':%s", 'a' + (int)chance(4), chance(5) == 0 ? "/0" : "",
+			ops[chance(11)]);
 	}
 	buf_add_text(b, "}");
 }
@@ -46,7 +48,8 @@ static void declare(int index)
 	char name[16];
 	unsigned floor = 1 + chance(4), rules = chance(6);
 
-	buf_addf(&b, "'risk_ceiling':'R%u','risk_floor':'R%u','resource_types':['x'],'rules':[", floor + chance(6 - floor), floor);
+	buf_addf(&b, "'risk_ceiling':'R%u','risk_floor':'R%u','resource_types':['x'],'rules':[",
+		floor + chance(6 - floor), floor);
 	for (unsigned i = 0; i < rules; i++) {
 		buf_add_text(&b, i > 0 ? ",{'when':" : "{'when':");
 		add_when(&b, 0);
@@ -54,13 +57,20 @@ static void declare(int index)
 	}
 	buf_add_text(&b, "]");
 	if (chance(2))
-		buf_addf(&b, ",'context':[{'unattended':{'from':'%02u:00','to':'%02u:30'},'level':'R%u','reason':'night'},"
-			"{'running':{'at_least':%u,'of':'resource'},'level':'R%u','reason':'busy'}]", chance(24), chance(24), 1 + chance(5),
-			1 + chance(4), 1 + chance(5));
+		buf_addf(&b,
+			",'context':[{'unattended':{'from':'%02u:00','to':'%02u:30'},'level':'R%u','reason':'"
+			"night'},"
+			"{'running':{'at_least':%u,'of':'resource'},'level':'R%u','reason':'busy'}]",
+			chance(24), chance(24), 1 + chance(5), 1 + chance(4), 1 + chance(5));
 	if (chance(2))
-		buf_addf(&b, ",'envelope':{'parameters':{'a':{'max':%u,'hard_limit':9}},'prohibited_actions':['x']}", chance(9));
+		buf_addf(&b,
+			",'envelope':{'parameters':{'a':{'max':%u,'hard_limit':9}},'prohibited_actions':['x']"
+			"}",
+			chance(9));
 	snprintf(name, sizeof name, "c%d", index);
-	kit_declare(name, chance(2) ? "{}" : "{'properties':{'a':{'type':'number','maximum':7}},'required':['a']}", chance(2), buf_text(&b));
+	kit_declare(name,
+		chance(2) ? "{}" : "{'properties':{'a':{'type':'number','maximum':7}},'required':['a']}",
+		chance(2), buf_text(&b));
 	buf_fini(&b);
 }
 
@@ -75,8 +85,11 @@ static struct policy *make_policy(void)
 		buf_addf(&b, "[capability c%d]\ndeclaration = c%d.json\ncommand = /bin/true\n", i, i);
 	}
 	for (int i = 0; i < CALLERS; i++)
-		buf_addf(&b, "[caller k%d]\ncapabilities = %s\nmax_risk = R%u\nmax_data_class = T%u\nrate_limit = %s\nrate_burst = %u\n", i,
-			chance(4) ? "*" : "c0", 1 + chance(5), 1 + chance(4), chance(2) ? "off" : "60/min", 1 + chance(5));
+		buf_addf(&b,
+			"[caller k%d]\ncapabilities = %s\nmax_risk = R%u\nmax_data_class = T%u\nrate_limit = "
+			"%s\nrate_burst = %u\n",
+			i, chance(4) ? "*" : "c0", 1 + chance(5), 1 + chance(4), chance(2) ? "off" : "60/min",
+			1 + chance(5));
 	p = kit_load(buf_text(&b));
 	ck_assert_msg(p != NULL, "%s", buf_text(&kit_said));
 	buf_fini(&b);
@@ -90,17 +103,12 @@ static json_t *make_value(int depth)
 	json_t *v;
 
 	switch (chance(depth < 2 ? 9u : 6u)) {
-	case 0:
-		return json_null();
-	case 1:
-		return json_string(chance(2) ? "x" : "");
-	case 2:
-		return json_real(chance(20) / 2.0);
-	case 3:
-		return json_boolean(chance(2));
+	case 0: return json_null();
+	case 1: return json_string(chance(2) ? "x" : "");
+	case 2: return json_real(chance(20) / 2.0);
+	case 3: return json_boolean(chance(2));
 	case 4:
-	case 5:
-		return json_integer(chance(10));
+	case 5: return json_integer(chance(10));
 	case 6:
 		v = json_object();
 		json_object_set_new(v, "0", make_value(depth + 1));
@@ -133,13 +141,20 @@ static void make_scene(struct scene *s)
 	*s = (struct scene){.running = chance(5)};
 	snprintf(s->capability, sizeof s->capability, "c%u", chance(CAPABILITIES));
 	snprintf(s->caller, sizeof s->caller, "k%u", chance(CALLERS));
-	s->task = (struct task){.capability = s->capability, .data_class = (enum data_class)(chance(3) ? T1 : chance(4)),
+	s->task = (struct task){.capability = s->capability,
+		.data_class = (enum data_class)(chance(3) ? T1 : chance(4)),
 		.inputs = json_object()};
 	for (int i = 0; i < COUNT(members); i++)
 		if (chance(3) > 0)
 			json_object_set_new(s->task.inputs, members[i], make_value(0));
-	s->context = (struct gate_context){.may_start = chance(5) > 0, .may_wait = chance(5) > 0, .link_is_safe = chance(2),
-		.can_ask = chance(2), .has_program = chance(5) == 0, .running = running, .running_arg = &s->running, .now_us = 60000000,
+	s->context = (struct gate_context){.may_start = chance(5) > 0,
+		.may_wait = chance(5) > 0,
+		.link_is_safe = chance(2),
+		.can_ask = chance(2),
+		.has_program = chance(5) == 0,
+		.running = running,
+		.running_arg = &s->running,
+		.now_us = 60000000,
 		.rate = &s->rate};
 	risk_clock_read((int64_t)chance(7 * 86400) * 1000000, &s->context.clock);
 	s->rate.full_at_ns = (int64_t)chance(8) * 1000000000 + INT64_C(58000000000);
@@ -150,11 +165,12 @@ static bool is_inside(const struct capability *c, const json_t *inputs)
 	struct envelope_breach breach;
 
 	return jschema_check(c->input_schema, inputs, NULL) &&
-	       envelope_check_inputs(c->envelope, inputs, &breach) == ENVELOPE_INSIDE;
+		envelope_check_inputs(c->envelope, inputs, &breach) == ENVELOPE_INSIDE;
 }
 
 /* Whatever is not refused is within every limit that there is. */
-static void check_limits(const struct scene *s, const struct config_caller *caller, const struct policy *p, const struct verdict *v)
+static void check_limits(const struct scene *s, const struct config_caller *caller, const struct policy *p,
+	const struct verdict *v)
 {
 	const struct capability *c = v->capability;
 
@@ -163,13 +179,15 @@ static void check_limits(const struct scene *s, const struct config_caller *call
 		return;
 	}
 	ck_assert(c != NULL && strcmp(c->name, s->capability) == 0 && config_caller_may(caller, c->name));
-	ck_assert(v->risk >= R1 && v->risk <= caller->max_risk && v->risk <= c->risk_ceiling && v->risk == v->assessed.level);
+	ck_assert(v->risk >= R1 && v->risk <= caller->max_risk && v->risk <= c->risk_ceiling &&
+		v->risk == v->assessed.level);
 	ck_assert(s->task.data_class <= caller->max_data_class);
 	ck_assert(s->task.data_class < T3 || (p->config->store_is_encrypted && s->context.link_is_safe));
 	ck_assert(s->context.may_start || s->context.may_wait);
 	ck_assert_int_eq(rate_wait_us(&caller->rate, &s->rate, s->context.now_us), 0);
 	ck_assert(is_inside(c, s->task.inputs));
-	ck_assert_int_eq((v->ask & ASK_HUMAN) != 0, (c->requires_human_approval && v->risk >= R3) || s->task.data_class == T4);
+	ck_assert_int_eq((v->ask & ASK_HUMAN) != 0,
+		(c->requires_human_approval && v->risk >= R3) || s->task.data_class == T4);
 	ck_assert_int_eq((v->ask & ASK_PROGRAM) != 0, s->context.has_program);
 	ck_assert_int_eq(v->kind == VERDICT_ASK, v->ask != 0);
 	ck_assert(v->kind == VERDICT_APPROVED || s->context.can_ask);
@@ -178,12 +196,14 @@ static void check_limits(const struct scene *s, const struct config_caller *call
 static bool is_same(const struct verdict *a, const struct verdict *b)
 {
 	return a->kind == b->kind && a->risk == b->risk && a->assessed.rules == b->assessed.rules &&
-	       a->assessed.factors == b->assessed.factors && a->capability == b->capability && a->ask == b->ask &&
-	       a->max_duration_us == b->max_duration_us && a->retry_us == b->retry_us && a->code == b->code &&
-	       strcmp(a->message, b->message) == 0 && strcmp(a->suggestion, b->suggestion) == 0 && strcmp(a->why, b->why) == 0;
+		a->assessed.factors == b->assessed.factors && a->capability == b->capability &&
+		a->ask == b->ask && a->max_duration_us == b->max_duration_us && a->retry_us == b->retry_us &&
+		a->code == b->code && strcmp(a->message, b->message) == 0 &&
+		strcmp(a->suggestion, b->suggestion) == 0 && strcmp(a->why, b->why) == 0;
 }
 
-START_TEST(nothing_passes_beyond_a_limit_and_the_same_question_has_the_same_answer) /* proves L3-03, L3-04, L3-06 */
+START_TEST(nothing_passes_beyond_a_limit_and_the_same_question_has_the_same_answer) /* proves L3-03, L3-04,
+										       L3-06 */
 {
 	struct policy *p;
 	int kinds[3] = {0};
@@ -203,7 +223,8 @@ START_TEST(nothing_passes_beyond_a_limit_and_the_same_question_has_the_same_answ
 		memset(&again, 0xaa, sizeof again);
 		gate_decide(p, caller, &s.task, &s.context, &v);
 		gate_decide(p, caller, &s.task, &s.context, &again);
-		ck_assert_msg(is_same(&v, &again), "seed %d task %d: %s | %s", _i, i, v.message, again.message);
+		ck_assert_msg(
+			is_same(&v, &again), "seed %d task %d: %s | %s", _i, i, v.message, again.message);
 		ck_assert(json_equal(before, s.task.inputs));
 		check_limits(&s, caller, p, &v);
 		kinds[v.kind]++;
@@ -251,8 +272,10 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, kit_setup, kit_teardown);
-	tcase_add_loop_test(t, nothing_passes_beyond_a_limit_and_the_same_question_has_the_same_answer, 0, POLICIES);
-	tcase_add_loop_test(t, a_caller_with_more_rights_is_refused_nothing_that_another_may, 0, POLICIES / 3);
+	tcase_add_loop_test(
+		t, nothing_passes_beyond_a_limit_and_the_same_question_has_the_same_answer, 0, POLICIES);
+	tcase_add_loop_test(
+		t, a_caller_with_more_rights_is_refused_nothing_that_another_may, 0, POLICIES / 3);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

@@ -1,5 +1,5 @@
-/* test_harp_artifact.c: a task that waits is an artifact `task.review`: built as others would, read strictly, and its review
- * goes only where HARP lets it. */
+/* test_harp_artifact.c: a task that waits is an artifact `task.review`: built as others would, read strictly,
+ * and its review goes only where HARP lets it. */
 #include "harp_kit.h"
 
 static char why[256];
@@ -7,9 +7,18 @@ static const char *const reasons[] = {VECTOR_REASON_1, VECTOR_REASON_2, VECTOR_R
 
 static struct harp_review usual(void)
 {
-	return (struct harp_review){.request_id = REQUEST, .session_id = SESSION, .callee_id = "lab", .capability = "anneal",
-		.caller_id = "alpha", .risk = R4, .reasons = reasons, .reason_count = 3, .task = VECTOR_TASK,
-		.task_size = strlen(VECTOR_TASK), .created_us = CREATED_US, .expires_us = ASKED_UNTIL_US};
+	return (struct harp_review){.request_id = REQUEST,
+		.session_id = SESSION,
+		.callee_id = "lab",
+		.capability = "anneal",
+		.caller_id = "alpha",
+		.risk = R4,
+		.reasons = reasons,
+		.reason_count = 3,
+		.task = VECTOR_TASK,
+		.task_size = strlen(VECTOR_TASK),
+		.created_us = CREATED_US,
+		.expires_us = ASKED_UNTIL_US};
 }
 
 static enum harp_code build(const struct harp_review *r, struct buf *b, char hash[HARP_HASH_SIZE])
@@ -73,7 +82,7 @@ START_TEST(a_real_in_the_task_does_not_reach_what_is_signed) /* proves HC-01 */
 	json_t *o = kit_parse(VECTOR_ARTIFACT);
 	const char *task = json_string_value(json_object_get(json_object_get(o, "payload"), "task"));
 
-	ck_assert(strstr(task, ":80.50,") != NULL);     /* as it was sent, not as a number would be written */
+	ck_assert(strstr(task, ":80.50,") != NULL); /* as it was sent, not as a number would be written */
 	json_decref(o);
 }
 END_TEST
@@ -81,7 +90,7 @@ END_TEST
 /* An artifact with one field changed; NULL: removed. */
 static const struct change {
 	const char *field, *value;
-	enum harp_code code;            /* with hashes that are right again */
+	enum harp_code code; /* with hashes that are right again */
 } changes[] = {
 	{"requestId", NULL, HARP_UNSUPPORTED},
 	{"artifactType", NULL, HARP_UNSUPPORTED},
@@ -194,8 +203,10 @@ static const struct change hashes[] = {
 	{"artifactHash", "1", HARP_UNSUPPORTED},
 	{"artifactHash", "''", HARP_UNSUPPORTED},
 	{"artifactHash", "'" VECTOR_HASH "\\u0000'", HARP_UNSUPPORTED},
-	{"artifactHash", "'9612A990DC16526FB37455BE7D0A414CBDAEDD15B37DE1103362497E384F8D36'", HARP_HASH_MISMATCH},
-	{"artifactHash", "'0612a990dc16526fb37455be7d0a414cbdaedd15b37de1103362497e384f8d36'", HARP_HASH_MISMATCH},
+	{"artifactHash", "'9612A990DC16526FB37455BE7D0A414CBDAEDD15B37DE1103362497E384F8D36'",
+		HARP_HASH_MISMATCH},
+	{"artifactHash", "'0612a990dc16526fb37455be7d0a414cbdaedd15b37de1103362497e384f8d36'",
+		HARP_HASH_MISMATCH},
 	{"artifactHash", "'9612'", HARP_HASH_MISMATCH},
 	{"artifactHash", "'" VECTOR_HASH "'", HARP_OK},
 };
@@ -219,7 +230,8 @@ START_TEST(a_task_that_is_not_its_hash_is_refused)
 	json_object_set_new(o, "artifactHash", json_string(hex));
 	text = json_dumps(o, 0);
 	why[0] = '\0';
-	kit_expect(harp_read_artifact(text, strlen(text), &a, why, sizeof why), HARP_HASH_MISMATCH, "taskHash", why);
+	kit_expect(harp_read_artifact(text, strlen(text), &a, why, sizeof why), HARP_HASH_MISMATCH,
+		"taskHash", why);
 	buf_fini(&b);
 	json_decref(o);
 	free(text);
@@ -229,7 +241,7 @@ END_TEST
 static const struct {
 	const char *text;
 	bool is_time;
-	int64_t at_us;                  /* after CREATED_US */
+	int64_t at_us; /* after CREATED_US */
 } times[] = {
 	{"2026-03-01T10:00:00Z", true, 0},
 	{"2026-03-01t10:00:00z", true, 0},
@@ -275,14 +287,15 @@ START_TEST(what_could_not_be_read_back_is_not_built)
 {
 	static const char *const bad[] = {"good", "\xe9"};
 	struct harp_review rows[] = {usual(), usual(), usual(), usual(), usual(), usual(), usual(), usual()};
-	const enum harp_code codes[] = {HARP_CANONICALIZATION, HARP_CANONICALIZATION, HARP_CANONICALIZATION, HARP_UNSUPPORTED,
-		HARP_UNSUPPORTED, HARP_UNSUPPORTED, HARP_UNSUPPORTED, HARP_CANONICALIZATION};
+	const enum harp_code codes[] = {HARP_CANONICALIZATION, HARP_CANONICALIZATION, HARP_CANONICALIZATION,
+		HARP_UNSUPPORTED, HARP_UNSUPPORTED, HARP_UNSUPPORTED, HARP_UNSUPPORTED,
+		HARP_CANONICALIZATION};
 	char hash[HARP_HASH_SIZE] = "untouched", *long_task = xmalloc(HARP_ARTIFACT_MAX);
 
 	rows[0].task = "{\"a\":\"\xff\"}", rows[0].task_size = 9;
 	rows[1].reasons = bad, rows[1].reason_count = 2;
 	rows[2].caller_id = "\xc3";
-	rows[3].task_size++;                            /* its NUL */
+	rows[3].task_size++; /* its NUL */
 	rows[4].request_id = "r1";
 	rows[5].session_id = "";
 	rows[6].risk = R_NONE;
@@ -324,8 +337,9 @@ END_TEST
 
 START_TEST(a_review_goes_only_where_harp_lets_it) /* proves HC-02 */
 {
-	static const char *const legal[] = {"CREATED AWAITING_DECISION", "AWAITING_DECISION APPROVED", "AWAITING_DECISION DENIED",
-		"AWAITING_DECISION EXPIRED", "APPROVED EXECUTED", "APPROVED EXPIRED"};
+	static const char *const legal[] = {"CREATED AWAITING_DECISION", "AWAITING_DECISION APPROVED",
+		"AWAITING_DECISION DENIED", "AWAITING_DECISION EXPIRED", "APPROVED EXECUTED",
+		"APPROVED EXPIRED"};
 	enum harp_state from = (enum harp_state)(_i / HARP_STATES), to = (enum harp_state)(_i % HARP_STATES);
 	bool may = false;
 	char pair[64];
@@ -346,13 +360,16 @@ START_TEST(names_are_harp_s_both_ways)
 		ck_assert_int_eq(harp_state_parse(harp_state_name((enum harp_state)i)), i);
 	for (int i = 0; i < HARP_SCOPES; i++)
 		ck_assert_int_eq(harp_scope_parse(harp_scope_name((enum harp_scope)i)), i);
-	ck_assert(harp_state_parse("approved") == -1 && harp_scope_parse("always") == -1 && harp_scope_parse("") == -1);
-	ck_assert(harp_state_is_over(HARP_DENIED) && harp_state_is_over(HARP_EXECUTED) && harp_state_is_over(HARP_IS_EXPIRED));
+	ck_assert(harp_state_parse("approved") == -1 && harp_scope_parse("always") == -1 &&
+		harp_scope_parse("") == -1);
+	ck_assert(harp_state_is_over(HARP_DENIED) && harp_state_is_over(HARP_EXECUTED) &&
+		harp_state_is_over(HARP_IS_EXPIRED));
 	ck_assert(!harp_state_is_over(HARP_APPROVED) && !harp_state_is_over(HARP_CREATED));
 	for (int i = 1; i < HARP_CODES; i++) {
 		buf_clear(&b);
 		harp_add_error(&b, (enum harp_code)i, "no \"good\"\n");
-		snprintf(error, sizeof error, "{\"code\":\"%s\",\"message\":\"no \\\"good\\\"\\n\",\"retryable\":false}",
+		snprintf(error, sizeof error,
+			"{\"code\":\"%s\",\"message\":\"no \\\"good\\\"\\n\",\"retryable\":false}",
 			harp_code_name((enum harp_code)i));
 		ck_assert_str_eq(buf_text(&b), error);
 		ck_assert(strncmp(harp_code_name((enum harp_code)i), "HARP_ERR_", 9) == 0);
@@ -371,7 +388,8 @@ int main(void)
 	tcase_add_test(t, times_are_written_in_whole_seconds_rounded_down);
 	tcase_add_test(t, what_was_built_is_read_back);
 	tcase_add_test(t, a_real_in_the_task_does_not_reach_what_is_signed);
-	tcase_add_loop_test(t, an_artifact_has_the_fields_of_harp_in_their_form_and_no_others, 0, COUNT(changes));
+	tcase_add_loop_test(
+		t, an_artifact_has_the_fields_of_harp_in_their_form_and_no_others, 0, COUNT(changes));
 	tcase_add_loop_test(t, whatever_is_changed_the_hash_no_longer_fits, 0, COUNT(changes));
 	tcase_add_loop_test(t, a_hash_is_64_digits_in_lower_case, 0, COUNT(hashes));
 	tcase_add_test(t, a_task_that_is_not_its_hash_is_refused);

@@ -23,7 +23,10 @@ static void teardown(void)
 
 static struct harp_answer usual(void)
 {
-	return (struct harp_answer){.allow = true, .scope = HARP_SESSION, .expires_us = DECIDED_UNTIL_US, .nonce = VECTOR_NONCE,
+	return (struct harp_answer){.allow = true,
+		.scope = HARP_SESSION,
+		.expires_us = DECIDED_UNTIL_US,
+		.nonce = VECTOR_NONCE,
 		.signer_key_id = "ann-2026"};
 }
 
@@ -57,7 +60,8 @@ START_TEST(a_decision_is_read_field_by_field)
 	struct harp_decision *d = NULL;
 	char line[HARP_PUBLIC_SIZE];
 
-	kit_expect(harp_read_decision(VECTOR_DECISION, strlen(VECTOR_DECISION), &d, why, sizeof why), HARP_OK, "vector", why);
+	kit_expect(harp_read_decision(VECTOR_DECISION, strlen(VECTOR_DECISION), &d, why, sizeof why), HARP_OK,
+		"vector", why);
 	ck_assert_str_eq(d->request_id, REQUEST);
 	ck_assert_str_eq(d->artifact_hash, VECTOR_HASH);
 	ck_assert_str_eq(d->repo_ref, "hcp:lab/anneal");
@@ -78,7 +82,8 @@ START_TEST(hints_are_signed_too_in_the_form_that_python_writes) /* proves HC-01,
 	struct harp_decision *d = NULL;
 	char line[HARP_PUBLIC_SIZE];
 
-	kit_expect(harp_read_decision(VECTOR_HINTS, strlen(VECTOR_HINTS), &d, why, sizeof why), HARP_OK, "hints", why);
+	kit_expect(harp_read_decision(VECTOR_HINTS, strlen(VECTOR_HINTS), &d, why, sizeof why), HARP_OK,
+		"hints", why);
 	ck_assert_uint_eq(d->signable_size, strlen(VECTOR_HINTS_SIGNABLE));
 	ck_assert_mem_eq(d->signable, VECTOR_HINTS_SIGNABLE, d->signable_size);
 	harp_key_public(key, line);
@@ -90,10 +95,16 @@ END_TEST
 /* The second of the two vectors that HARP-CORE 0.2 itself gives. */
 START_TEST(the_specification_s_decision_is_signed_by_the_specification_s_key) /* proves HC-03 */
 {
-	char *text = kit_quoted("{'artifactHash':'8e326e1f69e5859a3b5b12965f06b5829f09b12d1748aa2fddb609fb44f831c1','artifactHashAlg':"
-		"'SHA-256','decision':'allow','expiresAt':'2026-02-21T12:05:00Z','nonce':'bm9uY2UtMDAx','repoRef':"
-		"'repo:acme/widgets','requestId':'01J2V8V3K6B2Z9X6G1V7Y2QK8H','scope':'once','sigAlg':'Ed25519','signature':"
-		"'tszU90YldEomMTTrJpUYz-h8xXcAvJ6U97aaEy-1-Oo_vkCx3o63aZps6dN0VaJVKmXY2UnVW6ldoCuXv5sZDA','signerKeyId':"
+	char *text = kit_quoted(
+		"{'artifactHash':'8e326e1f69e5859a3b5b12965f06b5829f09b12d1748aa2fddb609fb44f831c1','"
+		"artifactHashAlg':"
+		"'SHA-256','decision':'allow','expiresAt':'2026-02-21T12:05:00Z','nonce':'bm9uY2UtMDAx','"
+		"repoRef':"
+		"'repo:acme/"
+		"widgets','requestId':'01J2V8V3K6B2Z9X6G1V7Y2QK8H','scope':'once','sigAlg':'Ed25519','"
+		"signature':"
+		"'tszU90YldEomMTTrJpUYz-h8xXcAvJ6U97aaEy-1-Oo_vkCx3o63aZps6dN0VaJVKmXY2UnVW6ldoCuXv5sZDA','"
+		"signerKeyId':"
 		"'ma-key-01'}");
 	struct harp_decision *d = NULL;
 
@@ -105,7 +116,7 @@ START_TEST(the_specification_s_decision_is_signed_by_the_specification_s_key) /*
 END_TEST
 
 static const struct {
-	const char *field, *value;      /* NULL: removed */
+	const char *field, *value; /* NULL: removed */
 	enum harp_code code;
 } changes[] = {
 	{"requestId", NULL, HARP_UNSUPPORTED},
@@ -174,15 +185,28 @@ static const struct {
 	{"", "1", HARP_UNSUPPORTED},
 	/* signatures that are none */
 	{"signature", "''", HARP_SIGNATURE_INVALID},
-	{"signature", "'f2lnHH-3cL91L6Wc9LkF0k_LDpu5N62-khKwMAC-_1Unu_vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NAA=='", HARP_SIGNATURE_INVALID},
-	{"signature", "'f2lnHH-3cL91L6Wc9LkF0k_LDpu5N62-khKwMAC-_1Unu_vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NAB'", HARP_SIGNATURE_INVALID},
-	{"signature", "'f2lnHH+3cL91L6Wc9LkF0k/LDpu5N62+khKwMAC+/1Unu/vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NAA'", HARP_SIGNATURE_INVALID},
-	{"signature", "'f2lnHH-3cL91L6Wc9LkF0k_LDpu5N62-khKwMAC-_1Unu_vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NA'", HARP_SIGNATURE_INVALID},
-	{"signature", "'f2lnHH-3cL91L6Wc9LkF0k_LDpu5N62-khKwMAC-_1Unu_vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NAAA'", HARP_SIGNATURE_INVALID},
-	{"signature", "'\\n2lnHH-3cL91L6Wc9LkF0k_LDpu5N62-khKwMAC-_1Unu_vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NAA'", HARP_SIGNATURE_INVALID},
+	{"signature",
+		"'f2lnHH-3cL91L6Wc9LkF0k_LDpu5N62-khKwMAC-_1Unu_vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NAA=='",
+		HARP_SIGNATURE_INVALID},
+	{"signature",
+		"'f2lnHH-3cL91L6Wc9LkF0k_LDpu5N62-khKwMAC-_1Unu_vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NAB'",
+		HARP_SIGNATURE_INVALID},
+	{"signature",
+		"'f2lnHH+3cL91L6Wc9LkF0k/LDpu5N62+khKwMAC+/1Unu/vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NAA'",
+		HARP_SIGNATURE_INVALID},
+	{"signature",
+		"'f2lnHH-3cL91L6Wc9LkF0k_LDpu5N62-khKwMAC-_1Unu_vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NA'",
+		HARP_SIGNATURE_INVALID},
+	{"signature",
+		"'f2lnHH-3cL91L6Wc9LkF0k_LDpu5N62-khKwMAC-_1Unu_vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NAAA'",
+		HARP_SIGNATURE_INVALID},
+	{"signature",
+		"'\\n2lnHH-3cL91L6Wc9LkF0k_LDpu5N62-khKwMAC-_1Unu_vf8uVzUTGH1dK2onWavzItHxZXZLfbFEOJHF9NAA'",
+		HARP_SIGNATURE_INVALID},
 };
 
-/* Signed again where that is possible: it is the form that is refused, not a signature that no longer fits. */
+/* Signed again where that is possible: it is the form that is refused, not a signature that no longer fits.
+ */
 START_TEST(a_decision_has_the_fields_of_harp_in_their_form_and_no_others) /* proves HC-03 */
 {
 	json_t *o = kit_parse(VECTOR_DECISION);
@@ -210,7 +234,8 @@ START_TEST(a_field_twice_is_no_decision) /* proves HC-01 */
 
 	buf_add(&b, VECTOR_DECISION, strlen(VECTOR_DECISION) - 1);
 	buf_add_text(&b, ",\"decision\":\"allow\"}");
-	kit_expect(harp_read_decision(b.data, b.size, &d, why, sizeof why), HARP_CANONICALIZATION, "twice", why);
+	kit_expect(
+		harp_read_decision(b.data, b.size, &d, why, sizeof why), HARP_CANONICALIZATION, "twice", why);
 	buf_fini(&b);
 }
 END_TEST
@@ -223,7 +248,8 @@ START_TEST(a_refusal_quotes_nothing_that_a_terminal_obeys)
 
 	kit_change(o, "\033[2J\x7f\n", "1");
 	text = json_dumps(o, 0);
-	kit_expect(harp_read_decision(text, strlen(text), &d, why, sizeof why), HARP_UNSUPPORTED, "unknown field", why);
+	kit_expect(harp_read_decision(text, strlen(text), &d, why, sizeof why), HARP_UNSUPPORTED,
+		"unknown field", why);
 	ck_assert_str_eq(why, "decision: unknown field ?[2J??");
 	json_decref(o);
 	free(text);
@@ -233,8 +259,8 @@ END_TEST
 START_TEST(what_could_not_be_read_back_is_not_signed)
 {
 	struct harp_answer rows[] = {usual(), usual(), usual(), usual(), usual()};
-	const enum harp_code codes[] = {HARP_CANONICALIZATION, HARP_UNSUPPORTED, HARP_UNSUPPORTED, HARP_CANONICALIZATION,
-		HARP_SCOPE};
+	const enum harp_code codes[] = {
+		HARP_CANONICALIZATION, HARP_UNSUPPORTED, HARP_UNSUPPORTED, HARP_CANONICALIZATION, HARP_SCOPE};
 
 	rows[0].nonce = "\xff";
 	rows[1].nonce = "";
@@ -244,7 +270,7 @@ START_TEST(what_could_not_be_read_back_is_not_signed)
 		struct buf b = {0};
 		char row[8];
 
-		if (i == 4) {                   /* an artifact of no session cannot have scope session */
+		if (i == 4) { /* an artifact of no session cannot have scope session */
 			free(artifact->session_id);
 			artifact->session_id = NULL;
 		}
@@ -268,7 +294,8 @@ int main(void)
 	tcase_add_test(t, a_decision_is_read_field_by_field);
 	tcase_add_test(t, hints_are_signed_too_in_the_form_that_python_writes);
 	tcase_add_test(t, the_specification_s_decision_is_signed_by_the_specification_s_key);
-	tcase_add_loop_test(t, a_decision_has_the_fields_of_harp_in_their_form_and_no_others, 0, COUNT(changes));
+	tcase_add_loop_test(
+		t, a_decision_has_the_fields_of_harp_in_their_form_and_no_others, 0, COUNT(changes));
 	tcase_add_test(t, a_field_twice_is_no_decision);
 	tcase_add_test(t, a_refusal_quotes_nothing_that_a_terminal_obeys);
 	tcase_add_test(t, what_could_not_be_read_back_is_not_signed);

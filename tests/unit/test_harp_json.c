@@ -1,4 +1,5 @@
-/* test_harp_json.c: what is signed has one form, the same everywhere, or is refused; and Ed25519 is RFC 8032's. */
+/* test_harp_json.c: what is signed has one form, the same everywhere, or is refused; and Ed25519 is RFC
+ * 8032's. */
 #include "harp_kit.h"
 
 static char why[256];
@@ -8,17 +9,19 @@ static char why[256];
 static const struct {
 	const char *text, *form;
 } forms[] = {
-	{" { } \n", "{}"},
-	{"{\"b\":[1 , 2],\"a\":{}}", "{\"a\":{},\"b\":[1,2]}"},
+	{" { } \n", "{}"}, {"{\"b\":[1 , 2],\"a\":{}}", "{\"a\":{},\"b\":[1,2]}"},
 	{"{\"aa\":1,\"a\":2,\"\":3,\"B\":4}", "{\"\":3,\"B\":4,\"a\":2,\"aa\":1}"},
 	/* U+FF5E before U+1F600: by code point, though not by UTF-16's units */
-	{"{\"\\ud83d\\ude00\":1,\"\\uff5e\":2,\"z\":3}", "{\"z\":3,\"\xef\xbd\x9e\":2,\"\xf0\x9f\x98\x80\":1}"},
+	{"{\"\\ud83d\\ude00\":1,\"\\uff5e\":2,\"z\":3}",
+		"{\"z\":3,\"\xef\xbd\x9e\":2,\"\xf0\x9f\x98\x80\":1}"},
 	{"{\"a\":\"\\u00e9\\u2028\\u007F\\/\"}", "{\"a\":\"\xc3\xa9\xe2\x80\xa8\x7f/\"}"},
 	{"{\"a\":\"\\u001F\\u0000\\u000B\"}", "{\"a\":\"\\u001f\\u0000\\u000b\"}"},
-	{"{\"a\":\"\\u0008\\u0009\\u000A\\u000C\\u000d\\u0022\\u005c\"}", "{\"a\":\"\\b\\t\\n\\f\\r\\\"\\\\\"}"},
-	{"{\"a\":[9007199254740991,-9007199254740991,-0,0]}", "{\"a\":[9007199254740991,-9007199254740991,0,0]}"},
+	{"{\"a\":\"\\u0008\\u0009\\u000A\\u000C\\u000d\\u0022\\u005c\"}",
+		"{\"a\":\"\\b\\t\\n\\f\\r\\\"\\\\\"}"},
+	{"{\"a\":[9007199254740991,-9007199254740991,-0,0]}",
+		"{\"a\":[9007199254740991,-9007199254740991,0,0]}"},
 	{"{\"a\":[true,false,null]}", "{\"a\":[true,false,null]}"},
-	{"{\"e\\u0301\":1,\"\\u00e9\":2}", "{\"e\xcc\x81\":1,\"\xc3\xa9\":2}"},    /* nothing is normalized */
+	{"{\"e\\u0301\":1,\"\\u00e9\":2}", "{\"e\xcc\x81\":1,\"\xc3\xa9\":2}"}, /* nothing is normalized */
 };
 
 START_TEST(what_may_be_signed_has_the_form_that_python_writes) /* proves HC-01 */
@@ -27,7 +30,8 @@ START_TEST(what_may_be_signed_has_the_form_that_python_writes) /* proves HC-01 *
 	json_t *o = NULL;
 
 	why[0] = '\0';
-	kit_expect(harp_parse(forms[_i].text, strlen(forms[_i].text), 1000, &o, why, sizeof why), HARP_OK, forms[_i].text, why);
+	kit_expect(harp_parse(forms[_i].text, strlen(forms[_i].text), 1000, &o, why, sizeof why), HARP_OK,
+		forms[_i].text, why);
 	harp_add_signable(&b, o, NULL);
 	ck_assert_str_eq(buf_text(&b), forms[_i].form);
 	json_decref(o);
@@ -37,7 +41,7 @@ END_TEST
 
 static const struct {
 	const char *what, *text;
-	size_t size;                    /* 0: strlen */
+	size_t size; /* 0: strlen */
 } refused[] = {
 	{"nothing", "", 0},
 	{"white space", " \n", 0},
@@ -89,7 +93,8 @@ START_TEST(what_has_no_one_form_is_refused) /* proves HC-01 */
 	json_t *o = NULL;
 
 	why[0] = '\0';
-	kit_expect(harp_parse(refused[_i].text, size, 1000, &o, why, sizeof why), HARP_CANONICALIZATION, refused[_i].what, why);
+	kit_expect(harp_parse(refused[_i].text, size, 1000, &o, why, sizeof why), HARP_CANONICALIZATION,
+		refused[_i].what, why);
 	ck_assert(o == NULL);
 }
 END_TEST
@@ -126,14 +131,19 @@ START_TEST(depth_and_length_have_a_bound)
 }
 END_TEST
 
-/* The first of the two vectors that HARP-CORE 0.2 itself gives, its fields in another order than the canonical one. */
+/* The first of the two vectors that HARP-CORE 0.2 itself gives, its fields in another order than the
+ * canonical one. */
 START_TEST(the_specification_s_artifact_has_the_specification_s_hash) /* proves HC-01 */
 {
-	char *text = kit_quoted("{'requestId':'01J2V8V3K6B2Z9X6G1V7Y2QK8H','sessionId':'01J2V8V3M2YF0KX9Q0Z7E6H9R1',"
+	char *text = kit_quoted(
+		"{'requestId':'01J2V8V3K6B2Z9X6G1V7Y2QK8H','sessionId':'01J2V8V3M2YF0KX9Q0Z7E6H9R1',"
 		"'artifactType':'plan.review','repoRef':'repo:acme/widgets','baseRevision':"
-		"'9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08','createdAt':'2026-02-21T12:00:00Z',"
-		"'expiresAt':'2026-02-21T12:10:00Z','payload':{'kind':'plan','title':'Refactor Parser','steps':['Extract tokenizer',"
-		"'Add unit tests','Replace recursive descent with Pratt parser'],'risk':'medium'},'artifactHashAlg':'SHA-256',"
+		"'9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08','createdAt':'2026-02-"
+		"21T12:00:00Z',"
+		"'expiresAt':'2026-02-21T12:10:00Z','payload':{'kind':'plan','title':'Refactor "
+		"Parser','steps':['Extract tokenizer',"
+		"'Add unit tests','Replace recursive descent with Pratt "
+		"parser'],'risk':'medium'},'artifactHashAlg':'SHA-256',"
 		"'artifactHash':'ignored'}");
 	char hex[HARP_HASH_SIZE];
 	struct buf b = {0};
@@ -155,8 +165,15 @@ END_TEST
 static const struct {
 	const char *bytes, *text;
 } encoded[] = {
-	{"", ""}, {"f", "Zg"}, {"fo", "Zm8"}, {"foo", "Zm9v"}, {"foob", "Zm9vYg"}, {"fooba", "Zm9vYmE"}, {"foobar", "Zm9vYmFy"},
-	{"\xff\xff\xfe", "___-"}, {"\xfb\xef\xbe", "----"},
+	{"", ""},
+	{"f", "Zg"},
+	{"fo", "Zm8"},
+	{"foo", "Zm9v"},
+	{"foob", "Zm9vYg"},
+	{"fooba", "Zm9vYmE"},
+	{"foobar", "Zm9vYmFy"},
+	{"\xff\xff\xfe", "___-"},
+	{"\xfb\xef\xbe", "----"},
 };
 
 START_TEST(base64url_is_rfc_4648_s_without_padding)
@@ -195,8 +212,9 @@ START_TEST(base64url_has_one_text_for_the_same_bytes)
 {
 	unsigned char bytes[32];
 
-	ck_assert_msg(!harp_base64_decode(not_encoded[_i].text, not_encoded[_i].text_size, bytes, not_encoded[_i].size), "%s",
-		not_encoded[_i].what);
+	ck_assert_msg(!harp_base64_decode(
+			      not_encoded[_i].text, not_encoded[_i].text_size, bytes, not_encoded[_i].size),
+		"%s", not_encoded[_i].what);
 }
 END_TEST
 
@@ -230,12 +248,14 @@ START_TEST(one_bit_anywhere_makes_a_signature_void)
 	unhex(rfc8032[3].signature, signature);
 	for (size_t i = 0; i < 8 * sizeof signature; i++) {
 		signature[i / 8] ^= (unsigned char)(1 << i % 8);
-		ck_assert_msg(!harp_ed25519_verify(public_key, message, size, signature), "signature, bit %zu", i);
+		ck_assert_msg(
+			!harp_ed25519_verify(public_key, message, size, signature), "signature, bit %zu", i);
 		signature[i / 8] ^= (unsigned char)(1 << i % 8);
 	}
 	for (size_t i = 0; i < 8 * size; i++) {
 		message[i / 8] ^= (unsigned char)(1 << i % 8);
-		ck_assert_msg(!harp_ed25519_verify(public_key, message, size, signature), "message, bit %zu", i);
+		ck_assert_msg(
+			!harp_ed25519_verify(public_key, message, size, signature), "message, bit %zu", i);
 		message[i / 8] ^= (unsigned char)(1 << i % 8);
 	}
 	ck_assert(!harp_ed25519_verify(public_key, message, size - 1, signature));

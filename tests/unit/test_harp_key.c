@@ -1,4 +1,5 @@
-/* test_harp_key.c: an operator's key is a file that only he reads, that is never overwritten, and that openssl knows too. */
+/* test_harp_key.c: an operator's key is a file that only he reads, that is never overwritten, and that
+ * openssl knows too. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -57,7 +58,7 @@ START_TEST(a_key_that_was_made_is_loaded_and_signs)
 	unsigned char public_key[HARP_PUBLIC_BYTES], signature[HARP_SIGNATURE_BYTES];
 	struct harp_private *key;
 	struct stat st;
-	mode_t old = umask(0777);       /* neither too wide nor too narrow a mask matters */
+	mode_t old = umask(0777); /* neither too wide nor too narrow a mask matters */
 
 	ck_assert_msg(harp_key_make(path, line, why, sizeof why) == 0, "%s", why);
 	umask(old);
@@ -67,7 +68,8 @@ START_TEST(a_key_that_was_made_is_loaded_and_signs)
 	ck_assert_msg((key = harp_key_load(path, why, sizeof why)) != NULL, "%s", why);
 	harp_key_public(key, again);
 	ck_assert_str_eq(line, again);
-	ck_assert(harp_ed25519_sign(key, "text", 4, signature) && harp_ed25519_verify(public_key, "text", 4, signature));
+	ck_assert(harp_ed25519_sign(key, "text", 4, signature) &&
+		harp_ed25519_verify(public_key, "text", 4, signature));
 	harp_key_free(key);
 	harp_key_free(NULL);
 }
@@ -113,12 +115,16 @@ START_TEST(where_no_file_can_be_made_it_says_so)
 	long_path[sizeof long_path - 1] = '\0';
 	ck_assert_int_eq(harp_key_make(long_path, line, why, sizeof why), -1);
 	ck_assert(chdir(dir) == 0);
-	ck_assert_msg(harp_key_make("bare", line, why, sizeof why) == 0, "a name without a directory: %s", why);
+	ck_assert_msg(
+		harp_key_make("bare", line, why, sizeof why) == 0, "a name without a directory: %s", why);
 }
 END_TEST
 
 /* RFC 8032's first key, as openssl genpkey would write it. */
-#define PEM "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n"
+#define PEM \
+	"-----BEGIN PRIVATE " \
+	"KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE " \
+	"KEY-----\n"
 
 START_TEST(openssl_s_file_is_a_key_too)
 {
@@ -154,10 +160,18 @@ static const struct {
 	{"nothing", ""},
 	{"no PEM", "ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\n"},
 	{"cut", "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v\n-----END PRIVATE KEY-----\n"},
-	{"X25519", "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VuBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n"},
-	{"the public half", "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n"},
-	/* openssl pkcs8 -topk8 -v2 aes-256-cbc: with the terminal asked for a password this test would hang */
-	{"encrypted", "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"
+	{"X25519",
+		"-----BEGIN PRIVATE "
+		"KEY-----\nMC4CAQAwBQYDK2VuBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END "
+		"PRIVATE KEY-----\n"},
+	{"the public half",
+		"-----BEGIN PUBLIC "
+		"KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC "
+		"KEY-----\n"},
+	/* openssl pkcs8 -topk8 -v2 aes-256-cbc: with the terminal asked for a password this test would hang
+	 */
+	{"encrypted",
+		"-----BEGIN ENCRYPTED PRIVATE KEY-----\n"
 		"MIGjMF8GCSqGSIb3DQEFDTBSMDEGCSqGSIb3DQEFDDAkBBAlY+UirUvALtBol0FI\n"
 		"26/7AgIIADAMBggqhkiG9w0CCQUAMB0GCWCGSAFlAwQBKgQQfA/i1Y17Xa47bW1g\n"
 		"Se8YmwRAr7oEMy7Uq893aAgi0K/If/0S6DqBx2/HIgHZ0sShgLUmVtSCNLUCO8YY\n"

@@ -1,11 +1,11 @@
-/* test_harp_verify.c: only a decision that was signed by one who may, for this very request, now, and for the first time,
- * counts. Every other one has its code. */
+/* test_harp_verify.c: only a decision that was signed by one who may, for this very request, now, and for the
+ * first time, counts. Every other one has its code. */
 #include "harp_kit.h"
 
 #define OTHER_HASH "0612a990dc16526fb37455be7d0a414cbdaedd15b37de1103362497e384f8d36"
 #define OTHER_ID "7c9e6679-7425-40de-944b-e07fc1f90ae8"
 
-enum { ANN, BEN, ANN_OLD, DORA };       /* the four keys of RFC 8032 */
+enum { ANN, BEN, ANN_OLD, DORA }; /* the four keys of RFC 8032 */
 
 static char why[256];
 static json_t *asked;
@@ -25,7 +25,8 @@ static bool is_request_used(void *ctx, const char *request_id, const char *artif
 	struct memory *m = ctx;
 
 	m->asked++;
-	return m->request_id != NULL && strcmp(m->request_id, request_id) == 0 && strcmp(m->artifact_hash, artifact_hash) == 0;
+	return m->request_id != NULL && strcmp(m->request_id, request_id) == 0 &&
+		strcmp(m->artifact_hash, artifact_hash) == 0;
 }
 
 static bool is_nonce_used(void *ctx, const char *nonce, const char *signer_key_id)
@@ -33,15 +34,19 @@ static bool is_nonce_used(void *ctx, const char *nonce, const char *signer_key_i
 	struct memory *m = ctx;
 
 	m->asked++;
-	return m->nonce != NULL && strcmp(m->nonce, nonce) == 0 && strcmp(m->signer_key_id, signer_key_id) == 0;
+	return m->nonce != NULL && strcmp(m->nonce, nonce) == 0 &&
+		strcmp(m->signer_key_id, signer_key_id) == 0;
 }
 
-static void add_key(struct harp_keys *set, int i, const char *id, const char *person, enum risk max_risk, bool revoked)
+static void add_key(
+	struct harp_keys *set, int i, const char *id, const char *person, enum risk max_risk, bool revoked)
 {
 	char line[HARP_PUBLIC_SIZE];
 
 	harp_key_public(privates[i], line);
-	ck_assert_msg(harp_keys_add(set, &(struct harp_key){id, person, line, max_risk, revoked}, why, sizeof why) == 0, "%s", why);
+	ck_assert_msg(harp_keys_add(set, &(struct harp_key){id, person, line, max_risk, revoked}, why,
+			      sizeof why) == 0,
+		"%s", why);
 }
 
 static void setup(void)
@@ -56,7 +61,9 @@ static void setup(void)
 	asked = kit_parse(VECTOR_ARTIFACT);
 	artifact = kit_artifact(asked);
 	memory = (struct memory){0};
-	c = (struct harp_case){.artifact = artifact, .keys = keys, .lookups = {is_request_used, is_nonce_used, &memory},
+	c = (struct harp_case){.artifact = artifact,
+		.keys = keys,
+		.lookups = {is_request_used, is_nonce_used, &memory},
 		.now_us = CREATED_US + 60 * S};
 }
 
@@ -80,7 +87,7 @@ static void ask(const char *field, const char *value)
 
 static enum harp_code verify_text(const char *text, struct harp_accepted *accepted)
 {
-	static struct harp_decision *d;         /* until the next: accepted's texts are its */
+	static struct harp_decision *d; /* until the next: accepted's texts are its */
 	enum harp_code code;
 
 	harp_decision_free(d);
@@ -100,13 +107,15 @@ static enum harp_code verify_object(const json_t *o, struct harp_accepted *accep
 }
 
 /* Signed by one of the four, on the artifact as it is now. */
-static enum harp_code verify_answer(int signer, const struct harp_answer *answer, struct harp_accepted *accepted)
+static enum harp_code verify_answer(
+	int signer, const struct harp_answer *answer, struct harp_accepted *accepted)
 {
 	struct buf b = {0};
 	enum harp_code code;
 
 	why[0] = '\0';
-	kit_expect(harp_sign(artifact, answer, privates[signer], &b, why, sizeof why), HARP_OK, "signing", why);
+	kit_expect(
+		harp_sign(artifact, answer, privates[signer], &b, why, sizeof why), HARP_OK, "signing", why);
 	code = verify_text(buf_text(&b), accepted);
 	buf_fini(&b);
 	return code;
@@ -114,7 +123,10 @@ static enum harp_code verify_answer(int signer, const struct harp_answer *answer
 
 static struct harp_answer allow(const char *id, const char *nonce)
 {
-	return (struct harp_answer){.allow = true, .scope = HARP_ONCE, .expires_us = DECIDED_UNTIL_US, .nonce = nonce,
+	return (struct harp_answer){.allow = true,
+		.scope = HARP_ONCE,
+		.expires_us = DECIDED_UNTIL_US,
+		.nonce = nonce,
 		.signer_key_id = id};
 }
 
@@ -174,7 +186,7 @@ END_TEST
 /* ---- forged ---- */
 
 static const struct {
-	const char *field, *value;      /* NULL: removed */
+	const char *field, *value; /* NULL: removed */
 } forgeries[] = {
 	{"requestId", "'" OTHER_ID "'"},
 	{"artifactHash", "'" OTHER_HASH "'"},
@@ -183,17 +195,18 @@ static const struct {
 	{"scope", "'once'"},
 	{"scope", "'timebox'"},
 	{"expiresAt", "'2027-03-01T10:30:00Z'"},
-	{"expiresAt", "'2026-03-01T10:30:00.0Z'"},      /* the same instant: the text is signed */
+	{"expiresAt", "'2026-03-01T10:30:00.0Z'"}, /* the same instant: the text is signed */
 	{"nonce", "'another'"},
 	{"signerKeyId", "'ben'"},
-	{"signerKeyId", "'ann-2025'"},                  /* the same person's other key */
+	{"signerKeyId", "'ann-2025'"}, /* the same person's other key */
 	{"signerKeyId", "'nobody'"},
 	{"policyHints", NULL},
 	{"policyHints", "{}"},
 	{"policyHints.sessionId", "'" OTHER_ID "'"},
 	{"policyHints.more", "1"},
 	{"signature", "'" VECTOR_MALLEABLE "'"},
-	{"signature", "'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'"},
+	{"signature",
+		"'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'"},
 };
 
 START_TEST(a_decision_changed_after_signing_is_not_believed) /* proves HC-03 */
@@ -216,9 +229,11 @@ START_TEST(a_decision_signed_by_another_s_key_is_not_believed) /* proves HC-03 *
 	for (int i = BEN; i <= DORA; i++)
 		expect_refusal(verify_answer(i, &answer, &a), HARP_SIGNATURE_INVALID, "another's key");
 	answer.signer_key_id = "mallory";
-	expect_refusal(verify_answer(ANN, &answer, &a), HARP_SIGNATURE_INVALID, "a key that nobody configured");
+	expect_refusal(
+		verify_answer(ANN, &answer, &a), HARP_SIGNATURE_INVALID, "a key that nobody configured");
 	answer.signer_key_id = "ann-2026 ";
-	expect_refusal(verify_answer(ANN, &answer, &a), HARP_SIGNATURE_INVALID, "a name that is not quite a key's");
+	expect_refusal(
+		verify_answer(ANN, &answer, &a), HARP_SIGNATURE_INVALID, "a name that is not quite a key's");
 }
 END_TEST
 
@@ -272,7 +287,7 @@ static const struct {
 	{ASKED_UNTIL_US + 60 * S + 1, ASKED_UNTIL_US + 3600 * S, ASKED_UNTIL_US, HARP_EXPIRED, "the request"},
 	{CREATED_US + 60 * S, CREATED_US, CREATED_US, HARP_OK, ""},
 	{CREATED_US + 60 * S + 1, CREATED_US, CREATED_US, HARP_EXPIRED, "the decision"},
-	{0, DECIDED_UNTIL_US, ASKED_UNTIL_US, HARP_OK, ""},    /* our clock may be behind */
+	{0, DECIDED_UNTIL_US, ASKED_UNTIL_US, HARP_OK, ""}, /* our clock may be behind */
 };
 
 START_TEST(after_either_expiry_and_60_seconds_it_counts_no_more) /* proves HC-03 */
@@ -295,11 +310,12 @@ END_TEST
 /* ---- aimed at something else, well signed; widened ---- */
 
 static const struct {
-	const char *field, *value;      /* of the decision, signed anew */
+	const char *field, *value; /* of the decision, signed anew */
 	enum harp_code code;
 } others[] = {
 	{"artifactHash", "'" OTHER_HASH "'", HARP_HASH_MISMATCH},
-	{"artifactHash", "'9612A990DC16526FB37455BE7D0A414CBDAEDD15B37DE1103362497E384F8D36'", HARP_HASH_MISMATCH},
+	{"artifactHash", "'9612A990DC16526FB37455BE7D0A414CBDAEDD15B37DE1103362497E384F8D36'",
+		HARP_HASH_MISMATCH},
 	{"artifactHash", "'9612'", HARP_HASH_MISMATCH},
 	{"artifactHash", "'" VECTOR_HASH "0'", HARP_HASH_MISMATCH},
 	{"requestId", "'" OTHER_ID "'", HARP_HASH_MISMATCH},
@@ -332,7 +348,7 @@ START_TEST(a_decision_about_something_else_is_no_decision_about_this) /* proves 
 END_TEST
 
 static const struct {
-	const char *field, *value;      /* of the artifact, hashed anew */
+	const char *field, *value; /* of the artifact, hashed anew */
 } substitutions[] = {
 	{"payload.task", "'{}'"},
 	{"payload.risk", "'R5'"},
@@ -379,8 +395,8 @@ START_TEST(only_scopes_that_the_rules_let_count) /* proves HC-03 */
 
 	c.rules.scopes = (unsigned)_i % 8;
 	answer.scope = scope;
-	kit_expect(verify_answer(BEN, &answer, &a), _i % 8 == 0 || (_i % 8 & 1 << scope) ? HARP_OK : HARP_SCOPE,
-		harp_scope_name(scope), why);
+	kit_expect(verify_answer(BEN, &answer, &a),
+		_i % 8 == 0 || (_i % 8 & 1 << scope) ? HARP_OK : HARP_SCOPE, harp_scope_name(scope), why);
 }
 END_TEST
 
@@ -389,10 +405,10 @@ END_TEST
 /* Every row breaks what its code says and everything that is checked later. */
 START_TEST(the_first_check_that_fails_gives_the_code) /* proves HC-03 */
 {
-	static const enum harp_code order[] = {HARP_SIGNATURE_INVALID, HARP_POLICY_DENY, HARP_EXPIRED, HARP_EXPIRED,
-		HARP_HASH_MISMATCH, HARP_REPLAY, HARP_SCOPE, HARP_POLICY_DENY, HARP_OK};
-	static const char *const says[] = {"not signed", "revoked", "the decision has", "the request has", "another", "decided",
-		"scope", "may decide up to", ""};
+	static const enum harp_code order[] = {HARP_SIGNATURE_INVALID, HARP_POLICY_DENY, HARP_EXPIRED,
+		HARP_EXPIRED, HARP_HASH_MISMATCH, HARP_REPLAY, HARP_SCOPE, HARP_POLICY_DENY, HARP_OK};
+	static const char *const says[] = {"not signed", "revoked", "the decision has", "the request has",
+		"another", "decided", "scope", "may decide up to", ""};
 	struct harp_keys *set = harp_keys_new();
 	struct harp_accepted a;
 	json_t *o;
@@ -409,7 +425,8 @@ START_TEST(the_first_check_that_fails_gives_the_code) /* proves HC-03 */
 	if (_i <= 6)
 		kit_change(o, "policyHints", NULL);
 	if (_i <= 5)
-		memory = (struct memory){.request_id = REQUEST, .artifact_hash = _i <= 4 ? OTHER_HASH : VECTOR_HASH};
+		memory = (struct memory){
+			.request_id = REQUEST, .artifact_hash = _i <= 4 ? OTHER_HASH : VECTOR_HASH};
 	kit_resign(o, privates[_i == 0 ? BEN : ANN]);
 	kit_expect(verify_object(o, &a), order[_i], says[_i], why);
 	ck_assert_msg(strstr(why, says[_i]) != NULL, "%s instead of %s", why, says[_i]);
@@ -431,7 +448,8 @@ START_TEST(a_revoked_key_decides_nothing_from_the_next_question_on) /* proves HC
 	c.keys = set;
 	expect_refusal(verify_text(VECTOR_DECISION, &a), HARP_POLICY_DENY, "after");
 	ck_assert_uint_eq(memory.asked, 2);
-	ck_assert(!harp_keys_may(set, "ann-2026", R1) && harp_keys_may(set, "ann-2025", R5) && !harp_keys_may(set, "ben", R1));
+	ck_assert(!harp_keys_may(set, "ann-2026", R1) && harp_keys_may(set, "ann-2025", R5) &&
+		!harp_keys_may(set, "ben", R1));
 	c.keys = NULL;
 	harp_keys_free(set);
 }
@@ -477,7 +495,7 @@ END_TEST
 
 static const struct {
 	const char *what;
-	enum risk from;                 /* two persons from this risk on; the artifact is R4 */
+	enum risk from; /* two persons from this risk on; the artifact is R4 */
 	struct harp_vote votes[2];
 	int signer;
 	const char *id;
@@ -490,18 +508,28 @@ static const struct {
 	{"a rule for R5 only", R5, {{0}}, BEN, "ben", true, HARP_OK, true, DECIDED_UNTIL_US},
 	{"the first of two", R4, {{0}}, BEN, "ben", true, HARP_OK, false, DECIDED_UNTIL_US},
 	{"a rule from R3 on", R3, {{0}}, BEN, "ben", true, HARP_OK, false, DECIDED_UNTIL_US},
-	{"the second of two", R4, {{"ann-2026", DECIDED_UNTIL_US}}, BEN, "ben", true, HARP_OK, true, DECIDED_UNTIL_US},
-	{"the first one's ends first", R4, {{"ann-2026", CREATED_US + 90 * S}}, BEN, "ben", true, HARP_OK, true, CREATED_US + 90 * S},
+	{"the second of two", R4, {{"ann-2026", DECIDED_UNTIL_US}}, BEN, "ben", true, HARP_OK, true,
+		DECIDED_UNTIL_US},
+	{"the first one's ends first", R4, {{"ann-2026", CREATED_US + 90 * S}}, BEN, "ben", true, HARP_OK,
+		true, CREATED_US + 90 * S},
 	{"the same key again", R4, {{"ben", DECIDED_UNTIL_US}}, BEN, "ben", true, HARP_POLICY_DENY, false, 0},
-	{"the same person by another key", R4, {{"ann-2025", DECIDED_UNTIL_US}}, ANN, "ann-2026", true, HARP_POLICY_DENY, false, 0},
-	{"a vote that has expired", R4, {{"ann-2026", CREATED_US - 1}}, BEN, "ben", true, HARP_OK, false, DECIDED_UNTIL_US},
-	{"a vote within the skew", R4, {{"ann-2026", CREATED_US}}, BEN, "ben", true, HARP_OK, true, CREATED_US},
-	{"one's own expired vote", R4, {{"ben", CREATED_US - 1}}, BEN, "ben", true, HARP_OK, false, DECIDED_UNTIL_US},
-	{"a vote of a key that is gone", R4, {{"zoe", DECIDED_UNTIL_US}}, BEN, "ben", true, HARP_OK, false, DECIDED_UNTIL_US},
-	{"a vote of a key for less", R4, {{"dora", DECIDED_UNTIL_US}}, BEN, "ben", true, HARP_OK, false, DECIDED_UNTIL_US},
+	{"the same person by another key", R4, {{"ann-2025", DECIDED_UNTIL_US}}, ANN, "ann-2026", true,
+		HARP_POLICY_DENY, false, 0},
+	{"a vote that has expired", R4, {{"ann-2026", CREATED_US - 1}}, BEN, "ben", true, HARP_OK, false,
+		DECIDED_UNTIL_US},
+	{"a vote within the skew", R4, {{"ann-2026", CREATED_US}}, BEN, "ben", true, HARP_OK, true,
+		CREATED_US},
+	{"one's own expired vote", R4, {{"ben", CREATED_US - 1}}, BEN, "ben", true, HARP_OK, false,
+		DECIDED_UNTIL_US},
+	{"a vote of a key that is gone", R4, {{"zoe", DECIDED_UNTIL_US}}, BEN, "ben", true, HARP_OK, false,
+		DECIDED_UNTIL_US},
+	{"a vote of a key for less", R4, {{"dora", DECIDED_UNTIL_US}}, BEN, "ben", true, HARP_OK, false,
+		DECIDED_UNTIL_US},
 	{"one to deny is enough", R4, {{0}}, BEN, "ben", false, HARP_OK, true, DECIDED_UNTIL_US},
-	{"who allowed may still deny", R4, {{"ben", DECIDED_UNTIL_US}}, BEN, "ben", false, HARP_OK, true, DECIDED_UNTIL_US},
-	{"a key for less is no second", R4, {{"ann-2026", DECIDED_UNTIL_US}}, DORA, "dora", true, HARP_POLICY_DENY, false, 0},
+	{"who allowed may still deny", R4, {{"ben", DECIDED_UNTIL_US}}, BEN, "ben", false, HARP_OK, true,
+		DECIDED_UNTIL_US},
+	{"a key for less is no second", R4, {{"ann-2026", DECIDED_UNTIL_US}}, DORA, "dora", true,
+		HARP_POLICY_DENY, false, 0},
 };
 
 START_TEST(where_two_must_allow_two_persons_have_to) /* proves HC-03 */
@@ -563,7 +591,8 @@ START_TEST(a_set_refuses_what_is_no_key_or_is_there)
 		{"new", "ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHUR", "not ed25519:"},
 		{"new", " ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "not ed25519:"},
 		{"new", "ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "anybody"},
-		{"new", "ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "the same public key as ann-2026"},
+		{"new", "ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+			"the same public key as ann-2026"},
 		{"ben", "ed25519:68GYuLi_rncjJ4w7MWKfKd5ygpeXzMjCzM5tlDakz_I", "taken"},
 		{"", "ed25519:68GYuLi_rncjJ4w7MWKfKd5ygpeXzMjCzM5tlDakz_I", "an id has"},
 	};

@@ -372,9 +372,10 @@ START_TEST(all_fields_of_a_task_reach_the_worker_unchanged) /* proves L4-01 */
 	struct buf b = {0};
 	struct worker *p;
 
-	buf_add_text(&b, "{\"hcp_version\":\"1.0\",\"message_id\":\"m1\",\"timestamp\":\"2026-01-31T12:00:00."
-			 "000Z\",\"session_id\":null,"
-			 "\"type\":\"task_submit\",\"payload\":{\"capability\":\"work\"");
+	buf_add_text(&b,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"m1\",\"timestamp\":\"2026-01-31T12:00:00."
+		"000Z\",\"session_id\":null,"
+		"\"type\":\"task_submit\",\"payload\":{\"capability\":\"work\"");
 	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
 		buf_add_text(&b, ", ");
 		buf_add_text(&b, fields[i]);

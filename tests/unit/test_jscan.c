@@ -6,7 +6,9 @@
 #include "ctl_note.h"
 #include "jscan.h"
 
-#define HEAD "{\"hcp_version\":\"1.0\",\"message_id\":\"m-1\",\"session_id\":\"5f0c1111-1111-4111-8111-111111111111\","
+#define HEAD \
+	"{\"hcp_version\":\"1.0\",\"message_id\":\"m-1\",\"session_id\":\"5f0c1111-1111-4111-8111-" \
+	"111111111111\","
 
 static bool scan(const char *text, struct jscan_member *members, size_t count)
 {
@@ -17,12 +19,14 @@ static bool scan(const char *text, struct jscan_member *members, size_t count)
 
 START_TEST(what_is_good_json_is_jansson_s_to_say)
 {
-	static const char *const texts[] = { "{}", " { } ", "{\"a\":1}", "{\"a\":[1,2,{\"b\":null}],\"c\":-0.5e+3}", "{\"a\":\"\\u00e9\\n\\\"\"}",
-		"{\"\":{}}", "{\"a\":[]}", "{\"a\":true,\"b\":false}", "{\"a\":\"\xc3\xa9\"}",
-		"", " ", "[]", "1", "{", "}", "{}}", "{} {}", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{,}", "{a:1}", "{\"a\":1 \"b\":2}",
-		"{\"a\":[1,]}", "{\"a\":[1}", "{\"a\":{]}}", "{\"a\":01}", "{\"a\":1.}", "{\"a\":.5}", "{\"a\":+1}", "{\"a\":1e}", "{\"a\":tru}",
-		"{\"a\":nul", "{\"a\":\"", "{\"a\":\"\\", "{\"a\":\"\\x\"}", "{\"a\":\"\\u12\"}", "{\"a\":\"\t\"}", "{\"a\":\"\xff\"}",
-		"{\"a\":\"\xc3\"}", "{\"a\":\"\xed\xa0\x80\"}", "{\"a\":\"\xc0\x80\"}" };
+	static const char *const texts[] = {"{}", " { } ", "{\"a\":1}",
+		"{\"a\":[1,2,{\"b\":null}],\"c\":-0.5e+3}", "{\"a\":\"\\u00e9\\n\\\"\"}", "{\"\":{}}",
+		"{\"a\":[]}", "{\"a\":true,\"b\":false}", "{\"a\":\"\xc3\xa9\"}", "", " ", "[]", "1", "{",
+		"}", "{}}", "{} {}", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{,}", "{a:1}", "{\"a\":1 \"b\":2}",
+		"{\"a\":[1,]}", "{\"a\":[1}", "{\"a\":{]}}", "{\"a\":01}", "{\"a\":1.}", "{\"a\":.5}",
+		"{\"a\":+1}", "{\"a\":1e}", "{\"a\":tru}", "{\"a\":nul", "{\"a\":\"", "{\"a\":\"\\",
+		"{\"a\":\"\\x\"}", "{\"a\":\"\\u12\"}", "{\"a\":\"\t\"}", "{\"a\":\"\xff\"}",
+		"{\"a\":\"\xc3\"}", "{\"a\":\"\xed\xa0\x80\"}", "{\"a\":\"\xc0\x80\"}"};
 
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		char why[200];
@@ -36,9 +40,11 @@ END_TEST
 
 START_TEST(members_are_found_as_they_are_written)
 {
-	struct jscan_member inner[] = { { .name = "b" }, { .name = "d" } };
-	struct jscan_member outer[] = { { .name = "a" }, { .name = "p", .inner = inner, .inner_count = 2 }, { .name = "none" } };
-	const char *text = "{ \"x\":[{\"a\":9}], \"a\" : 1.10 ,\"p\":{\"c\":{\"b\":0},\"b\":\"t\",\"d\":[1, 2]}}";
+	struct jscan_member inner[] = {{.name = "b"}, {.name = "d"}};
+	struct jscan_member outer[] = {
+		{.name = "a"}, {.name = "p", .inner = inner, .inner_count = 2}, {.name = "none"}};
+	const char *text =
+		"{ \"x\":[{\"a\":9}], \"a\" : 1.10 ,\"p\":{\"c\":{\"b\":0},\"b\":\"t\",\"d\":[1, 2]}}";
 
 	ck_assert(scan(text, outer, 3));
 	ck_assert(outer[0].at.size == 4 && strncmp(outer[0].at.at, "1.10", 4) == 0);
@@ -51,7 +57,7 @@ END_TEST
 
 START_TEST(a_member_twice_and_one_with_escapes_are_noticed)
 {
-	struct jscan_member m = { .name = "a" };
+	struct jscan_member m = {.name = "a"};
 	const char *escaped = "{\"\\u0061\":1}";
 	bool is_escaped = false;
 
@@ -87,17 +93,25 @@ static struct ctl_note *take(struct ctl_note *(*take_body)(char *, size_t), cons
 START_TEST(a_skimmed_message_is_the_same_message)
 {
 	static const char *const texts[] = {
-		HEAD "\"type\":\"event\",\"payload\":{\"event_type\":\"progress\",\"sequence\":7,\"data\":{\"percent\":5}}}",
-		HEAD "\"type\":\"event\",\"payload\":{\"event_type\":\"lo\\u0067\",\"sequence\":7,\"data\":{}}}",
+		HEAD
+		"\"type\":\"event\",\"payload\":{\"event_type\":\"progress\",\"sequence\":7,\"data\":{"
+		"\"percent\":5}}}",
+		HEAD
+		"\"type\":\"event\",\"payload\":{\"event_type\":\"lo\\u0067\",\"sequence\":7,\"data\":{}}}",
 		HEAD "\"type\":\"event\",\"payload\":{\"event_type\":\"log\",\"sequence\":-7}}",
 		HEAD "\"type\":\"event\",\"payload\":{\"event_type\":\"log\",\"sequence\":7.0}}",
-		HEAD "\"type\":\"event\",\"payload\":{\"event_type\":\"log\",\"sequence\":99999999999999999999}}",
+		HEAD
+		"\"type\":\"event\",\"payload\":{\"event_type\":\"log\",\"sequence\":99999999999999999999}}",
 		HEAD "\"type\":\"event\",\"payload\":{\"event_type\":1,\"sequence\":\"7\"}}",
 		HEAD "\"type\":\"event\",\"payload\":{}}",
 		HEAD "\"type\":\"task_accepted\",\"payload\":{\"sequence\":7}}",
 		HEAD "\"t\\u0079pe\":\"task_failed\",\"payload\":{}}",
 		"{\"type\":\"task_rejected\",\"session_id\":null,\"payload\":{}}",
-		HEAD "\"type\":\"event\",\"payload\":[]}", HEAD "\"type\":\"event\"}", HEAD "\"type\":1,\"payload\":{}}", "[]", "no",
+		HEAD "\"type\":\"event\",\"payload\":[]}",
+		HEAD "\"type\":\"event\"}",
+		HEAD "\"type\":1,\"payload\":{}}",
+		"[]",
+		"no",
 	};
 
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

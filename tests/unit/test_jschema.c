@@ -1,5 +1,5 @@
-/* test_jschema.c: what a failed check says, numbers, bounds and threads. What is valid is the test suite's business
- * (make check-schema); here is what it does not ask. */
+/* test_jschema.c: what a failed check says, numbers, bounds and threads. What is valid is the test suite's
+ * business (make check-schema); here is what it does not ask. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -11,39 +11,53 @@
 static const struct {
 	const char *schema, *instance, *at, *where, *keyword, *property, *message;
 } failures[] = {
-	{"{'properties':{'temperature':{'maximum':80}}}", "{'temperature':95}", "/temperature", "/properties/temperature/maximum",
-		"maximum", "", "/temperature must be at most 80, is 95"},
+	{"{'properties':{'temperature':{'maximum':80}}}", "{'temperature':95}", "/temperature",
+		"/properties/temperature/maximum", "maximum", "", "/temperature must be at most 80, is 95"},
 	{"{'minimum':0.5}", "0.25", "", "/minimum", "minimum", "", "the value must be at least 0.5, is 0.25"},
-	{"{'exclusiveMaximum':3}", "3", "", "/exclusiveMaximum", "exclusiveMaximum", "", "the value must be below 3, is 3"},
-	{"{'exclusiveMinimum':3}", "3.0", "", "/exclusiveMinimum", "exclusiveMinimum", "", "the value must be above 3, is 3"},
-	{"{'multipleOf':0.01}", "0.075", "", "/multipleOf", "multipleOf", "", "the value must be a multiple of 0.01, is 0.075"},
-	{"{'type':['string','null']}", "1", "", "/type", "type", "", "the value must be null or a string, is an integer"},
+	{"{'exclusiveMaximum':3}", "3", "", "/exclusiveMaximum", "exclusiveMaximum", "",
+		"the value must be below 3, is 3"},
+	{"{'exclusiveMinimum':3}", "3.0", "", "/exclusiveMinimum", "exclusiveMinimum", "",
+		"the value must be above 3, is 3"},
+	{"{'multipleOf':0.01}", "0.075", "", "/multipleOf", "multipleOf", "",
+		"the value must be a multiple of 0.01, is 0.075"},
+	{"{'type':['string','null']}", "1", "", "/type", "type", "",
+		"the value must be null or a string, is an integer"},
 	{"{'type':'number'}", "true", "", "/type", "type", "", "the value must be a number, is a boolean"},
 	{"{'type':'integer'}", "1.5", "", "/type", "type", "", "the value must be an integer, is a number"},
 	{"{'enum':['a',2]}", "'b'", "", "/enum", "enum", "", "the value must be one of [\"a\",2]"},
 	{"{'const':{'a':1}}", "{}", "", "/const", "const", "", "the value must be {\"a\":1}"},
-	{"{'minLength':2}", "'\xc3\xa9'", "", "/minLength", "minLength", "", "the value must be at least 2 characters long, is 1"},
-	{"{'maxLength':1}", "'ab'", "", "/maxLength", "maxLength", "", "the value must be at most 1 character long, is 2"},
-	{"{'pattern':'^a'}", "'secret'", "", "/pattern", "pattern", "", "the value must match the pattern ^a"},
-	{"{'maxItems':1}", "[1,2]", "", "/maxItems", "maxItems", "", "the value must have at most 1 item, has 2"},
-	{"{'minProperties':2}", "{}", "", "/minProperties", "minProperties", "", "the value must have at least 2 properties, has 0"},
+	{"{'minLength':2}", "'\xc3\xa9'", "", "/minLength", "minLength", "",
+		"the value must be at least 2 characters long, is 1"},
+	{"{'maxLength':1}", "'ab'", "", "/maxLength", "maxLength", "",
+		"the value must be at most 1 character long, is 2"},
+	{"{'pattern':'^a'}", "'secret'", "", "/pattern", "pattern", "",
+		"the value must match the pattern ^a"},
+	{"{'maxItems':1}", "[1,2]", "", "/maxItems", "maxItems", "",
+		"the value must have at most 1 item, has 2"},
+	{"{'minProperties':2}", "{}", "", "/minProperties", "minProperties", "",
+		"the value must have at least 2 properties, has 0"},
 	{"{'uniqueItems':true}", "[1,2,{'a':[1]},{'a':[1.0]}]", "", "/uniqueItems", "uniqueItems", "",
 		"the value must not have equal items, but items 2 and 3 are"},
-	{"{'required':['a']}", "{}", "", "/required", "required", "a", "the value must have the property \"a\""},
+	{"{'required':['a']}", "{}", "", "/required", "required", "a",
+		"the value must have the property \"a\""},
 	{"{'properties':{'b':true},'required':['b','a']}", "{'b':1}", "", "/required", "required", "a",
 		"the value must have the property \"a\""},
-	{"{'items':{'properties':{'x':{}},'additionalProperties':false}}", "[{'x':1},{'y':1}]", "/1", "/items/additionalProperties",
-		"additionalProperties", "y", "/1 must not have the property \"y\""},
-	{"{'properties':{'x':false}}", "{'x':1}", "", "/properties", "properties", "x", "the value must not have the property \"x\""},
+	{"{'items':{'properties':{'x':{}},'additionalProperties':false}}", "[{'x':1},{'y':1}]", "/1",
+		"/items/additionalProperties", "additionalProperties", "y",
+		"/1 must not have the property \"y\""},
+	{"{'properties':{'x':false}}", "{'x':1}", "", "/properties", "properties", "x",
+		"the value must not have the property \"x\""},
 	{"{'propertyNames':{'maxLength':1}}", "{'ab':1}", "", "/propertyNames", "propertyNames", "ab",
 		"the value must not have a property with the name \"ab\""},
 	{"{'dependentRequired':{'a':['b']}}", "{'a':1}", "", "/dependentRequired", "dependentRequired", "b",
 		"the value must, because of another property, have the property \"b\""},
 	{"{'allOf':[true,{'$ref':'#/$defs/n'}],'$defs':{'n':{'unevaluatedProperties':false}}}", "{'k':1}", "",
-		"/$defs/n/unevaluatedProperties", "unevaluatedProperties", "k", "the value must not have the property \"k\""},
-	{"{'prefixItems':[true],'items':false}", "[1,2]", "", "/items", "items", "", "the value must have at most 1 item, has 2"},
-	{"{'prefixItems':[true],'unevaluatedItems':false}", "[1,2]", "", "/unevaluatedItems", "unevaluatedItems", "",
-		"the value must not have item 1"},
+		"/$defs/n/unevaluatedProperties", "unevaluatedProperties", "k",
+		"the value must not have the property \"k\""},
+	{"{'prefixItems':[true],'items':false}", "[1,2]", "", "/items", "items", "",
+		"the value must have at most 1 item, has 2"},
+	{"{'prefixItems':[true],'unevaluatedItems':false}", "[1,2]", "", "/unevaluatedItems",
+		"unevaluatedItems", "", "the value must not have item 1"},
 	{"{'contains':{'type':'null'}}", "[1]", "", "/contains", "contains", "",
 		"the value must have at least 1 item of the form that is asked for, has 0"},
 	{"{'contains':true,'maxContains':1}", "[1,2]", "", "/maxContains", "maxContains", "",
@@ -53,20 +67,22 @@ static const struct {
 	{"{'oneOf':[true,{'type':'null'},{'type':'integer'}]}", "1", "", "/oneOf", "oneOf", "",
 		"the value must fit one form only, fits number 1 and number 3"},
 	{"{'not':{}}", "1", "", "/not", "not", "", "the value has a form that is forbidden here"},
-	{"{'if':{'type':'integer'},'then':{'minimum':2}}", "1", "", "/then/minimum", "minimum", "", "the value must be at least 2, is 1"},
+	{"{'if':{'type':'integer'},'then':{'minimum':2}}", "1", "", "/then/minimum", "minimum", "",
+		"the value must be at least 2, is 1"},
 	{"false", "1", "", "", "", "", "the value is not allowed here"},
-	{"{'properties':{'a/b~c':{'items':{'type':'null'}}}}", "{'a/b~c':[null,1]}", "/a~1b~0c/1", "/properties/a~1b~0c/items/type", "type",
-		"", "/a~1b~0c/1 must be null, is an integer"},
+	{"{'properties':{'a/b~c':{'items':{'type':'null'}}}}", "{'a/b~c':[null,1]}", "/a~1b~0c/1",
+		"/properties/a~1b~0c/items/type", "type", "", "/a~1b~0c/1 must be null, is an integer"},
 	{"{'$ref':'https://json-schema.org/draft/2020-12/schema'}", "{'minLength':-1}", "/minLength",
-		"https://json-schema.org/draft/2020-12/meta/validation#/properties/minLength/minimum", "minimum", "",
-		"/minLength must be at least 0, is -1"},
+		"https://json-schema.org/draft/2020-12/meta/validation#/properties/minLength/minimum",
+		"minimum", "", "/minLength must be at least 0, is -1"},
 };
 
 START_TEST(the_first_failure_is_told_by_pointers_keyword_and_a_sentence)
 {
 	struct jschema_failure f;
 
-	ck_assert_msg(!kit_check(failures[_i].schema, failures[_i].instance, NULL, &f), "%s", failures[_i].schema);
+	ck_assert_msg(
+		!kit_check(failures[_i].schema, failures[_i].instance, NULL, &f), "%s", failures[_i].schema);
 	ck_assert_str_eq(f.instance, failures[_i].at);
 	ck_assert_str_eq(f.schema, failures[_i].where);
 	ck_assert_str_eq(f.keyword, failures[_i].keyword);
@@ -81,9 +97,12 @@ START_TEST(text_of_the_instance_is_not_repeated_and_names_are_cut_and_cleaned)
 	struct jschema_failure f;
 	char instance[2000], name[1200];
 
-	ck_assert(!kit_check("{'enum':['a']}", "'password'", NULL, &f) && strstr(f.message, "password") == NULL);
-	ck_assert(!kit_check("{'const':'a'}", "'password'", NULL, &f) && strstr(f.message, "password") == NULL);
-	ck_assert(!kit_check("{'pattern':'a'}", "'secret-word'", NULL, &f) && strstr(f.message, "word") == NULL);
+	ck_assert(!kit_check("{'enum':['a']}", "'password'", NULL, &f) &&
+		strstr(f.message, "password") == NULL);
+	ck_assert(
+		!kit_check("{'const':'a'}", "'password'", NULL, &f) && strstr(f.message, "password") == NULL);
+	ck_assert(!kit_check("{'pattern':'a'}", "'secret-word'", NULL, &f) &&
+		strstr(f.message, "word") == NULL);
 	ck_assert(!kit_check("{'additionalProperties':false}", "{'a\\u001bb':1}", NULL, &f));
 	ck_assert_str_eq(f.message, "the value must not have the property \"a?b\"");
 	ck_assert(!kit_check("{'additionalProperties':false}", "{'a\xc2\x9b\xc2\xa0':1}", NULL, &f));
@@ -92,7 +111,7 @@ START_TEST(text_of_the_instance_is_not_repeated_and_names_are_cut_and_cleaned)
 		memcpy(name + 3 * i, "\xe2\x82\xac", 3);
 	snprintf(instance, sizeof instance, "{'%.1200s':1}", name);
 	ck_assert(!kit_check("{'additionalProperties':{'type':'null'}}", instance, NULL, &f));
-	ck_assert_uint_eq(strlen(f.instance), 253);     /* 255 is no end of a character */
+	ck_assert_uint_eq(strlen(f.instance), 253); /* 255 is no end of a character */
 	ck_assert(memcmp(f.instance + 250, "\xe2\x82\xac", 4) == 0);
 }
 END_TEST
@@ -112,7 +131,7 @@ static const struct {
 	{"{'maximum':9223372036854775806}", "9223372036854775807", false},
 	{"{'maximum':9223372036854775807}", "9223372036854775808", false},
 	{"{'exclusiveMaximum':9223372036854775808}", "9223372036854775807", true},
-	{"{'minimum':-9223372036854775808}", "-9223372036854775809.0", true},   /* is -2^63 as a double */
+	{"{'minimum':-9223372036854775808}", "-9223372036854775809.0", true}, /* is -2^63 as a double */
 	{"{'minimum':-9223372036854775808}", "-9223372036854777000", false},
 	{"{'maximum':9007199254740992.0}", "9007199254740993", false},
 	{"{'multipleOf':0.0001}", "0.0075", true},
@@ -131,7 +150,8 @@ static const struct {
 	{"{'multipleOf':2.5}", "9223372036854775805", true},
 	{"{'multipleOf':2.5}", "9223372036854775806", false},
 	{"{'multipleOf':1e-8}", "12391239123", true},
-	{"{'multipleOf':9.5367431640625e-07}", "9007199254740993", true},     /* 2^-20: products outgrow 64 bits */
+	{"{'multipleOf':9.5367431640625e-07}", "9007199254740993",
+		true}, /* 2^-20: products outgrow 64 bits */
 	{"{'multipleOf':9.5367431640626e-07}", "9007199254740993", false},
 	{"{'type':'integer'}", "1e300", true},
 	{"{'uniqueItems':true}", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,1.0]", false},
@@ -144,8 +164,8 @@ static const struct {
 
 START_TEST(numbers_are_compared_by_value_without_rounding)
 {
-	ck_assert_msg(kit_check(numbers[_i].schema, numbers[_i].instance, NULL, NULL) == numbers[_i].is_valid, "%s %s",
-		numbers[_i].schema, numbers[_i].instance);
+	ck_assert_msg(kit_check(numbers[_i].schema, numbers[_i].instance, NULL, NULL) == numbers[_i].is_valid,
+		"%s %s", numbers[_i].schema, numbers[_i].instance);
 }
 END_TEST
 
@@ -211,13 +231,14 @@ START_TEST(no_keyword_makes_a_bound_into_a_yes)
 	struct jschema_failure f;
 	char schema[300], *instance = nested("[", 60, "]"), *long_one = xmalloc(4006);
 
-	snprintf(schema, sizeof schema, "{%s{'$ref':'#/$defs/d'}%s,'$defs':{'d':{'items':{'$ref':'#/$defs/d'}}}}", around[_i].before,
+	snprintf(schema, sizeof schema,
+		"{%s{'$ref':'#/$defs/d'}%s,'$defs':{'d':{'items':{'$ref':'#/$defs/d'}}}}", around[_i].before,
 		around[_i].behind);
 	ck_assert_msg(!kit_check(schema, instance, &deep, &f), "%s", schema);
 	ck_assert(f.is_limit && strstr(f.message, "nested too deeply") != NULL);
 	snprintf(long_one, 4006, "['%04000d']", 0);
-	snprintf(schema, sizeof schema, "{%s{'pattern':'(0|1|01)*2','items':{'pattern':'(0|1|01)*2'}}%s}", around[_i].before,
-		around[_i].behind);
+	snprintf(schema, sizeof schema, "{%s{'pattern':'(0|1|01)*2','items':{'pattern':'(0|1|01)*2'}}%s}",
+		around[_i].before, around[_i].behind);
 	ck_assert_msg(!kit_check(schema, long_one, &few, &f), "%s", schema);
 	ck_assert(f.is_limit && strstr(f.message, "more work") != NULL);
 	free(instance);
@@ -242,7 +263,8 @@ START_TEST(a_schema_that_multiplies_its_own_work_is_stopped)
 
 	buf_add_text(&b, "{'$ref':'#/$defs/d0','$defs':{");
 	for (int i = 0; i < 40; i++)
-		buf_addf(&b, "'d%d':{'anyOf':[{'$ref':'#/$defs/d%d'},{'$ref':'#/$defs/d%d'}]},", i, i + 1, i + 1);
+		buf_addf(&b, "'d%d':{'anyOf':[{'$ref':'#/$defs/d%d'},{'$ref':'#/$defs/d%d'}]},", i, i + 1,
+			i + 1);
 	buf_add_text(&b, "'d40':false}}");
 	began = seconds();
 	ck_assert(!kit_check(buf_text(&b), "1", NULL, &f));
@@ -272,8 +294,11 @@ START_TEST(a_dynamic_reference_that_never_descends_ends_at_a_bound)
 {
 	struct jschema_failure f;
 
-	ck_assert(!kit_check("{'$id':'http://x/r','$dynamicAnchor':'a','$ref':'s','$defs':{'s':{'$id':'s','$dynamicRef':'#a','$defs':"
-		"{'a':{'$dynamicAnchor':'a'}}}}}", "1", NULL, &f));
+	ck_assert(!kit_check(
+		"{'$id':'http://x/"
+		"r','$dynamicAnchor':'a','$ref':'s','$defs':{'s':{'$id':'s','$dynamicRef':'#a','$defs':"
+		"{'a':{'$dynamicAnchor':'a'}}}}}",
+		"1", NULL, &f));
 	ck_assert(f.is_limit);
 }
 END_TEST
@@ -284,7 +309,8 @@ START_TEST(sets_of_evaluated_members_grow_with_the_instance)
 {
 	struct buf b = {0};
 	struct jschema_failure f;
-	const char *schema = "{'anyOf':[{'patternProperties':{'^a':true}},{'patternProperties':{'^b':true}}],"
+	const char *schema =
+		"{'anyOf':[{'patternProperties':{'^a':true}},{'patternProperties':{'^b':true}}],"
 		"'unevaluatedProperties':false}";
 
 	buf_add_text(&b, "{");
@@ -309,8 +335,11 @@ START_TEST(what_was_evaluated_outside_is_kept_while_sets_grow_inside)
 	for (int i = 0; i < 9000; i++)
 		buf_addf(&b, "%s'n%d':0", i > 0 ? "," : "", i);
 	buf_add_text(&b, "},'b':1}");
-	ck_assert_msg(kit_check("{'properties':{'a':true,'b':true,'big':{'patternProperties':{'^n':true},'unevaluatedProperties':false}},"
-		"'unevaluatedProperties':false}", buf_text(&b), NULL, &f), "%s", f.message);
+	ck_assert_msg(kit_check("{'properties':{'a':true,'b':true,'big':{'patternProperties':{'^n':true},'"
+				"unevaluatedProperties':false}},"
+				"'unevaluatedProperties':false}",
+			      buf_text(&b), NULL, &f),
+		"%s", f.message);
 	buf_fini(&b);
 }
 END_TEST
@@ -318,7 +347,8 @@ END_TEST
 static void *check_often(void *arg)
 {
 	const struct jschema *js = arg;
-	json_t *good = kit_json("{'a':[1,2,{'b':'xyx'}],'c':{'d':1}}"), *bad = kit_json("{'a':[1,2,{'b':'xyz'}],'e':1}");
+	json_t *good = kit_json("{'a':[1,2,{'b':'xyx'}],'c':{'d':1}}"),
+	       *bad = kit_json("{'a':[1,2,{'b':'xyz'}],'e':1}");
 	struct jschema_failure f;
 	intptr_t wrong = 0;
 
@@ -331,8 +361,11 @@ static void *check_often(void *arg)
 
 START_TEST(threads_share_a_compiled_schema)
 {
-	struct jschema *js = kit_schema("{'properties':{'a':{'items':{'anyOf':[{'type':'integer'},{'properties':{'b':{'pattern':"
-		"'^(?=x)[xy]+$'}}}]},'uniqueItems':true}},'allOf':[{'properties':{'c':{'const':{'d':1}}}}],'unevaluatedProperties':false}", NULL);
+	struct jschema *js = kit_schema(
+		"{'properties':{'a':{'items':{'anyOf':[{'type':'integer'},{'properties':{'b':{'pattern':"
+		"'^(?=x)[xy]+$'}}}]},'uniqueItems':true}},'allOf':[{'properties':{'c':{'const':{'d':1}}}}],'"
+		"unevaluatedProperties':false}",
+		NULL);
 	pthread_t threads[4];
 	void *wrong;
 
@@ -376,7 +409,8 @@ END_TEST
 static void add_tests(TCase *t)
 {
 	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, the_first_failure_is_told_by_pointers_keyword_and_a_sentence, 0, COUNT(failures));
+	tcase_add_loop_test(
+		t, the_first_failure_is_told_by_pointers_keyword_and_a_sentence, 0, COUNT(failures));
 	tcase_add_test(t, text_of_the_instance_is_not_repeated_and_names_are_cut_and_cleaned);
 	tcase_add_loop_test(t, numbers_are_compared_by_value_without_rounding, 0, COUNT(numbers));
 	tcase_add_test(t, more_required_names_than_bits_are_all_looked_for);

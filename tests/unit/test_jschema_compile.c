@@ -1,17 +1,19 @@
-/* test_jschema_compile.c: broken schemas are refused with a pointer and the reason; references, documents, dialects. */
+/* test_jschema_compile.c: broken schemas are refused with a pointer and the reason; references, documents,
+ * dialects. */
 #include "jschema_kit.h"
 
 #define META "https://json-schema.org/draft/2020-12/schema"
 
 static const struct {
 	const char *schema, *why;
-	bool passes_metaschema;         /* what is wrong is no matter of form */
+	bool passes_metaschema; /* what is wrong is no matter of form */
 } broken[] = {
 	{"1", "the schema: must be a schema: an object, true or false", false},
 	{"{'properties':{'a':{'minimum':'1'}}}", "/properties/a/minimum: must be a number", false},
 	{"{'type':'strin'}", "/type: must be the name of a type, or an array of such, each once", false},
 	{"{'type':[]}", "/type: must be the name of a type, or an array of such, each once", false},
-	{"{'type':['null','null']}", "/type: must be the name of a type, or an array of such, each once", false},
+	{"{'type':['null','null']}", "/type: must be the name of a type, or an array of such, each once",
+		false},
 	{"{'multipleOf':0}", "/multipleOf: must be a number above 0", false},
 	{"{'maxLength':-1}", "/maxLength: must be an integer, 0 or more", false},
 	{"{'maxItems':1.5}", "/maxItems: must be an integer, 0 or more", false},
@@ -20,7 +22,8 @@ static const struct {
 	{"{'required':'a'}", "/required: must be an array of strings, each once", false},
 	{"{'required':['a','a']}", "/required: must be an array of strings, each once", false},
 	{"{'required':[1]}", "/required: must be an array of strings, each once", false},
-	{"{'dependentRequired':{'a':'b'}}", "/dependentRequired: must be an object of arrays of strings, each once", false},
+	{"{'dependentRequired':{'a':'b'}}",
+		"/dependentRequired: must be an object of arrays of strings, each once", false},
 	{"{'enum':1}", "/enum: must be an array", false},
 	{"{'allOf':[]}", "/allOf: must be an array of at least one schema", false},
 	{"{'anyOf':{}}", "/anyOf: must be an array of at least one schema", false},
@@ -29,35 +32,50 @@ static const struct {
 	{"{'items':[{}]}", "/items: must be a schema: an object, true or false", false},
 	{"{'not':1}", "/not: must be a schema: an object, true or false", false},
 	{"{'properties':[]}", "/properties: must be an object of schemas", false},
-	{"{'patternProperties':{'a':1}}", "/patternProperties/a: must be a schema: an object, true or false", false},
+	{"{'patternProperties':{'a':1}}", "/patternProperties/a: must be a schema: an object, true or false",
+		false},
 	{"{'$defs':{'a/b':{'pattern':1}}}", "/$defs/a~1b/pattern: must be a string", false},
 	{"{'title':1}", "/title: must be a string", false},
 	{"{'deprecated':'yes'}", "/deprecated: must be true or false", false},
-	{"{'contentSchema':{'type':1}}", "/contentSchema/type: must be the name of a type, or an array of such, each once", false},
+	{"{'contentSchema':{'type':1}}",
+		"/contentSchema/type: must be the name of a type, or an array of such, each once", false},
 	{"{'$id':'a#b'}", "/$id: must be a URI reference without a fragment", false},
 	{"{'$id':1}", "/$id: must be a URI reference without a fragment", false},
-	{"{'$anchor':'1a'}", "/$anchor: must be a name: letters, digits, '_', '-', '.', a letter or '_' first", false},
+	{"{'$anchor':'1a'}",
+		"/$anchor: must be a name: letters, digits, '_', '-', '.', a letter or '_' first", false},
 	{"{'$vocabulary':{'a':1}}", "/$vocabulary: must be an object of true and false", false},
 	{"{'$ref':1}", "/$ref: must be a string", false},
-	{"{'definitions':{'a':{'type':1}}}", "/definitions/a/type: must be the name of a type, or an array of such, each once", false},
+	{"{'definitions':{'a':{'type':1}}}",
+		"/definitions/a/type: must be the name of a type, or an array of such, each once", false},
 	{"{'pattern':'('}", "/pattern: \"(\" is not a pattern that can be used: ( without )", true},
-	{"{'patternProperties':{'[':true}}", "/patternProperties: \"[\" is not a pattern that can be used: [ without ]", true},
+	{"{'patternProperties':{'[':true}}",
+		"/patternProperties: \"[\" is not a pattern that can be used: [ without ]", true},
 	{"{'$ref':'#/$defs/a'}", "/$ref: \"#/$defs/a\" leads nowhere", true},
 	{"{'items':{'$ref':'#a'}}", "/items/$ref: \"#a\" leads nowhere", true},
 	{"{'$dynamicRef':'#a'}", "/$dynamicRef: \"#a\" leads nowhere", true},
-	{"{'$ref':'http://other.example/s'}", "/$ref: \"http://other.example/s\" leads nowhere: no such document", true},
+	{"{'$ref':'http://other.example/s'}",
+		"/$ref: \"http://other.example/s\" leads nowhere: no such document", true},
 	{"{'$ref':'#/enum/0','enum':[1]}", "/enum/0: must be a schema: an object, true or false", true},
 	{"{'$ref':'#/x/y','x':{'y':{'minimum':'a'}}}", "/x/y/minimum: must be a number", true},
 	{"{'$ref':'#/allOf/','allOf':[true]}", "/$ref: \"#/allOf/\" leads nowhere", true},
-	{"{'$defs':{'a':{'$id':'http://x/a'},'b':{'$id':'http://x/b/../a'}}}", "/$defs/b/$id: names a resource a second time", true},
-	{"{'$defs':{'a':{'$anchor':'a'},'b':{'$dynamicAnchor':'a'}}}", "/$defs/b/$dynamicAnchor: names a second place in the same resource",
-		true},
+	{"{'$defs':{'a':{'$id':'http://x/a'},'b':{'$id':'http://x/b/../a'}}}",
+		"/$defs/b/$id: names a resource a second time", true},
+	{"{'$defs':{'a':{'$anchor':'a'},'b':{'$dynamicAnchor':'a'}}}",
+		"/$defs/b/$dynamicAnchor: names a second place in the same resource", true},
 	{"{'$schema':'http://json-schema.org/draft-07/schema#'}", "/$schema: is not the dialect " META, true},
-	{"{'$ref':'#'}", "the schema: leads back to itself (or through more than 512 schemas) without a step into the instance", true},
-	{"{'$defs':{'a':{'anyOf':[{'type':'null'},{'not':{'$ref':'#/$defs/b'}}]},'b':{'if':{'$ref':'#/$defs/a'}}}}",
-		"/$defs/a: leads back to itself (or through more than 512 schemas) without a step into the instance", true},
+	{"{'$ref':'#'}",
+		"the schema: leads back to itself (or through more than 512 schemas) without a step into the "
+		"instance",
+		true},
+	{"{'$defs':{'a':{'anyOf':[{'type':'null'},{'not':{'$ref':'#/$defs/b'}}]},'b':{'if':{'$ref':'#/$defs/"
+	 "a'}}}}",
+		"/$defs/a: leads back to itself (or through more than 512 schemas) without a step into the "
+		"instance",
+		true},
 	{"{'dependentSchemas':{'a':{'$ref':'#'}}}",
-		"the schema: leads back to itself (or through more than 512 schemas) without a step into the instance", true},
+		"the schema: leads back to itself (or through more than 512 schemas) without a step into the "
+		"instance",
+		true},
 };
 
 START_TEST(a_broken_schema_is_refused_with_a_pointer_and_the_reason)
@@ -115,12 +133,18 @@ END_TEST
 static const struct {
 	const char *base, *reference, *id;
 } references[] = {
-	{"http://a/b/c/d?q", "g", "http://a/b/c/g"}, {"http://a/b/c/d?q", "./g", "http://a/b/c/g"},
-	{"http://a/b/c/d?q", "/g", "http://a/g"}, {"http://a/b/c/d?q", "//g", "http://g"},
-	{"http://a/b/c/d?q", "?y", "http://a/b/c/d?y"}, {"http://a/b/c/d?q", "../../g", "http://a/g"},
-	{"http://a/b/c/d?q", "../../../g", "http://a/g"}, {"http://a/b/c/d?q", "..", "http://a/b/"},
-	{"http://a/b/c/d?q", "./../g", "http://a/b/g"}, {"http://a/b/c/d?q", "g/./h/../i", "http://a/b/c/g/i"},
-	{"http://a/b/c/d?q", "g;x=1/../y", "http://a/b/c/y"}, {"http://a", "g", "http://a/g"},
+	{"http://a/b/c/d?q", "g", "http://a/b/c/g"},
+	{"http://a/b/c/d?q", "./g", "http://a/b/c/g"},
+	{"http://a/b/c/d?q", "/g", "http://a/g"},
+	{"http://a/b/c/d?q", "//g", "http://g"},
+	{"http://a/b/c/d?q", "?y", "http://a/b/c/d?y"},
+	{"http://a/b/c/d?q", "../../g", "http://a/g"},
+	{"http://a/b/c/d?q", "../../../g", "http://a/g"},
+	{"http://a/b/c/d?q", "..", "http://a/b/"},
+	{"http://a/b/c/d?q", "./../g", "http://a/b/g"},
+	{"http://a/b/c/d?q", "g/./h/../i", "http://a/b/c/g/i"},
+	{"http://a/b/c/d?q", "g;x=1/../y", "http://a/b/c/y"},
+	{"http://a", "g", "http://a/g"},
 	{"urn:example:a", "urn:example:b", "urn:example:b"},
 };
 
@@ -129,8 +153,8 @@ START_TEST(a_reference_is_resolved_against_its_base)
 	const struct jschema_options o = {.base_uri = references[_i].base};
 	char schema[400];
 
-	snprintf(schema, sizeof schema, "{'$ref':'%s','$defs':{'t':{'$id':'%s','type':'null'}}}", references[_i].reference,
-		references[_i].id);
+	snprintf(schema, sizeof schema, "{'$ref':'%s','$defs':{'t':{'$id':'%s','type':'null'}}}",
+		references[_i].reference, references[_i].id);
 	ck_assert(kit_check(schema, "null", &o, NULL));
 	ck_assert(!kit_check(schema, "1", &o, NULL));
 }
@@ -141,10 +165,13 @@ START_TEST(a_fragment_is_decoded_and_may_lead_beside_all_keywords)
 	const char *schema = "{'$ref':'#/x%25/0/a~1b','x%':[{'a/b':{'type':'null'}}]}";
 
 	ck_assert(kit_check(schema, "null", NULL, NULL) && !kit_check(schema, "1", NULL, NULL));
-	schema = "{'$ref':'http://x/a#','$defs':{'a':{'$id':'http://x/a#','type':'null'}}}";      /* an empty one is none */
+	schema = "{'$ref':'http://x/a#','$defs':{'a':{'$id':'http://x/a#','type':'null'}}}"; /* an empty one
+												is none */
 	ck_assert(kit_check(schema, "null", NULL, NULL) && !kit_check(schema, "1", NULL, NULL));
-	schema = "{'$ref':'#/$defs/a/x/y','$defs':{'a':{'$id':'http://x/a/','x':{'y':{'$ref':'t'}},'$defs':{'t':{'$id':'t','type':'null'}}}}}";
-	ck_assert(kit_check(schema, "null", NULL, NULL) && !kit_check(schema, "1", NULL, NULL));       /* the base is a's */
+	schema = "{'$ref':'#/$defs/a/x/y','$defs':{'a':{'$id':'http://x/a/"
+		 "','x':{'y':{'$ref':'t'}},'$defs':{'t':{'$id':'t','type':'null'}}}}}";
+	ck_assert(kit_check(schema, "null", NULL, NULL) &&
+		!kit_check(schema, "1", NULL, NULL)); /* the base is a's */
 	schema = "{'properties':{'t':{'$ref':'#/$defs/no'}},'$defs':{'no':false}}";
 	ck_assert(kit_check(schema, "{}", NULL, NULL) && !kit_check(schema, "{'t':1}", NULL, NULL));
 }
@@ -162,14 +189,16 @@ static const json_t *find_one(void *arg, const char *uri)
 
 START_TEST(other_documents_come_from_the_caller_once_each)
 {
-	json_t *all = kit_json("{'http://x/a':{'items':{'$ref':'b#/$defs/n'}},'http://x/b':{'$defs':{'n':{'minimum':3}}}}");
+	json_t *all = kit_json(
+		"{'http://x/a':{'items':{'$ref':'b#/$defs/n'}},'http://x/b':{'$defs':{'n':{'minimum':3}}}}");
 	const struct jschema_options o = {.find = find_one, .arg = all};
 	struct jschema_failure f;
 
 	asked = 0;
-	ck_assert(!kit_check("{'$id':'http://x/r','allOf':[{'$ref':'a'},{'$ref':'a'},{'$ref':'" META "'}]}", "[2]", &o, &f));
+	ck_assert(!kit_check("{'$id':'http://x/r','allOf':[{'$ref':'a'},{'$ref':'a'},{'$ref':'" META "'}]}",
+		"[2]", &o, &f));
 	ck_assert_str_eq(f.schema, "http://x/b#/$defs/n/minimum");
-	ck_assert_uint_eq(asked, 2);            /* the metaschema is built in */
+	ck_assert_uint_eq(asked, 2); /* the metaschema is built in */
 	json_decref(all);
 }
 END_TEST
@@ -191,9 +220,12 @@ END_TEST
 
 START_TEST(a_dialect_decides_which_keywords_count)
 {
-	json_t *all = kit_json("{'http://x/plain':{'$vocabulary':{'" VOCABULARY "core':true,'" VOCABULARY "applicator':true}},"
-		"'http://x/strict':{'$vocabulary':{'" VOCABULARY "core':true,'" VOCABULARY "format-assertion':true}},"
-		"'http://x/odd':{'$vocabulary':{'http://x/mine':true}}}"), *v = kit_json("{'$schema':'http://x/odd'}");
+	json_t *all = kit_json("{'http://x/plain':{'$vocabulary':{'" VOCABULARY "core':true,'" VOCABULARY
+			       "applicator':true}},"
+			       "'http://x/strict':{'$vocabulary':{'" VOCABULARY "core':true,'" VOCABULARY
+			       "format-assertion':true}},"
+			       "'http://x/odd':{'$vocabulary':{'http://x/mine':true}}}"),
+	       *v = kit_json("{'$schema':'http://x/odd'}");
 	const struct jschema_options o = {.find = find_one, .arg = all};
 	char why[JSCHEMA_WHY_SIZE];
 
@@ -209,13 +241,15 @@ END_TEST
 
 START_TEST(every_metaschema_accepts_itself_and_every_other)
 {
-	static const char *const names[] = {"schema", "meta/core", "meta/applicator", "meta/unevaluated", "meta/validation", "meta/meta-data",
-		"meta/format-annotation", "meta/content"};
+	static const char *const names[] = {"schema", "meta/core", "meta/applicator", "meta/unevaluated",
+		"meta/validation", "meta/meta-data", "meta/format-annotation", "meta/content"};
 	char schema[200];
 
 	snprintf(schema, sizeof schema, "{'$ref':'https://json-schema.org/draft/2020-12/%s'}", names[_i]);
-	ck_assert(kit_check(schema, "{'properties':{'a':{'type':['string'],'format':'x'}},'$defs':{'b':true},"
-		"'unevaluatedItems':false}", NULL, NULL));
+	ck_assert(kit_check(schema,
+		"{'properties':{'a':{'type':['string'],'format':'x'}},'$defs':{'b':true},"
+		"'unevaluatedItems':false}",
+		NULL, NULL));
 	ck_assert(!kit_check(schema, "1", NULL, NULL));
 }
 END_TEST

@@ -29,8 +29,8 @@ static bool finds(const char *pattern, const char *text, size_t size)
 }
 
 static const struct {
-	const char *pattern, *yes, *no;         /* texts, separated by spaces; NULL: none; "" is the empty one; _ stands for a space
-					 * where the pattern has none and no \w */
+	const char *pattern, *yes, *no; /* texts, separated by spaces; NULL: none; "" is the empty one; _
+					 * stands for a space where the pattern has none and no \w */
 } cases[] = {
 	{"abc", "abc xabcx", "ab acb"},
 	{"^abc$", "abc", "xabc abcx"},
@@ -136,17 +136,33 @@ END_TEST
 static const struct {
 	const char *pattern, *why;
 } refused[] = {
-	{"(a", "( without )"}, {"a)", ") without ("}, {"[a", "[ without ]"}, {"*a", "there is nothing to repeat"},
-	{"a**", "there is nothing to repeat"}, {"^*", "there is nothing to repeat"}, {"(?=a)*", "there is nothing to repeat"},
-	{"a{2,1}", "{n,m} with n above m"}, {"[b-a]", "a range in [...] has no proper ends"},
-	{"a\\", "it ends in a backslash"}, {"[\\", "it ends in a backslash"},
-	{"\\a", "an escape is not known"}, {"^\\S(|(.|\\n)*\\S)\\Z", "an escape is not known"}, {"\\u12", "\\u needs four hexadecimal digits"},
-	{"\\u{110000}", "\\u{...} is no code point"}, {"\\u{}", "\\u{...} is not complete"}, {"\\x1", "\\x needs two hexadecimal digits"},
-	{"\\c1", "\\c needs a letter"}, {"\\01", "octal escapes are not known"},
-	{"(a)\\1", "back references cannot be matched in bounded time"}, {"(?<n>a)\\k<n>", "back references cannot be matched in bounded time"},
-	{"\\p{Script=Greek}", "of \\p{...} only general categories are known"}, {"\\pL", "\\p needs {the name of a category}"},
-	{"(?i)a", "(? is followed by something unknown"}, {"(?<a", "a group's name is not complete"},
-	{"((a{1000}){1000}){1000}", "it is too large: {n,m} are written out"}, {"(((){1000}){1000}){1000}", "it is too large: {n,m} are written out"},
+	{"(a", "( without )"},
+	{"a)", ") without ("},
+	{"[a", "[ without ]"},
+	{"*a", "there is nothing to repeat"},
+	{"a**", "there is nothing to repeat"},
+	{"^*", "there is nothing to repeat"},
+	{"(?=a)*", "there is nothing to repeat"},
+	{"a{2,1}", "{n,m} with n above m"},
+	{"[b-a]", "a range in [...] has no proper ends"},
+	{"a\\", "it ends in a backslash"},
+	{"[\\", "it ends in a backslash"},
+	{"\\a", "an escape is not known"},
+	{"^\\S(|(.|\\n)*\\S)\\Z", "an escape is not known"},
+	{"\\u12", "\\u needs four hexadecimal digits"},
+	{"\\u{110000}", "\\u{...} is no code point"},
+	{"\\u{}", "\\u{...} is not complete"},
+	{"\\x1", "\\x needs two hexadecimal digits"},
+	{"\\c1", "\\c needs a letter"},
+	{"\\01", "octal escapes are not known"},
+	{"(a)\\1", "back references cannot be matched in bounded time"},
+	{"(?<n>a)\\k<n>", "back references cannot be matched in bounded time"},
+	{"\\p{Script=Greek}", "of \\p{...} only general categories are known"},
+	{"\\pL", "\\p needs {the name of a category}"},
+	{"(?i)a", "(? is followed by something unknown"},
+	{"(?<a", "a group's name is not complete"},
+	{"((a{1000}){1000}){1000}", "it is too large: {n,m} are written out"},
+	{"(((){1000}){1000}){1000}", "it is too large: {n,m} are written out"},
 	{"a{99999999999999999999}", "it is too large: {n,m} are written out"},
 };
 
@@ -155,7 +171,8 @@ START_TEST(what_cannot_be_matched_is_refused_when_the_schema_is_compiled)
 	char why[JSCHEMA_WHY_SIZE], wanted[JSCHEMA_WHY_SIZE];
 
 	ck_assert_ptr_null(schema_of(refused[_i].pattern, strlen(refused[_i].pattern), why));
-	snprintf(wanted, sizeof wanted, "/pattern: \"%s\" is not a pattern that can be used: %s", refused[_i].pattern, refused[_i].why);
+	snprintf(wanted, sizeof wanted, "/pattern: \"%s\" is not a pattern that can be used: %s",
+		refused[_i].pattern, refused[_i].why);
 	ck_assert_str_eq(why, wanted);
 }
 END_TEST
@@ -173,8 +190,9 @@ START_TEST(groups_may_be_nested_only_so_deep)
 END_TEST
 
 /* Each takes a backtracking engine more than the age of the universe, or at least minutes. */
-static const char *const catastrophes[] = {"^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^(.*a){20}$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$",
-	"(?=(a+)+$)b", "^(?:a?){30}a{30}$", "(a*)*(a*)*(a*)*b", "(?<!(a|aa)+c)d", "a*a*a*a*a*a*c"};
+static const char *const catastrophes[] = {"^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^(.*a){20}$", "(x+x+)+y",
+	"^(([a-z])+.)+[A-Z]([a-z])+$", "(?=(a+)+$)b", "^(?:a?){30}a{30}$", "(a*)*(a*)*(a*)*b",
+	"(?<!(a|aa)+c)d", "a*a*a*a*a*a*c"};
 
 START_TEST(no_pattern_takes_more_than_length_times_states)
 {
@@ -218,7 +236,8 @@ static void add_tests(TCase *t)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, a_pattern_means_what_ecma_262_says, 0, COUNT(cases));
 	tcase_add_test(t, the_end_is_the_very_end_and_nul_is_a_character);
-	tcase_add_loop_test(t, what_cannot_be_matched_is_refused_when_the_schema_is_compiled, 0, COUNT(refused));
+	tcase_add_loop_test(
+		t, what_cannot_be_matched_is_refused_when_the_schema_is_compiled, 0, COUNT(refused));
 	tcase_add_test(t, groups_may_be_nested_only_so_deep);
 	tcase_add_loop_test(t, no_pattern_takes_more_than_length_times_states, 0, COUNT(catastrophes));
 	tcase_add_test(t, a_large_pattern_on_a_long_text_ends_at_the_bound_of_steps);

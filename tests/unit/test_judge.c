@@ -1,4 +1,5 @@
-/* test_judge.c: the policy program: what it is asked and when, its verdicts, and that each of its failures is a denial. */
+/* test_judge.c: the policy program: what it is asked and when, its verdicts, and that each of its failures is
+ * a denial. */
 #include "fake_world.h"
 
 #include "fake_control.h"
@@ -86,8 +87,12 @@ static void expect_denied(int key, const char *message)
 	ck_assert_int_eq(world_said(&w, "\"reason_code\":\"policy_denied\""), 1);
 	ck_assert_msg(world_said(&w, message) == 1, "nobody was told: %s", message);
 	ck_assert_int_eq(world_said(&w, "task_accepted"), 0);
-	ck_assert_str_eq(world_text(&w, "SELECT json_extract(entry, '$.outcome') || ' ' || json_extract(entry, '$.code') FROM audit"
-		" WHERE json_extract(entry, '$.what') = 'verdict' ORDER BY id DESC LIMIT 1", NULL), "rejected policy_denied");
+	ck_assert_str_eq(world_text(&w,
+				 "SELECT json_extract(entry, '$.outcome') || ' ' || json_extract(entry, "
+				 "'$.code') FROM audit"
+				 " WHERE json_extract(entry, '$.what') = 'verdict' ORDER BY id DESC LIMIT 1",
+				 NULL),
+		"rejected policy_denied");
 }
 
 /* ---- questions and verdicts ---- */
@@ -101,14 +106,15 @@ START_TEST(it_runs_from_the_start_on_and_is_asked_the_whole_task)
 	world_submit_as(&w, "beta", "beta-user", "m1", "work", ",\"context\":{\"purpose\":\"tea\"}");
 	world_run(&w);
 	expect_waits(1);
-	ck_assert(fake_worker_has_line(p, "\"caller\":\"beta\",\"user\":\"beta-user\",\"capability\":\"work\",\"version\":\"1.2.3\","
+	ck_assert(fake_worker_has_line(p,
+		"\"caller\":\"beta\",\"user\":\"beta-user\",\"capability\":\"work\",\"version\":\"1.2.3\","
 		"\"risk\":\"R2\",\"data_classification\":\"T1\""));
 	ck_assert(fake_worker_has_line(p, "\"purpose\":\"tea\""));
 	ck_assert(fake_worker_has_line(p, "}\n"));
 }
 END_TEST
 
-START_TEST(allow_accepts_and_the_stream_is_as_if_it_had_never_waited)    /* proves L3-11 */
+START_TEST(allow_accepts_and_the_stream_is_as_if_it_had_never_waited) /* proves L3-11 */
 {
 	submit("m1");
 	say("\"decision\":\"allow\",\"reason\":\"it is Monday\"");
@@ -118,12 +124,16 @@ START_TEST(allow_accepts_and_the_stream_is_as_if_it_had_never_waited)    /* prov
 	world_run(&w);
 	ck_assert(world_judge(&w, 1).closed);
 	ck_assert_int_eq(world_said(&w, "\"in_reply_to\":\"m1\""), 1);
-	ck_assert_str_eq(world_text(&w, "SELECT json_extract(entry, '$.outcome') || ' ' || json_extract(entry, '$.why') FROM audit"
-		" WHERE json_extract(entry, '$.what') = 'verdict'", NULL), "accepted it is Monday");
+	ck_assert_str_eq(world_text(&w,
+				 "SELECT json_extract(entry, '$.outcome') || ' ' || json_extract(entry, "
+				 "'$.why') FROM audit"
+				 " WHERE json_extract(entry, '$.what') = 'verdict'",
+				 NULL),
+		"accepted it is Monday");
 }
 END_TEST
 
-START_TEST(deny_rejects_with_the_reason)        /* proves L3-11 */
+START_TEST(deny_rejects_with_the_reason) /* proves L3-11 */
 {
 	submit("m1");
 	say("\"decision\":\"deny\",\"reason\":\"not on a Sunday\"");
@@ -141,15 +151,22 @@ END_TEST
 
 START_TEST(ask_hands_over_to_a_human_where_there_is_one)
 {
-	world_configure(&w, PROGRAM "[approver anna]\nmax_risk = R5\nkey = ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\n");
+	world_configure(&w,
+		PROGRAM
+		"[approver anna]\nmax_risk = R5\nkey = "
+		"ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\n");
 	core_reload(&w.core);
 	world_run(&w);
 	submit("m1");
 	say("\"decision\":\"ask\",\"reason\":\"odd\"");
 	ck_assert_str_eq(world_state(&w, 1), "PENDING");
 	ck_assert_str_eq(world_text(&w, "SELECT waits_for FROM sessions WHERE id = 1", NULL), "human");
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM reviews WHERE session = 1 AND state = 'AWAITING_DECISION'"
-		" AND artifact LIKE '%the policy program asks: odd%'", NULL), 1);
+	ck_assert_int_eq(
+		world_count(&w,
+			"SELECT count(*) FROM reviews WHERE session = 1 AND state = 'AWAITING_DECISION'"
+			" AND artifact LIKE '%the policy program asks: odd%'",
+			NULL),
+		1);
 	world_crash(&w);
 	world_run(&w);
 	ck_assert_str_eq(world_text(&w, "SELECT waits_for FROM sessions WHERE id = 1", NULL), "human");
@@ -188,7 +205,7 @@ END_TEST
 START_TEST(an_answer_before_the_question_is_none)
 {
 	fake_worker_say(program(), "{\"id\":1,\"decision\":\"allow\"}");
-	submit("m1");           /* in the same turn: it is asked only after the commit */
+	submit("m1"); /* in the same turn: it is asked only after the commit */
 	ck_assert_int_eq(last_id(program()), 1);
 	expect_waits(1);
 }
@@ -227,7 +244,7 @@ END_TEST
 
 /* ---- each failure is a denial ---- */
 
-START_TEST(no_answer_in_time_is_a_denial_and_a_late_one_changes_nothing)        /* proves L3-11 */
+START_TEST(no_answer_in_time_is_a_denial_and_a_late_one_changes_nothing) /* proves L3-11 */
 {
 	struct worker *p = program();
 
@@ -244,7 +261,7 @@ START_TEST(no_answer_in_time_is_a_denial_and_a_late_one_changes_nothing)        
 }
 END_TEST
 
-START_TEST(its_death_is_a_denial_and_it_is_started_again)       /* proves L3-11 */
+START_TEST(its_death_is_a_denial_and_it_is_started_again) /* proves L3-11 */
 {
 	submit("m1");
 	world_pass(&w, 500000);
@@ -278,7 +295,7 @@ START_TEST(one_that_dies_again_and_again_is_started_ever_more_seldom)
 	ck_assert_int_le(times, 20);
 	submit("m1");
 	expect_denied(1, "is not running");
-	judge_get_state(w.core.program, &state);     /* lives of no length do not count */
+	judge_get_state(w.core.program, &state); /* lives of no length do not count */
 	ck_assert_int_eq(state.pid, 0);
 	ck_assert_int_ge(state.span_us, 590 * SECONDS);
 	ck_assert_str_eq(state.why, "exit status 1");
@@ -302,10 +319,11 @@ START_TEST(one_that_cannot_be_started_is_a_denial_and_tried_again)
 }
 END_TEST
 
-START_TEST(a_verdict_that_is_none_is_a_denial)   /* proves L3-11 */
+START_TEST(a_verdict_that_is_none_is_a_denial) /* proves L3-11 */
 {
-	static const char *const bad[] = {"\"decision\":\"maybe\"", "\"decision\":true", "\"verdict\":\"allow\"",
-		"\"decision\":\"ALLOW\"", "\"decision\":\"allow\",\"reason\":7", "\"decision\":null", "\"decision\":[\"allow\"]"};
+	static const char *const bad[] = {"\"decision\":\"maybe\"", "\"decision\":true",
+		"\"verdict\":\"allow\"", "\"decision\":\"ALLOW\"", "\"decision\":\"allow\",\"reason\":7",
+		"\"decision\":null", "\"decision\":[\"allow\"]"};
 
 	submit("m1");
 	say(bad[_i]);
@@ -315,9 +333,10 @@ END_TEST
 
 START_TEST(garbage_decides_nothing_and_time_runs_out)
 {
-	static const char *const bad[] = {"allow", "", "{", "[1]", "{}", "{\"decision\":\"allow\"}", "{\"id\":\"1\",\"decision\":\"allow\"}",
-		"{\"id\":999999,\"decision\":\"allow\"}", "{\"id\":-1,\"decision\":\"allow\"}", "\xff\xfe", "{\"id\":1,\"id\":1,\"decision\":\"allow\"}",
-		"{\"id\":1.0,\"decision\":\"allow\"}"};
+	static const char *const bad[] = {"allow", "", "{", "[1]", "{}", "{\"decision\":\"allow\"}",
+		"{\"id\":\"1\",\"decision\":\"allow\"}", "{\"id\":999999,\"decision\":\"allow\"}",
+		"{\"id\":-1,\"decision\":\"allow\"}", "\xff\xfe",
+		"{\"id\":1,\"id\":1,\"decision\":\"allow\"}", "{\"id\":1.0,\"decision\":\"allow\"}"};
 
 	submit("m1");
 	ck_assert_int_eq(last_id(program()), 1);

@@ -24,7 +24,8 @@ static const char attempts[] =
 	" 'own_truncate': lambda: os.truncate('d2', 0),\n"
 	" 'run': run,\n"
 	" 'task': lambda: read(base + '/state/work/one/task.json'),\n"
-	" 'system': lambda: (read('/etc/passwd'), os.listdir('/usr/bin'), read('/proc/self/status'), read('/dev/urandom')),\n"
+	" 'system': lambda: (read('/etc/passwd'), os.listdir('/usr/bin'), read('/proc/self/status'), "
+	"read('/dev/urandom')),\n"
 	" 'null': lambda: make('/dev/null'),\n"
 	" 'pipes': lambda: os.close(os.open('/proc/self/fd/1', os.O_WRONLY)),\n"
 	" 'named_read': lambda: read(base + '/agents/lib.txt'),\n"
@@ -34,7 +35,8 @@ static const char attempts[] =
 	" 'NO store': lambda: read(base + '/state/hcpd.db'),\n"
 	" 'NO store_write': lambda: write(base + '/state/hcpd.db'),\n"
 	" 'NO store_truncate': lambda: os.truncate(base + '/state/hcpd.db', 0),\n"
-	" 'NO store_truncate_open': lambda: os.close(os.open(base + '/state/hcpd.db', os.O_RDONLY | os.O_TRUNC)),\n"
+	" 'NO store_truncate_open': lambda: os.close(os.open(base + '/state/hcpd.db', os.O_RDONLY | "
+	"os.O_TRUNC)),\n"
 	" 'NO store_symlink': sym,\n"
 	" 'NO store_up': lambda: read('../../hcpd.db'),\n"
 	" 'NO state_list': lambda: os.listdir(base + '/state'),\n"
@@ -87,20 +89,26 @@ static void secret(int i, const char *name)
 static bool begin(int abi)
 {
 	if (geteuid() == 0)
-		ck_assert_int_eq(setgroups(0, NULL) | setresgid(65534, 65534, 65534) | setresuid(65534, 65534, 65534), 0);
-	prctl(PR_SET_DUMPABLE, 1);      /* else the kernel forbids what the rules should */
+		ck_assert_int_eq(
+			setgroups(0, NULL) | setresgid(65534, 65534, 65534) | setresuid(65534, 65534, 65534),
+			0);
+	prctl(PR_SET_DUMPABLE, 1); /* else the kernel forbids what the rules should */
 	if (landlock_find_abi() == 0) {
 		fprintf(stderr, "SKIPPED: %s\n", landlock_find_fault());
 		return false;
 	}
 	landlock_abi_max = abi;
 	kit_begin();
-	for (const char *const *d = (const char *const[]){"state", "state/work", "state/work/one", "state/work/two", "etc",
-		"etc/sub", "etc/sub/deep", "agents", "cache", "cache/secret", "credentials", NULL}; *d; d++)
+	for (const char *const *d = (const char *const[]){"state", "state/work", "state/work/one",
+		     "state/work/two", "etc", "etc/sub", "etc/sub/deep", "agents", "cache", "cache/secret",
+		     "credentials", NULL};
+		*d; d++)
 		make_dir(*d, 0700);
 	for (const char *const *p = (const char *const[]){"state/hcpd.db", "state/work/one/task.json",
-		"state/work/two/task.json", "etc/agent.env", "etc/plain.txt", "etc/sub/plain.txt", "etc/sub/deep/client.key",
-		"agents/lib.txt", "cache/secret/key", "credentials/password", "elsewhere.txt", NULL}; *p; p++)
+		     "state/work/two/task.json", "etc/agent.env", "etc/plain.txt", "etc/sub/plain.txt",
+		     "etc/sub/deep/client.key", "agents/lib.txt", "cache/secret/key", "credentials/password",
+		     "elsewhere.txt", NULL};
+		*p; p++)
 		put(*p, "secret", 0600);
 	snprintf(read_path, sizeof read_path, "%s/agents", base);
 	snprintf(etc_path, sizeof etc_path, "%s/etc", base);
@@ -111,7 +119,8 @@ static bool begin(int abi)
 	secret(3, "cache/secret");
 	secret(4, "not/there");
 	setenv("CREDENTIALS_DIRECTORY", in_base("credentials"), 1);
-	f = (struct config_confine){.landlock = true, .landlock_read = reads, .landlock_write = writes, .secrets = secrets};
+	f = (struct config_confine){
+		.landlock = true, .landlock_read = reads, .landlock_write = writes, .secrets = secrets};
 	return true;
 }
 
@@ -126,9 +135,9 @@ static bool is_expected(const char *line, int abi)
 	if (strncmp(line, "NO signal", 9) == 0)
 		return done == (abi < 6);
 	if (strncmp(line, "own_dirs", 8) == 0)
-		return done == (abi >= 2);      /* the first version let nothing change its directory */
+		return done == (abi >= 2); /* the first version let nothing change its directory */
 	if (strncmp(line, "own_truncate", 12) == 0)
-		return done == (abi >= 3);      /* it is refused everywhere, since its rules do not know it */
+		return done == (abi >= 3); /* it is refused everywhere, since its rules do not know it */
 	if (strncmp(line, "named_write", 11) == 0)
 		return !done;
 	return done != forbidden;
@@ -136,7 +145,8 @@ static bool is_expected(const char *line, int abi)
 
 static int try_all(const char *workdir, const char *script)
 {
-	char python[] = "/usr/bin/python3", flags[] = "-ISc", *copy = xstrdup(script), pid[16], other[16], top[64];
+	char python[] = "/usr/bin/python3", flags[] = "-ISc", *copy = xstrdup(script), pid[16], other[16],
+	     top[64];
 	char *argv[] = {python, flags, copy, top, pid, other, NULL};
 	char sleep[] = "/bin/sleep", time[] = "60", *argv_other[] = {sleep, time, NULL};
 	int out, sleeper = kit_start(&f, in_base("state/work/two"), argv_other, &out);
@@ -204,9 +214,12 @@ START_TEST(a_program_outside_the_system_can_be_run_and_nothing_beside_it)
 		return;
 	make_dir("programs", 0700);
 	put("programs/lib.sh", "secret", 0600);
-	snprintf(program, sizeof program, "%s", put("programs/agent.sh", "#!/bin/sh\necho ran; cat ${0%/*}/lib.sh\n", 0700));
+	snprintf(program, sizeof program, "%s",
+		put("programs/agent.sh", "#!/bin/sh\necho ran; cat ${0%/*}/lib.sh\n", 0700));
 	ck_assert_msg(kit_run(&f, in_base("state/work/one"), argv), "%s", why);
-	ck_assert_msg(strstr(output, "ran\n") && strstr(output, "Permission denied") && !strstr(output, "secret"), "%s", output);
+	ck_assert_msg(
+		strstr(output, "ran\n") && strstr(output, "Permission denied") && !strstr(output, "secret"),
+		"%s", output);
 	kit_end();
 }
 END_TEST
@@ -231,7 +244,8 @@ START_TEST(the_whole_file_system_named_is_still_without_the_secrets)
 	if (!begin(6))
 		return;
 	f.landlock_read = everything;
-	run_sh(&f, in_base("state/work/one"), "cat ../../hcpd.db ../two/task.json ../../../etc/agent.env; ls ../..; cat "
+	run_sh(&f, in_base("state/work/one"),
+		"cat ../../hcpd.db ../two/task.json ../../../etc/agent.env; ls ../..; cat "
 		"../../../elsewhere.txt; echo; cat /proc/1/cmdline >/dev/null && echo proc");
 	ck_assert_msg(strncmp(output, "secret", 6) != 0 && strstr(output, "\nsecret\nproc\n"), "%s", output);
 	kit_end();
@@ -270,7 +284,7 @@ START_TEST(no_descriptor_of_the_rules_is_left_in_either)
 		return;
 	before = count_fds();
 	run_sh(&f, in_base("state/work/one"), "ls /proc/self/fd | wc -l");
-	ck_assert_int_eq(atoi(output), 4);      /* 0, 1, 2 and the directory that ls reads */
+	ck_assert_int_eq(atoi(output), 4); /* 0, 1, 2 and the directory that ls reads */
 	ck_assert_int_eq(count_fds(), before);
 	kit_end();
 }
@@ -283,10 +297,14 @@ START_TEST(who_may_make_devices_may_not_here)
 		return;
 	}
 	kit_begin();
-	f = (struct config_confine){.landlock = true, .landlock_read = reads + 2, .landlock_write = writes + 1,
+	f = (struct config_confine){.landlock = true,
+		.landlock_read = reads + 2,
+		.landlock_write = writes + 1,
 		.secrets = secrets};
 	run_sh(&f, make_dir("work", 0700), "mknod memory c 1 1; mknod disk b 8 0; mkfifo fifo; ls");
-	ck_assert_msg(strstr(output, "\nfifo\n") && !strstr(output, "\ndisk\n") && !strstr(output, "\nmemory\n"), "%s", output);
+	ck_assert_msg(
+		strstr(output, "\nfifo\n") && !strstr(output, "\ndisk\n") && !strstr(output, "\nmemory\n"),
+		"%s", output);
 	kit_end();
 }
 END_TEST
@@ -299,9 +317,12 @@ START_TEST(root_under_landlock_has_no_capabilities)
 	}
 	kit_begin();
 	f = (struct config_confine){.landlock = true, .secrets = secrets};
-	run_sh(&f, make_dir("work", 0700), "grep -E '^Cap(Prm|Eff)|^Uid' /proc/self/status; cat /proc/$PPID/environ; echo >own && cat own");
-	ck_assert_msg(strstr(output, "Uid:\t0") && strstr(output, "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"), "%s",
-		output);
+	run_sh(&f, make_dir("work", 0700),
+		"grep -E '^Cap(Prm|Eff)|^Uid' /proc/self/status; cat /proc/$PPID/environ; echo >own && cat "
+		"own");
+	ck_assert_msg(strstr(output, "Uid:\t0") &&
+			strstr(output, "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"),
+		"%s", output);
 	ck_assert_msg(strstr(output, "environ: Permission denied") != NULL, "%s", output);
 	kit_end();
 }
@@ -315,7 +336,9 @@ START_TEST(a_kernel_without_it_starts_nothing_and_says_so)
 		return;
 	ck_assert_int_eq(landlock_find_abi(), 0);
 	ck_assert(!kit_run(&f, in_base("state/work/one"), argv));
-	ck_assert_str_eq(why, "landlock = yes cannot be kept, so it is not started: this kernel has no Landlock (it came with "
+	ck_assert_str_eq(why,
+		"landlock = yes cannot be kept, so it is not started: this kernel has no Landlock (it came "
+		"with "
 		"Linux 5.13)");
 	kit_end();
 }

@@ -1,5 +1,5 @@
-/* test_launch.c: what a new process has of its daemon, and what it is kept from: signals, limits, another user.
- * Rules of files: test_landlock.c. */
+/* test_launch.c: what a new process has of its daemon, and what it is kept from: signals, limits, another
+ * user. Rules of files: test_landlock.c. */
 #include "launch_kit.h"
 
 #include <linux/capability.h>
@@ -39,7 +39,7 @@ END_TEST
 
 static const struct limit_row {
 	struct config_confine f;
-	const char *script;             /* prints soft and hard */
+	const char *script; /* prints soft and hard */
 	const char *says;
 } limit_rows[] = {
 	{{.limit_memory = 512 * MIB}, "ulimit -Sv; ulimit -Hv", "524288\n524288\n"},
@@ -73,9 +73,9 @@ END_TEST
 /* Each tries to go over its limit; what it says, or how it dies, shows that it could not. */
 static const struct break_row {
 	struct config_confine f;
-	const char *user;               /* NULL: as we are */
+	const char *user; /* NULL: as we are */
 	const char *script;
-	int signal;                     /* 0: it exits, not with 0 */
+	int signal; /* 0: it exits, not with 0 */
 } break_rows[] = {
 	{{.limit_memory = 64 * MIB}, NULL, "exec python3 -c 'x = bytearray(200 << 20)'", 0},
 	{{.limit_cpu_us = 1000000}, NULL, "while :; do :; done", SIGKILL},
@@ -96,9 +96,11 @@ START_TEST(going_over_a_limit_is_the_end_of_it) /* proves SA-03 */
 	dir = make_dir("work", 0700);
 	run_sh(&row.f, dir, row.script);
 	if (row.signal)
-		ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == row.signal, "status %x: %s", status, output);
+		ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == row.signal, "status %x: %s", status,
+			output);
 	else
-		ck_assert_msg(!WIFSIGNALED(status) && WEXITSTATUS(status) != 0, "status %x: %s", status, output);
+		ck_assert_msg(
+			!WIFSIGNALED(status) && WEXITSTATUS(status) != 0, "status %x: %s", status, output);
 	kit_end();
 }
 END_TEST
@@ -122,7 +124,8 @@ START_TEST(ambient_capabilities_of_the_daemon_end_with_it) /* proves SA-03 */
 	ck_assert_int_eq(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SETUID, 0, 0), 0);
 	ck_assert_int_eq(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_CHOWN, 0, 0), 0);
 	run_sh(NULL, "/", "grep -E '^Cap(Prm|Eff|Amb)' /proc/self/status");
-	ck_assert_str_eq(output, "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapAmb:\t0000000000000000\n");
+	ck_assert_str_eq(
+		output, "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapAmb:\t0000000000000000\n");
 }
 END_TEST
 
@@ -142,11 +145,13 @@ START_TEST(a_worker_of_another_user_is_that_user_and_nothing_else) /* proves SA-
 	snprintf(want, sizeof want, "%u %u %u", f.uid, f.gid, f.gid);
 	run_sh(&f, in_base("work"), "echo $(id -u) $(id -g) $(id -G)");
 	ck_assert_msg(strncmp(output, want, strlen(want)) == 0 && output[strlen(want)] == '\n', "%s", output);
-	run_sh(&f, in_base("work"), "grep -E '^(Uid|Gid|CapPrm|CapEff|NoNewPrivs)' /proc/self/status; ls -ld . task.json;"
+	run_sh(&f, in_base("work"),
+		"grep -E '^(Uid|Gid|CapPrm|CapEff|NoNewPrivs)' /proc/self/status; ls -ld . task.json;"
 		"cat task.json; echo >>task.json && echo mine >new && rm new && echo done");
 	snprintf(want, sizeof want, "Uid:\t%u\t%u\t%u\t%u\n", f.uid, f.uid, f.uid, f.uid);
 	ck_assert_msg(strstr(output, want) != NULL, "%s", output);
-	ck_assert_ptr_nonnull(strstr(output, "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\n"));
+	ck_assert_ptr_nonnull(
+		strstr(output, "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\n"));
 	ck_assert_ptr_nonnull(strstr(output, "drwx------"));
 	ck_assert_ptr_nonnull(strstr(output, "-rw-------"));
 	ck_assert_msg(strstr(output, "done") != NULL, "%s", output);
@@ -169,7 +174,8 @@ START_TEST(a_worker_of_another_user_reaches_nothing_of_the_daemon_or_of_a_third)
 	put("store", "secret", 0600);
 	run_sh(&other, in_base("theirs"), "echo secret >theirs.txt");
 	snprintf(script, sizeof script,
-		"cat %s/store %s/theirs/theirs.txt; ls %s/theirs; cat /proc/%d/environ; kill -9 %d; echo >%s/new; mv %s/store x;"
+		"cat %s/store %s/theirs/theirs.txt; ls %s/theirs; cat /proc/%d/environ; kill -9 %d; echo "
+		">%s/new; mv %s/store x;"
 		"chmod 777 %s/store; truncate -s 0 %s/store; ls -l %s; echo over",
 		base, base, base, getpid(), getpid(), base, base, base, base, base);
 	run_sh(&f, in_base("mine"), script);
@@ -202,7 +208,8 @@ START_TEST(a_file_that_is_not_ours_is_never_given_away)
 	ck_assert_msg(strstr(why, "cannot give the working directory to user games") != NULL, "%s", why);
 	ck_assert_int_eq(stat(in_base("store"), &st), 0);
 	ck_assert_uint_eq(st.st_uid, 0);
-	ck_assert_int_eq(rename(in_base("work"), in_base("away")), 0);  /* the directory itself is one that leads elsewhere */
+	ck_assert_int_eq(rename(in_base("work"), in_base("away")),
+		0); /* the directory itself is one that leads elsewhere */
 	make_dir("precious", 0700);
 	ck_assert_int_eq(symlink(in_base("precious"), in_base("work")), 0);
 	ck_assert(!kit_run(&f, in_base("work"), (char *[]){(char[]){"/bin/true"}, NULL}));

@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "lines.h"
 
-static struct buf said;                 /* lines, "|" after each; "!" before one that was too long */
+static struct buf said; /* lines, "|" after each; "!" before one that was too long */
 static size_t count, largest;
 
 static void on_line(void *ctx, const char *line, size_t size, enum line_kind kind)
@@ -192,7 +192,7 @@ START_TEST(who_needs_more_than_there_is_waits_and_one_goes_on)
 	tube_open(&c);
 	tube_put(&a, 60000, 'a');
 	ck_assert_int_eq(tube_read(&p, &a), LINES_OK);
-	for (i = 0; i < 5; i++) {               /* over the total: a was first, and may */
+	for (i = 0; i < 5; i++) { /* over the total: a was first, and may */
 		tube_put(&a, 60000, 'a');
 		while (a.l.size < 60000u * (unsigned)(i + 2))
 			ck_assert_int_eq(tube_read(&p, &a), LINES_OK);
@@ -203,7 +203,7 @@ START_TEST(who_needs_more_than_there_is_waits_and_one_goes_on)
 	ck_assert_uint_eq(b.l.size, LINES_SMALL);
 	ck_assert_int_eq(tube_read(&p, &b), LINES_WAIT);
 	ck_assert_int_eq(tube_read(&p, &b), LINES_WAIT);
-	ck_assert_int_eq(write(c.fd[1], "short\n", 6), 6);     /* short ones never wait */
+	ck_assert_int_eq(write(c.fd[1], "short\n", 6), 6); /* short ones never wait */
 	ck_assert_int_eq(tube_read(&p, &c), LINES_OK);
 	ck_assert_str_eq(buf_text(&said), "short|");
 	p.freed = false;
@@ -279,7 +279,7 @@ START_TEST(a_silent_unfinished_line_can_be_given_up_and_the_next_is_fine)
 	begin();
 	lines_pool_init(&p, 1 << 20, 100000);
 	tube_open(&a);
-	tube_put(&a, LINES_SMALL, 'a');         /* short ones are in nobody's way */
+	tube_put(&a, LINES_SMALL, 'a'); /* short ones are in nobody's way */
 	ck_assert_int_eq(tube_read(&p, &a), LINES_OK);
 	ck_assert_uint_eq(lines_idle_bytes(&a.l, INT64_MAX), 0);
 	tube_put(&a, 10000, 'a');

@@ -3,7 +3,8 @@
 
 #define VERSION(v) "[capability work]\nstate_version = " v "\n"
 #define MIGRATES VERSION("2.0") "migrate = /bin/migrate --all\n"
-#define OLD_AT(step) "{\"type\":\"checkpoint\",\"state\":{\"n\":1.10},\"step\":" step ",\"state_version\":\"1.4\"}"
+#define OLD_AT(step) \
+	"{\"type\":\"checkpoint\",\"state\":{\"n\":1.10},\"step\":" step ",\"state_version\":\"1.4\"}"
 #define OLD OLD_AT("\"s1\"")
 
 static void setup(void)
@@ -32,7 +33,8 @@ START_TEST(a_state_of_the_same_major_or_where_none_is_wanted_is_used_as_it_is) /
 {
 	come_back(fitting[_i]);
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
-	ck_assert(fake_worker_has_line(w.workers.list[0], "\"state\":{\"n\":1.10},\"state_version\":\"1.4\"}"));
+	ck_assert(
+		fake_worker_has_line(w.workers.list[0], "\"state\":{\"n\":1.10},\"state_version\":\"1.4\"}"));
 }
 END_TEST
 
@@ -71,9 +73,11 @@ START_TEST(another_major_goes_through_the_migration) /* proves CK-11 */
 	kit_die(p, 0);
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 	ck_assert_uint_eq(w.workers.count, 2);
-	ck_assert(fake_worker_has_line(w.workers.list[1], "\"step\":\"s1\",\"state\":{\"m\":[1.10]},\"state_version\":\"2.0\"}"));
+	ck_assert(fake_worker_has_line(
+		w.workers.list[1], "\"step\":\"s1\",\"state\":{\"m\":[1.10]},\"state_version\":\"2.0\"}"));
 	ck_assert_int_eq(world_said(&w, "\"description\":\"migrated from version 1.4 to 2.0\""), 1);
-	ck_assert_str_eq(world_text(&w, "SELECT trigger FROM checkpoints ORDER BY id DESC LIMIT 1", NULL), "migrate");
+	ck_assert_str_eq(
+		world_text(&w, "SELECT trigger FROM checkpoints ORDER BY id DESC LIMIT 1", NULL), "migrate");
 	kit_crash(); /* and is done once */
 	ck_assert_uint_eq(w.workers.count, 1);
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
@@ -96,20 +100,58 @@ START_TEST(what_was_migrated_keeps_its_step) /* proves CK-12 */
 	kit_die(program(), 0);
 	snprintf(wanted, sizeof wanted, "\"step\":%s,\"state\":{},", steps[_i]);
 	ck_assert(fake_worker_has_line(w.workers.list[1], wanted));
-	ck_assert_str_eq(world_text(&w, "SELECT coalesce(step, 'null') || (step IS NULL) FROM checkpoints ORDER BY id DESC LIMIT 1", NULL),
+	ck_assert_str_eq(world_text(&w,
+				 "SELECT coalesce(step, 'null') || (step IS NULL) FROM checkpoints ORDER BY "
+				 "id DESC LIMIT 1",
+				 NULL),
 		((const char *[]){"\"s1\"0", "70", "1.500", "null1"})[_i]);
 }
 END_TEST
 
-static void no_answer(struct worker *p) { kit_die(p, 0); }
-static void no_object(struct worker *p) { fake_worker_say(p, "[1]"); kit_die(p, 0); }
-static void no_json(struct worker *p) { fake_worker_say(p, "{\"n\":"); kit_die(p, 0); }
-static void bad_status(struct worker *p) { fake_worker_say(p, "{}"); kit_die(p, 1 << 8); }
-static void two_lines(struct worker *p) { fake_worker_say(p, "{}"); fake_worker_say(p, "{\"n\":2}"); kit_die(p, 0); }
-static void talk_first(struct worker *p) { fake_worker_say(p, "done:"); fake_worker_say(p, "{}"); kit_die(p, 0); }
-static void too_long(struct worker *p) { fake_worker_put(p, FAKE_TOO_LONG, "{\"n", 3, 0); fake_worker_say(p, "{}"); kit_die(p, 0); }
-static void too_late(struct worker *p) { p->ignores_term = true; world_pass(&w, 61 * SECONDS); }
-static void (*const failures[])(struct worker *p) = {no_answer, no_object, no_json, bad_status, two_lines, talk_first, too_long, too_late};
+static void no_answer(struct worker *p)
+{
+	kit_die(p, 0);
+}
+static void no_object(struct worker *p)
+{
+	fake_worker_say(p, "[1]");
+	kit_die(p, 0);
+}
+static void no_json(struct worker *p)
+{
+	fake_worker_say(p, "{\"n\":");
+	kit_die(p, 0);
+}
+static void bad_status(struct worker *p)
+{
+	fake_worker_say(p, "{}");
+	kit_die(p, 1 << 8);
+}
+static void two_lines(struct worker *p)
+{
+	fake_worker_say(p, "{}");
+	fake_worker_say(p, "{\"n\":2}");
+	kit_die(p, 0);
+}
+static void talk_first(struct worker *p)
+{
+	fake_worker_say(p, "done:");
+	fake_worker_say(p, "{}");
+	kit_die(p, 0);
+}
+static void too_long(struct worker *p)
+{
+	fake_worker_put(p, FAKE_TOO_LONG, "{\"n", 3, 0);
+	fake_worker_say(p, "{}");
+	kit_die(p, 0);
+}
+static void too_late(struct worker *p)
+{
+	p->ignores_term = true;
+	world_pass(&w, 61 * SECONDS);
+}
+static void (*const failures[])(struct worker *p) = {
+	no_answer, no_object, no_json, bad_status, two_lines, talk_first, too_long, too_late};
 
 START_TEST(a_migration_that_fails_fails_the_session_and_says_why) /* proves CK-11 */
 {
@@ -193,10 +235,12 @@ int main(void)
 	tcase_add_loop_test(t, a_state_of_the_same_major_or_where_none_is_wanted_is_used_as_it_is, 0,
 		(int)(sizeof fitting / sizeof *fitting));
 	tcase_add_test(t, a_state_without_a_version_is_used_as_it_is);
-	tcase_add_loop_test(t, another_major_is_refused_without_a_migration, 0, (int)(sizeof unfit / sizeof *unfit));
+	tcase_add_loop_test(
+		t, another_major_is_refused_without_a_migration, 0, (int)(sizeof unfit / sizeof *unfit));
 	tcase_add_test(t, another_major_goes_through_the_migration);
 	tcase_add_loop_test(t, what_was_migrated_keeps_its_step, 0, (int)(sizeof steps / sizeof *steps));
-	tcase_add_loop_test(t, a_migration_that_fails_fails_the_session_and_says_why, 0, (int)(sizeof failures / sizeof *failures));
+	tcase_add_loop_test(t, a_migration_that_fails_fails_the_session_and_says_why, 0,
+		(int)(sizeof failures / sizeof *failures));
 	tcase_add_test(t, an_abort_ends_the_migration_first);
 	tcase_add_test(t, its_deadline_ends_the_migration);
 	tcase_add_test(t, a_stop_or_a_crash_repeats_it);

@@ -1,4 +1,5 @@
-/* test_operate.c: what an operator asks of the core: each verb, what it answers and when, and what comes of it later. */
+/* test_operate.c: what an operator asks of the core: each verb, what it answers and when, and what comes of
+ * it later. */
 #include "fake_world.h"
 
 #include "fake_control.h"
@@ -14,9 +15,11 @@ static void on_answer(void *ctx, const struct ask *a)
 	(void)ctx;
 	world_check_rows(&w);
 	if (a->code == NULL && state != NULL && a->verb != ASK_REPLAY) {
-		const char *stored = world_text(&w, "SELECT state FROM sessions WHERE session_id = ?", a->session_id);
+		const char *stored =
+			world_text(&w, "SELECT state FROM sessions WHERE session_id = ?", a->session_id);
 
-		ck_assert_msg(strncmp(state + 9, stored, strlen(stored)) == 0, "said %s, stored %s", state, stored);
+		ck_assert_msg(
+			strncmp(state + 9, stored, strlen(stored)) == 0, "said %s, stored %s", state, stored);
 	}
 }
 
@@ -115,8 +118,9 @@ START_TEST(an_abort_is_answered_once_it_is_stored_and_ends_the_session)
 	ck_assert(fake_worker_has_line(p, "{\"type\":\"abort\",\"reason\":\"too \\\"dear\\\"\","));
 	fake_worker_exit(p, 0);
 	world_run(&w);
-	ck_assert_str_eq(world_path(&w, 1), "PENDING>RUNNING:approved RUNNING>ABORTING:aborted_by_operator "
-					    "ABORTING>ABORTED:aborted_by_operator");
+	ck_assert_str_eq(world_path(&w, 1),
+		"PENDING>RUNNING:approved RUNNING>ABORTING:aborted_by_operator "
+		"ABORTING>ABORTED:aborted_by_operator");
 	ck_assert_str_eq(world_text(&w, ACTOR, "ABORTING"), "operator");
 	ck_assert(world_judge(&w, 1).closed);
 }
@@ -278,8 +282,9 @@ START_TEST(a_session_that_an_operator_paused_stays_so_across_a_crash_and_goes_on
 	p = w.workers.list[0];
 	ck_assert(fake_worker_has_line(p, "\"attempt\":2"));
 	ck_assert(fake_worker_has_line(p, "\"state\":{\"n\":5}"));
-	ck_assert_str_eq(world_path(&w, 1), "PENDING>RUNNING:approved RUNNING>PAUSED:paused_by_operator "
-					    "PAUSED>RUNNING:recovered_from_checkpoint");
+	ck_assert_str_eq(world_path(&w, 1),
+		"PENDING>RUNNING:approved RUNNING>PAUSED:paused_by_operator "
+		"PAUSED>RUNNING:recovered_from_checkpoint");
 	say(p, COMPLETED);
 	fake_worker_exit(p, 0);
 	world_run(&w);
@@ -309,7 +314,7 @@ START_TEST(a_paused_session_without_a_process_waits_for_a_slot)
 
 	start_paused("narrow");
 	crash();
-	p = world_start(&w, "m2", "narrow");    /* it gave its slot back */
+	p = world_start(&w, "m2", "narrow"); /* it gave its slot back */
 	expect_done(ask(ASK_RESUME, 1), "PAUSED");
 	ck_assert_uint_eq(w.workers.count, 1);
 	expect_done(ask(ASK_PAUSE, 1), "PAUSED");
@@ -349,7 +354,7 @@ START_TEST(a_resume_waits_while_its_checkpoint_cannot_be_read)
 
 	start_paused("work");
 	crash();
-	control.on_answer = NULL;       /* it says what was so when it was asked */
+	control.on_answer = NULL; /* it says what was so when it was asked */
 	world_exec(&w, "ALTER TABLE checkpoints RENAME TO hidden");
 	a = put(ASK_RESUME, 1);
 	world_run(&w);
@@ -471,11 +476,11 @@ START_TEST(a_worker_is_told_once_whoever_asks_and_how_often)
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 	expect_asked(ask(ASK_CHECKPOINT, 1), "RUNNING");
 	expect_asked(ask(ASK_CHECKPOINT, 1), "RUNNING");
-	ck_assert_int_eq(told(p, "checkpoint_request"), 2);     /* for the pause, and for him who asks */
+	ck_assert_int_eq(told(p, "checkpoint_request"), 2); /* for the pause, and for him who asks */
 	say(p, CHECKPOINT);
 	ask(ASK_CHECKPOINT, 1);
 	ask(ASK_PAUSE, 1);
-	ck_assert_int_eq(told(p, "checkpoint_request"), 3);     /* one is under way */
+	ck_assert_int_eq(told(p, "checkpoint_request"), 3); /* one is under way */
 	ck_assert_int_eq(told(p, "pause"), 2);
 	expect_no_bad_line();
 }
@@ -486,15 +491,15 @@ START_TEST(a_worker_that_says_what_is_so_already_after_a_request_is_not_blamed)
 	struct worker *p = world_start(&w, "m1", "work");
 
 	ask(ASK_PAUSE, 1);
-	say(p, PAUSED);         /* by itself, a moment before it read that, */
-	say(p, PAUSED);         /* and in answer */
+	say(p, PAUSED); /* by itself, a moment before it read that, */
+	say(p, PAUSED); /* and in answer */
 	ask(ASK_RESUME, 1);
 	say(p, RESUMED);
 	say(p, RESUMED);
 	expect_no_bad_line();
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 	say(p, PAUSED);
-	say(p, PAUSED);         /* nobody asked for that */
+	say(p, PAUSED); /* nobody asked for that */
 	ck_assert_int_eq(world_said(&w, "bad_line"), 1);
 }
 END_TEST
@@ -519,13 +524,13 @@ START_TEST(the_last_word_of_an_operator_holds_when_its_worker_answers_each)
 	ck_assert_str_eq(world_text(&w, "SELECT paused_by FROM sessions", NULL), "operator");
 	ask(ASK_RESUME, 1);
 	ask(ASK_PAUSE, 1);
-	say(p, PAUSED);         /* it never stirred */
+	say(p, PAUSED); /* it never stirred */
 	ck_assert_str_eq(world_state(&w, 1), "PAUSED");
 	ask(ASK_RESUME, 1);
 	say(p, RESUMED);
 	ask(ASK_PAUSE, 1);
 	ask(ASK_RESUME, 1);
-	say(p, RESUMED);        /* it never paused */
+	say(p, RESUMED); /* it never paused */
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 	expect_error(ask(ASK_RESUME, 1), "not_now");
 	expect_no_bad_line();
@@ -576,7 +581,8 @@ START_TEST(a_worker_that_reads_nothing_is_told_no_more)
 	memset(long_reason, 'x', 1000);
 	long_reason[1000] = '\0';
 	for (int i = 0; i < 2200; i++) {
-		struct ask *a = fake_control_ask(&control, i % 2 == 0 ? ASK_PAUSE : ASK_RESUME, world_id(&w, 1));
+		struct ask *a =
+			fake_control_ask(&control, i % 2 == 0 ? ASK_PAUSE : ASK_RESUME, world_id(&w, 1));
 
 		a->reason = xstrdup(long_reason);
 		core_on_asks(&w.core);
@@ -607,7 +613,7 @@ START_TEST(while_draining_new_tasks_wait_and_running_ones_go_on)
 	fake_worker_exit(p, 0);
 	world_run(&w);
 	ck_assert_str_eq(world_state(&w, 1), "COMPLETED");
-	ck_assert_str_eq(world_state(&w, 2), "PENDING");        /* its slot is free, and it waits */
+	ck_assert_str_eq(world_state(&w, 2), "PENDING"); /* its slot is free, and it waits */
 	ck_assert_str_eq(world_state(&w, 3), "PENDING");
 	world_abort(&w, world_id(&w, 2));
 	world_run(&w);
@@ -642,9 +648,11 @@ START_TEST(stats_tell_what_is_so)
 	ck_assert_msg(root != NULL, "%s", buf_text(&a->item));
 	ck_assert_int_eq(json_integer_value(json_object_get(root, "running")), 1);
 	ck_assert_int_eq(json_integer_value(json_object_get(root, "waiting")), 1);
-	ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(root, "by_state"), "PENDING")), 1);
+	ck_assert_int_eq(
+		json_integer_value(json_object_get(json_object_get(root, "by_state"), "PENDING")), 1);
 	ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(root, "totals"), "submits")), 3);
-	ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(root, "totals"), "duplicates")), 1);
+	ck_assert_int_eq(
+		json_integer_value(json_object_get(json_object_get(root, "totals"), "duplicates")), 1);
 	ck_assert_str_eq(json_string_value(json_object_get(root, "callee_id")), "tested");
 	ck_assert(json_integer_value(json_object_get(root, "rss_bytes")) > 100000);
 	ck_assert_uint_eq(json_array_size(json_object_get(root, "capabilities")), 7);
@@ -690,22 +698,29 @@ END_TEST
 static Suite *suite(void)
 {
 	const TTest *const tests[] = {an_abort_is_answered_once_it_is_stored_and_ends_the_session,
-		no_answer_comes_while_the_store_refuses, stats_are_answered_while_the_store_refuses_and_say_so,
-		an_abort_twice_is_done_both_times_and_of_an_ended_session_refused, an_abort_after_the_result_is_too_late,
-		a_waiting_session_is_aborted_without_a_worker,
+		no_answer_comes_while_the_store_refuses,
+		stats_are_answered_while_the_store_refuses_and_say_so,
+		an_abort_twice_is_done_both_times_and_of_an_ended_session_refused,
+		an_abort_after_the_result_is_too_late, a_waiting_session_is_aborted_without_a_worker,
 		a_worker_is_told_to_pause_and_the_session_is_paused_when_it_says_so,
 		a_worker_that_pauses_by_itself_is_not_the_operators, who_cannot_hear_cannot_be_paused,
 		a_session_that_an_operator_paused_stays_so_across_a_crash_and_goes_on_from_its_checkpoint,
-		a_session_that_an_operator_paused_stays_so_across_a_stop, a_paused_session_without_a_process_waits_for_a_slot,
-		a_resume_that_waits_for_a_slot_survives_a_crash, a_resume_waits_while_its_checkpoint_cannot_be_read,
-		what_cannot_recover_is_not_resumed_without_its_process, a_session_that_an_operator_paused_ends_at_its_deadline,
-		a_step_of_the_clock_ends_nothing_that_is_resumed, a_session_that_waits_for_disk_room_is_paused_at_once, an_operator_may_change_his_mind_before_the_worker_answers,
+		a_session_that_an_operator_paused_stays_so_across_a_stop,
+		a_paused_session_without_a_process_waits_for_a_slot,
+		a_resume_that_waits_for_a_slot_survives_a_crash,
+		a_resume_waits_while_its_checkpoint_cannot_be_read,
+		what_cannot_recover_is_not_resumed_without_its_process,
+		a_session_that_an_operator_paused_ends_at_its_deadline,
+		a_step_of_the_clock_ends_nothing_that_is_resumed,
+		a_session_that_waits_for_disk_room_is_paused_at_once,
+		an_operator_may_change_his_mind_before_the_worker_answers,
 		a_worker_is_told_once_whoever_asks_and_how_often,
 		a_worker_that_says_what_is_so_already_after_a_request_is_not_blamed,
-		the_last_word_of_an_operator_holds_when_its_worker_answers_each, live_tells_what_its_worker_has_not_answered,
-		a_checkpoint_is_asked_for, a_worker_that_reads_nothing_is_told_no_more,
-		while_draining_new_tasks_wait_and_running_ones_go_on, a_restart_ends_the_draining, stats_tell_what_is_so,
-		live_tells_of_the_process, whoever_follows_is_woken_by_commits_alone};
+		the_last_word_of_an_operator_holds_when_its_worker_answers_each,
+		live_tells_what_its_worker_has_not_answered, a_checkpoint_is_asked_for,
+		a_worker_that_reads_nothing_is_told_no_more,
+		while_draining_new_tasks_wait_and_running_ones_go_on, a_restart_ends_the_draining,
+		stats_tell_what_is_so, live_tells_of_the_process, whoever_follows_is_woken_by_commits_alone};
 	Suite *s = suite_create("operate");
 	TCase *t = tcase_create("operate");
 

@@ -1,4 +1,5 @@
-/* test_outbox.c: messages go out after the commit, in order, a window at a time, and again until confirmed. */
+/* test_outbox.c: messages go out after the commit, in order, a window at a time, and again until confirmed.
+ */
 #include "fake_post.h"
 
 #include <malloc.h>

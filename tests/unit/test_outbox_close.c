@@ -1,5 +1,5 @@
-/* test_outbox_close.c: the broker closes the channel or the connection: who is to blame is found, what it will not have is
- * set aside, and nobody else suffers for it. */
+/* test_outbox_close.c: the broker closes the channel or the connection: who is to blame is found, what it
+ * will not have is set aside, and nobody else suffers for it. */
 #include "fake_post.h"
 
 static struct post p;
@@ -17,8 +17,8 @@ static void teardown(void)
 
 /* ---- lost while the turn was committed ---- */
 
-/* A turn published while the connection went: its messages come back behind the loss. They were never with the broker:
- * none is to blame for it, and nothing is remembered of them once they are confirmed. */
+/* A turn published while the connection went: its messages come back behind the loss. They were never with
+ * the broker: none is to blame for it, and nothing is remembered of them once they are confirmed. */
 static const int loss_codes[] = {0, 320, 403, 404, 406};
 #define LOSS_CODES ((int)(sizeof loss_codes / sizeof *loss_codes))
 

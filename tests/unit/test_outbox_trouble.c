@@ -215,7 +215,8 @@ START_TEST(unroutable_messages_are_probed_after_a_restart_too) /* towards L2-17 
 }
 END_TEST
 
-/* Its answer is asked for again while an old message is being tried: one must not wait for the other for ever. */
+/* Its answer is asked for again while an old message is being tried: one must not wait for the other for
+ * ever. */
 START_TEST(a_repeated_answer_does_not_stall_what_is_tried_again) /* towards L2-17 */
 {
 	int64_t id = post_put_type(&p, "alpha", SESSION_ID, "task_accepted");
@@ -302,8 +303,8 @@ START_TEST(fleeting_answers_to_nobody_are_forgotten)
 }
 END_TEST
 
-/* In an earlier life the 500th of many was unroutable while those before it were still under way. It is found routed
- * before the line has come to it: it must not be taken for one that waits. */
+/* In an earlier life the 500th of many was unroutable while those before it were still under way. It is found
+ * routed before the line has come to it: it must not be taken for one that waits. */
 START_TEST(what_was_probed_is_not_counted_when_the_line_comes_to_it)
 {
 	struct outbox_stats st;

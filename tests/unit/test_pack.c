@@ -66,8 +66,9 @@ static enum pack_kind pack_text(bool with_base)
 static bool comes_back(enum pack_kind kind)
 {
 	buf_clear(&back);
-	return pack_restore(kind, packed.data, packed.size, text.size, kind == PACK_DELTA ? base.data : NULL, base.size, &back) == 0
-		&& back.size == text.size && memcmp(back.data, text.data, text.size) == 0;
+	return pack_restore(kind, packed.data, packed.size, text.size, kind == PACK_DELTA ? base.data : NULL,
+		       base.size, &back) == 0 &&
+		back.size == text.size && memcmp(back.data, text.data, text.size) == 0;
 }
 
 /* ---- packing ---- */
@@ -106,7 +107,7 @@ END_TEST
 
 START_TEST(a_small_change_to_a_large_state_is_a_small_delta) /* proves CK-02 */
 {
-	make_state(&base, (size_t)1 << (13 + _i * 3));  /* 8 KiB to 4 MiB */
+	make_state(&base, (size_t)1 << (13 + _i * 3)); /* 8 KiB to 4 MiB */
 	buf_add(&text, base.data, base.size);
 	change(&text, text.size / 3, 1000);
 	ck_assert_int_eq(pack_text(true), PACK_DELTA);
@@ -134,7 +135,7 @@ START_TEST(a_delta_that_saves_less_than_half_is_no_delta) /* proves CK-02 */
 	ck_assert_int_eq(pack_text(true), PACK_ZSTD);
 	ck_assert(comes_back(PACK_ZSTD));
 	buf_clear(&text);
-	buf_add(&text, base.data, base.size / 3);       /* two thirds are new */
+	buf_add(&text, base.data, base.size / 3); /* two thirds are new */
 	make_state(&text, base.size);
 	ck_assert_int_ne(pack_text(true), PACK_DELTA);
 }
@@ -144,7 +145,7 @@ START_TEST(a_delta_may_be_of_a_text_of_any_other_size)
 {
 	make_state(&text, 1 << 16);
 	buf_add(&base, text.data, 3000);
-	ck_assert_int_ne(pack_text(true), PACK_DELTA);  /* nearly all is new */
+	ck_assert_int_ne(pack_text(true), PACK_DELTA); /* nearly all is new */
 	buf_clear(&base);
 	make_state(&base, 1 << 18);
 	buf_add(&base, text.data, text.size);
@@ -157,7 +158,9 @@ START_TEST(numbers_nulls_and_spaces_come_back_as_they_were_written) /* proves CK
 {
 	make_state(&base, 1 << 16);
 	buf_add(&text, base.data, base.size - 1);
-	buf_add_text(&text, ",\"n\":1.10 ,\"big\":123456789012345678901234567890,\"gone\":null,\"a\":[ null,[ ] ],\"\\u0078\":\"\\/\"}");
+	buf_add_text(&text,
+		",\"n\":1.10 ,\"big\":123456789012345678901234567890,\"gone\":null,\"a\":[ null,[ ] "
+		"],\"\\u0078\":\"\\/\"}");
 	ck_assert_int_eq(pack_text(true), PACK_DELTA);
 	ck_assert(comes_back(PACK_DELTA));
 }
@@ -183,8 +186,11 @@ START_TEST(bytes_that_were_changed_do_not_come_back_as_another_text) /* proves C
 			packed.data[at] = (char)(packed.data[at] ^ 1 << bit);
 			buf_clear(&back);
 			/* Some bits of a frame mean nothing: then it is the text. */
-			if (pack_restore(kind, packed.data, packed.size, text.size, _i == 1 ? base.data : NULL, base.size, &back) == 0)
-				ck_assert_msg(back.size == text.size && memcmp(back.data, text.data, text.size) == 0, "bit %d of %zu", bit, at);
+			if (pack_restore(kind, packed.data, packed.size, text.size,
+				    _i == 1 ? base.data : NULL, base.size, &back) == 0)
+				ck_assert_msg(back.size == text.size &&
+						memcmp(back.data, text.data, text.size) == 0,
+					"bit %d of %zu", bit, at);
 			packed.data[at] = (char)(packed.data[at] ^ 1 << bit);
 		}
 	ck_assert(comes_back(kind));
@@ -212,8 +218,11 @@ START_TEST(a_delta_comes_back_only_from_its_own_base_and_size) /* proves CK-03 *
 
 	ck_assert_int_eq(kind, PACK_DELTA);
 	ck_assert_int_eq(pack_restore(kind, packed.data, packed.size, text.size, NULL, 0, &back), -1);
-	ck_assert_int_eq(pack_restore(kind, packed.data, packed.size, text.size - 1, base.data, base.size, &back), -1);
-	ck_assert_int_eq(pack_restore(kind, packed.data, packed.size, (size_t)1 << 40, base.data, base.size, &back), -1);
+	ck_assert_int_eq(
+		pack_restore(kind, packed.data, packed.size, text.size - 1, base.data, base.size, &back), -1);
+	ck_assert_int_eq(
+		pack_restore(kind, packed.data, packed.size, (size_t)1 << 40, base.data, base.size, &back),
+		-1);
 	ck_assert_int_eq(pack_restore(PACK_ZSTD, packed.data, packed.size, text.size, NULL, 0, &back), -1);
 	base.data[base.size / 2] ^= 1;
 	ck_assert(!comes_back(kind));
@@ -316,7 +325,8 @@ int main(void)
 	tcase_add_test(t, a_delta_comes_back_only_from_its_own_base_and_size);
 	tcase_add_test(t, the_names_of_the_kinds_are_what_is_stored);
 	tcase_add_loop_test(t, change_is_nothing_for_the_same_and_all_for_another, 12, 18);
-	tcase_add_loop_test(t, a_difference_is_said_at_its_place, 0, (int)(sizeof differences / sizeof *differences));
+	tcase_add_loop_test(
+		t, a_difference_is_said_at_its_place, 0, (int)(sizeof differences / sizeof *differences));
 	r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

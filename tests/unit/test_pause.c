@@ -1,4 +1,5 @@
-/* test_pause.c: sessions that rest: they give up their process, wait for an operator, run out of grace or of time. */
+/* test_pause.c: sessions that rest: they give up their process, wait for an operator, run out of grace or of
+ * time. */
 #include "operator_kit.h"
 
 #define FREES "[capability work]\npause_frees_worker = yes\n"
@@ -39,8 +40,9 @@ START_TEST(a_paused_session_gives_up_its_process_and_its_slot) /* proves SA-11 *
 	ck_assert(fake_worker_has_line(w.workers.list[1], "\"state\":{\"n\":3}"));
 	kit_say(w.workers.list[1], COMPLETED);
 	kit_die(w.workers.list[1], 0);
-	ck_assert_str_eq(world_path(&w, 1), "PENDING>RUNNING:approved RUNNING>PAUSED:paused_by_operator "
-					    "PAUSED>RUNNING:recovered_from_checkpoint RUNNING>COMPLETED:completed");
+	ck_assert_str_eq(world_path(&w, 1),
+		"PENDING>RUNNING:approved RUNNING>PAUSED:paused_by_operator "
+		"PAUSED>RUNNING:recovered_from_checkpoint RUNNING>COMPLETED:completed");
 	world_judge(&w, 1);
 }
 END_TEST
@@ -275,7 +277,8 @@ int main(void)
 	tcase_add_test(t, a_paused_session_gives_up_its_process_and_its_slot);
 	tcase_add_test(t, one_that_gave_its_slot_back_queues_before_it_runs_on);
 	tcase_add_test(t, a_worker_keeps_its_process_until_all_that_it_did_is_stored);
-	tcase_add_loop_test(t, one_that_paused_itself_and_gave_up_its_process_is_resumed_by_an_operator_or_a_restart, 0, 3);
+	tcase_add_loop_test(t,
+		one_that_paused_itself_and_gave_up_its_process_is_resumed_by_an_operator_or_a_restart, 0, 3);
 	tcase_add_test(t, without_the_key_a_paused_worker_stays);
 	tcase_add_test(t, a_resume_while_its_process_goes_waits_for_that);
 	tcase_add_test(t, an_abort_while_its_process_goes_ends_it_once);

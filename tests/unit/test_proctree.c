@@ -54,7 +54,7 @@ START_TEST(a_tag_is_inherited_and_can_be_read_of_those_whose_limits_may_not_be_a
 	ck_assert_int_eq(proctree_init(&t), 0);
 	ck_assert_uint_eq(proctree_tag(&t, pid), tag);
 	ck_assert_uint_ne(proctree_tag(&t, getpid()), tag);
-	if (getuid() == 0 && fork() == 0) {     /* another user's: the kernel refuses to say */
+	if (getuid() == 0 && fork() == 0) { /* another user's: the kernel refuses to say */
 		if (setgid(65534) < 0 || setuid(65534) < 0 || prlimit(pid, RLIMIT_LOCKS, NULL, &lim) == 0)
 			_exit(2);
 		_exit(proctree_tag(&t, pid) != tag);

@@ -85,7 +85,7 @@ START_TEST(groups_of_an_earlier_life_are_emptied_and_removed)
 		return;
 	snprintf(path, sizeof path, "%s/hcpd-%.8s-77", dir, RIG_INSTANCE);
 	ck_assert_int_eq(mkdir(path, 0755), 0);
-	strcat(path, "/inner");         /* a worker may make groups of its own */
+	strcat(path, "/inner"); /* a worker may make groups of its own */
 	ck_assert_int_eq(mkdir(path, 0755), 0);
 	pid = start_bare("NOTHING=1");
 	strcat(path, "/cgroup.procs");
@@ -93,7 +93,7 @@ START_TEST(groups_of_an_earlier_life_are_emptied_and_removed)
 	snprintf(text, sizeof text, "%d", pid);
 	ck_assert_int_gt(write(fd, text, strlen(text)), 0);
 	close(fd);
-	snprintf(path, sizeof path, "%s/hcpd-deadbeef-1", dir);         /* another instance's */
+	snprintf(path, sizeof path, "%s/hcpd-deadbeef-1", dir); /* another instance's */
 	ck_assert_int_eq(mkdir(path, 0755), 0);
 	rig_begin(dir);
 	ck_assert_int_eq(workers_kill_leftovers(rig.ws), 1);

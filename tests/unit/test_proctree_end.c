@@ -9,7 +9,9 @@ START_TEST(who_obeys_sigterm_is_not_killed)
 	struct rec r;
 
 	rig_begin("off");
-	rig_start(&r, "trap 'echo bye; exit 7' TERM; (trap 'echo child >&2; exit' TERM; echo x; while :; do sleep 0.01; done) & "
+	rig_start(&r,
+		"trap 'echo bye; exit 7' TERM; (trap 'echo child >&2; exit' TERM; echo x; while :; do sleep "
+		"0.01; done) & "
 		"echo x; while :; do sleep 0.01; done");
 	rig_until(r.lines[0] == 2);
 	ck_assert(!worker_is_ending(r.w));

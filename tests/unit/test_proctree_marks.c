@@ -27,7 +27,8 @@ static int start_foreign(int *pid_fd)
 	ck_assert_int_eq(pipe(go) | pipe(tell), 0);
 	if (fork() == 0) {
 		if (fork() == 0) {
-			char sh[] = "sh", c[] = "-c", script[] = "read x; sleep 50 >/dev/null 2>&1 & echo $!; exec sleep 50";
+			char sh[] = "sh", c[] = "-c",
+			     script[] = "read x; sleep 50 >/dev/null 2>&1 & echo $!; exec sleep 50";
 			char *argv[] = {sh, c, script, NULL};
 
 			dup2(go[0], 0);
@@ -73,7 +74,7 @@ START_TEST(a_process_that_somebody_else_started_is_found_by_its_mark)
 	struct rec r;
 
 	rig_begin("off");
-	usleep(50000);                  /* start times are counted in hundredths */
+	usleep(50000); /* start times are counted in hundredths */
 	rig_start(&r, "exec sleep 50");
 	pid = let_start(go, pid_fd);
 	usleep(50000);
@@ -93,7 +94,7 @@ START_TEST(what_somebody_else_started_for_a_worker_may_not_outlive_it)
 	struct rec r;
 
 	rig_begin("off");
-	usleep(50000);                  /* start times are counted in hundredths */
+	usleep(50000); /* start times are counted in hundredths */
 	rig_start(&r, _i ? "echo ready; read x; sleep 2.5" : "echo ready; read x");
 	rig_until(r.lines[0] == 1);
 	pid = let_start(go, pid_fd);
@@ -127,7 +128,7 @@ START_TEST(leftovers_are_killed_by_exactly_their_instance)
 	}
 	for (i = 0; i < 3; i++)
 		rig_until(has_executed(ours[i]) && has_executed(not_ours[i]));
-	setenv("HCP_INSTANCE", RIG_INSTANCE, 1);        /* never ourselves */
+	setenv("HCP_INSTANCE", RIG_INSTANCE, 1); /* never ourselves */
 	ck_assert_int_eq(workers_kill_leftovers(rig.ws), 3);
 	for (i = 0; i < 3; i++) {
 		ck_assert(!is_alive(ours[i]));

@@ -1,4 +1,5 @@
-/* test_proctree_orphans.c: what a worker leaves running is its own, however much it shed, and nobody else's. */
+/* test_proctree_orphans.c: what a worker leaves running is its own, however much it shed, and nobody else's.
+ */
 #include "proctree_kit.h"
 
 #include <sched.h>
@@ -65,7 +66,8 @@ START_TEST(alone_means_alive_and_without_company)
 
 	rig_begin("off");
 	rig_start(&other, "exec cat");
-	rig_start(&r, "echo a; read x; sleep 100 & p=$!; echo b; read x; kill $p; wait; echo c; read x; exit");
+	rig_start(
+		&r, "echo a; read x; sleep 100 & p=$!; echo b; read x; kill $p; wait; echo c; read x; exit");
 	rig_until(r.lines[0] == 1);
 	ck_assert(worker_is_alone(r.w));
 	worker_write(r.w, "\n", 1);
@@ -76,7 +78,7 @@ START_TEST(alone_means_alive_and_without_company)
 	rig_until(r.lines[0] == 3);
 	ck_assert(worker_is_alone(r.w));
 	kill(worker_pid(r.w), SIGKILL);
-	usleep(50000);                  /* dead, and nobody told the loop */
+	usleep(50000); /* dead, and nobody told the loop */
 	ck_assert(!worker_is_alone(r.w));
 	rig_until(r.gone);
 	ck_assert(!worker_is_alone(r.w));
@@ -95,13 +97,13 @@ START_TEST(a_daemon_without_environment_is_killed_if_it_was_once_seen_as_a_desce
 	int pid;
 
 	rig_begin("off");
-	rig_start(&other, "exec cat");          /* so that it could be either's */
+	rig_start(&other, "exec cat"); /* so that it could be either's */
 	rig_start_helper(&r, "daemon", "wait");
 	rig_until(r.lines[0] == 1);
 	pid = line_pid(&r);
-	ck_assert(!worker_is_alone(r.w));       /* a look: now it is known */
+	ck_assert(!worker_is_alone(r.w)); /* a look: now it is known */
 	worker_write(r.w, "x", 1);
-	rig_until(r.lines[0] == 2);             /* it lost its parent */
+	rig_until(r.lines[0] == 2); /* it lost its parent */
 	worker_end(r.w, 0, 0);
 	rig_until(r.gone);
 	ck_assert(!is_alive(pid));
@@ -162,7 +164,7 @@ static void live_with_agent(bool hidden)
 	ck_assert_int_eq(fd, -1);
 	ck_assert(!worker_is_alone(r.w));
 	ck_assert(worker_is_alone(older.w));
-	worker_close_stdin(older.w);            /* those who end are gone at once ... */
+	worker_close_stdin(older.w); /* those who end are gone at once ... */
 	rig_until(older.gone);
 	worker_close_stdin(r.w);
 	rig_until(r.exits);
@@ -170,9 +172,9 @@ static void live_with_agent(bool hidden)
 	rig_until(younger.gone);
 	rig_for_ms(200);
 	ck_assert_int_eq(r.gone, 0);
-	ck_assert(is_there(pid));               /* ... and hurt nobody */
+	ck_assert(is_there(pid)); /* ... and hurt nobody */
 	worker_end(r.w, clock_boot_us() + SECOND / 10, clock_boot_us() + 15 * SECOND);
-	rig_until(r.gone);                      /* it obeys SIGTERM, like anybody */
+	rig_until(r.gone); /* it obeys SIGTERM, like anybody */
 	ck_assert(!is_there(pid));
 	rec_free(&r);
 	rec_free(&older);
@@ -192,7 +194,8 @@ START_TEST(a_daemon_that_may_not_be_looked_at_dies_with_its_session_and_with_no_
 }
 END_TEST
 
-/* As under ProtectProc=invisible. Each mount has its own option since Linux 5.8, and only since then this word. */
+/* As under ProtectProc=invisible. Each mount has its own option since Linux 5.8, and only since then this
+ * word. */
 START_TEST(a_daemon_that_is_hidden_dies_with_its_session_and_with_no_other)
 {
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
@@ -258,11 +261,11 @@ START_TEST(inherited_children_and_what_comes_from_them_are_left_alone)
 	rig_start(&other, "read x");
 	ck_assert_int_eq(write(go[1], "x", 1), 1);
 	ck_assert_int_eq(read(tell[0], &orphan, sizeof orphan), sizeof orphan);
-	ck_assert_int_eq(read(tell[0], &c, 1), 1);      /* it is an orphan now: ours */
+	ck_assert_int_eq(read(tell[0], &c, 1), 1); /* it is an orphan now: ours */
 	ck_assert(worker_is_alone(r.w));
 	worker_close_stdin(r.w);
 	rig_until(r.gone);
-	rec_kill(&other);               /* the last that there is */
+	rec_kill(&other); /* the last that there is */
 	ck_assert(is_alive(side) && is_alive(orphan));
 	rec_free(&r);
 	rec_free(&other);

@@ -1,5 +1,5 @@
-/* test_query.c: what the store says when asked: slices that lose and double nothing, no token, no lock held, and a clear
- * sentence where it cannot be read. */
+/* test_query.c: what the store says when asked: slices that lose and double nothing, no token, no lock held,
+ * and a clear sentence where it cannot be read. */
 #include "query.h"
 
 #include <check.h>
@@ -71,7 +71,8 @@ static void sql(const char *text)
 
 	snprintf(path, sizeof path, "%s/hcpd.db", dir);
 	ck_assert(sqlite3_open(path, &db) == SQLITE_OK);
-	ck_assert_msg(sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", text, sqlite3_errmsg(db));
+	ck_assert_msg(
+		sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", text, sqlite3_errmsg(db));
 	sqlite3_close(db);
 }
 
@@ -95,13 +96,26 @@ struct put {
 static void put_session(struct put p)
 {
 	struct store_session row = {
-		.key = p.key, .session_id = id_of(p.key), .caller_id = p.caller != NULL ? p.caller : "alpha",
-		.capability = p.capability != NULL ? p.capability : "work", .capability_version = "1.0.0", .state = "PENDING",
-		.state_version = 1, .risk_level = "R2", .data_classification = "T1", .priority = "normal",
-		.session_token = TOKEN, .metadata = "{\"m\":\n1.10}", .created_at = p.at != NULL ? p.at : "2026-01-31T12:00:00.000Z",
-		.max_duration_us = 60000000, .warnings = "[\"careful\"]", .step = "cut",
+		.key = p.key,
+		.session_id = id_of(p.key),
+		.caller_id = p.caller != NULL ? p.caller : "alpha",
+		.capability = p.capability != NULL ? p.capability : "work",
+		.capability_version = "1.0.0",
+		.state = "PENDING",
+		.state_version = 1,
+		.risk_level = "R2",
+		.data_classification = "T1",
+		.priority = "normal",
+		.session_token = TOKEN,
+		.metadata = "{\"m\":\n1.10}",
+		.created_at = p.at != NULL ? p.at : "2026-01-31T12:00:00.000Z",
+		.max_duration_us = 60000000,
+		.warnings = "[\"careful\"]",
+		.step = "cut",
 	};
-	static const char task[] = "{\"capability\":\"work\",\"intent\":\"do it\",\"inputs\":{\"n\":1.10},\"caller_id\":\"alpha\"}";
+	static const char task[] =
+		"{\"capability\":\"work\",\"intent\":\"do "
+		"it\",\"inputs\":{\"n\":1.10},\"caller_id\":\"alpha\"}";
 
 	row.updated_at = row.created_at;
 	store_put_session(s, &row, task, sizeof task - 1);
@@ -113,18 +127,25 @@ static void put_session(struct put p)
 	row.attempt = 1;
 	row.tokens_in = 7;
 	row.cost = 0.25;
-	store_put_transition(s, &row, "PENDING", strcmp(p.state, "RUNNING") == 0 ? "slot_free" : "because", "daemon");
+	store_put_transition(
+		s, &row, "PENDING", strcmp(p.state, "RUNNING") == 0 ? "slot_free" : "because", "daemon");
 	store_save_session(s, &row);
 }
 
-static void put_message(int64_t session, int64_t caller, const char *type, int64_t sequence, const char *event_type,
-	const char *payload)
+static void put_message(int64_t session, int64_t caller, const char *type, int64_t sequence,
+	const char *event_type, const char *payload)
 {
 	char body[2048];
-	struct store_event e = { .id = ++last_event, .session = session, .session_id = id_of(session), .caller = caller,
-		.type = type, .sequence = sequence, .event_type = event_type };
+	struct store_event e = {.id = ++last_event,
+		.session = session,
+		.session_id = id_of(session),
+		.caller = caller,
+		.type = type,
+		.sequence = sequence,
+		.event_type = event_type};
 
-	snprintf(body, sizeof body, "{\"timestamp\":\"2026-01-31T12:00:0%d.000Z\",\"type\":\"%s\",\"payload\":%s}",
+	snprintf(body, sizeof body,
+		"{\"timestamp\":\"2026-01-31T12:00:0%d.000Z\",\"type\":\"%s\",\"payload\":%s}",
 		(int)(last_event % 10), type, payload);
 	e.body = blob_new(body, strlen(body));
 	store_put_event(s, &e);
@@ -149,10 +170,10 @@ static void commit(void)
 
 struct answer {
 	json_t *items;
-	char *last;                     /* the text of the last item */
+	char *last; /* the text of the last item */
 	int calls;
-	int at_once;                    /* the most that came in one slice */
-	int enough_after;               /* 0: never */
+	int at_once;      /* the most that came in one slice */
+	int enough_after; /* 0: never */
 	int in_slice;
 };
 
@@ -216,7 +237,7 @@ static int read_all(struct query_cursor *c, struct answer *a, int max_rows)
 
 static json_t *ask(const char *request, int max_rows)
 {
-	struct answer a = { .calls = 0 };
+	struct answer a = {.calls = 0};
 	struct query_cursor c;
 
 	ck_assert_str_eq(begin(&c, request), "");
@@ -254,11 +275,17 @@ static const char *keys(const char *request)
 
 static void put_some(void)
 {
-	put_session((struct put){ .key = 1, .state = "COMPLETED", .at = "2026-01-01T00:00:00.000Z" });
-	put_session((struct put){ .key = 2, .state = "FAILED", .caller = "beta", .at = "2026-01-02T00:00:00.000Z" });
-	put_session((struct put){ .key = 3, .state = "RUNNING", .caller = "beta", .capability = "play", .at = "2026-01-03T00:00:00.000Z" });
-	put_session((struct put){ .key = 4, .state = "ABORTED", .at = "2026-01-04T00:00:00.000Z" });
-	put_session((struct put){ .key = 5, .state = "PENDING", .caller = "beta", .at = "2026-01-05T00:00:00.000Z" });
+	put_session((struct put){.key = 1, .state = "COMPLETED", .at = "2026-01-01T00:00:00.000Z"});
+	put_session((struct put){
+		.key = 2, .state = "FAILED", .caller = "beta", .at = "2026-01-02T00:00:00.000Z"});
+	put_session((struct put){.key = 3,
+		.state = "RUNNING",
+		.caller = "beta",
+		.capability = "play",
+		.at = "2026-01-03T00:00:00.000Z"});
+	put_session((struct put){.key = 4, .state = "ABORTED", .at = "2026-01-04T00:00:00.000Z"});
+	put_session((struct put){
+		.key = 5, .state = "PENDING", .caller = "beta", .at = "2026-01-05T00:00:00.000Z"});
 	commit();
 }
 
@@ -275,17 +302,19 @@ START_TEST(list_is_newest_first_and_filtered)
 	ck_assert_str_eq(keys("{'do':'list','caller':'bet'}"), "");
 	ck_assert_str_eq(keys("{'do':'list','capability':'play'}"), "3");
 	ck_assert_str_eq(keys("{'do':'list','since':'2026-01-04T01:00:00+01:00'}"), "5 4");
-	ck_assert_str_eq(keys("{'do':'list','caller':'beta','state':['live'],'since':'2026-01-04T00:00:00Z'}"), "5");
+	ck_assert_str_eq(
+		keys("{'do':'list','caller':'beta','state':['live'],'since':'2026-01-04T00:00:00Z'}"), "5");
 	ck_assert_str_eq(keys("{'do':'list','before':3}"), "2 1");
-	ck_assert_str_eq(list_of(ask("{'do':'list'}", 256), "end_reason"), "null \"because\" null \"because\" \"because\"");
+	ck_assert_str_eq(list_of(ask("{'do':'list'}", 256), "end_reason"),
+		"null \"because\" null \"because\" \"because\"");
 }
 END_TEST
 
 START_TEST(a_list_that_its_limit_cut_says_where_to_go_on)
 {
-	struct answer a = { .calls = 0 };
+	struct answer a = {.calls = 0};
 	struct query_cursor c;
-	struct buf b = { 0 };
+	struct buf b = {0};
 
 	put_some();
 	ck_assert_str_eq(begin(&c, "{'do':'list','limit':2}"), "");
@@ -300,12 +329,15 @@ END_TEST
 
 START_TEST(a_slice_looks_at_a_bounded_part_of_a_long_history)
 {
-	struct answer a = { .calls = 0 };
+	struct answer a = {.calls = 0};
 	struct query_cursor c;
 
 	for (int64_t i = 1; i <= 40000; i++) {
-		put_session((struct put){ .key = i, .state = i == 2 ? "FAILED" : "COMPLETED",
-			.at = i < 30000 ? "2026-01-01T00:00:00.000Z" : i == 35000 ? "2025-01-01T00:00:00.000Z" : "2026-02-01T00:00:00.000Z" });
+		put_session((struct put){.key = i,
+			.state = i == 2 ? "FAILED" : "COMPLETED",
+			.at = i < 30000    ? "2026-01-01T00:00:00.000Z" :
+				i == 35000 ? "2025-01-01T00:00:00.000Z" :
+					     "2026-02-01T00:00:00.000Z"});
 		if (i % 4000 == 0)
 			commit();
 	}
@@ -334,14 +366,15 @@ static const char *find(const char *word)
 START_TEST(a_session_is_found_by_any_unique_beginning)
 {
 	for (int64_t i = 1; i <= 8; i++)
-		put_session((struct put){ .key = 0xabcd0000 + i, .state = "RUNNING" });
-	put_session((struct put){ .key = 0xabce0000, .state = "RUNNING" });
+		put_session((struct put){.key = 0xabcd0000 + i, .state = "RUNNING"});
+	put_session((struct put){.key = 0xabce0000, .state = "RUNNING"});
 	commit();
 	ck_assert_str_eq(find(id_of(0xabcd0003)), id_of(0xabcd0003));
 	ck_assert_str_eq(find("ABCE"), id_of(0xabce0000));
 	ck_assert_str_eq(find("abcd0004-0"), id_of(0xabcd0004));
 	ck_assert_str_eq(find("abcd"), "ambiguous");
-	ck_assert(strstr(last_error.message, id_of(0xabcd0008)) && strstr(last_error.message, id_of(0xabcd0004)));
+	ck_assert(strstr(last_error.message, id_of(0xabcd0008)) &&
+		strstr(last_error.message, id_of(0xabcd0004)));
 	ck_assert(!strstr(last_error.message, id_of(0xabcd0003)) && strstr(last_error.message, "..."));
 	ck_assert_str_eq(find("abc"), "bad_request");
 	ck_assert_str_eq(find(""), "bad_request");
@@ -353,20 +386,34 @@ START_TEST(a_session_is_found_by_any_unique_beginning)
 END_TEST
 
 static const char *const bad_requests[] = {
-	"{'do':'list','stat':['RUNNING']}", "{'do':'list','state':['GONE']}", "{'do':'list','state':[['RUNNING']]}",
-	"{'do':'list','state':4}", "{'do':'list','session':'00000001'}", "{'do':'list','since':'yesterday'}",
-	"{'do':'list','limit':-1}", "{'do':'list','limit':'5'}", "{'do':'list','caller':''}", "{'do':'list','caller':7}",
-	"{'do':'list','before':0}", "{'do':'list','follow':true}", "{'do':'show'}", "{'do':'show','session':5}",
-	"{'do':'show','session':'00000001','from':1}", "{'do':'events','session':'00000001','from':0}",
-	"{'do':'events','session':'00000001','follow':1}", "{'do':'log','session':'00000001','from':3}",
-	"{'do':'checkpoints','session':'00000001','state':'yes'}", "{'do':'abort','session':'00000001'}", "{}",
+	"{'do':'list','stat':['RUNNING']}",
+	"{'do':'list','state':['GONE']}",
+	"{'do':'list','state':[['RUNNING']]}",
+	"{'do':'list','state':4}",
+	"{'do':'list','session':'00000001'}",
+	"{'do':'list','since':'yesterday'}",
+	"{'do':'list','limit':-1}",
+	"{'do':'list','limit':'5'}",
+	"{'do':'list','caller':''}",
+	"{'do':'list','caller':7}",
+	"{'do':'list','before':0}",
+	"{'do':'list','follow':true}",
+	"{'do':'show'}",
+	"{'do':'show','session':5}",
+	"{'do':'show','session':'00000001','from':1}",
+	"{'do':'events','session':'00000001','from':0}",
+	"{'do':'events','session':'00000001','follow':1}",
+	"{'do':'log','session':'00000001','from':3}",
+	"{'do':'checkpoints','session':'00000001','state':'yes'}",
+	"{'do':'abort','session':'00000001'}",
+	"{}",
 };
 
 START_TEST(what_a_verb_does_not_take_is_refused_by_name)
 {
 	struct query_cursor c;
 
-	put_session((struct put){ .key = 1, .state = "RUNNING" });
+	put_session((struct put){.key = 1, .state = "RUNNING"});
 	commit();
 	ck_assert_str_eq(begin(&c, bad_requests[_i]), "bad_request");
 }
@@ -376,7 +423,8 @@ END_TEST
 
 static void put_stream(int64_t session)
 {
-	put_message(session, 1, "task_accepted", 0, NULL, "{\"session_token\":\"" TOKEN "\",\"risk_level\":\"R2\"}");
+	put_message(session, 1, "task_accepted", 0, NULL,
+		"{\"session_token\":\"" TOKEN "\",\"risk_level\":\"R2\"}");
 	put_event(session, 1, "session_created", "{\"state\":\"PENDING\",\"session_token\":\"" TOKEN "\"}");
 	put_event(session + 1, 1, "log", "{\"level\":\"info\",\"message\":\"of another\"}");
 	put_event(session, 2, "log", "{\"level\":\"info\",\"message\":\"hello\"}");
@@ -389,12 +437,12 @@ static void put_stream(int64_t session)
 
 START_TEST(events_come_as_they_are_stored_but_for_the_token)
 {
-	struct answer a = { .calls = 0 };
+	struct answer a = {.calls = 0};
 	struct query_cursor c;
 	json_t *items;
 
-	put_session((struct put){ .key = 1, .state = "COMPLETED" });
-	put_session((struct put){ .key = 2, .state = "RUNNING" });
+	put_session((struct put){.key = 1, .state = "COMPLETED"});
+	put_session((struct put){.key = 2, .state = "RUNNING"});
 	put_stream(1);
 	store_save_confirmed(s, 1, 5);
 	store_put_unroutable(s, 4, 1);
@@ -402,10 +450,14 @@ START_TEST(events_come_as_they_are_stored_but_for_the_token)
 	commit();
 	items = ask("{'do':'events','session':'00000001'}", 2);
 	ck_assert_int_eq((int)json_array_size(items), 8);
-	ck_assert_str_eq(json_string_value(json_object_get(json_object_get(json_object_get(json_array_get(items, 0), "event"),
-		"payload"), "session_token")), "***");
+	ck_assert_str_eq(
+		json_string_value(json_object_get(
+			json_object_get(json_object_get(json_array_get(items, 0), "event"), "payload"),
+			"session_token")),
+		"***");
 	ck_assert_str_eq(list_of(json_incref(items), "row"), "1 2 4 5 6 7 8 9");
-	ck_assert_str_eq(list_of(json_incref(items), "settled"), "true true false true false false false false");
+	ck_assert_str_eq(
+		list_of(json_incref(items), "settled"), "true true false true false false false false");
 	ck_assert(json_object_get(json_array_get(items, 4), "sent") != NULL);
 	ck_assert(json_object_get(json_array_get(items, 3), "sent") == NULL);
 	json_decref(items);
@@ -413,7 +465,9 @@ START_TEST(events_come_as_they_are_stored_but_for_the_token)
 	ck_assert_str_eq(begin(&c, "{'do':'events','session':'00000001','from':3}"), "");
 	a.items = json_array();
 	ck_assert_int_eq(query_more(q, &c, 1, on_item, &a), QUERY_MORE);
-	ck_assert_str_eq(a.last, "{\"event\":{\"timestamp\":\"2026-01-31T12:00:05.000Z\",\"type\":\"event\",\"payload\":{\"event_type\":"
+	ck_assert_str_eq(a.last,
+		"{\"event\":{\"timestamp\":\"2026-01-31T12:00:05.000Z\",\"type\":\"event\",\"payload\":{"
+		"\"event_type\":"
 		"\"progress\",\"sequence\":3,\"data\":{\"percent\":1.10}}},\"row\":5,\"settled\":true}");
 	json_decref(a.items);
 	free(a.last);
@@ -422,11 +476,12 @@ END_TEST
 
 START_TEST(events_begin_at_any_sequence_with_what_stands_behind_it)
 {
-	static const int first_row[] = { 1, 1, 4, 5, 6, 7, 8, 10, 10 };   /* task_completed, row 8, is behind sequence 5 */
+	static const int first_row[] = {
+		1, 1, 4, 5, 6, 7, 8, 10, 10}; /* task_completed, row 8, is behind sequence 5 */
 	char request[128], expected[64];
 
-	put_session((struct put){ .key = 1, .state = "COMPLETED" });
-	put_session((struct put){ .key = 2, .state = "RUNNING" });
+	put_session((struct put){.key = 1, .state = "COMPLETED"});
+	put_session((struct put){.key = 2, .state = "RUNNING"});
 	put_stream(1);
 	commit();
 	for (int from = 1; from <= 8; from++) {
@@ -435,19 +490,21 @@ START_TEST(events_begin_at_any_sequence_with_what_stands_behind_it)
 		expected[0] = '\0';
 		for (int row = first_row[from]; row <= 9; row++)
 			if (row != 3)
-				at += (size_t)snprintf(expected + at, sizeof expected - at, "%s%d", at > 0 ? " " : "", row);
+				at += (size_t)snprintf(
+					expected + at, sizeof expected - at, "%s%d", at > 0 ? " " : "", row);
 		snprintf(request, sizeof request, "{'do':'events','session':'00000001','from':%d}", from);
-		ck_assert_msg(strcmp(list_of(ask(request, 3), "row"), expected) == 0, "from %d: not %s", from, expected);
+		ck_assert_msg(strcmp(list_of(ask(request, 3), "row"), expected) == 0, "from %d: not %s", from,
+			expected);
 	}
 }
 END_TEST
 
 START_TEST(a_follow_waits_and_ends_with_the_session)
 {
-	struct answer a = { .calls = 0 };
+	struct answer a = {.calls = 0};
 	struct query_cursor c;
 
-	put_session((struct put){ .key = 1, .state = "RUNNING" });
+	put_session((struct put){.key = 1, .state = "RUNNING"});
 	put_event(1, 1, "log", "{}");
 	commit();
 	ck_assert_str_eq(begin(&c, "{'do':'events','session':'0000','follow':true}"), "");
@@ -469,17 +526,17 @@ END_TEST
 
 START_TEST(whoever_has_enough_goes_on_later_without_a_gap)
 {
-	struct answer a = { .enough_after = 1 };
+	struct answer a = {.enough_after = 1};
 	struct query_cursor c;
 
-	put_session((struct put){ .key = 1, .state = "COMPLETED" });
+	put_session((struct put){.key = 1, .state = "COMPLETED"});
 	put_stream(1);
 	commit();
 	ck_assert_str_eq(begin(&c, "{'do':'events','session':'00000001'}"), "");
 	ck_assert_int_eq(read_all(&c, &a, 256), QUERY_DONE);
 	ck_assert_int_ge(a.calls, 8);
 	ck_assert_str_eq(list_of(a.items, "row"), "1 2 4 5 6 7 8 9");
-	a = (struct answer){ .enough_after = 1, .last = a.last };
+	a = (struct answer){.enough_after = 1, .last = a.last};
 	ck_assert_str_eq(begin(&c, "{'do':'show','session':'00000001'}"), "");
 	ck_assert_int_eq(read_all(&c, &a, 256), QUERY_DONE);
 	ck_assert_int_eq((int)json_array_size(a.items), 3);
@@ -492,13 +549,15 @@ START_TEST(the_log_is_log_lines_warnings_and_errors)
 {
 	json_t *items;
 
-	put_session((struct put){ .key = 1, .state = "COMPLETED" });
+	put_session((struct put){.key = 1, .state = "COMPLETED"});
 	put_stream(1);
 	commit();
 	items = ask("{'do':'log','session':'00000001'}", 1);
 	ck_assert_str_eq(list_of(json_incref(items), "level"), "\"info\" \"warn\" \"error\"");
-	ck_assert_str_eq(list_of(json_incref(items), "message"), "\"hello\" \"hot: it is warm\" \"bad: it broke\"");
-	ck_assert_str_eq(list_of(items, "at"), "\"2026-01-31T12:00:04.000Z\" \"2026-01-31T12:00:06.000Z\" \"2026-01-31T12:00:07.000Z\"");
+	ck_assert_str_eq(
+		list_of(json_incref(items), "message"), "\"hello\" \"hot: it is warm\" \"bad: it broke\"");
+	ck_assert_str_eq(list_of(items, "at"),
+		"\"2026-01-31T12:00:04.000Z\" \"2026-01-31T12:00:06.000Z\" \"2026-01-31T12:00:07.000Z\"");
 }
 END_TEST
 
@@ -506,9 +565,16 @@ END_TEST
 
 static void put_checkpoint(int64_t session, const char *id, const char *state)
 {
-	struct store_checkpoint c = { .session = session, .session_id = id_of(session), .description = "so far", .step = "\"cut\"",
-		.resumable = true, .created_at = "2026-01-31T12:00:00.000Z", .state = state, .state_size = strlen(state),
-		.trigger = "steps", .state_version = "2.1" };
+	struct store_checkpoint c = {.session = session,
+		.session_id = id_of(session),
+		.description = "so far",
+		.step = "\"cut\"",
+		.resumable = true,
+		.created_at = "2026-01-31T12:00:00.000Z",
+		.state = state,
+		.state_size = strlen(state),
+		.trigger = "steps",
+		.state_version = "2.1"};
 	json_t *v = json_loads(state, 0, NULL);
 	char hash[CANON_HASH_SIZE];
 
@@ -521,18 +587,21 @@ static void put_checkpoint(int64_t session, const char *id, const char *state)
 
 START_TEST(show_tells_everything_in_its_order)
 {
-	static const char *const order[] = { "session", "transition", "checkpoint", "checkpoint", "artifact", "result" };
+	static const char *const order[] = {
+		"session", "transition", "checkpoint", "checkpoint", "artifact", "result"};
 	json_t *items, *one;
 
-	put_session((struct put){ .key = 1, .state = "COMPLETED" });
+	put_session((struct put){.key = 1, .state = "COMPLETED"});
 	put_checkpoint(1, "c-1", "{\"a\":1}");
 	put_checkpoint(1, "c-2", "{\"a\":\n2}");
 	put_stream(1);
 	store_save_confirmed(s, 1, 7);
 	store_put_unroutable(s, 5, 1);
 	commit();
-	sql("INSERT INTO artifacts (session, session_id, name, type, path, created_at, size_bytes, sha256) VALUES"
-		" (1, '-', 'a b', 'text/plain', 'x', '', 5, 'aa'), (1, '-', 'not in yet', 'text/plain', 'x', '', NULL, NULL)");
+	sql("INSERT INTO artifacts (session, session_id, name, type, path, created_at, size_bytes, sha256) "
+	    "VALUES"
+	    " (1, '-', 'a b', 'text/plain', 'x', '', 5, 'aa'), (1, '-', 'not in yet', 'text/plain', 'x', '', "
+	    "NULL, NULL)");
 	items = ask("{'do':'show','session':'00000001'}", 1);
 	ck_assert_int_eq((int)json_array_size(items), 6);
 	for (size_t i = 0; i < 6; i++) {
@@ -546,10 +615,13 @@ START_TEST(show_tells_everything_in_its_order)
 	ck_assert(json_object_get(json_object_get(one, "task"), "caller_id") == NULL);
 	ck_assert_int_eq((int)json_integer_value(json_object_get(one, "events")), 8);
 	ck_assert_int_eq((int)json_integer_value(json_object_get(one, "last_sequence")), 6);
-	ck_assert_int_eq((int)json_integer_value(json_object_get(one, "unconfirmed")), 3);      /* rows 8, 9 and 5 */
+	ck_assert_int_eq(
+		(int)json_integer_value(json_object_get(one, "unconfirmed")), 3); /* rows 8, 9 and 5 */
 	ck_assert_int_eq((int)json_integer_value(json_object_get(one, "tokens_in")), 7);
-	ck_assert_str_eq(json_string_value(json_object_get(json_object_get(one, "last_error"), "code")), "bad");
-	ck_assert(json_is_array(json_object_get(one, "warnings")) && json_is_object(json_object_get(one, "metadata")));
+	ck_assert_str_eq(
+		json_string_value(json_object_get(json_object_get(one, "last_error"), "code")), "bad");
+	ck_assert(json_is_array(json_object_get(one, "warnings")) &&
+		json_is_object(json_object_get(one, "metadata")));
 	one = json_object_get(json_array_get(items, 3), "checkpoint");
 	ck_assert_int_eq((int)json_integer_value(json_object_get(one, "size")), 8);
 	ck_assert(json_is_true(json_object_get(one, "resumable")) && json_object_get(one, "state") == NULL);
@@ -560,10 +632,15 @@ START_TEST(show_tells_everything_in_its_order)
 	ck_assert_str_eq(json_string_value(json_object_get(one, "type")), "task_completed");
 	ck_assert(json_is_object(json_object_get(json_object_get(one, "payload"), "outputs")));
 	json_decref(items);
-	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001','state':true}", 1), "state"), "{\"a\": 1} {\"a\": 2}");
-	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001'}", 1), "checkpoint_id"), "\"c-1\" \"c-2\"");
-	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001','checkpoint':'c-2'}", 1), "trigger"), "\"steps\"");
-	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001','checkpoint':'d'}", 1), "trigger"), "");
+	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001','state':true}", 1), "state"),
+		"{\"a\": 1} {\"a\": 2}");
+	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001'}", 1), "checkpoint_id"),
+		"\"c-1\" \"c-2\"");
+	ck_assert_str_eq(
+		list_of(ask("{'do':'checkpoints','session':'00000001','checkpoint':'c-2'}", 1), "trigger"),
+		"\"steps\"");
+	ck_assert_str_eq(
+		list_of(ask("{'do':'checkpoints','session':'00000001','checkpoint':'d'}", 1), "trigger"), "");
 }
 END_TEST
 
@@ -580,8 +657,12 @@ static void put_packed(void)
 {
 	struct buf text = {0}, other = {0}, packed = {0};
 	char hash[CANON_HASH_SIZE];
-	struct store_checkpoint c = { .session = 1, .session_id = id_of(1), .description = "so far", .resumable = true,
-		.created_at = "2026-01-31T12:00:00.000Z", .encoding = "zstd" };
+	struct store_checkpoint c = {.session = 1,
+		.session_id = id_of(1),
+		.description = "so far",
+		.resumable = true,
+		.created_at = "2026-01-31T12:00:00.000Z",
+		.encoding = "zstd"};
 
 	buf_add_text(&text, "{\"n\":1.10,\"list\":[");
 	for (unsigned i = 0; i < 2000; i++)
@@ -601,7 +682,8 @@ static void put_packed(void)
 	hash_of(&other, hash);
 	ck_assert_int_eq(pack_state(other.data, other.size, text.data, text.size, &packed), PACK_DELTA);
 	snprintf(c.checkpoint_id, sizeof c.checkpoint_id, "delta");
-	c.state = packed.data, c.state_size = packed.size, c.encoding = "delta", c.base = store_find_checkpoint(s, "full");
+	c.state = packed.data, c.state_size = packed.size, c.encoding = "delta",
+	c.base = store_find_checkpoint(s, "full");
 	store_put_checkpoint(s, &c);
 	commit();
 	buf_fini(&text);
@@ -614,7 +696,8 @@ static json_t *ask_state(const char *id)
 	char request[128];
 	json_t *items, *one;
 
-	snprintf(request, sizeof request, "{'do':'checkpoints','session':'00000001','state':true,'checkpoint':'%s'}", id);
+	snprintf(request, sizeof request,
+		"{'do':'checkpoints','session':'00000001','state':true,'checkpoint':'%s'}", id);
 	items = ask(request, 1);
 	ck_assert_int_eq((int)json_array_size(items), 1);
 	one = json_incref(json_array_get(items, 0));
@@ -626,7 +709,7 @@ START_TEST(states_are_shown_restored_and_what_is_damaged_as_that) /* proves CK-0
 {
 	json_t *one;
 
-	put_session((struct put){ .key = 1, .state = "RUNNING" });
+	put_session((struct put){.key = 1, .state = "RUNNING"});
 	put_packed();
 	one = ask_state("delta");
 	ck_assert(json_is_null(json_object_get(one, "damage")));
@@ -637,14 +720,17 @@ START_TEST(states_are_shown_restored_and_what_is_damaged_as_that) /* proves CK-0
 	ck_assert(json_integer_value(json_object_get(one, "stored")) < 200);
 	ck_assert(json_integer_value(json_object_get(one, "size")) > 15000);
 	json_decref(one);
-	sql("UPDATE checkpoints SET state = substr(state, 1, length(state) - 1) WHERE checkpoint_id = 'full'");
+	sql("UPDATE checkpoints SET state = substr(state, 1, length(state) - 1) WHERE checkpoint_id = "
+	    "'full'");
 	one = ask_state("delta");
 	ck_assert(json_is_null(json_object_get(one, "state")));
-	ck_assert_str_eq(json_string_value(json_object_get(one, "damage")), "the full checkpoint that it builds on is damaged");
+	ck_assert_str_eq(json_string_value(json_object_get(one, "damage")),
+		"the full checkpoint that it builds on is damaged");
 	json_decref(one);
 	sql("DELETE FROM checkpoints WHERE checkpoint_id = 'full'");
 	one = ask_state("delta");
-	ck_assert_str_eq(json_string_value(json_object_get(one, "damage")), "the full checkpoint that it builds on is gone");
+	ck_assert_str_eq(json_string_value(json_object_get(one, "damage")),
+		"the full checkpoint that it builds on is gone");
 	json_decref(one);
 }
 END_TEST
@@ -652,10 +738,10 @@ END_TEST
 static const struct {
 	const char *change, *damage;
 } harms[] = {
-	{ "step = '{{'", "\"its step is no short string or number\"" },
-	{ "step = x'22ff22'", "\"its step is no short string or number\"" },
-	{ "sha256 = NULL", "\"the hash of its state is gone\"" },
-	{ "description = x'ff22'", "null" },
+	{"step = '{{'", "\"its step is no short string or number\""},
+	{"step = x'22ff22'", "\"its step is no short string or number\""},
+	{"sha256 = NULL", "\"the hash of its state is gone\""},
+	{"description = x'ff22'", "null"},
 };
 
 /* ask parses each item. */
@@ -663,15 +749,17 @@ START_TEST(a_damaged_row_is_listed_as_that_and_can_be_read)
 {
 	char text[128];
 
-	put_session((struct put){ .key = 1, .state = "RUNNING" });
+	put_session((struct put){.key = 1, .state = "RUNNING"});
 	put_checkpoint(1, "c-1", "{\"a\":1}");
 	put_checkpoint(1, "c-2", "{\"a\":2}");
 	commit();
-	snprintf(text, sizeof text, "UPDATE checkpoints SET %s WHERE checkpoint_id = 'c-2'", harms[_i].change);
+	snprintf(
+		text, sizeof text, "UPDATE checkpoints SET %s WHERE checkpoint_id = 'c-2'", harms[_i].change);
 	sql(text);
 	snprintf(text, sizeof text, "null %s", harms[_i].damage);
 	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001'}", 1), "damage"), text);
-	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001','state':true}", 1), "damage"), text);
+	ck_assert_str_eq(
+		list_of(ask("{'do':'checkpoints','session':'00000001','state':true}", 1), "damage"), text);
 	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001'}", 1), "step"),
 		_i < 2 ? "\"cut\" null" : "\"cut\" \"cut\"");
 	json_decref(ask("{'do':'show','session':'00000001'}", 1));
@@ -682,13 +770,13 @@ END_TEST
 
 START_TEST(nothing_is_held_between_slices)
 {
-	struct answer a = { .items = json_array() };
+	struct answer a = {.items = json_array()};
 	struct query_cursor c;
 	char path[300];
 	sqlite3_stmt *st;
 	sqlite3 *db;
 
-	put_session((struct put){ .key = 1, .state = "RUNNING" });
+	put_session((struct put){.key = 1, .state = "RUNNING"});
 	put_stream(1);
 	commit();
 	ck_assert_str_eq(begin(&c, "{'do':'events','session':'00000001'}"), "");
@@ -716,7 +804,8 @@ static void copy(const char *to_dir, const char *name)
 	ck_assert_int_eq(system(command), 0);
 }
 
-START_TEST(what_a_killed_daemon_left_is_read_whole)       /* its log is not in the database yet, and the index is gone */
+START_TEST(what_a_killed_daemon_left_is_read_whole) /* its log is not in the database yet, and the index is
+						       gone */
 {
 	char dead[220], why[512] = "", path[300];
 	struct query *other, *mine = q;
@@ -800,7 +889,10 @@ START_TEST(a_stranger_is_told_whom_to_ask)
 
 		if (setgid(nobody->pw_gid) != 0 || setuid(nobody->pw_uid) != 0)
 			_exit(9);
-		_exit(query_open(dir, &other, why, sizeof why) == EX_NOPERM && strstr(why, "run this as root") ? 0 : 1);
+		_exit(query_open(dir, &other, why, sizeof why) == EX_NOPERM &&
+					strstr(why, "run this as root") ?
+				0 :
+				1);
 	}
 	ck_assert(waitpid(pid, &status, 0) == pid);
 	ck_assert_int_eq(status, 0);
@@ -828,7 +920,8 @@ int main(void)
 	tcase_add_test(t, whoever_has_enough_goes_on_later_without_a_gap);
 	tcase_add_test(t, the_log_is_log_lines_warnings_and_errors);
 	tcase_add_test(t, show_tells_everything_in_its_order);
-	tcase_add_loop_test(t, a_damaged_row_is_listed_as_that_and_can_be_read, 0, (int)(sizeof harms / sizeof *harms));
+	tcase_add_loop_test(
+		t, a_damaged_row_is_listed_as_that_and_can_be_read, 0, (int)(sizeof harms / sizeof *harms));
 	tcase_add_test(t, states_are_shown_restored_and_what_is_damaged_as_that);
 	tcase_add_test(t, nothing_is_held_between_slices);
 	tcase_add_test(t, what_a_killed_daemon_left_is_read_whole);

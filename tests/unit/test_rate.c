@@ -14,11 +14,27 @@ static const struct {
 	bool good;
 	int64_t count, period_us;
 } texts[] = {
-	{"60/min", true, 60, 60 * S}, {"1/s", true, 1, S}, {"1000/h", true, 1000, 3600 * S}, {"5/d", true, 5, 86400 * S},
-	{"10 / min", true, 10, 60 * S}, {"1000000/s", true, 1000000, S}, {"off", true, 0, 0},
-	{"", false, 0, 0}, {"60", false, 0, 0}, {"0/min", false, 0, 0}, {"-1/s", false, 0, 0}, {"1000001/s", false, 0, 0},
-	{"60/m", false, 0, 0}, {"60/minute", false, 0, 0}, {"60/", false, 0, 0}, {"/min", false, 0, 0}, {"1.5/s", false, 0, 0},
-	{" 1/s", false, 0, 0}, {"1/s ", false, 0, 0}, {"99999999999999999999/s", false, 0, 0}, {"no", false, 0, 0},
+	{"60/min", true, 60, 60 * S},
+	{"1/s", true, 1, S},
+	{"1000/h", true, 1000, 3600 * S},
+	{"5/d", true, 5, 86400 * S},
+	{"10 / min", true, 10, 60 * S},
+	{"1000000/s", true, 1000000, S},
+	{"off", true, 0, 0},
+	{"", false, 0, 0},
+	{"60", false, 0, 0},
+	{"0/min", false, 0, 0},
+	{"-1/s", false, 0, 0},
+	{"1000001/s", false, 0, 0},
+	{"60/m", false, 0, 0},
+	{"60/minute", false, 0, 0},
+	{"60/", false, 0, 0},
+	{"/min", false, 0, 0},
+	{"1.5/s", false, 0, 0},
+	{" 1/s", false, 0, 0},
+	{"1/s ", false, 0, 0},
+	{"99999999999999999999/s", false, 0, 0},
+	{"no", false, 0, 0},
 };
 
 START_TEST(a_limit_is_written_as_a_number_and_a_time)
@@ -80,10 +96,12 @@ START_TEST(without_a_limit_nobody_waits)
 }
 END_TEST
 
-/* Whoever comes exactly when he was told is let in, and over a long time no more than the limit and a burst are. */
+/* Whoever comes exactly when he was told is let in, and over a long time no more than the limit and a burst
+ * are. */
 START_TEST(who_waits_as_told_is_let_in_and_no_more_than_the_limit_are) /* proves SA-06 */
 {
-	static const struct rate_limit limits[] = {{60, 60 * S, 1}, {7, S, 3}, {1000000, S, 10}, {999, 3600 * S, 10000}, {1, 86400 * S, 1}};
+	static const struct rate_limit limits[] = {
+		{60, 60 * S, 1}, {7, S, 3}, {1000000, S, 10}, {999, 3600 * S, 10000}, {1, 86400 * S, 1}};
 	const struct rate_limit *limit = &limits[_i];
 	struct rate rate = {0};
 	int64_t now = 123456789, began = now, let_in = 0;

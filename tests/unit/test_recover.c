@@ -1,7 +1,8 @@
 /* test_recover.c: the choices for an interrupted session, and what is looked at again before one runs on. */
 #include "operator_kit.h"
 
-#define RESULT(type, n) "{\"type\":\"intermediate_result\",\"result_type\":\"" type "\",\"data\":{\"v\":" n "}}"
+#define RESULT(type, n) \
+	"{\"type\":\"intermediate_result\",\"result_type\":\"" type "\",\"data\":{\"v\":" n "}}"
 #define SUMMARIZE "[capability work]\nrecovery = summarize\n"
 #define DISCARD "[capability work]\nrecovery = discard\n"
 #define ASK_FIRST "[daemon]\non_start = ask\n"
@@ -50,9 +51,11 @@ static void is_summarized(void)
 {
 	ck_assert_str_eq(world_judge(&w, 1).state, "FAILED");
 	ck_assert_int_eq(world_said(&w, "\"reason\":\"summarized\""), 3); /* both steps, and the end */
-	ck_assert_int_eq(world_said(&w, "\"partial_outputs\":{\"intermediate_results\":["
-					"{\"result_type\":\"draft\",\"data\":{\"v\":3},\"is_partial\":true},"
-					"{\"result_type\":\"table\",\"data\":{\"v\":2.50},\"is_partial\":true}],\"checkpoint\":{"),
+	ck_assert_int_eq(world_said(&w,
+				 "\"partial_outputs\":{\"intermediate_results\":["
+				 "{\"result_type\":\"draft\",\"data\":{\"v\":3},\"is_partial\":true},"
+				 "{\"result_type\":\"table\",\"data\":{\"v\":2.50},\"is_partial\":true}],"
+				 "\"checkpoint\":{"),
 		1);
 	ck_assert_int_eq(world_said(&w, "\"description\":\"up to 8\",\"step\":\"s8\"}}"), 1);
 	ck_assert_int_eq(world_said(&w, "\"error_code\":\"internal_error\""), 1);
@@ -75,7 +78,8 @@ START_TEST(a_summary_of_nothing_says_so)
 	world_start(&w, "m1", "work");
 	world_configure(&w, SUMMARIZE);
 	kit_crash();
-	ck_assert_int_eq(world_said(&w, "\"partial_outputs\":{\"intermediate_results\":[],\"checkpoint\":null}"), 1);
+	ck_assert_int_eq(
+		world_said(&w, "\"partial_outputs\":{\"intermediate_results\":[],\"checkpoint\":null}"), 1);
 }
 END_TEST
 
@@ -89,7 +93,9 @@ START_TEST(a_summary_fits_into_its_message)
 	p = world_start(&w, "m1", "work");
 	for (int i = 0; i < 6; i++) {
 		buf_clear(&big);
-		buf_addf(&big, "{\"type\":\"intermediate_result\",\"result_type\":\"t%d\",\"data\":\"%012000d\"}", i, i);
+		buf_addf(&big,
+			"{\"type\":\"intermediate_result\",\"result_type\":\"t%d\",\"data\":\"%012000d\"}", i,
+			i);
 		fake_worker_say(p, buf_text(&big));
 	}
 	buf_fini(&big);
@@ -114,7 +120,8 @@ END_TEST
 
 static const struct {
 	const char *how, *state;
-} ways[] = {{"resume", "RUNNING"}, {"restart", "RUNNING"}, {"fail", "FAILED"}, {"summarize", "FAILED"}, {"discard", "ABORTED"}};
+} ways[] = {{"resume", "RUNNING"}, {"restart", "RUNNING"}, {"fail", "FAILED"}, {"summarize", "FAILED"},
+	{"discard", "ABORTED"}};
 
 START_TEST(an_operator_is_asked_and_chooses) /* proves CK-04 */
 {
@@ -130,7 +137,8 @@ START_TEST(an_operator_is_asked_and_chooses) /* proves CK-04 */
 	if (strcmp(ways[_i].how, "summarize") == 0)
 		is_summarized();
 	if (strcmp(ways[_i].how, "fail") == 0)
-		ck_assert_int_eq(world_said(&w, "\"final_state\":\"FAILED\",\"reason\":\"failed_by_operator\""), 1);
+		ck_assert_int_eq(
+			world_said(&w, "\"final_state\":\"FAILED\",\"reason\":\"failed_by_operator\""), 1);
 	if (strcmp(ways[_i].state, "FAILED") == 0)
 		ck_assert_int_eq(world_said(&w, last_checkpoint()), 1);
 	if (strcmp(ways[_i].state, "RUNNING") != 0)
@@ -309,7 +317,8 @@ int main(void)
 	tcase_add_test(t, with_on_start_ask_nothing_waits_that_was_not_interrupted);
 	tcase_add_loop_test(t, nothing_starts_where_it_may_no_longer_run_and_the_failure_says_why, 0,
 		(int)(sizeof changes / sizeof *changes));
-	tcase_add_loop_test(t, an_operator_is_told_and_it_stays_PAUSED, 0, (int)(sizeof changes / sizeof *changes));
+	tcase_add_loop_test(
+		t, an_operator_is_told_and_it_stays_PAUSED, 0, (int)(sizeof changes / sizeof *changes));
 	tcase_add_test(t, a_paused_worker_is_not_told_to_go_on_for_a_caller_that_may_no_longer);
 	suite_add_tcase(s, t);
 	return world_main(s);

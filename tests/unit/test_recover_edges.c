@@ -1,5 +1,5 @@
-/* test_recover_edges.c: where two things come together: an end with files that are still copied, a pause that cannot be
- * saved, versions and steps that are no plain words, clocks that jump. */
+/* test_recover_edges.c: where two things come together: an end with files that are still copied, a pause that
+ * cannot be saved, versions and steps that are no plain words, clocks that jump. */
 #include "operator_kit.h"
 
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #define TRIES "[capability work]\nmax_attempts = 3\n"
 #define FREES "[capability work]\npause_frees_worker = yes\n"
 #define MIGRATES "[capability work]\nstate_version = 2.0\nmigrate = /bin/migrate\n"
-#define FILE_SIZE (64 << 20)            /* a MiB is copied in a turn */
+#define FILE_SIZE (64 << 20) /* a MiB is copied in a turn */
 
 static void setup(void)
 {
@@ -78,8 +78,8 @@ static void say_unsaved(struct worker *p, bool is_large)
 {
 	struct buf b = {0};
 
-	buf_addf(&b, "{\"type\":\"checkpoint\",\"state\":{\"n\":\"%0*d\"},\"resumable\":%s}", is_large ? 2000 : 1, 7,
-		is_large ? "true" : "false");
+	buf_addf(&b, "{\"type\":\"checkpoint\",\"state\":{\"n\":\"%0*d\"},\"resumable\":%s}",
+		is_large ? 2000 : 1, 7, is_large ? "true" : "false");
 	kit_say(p, buf_text(&b));
 	buf_fini(&b);
 }
@@ -109,7 +109,8 @@ END_TEST
 
 START_TEST(a_version_with_quotes_is_migrated_and_said)
 {
-	kit_say(world_start(&w, "m1", "work"), "{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\\\"\\n\\\\x\"}");
+	kit_say(world_start(&w, "m1", "work"),
+		"{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\\\"\\n\\\\x\"}");
 	world_configure(&w, MIGRATES);
 	kit_crash();
 	fake_worker_say(w.workers.list[0], "{\"m\":1}");
@@ -124,7 +125,9 @@ START_TEST(a_long_step_does_not_make_a_summary_too_large)
 	kit_reload("[limits]\nmessage = 64KiB\n[capability work]\nrecovery = summarize\n");
 	kit_restart();
 	kit_say(world_start(&w, "m1", "work"), CHECKPOINT("1"));
-	world_exec(&w, "UPDATE checkpoints SET step = '\"' || hex(zeroblob(50000)) || '\"'"); /* none that a worker can give */
+	world_exec(&w,
+		"UPDATE checkpoints SET step = '\"' || hex(zeroblob(50000)) || '\"'"); /* none that a worker
+											  can give */
 	kit_crash();
 	ck_assert_str_eq(world_judge(&w, 1).state, "FAILED");
 	for (size_t i = 0; i < world_sent_count(&w); i++)
@@ -293,7 +296,8 @@ END_TEST
 
 START_TEST(a_full_disk_does_not_fail_a_migration)
 {
-	kit_say(world_start(&w, "m1", "work"), "{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\"}");
+	kit_say(world_start(&w, "m1", "work"),
+		"{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\"}");
 	world_configure(&w, MIGRATES);
 	world_end(&w, true);
 	world_begin(&w);
@@ -311,7 +315,8 @@ END_TEST
 
 START_TEST(an_abort_ends_a_migration_that_waits_for_room)
 {
-	kit_say(world_start(&w, "m1", "work"), "{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\"}");
+	kit_say(world_start(&w, "m1", "work"),
+		"{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\"}");
 	world_configure(&w, MIGRATES);
 	world_end(&w, true);
 	world_begin(&w);
@@ -329,15 +334,19 @@ START_TEST(a_migrated_state_is_stored_as_any_other) /* proves CK-02 CK-11 */
 {
 	struct buf b = {0};
 
-	kit_say(world_start(&w, "m1", "work"), "{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\"}");
+	kit_say(world_start(&w, "m1", "work"),
+		"{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\"}");
 	world_configure(&w, MIGRATES);
 	kit_crash();
 	buf_addf(&b, "{\"m\":\"%09000d\"}", 1);
 	fake_worker_say(w.workers.list[0], buf_text(&b));
 	kit_die(w.workers.list[0], 0);
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
-	ck_assert_str_eq(world_text(&w, "SELECT encoding || (length(state) < 500) || state_size FROM checkpoints"
-					" WHERE trigger = 'migrate'", NULL), "zstd19008");
+	ck_assert_str_eq(world_text(&w,
+				 "SELECT encoding || (length(state) < 500) || state_size FROM checkpoints"
+				 " WHERE trigger = 'migrate'",
+				 NULL),
+		"zstd19008");
 	ck_assert(fake_worker_has_line(w.workers.list[1], buf_text(&b)));
 	buf_fini(&b);
 }
@@ -345,7 +354,8 @@ END_TEST
 
 START_TEST(a_reload_while_it_is_migrated_counts)
 {
-	kit_say(world_start(&w, "m1", "work"), "{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\"}");
+	kit_say(world_start(&w, "m1", "work"),
+		"{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\"}");
 	world_configure(&w, MIGRATES);
 	kit_crash();
 	kit_reload(MIGRATES "[caller alpha]\nmax_risk = R1\n");
@@ -358,7 +368,8 @@ END_TEST
 
 START_TEST(a_reload_to_another_version_while_it_is_migrated_counts)
 {
-	kit_say(world_start(&w, "m1", "work"), "{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\"}");
+	kit_say(world_start(&w, "m1", "work"),
+		"{\"type\":\"checkpoint\",\"state\":{},\"state_version\":\"1\"}");
 	world_configure(&w, MIGRATES);
 	kit_crash();
 	kit_reload("[capability work]\nstate_version = 3.0\n");
@@ -395,7 +406,8 @@ static void say_large(struct worker *p, int n, bool resumable)
 {
 	struct buf b = {0};
 
-	buf_addf(&b, "{\"type\":\"checkpoint\",\"resumable\":%s,\"state\":{\"n\":%d,\"l\":[", resumable ? "true" : "false", n);
+	buf_addf(&b, "{\"type\":\"checkpoint\",\"resumable\":%s,\"state\":{\"n\":%d,\"l\":[",
+		resumable ? "true" : "false", n);
 	for (int i = 0; i < 1000; i++)
 		buf_addf(&b, "\"%08x\",", (unsigned)i * 2654435761u);
 	buf_add_text(&b, "0]}}");
@@ -475,7 +487,9 @@ START_TEST(the_last_checkpoint_is_in_the_summary_though_nothing_goes_on_from_it)
 	kit_reload("[capability work]\nrecovery = summarize\n");
 	p = world_start(&w, "m1", "work");
 	kit_say(p, CHECKPOINT("1"));
-	kit_say(p, "{\"type\":\"checkpoint\",\"description\":\"half\",\"step\":2.50,\"state\":{},\"resumable\":false}");
+	kit_say(p,
+		"{\"type\":\"checkpoint\",\"description\":\"half\",\"step\":2.50,\"state\":{},\"resumable\":"
+		"false}");
 	kit_crash();
 	ck_assert_int_eq(world_said(&w, "\"description\":\"half\",\"step\":2.50}}"), 1);
 }
@@ -484,7 +498,8 @@ END_TEST
 START_TEST(a_capability_that_goes_in_the_back_off_is_named) /* proves CK-09 */
 {
 	world_declare(&w, "passing", "1.0.0", WORLD_SAFE, "");
-	kit_reload("[capability passing]\ndeclaration = passing.json\ncommand = /bin/true\nmax_attempts = 2\n");
+	kit_reload(
+		"[capability passing]\ndeclaration = passing.json\ncommand = /bin/true\nmax_attempts = 2\n");
 	world_start(&w, "m1", "passing");
 	kit_die(w.workers.list[0], SIGKILL);
 	kit_reload("");
@@ -557,7 +572,8 @@ int main(void)
 	tcase_set_timeout(t, 20);
 	tcase_add_test(t, one_that_may_not_go_on_ends_once_its_files_are_in);
 	tcase_add_test(t, a_deadline_in_the_queue_ends_it_once_its_files_are_in);
-	tcase_add_loop_test(t, a_worker_whose_checkpoints_cannot_be_gone_on_from_is_asked_once_for_a_pause, 0, 2);
+	tcase_add_loop_test(
+		t, a_worker_whose_checkpoints_cannot_be_gone_on_from_is_asked_once_for_a_pause, 0, 2);
 	tcase_add_test(t, a_version_with_quotes_is_migrated_and_said);
 	tcase_add_test(t, a_long_step_does_not_make_a_summary_too_large);
 	tcase_add_test(t, one_that_gave_its_slot_back_queues_after_a_crash_too);

@@ -1,12 +1,12 @@
-/* test_replay.c: what a session once said, said again for an operator: the same bytes, in order, and the live stream
- * goes on as if nothing had happened. */
+/* test_replay.c: what a session once said, said again for an operator: the same bytes, in order, and the live
+ * stream goes on as if nothing had happened. */
 #include "fake_world.h"
 
 #include "fake_control.h"
 
 static struct world w;
 static struct control control;
-static size_t before;           /* what was published before the replay */
+static size_t before; /* what was published before the replay */
 
 static void setup(void)
 {
@@ -27,7 +27,8 @@ static void progress(struct worker *p, int count)
 	char line[128];
 
 	for (int i = 1; i <= count; i++) {
-		snprintf(line, sizeof line, "{\"type\":\"progress\",\"stage\":\"s\",\"message\":\"n=%d\"}", i);
+		snprintf(
+			line, sizeof line, "{\"type\":\"progress\",\"stage\":\"s\",\"message\":\"n=%d\"}", i);
 		fake_worker_say(p, line);
 	}
 	world_run(&w);
@@ -50,13 +51,15 @@ static int replay(int key, int64_t from)
 	before = world_sent_count(&w);
 	core_on_asks(&w.core);
 	core_end_turn(&w.core);
-	ck_assert_msg(control.answered == a && a->code == NULL, "%s", a->code != NULL ? a->message : "no answer");
+	ck_assert_msg(
+		control.answered == a && a->code == NULL, "%s", a->code != NULL ? a->message : "no answer");
 	count = strstr(buf_text(&a->done), "\"messages\":");
 	ck_assert(count != NULL);
 	return atoi(count + strlen("\"messages\":"));
 }
 
-/* The rows of the session from `from` on, in order, are what was sent from `first` on; the rest may be others'. */
+/* The rows of the session from `from` on, in order, are what was sent from `first` on; the rest may be
+ * others'. */
 static void expect_rows(int key, int64_t from, size_t first, int count)
 {
 	char sql[300];
@@ -64,9 +67,10 @@ static void expect_rows(int key, int64_t from, size_t first, int count)
 	for (int i = 0; i < count; i++) {
 		const struct fake_sent *s = world_sent(&w, first + (size_t)i);
 
-		snprintf(sql, sizeof sql, "SELECT body FROM events WHERE session = %d AND (id >= (SELECT id FROM events WHERE"
-			" session = %d AND sequence = %lld) OR %lld = 1) ORDER BY id LIMIT 1 OFFSET %d", key, key, (long long)from,
-			(long long)from, i);
+		snprintf(sql, sizeof sql,
+			"SELECT body FROM events WHERE session = %d AND (id >= (SELECT id FROM events WHERE"
+			" session = %d AND sequence = %lld) OR %lld = 1) ORDER BY id LIMIT 1 OFFSET %d",
+			key, key, (long long)from, (long long)from, i);
 		ck_assert_uint_lt(first + (size_t)i, world_sent_count(&w));
 		ck_assert_str_eq(s->body, world_text(&w, sql, NULL));
 		ck_assert_uint_eq(s->size, strlen(s->body));
@@ -89,7 +93,8 @@ START_TEST(all_of_an_ended_session_comes_again_byte_for_byte_and_in_order) /* pr
 	for (size_t i = before; i < world_sent_count(&w); i++) {
 		ck_assert_str_eq(world_sent(&w, i)->message_id, world_sent(&w, i - before)->message_id);
 		ck_assert_str_eq(world_sent(&w, i)->key, world_sent(&w, i - before)->key);
-		ck_assert_str_eq(world_sent(&w, i)->correlation_id, world_sent(&w, i - before)->correlation_id);
+		ck_assert_str_eq(
+			world_sent(&w, i)->correlation_id, world_sent(&w, i - before)->correlation_id);
 		ck_assert_int_eq(world_sent(&w, i)->timestamp_s, world_sent(&w, i - before)->timestamp_s);
 	}
 	world_pass(&w, 60 * SECONDS);
@@ -103,10 +108,13 @@ END_TEST
 START_TEST(it_begins_at_the_sequence_that_is_named) /* proves L2-17 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
-	static const struct { int64_t from; int count; } cases[] = {{2, 14}, {7, 9}, {13, 3}, {14, 1}, {15, 0}, {999, 0}};
+	static const struct {
+		int64_t from;
+		int count;
+	} cases[] = {{2, 14}, {7, 9}, {13, 3}, {14, 1}, {15, 0}, {999, 0}};
 
 	progress(p, 10);
-	complete(p);    /* accepted, 1 created, 2 RUNNING, 3-12, 13 COMPLETED, task_completed, 14 closed */
+	complete(p); /* accepted, 1 created, 2 RUNNING, 3-12, 13 COMPLETED, task_completed, 14 closed */
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		ck_assert_int_eq(replay(1, cases[i].from), cases[i].count);
 		world_run(&w);
@@ -127,7 +135,7 @@ START_TEST(what_waits_for_the_caller_goes_first_and_is_confirmed_by_itself_alone
 	confirmed = world_count(&w, "SELECT confirmed FROM callers", NULL);
 	ck_assert_int_eq(replay(1, 1), 23);
 	world_pass(&w, 5 * SECONDS);
-	ck_assert_uint_eq(world_sent_count(&w), before);        /* all of it is in flight, not one again */
+	ck_assert_uint_eq(world_sent_count(&w), before); /* all of it is in flight, not one again */
 	fake_bus_settle_at(&w.bus, 0, BUS_CONFIRMED);
 	world_pass(&w, 5 * SECONDS);
 	ck_assert_uint_eq(world_sent_count(&w), before);
@@ -173,7 +181,7 @@ START_TEST(what_is_new_goes_before_what_is_replayed)
 	w.broker_is_slow = true;
 	replay(1, 1);
 	world_run(&w);
-	ck_assert_uint_eq(w.bus.flight_count, 8);       /* and more of it waits */
+	ck_assert_uint_eq(w.bus.flight_count, 8); /* and more of it waits */
 	complete(p);
 	before = world_sent_count(&w);
 	fake_bus_settle_all(&w.bus, BUS_CONFIRMED);
@@ -224,12 +232,13 @@ START_TEST(a_refused_replay_is_given_up_and_the_row_stays_what_it_is)
 	w.broker_is_slow = true;
 	replay(1, 1);
 	world_run(&w);
-	for (int i = 0; i < 12; i++) {          /* each alone, once the channel was closed */
+	for (int i = 0; i < 12; i++) { /* each alone, once the channel was closed */
 		fake_bus_down(&w.bus, 406);
 		fake_bus_up(&w.bus);
 		world_pass(&w, 2 * SECONDS);
 	}
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE substitute IS NOT NULL", NULL), 0);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM events WHERE substitute IS NOT NULL", NULL), 0);
 	ck_assert_uint_eq(w.bus.flight_count, 0);
 	w.broker_is_slow = false;
 	complete(p);

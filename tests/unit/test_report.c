@@ -138,13 +138,17 @@ START_TEST(a_checkpoints_step_of_more_than_1_KiB_is_left_out_with_a_warning)
 	memset(step, 'x', sizeof step);
 	step[0] = step[1023 + _i] = '"';
 	step[1024 + _i] = '\0';
-	snprintf(line, sizeof line, "{\"type\":\"checkpoint\",\"state\":{\"n\":1},\"description\":\"so far\",\"step\":%s}", step);
+	snprintf(line, sizeof line,
+		"{\"type\":\"checkpoint\",\"state\":{\"n\":1},\"description\":\"so far\",\"step\":%s}", step);
 	say(line);
-	ck_assert_str_eq(world_text(&w, "SELECT coalesce(step, 'none') FROM checkpoints", NULL), _i == 0 ? step : "none");
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), _i);
+	ck_assert_str_eq(world_text(&w, "SELECT coalesce(step, 'none') FROM checkpoints", NULL),
+		_i == 0 ? step : "none");
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), _i);
 	if (_i == 1)
 		ck_assert(strstr(data_of("warning"), "\"code\":\"step_too_long\"") != NULL);
-	ck_assert_str_eq(world_text(&w, "SELECT state || description FROM checkpoints", NULL), "{\"n\":1}so far");
+	ck_assert_str_eq(
+		world_text(&w, "SELECT state || description FROM checkpoints", NULL), "{\"n\":1}so far");
 }
 END_TEST
 
@@ -195,9 +199,14 @@ START_TEST(what_a_worker_says_of_its_pause_passes_for_no_reason_of_ours)
 	snprintf(line, sizeof line, "{\"type\":\"paused\",\"reason\":\"%s\"}", pauses[_i].said);
 	say(line);
 	ck_assert_str_eq(world_state(&w, 1), "PAUSED");
-	ck_assert_str_eq(world_text(&w, "SELECT reason FROM transitions WHERE to_state = 'PAUSED'", NULL), pauses[_i].reason);
-	ck_assert_str_eq(world_text(&w, "SELECT json_extract(body, '$.payload.data.reason') FROM events WHERE event_type = 'state_changed'"
-		" ORDER BY id DESC", NULL), pauses[_i].reason);
+	ck_assert_str_eq(world_text(&w, "SELECT reason FROM transitions WHERE to_state = 'PAUSED'", NULL),
+		pauses[_i].reason);
+	ck_assert_str_eq(world_text(&w,
+				 "SELECT json_extract(body, '$.payload.data.reason') FROM events WHERE "
+				 "event_type = 'state_changed'"
+				 " ORDER BY id DESC",
+				 NULL),
+		pauses[_i].reason);
 	world_judge(&w, 1);
 }
 END_TEST
@@ -212,7 +221,10 @@ START_TEST(what_a_worker_says_of_its_pause_is_cut_at_256_bytes_between_character
 	buf_add_text(&line, "\"}");
 	say(buf_text(&line));
 	buf_fini(&line);
-	ck_assert_int_eq(world_count(&w, "SELECT length(CAST(reason AS BLOB)) FROM transitions WHERE to_state = 'PAUSED'", NULL),
+	ck_assert_int_eq(
+		world_count(&w,
+			"SELECT length(CAST(reason AS BLOB)) FROM transitions WHERE to_state = 'PAUSED'",
+			NULL),
 		255);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE NOT json_valid(body)", NULL), 0);
 }
@@ -234,10 +246,11 @@ START_TEST(steps_usage_and_checkpoints_are_counted) /* proves L4-03 */
 	world_pass(&w, 90 * SECONDS);
 	say("{\"type\":\"completed\",\"outputs\":{\"a\":[1.0,{\"b\":null}]}}");
 	leave(0);
-	ck_assert_int_eq(world_said(&w, "\"payload\":{\"outputs\":{\"a\":[1.0,{\"b\":null}]},\"artifacts\":[]"
-					",\"execution_summary\":"
-					"{\"duration\":\"PT1M30S\",\"steps_executed\":2,\"checkpoints_"
-					"created\":1,\"risk_events\":[],\"warnings\":[]}}"),
+	ck_assert_int_eq(world_said(&w,
+				 "\"payload\":{\"outputs\":{\"a\":[1.0,{\"b\":null}]},\"artifacts\":[]"
+				 ",\"execution_summary\":"
+				 "{\"duration\":\"PT1M30S\",\"steps_executed\":2,\"checkpoints_"
+				 "created\":1,\"risk_events\":[],\"warnings\":[]}}"),
 		1);
 }
 END_TEST
@@ -344,8 +357,13 @@ START_TEST(the_log_says_how_many_warnings_were_left_out)
 		ck_assert_int_eq(logged(complain_little_and_end, "left out"), 0);
 		return;
 	}
-	ck_assert_int_eq(logged(complain_and_end, _i == 1 ? "were left out: session=" : _i == 2 ? "count=15" : "count=1\n"), _i == 1 ? 2 : 1);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 20);
+	ck_assert_int_eq(logged(complain_and_end,
+				 _i == 1         ? "were left out: session=" :
+					 _i == 2 ? "count=15" :
+						   "count=1\n"),
+		_i == 1 ? 2 : 1);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM events WHERE event_type = 'warning'", NULL), 20);
 }
 END_TEST
 
@@ -396,8 +414,9 @@ START_TEST(failed_says_what_the_worker_says_and_what_we_know) /* proves L4-04 */
 	ck_assert_str_eq(world_judge(&w, 1).state, "FAILED");
 	ck_assert(strstr(payload_of("task_failed"),
 			  "\"error_code\":\"input_error\",\"error_message\":\"too hot\"") != NULL);
-	ck_assert_int_eq(world_said(&w, "\"error_details\":{\"phase\":\"heat\",\"t\":99.90,\"step\":"
-					"\"mixing\",\"last_checkpoint\":\""),
+	ck_assert_int_eq(world_said(&w,
+				 "\"error_details\":{\"phase\":\"heat\",\"t\":99.90,\"step\":"
+				 "\"mixing\",\"last_checkpoint\":\""),
 		1);
 	ck_assert_int_eq(
 		world_said(&w, "\"recoverable\":true},\"partial_outputs\":{\"x\":1.10},\"artifacts\":[]"), 1);
@@ -522,8 +541,8 @@ START_TEST(a_confidence_below_the_threshold_is_a_warning)
 	world_submit_as(&w, "alpha", NULL, "m2", "work", ",\"constraints\":{\"confidence_threshold\":0.9}");
 	world_run(&w);
 	p = w.workers.list[1];
-	say(_i == 0 ? "{\"type\":\"completed\",\"outputs\":{\"confidence\":0.5}}"
-		    : "{\"type\":\"completed\",\"outputs\":{\"confidence\":0.95}}");
+	say(_i == 0 ? "{\"type\":\"completed\",\"outputs\":{\"confidence\":0.5}}" :
+		      "{\"type\":\"completed\",\"outputs\":{\"confidence\":0.95}}");
 	leave(0);
 	ck_assert_str_eq(world_judge(&w, 2).state, "COMPLETED");
 	ck_assert_int_eq(
@@ -593,7 +612,8 @@ int main(void)
 	tcase_add_test(t, a_checkpoint_over_its_limit_is_a_warning);
 	tcase_add_test(t, pause_and_resume_are_transitions);
 	tcase_add_loop_test(t, a_checkpoints_step_of_more_than_1_KiB_is_left_out_with_a_warning, 0, 2);
-	tcase_add_loop_test(t, what_a_worker_says_of_its_pause_passes_for_no_reason_of_ours, 0, (int)(sizeof pauses / sizeof *pauses));
+	tcase_add_loop_test(t, what_a_worker_says_of_its_pause_passes_for_no_reason_of_ours, 0,
+		(int)(sizeof pauses / sizeof *pauses));
 	tcase_add_test(t, what_a_worker_says_of_its_pause_is_cut_at_256_bytes_between_characters);
 	tcase_add_loop_test(t, the_log_says_how_many_warnings_were_left_out, 0, 4);
 	tcase_add_test(t, steps_usage_and_checkpoints_are_counted);

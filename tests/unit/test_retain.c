@@ -1,7 +1,7 @@
 /* test_retain.c: who leaves the store, when, where to, and in how small steps. */
 #include "retain_kit.h"
 
-START_TEST(an_ended_session_is_archived_after_its_grace_and_not_before)       /* proves CK-06 */
+START_TEST(an_ended_session_is_archived_after_its_grace_and_not_before) /* proves CK-06 */
 {
 	int64_t began = clock_boot_us();
 
@@ -11,22 +11,24 @@ START_TEST(an_ended_session_is_archived_after_its_grace_and_not_before)       /*
 	wait_until(ask("SELECT count(*) FROM sessions") == 0);
 	ck_assert_int_ge(clock_boot_us() - began, 3 * SECOND);
 	wait_until(ask("SELECT count(*) FROM leaving") == 0);
-	ck_assert_int_eq(ask("SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM tasks) + (SELECT count(*) FROM transitions)"), 0);
+	ck_assert_int_eq(ask("SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM tasks) + (SELECT "
+			     "count(*) FROM transitions)"),
+		0);
 	ck_assert_int_eq(find_archived(id_of(1), NULL), 1);
 }
 END_TEST
 
-START_TEST(who_is_not_over_or_not_heard_stays)        /* proves CK-06 */
+START_TEST(who_is_not_over_or_not_heard_stays) /* proves CK-06 */
 {
 	put_session(1, "PAUSED", DAY_US, 1, 10);
 	put_session(2, "RUNNING", DAY_US, 1, 10);
-	put_session(3, "COMPLETED", DAY_US, 1, 10);             /* nobody took a message of it */
+	put_session(3, "COMPLETED", DAY_US, 1, 10); /* nobody took a message of it */
 	store_put_unroutable(core.store, last_event, 1);
-	put_session(4, "COMPLETED", DAY_US, 1, 10);             /* its submit may come again */
+	put_session(4, "COMPLETED", DAY_US, 1, 10); /* its submit may come again */
 	store_put_submit(core.store, 1, "m-4", "2026-01-01T00:00:00.000Z", 4, last_event - 1);
-	put_session(5, "FAILED", DAY_US, 1, 10);                /* this one goes */
+	put_session(5, "FAILED", DAY_US, 1, 10); /* this one goes */
 	settle();
-	put_session(6, "COMPLETED", DAY_US, 1, 10);             /* not confirmed */
+	put_session(6, "COMPLETED", DAY_US, 1, 10); /* not confirmed */
 	start();
 	wait_until(ask("SELECT count(*) FROM sessions WHERE id = 5") == 0);
 	look_twice();
@@ -49,7 +51,7 @@ START_TEST(with_grace_off_everything_stays_for_ever)
 	settle();
 	start();
 	for (int i = 0; i < 3; i++) {
-		timers_run(&core.timers, INT64_MAX);    /* it looks, whatever time it is */
+		timers_run(&core.timers, INT64_MAX); /* it looks, whatever time it is */
 		for (int k = 0; k < 50; k++)
 			turn();
 	}
@@ -99,8 +101,8 @@ START_TEST(what_expires_before_it_may_leave_is_no_configuration)
 }
 END_TEST
 
-/* Whatever a table is called that somebody adds: it has a column `session`, so it goes along; and finding its rows must
- * not mean to look at all rows. */
+/* Whatever a table is called that somebody adds: it has a column `session`, so it goes along; and finding its
+ * rows must not mean to look at all rows. */
 START_TEST(every_table_of_a_session_is_archived_and_has_an_index)
 {
 	struct store_owned owned;
@@ -120,8 +122,8 @@ START_TEST(every_table_of_a_session_is_archived_and_has_an_index)
 			store_owned_where(owned.tables[i]));
 		ck_assert_int_eq(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
 		while (sqlite3_step(st) == SQLITE_ROW)
-			ck_assert_msg(strncmp((const char *)sqlite3_column_text(st, 3), "SCAN", 4) != 0, "%s: %s", owned.tables[i],
-				(const char *)sqlite3_column_text(st, 3));
+			ck_assert_msg(strncmp((const char *)sqlite3_column_text(st, 3), "SCAN", 4) != 0,
+				"%s: %s", owned.tables[i], (const char *)sqlite3_column_text(st, 3));
 		sqlite3_finalize(st);
 	}
 	ck_assert(has_snapshots);
@@ -153,14 +155,32 @@ START_TEST(an_entry_has_every_row_of_its_session)
 	put_session(1, "COMPLETED", DAY_US, 700, 100);
 	put_checkpoint(1, "{\"n\":1}");
 	put_checkpoint(1, "{\"n\":2}");
-	store_put_artifact(core.store, &(struct store_artifact){.session = 1, .session_id = id_of(1), .name = "a", .type = "t",
-		.path = "p"}, "2026-01-01T00:00:00.000Z");
-	store_put_review(core.store, &(struct store_review){.session = 1, .session_id = id_of(1), .request_id = "q", .state = "EXECUTED",
-		.risk_level = "R3", .created_at = "2026-01-01T00:00:00.000Z", .expires_at = "2026-01-01T00:00:00.000Z",
-		.artifact_hash = "h", .artifact = "{}", .artifact_size = 2});
-	store_put_decision(core.store, &(struct store_decision){.request_id = "q", .artifact_hash = "h", .signer = "ann", .nonce = "n",
-		.allow = true, .is_final = true, .expires_at = "2026-01-01T00:00:00.000Z", .at = "2026-01-01T00:00:00.000Z",
-		.text = "{}", .text_size = 2});
+	store_put_artifact(core.store,
+		&(struct store_artifact){
+			.session = 1, .session_id = id_of(1), .name = "a", .type = "t", .path = "p"},
+		"2026-01-01T00:00:00.000Z");
+	store_put_review(core.store,
+		&(struct store_review){.session = 1,
+			.session_id = id_of(1),
+			.request_id = "q",
+			.state = "EXECUTED",
+			.risk_level = "R3",
+			.created_at = "2026-01-01T00:00:00.000Z",
+			.expires_at = "2026-01-01T00:00:00.000Z",
+			.artifact_hash = "h",
+			.artifact = "{}",
+			.artifact_size = 2});
+	store_put_decision(core.store,
+		&(struct store_decision){.request_id = "q",
+			.artifact_hash = "h",
+			.signer = "ann",
+			.nonce = "n",
+			.allow = true,
+			.is_final = true,
+			.expires_at = "2026-01-01T00:00:00.000Z",
+			.at = "2026-01-01T00:00:00.000Z",
+			.text = "{}",
+			.text_size = 2});
 	settle();
 	start();
 	wait_until(ask("SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM leaving)") == 0);
@@ -173,8 +193,10 @@ START_TEST(an_entry_has_every_row_of_its_session)
 	ck_assert_int_eq(count_lines(&b, "artifacts"), 1);
 	ck_assert_int_eq(count_lines(&b, "reviews"), 1);
 	ck_assert_int_eq(count_lines(&b, "decisions"), 1);
-	ck_assert_int_eq(ask("SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM checkpoints) + (SELECT count(*) FROM artifacts)"
-		" + (SELECT count(*) FROM reviews) + (SELECT count(*) FROM decisions)"), 0);
+	ck_assert_int_eq(ask("SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM checkpoints) + "
+			     "(SELECT count(*) FROM artifacts)"
+			     " + (SELECT count(*) FROM reviews) + (SELECT count(*) FROM decisions)"),
+		0);
 	buf_fini(&b);
 }
 END_TEST
@@ -185,10 +207,28 @@ START_TEST(a_decision_that_could_be_replayed_keeps_its_session)
 
 	clock_format(clock_wall_us() + 60 * SECOND, later);
 	put_session(1, "COMPLETED", DAY_US, 1, 10);
-	store_put_review(core.store, &(struct store_review){.session = 1, .session_id = id_of(1), .request_id = "q", .state = "EXECUTED",
-		.risk_level = "R3", .created_at = later, .expires_at = later, .artifact_hash = "h", .artifact = "{}", .artifact_size = 2});
-	store_put_decision(core.store, &(struct store_decision){.request_id = "q", .artifact_hash = "h", .signer = "ann", .nonce = "n",
-		.allow = true, .is_final = true, .expires_at = later, .at = later, .text = "{}", .text_size = 2});
+	store_put_review(core.store,
+		&(struct store_review){.session = 1,
+			.session_id = id_of(1),
+			.request_id = "q",
+			.state = "EXECUTED",
+			.risk_level = "R3",
+			.created_at = later,
+			.expires_at = later,
+			.artifact_hash = "h",
+			.artifact = "{}",
+			.artifact_size = 2});
+	store_put_decision(core.store,
+		&(struct store_decision){.request_id = "q",
+			.artifact_hash = "h",
+			.signer = "ann",
+			.nonce = "n",
+			.allow = true,
+			.is_final = true,
+			.expires_at = later,
+			.at = later,
+			.text = "{}",
+			.text_size = 2});
 	settle();
 	start();
 	look_twice();
@@ -212,7 +252,7 @@ START_TEST(keys_of_those_who_left_are_not_given_out_again)
 }
 END_TEST
 
-START_TEST(with_archive_off_a_session_goes_with_its_files)    /* proves CK-06 */
+START_TEST(with_archive_off_a_session_goes_with_its_files) /* proves CK-06 */
 {
 	config.retain_archives = false;
 	put_session(1, "FAILED", DAY_US, 1, 10);
@@ -227,7 +267,7 @@ START_TEST(with_archive_off_a_session_goes_with_its_files)    /* proves CK-06 */
 }
 END_TEST
 
-START_TEST(artifacts_stay_as_long_as_the_archive_and_both_expire)     /* proves CK-06 */
+START_TEST(artifacts_stay_as_long_as_the_archive_and_both_expire) /* proves CK-06 */
 {
 	char day[ARCHIVE_DAY_SIZE + 32], at[CLOCK_TEXT_SIZE];
 
@@ -251,7 +291,7 @@ START_TEST(artifacts_stay_as_long_as_the_archive_and_both_expire)     /* proves 
 }
 END_TEST
 
-START_TEST(what_nobody_ever_took_goes_when_it_expires)        /* proves SA-06 */
+START_TEST(what_nobody_ever_took_goes_when_it_expires) /* proves SA-06 */
 {
 	config.retain_expire_us = 2 * DAY_US;
 	put_session(1, "COMPLETED", 3 * DAY_US, 2, 10);
@@ -267,7 +307,7 @@ START_TEST(what_nobody_ever_took_goes_when_it_expires)        /* proves SA-06 */
 }
 END_TEST
 
-START_TEST(answers_to_what_became_no_session_go_too)  /* proves SA-06 */
+START_TEST(answers_to_what_became_no_session_go_too) /* proves SA-06 */
 {
 	char old[CLOCK_TEXT_SIZE], now[CLOCK_TEXT_SIZE];
 
@@ -275,7 +315,7 @@ START_TEST(answers_to_what_became_no_session_go_too)  /* proves SA-06 */
 	clock_format(clock_wall_us() + DAY_US, now);
 	for (int i = 0; i < 500; i++)
 		put_event(0, "task_rejected", old, 10);
-	store_put_submit(core.store, 1, "m-0", old, 0, 7);      /* it may be asked for again */
+	store_put_submit(core.store, 1, "m-0", old, 0, 7); /* it may be asked for again */
 	store_put_unroutable(core.store, 8, 1);
 	for (int i = 0; i < 3; i++)
 		put_event(0, "task_rejected", now, 10);
@@ -287,9 +327,9 @@ START_TEST(answers_to_what_became_no_session_go_too)  /* proves SA-06 */
 }
 END_TEST
 
-/* What is counted is the same on all machines, its time is not: where this was written 109 rows and 31 pages took 2.6 to 3.1 ms of
- * the processor, 610 rows and 93 pages 5.0. */
-START_TEST(a_step_has_work_for_less_than_five_milliseconds)   /* proves CK-06 */
+/* What is counted is the same on all machines, its time is not: where this was written 109 rows and 31 pages
+ * took 2.6 to 3.1 ms of the processor, 610 rows and 93 pages 5.0. */
+START_TEST(a_step_has_work_for_less_than_five_milliseconds) /* proves CK-06 */
 {
 	int64_t pages = 0;
 
@@ -304,10 +344,10 @@ START_TEST(a_step_has_work_for_less_than_five_milliseconds)   /* proves CK-06 */
 	memset(&worst, 0, sizeof worst);
 	start();
 	wait_until(ask("SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM leaving)") == 0);
-	wait_until(ask("PRAGMA page_count") < pages / 10);      /* the file has become small again */
-	fprintf(stderr, "retain: worst turn %lld rows, %lld pages, %lld us of cpu, in %d turns\n", (long long)worst.rows,
-		(long long)worst.pages, (long long)worst.cpu_us, turns);
-	ck_assert_int_gt(worst.rows, 50);       /* it was counted */
+	wait_until(ask("PRAGMA page_count") < pages / 10); /* the file has become small again */
+	fprintf(stderr, "retain: worst turn %lld rows, %lld pages, %lld us of cpu, in %d turns\n",
+		(long long)worst.rows, (long long)worst.pages, (long long)worst.cpu_us, turns);
+	ck_assert_int_gt(worst.rows, 50); /* it was counted */
 	ck_assert_int_lt(worst.rows, 150);
 	ck_assert_int_gt(worst.pages, 10);
 	ck_assert_int_lt(worst.pages, 60);

@@ -1,5 +1,5 @@
-/* test_retain_trouble.c: what may come in the way of those who leave: files that others touched, a full disk, somebody who needs them,
- * another configuration, a crash. Nothing is lost, and nothing is there twice. */
+/* test_retain_trouble.c: what may come in the way of those who leave: files that others touched, a full disk,
+ * somebody who needs them, another configuration, a crash. Nothing is lost, and nothing is there twice. */
 #include "retain_kit.h"
 
 START_TEST(a_file_that_the_store_does_not_know_is_not_touched)
@@ -46,7 +46,7 @@ START_TEST(a_day_that_somebody_took_from_keeps_its_sessions_in_the_store)
 END_TEST
 
 /* Much of it is written by then: more than a group may have. */
-START_TEST(a_disk_that_is_full_in_the_midst_of_a_session_costs_nothing)       /* proves CK-06 */
+START_TEST(a_disk_that_is_full_in_the_midst_of_a_session_costs_nothing) /* proves CK-06 */
 {
 	put_session(1, "COMPLETED", DAY_US, 12, 600000);
 	put_session(2, "COMPLETED", DAY_US, 1, 10);
@@ -66,15 +66,16 @@ START_TEST(a_disk_that_is_full_in_the_midst_of_a_session_costs_nothing)       /*
 END_TEST
 
 /* Its row says so: nobody asks the core. */
-START_TEST(who_is_needed_by_one_that_is_not_over_stays)       /* proves CK-06 */
+START_TEST(who_is_needed_by_one_that_is_not_over_stays) /* proves CK-06 */
 {
 	static const char *const states[] = {"PENDING", "RUNNING", "PAUSED", "ABORTING"};
 
 	for (int64_t i = 1; i <= 8; i++)
 		put_session(i, "COMPLETED", DAY_US, 1, 10);
 	for (int64_t i = 0; i < 4; i++)
-		put_needing(11 + i, states[i], DAY_US, 1, 10, i % 2 ? id_of(1 + i) : NULL, i % 2 ? NULL : id_of(1 + i));
-	put_needing(15, "COMPLETED", 0, 1, 10, id_of(5), id_of(6));     /* it is over, and needs nobody */
+		put_needing(11 + i, states[i], DAY_US, 1, 10, i % 2 ? id_of(1 + i) : NULL,
+			i % 2 ? NULL : id_of(1 + i));
+	put_needing(15, "COMPLETED", 0, 1, 10, id_of(5), id_of(6)); /* it is over, and needs nobody */
 	settle();
 	start();
 	wait_until(ask("SELECT count(*) FROM sessions WHERE id BETWEEN 5 AND 8") == 0);
@@ -87,7 +88,7 @@ START_TEST(who_is_needed_by_one_that_is_not_over_stays)       /* proves CK-06 */
 END_TEST
 
 /* It was accepted after the thread looked: the core knows, and its row does not say so yet. */
-START_TEST(the_core_lets_nobody_go_who_is_needed_by_now)      /* proves CK-06 */
+START_TEST(the_core_lets_nobody_go_who_is_needed_by_now) /* proves CK-06 */
 {
 	char sql[128], day[64];
 	struct stat st;
@@ -107,7 +108,7 @@ START_TEST(the_core_lets_nobody_go_who_is_needed_by_now)      /* proves CK-06 */
 	ck_assert_int_eq(ask("SELECT count(*) FROM leaving"), 0);
 	ck_assert_int_eq(ask("SELECT coalesce(sum(size) + sum(sessions), 0) FROM archives"), 0);
 	ck_assert(has_file("artifacts", id_of(2), "/a"));
-	stop();                 /* nothing of it is left in the file: it was cut, wherever it was stopped after that */
+	stop(); /* nothing of it is left in the file: it was cut, wherever it was stopped after that */
 	start();
 	look_twice();
 	if (_i == 0) {
@@ -122,7 +123,8 @@ START_TEST(the_core_lets_nobody_go_who_is_needed_by_now)      /* proves CK-06 */
 	need_drop(&core, id_of(2));
 	snprintf(sql, sizeof sql, "UPDATE sessions SET state = 'COMPLETED' WHERE id = 9");
 	ck_assert_int_eq(sqlite3_exec(core.store->db, sql, NULL, NULL, NULL), SQLITE_OK);
-	wait_until(ask("SELECT (SELECT count(*) FROM sessions WHERE id < 4) + (SELECT count(*) FROM leaving)") == 0);
+	wait_until(ask("SELECT (SELECT count(*) FROM sessions WHERE id < 4) + (SELECT count(*) FROM "
+		       "leaving)") == 0);
 	for (int64_t i = 1; i <= 3; i++)
 		ck_assert_int_eq(find_archived(id_of(i), NULL), _i == 0);
 }
@@ -156,7 +158,8 @@ static bool is_stuck(const char *word)
 	char why[RETAIN_TROUBLE_SIZE];
 	int64_t since_us;
 
-	return retain_get_trouble(&core, why, &since_us) && strstr(why, word) != NULL && since_us <= clock_boot_us();
+	return retain_get_trouble(&core, why, &since_us) && strstr(why, word) != NULL &&
+		since_us <= clock_boot_us();
 }
 
 START_TEST(what_is_in_the_way_is_said_once_and_can_be_asked_for)
@@ -181,7 +184,7 @@ START_TEST(what_is_in_the_way_is_said_once_and_can_be_asked_for)
 		look_twice();
 	ck_assert_int_eq(count_log("is missing"), 1);
 	ck_assert_int_eq(count_log("level=error"), 1);
-	ck_assert_int_eq(close(open(from, O_WRONLY | O_CREAT | O_EXCL, 0600)), 0);       /* another trouble */
+	ck_assert_int_eq(close(open(from, O_WRONLY | O_CREAT | O_EXCL, 0600)), 0); /* another trouble */
 	wait_until(is_stuck("has 0 bytes"));
 	look_twice();
 	ck_assert_int_eq(count_log("has 0 bytes"), 1);
@@ -224,7 +227,7 @@ START_TEST(an_archive_that_was_moved_away_is_begun_anew)
 	wait_until(ask("SELECT (SELECT count(*) FROM sessions) + (SELECT count(*) FROM leaving)") == 0);
 	snprintf(from, sizeof from, "%s", path_of("archive", "", ""));
 	ck_assert_int_eq(rename(from, path_of("elsewhere", "", "")), 0);
-	put_session(2, "COMPLETED", 5 * DAY_US, 1, 10);         /* its day's file is there no more: it stays */
+	put_session(2, "COMPLETED", 5 * DAY_US, 1, 10); /* its day's file is there no more: it stays */
 	put_session(3, "COMPLETED", DAY_US, 1, 10);
 	settle();
 	wait_until(ask("SELECT count(*) FROM sessions") == 1);
@@ -233,7 +236,9 @@ START_TEST(an_archive_that_was_moved_away_is_begun_anew)
 	ck_assert(!has_file("archive", day_file(5 * DAY_US), ""));
 	ck_assert_int_eq(ask("SELECT id FROM sessions"), 2);
 	/* It comes back, and all is well again. */
-	ck_assert_int_eq(rename(path_of("elsewhere", day_file(5 * DAY_US), ""), strcat(from, day_file(5 * DAY_US))), 0);
+	ck_assert_int_eq(
+		rename(path_of("elsewhere", day_file(5 * DAY_US), ""), strcat(from, day_file(5 * DAY_US))),
+		0);
 	wait_until(ask("SELECT count(*) FROM sessions") == 0);
 	ck_assert_int_eq(find_archived(NULL, NULL), 3);
 }
@@ -256,7 +261,8 @@ START_TEST(an_archive_that_names_no_session_deletes_nothing)
 	put_file(".", "precious", "");
 	settle();
 	start();
-	wait_until(ask("SELECT sum(sessions) FROM archives") == 5 && ask("SELECT count(*) FROM leaving") == 0);
+	wait_until(
+		ask("SELECT sum(sessions) FROM archives") == 5 && ask("SELECT count(*) FROM leaving") == 0);
 	ck_assert_int_ge(fd = open(path_of("archive", day_file(5 * DAY_US), ""), O_RDWR), 0);
 	r = archive_open(dup(fd), -1);
 	for (int i = 0; i < 4; i++) {
@@ -322,13 +328,13 @@ START_TEST(who_wants_nothing_deleted_any_more_need_not_wait_for_the_end_of_a_pas
 	for (at = clock_boot_us() + 2 * SECOND; clock_boot_us() < at;)
 		turn();
 	ck_assert_int_gt(left, 1000);
-	ck_assert_int_ge(ask("SELECT count(*) FROM sessions"), left - 64);      /* of two groups at most */
+	ck_assert_int_ge(ask("SELECT count(*) FROM sessions"), left - 64); /* of two groups at most */
 }
 END_TEST
 
-/* The loop ends wherever it is, the thread with it, and another life goes on: forty times. In each somebody is needed, of whom the
- * store does not say so: who is with him in a group is refused. */
-START_TEST(stopped_anywhere_nothing_is_lost_and_nothing_is_twice)     /* proves CK-06 */
+/* The loop ends wherever it is, the thread with it, and another life goes on: forty times. In each somebody
+ * is needed, of whom the store does not say so: who is with him in a group is refused. */
+START_TEST(stopped_anywhere_nothing_is_lost_and_nothing_is_twice) /* proves CK-06 */
 {
 	int sessions = 0;
 
@@ -340,24 +346,26 @@ START_TEST(stopped_anywhere_nothing_is_lost_and_nothing_is_twice)     /* proves 
 		int64_t needed = 300 - life * 7;
 		char was_there[128];
 
-		snprintf(was_there, sizeof was_there, "SELECT count(*) FROM sessions WHERE id = %lld", (long long)needed);
+		snprintf(was_there, sizeof was_there, "SELECT count(*) FROM sessions WHERE id = %lld",
+			(long long)needed);
 		sessions = (int)ask(was_there);
 		need_add(&core, id_of(needed));
 		start();
-		timers_run(&core.timers, INT64_MAX);    /* it looks at once */
+		timers_run(&core.timers, INT64_MAX); /* it looks at once */
 		for (int i = 0; i <= life; i++)
 			turn();
 		stop();
 		ck_assert_int_eq(ask(was_there), sessions);
 		need_fini(&core);
-		store_close(core.store);        /* with its batch: what was not committed is gone */
+		store_close(core.store); /* with its batch: what was not committed is gone */
 		open_store();
 		sessions = (int)ask("SELECT count(*) FROM sessions");
 		ck_assert_int_eq(sessions + find_archived(NULL, NULL), 300);
 		for (int64_t i = 1; i <= 300; i++) {
 			char sql[128];
 
-			snprintf(sql, sizeof sql, "SELECT count(*) FROM sessions WHERE id = %lld", (long long)i);
+			snprintf(sql, sizeof sql, "SELECT count(*) FROM sessions WHERE id = %lld",
+				(long long)i);
 			if (i % 37 == life % 37)
 				ck_assert_int_eq(ask(sql) + find_archived(id_of(i), NULL), 1);
 		}

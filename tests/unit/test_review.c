@@ -1,13 +1,15 @@
-/* test_review.c: tasks that wait for a human: in the core, with fakes for everything around it. The keys and signatures are
- * real ones. */
+/* test_review.c: tasks that wait for a human: in the core, with fakes for everything around it. The keys and
+ * signatures are real ones. */
 #include "fake_world.h"
 
 #include "fake_control.h"
 #include "harp.h"
 #include "operate.h"
 
-#define ASKING "\"risk_ceiling\":\"R5\",\"requires_human_approval\":true,\"involves_physical_resources\":false,\"risk_floor\":"
-#define KEYS 4                          /* ann, ann's other one, bob; and one that nobody knows */
+#define ASKING \
+	"\"risk_ceiling\":\"R5\",\"requires_human_approval\":true,\"involves_physical_resources\":false," \
+	"\"risk_floor\":"
+#define KEYS 4 /* ann, ann's other one, bob; and one that nobody knows */
 
 static struct world w;
 static struct control control;
@@ -25,9 +27,11 @@ static void on_answer(void *ctx, const struct ask *a)
 	(void)ctx;
 	world_check_rows(&w);
 	if (a->code == NULL && state != NULL) {
-		const char *stored = world_text(&w, "SELECT state FROM sessions WHERE session_id = ?", a->session_id);
+		const char *stored =
+			world_text(&w, "SELECT state FROM sessions WHERE session_id = ?", a->session_id);
 
-		ck_assert_msg(strncmp(state + 9, stored, strlen(stored)) == 0, "said %s, stored %s", state, stored);
+		ck_assert_msg(
+			strncmp(state + 9, stored, strlen(stored)) == 0, "said %s, stored %s", state, stored);
 	}
 }
 
@@ -47,9 +51,11 @@ static void add_approver(struct buf *b, const char *more, const char *name, cons
 /* more: other lines, such as an [approver ...] with one key that is to be otherwise. */
 static void configure(const char *risk_floor, const char *more)
 {
-	const char *const ann[][2] = {{"key", lines[ANN]}, {"max_risk", "R5"}, {"person", "Ann"}, {NULL, NULL}},
-		*const ann_new[][2] = {{"key", lines[ANN_NEW]}, {"max_risk", "R5"}, {"person", "Ann"}, {NULL, NULL}},
-		*const bob[][2] = {{"key", lines[BOB]}, {"max_risk", "R4"}, {NULL, NULL}};
+	const char *const ann[][2] = {{"key", lines[ANN]}, {"max_risk", "R5"}, {"person", "Ann"},
+		{NULL, NULL}},
+			  *const ann_new[][2] = {{"key", lines[ANN_NEW]}, {"max_risk", "R5"},
+				  {"person", "Ann"}, {NULL, NULL}},
+			  *const bob[][2] = {{"key", lines[BOB]}, {"max_risk", "R4"}, {NULL, NULL}};
 	struct buf b = {0};
 	char safety[200];
 
@@ -122,10 +128,12 @@ static struct harp_artifact *artifact(void)
 	struct harp_artifact *a = NULL;
 	char why[256];
 
-	ck_assert(sqlite3_prepare_v2(w.eye, "SELECT artifact FROM reviews ORDER BY id DESC LIMIT 1", -1, &st, NULL) == SQLITE_OK);
+	ck_assert(sqlite3_prepare_v2(w.eye, "SELECT artifact FROM reviews ORDER BY id DESC LIMIT 1", -1, &st,
+			  NULL) == SQLITE_OK);
 	ck_assert(sqlite3_step(st) == SQLITE_ROW);
-	ck_assert_msg(harp_read_artifact((const char *)sqlite3_column_text(st, 0), (size_t)sqlite3_column_bytes(st, 0), &a, why,
-		sizeof why) == HARP_OK, "%s", why);
+	ck_assert_msg(harp_read_artifact((const char *)sqlite3_column_text(st, 0),
+			      (size_t)sqlite3_column_bytes(st, 0), &a, why, sizeof why) == HARP_OK,
+		"%s", why);
 	sqlite3_finalize(st);
 	return a;
 }
@@ -156,8 +164,12 @@ static char *sign_as(const struct harp_artifact *a, int key, const struct harp_a
 static char *sign(int key, bool allow)
 {
 	struct harp_artifact *a = artifact();
-	char *text = sign_as(a, key, &(struct harp_answer){.allow = allow, .scope = HARP_ONCE, .expires_us = a->expires_us,
-		.nonce = nonce(), .signer_key_id = names[key]});
+	char *text = sign_as(a, key,
+		&(struct harp_answer){.allow = allow,
+			.scope = HARP_ONCE,
+			.expires_us = a->expires_us,
+			.nonce = nonce(),
+			.signer_key_id = names[key]});
 
 	harp_artifact_free(a);
 	return text;
@@ -195,7 +207,8 @@ static void expect_done(const struct ask *a, const char *state, const char *revi
 
 	ck_assert_msg(a->code == NULL, "%s: %s", a->code, a->message);
 	snprintf(text, sizeof text, "\"state\":\"%s\",\"review\":\"%s\"", state, review);
-	ck_assert_msg(strstr(buf_text(&((struct ask *)(uintptr_t)a)->done), text) != NULL, "%s", a->done.data);
+	ck_assert_msg(
+		strstr(buf_text(&((struct ask *)(uintptr_t)a)->done), text) != NULL, "%s", a->done.data);
 }
 
 static void expect_code(const struct ask *a, const char *code)
@@ -212,12 +225,14 @@ static void expect_waiting(int key)
 	ck_assert_str_eq(world_state(&w, key), "PENDING");
 	ck_assert_int_eq(world_said(&w, "task_accepted") + world_said(&w, "task_rejected"), 0);
 	ck_assert_uint_eq(w.workers.count, 0);
-	ck_assert_str_eq(world_text(&w, "SELECT state FROM reviews ORDER BY id DESC LIMIT 1", NULL), "AWAITING_DECISION");
+	ck_assert_str_eq(world_text(&w, "SELECT state FROM reviews ORDER BY id DESC LIMIT 1", NULL),
+		"AWAITING_DECISION");
 }
 
 static const char *review_state(void)
 {
-	return world_text(&w, "SELECT group_concat(state) FROM (SELECT state FROM reviews ORDER BY id)", NULL);
+	return world_text(
+		&w, "SELECT group_concat(state) FROM (SELECT state FROM reviews ORDER BY id)", NULL);
 }
 
 /* How often it was published, the same message twice too. */
@@ -232,12 +247,12 @@ static int copies(const char *needle)
 
 /* ---- waiting, and a yes ---- */
 
-START_TEST(it_waits_unanswered_across_crashes_until_somebody_approves)  /* proves L3-09, HC-02 */
+START_TEST(it_waits_unanswered_across_crashes_until_somebody_approves) /* proves L3-09, HC-02 */
 {
 	begin_with("");
 	submit("m1");
 	expect_waiting(1);
-	ck_assert_uint_eq(w.bus.acked, 1);      /* it is stored: never an unacked message */
+	ck_assert_uint_eq(w.bus.acked, 1); /* it is stored: never an unacked message */
 	submit("m1");
 	world_pass(&w, 3600 * SECONDS);
 	crash();
@@ -249,10 +264,11 @@ START_TEST(it_waits_unanswered_across_crashes_until_somebody_approves)  /* prove
 	ck_assert_int_eq(world_said(&w, "\"type\":\"task_accepted\""), 1);
 	ck_assert_int_eq(world_said(&w, "\"in_reply_to\":\"m1\""), 1);
 	ck_assert_str_eq(world_path(&w, 1), "PENDING>RUNNING:approved");
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM decisions WHERE is_final AND signer = 'ann'", NULL), 1);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM decisions WHERE is_final AND signer = 'ann'", NULL), 1);
 	ck_assert_ptr_nonnull(world_worker(&w, 1));
 	ck_assert(world_judge(&w, 1).accepted);
-	submit("m1");                           /* now it has an answer, and gets it again */
+	submit("m1"); /* now it has an answer, and gets it again */
 	ck_assert_int_eq(world_said(&w, "\"type\":\"task_accepted\""), 1);
 	ck_assert_int_eq(copies("\"type\":\"task_accepted\""), 2);
 	ck_assert_uint_eq(w.workers.count, 1);
@@ -269,7 +285,7 @@ START_TEST(approved_and_not_yet_started_it_waits_for_a_slot_like_any_other)
 	expect_done(decide(sign(ANN, true)), "PENDING", "EXECUTED");
 	ck_assert_int_eq(world_said(&w, "session_created"), 1);
 	ck_assert_uint_eq(w.workers.count, 0);
-	crash();                                /* a new life drains no more */
+	crash(); /* a new life drains no more */
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 	ck_assert(world_judge(&w, 1).accepted);
 }
@@ -277,7 +293,7 @@ END_TEST
 
 /* ---- a no ---- */
 
-START_TEST(a_denial_rejects_it_and_is_told_once)        /* proves L3-09 */
+START_TEST(a_denial_rejects_it_and_is_told_once) /* proves L3-09 */
 {
 	struct ask *a;
 
@@ -292,11 +308,14 @@ START_TEST(a_denial_rejects_it_and_is_told_once)        /* proves L3-09 */
 	world_run(&w);
 	expect_done(a, "REJECTED", "DENIED");
 	ck_assert_str_eq(world_path(&w, 1), "PENDING>REJECTED:approval_denied");
-	ck_assert_int_eq(world_said(&w, "\"reason_code\":\"approval_denied\",\"reason_message\":\"bob denied it: not today\""), 1);
+	ck_assert_int_eq(world_said(&w,
+				 "\"reason_code\":\"approval_denied\",\"reason_message\":\"bob denied it: "
+				 "not today\""),
+		1);
 	ck_assert_int_eq(world_said(&w, "\"in_reply_to\":\"m1\""), 1);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE session IS NOT NULL", NULL), 0);
 	crash();
-	int before = copies("task_rejected");   /* what was not known to be confirmed came again */
+	int before = copies("task_rejected"); /* what was not known to be confirmed came again */
 	submit("m1");
 	ck_assert_int_eq(world_said(&w, "task_rejected"), 1);
 	ck_assert_int_eq(copies("task_rejected"), before + 1);
@@ -305,7 +324,7 @@ START_TEST(a_denial_rejects_it_and_is_told_once)        /* proves L3-09 */
 }
 END_TEST
 
-START_TEST(nobody_decides_and_it_expires_at_its_time)   /* proves L3-09 */
+START_TEST(nobody_decides_and_it_expires_at_its_time) /* proves L3-09 */
 {
 	char *late;
 
@@ -313,7 +332,7 @@ START_TEST(nobody_decides_and_it_expires_at_its_time)   /* proves L3-09 */
 	submit("m1");
 	late = sign(ANN, true);
 	world_pass(&w, 599 * SECONDS);
-	if (_i == 1) {                          /* the time runs on while nobody is there */
+	if (_i == 1) { /* the time runs on while nobody is there */
 		world_end(&w, true);
 		fake_clock_pass(3600 * SECONDS);
 		world_open(&w);
@@ -354,7 +373,7 @@ START_TEST(an_operator_ends_one_that_waits_and_its_caller_cannot)
 END_TEST
 
 /* Of whatever risk, and of a capability that wants nobody to be asked. */
-START_TEST(data_of_class_t4_waits_for_a_human)  /* proves L3-06 */
+START_TEST(data_of_class_t4_waits_for_a_human) /* proves L3-06 */
 {
 	static const char t3[] = ",\"constraints\":{\"data_classification\":\"T3\"}";
 	static const char t4[] = ",\"constraints\":{\"data_classification\":\"T4\"}";
@@ -386,14 +405,17 @@ static char *changed(char *text, const char *from, const char *to)
 
 static char *forged(void)
 {
-	return sign(MALLORY, true);                     /* a key that is not configured */
+	return sign(MALLORY, true); /* a key that is not configured */
 }
 
 static char *in_anothers_name(void)
 {
 	struct harp_artifact *a = artifact();
-	char *text = sign_as(a, MALLORY, &(struct harp_answer){.allow = true, .expires_us = a->expires_us, .nonce = nonce(),
-		.signer_key_id = "ann"});
+	char *text = sign_as(a, MALLORY,
+		&(struct harp_answer){.allow = true,
+			.expires_us = a->expires_us,
+			.nonce = nonce(),
+			.signer_key_id = "ann"});
 
 	harp_artifact_free(a);
 	return text;
@@ -411,8 +433,11 @@ static char *turned_about(void)
 static char *past(void)
 {
 	struct harp_artifact *a = artifact();
-	char *text = sign_as(a, ANN, &(struct harp_answer){.allow = true, .expires_us = fake_wall_us - 61 * SECONDS,
-		.nonce = nonce(), .signer_key_id = "ann"});
+	char *text = sign_as(a, ANN,
+		&(struct harp_answer){.allow = true,
+			.expires_us = fake_wall_us - 61 * SECONDS,
+			.nonce = nonce(),
+			.signer_key_id = "ann"});
 
 	harp_artifact_free(a);
 	return text;
@@ -425,8 +450,11 @@ static char *about_another(void)
 	char *text;
 
 	a->hash[0] = a->hash[0] == '0' ? '1' : '0';
-	text = sign_as(a, ANN, &(struct harp_answer){.allow = true, .expires_us = a->expires_us, .nonce = nonce(),
-		.signer_key_id = "ann"});
+	text = sign_as(a, ANN,
+		&(struct harp_answer){.allow = true,
+			.expires_us = a->expires_us,
+			.nonce = nonce(),
+			.signer_key_id = "ann"});
 	harp_artifact_free(a);
 	return text;
 }
@@ -437,8 +465,11 @@ static char *for_another_request(void)
 	char *text;
 
 	a->request_id[0] = a->request_id[0] == '0' ? '1' : '0';
-	text = sign_as(a, ANN, &(struct harp_answer){.allow = true, .expires_us = a->expires_us, .nonce = nonce(),
-		.signer_key_id = "ann"});
+	text = sign_as(a, ANN,
+		&(struct harp_answer){.allow = true,
+			.expires_us = a->expires_us,
+			.nonce = nonce(),
+			.signer_key_id = "ann"});
 	harp_artifact_free(a);
 	return text;
 }
@@ -449,8 +480,12 @@ static char *for_another_session(void)
 	char *text;
 
 	a->session_id[0] = a->session_id[0] == '0' ? '1' : '0';
-	text = sign_as(a, ANN, &(struct harp_answer){.allow = true, .scope = HARP_SESSION, .expires_us = a->expires_us,
-		.nonce = nonce(), .signer_key_id = "ann"});
+	text = sign_as(a, ANN,
+		&(struct harp_answer){.allow = true,
+			.scope = HARP_SESSION,
+			.expires_us = a->expires_us,
+			.nonce = nonce(),
+			.signer_key_id = "ann"});
 	harp_artifact_free(a);
 	return text;
 }
@@ -463,7 +498,7 @@ static char *by_a_key_of_less_risk(void)
 
 static char *by_a_revoked_key(void)
 {
-	char *text = sign(ANN, true);           /* signed before, and brought after */
+	char *text = sign(ANN, true); /* signed before, and brought after */
 
 	reconfigure("R3", "[approver ann]\nrevoked = yes\n");
 	return text;
@@ -488,15 +523,21 @@ static const struct {
 	char *(*make)(void);
 	const char *code;
 } bad[] = {
-	{forged, "HARP_ERR_SIGNATURE_INVALID"}, {in_anothers_name, "HARP_ERR_SIGNATURE_INVALID"},
-	{turned_about, "HARP_ERR_SIGNATURE_INVALID"}, {past, "HARP_ERR_EXPIRED"}, {about_another, "HARP_ERR_HASH_MISMATCH"},
-	{for_another_request, "HARP_ERR_HASH_MISMATCH"}, {for_another_session, "HARP_ERR_SCOPE"},
-	{by_a_key_of_less_risk, "HARP_ERR_POLICY_DENY"}, {by_a_revoked_key, "HARP_ERR_POLICY_DENY"},
-	{no_json, "HARP_ERR_CANONICALIZATION"}, {with_a_real, "HARP_ERR_CANONICALIZATION"},
+	{forged, "HARP_ERR_SIGNATURE_INVALID"},
+	{in_anothers_name, "HARP_ERR_SIGNATURE_INVALID"},
+	{turned_about, "HARP_ERR_SIGNATURE_INVALID"},
+	{past, "HARP_ERR_EXPIRED"},
+	{about_another, "HARP_ERR_HASH_MISMATCH"},
+	{for_another_request, "HARP_ERR_HASH_MISMATCH"},
+	{for_another_session, "HARP_ERR_SCOPE"},
+	{by_a_key_of_less_risk, "HARP_ERR_POLICY_DENY"},
+	{by_a_revoked_key, "HARP_ERR_POLICY_DENY"},
+	{no_json, "HARP_ERR_CANONICALIZATION"},
+	{with_a_real, "HARP_ERR_CANONICALIZATION"},
 	{with_a_field_too_many, "HARP_ERR_UNSUPPORTED"},
 };
 
-START_TEST(what_does_not_count_is_refused_with_its_code_and_changes_nothing)   /* proves HC-03 */
+START_TEST(what_does_not_count_is_refused_with_its_code_and_changes_nothing) /* proves HC-03 */
 {
 	begin_with("");
 	submit("m1");
@@ -505,11 +546,11 @@ START_TEST(what_does_not_count_is_refused_with_its_code_and_changes_nothing)   /
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM decisions", NULL), 0);
 	crash();
 	expect_waiting(1);
-	expect_done(decide(sign(BOB, true)), "RUNNING", "EXECUTED");    /* and a good one still does */
+	expect_done(decide(sign(BOB, true)), "RUNNING", "EXECUTED"); /* and a good one still does */
 }
 END_TEST
 
-START_TEST(a_decision_is_used_once)     /* proves HC-03 */
+START_TEST(a_decision_is_used_once) /* proves HC-03 */
 {
 	char *text, *other;
 
@@ -522,9 +563,9 @@ START_TEST(a_decision_is_used_once)     /* proves HC-03 */
 	expect_code(decide(other), "HARP_ERR_REPLAY");
 	crash();
 	expect_code(decide(xstrdup(text)), "HARP_ERR_REPLAY");
-	submit("m2");                           /* the same task once more is another request */
+	submit("m2"); /* the same task once more is another request */
 	expect_code(decide(xstrdup(text)), "HARP_ERR_REPLAY");
-	struct ask *a = put(text, world_id(&w, 2));     /* aimed at the one that waits */
+	struct ask *a = put(text, world_id(&w, 2)); /* aimed at the one that waits */
 	world_run(&w);
 	expect_code(a, "HARP_ERR_HASH_MISMATCH");
 	free(text);
@@ -533,7 +574,7 @@ START_TEST(a_decision_is_used_once)     /* proves HC-03 */
 }
 END_TEST
 
-START_TEST(twice_in_one_turn_it_counts_once)    /* proves HC-03 */
+START_TEST(twice_in_one_turn_it_counts_once) /* proves HC-03 */
 {
 	struct ask *first, *second, *third;
 	char *text, *again;
@@ -555,7 +596,7 @@ START_TEST(twice_in_one_turn_it_counts_once)    /* proves HC-03 */
 END_TEST
 
 /* A nonce that was used for one task is worn out for every other. */
-START_TEST(a_nonce_is_its_signers_once_and_for_all)     /* proves HC-03 */
+START_TEST(a_nonce_is_its_signers_once_and_for_all) /* proves HC-03 */
 {
 	struct harp_artifact *a;
 	const char *used = nonce();
@@ -565,8 +606,11 @@ START_TEST(a_nonce_is_its_signers_once_and_for_all)     /* proves HC-03 */
 		submit(i == 0 ? "m1" : i == 1 ? "m2" : "m3");
 		a = artifact();
 		int key = i == 2 ? BOB : ANN;
-		struct ask *asked = decide(sign_as(a, key, &(struct harp_answer){.allow = true, .expires_us = a->expires_us, .nonce = used,
-			.signer_key_id = names[key]}));
+		struct ask *asked = decide(sign_as(a, key,
+			&(struct harp_answer){.allow = true,
+				.expires_us = a->expires_us,
+				.nonce = used,
+				.signer_key_id = names[key]}));
 
 		if (i == 1)
 			expect_code(asked, "HARP_ERR_REPLAY");
@@ -580,7 +624,7 @@ START_TEST(a_nonce_is_its_signers_once_and_for_all)     /* proves HC-03 */
 END_TEST
 
 /* Before the commit too, when the store does not know of the first. */
-START_TEST(a_nonce_is_used_once_in_one_turn)    /* proves HC-03 */
+START_TEST(a_nonce_is_used_once_in_one_turn) /* proves HC-03 */
 {
 	const char *used = nonce();
 	struct ask *asked[2];
@@ -590,8 +634,11 @@ START_TEST(a_nonce_is_used_once_in_one_turn)    /* proves HC-03 */
 	for (int i = 0; i < 2; i++) {
 		submit(i == 0 ? "m1" : "m2");
 		struct harp_artifact *a = artifact();
-		texts[i] = sign_as(a, ANN, &(struct harp_answer){.allow = i > 0, .expires_us = a->expires_us, .nonce = used,
-			.signer_key_id = "ann"});
+		texts[i] = sign_as(a, ANN,
+			&(struct harp_answer){.allow = i > 0,
+				.expires_us = a->expires_us,
+				.nonce = used,
+				.signer_key_id = "ann"});
 		harp_artifact_free(a);
 	}
 	for (int i = 0; i < 2; i++)
@@ -609,15 +656,15 @@ END_TEST
 
 #define TWO "[approval]\ntwo_person = R3\n"
 
-START_TEST(where_it_takes_two_one_waits_for_another_person)     /* proves L3-09, HC-03 */
+START_TEST(where_it_takes_two_one_waits_for_another_person) /* proves L3-09, HC-03 */
 {
 	begin_with(TWO);
 	submit("m1");
 	expect_done(decide(sign(ANN, true)), "PENDING", "AWAITING_DECISION");
 	expect_waiting(1);
 	expect_code(decide(sign(ANN, true)), "HARP_ERR_POLICY_DENY");
-	expect_code(decide(sign(ANN_NEW, true)), "HARP_ERR_POLICY_DENY");       /* another key, the same person */
-	crash();                                /* her vote is remembered */
+	expect_code(decide(sign(ANN_NEW, true)), "HARP_ERR_POLICY_DENY"); /* another key, the same person */
+	crash();                                                          /* her vote is remembered */
 	expect_code(decide(sign(ANN_NEW, true)), "HARP_ERR_POLICY_DENY");
 	expect_waiting(1);
 	expect_done(decide(sign(BOB, true)), "RUNNING", "EXECUTED");
@@ -631,7 +678,7 @@ START_TEST(two_votes_in_one_turn_are_two)
 	struct ask *first, *second;
 	char *a, *b;
 
-	control.on_answer = NULL;               /* the first one's is past when it is given */
+	control.on_answer = NULL; /* the first one's is past when it is given */
 	begin_with(TWO);
 	submit("m1");
 	a = sign(ANN, true);
@@ -646,13 +693,13 @@ START_TEST(two_votes_in_one_turn_are_two)
 }
 END_TEST
 
-START_TEST(a_vote_dies_with_its_key_and_one_denial_is_enough)   /* proves HC-03 */
+START_TEST(a_vote_dies_with_its_key_and_one_denial_is_enough) /* proves HC-03 */
 {
 	begin_with(TWO);
 	submit("m1");
 	expect_done(decide(sign(ANN, true)), "PENDING", "AWAITING_DECISION");
 	reconfigure("R3", TWO "[approver ann]\nrevoked = yes\n");
-	expect_done(decide(sign(BOB, true)), "PENDING", "AWAITING_DECISION");   /* he is the first again */
+	expect_done(decide(sign(BOB, true)), "PENDING", "AWAITING_DECISION"); /* he is the first again */
 	expect_done(decide(sign(ANN_NEW, true)), "RUNNING", "EXECUTED");
 	submit("m2");
 	expect_done(decide(sign(ANN_NEW, true)), "PENDING", "AWAITING_DECISION");
@@ -667,8 +714,10 @@ static const char *audited(const char *what, const char *member)
 {
 	char sql[256];
 
-	snprintf(sql, sizeof sql, "SELECT json_extract(entry, '$.%s') FROM audit WHERE json_extract(entry, '$.what') = ?"
-		" ORDER BY id DESC LIMIT 1", member);
+	snprintf(sql, sizeof sql,
+		"SELECT json_extract(entry, '$.%s') FROM audit WHERE json_extract(entry, '$.what') = ?"
+		" ORDER BY id DESC LIMIT 1",
+		member);
 	return world_text(&w, sql, what);
 }
 
@@ -677,8 +726,11 @@ static void reconfigure_with_rule(const char *level)
 	char safety[400];
 
 	configure("R1", "");
-	snprintf(safety, sizeof safety, ASKING "\"R1\",\"rules\":[{\"when\":{\"pointer\":\"\",\"op\":\"present\"},\"level\":\"%s\","
-		"\"reason\":\"it is there\"}]", level);
+	snprintf(safety, sizeof safety,
+		ASKING
+		"\"R1\",\"rules\":[{\"when\":{\"pointer\":\"\",\"op\":\"present\"},\"level\":\"%s\","
+		"\"reason\":\"it is there\"}]",
+		level);
 	world_declare(&w, "lab", "2.0.0", safety, "");
 	core_reload(&w.core);
 	world_run(&w);
@@ -722,11 +774,20 @@ START_TEST(refused_decisions_are_counted_by_signer)
 
 		expect_code(a, i < 4 ? "HARP_ERR_REPLAY" : a->code);
 	}
-	ck_assert_str_eq(world_text(&w, "SELECT group_concat(json_extract(entry, '$.who')) FROM (SELECT entry FROM audit WHERE"
-		" json_extract(entry, '$.outcome') = 'refused' ORDER BY id)", NULL), "ann,bob,operator");
+	ck_assert_str_eq(world_text(&w,
+				 "SELECT group_concat(json_extract(entry, '$.who')) FROM (SELECT entry FROM "
+				 "audit WHERE"
+				 " json_extract(entry, '$.outcome') = 'refused' ORDER BY id)",
+				 NULL),
+		"ann,bob,operator");
 	world_pass(&w, 61 * SECONDS);
-	ck_assert_str_eq(world_text(&w, "SELECT group_concat(json_extract(entry, '$.who') || json_extract(entry, '$.count')) FROM"
-		" (SELECT entry FROM audit WHERE json_extract(entry, '$.count') > 0 ORDER BY id)", NULL), "ann1,bob1");
+	ck_assert_str_eq(
+		world_text(&w,
+			"SELECT group_concat(json_extract(entry, '$.who') || json_extract(entry, '$.count')) "
+			"FROM"
+			" (SELECT entry FROM audit WHERE json_extract(entry, '$.count') > 0 ORDER BY id)",
+			NULL),
+		"ann1,bob1");
 }
 END_TEST
 
@@ -735,7 +796,8 @@ START_TEST(what_is_forbidden_now_is_rejected_though_a_human_allowed_it)
 	static const struct {
 		const char *floor, *more, *code;
 	} changes[] = {
-		{"R3", "[caller alpha]\ncapabilities = work\n", "forbidden"}, {"R4", "[caller alpha]\nmax_risk = R3\n", "risk_too_high"},
+		{"R3", "[caller alpha]\ncapabilities = work\n", "forbidden"},
+		{"R4", "[caller alpha]\nmax_risk = R3\n", "risk_too_high"},
 		{"R5", "[approver ann]\nmax_risk = R3\n[approver ann-new]\nmax_risk = R3\n", "policy_denied"},
 	};
 	char said[64];
@@ -754,7 +816,7 @@ START_TEST(what_is_forbidden_now_is_rejected_though_a_human_allowed_it)
 	ck_assert_uint_eq(w.workers.count, 0);
 	ck_assert_str_eq(audited("approve", "outcome"), "rejected");
 	ck_assert_str_eq(audited("approve", "code"), changes[_i].code);
-	ck_assert_str_eq(audited("approve", "risk"), changes[_i].floor);        /* not assessed: as it was shown */
+	ck_assert_str_eq(audited("approve", "risk"), changes[_i].floor); /* not assessed: as it was shown */
 	ck_assert_str_ne(audited("approve", "about"), "");
 }
 END_TEST
@@ -790,7 +852,7 @@ static void note_error(void *ctx, bool is_error, const char *text)
 		buf_addf(ctx, "%s\n", text);
 }
 
-START_TEST(a_key_that_is_none_or_anothers_is_refused_with_its_line_and_the_old_set_stays)       /* proves HC-03 */
+START_TEST(a_key_that_is_none_or_anothers_is_refused_with_its_line_and_the_old_set_stays) /* proves HC-03 */
 {
 	char more[200];
 	struct buf said = {0};
@@ -800,8 +862,9 @@ START_TEST(a_key_that_is_none_or_anothers_is_refused_with_its_line_and_the_old_s
 	snprintf(more, sizeof more, "[approver bob]\nkey = %s\n", _i == 0 ? lines[ANN] : "ed25519:short");
 	configure("R3", more);
 	ck_assert_ptr_null(policy_load(w.ini, note_error, &said));
-	ck_assert_ptr_nonnull(strstr(buf_text(&said), _i == 0 ? ": [approver bob]: key bob: the same public key as ann" :
-		": [approver bob]: key bob: not ed25519:"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&said),
+		_i == 0 ? ": [approver bob]: key bob: the same public key as ann" :
+			  ": [approver bob]: key bob: not ed25519:"));
 	buf_fini(&said);
 	core_reload(&w.core);
 	expect_done(decide(sign(BOB, true)), "RUNNING", "EXECUTED");
@@ -821,8 +884,9 @@ END_TEST
 START_TEST(with_nobody_who_may_decide_it_is_denied_at_once)
 {
 	static const char *const none[] = {
-		"[approver ann]\nrevoked = yes\n[approver ann-new]\nrevoked = yes\n[approver bob]\nmax_risk = R2\n",
-		TWO "[approver bob]\nmax_risk = R2\n",          /* Ann is one person */
+		"[approver ann]\nrevoked = yes\n[approver ann-new]\nrevoked = yes\n[approver bob]\nmax_risk "
+		"= R2\n",
+		TWO "[approver bob]\nmax_risk = R2\n", /* Ann is one person */
 	};
 
 	begin_with(none[_i]);
@@ -845,7 +909,7 @@ START_TEST(those_that_wait_count_as_backlog)
 	submit("m4");
 	ck_assert_int_eq(world_said(&w, "\"reason_code\":\"resource_unavailable\""), 2);
 	decide(sign(ANN, true));
-	submit("m5");                           /* there is room again */
+	submit("m5"); /* there is room again */
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM sessions WHERE waits_for = 'human'", NULL), 2);
 }
 END_TEST
@@ -927,7 +991,8 @@ int main(void)
 	tcase_add_loop_test(t, nobody_decides_and_it_expires_at_its_time, 0, 2);
 	tcase_add_test(t, an_operator_ends_one_that_waits_and_its_caller_cannot);
 	tcase_add_test(t, data_of_class_t4_waits_for_a_human);
-	tcase_add_loop_test(t, what_does_not_count_is_refused_with_its_code_and_changes_nothing, 0, sizeof bad / sizeof *bad);
+	tcase_add_loop_test(t, what_does_not_count_is_refused_with_its_code_and_changes_nothing, 0,
+		sizeof bad / sizeof *bad);
 	tcase_add_test(t, a_decision_is_used_once);
 	tcase_add_test(t, twice_in_one_turn_it_counts_once);
 	tcase_add_test(t, a_nonce_is_its_signers_once_and_for_all);
@@ -940,7 +1005,8 @@ int main(void)
 	tcase_add_test(t, refused_decisions_are_counted_by_signer);
 	tcase_add_test(t, a_risk_that_rose_since_needs_a_new_decision);
 	tcase_add_test(t, a_policy_that_was_loaded_again_unchanged_changes_nothing);
-	tcase_add_loop_test(t, a_key_that_is_none_or_anothers_is_refused_with_its_line_and_the_old_set_stays, 0, 2);
+	tcase_add_loop_test(
+		t, a_key_that_is_none_or_anothers_is_refused_with_its_line_and_the_old_set_stays, 0, 2);
 	tcase_add_loop_test(t, with_nobody_who_may_decide_it_is_denied_at_once, 0, 2);
 	tcase_add_test(t, those_that_wait_count_as_backlog);
 	tcase_add_test(t, while_the_store_refuses_nothing_is_decided_and_then_once);

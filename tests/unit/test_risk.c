@@ -1,4 +1,5 @@
-/* test_risk.c: rules and context factors: what is refused when they are read, when they hold, and what is suggested. */
+/* test_risk.c: rules and context factors: what is refused when they are read, when they hold, and what is
+ * suggested. */
 #include "risk.h"
 
 #include <time.h>
@@ -34,7 +35,8 @@ static const struct risk_context nothing;
 
 #define RULES(text) "{'risk_floor':'R1','rules':[" text "]}"
 #define WHEN(text) RULES("{'when':" text ",'level':'R3','reason':'r'}")
-#define FACTOR(text) "{'risk_floor':'R1','resource_types':['oven'],'context':[{" text ",'level':'R3','reason':'r'}]}"
+#define FACTOR(text) \
+	"{'risk_floor':'R1','resource_types':['oven'],'context':[{" text ",'level':'R3','reason':'r'}]}"
 #define AT "E f: /capability/safety"
 
 static const struct {
@@ -47,9 +49,11 @@ static const struct {
 	{"{'rules':{}}", AT "/rules: is an object; write an array", 1},
 	{"{'rules':[7]}", AT "/rules/0: is a whole number", 1},
 	{RULES("{}"), AT "/rules/0/when: is missing", 3},
-	{RULES("{'when':{'pointer':'/a','op':'present'},'level':'R9','reason':'r'}"), AT "/rules/0/level: is \"R9\"", 1},
+	{RULES("{'when':{'pointer':'/a','op':'present'},'level':'R9','reason':'r'}"),
+		AT "/rules/0/level: is \"R9\"", 1},
 	{RULES("{'when':{'pointer':'/a','op':'present'},'level':'R3'}"), AT "/rules/0/reason: is missing", 1},
-	{RULES("{'when':{'pointer':'/a','op':'present'},'level':'R3','reason':''}"), AT "/rules/0/reason: is empty", 1},
+	{RULES("{'when':{'pointer':'/a','op':'present'},'level':'R3','reason':''}"),
+		AT "/rules/0/reason: is empty", 1},
 	{RULES("{'when':{'pointer':'/a','op':'present'},'level':'R3','reason':'r','levle':'R4'}"),
 		AT "/rules/0/levle: is not known here; did you mean level?", 1},
 	{WHEN("[]"), AT "/rules/0/when: is an array", 1},
@@ -60,54 +64,74 @@ static const struct {
 	{WHEN("{'pointer':5,'op':'present'}"), AT "/rules/0/when/pointer: is a whole number", 1},
 	{WHEN("{'pointer':'/a'}"), AT "/rules/0/when/op: is missing; write one of > >= < <=", 1},
 	{WHEN("{'pointer':'/a','op':'=>','value':1}"), AT "/rules/0/when/op: is not known; write one of", 1},
-	{WHEN("{'pointer':'/a','op':'>'}"), AT "/rules/0/when/value: is missing; \">\" compares with a number", 1},
+	{WHEN("{'pointer':'/a','op':'>'}"),
+		AT "/rules/0/when/value: is missing; \">\" compares with a number", 1},
 	{WHEN("{'pointer':'/a','op':'>','value':'5'}"), AT "/rules/0/when/value: does not go with \">\"", 1},
 	{WHEN("{'pointer':'/a','op':'<=','value':[5]}"), AT "/rules/0/when/value: does not go", 1},
-	{WHEN("{'pointer':'/a','op':'==','value':[5]}"), AT "/rules/0/when/value: does not go with \"==\"", 1},
+	{WHEN("{'pointer':'/a','op':'==','value':[5]}"), AT "/rules/0/when/value: does not go with \"==\"",
+		1},
 	{WHEN("{'pointer':'/a','op':'!=','value':{}}"), AT "/rules/0/when/value: does not go", 1},
 	{WHEN("{'pointer':'/a','op':'in','value':5}"), AT "/rules/0/when/value: does not go with \"in\"", 1},
 	{WHEN("{'pointer':'/a','op':'in','value':[]}"), AT "/rules/0/when/value: does not go", 1},
 	{WHEN("{'pointer':'/a','op':'not_in','value':[[]]}"), AT "/rules/0/when/value: does not go", 1},
-	{WHEN("{'pointer':'/a','op':'between','value':[2,1]}"), AT "/rules/0/when/value: does not go with \"between\"", 1},
+	{WHEN("{'pointer':'/a','op':'between','value':[2,1]}"),
+		AT "/rules/0/when/value: does not go with \"between\"", 1},
 	{WHEN("{'pointer':'/a','op':'between','value':[1,2,3]}"), AT "/rules/0/when/value: does not go", 1},
 	{WHEN("{'pointer':'/a','op':'between','value':['a','b']}"), AT "/rules/0/when/value: does not go", 1},
-	{WHEN("{'pointer':'/a','op':'present','value':1}"), AT "/rules/0/when/value: does not go with \"present\"", 1},
-	{WHEN("{'pointer':'/a','op':'count>','value':-1}"), AT "/rules/0/when/value: does not go with \"count>\"", 1},
+	{WHEN("{'pointer':'/a','op':'present','value':1}"),
+		AT "/rules/0/when/value: does not go with \"present\"", 1},
+	{WHEN("{'pointer':'/a','op':'count>','value':-1}"),
+		AT "/rules/0/when/value: does not go with \"count>\"", 1},
 	{WHEN("{'pointer':'/a','op':'count==','value':1.5}"), AT "/rules/0/when/value: does not go", 1},
 	{WHEN("{'all':[]}"), AT "/rules/0/when/all: is an array; write an array, not empty", 1},
 	{WHEN("{'any':{}}"), AT "/rules/0/when/any: is an object", 1},
 	{WHEN("{'not':[]}"), AT "/rules/0/when/not: is an array", 1},
-	{WHEN("{'all':[{'pointer':'/a','op':'present'},{'pointer':'/b','op':'?'}]}"), AT "/rules/0/when/all/1/op: is not known", 1},
-	{WHEN("{'all':[{'pointer':'/a','op':'present'}],'pointer':'/b'}"), AT "/rules/0/when/pointer: is not known here", 1},
-	{WHEN("{'not':{'not':{'not':{'not':{'not':{'not':{'not':{'not':{'not':{'pointer':'/a','op':'present'}}}}}}}}}}"),
+	{WHEN("{'all':[{'pointer':'/a','op':'present'},{'pointer':'/b','op':'?'}]}"),
+		AT "/rules/0/when/all/1/op: is not known", 1},
+	{WHEN("{'all':[{'pointer':'/a','op':'present'}],'pointer':'/b'}"),
+		AT "/rules/0/when/pointer: is not known here", 1},
+	{WHEN("{'not':{'not':{'not':{'not':{'not':{'not':{'not':{'not':{'not':{'pointer':'/"
+	      "a','op':'present'}}}}}}}}}}"),
 		"nests deeper than 8", 1},
 	{"{'context':5}", AT "/context: is a whole number", 1},
 	{"{'context':[{'level':'R3','reason':'r'}]}", AT "/context/0: has neither unattended nor running", 1},
 	{FACTOR("'unattended':5"), AT "/context/0/unattended: is a whole number", 1},
 	{FACTOR("'unattended':{}"), AT "/context/0/unattended/from: is no time of day", 2},
 	{FACTOR("'unattended':{'from':'18:00'}"), AT "/context/0/unattended/to: is no time of day", 1},
-	{FACTOR("'unattended':{'from':'6pm','to':'7:00'}"), AT "/context/0/unattended/from: is no time of day", 2},
-	{FACTOR("'unattended':{'from':'24:01','to':'07:60'}"), AT "/context/0/unattended/to: is no time of day", 2},
-	{FACTOR("'unattended':{'from':'07:00','to':'07:00'}"), AT "/context/0/unattended/to: is when it begins", 1},
-	{FACTOR("'unattended':{'from':'00:00','to':'24:00'}"), AT "/context/0/unattended/to: is when it begins", 1},
+	{FACTOR("'unattended':{'from':'6pm','to':'7:00'}"),
+		AT "/context/0/unattended/from: is no time of day", 2},
+	{FACTOR("'unattended':{'from':'24:01','to':'07:60'}"),
+		AT "/context/0/unattended/to: is no time of day", 2},
+	{FACTOR("'unattended':{'from':'07:00','to':'07:00'}"),
+		AT "/context/0/unattended/to: is when it begins", 1},
+	{FACTOR("'unattended':{'from':'00:00','to':'24:00'}"),
+		AT "/context/0/unattended/to: is when it begins", 1},
 	{FACTOR("'unattended':{'days':['sat','Sunday']}"), AT "/context/0/unattended/days/1: is no day", 1},
 	{FACTOR("'unattended':{'days':'sat'}"), AT "/context/0/unattended/days: is a string", 1},
-	{FACTOR("'unattended':{'days':['sat'],'zone':'CET'}"), AT "/context/0/unattended/zone: is not known", 1},
-	{FACTOR("'unattended':{'days':['sat'],'zones':'utc'}"), AT "/context/0/unattended/zones: is not known here; did you mean zone?", 1},
+	{FACTOR("'unattended':{'days':['sat'],'zone':'CET'}"), AT "/context/0/unattended/zone: is not known",
+		1},
+	{FACTOR("'unattended':{'days':['sat'],'zones':'utc'}"),
+		AT "/context/0/unattended/zones: is not known here; did you mean zone?", 1},
 	{FACTOR("'running':{'of':'capability'}"), AT "/context/0/running/at_least: is missing", 1},
-	{FACTOR("'running':{'at_least':0,'of':'capability'}"), AT "/context/0/running/at_least: is none that does", 1},
+	{FACTOR("'running':{'at_least':0,'of':'capability'}"),
+		AT "/context/0/running/at_least: is none that does", 1},
 	{FACTOR("'running':{'at_least':1}"), AT "/context/0/running/of: is missing", 1},
 	{FACTOR("'running':{'at_least':1,'of':'caller'}"), AT "/context/0/running/of: is not known", 1},
-	{FACTOR("'running':{'at_least':1,'of':'resource','resource':'press'}"), AT "/context/0/running/resource: names no resource", 1},
-	{FACTOR("'running':{'at_least':1,'of':'capability','resource':'oven'}"), AT "/context/0/running/resource: goes with", 1},
-	{FACTOR("'running':{'at_least':1,'of':'resource','resource':5}"), AT "/context/0/running/resource: is no string", 1},
-	{FACTOR("'running':{'at_least':1,'of':'capability'},'unattended':{'days':['sat']}"), AT "/context/0/running: is not known here", 1},
+	{FACTOR("'running':{'at_least':1,'of':'resource','resource':'press'}"),
+		AT "/context/0/running/resource: names no resource", 1},
+	{FACTOR("'running':{'at_least':1,'of':'capability','resource':'oven'}"),
+		AT "/context/0/running/resource: goes with", 1},
+	{FACTOR("'running':{'at_least':1,'of':'resource','resource':5}"),
+		AT "/context/0/running/resource: is no string", 1},
+	{FACTOR("'running':{'at_least':1,'of':'capability'},'unattended':{'days':['sat']}"),
+		AT "/context/0/running: is not known here", 1},
 };
 
 START_TEST(a_broken_rule_is_refused_with_its_pointer) /* proves L3-01 */
 {
 	read_model(broken[_i].safety, broken[_i].errors);
-	ck_assert_msg(strstr(buf_text(&said), broken[_i].says) != NULL, "%s\n%s", broken[_i].safety, buf_text(&said));
+	ck_assert_msg(strstr(buf_text(&said), broken[_i].says) != NULL, "%s\n%s", broken[_i].safety,
+		buf_text(&said));
 }
 END_TEST
 
@@ -117,7 +141,8 @@ START_TEST(too_many_entries_are_refused)
 
 	buf_add_text(&b, "{'rules':[");
 	for (int i = 0; i <= RISK_RULES_MAX; i++)
-		buf_addf(&b, "%s{'when':{'pointer':'/a','op':'present'},'level':'R4','reason':'r'}", i > 0 ? "," : "");
+		buf_addf(&b, "%s{'when':{'pointer':'/a','op':'present'},'level':'R4','reason':'r'}",
+			i > 0 ? "," : "");
 	buf_add_text(&b, "]}");
 	read_model(buf_text(&b), 1);
 	ck_assert_ptr_nonnull(strstr(buf_text(&said), "/rules: has 65 entries; 64 are allowed"));
@@ -128,7 +153,8 @@ END_TEST
 START_TEST(a_rule_that_can_raise_nothing_is_a_warning)
 {
 	read_model("{'rules':[{'when':{'pointer':'/a','op':'present'},'level':'R4','reason':'r'}]}", 0);
-	ck_assert_ptr_nonnull(strstr(buf_text(&said), "W f: /capability/safety/rules/0/level: never raises anything: the risk begins at R4"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&said),
+		"W f: /capability/safety/rules/0/level: never raises anything: the risk begins at R4"));
 	ck_assert_int_eq(level("{'a':1}", &nothing), R4);
 }
 END_TEST
@@ -162,15 +188,17 @@ START_TEST(pointers_follow_rfc_6901)
 	static const struct {
 		const char *pointer, *inputs;
 		enum risk level;
-	} rows[] = {{"", "{}", R3}, {"/", "{'':1}", R3}, {"/", "{}", R1}, {"/a~1b", "{'a/b':1}", R3}, {"/a~01", "{'a~1':1}", R3},
-		{"/a/0", "{'a':[1]}", R3}, {"/a/00", "{'a':[1]}", R1}, {"/a/-", "{'a':[1]}", R1}, {"/a/1", "{'a':[1]}", R1},
-		{"/a/b", "{'a':[1]}", R1}, {"/a/b", "{'a':'b'}", R1}, {"/a/0/b/0", "{'a':[{'b':[null]}]}", R3}, {"/ü", "{'ü':1}", R3}};
+	} rows[] = {{"", "{}", R3}, {"/", "{'':1}", R3}, {"/", "{}", R1}, {"/a~1b", "{'a/b':1}", R3},
+		{"/a~01", "{'a~1':1}", R3}, {"/a/0", "{'a':[1]}", R3}, {"/a/00", "{'a':[1]}", R1},
+		{"/a/-", "{'a':[1]}", R1}, {"/a/1", "{'a':[1]}", R1}, {"/a/b", "{'a':[1]}", R1},
+		{"/a/b", "{'a':'b'}", R1}, {"/a/0/b/0", "{'a':[{'b':[null]}]}", R3}, {"/ü", "{'ü':1}", R3}};
 	char text[200];
 
 	for (int i = 0; i < COUNT(rows); i++) {
 		snprintf(text, sizeof text, WHEN("{'pointer':'%s','op':'present'}"), rows[i].pointer);
 		read_model(text, 0);
-		ck_assert_msg(level(rows[i].inputs, &nothing) == rows[i].level, "%s in %s", rows[i].pointer, rows[i].inputs);
+		ck_assert_msg(level(rows[i].inputs, &nothing) == rows[i].level, "%s in %s", rows[i].pointer,
+			rows[i].inputs);
 	}
 }
 END_TEST
@@ -204,17 +232,20 @@ START_TEST(a_window_begins_with_its_first_minute_and_ends_before_its_last) /* pr
 		const char *from, *to;
 		int minute;
 		enum risk level;
-	} rows[] = {{"09:00", "17:00", 539, R1}, {"09:00", "17:00", 540, R3}, {"09:00", "17:00", 1019, R3}, {"09:00", "17:00", 1020, R1},
-		{"17:00", "09:00", 1019, R1}, {"17:00", "09:00", 1020, R3}, {"17:00", "09:00", 0, R3}, {"17:00", "09:00", 539, R3},
-		{"17:00", "09:00", 540, R1}, {"20:00", "24:00", 1439, R3}, {"20:00", "24:00", 0, R1}, {"00:00", "06:00", 0, R3}};
+	} rows[] = {{"09:00", "17:00", 539, R1}, {"09:00", "17:00", 540, R3}, {"09:00", "17:00", 1019, R3},
+		{"09:00", "17:00", 1020, R1}, {"17:00", "09:00", 1019, R1}, {"17:00", "09:00", 1020, R3},
+		{"17:00", "09:00", 0, R3}, {"17:00", "09:00", 539, R3}, {"17:00", "09:00", 540, R1},
+		{"20:00", "24:00", 1439, R3}, {"20:00", "24:00", 0, R1}, {"00:00", "06:00", 0, R3}};
 	char text[200];
 
 	for (int i = 0; i < COUNT(rows); i++) {
 		const struct risk_context c = {.clock = {.minute = {rows[i].minute, 700}}};
 
-		snprintf(text, sizeof text, FACTOR("'unattended':{'from':'%s','to':'%s','zone':'utc'}"), rows[i].from, rows[i].to);
+		snprintf(text, sizeof text, FACTOR("'unattended':{'from':'%s','to':'%s','zone':'utc'}"),
+			rows[i].from, rows[i].to);
 		read_model(text, 0);
-		ck_assert_msg(level("{}", &c) == rows[i].level, "%s to %s at %d", rows[i].from, rows[i].to, rows[i].minute);
+		ck_assert_msg(level("{}", &c) == rows[i].level, "%s to %s at %d", rows[i].from, rows[i].to,
+			rows[i].minute);
 	}
 }
 END_TEST
@@ -252,7 +283,8 @@ START_TEST(a_change_that_another_rule_punishes_is_not_suggested)
 	json_t *v = parse("{'a':20}");
 
 	read_model(RULES("{'when':{'pointer':'/a','op':'>','value':10},'level':'R4','reason':'high'},"
-			 "{'when':{'pointer':'/a','op':'<=','value':10},'level':'R4','reason':'low'}"), 0);
+			 "{'when':{'pointer':'/a','op':'<=','value':10},'level':'R4','reason':'low'}"),
+		0);
 	risk_assess(m, v, &nothing, &result);
 	ck_assert_int_eq(result.level, R4);
 	ck_assert(!risk_suggest(m, v, &nothing, &result, R2, out, sizeof out));
@@ -283,7 +315,8 @@ START_TEST(long_reasons_are_cut_at_a_character)
 	char out[16];
 
 	read_model(RULES("{'when':{'pointer':'/a','op':'present'},'level':'R3','reason':'ääääääääääääääää'},"
-			 "{'when':{'pointer':'/a','op':'present'},'level':'R3','reason':'b'}"), 0);
+			 "{'when':{'pointer':'/a','op':'present'},'level':'R3','reason':'b'}"),
+		0);
 	risk_explain(m, &result, out, sizeof out);
 	ck_assert_uint_lt(strlen(out), sizeof out);
 	ck_assert_uint_eq(strlen(out) % 2, 0);
@@ -331,7 +364,8 @@ static json_t *rising_inputs(const unsigned *values, const unsigned *lists)
 		json_t *list = json_array();
 
 		if (values[i] > 0)
-			json_object_set_new(v, names[i], values[i] % 2 ? json_integer(values[i]) : json_real(values[i]));
+			json_object_set_new(
+				v, names[i], values[i] % 2 ? json_integer(values[i]) : json_real(values[i]));
 		for (unsigned j = 0; j < lists[i]; j++)
 			json_array_append_new(list, json_null());
 		snprintf(name, sizeof name, "l%s", names[i]);
@@ -364,7 +398,8 @@ START_TEST(raising_an_input_never_lowers_the_risk_of_rules_that_rise)
 			struct risk_result now;
 
 			risk_assess(m, v, &nothing, &now);
-			ck_assert_msg(now.level >= before, "seed %d: R%d after R%d: %s", _i, (int)now.level, (int)before, buf_text(&b));
+			ck_assert_msg(now.level >= before, "seed %d: R%d after R%d: %s", _i, (int)now.level,
+				(int)before, buf_text(&b));
 			before = now.level;
 			json_decref(v);
 			if (chance(2))

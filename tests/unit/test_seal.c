@@ -6,20 +6,33 @@
 #include <string.h>
 
 #define TASK(members) "{\"capability\":\"c\"," members ",\"caller_id\":\"alpha\"}"
-#define PLAIN TASK("\"intent\":\"warm it\",\"inputs\":{\"t\":20},\"constraints\":{\"max_duration\":\"PT1H\",\"priority\":\"low\"}," \
-	"\"expected_output\":{\"required_fields\":[\"a\"]},\"context\":{}")
-/* sha256sum of {"constraints":{"max_duration":"PT1H","priority":"low"},"expected_output":{"required_fields":["a"]},"intent":"warm it"} */
+#define PLAIN \
+	TASK("\"intent\":\"warm " \
+	     "it\",\"inputs\":{\"t\":20},\"constraints\":{\"max_duration\":\"PT1H\",\"priority\":\"low\"}," \
+	     "\"expected_output\":{\"required_fields\":[\"a\"]},\"context\":{}")
+/* sha256sum of
+ * {"constraints":{"max_duration":"PT1H","priority":"low"},"expected_output":{"required_fields":["a"]},"intent":"warm
+ * it"} */
 #define PLAIN_SEAL "dfeb813b10d33bd307fa41c34767886d2c10c323f356f1ad0c67444a7b320ffc"
 
-static struct token_keys keys = {.list = {{.kid = "0badcafe", .bytes = "0123456789abcdef0123456789abcde"}}, .count = 1};
+static struct token_keys keys = {
+	.list = {{.kid = "0badcafe", .bytes = "0123456789abcdef0123456789abcde"}}, .count = 1};
 
 /* task: what the token says of it, a hash; "": nothing, as tokens of old. */
 static const char *token_of(const char *seal, const char *task)
 {
 	static char token[TOKEN_SIZE];
 
-	token_make(&keys, &(struct token_claims){.session_id = "s", .caller_id = "alpha", .risk = "R1", .data_class = "T1",
-		.max_duration = "PT1H", .envelope = "", .intent = seal, .task = task}, token);
+	token_make(&keys,
+		&(struct token_claims){.session_id = "s",
+			.caller_id = "alpha",
+			.risk = "R1",
+			.data_class = "T1",
+			.max_duration = "PT1H",
+			.envelope = "",
+			.intent = seal,
+			.task = task},
+		token);
 	return token;
 }
 
@@ -45,9 +58,11 @@ END_TEST
 
 /* The same intent, written in another way or with other things around it. */
 static const char *const same[] = {
-	TASK("\"intent\":\"warm\\u0020it\",\"inputs\":{\"t\":21},\"constraints\":{\"priority\":\"low\",\"max_duration\":\"PT1H\"},"
+	TASK("\"intent\":\"warm\\u0020it\",\"inputs\":{\"t\":21},\"constraints\":{\"priority\":\"low\",\"max_"
+	     "duration\":\"PT1H\"},"
 	     "\"expected_output\":{\"required_fields\":[\"a\"]}"),
-	TASK("\"expected_output\":{\"required_fields\":[ \"a\" ]},\"constraints\" : {\"max_duration\":\"PT1H\",\"priority\":\"low\"},"
+	TASK("\"expected_output\":{\"required_fields\":[ \"a\" ]},\"constraints\" : "
+	     "{\"max_duration\":\"PT1H\",\"priority\":\"low\"},"
 	     "\"context\":{\"intent\":\"another\"},\"intent\":\"warm it\""),
 };
 
@@ -57,19 +72,27 @@ START_TEST(how_it_is_written_does_not_count)
 }
 END_TEST
 
-#define REST "\"constraints\":{\"max_duration\":\"PT1H\",\"priority\":\"low\"},\"expected_output\":{\"required_fields\":[\"a\"]}"
+#define REST \
+	"\"constraints\":{\"max_duration\":\"PT1H\",\"priority\":\"low\"},\"expected_output\":{\"required_" \
+	"fields\":[\"a\"]}"
 static const char *const changed[] = {
 	TASK("\"intent\":\"warm it up\"," REST),
 	TASK("\"intent\":\"warm it\",\"constraints\":{\"max_duration\":\"PT2H\",\"priority\":\"low\"},"
 	     "\"expected_output\":{\"required_fields\":[\"a\"]}"),
-	TASK("\"intent\":\"warm it\",\"constraints\":{\"max_duration\":\"PT1H\",\"priority\":\"low\",\"x\":1},"
+	TASK("\"intent\":\"warm "
+	     "it\",\"constraints\":{\"max_duration\":\"PT1H\",\"priority\":\"low\",\"x\":1},"
 	     "\"expected_output\":{\"required_fields\":[\"a\"]}"),
-	TASK("\"intent\":\"warm it\",\"constraints\":{\"max_duration\":\"PT1H\",\"priority\":\"low\"},\"expected_output\":{}"),
+	TASK("\"intent\":\"warm "
+	     "it\",\"constraints\":{\"max_duration\":\"PT1H\",\"priority\":\"low\"},\"expected_output\":{}"),
 	TASK("\"intent\":\"warm it\",\"constraints\":{\"max_duration\":\"PT1H\",\"priority\":\"low\"}"),
 	/* The first is the old one: some readers take the last. */
 	TASK("\"intent\":\"warm it\"," REST ",\"intent\":\"burn it\""),
 	TASK("\"intent\":\"warm it\"," REST ",\"\\u0069ntent\":\"burn it\""),
-	TASK("\"intent\":\"warm it\"," REST) "{}", "", "null", "[]", "{\"intent\":",
+	TASK("\"intent\":\"warm it\"," REST) "{}",
+	"",
+	"null",
+	"[]",
+	"{\"intent\":",
 };
 enum { CHANGED = sizeof changed / sizeof *changed };
 
@@ -87,13 +110,14 @@ START_TEST(a_new_seal_for_a_new_intent_is_not_the_one_in_the_token) /* proves CK
 	ck_assert(seal_task(changed[0], strlen(changed[0]), seal));
 	ck_assert(fault_of(changed[0], seal, token_for(seal)) == NULL);
 	ck_assert(fault_of(changed[0], seal, token_for(PLAIN_SEAL)) != NULL);
-	ck_assert(fault_of(changed[0], "", token_for(PLAIN_SEAL)) != NULL);    /* nor is none */
+	ck_assert(fault_of(changed[0], "", token_for(PLAIN_SEAL)) != NULL); /* nor is none */
 }
 END_TEST
 
 START_TEST(a_change_of_the_inputs_or_the_context_breaks_it_too) /* proves CK-08 */
 {
-	char seal[CANON_HASH_SIZE], hash[CANON_HASH_SIZE], *other = strdup(PLAIN), *at = strstr(other, "\"t\":20");
+	char seal[CANON_HASH_SIZE], hash[CANON_HASH_SIZE], *other = strdup(PLAIN),
+							   *at = strstr(other, "\"t\":20");
 
 	ck_assert(seal_task(PLAIN, strlen(PLAIN), seal) && at != NULL);
 	canon_hash_bytes(PLAIN, strlen(PLAIN), hash);

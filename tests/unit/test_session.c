@@ -74,7 +74,7 @@ START_TEST(a_refused_step_changes_nothing_and_a_legal_one_is_one_row_and_one_eve
 	ck_assert_int_eq(session_go(s, to, "because", "tester"), legal);
 	if (!legal) {
 		ck_assert(s->state == from && s->state_version == version && s->sequence == sequence &&
-			  s->updated_us == updated);
+			s->updated_us == updated);
 		ck_assert(!s->is_dirty && !store_has_batch(w.core.store) && w.core.effects.count == 0);
 	}
 	core_end_turn(&w.core);
@@ -96,7 +96,7 @@ START_TEST(a_refused_step_changes_nothing_and_a_legal_one_is_one_row_and_one_eve
 			"\"%s\",\"reason\":\"because\"}}",
 			(int)sequence + 1, sstate_names[from], sstate_names[to]);
 		ck_assert(strstr(world_text(&w, "SELECT body FROM events ORDER BY id DESC", NULL), text) !=
-			  NULL);
+			NULL);
 		ck_assert_str_eq(world_state(&w, 1), sstate_names[to]);
 	}
 	s->state = S_PENDING;
@@ -299,9 +299,9 @@ START_TEST(task_failed_has_all_fields) /* proves L4-04 */
 	ck_assert(json_is_array(json_object_get(p, "artifacts")));
 	d = json_object_get(p, "execution_summary");
 	ck_assert(json_is_string(json_object_get(d, "duration")) &&
-		  json_is_integer(json_object_get(d, "steps_executed")));
+		json_is_integer(json_object_get(d, "steps_executed")));
 	ck_assert(json_is_array(json_object_get(d, "risk_events")) &&
-		  json_is_array(json_object_get(d, "warnings")));
+		json_is_array(json_object_get(d, "warnings")));
 	json_decref(root);
 }
 END_TEST

@@ -173,8 +173,9 @@ START_TEST(random_use_agrees_with_a_simple_model)
 
 		if (dice < 3) {
 			made_count++;
-			slots_wait(&c, make(made_count, names[fake_random() % 3],
-					       (enum priority)(fake_random() % PRIORITY_COUNT)));
+			slots_wait(&c,
+				make(made_count, names[fake_random() % 3],
+					(enum priority)(fake_random() % PRIORITY_COUNT)));
 		} else if (dice < 6 && made_count > 0) {
 			struct session *s = &made[1 + fake_random() % (uint64_t)made_count];
 

@@ -97,7 +97,7 @@ START_TEST(one_of_ours_that_stands_open_is_closed_with_a_warning)
 	ck_assert_int_eq(statedir_prepare(dir, false), EX_OK);
 	ck_assert_uint_eq(mode_of(dir), 0700);
 	ck_assert(said("level=warn") && said("stood open to others"));
-	ck_assert_uint_eq(mode_of(in_dir("other")), 0644);      /* not ours */
+	ck_assert_uint_eq(mode_of(in_dir("other")), 0644); /* not ours */
 }
 END_TEST
 
@@ -121,14 +121,14 @@ START_TEST(files_of_ours_that_stand_open_are_closed_too)
 	ck_assert_uint_eq(mode_of(in_dir("hcpd.db")), 0600);
 	ck_assert_uint_eq(mode_of(in_dir("hcpd.db-wal")), 0600);
 	ck_assert_uint_eq(mode_of(in_dir("hcpd.lock")), 0600);
-	ck_assert_uint_eq(mode_of(in_dir("outside")), 0644);    /* not through a link */
+	ck_assert_uint_eq(mode_of(in_dir("outside")), 0644); /* not through a link */
 	ck_assert(said("hcpd.db stood open to others with mode 0644"));
 }
 END_TEST
 
 START_TEST(one_that_is_open_and_not_ours_is_refused_and_left_alone)
 {
-	make(_i == 0 ? 0755 : 01777);   /* a home, /tmp */
+	make(_i == 0 ? 0755 : 01777); /* a home, /tmp */
 	put("somebodys", 0644);
 	if (_i == 1)
 		put("hcpd.db", 0600);
@@ -154,7 +154,7 @@ START_TEST(workers_of_other_users_may_pass_and_not_look)
 	ck_assert_uint_eq(mode_of(in_dir("work")), 0711);
 	ck_assert(!said("level=warn"));
 	put("hcpd.lock", 0600);
-	ck_assert_int_eq(statedir_prepare(dir, false), EX_OK);  /* no more of them: closed again */
+	ck_assert_int_eq(statedir_prepare(dir, false), EX_OK); /* no more of them: closed again */
 	ck_assert_uint_eq(mode_of(dir), 0700);
 	ck_assert_uint_eq(mode_of(in_dir("work")), 0700);
 }
@@ -186,7 +186,7 @@ END_TEST
 START_TEST(root_does_not_take_over_what_belongs_to_a_user)
 {
 	if (geteuid() != 0)
-		return;                 /* only root could */
+		return; /* only root could */
 	make(0700);
 	put("hcpd.db", 0600);
 	ck_assert_int_eq(chown(dir, 65534, 65534), 0);
@@ -199,7 +199,8 @@ END_TEST
 START_TEST(a_work_directory_that_cannot_be_used_ends_the_start)
 {
 	make(0700);
-	ck_assert_int_eq(symlink("work", in_dir("work")), 0);   /* nobody gets through this one, not even root */
+	ck_assert_int_eq(
+		symlink("work", in_dir("work")), 0); /* nobody gets through this one, not even root */
 	ck_assert_int_eq(statedir_prepare(dir, false), EX_CANTCREAT);
 	ck_assert(said("work cannot be used"));
 }

@@ -1,4 +1,5 @@
-/* test_store.c: the batch is one transaction, and what it holds is neither lost nor doubled however the disk behaves. */
+/* test_store.c: the batch is one transaction, and what it holds is neither lost nor doubled however the disk
+ * behaves. */
 #include "store.h"
 
 #include <check.h>
@@ -357,8 +358,16 @@ END_TEST
 
 START_TEST(bytes_are_stored_as_bytes_and_what_they_build_on_is_kept)
 {
-	struct store_checkpoint c = {.session = 1, .session_id = id_of[1], .description = "d", .resumable = true,
-		.created_at = "t", .state = "a\0b", .state_size = 3, .encoding = "zstd", .whole_size = 5000, .trigger = "steps",
+	struct store_checkpoint c = {.session = 1,
+		.session_id = id_of[1],
+		.description = "d",
+		.resumable = true,
+		.created_at = "t",
+		.state = "a\0b",
+		.state_size = 3,
+		.encoding = "zstd",
+		.whole_size = 5000,
+		.trigger = "steps",
 		.state_version = "2.1"};
 	struct store_kept k = {0};
 
@@ -374,7 +383,9 @@ START_TEST(bytes_are_stored_as_bytes_and_what_they_build_on_is_kept)
 	}
 	ck_assert_int_eq(store_run(s), 0);
 	ck_assert_int_eq(ask("SELECT count(*) FROM checkpoints"), 4);
-	ck_assert_int_eq(ask("SELECT count(*) FROM checkpoints WHERE state = x'610062' AND typeof(state) = 'blob'"), 4);
+	ck_assert_int_eq(
+		ask("SELECT count(*) FROM checkpoints WHERE state = x'610062' AND typeof(state) = 'blob'"),
+		4);
 	ck_assert_int_eq(store_load_checkpoint(s, store_find_checkpoint(s, "delta 5"), &k), 1);
 	ck_assert(k.state.size == 3 && memcmp(k.state.data, "a\0b", 3) == 0 && k.whole_size == 5000);
 	ck_assert_int_eq(k.base, store_find_checkpoint(s, "full"));

@@ -1,5 +1,6 @@
 /* test_store_files.c: which files are a store, which are not, and how an old one becomes a new one.
- * Brings a schema of its own, with one step more than ours, so that the way from one version to the next is walked. */
+ * Brings a schema of its own, with one step more than ours, so that the way from one version to the next is
+ * walked. */
 #include <check.h>
 #include <ftw.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #undef schema_version
 
 #define REAL ((int)(sizeof real_steps / sizeof *real_steps))
-#define GOOD_STEP                                                                                            \
+#define GOOD_STEP \
 	"ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE extra (x); INSERT INTO extra VALUES (1)"
 #define BAD_STEP "CREATE TABLE extra (x); INSERT INTO nowhere VALUES (1)"
 
@@ -90,8 +91,9 @@ static void make_old(void)
 {
 	struct buf b = {0};
 
-	buf_add_text(&b, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA application_id "
-			 "= 1751347300;");
+	buf_add_text(&b,
+		"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA application_id "
+		"= 1751347300;");
 	for (int i = 0; i < REAL; i++)
 		buf_add_text(&b, real_steps[i]);
 	buf_addf(&b,
@@ -214,8 +216,8 @@ START_TEST(a_step_that_fails_changes_nothing_and_can_be_had_again) /* proves CK-
 }
 END_TEST
 
-/* In the first half of the cases a fresh store is made, in the second an old one is migrated; at the n-th write the
- * process dies. */
+/* In the first half of the cases a fresh store is made, in the second an old one is migrated; at the n-th
+ * write the process dies. */
 START_TEST(a_crash_anywhere_on_the_way_is_made_good_by_the_next_start) /* proves CK-07 */
 {
 	struct store *s = NULL;
@@ -335,7 +337,8 @@ START_TEST(a_directory_that_is_not_there_cannot_hold_a_store)
 }
 END_TEST
 
-/* A reader that comes first after a crash has the file to itself while it brings the log in order; a backup may, too. */
+/* A reader that comes first after a crash has the file to itself while it brings the log in order; a backup
+ * may, too. */
 START_TEST(a_start_waits_for_somebody_who_has_the_file_to_himself)
 {
 	struct store *s = NULL;
@@ -350,8 +353,9 @@ START_TEST(a_start_waits_for_somebody_who_has_the_file_to_himself)
 	pid_t child = fork();
 	if (child == 0) {
 		bool held = sqlite3_open(path, &db) == SQLITE_OK &&
-			sqlite3_exec(db, "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; CREATE TABLE mine (x)", NULL, NULL,
-				NULL) == SQLITE_OK;
+			sqlite3_exec(db,
+				"PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; CREATE TABLE mine (x)",
+				NULL, NULL, NULL) == SQLITE_OK;
 		if (held && write(ready[1], "x", 1) == 1)
 			usleep(700000);
 		sqlite3_close(db);

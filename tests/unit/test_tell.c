@@ -1,4 +1,5 @@
-/* test_tell.c: what the world is told of a session on harp.sessions: the core with fakes for everything around it. */
+/* test_tell.c: what the world is told of a session on harp.sessions: the core with fakes for everything
+ * around it. */
 #include "fake_world.h"
 
 #include "harp_session.h"
@@ -39,7 +40,8 @@ static void crash(void)
 
 /* ---- looking ---- */
 
-/* The first copies of what went to harp.sessions, each held against HARP's rules: "start executing ... user_end". */
+/* The first copies of what went to harp.sessions, each held against HARP's rules: "start executing ...
+ * user_end". */
 static const char *told(int key)
 {
 	static char text[2048];
@@ -61,19 +63,24 @@ static const char *told(int key)
 			ck_assert_str_eq(same->body, s->body);
 			continue;
 		}
-		ck_assert_msg(harp_read_event(s->body, s->size, 1 << 20, &h, why, sizeof why) == HARP_OK, "%s: %s", why, s->body);
-		ck_assert_str_eq(h.text, s->body);      /* canonical */
+		ck_assert_msg(harp_read_event(s->body, s->size, 1 << 20, &h, why, sizeof why) == HARP_OK,
+			"%s: %s", why, s->body);
+		ck_assert_str_eq(h.text, s->body); /* canonical */
 		ck_assert_str_eq(h.session_id, id);
 		ck_assert_str_eq(s->type, harp_event_name(h.kind));
 		snprintf(want, sizeof want, "alpha.%s.%s", id, s->type);
 		ck_assert_str_eq(s->key, want);
 		ck_assert(id_is_uuid4(s->message_id));
 		ck_assert_int_eq(s->timestamp_s, h.at_us / SECONDS);
-		ck_assert_msg(h.at_us > before_us || h.kind == HARP_EVENT_SNAPSHOT, "no later than the one before: %s", s->body);
+		ck_assert_msg(h.at_us > before_us || h.kind == HARP_EVENT_SNAPSHOT,
+			"no later than the one before: %s", s->body);
 		before_us = h.at_us;
-		snprintf(prefix, sizeof prefix, "%s%s", text[0] != '\0' ? " " : "", h.kind == HARP_EVENT_START ? "start" :
-			h.kind == HARP_EVENT_STATUS ? harp_status_name(h.status) : h.kind == HARP_EVENT_END ?
-			harp_end_name(h.reason) : strlen(h.snapshot_id) == 36 ? "checkpoint" : h.snapshot_id);
+		snprintf(prefix, sizeof prefix, "%s%s", text[0] != '\0' ? " " : "",
+			h.kind == HARP_EVENT_START          ? "start" :
+				h.kind == HARP_EVENT_STATUS ? harp_status_name(h.status) :
+				h.kind == HARP_EVENT_END    ? harp_end_name(h.reason) :
+				strlen(h.snapshot_id) == 36 ? "checkpoint" :
+							      h.snapshot_id);
 		strncat(text, prefix, sizeof text - strlen(text) - 1);
 		harp_heard_fini(&h);
 	}
@@ -128,7 +135,7 @@ static void complete(struct worker *p)
 
 /* ---- states ---- */
 
-START_TEST(the_life_of_a_session_is_told)       /* proves HS-01 */
+START_TEST(the_life_of_a_session_is_told) /* proves HS-01 */
 {
 	struct worker *p = world_start(&w, "m1", "told");
 
@@ -136,21 +143,25 @@ START_TEST(the_life_of_a_session_is_told)       /* proves HS-01 */
 	say(p, "{'type':'progress','stage':'planning'}");
 	say(p, "{'type':'progress','stage':'planning'}");
 	say(p, "{'type':'progress','stage':'editing'}");
-	say(p, "{'type':'progress','stage':'waiting_approval'}");       /* its own words are not HARP's */
+	say(p, "{'type':'progress','stage':'waiting_approval'}"); /* its own words are not HARP's */
 	ck_assert_str_eq(told(1), "start executing planning editing executing");
 	say(p, "{'type':'paused'}");
 	say(p, "{'type':'resumed'}");
 	say(p, "{'type':'checkpoint','state':{'share':0.5},'step':2.5,'description':'half \\u0001'}");
 	say(p, SNAPSHOT("s1", "'payload':{'a':1}"));
 	complete(p);
-	ck_assert_str_eq(told(1), "start executing planning editing executing idle executing checkpoint s1 user_end");
+	ck_assert_str_eq(
+		told(1), "start executing planning editing executing idle executing checkpoint s1 user_end");
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM snapshots", NULL), 2);
-	ck_assert(world_judge(&w, 1).closed);   /* and its caller heard what it always hears */
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE type = 'harp' AND sequence IS NOT NULL", NULL), 0);
+	ck_assert(world_judge(&w, 1).closed); /* and its caller heard what it always hears */
+	ck_assert_int_eq(
+		world_count(
+			&w, "SELECT count(*) FROM events WHERE type = 'harp' AND sequence IS NOT NULL", NULL),
+		0);
 }
 END_TEST
 
-START_TEST(a_failure_is_told_and_then_the_end)  /* proves HS-01 */
+START_TEST(a_failure_is_told_and_then_the_end) /* proves HS-01 */
 {
 	struct worker *p = world_start(&w, "m1", "told");
 
@@ -176,7 +187,7 @@ START_TEST(one_that_never_ran_has_begun_before_it_ends) /* proves HS-01 */
 }
 END_TEST
 
-START_TEST(only_those_who_ask_are_told_of)      /* proves HS-01 */
+START_TEST(only_those_who_ask_are_told_of) /* proves HS-01 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -208,20 +219,27 @@ static const struct {
 	const char *reason, *error_code;
 	enum harp_end end;
 } ends[] = {
-	{"completed", NULL, HARP_USER_END}, {"worker_failed", "execution_error", HARP_USER_END}, {"aborted_by_caller", NULL, HARP_USER_END},
-	{"timeout", "timeout", HARP_TIMEOUT}, {"idle_timeout", "execution_error", HARP_TIMEOUT}, {"pause_expired", "timeout", HARP_TIMEOUT},
-	{"approval_expired", NULL, HARP_TIMEOUT}, {"worker_failed", "timeout", HARP_TIMEOUT},
-	{"safety_violation", "safety_violation", HARP_POLICY_KILL}, {"worker_failed", "safety_violation", HARP_POLICY_KILL},
-	{"aborted_by_operator", NULL, HARP_POLICY_KILL}, {"no_checkpoint", "internal_error", HARP_USER_END},
+	{"completed", NULL, HARP_USER_END},
+	{"worker_failed", "execution_error", HARP_USER_END},
+	{"aborted_by_caller", NULL, HARP_USER_END},
+	{"timeout", "timeout", HARP_TIMEOUT},
+	{"idle_timeout", "execution_error", HARP_TIMEOUT},
+	{"pause_expired", "timeout", HARP_TIMEOUT},
+	{"approval_expired", NULL, HARP_TIMEOUT},
+	{"worker_failed", "timeout", HARP_TIMEOUT},
+	{"safety_violation", "safety_violation", HARP_POLICY_KILL},
+	{"worker_failed", "safety_violation", HARP_POLICY_KILL},
+	{"aborted_by_operator", NULL, HARP_POLICY_KILL},
+	{"no_checkpoint", "internal_error", HARP_USER_END},
 };
 
-START_TEST(an_end_has_the_reason_that_harp_has_for_it)  /* proves HS-01 */
+START_TEST(an_end_has_the_reason_that_harp_has_for_it) /* proves HS-01 */
 {
 	ck_assert_int_eq(tell_reason(ends[_i].reason, ends[_i].error_code), ends[_i].end);
 }
 END_TEST
 
-START_TEST(a_task_that_waits_for_a_human_is_told_of)    /* proves HS-01 */
+START_TEST(a_task_that_waits_for_a_human_is_told_of) /* proves HS-01 */
 {
 	char path[300], line[HARP_PUBLIC_SIZE], why[256], more[600];
 
@@ -229,10 +247,15 @@ START_TEST(a_task_that_waits_for_a_human_is_told_of)    /* proves HS-01 */
 	world_init(&w, "");
 	snprintf(path, sizeof path, "%s/ann.pem", w.dir);
 	ck_assert_int_eq(harp_key_make(path, line, why, sizeof why), 0);
-	world_declare(&w, "lab", "1.0.0", "\"risk_ceiling\":\"R3\",\"requires_human_approval\":true,"
-		"\"involves_physical_resources\":false", "");
-	snprintf(more, sizeof more, "[approver ann]\nkey = %s\n[approval]\nexpires = 1h\n[capability lab]\ndeclaration = lab.json\n"
-		"command = /bin/true lab\nharp = yes\n", line);
+	world_declare(&w, "lab", "1.0.0",
+		"\"risk_ceiling\":\"R3\",\"requires_human_approval\":true,"
+		"\"involves_physical_resources\":false",
+		"");
+	snprintf(more, sizeof more,
+		"[approver ann]\nkey = %s\n[approval]\nexpires = 1h\n[capability lab]\ndeclaration = "
+		"lab.json\n"
+		"command = /bin/true lab\nharp = yes\n",
+		line);
 	world_configure(&w, more);
 	world_begin(&w);
 	world_submit(&w, "m1", "lab");
@@ -248,7 +271,7 @@ END_TEST
 
 /* ---- snapshots ---- */
 
-START_TEST(a_snapshot_is_forwarded_once)        /* proves HS-03 */
+START_TEST(a_snapshot_is_forwarded_once) /* proves HS-03 */
 {
 	struct worker *p = world_start(&w, "m1", "told");
 
@@ -269,7 +292,7 @@ START_TEST(a_snapshot_is_forwarded_once)        /* proves HS-03 */
 }
 END_TEST
 
-START_TEST(one_id_with_another_hash_is_refused)         /* proves HS-03 */
+START_TEST(one_id_with_another_hash_is_refused) /* proves HS-03 */
 {
 	struct worker *p = world_start(&w, "m1", "told");
 
@@ -278,22 +301,28 @@ START_TEST(one_id_with_another_hash_is_refused)         /* proves HS-03 */
 	ck_assert_int_eq(warnings("HARP_SESSION_ERR_DUPLICATE_SNAPSHOT"), 1);
 	say(p, "{'type':'snapshot','snapshotId':'s1','snapshotType':'plan','payload':{'a':1},'metadata':{}}");
 	ck_assert_int_eq(warnings("HARP_SESSION_ERR_DUPLICATE_SNAPSHOT"), 2);
-	say(p, "{'type':'snapshot','snapshotId':'s1','snapshotType':'plan','payload':{'a':1},'createdAt':'2020-01-01T00:00:00Z'}");
+	say(p,
+		"{'type':'snapshot','snapshotId':'s1','snapshotType':'plan','payload':{'a':1},'createdAt':'"
+		"2020-01-01T00:00:00Z'}");
 	ck_assert_int_eq(warnings("HARP_SESSION_ERR_DUPLICATE_SNAPSHOT"), 3);
 	/* Another session's ids are its own; and what is older than all that was told is welcome. */
 	p = world_start(&w, "m2", "told");
-	say(p, "{'type':'snapshot','snapshotId':'s1','snapshotType':'plan','payload':{'a':2},'createdAt':'2020-01-01T00:00:00Z'}");
+	say(p,
+		"{'type':'snapshot','snapshotId':'s1','snapshotType':'plan','payload':{'a':2},'createdAt':'"
+		"2020-01-01T00:00:00Z'}");
 	ck_assert_str_eq(told(2), "start executing s1");
 	ck_assert_str_eq(told(1), "start executing s1");
 }
 END_TEST
 
-START_TEST(a_bad_snapshot_is_neither_stored_nor_forwarded)      /* proves HS-02 */
+START_TEST(a_bad_snapshot_is_neither_stored_nor_forwarded) /* proves HS-02 */
 {
 	struct worker *p = world_start(&w, "m1", "told");
 
-	say(p, SNAPSHOT("s1", "'payload':{},'createdAt':'2026-01-31T12:00:00Z','snapshotHash':"
-		"'0000000000000000000000000000000000000000000000000000000000000000'"));
+	say(p,
+		SNAPSHOT("s1",
+			"'payload':{},'createdAt':'2026-01-31T12:00:00Z','snapshotHash':"
+			"'0000000000000000000000000000000000000000000000000000000000000000'"));
 	ck_assert_int_eq(warnings("HARP_ERR_HASH_MISMATCH"), 1);
 	say(p, SNAPSHOT("s1", "'payload':{},'sessionId':'11111111-2222-4333-8444-555555555555'"));
 	ck_assert_int_eq(warnings("HARP_ERR_SCOPE"), 1);
@@ -305,19 +334,21 @@ START_TEST(a_bad_snapshot_is_neither_stored_nor_forwarded)      /* proves HS-02 
 	ck_assert_int_eq(warnings("bad_line"), 0);
 	say(p, SNAPSHOT("s1", "'note':1"));
 	ck_assert_int_eq(warnings("HARP_ERR_UNSUPPORTED"), 1);
-	say(p, "{'type':'snapshot','eventType':'session.status','state':'dancing','updatedAt':'2026-01-31T12:00:00Z'}");
+	say(p,
+		"{'type':'snapshot','eventType':'session.status','state':'dancing','updatedAt':'2026-01-"
+		"31T12:00:00Z'}");
 	ck_assert_int_eq(warnings("HARP_SESSION_ERR_INVALID_STATE"), 1);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM snapshots", NULL), 0);
 	ck_assert_str_eq(told(1), "start executing");
 	for (int i = 0; i < 50; i++)
 		say(p, SNAPSHOT("s1", "'note':1"));
-	ck_assert_int_eq(warnings("HARP_ERR_UNSUPPORTED"), 4);         /* ten of all kinds in a minute */
+	ck_assert_int_eq(warnings("HARP_ERR_UNSUPPORTED"), 4); /* ten of all kinds in a minute */
 	say(p, SNAPSHOT("s1", "'payload':{}"));
 	ck_assert_str_eq(told(1), "start executing s1");
 }
 END_TEST
 
-START_TEST(a_snapshot_after_its_own_last_word_is_refused)       /* proves HS-03 */
+START_TEST(a_snapshot_after_its_own_last_word_is_refused) /* proves HS-03 */
 {
 	struct worker *p = world_start(&w, "m1", "told");
 
@@ -346,14 +377,16 @@ START_TEST(a_snapshot_over_the_message_limit_is_dropped_with_a_warning)
 	teardown();
 	begin_with("[limits]\nmessage = 64KiB\n");
 	p = world_start(&w, "m1", "told");
-	buf_add_text(&b, "{\"type\":\"snapshot\",\"snapshotId\":\"s1\",\"snapshotType\":\"plan\",\"payload\":{\"a\":\"");
+	buf_add_text(&b,
+		"{\"type\":\"snapshot\",\"snapshotId\":\"s1\",\"snapshotType\":\"plan\",\"payload\":{\"a\":"
+		"\"");
 	for (int i = 0; i < 65536; i++)
 		buf_add_text(&b, "x");
 	buf_add_text(&b, "\"}}");
 	say(p, buf_text(&b));
 	buf_fini(&b);
 	ck_assert_int_eq(warnings("event_too_large"), 1);
-	say(p, SNAPSHOT("s1", "'payload':{}"));         /* its id is not used up */
+	say(p, SNAPSHOT("s1", "'payload':{}")); /* its id is not used up */
 	ck_assert_str_eq(told(1), "start executing s1");
 }
 END_TEST
@@ -380,7 +413,8 @@ START_TEST(a_checkpoint_s_snapshot_is_never_over_the_message_limit)
 	struct worker *p = world_start(&w, "m1", "told");
 	size_t size = 2 * 1024 * 1024;
 	char *line = xmalloc(size + 200);
-	int n = snprintf(line, size, "{\"type\":\"checkpoint\",\"description\":\"d\",\"state\":{},\"step\":\"");
+	int n = snprintf(
+		line, size, "{\"type\":\"checkpoint\",\"description\":\"d\",\"state\":{},\"step\":\"");
 
 	memset(line + n, 'x', size);
 	strcpy(line + n + size, "\"}");
@@ -388,13 +422,14 @@ START_TEST(a_checkpoint_s_snapshot_is_never_over_the_message_limit)
 	world_run(&w);
 	free(line);
 	complete(p);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE length(body) > 1048576", NULL), 0);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM events WHERE length(body) > 1048576", NULL), 0);
 	ck_assert_str_eq(told(1), "start executing checkpoint user_end");
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints WHERE step IS NULL", NULL), 1);
 }
 END_TEST
 
-START_TEST(what_a_crash_left_goes_out_as_the_same_bytes)        /* proves HS-01 */
+START_TEST(what_a_crash_left_goes_out_as_the_same_bytes) /* proves HS-01 */
 {
 	struct worker *p;
 
@@ -403,9 +438,10 @@ START_TEST(what_a_crash_left_goes_out_as_the_same_bytes)        /* proves HS-01 
 	say(p, SNAPSHOT("s1", "'payload':{'a':1}"));
 	ck_assert_str_eq(told(1), "start executing s1");
 	w.broker_is_slow = false;
-	crash();                /* nothing was confirmed */
+	crash(); /* nothing was confirmed */
 	complete(world_worker(&w, 1));
-	ck_assert_str_eq(told(1), "start executing s1 idle executing user_end");      /* and told() compares the copies */
+	ck_assert_str_eq(
+		told(1), "start executing s1 idle executing user_end"); /* and told() compares the copies */
 	for (size_t i = 0, again = 0; i < world_sent_count(&w); i++) {
 		again += world_sent(&w, i)->exchange == BUS_TO_HARP;
 		ck_assert(i + 1 < world_sent_count(&w) || again == 9);
@@ -434,7 +470,7 @@ START_TEST(where_nobody_listens_it_is_done_with)
 	ck_assert(outbox_is_empty(w.core.outbox));
 	ck_assert_str_eq(told(1), "start executing user_end");
 	world_pass(&w, 120 * SECONDS);
-	ck_assert_uint_eq(w.bus.flight_count, 0);       /* and is not tried again */
+	ck_assert_uint_eq(w.bus.flight_count, 0); /* and is not tried again */
 }
 END_TEST
 
@@ -455,7 +491,7 @@ START_TEST(a_listener_s_full_queue_is_not_in_the_caller_s_way)
 			fake_worker_exit(p, 0);
 	}
 	ck_assert_uint_gt(refused, 0);
-	ck_assert(world_judge(&w, 1).closed);   /* its caller heard all, at once */
+	ck_assert(world_judge(&w, 1).closed); /* its caller heard all, at once */
 	w.broker_is_slow = false;
 	world_pass(&w, 300 * SECONDS);
 	ck_assert_str_eq(told(1), "start executing user_end");
@@ -471,7 +507,7 @@ START_TEST(what_the_broker_refuses_for_good_is_given_up)
 	world_start(&w, "m1", "told");
 	settle_where(BUS_TO_EVENTS, BUS_CONFIRMED);
 	world_run(&w);
-	for (int i = 0; i < 6; i++) {           /* each time with fewer, and at last with the first alone in flight */
+	for (int i = 0; i < 6; i++) { /* each time with fewer, and at last with the first alone in flight */
 		fake_bus_down(&w.bus, 406);
 		world_run(&w);
 		fake_bus_up(&w.bus);
@@ -483,7 +519,10 @@ START_TEST(what_the_broker_refuses_for_good_is_given_up)
 	complete(world_worker(&w, 1));
 	ck_assert_uint_gt(world_sent_count(&w), before);
 	ck_assert(outbox_is_empty(w.core.outbox));
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE substitute IS NOT NULL AND type = 'harp'", NULL), 0);
+	ck_assert_int_eq(
+		world_count(&w, "SELECT count(*) FROM events WHERE substitute IS NOT NULL AND type = 'harp'",
+			NULL),
+		0);
 	ck_assert_ptr_nonnull(strstr(told(1), "user_end"));
 }
 END_TEST
@@ -494,17 +533,27 @@ START_TEST(a_replay_is_of_the_caller_s_stream_alone)
 	struct store_replay r;
 	char n[16];
 
-	for (int i = 0; i < 30; i++)            /* more of HARP's than of its own */
-		say(p, i % 2 != 0 ? "{'type':'progress','stage':'planning'}" : "{'type':'progress','stage':'editing'}");
+	for (int i = 0; i < 30; i++) /* more of HARP's than of its own */
+		say(p,
+			i % 2 != 0 ? "{'type':'progress','stage':'planning'}" :
+				     "{'type':'progress','stage':'editing'}");
 	complete(p);
 	for (int64_t from = 1; from <= 36; from++) {
 		snprintf(n, sizeof n, "%lld", (long long)from);
 		ck_assert_int_eq(store_find_replay(w.core.store, world_id(&w, 1), from, &r), 1);
-		ck_assert_int_eq(r.first, world_count(&w, from == 1 ? "SELECT min(id) FROM events WHERE ?1 = ?1" :
-			"SELECT coalesce((SELECT min(id) FROM events WHERE sequence = CAST(?1 AS INTEGER)), 0)", n));
-		ck_assert_int_eq(r.count, world_count(&w, from == 1 ? "SELECT count(*) FROM events WHERE type <> 'harp' AND ?1 = ?1" :
-			"SELECT count(*) FROM events WHERE type <> 'harp' AND id >= (SELECT id FROM events WHERE sequence = "
-			"CAST(?1 AS INTEGER))", n));
+		ck_assert_int_eq(r.first,
+			world_count(&w,
+				from == 1 ? "SELECT min(id) FROM events WHERE ?1 = ?1" :
+					    "SELECT coalesce((SELECT min(id) FROM events WHERE sequence = "
+					    "CAST(?1 AS INTEGER)), 0)",
+				n));
+		ck_assert_int_eq(r.count,
+			world_count(&w,
+				from == 1 ? "SELECT count(*) FROM events WHERE type <> 'harp' AND ?1 = ?1" :
+					    "SELECT count(*) FROM events WHERE type <> 'harp' AND id >= "
+					    "(SELECT id FROM events WHERE sequence = "
+					    "CAST(?1 AS INTEGER))",
+				n));
 	}
 }
 END_TEST

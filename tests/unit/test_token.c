@@ -21,11 +21,21 @@ static char token[TOKEN_SIZE];
 
 #define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-static void make_of(const struct token_keys *of, const char *session_id, const char *caller_id, const char *risk, int64_t expires_us,
-	char out[TOKEN_SIZE])
+static void make_of(const struct token_keys *of, const char *session_id, const char *caller_id,
+	const char *risk, int64_t expires_us, char out[TOKEN_SIZE])
 {
-	token_make(of, &(struct token_claims){.session_id = session_id, .caller_id = caller_id, .risk = risk, .data_class = "T1",
-		.max_duration = "PT1S", .envelope = HASH, .intent = HASH, .task = HASH, .issued_us = 1000000, .expires_us = expires_us}, out);
+	token_make(of,
+		&(struct token_claims){.session_id = session_id,
+			.caller_id = caller_id,
+			.risk = risk,
+			.data_class = "T1",
+			.max_duration = "PT1S",
+			.envelope = HASH,
+			.intent = HASH,
+			.task = HASH,
+			.issued_us = 1000000,
+			.expires_us = expires_us},
+		out);
 }
 
 static void make(const char *session_id, const char *caller_id, int64_t expires_us)
@@ -34,10 +44,11 @@ static void make(const char *session_id, const char *caller_id, int64_t expires_
 }
 
 /* What the check says where `given` is the token that the session was given. */
-static enum token_fault check_with(const struct token_keys *of, const char *shown, const char *session_id, const char *given,
-	int64_t now_us)
+static enum token_fault check_with(const struct token_keys *of, const char *shown, const char *session_id,
+	const char *given, int64_t now_us)
 {
-	return token_check(of, shown, &(struct token_session){.session_id = session_id, .token = given}, now_us);
+	return token_check(
+		of, shown, &(struct token_session){.session_id = session_id, .token = given}, now_us);
 }
 
 /* Is it good for the session that has the token of this moment? */
@@ -88,7 +99,8 @@ START_TEST(any_changed_character_makes_it_void) /* proves L3-08 */
 		memcpy(changed, token, sizeof changed);
 		changed[i] = changed[i] == 'A' ? 'B' : 'A';
 		enum token_fault fault = check_with(&keys, changed, SESSION, token, 0);
-		ck_assert_msg(fault == (i < TOKEN_KID_SIZE - 1 ? TOKEN_UNKNOWN_KEY : TOKEN_FORGED) || fault == TOKEN_MALFORMED,
+		ck_assert_msg(fault == (i < TOKEN_KID_SIZE - 1 ? TOKEN_UNKNOWN_KEY : TOKEN_FORGED) ||
+				fault == TOKEN_MALFORMED,
 			"at %zu: %s", i, token_fault_names[fault]);
 	}
 }
@@ -178,8 +190,9 @@ END_TEST
 
 START_TEST(a_token_says_what_was_approved) /* proves L3-08 */
 {
-	static const char *const wanted[] = {"\"session_id\":\"" SESSION "\"", "\"caller_id\":\"alpha\"", "\"risk\":\"R2\"",
-		"\"data\":\"T1\"", "\"max_duration\":\"PT1S\"", "\"envelope\":\"" HASH "\"", "\"intent\":\"" HASH "\"", "\"task\":\"" HASH "\"",
+	static const char *const wanted[] = {"\"session_id\":\"" SESSION "\"", "\"caller_id\":\"alpha\"",
+		"\"risk\":\"R2\"", "\"data\":\"T1\"", "\"max_duration\":\"PT1S\"",
+		"\"envelope\":\"" HASH "\"", "\"intent\":\"" HASH "\"", "\"task\":\"" HASH "\"",
 		"\"issued_at\":\"1970-01-01T00:00:01.000Z\"", "\"expires_at\":\"1970-01-01T00:00:02.000Z\""};
 	const char *from = token + TOKEN_KID_SIZE;
 	unsigned char claims[TOKEN_SIZE];
@@ -192,7 +205,8 @@ START_TEST(a_token_says_what_was_approved) /* proves L3-08 */
 		text[n++] = '=';
 	ck_assert_int_gt(EVP_DecodeBlock(claims, (const unsigned char *)text, (int)n), 0);
 	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-		ck_assert_msg(strstr((const char *)claims, wanted[i]) != NULL, "%s is not in %s", wanted[i], (const char *)claims);
+		ck_assert_msg(strstr((const char *)claims, wanted[i]) != NULL, "%s is not in %s", wanted[i],
+			(const char *)claims);
 	ck_assert(strncmp(token, keys.list[0].kid, TOKEN_KID_SIZE - 1) == 0);
 	ck_assert_int_eq(token_find_seals(&keys, token, intent, task), 1);
 	ck_assert_str_eq(intent, HASH);
@@ -230,13 +244,13 @@ START_TEST(a_new_key_signs_and_the_old_one_verifies_while_a_session_has_its_toke
 	ck_assert(strncmp(young, token, TOKEN_KID_SIZE - 1) != 0);
 	ck_assert_int_eq(check_with(&keys, token, SESSION, token, 0), TOKEN_GOOD);
 	ck_assert_int_eq(check_with(&keys, young, SESSION, young, 0), TOKEN_GOOD);
-	ck_assert_int_eq(token_load_keys(dir, &again, why, sizeof why), 0);     /* and so after a restart */
+	ck_assert_int_eq(token_load_keys(dir, &again, why, sizeof why), 0); /* and so after a restart */
 	ck_assert(memcmp(&again, &keys, sizeof keys) == 0);
 	ck_assert_int_eq(check_with(&again, token, SESSION, token, 0), TOKEN_GOOD);
 	/* Its last token has expired, and a session lives that has one: its owner may abort it with that. */
 	ck_assert_int_eq(token_rotate(dir, &keys, 2500000, 3500000, needs_token, token, why, sizeof why), 0);
 	ck_assert_int_eq(check_with(&keys, token, SESSION, token, 0), TOKEN_GOOD);
-	ck_assert_uint_eq(keys.count, 2);       /* without the one that signed nothing that anybody has */
+	ck_assert_uint_eq(keys.count, 2); /* without the one that signed nothing that anybody has */
 	ck_assert_int_eq(check_with(&keys, young, SESSION, young, 0), TOKEN_UNKNOWN_KEY);
 	make_of(&keys, SESSION, "alpha", "R2", 3000000, young);
 	ck_assert_int_eq(token_rotate(dir, &keys, 2600000, 3600000, needs_token, young, why, sizeof why), 0);
@@ -251,7 +265,8 @@ END_TEST
 START_TEST(keys_that_signed_nothing_of_a_live_session_stand_in_nobodys_way) /* proves L3-08 */
 {
 	for (int i = 1; i < 3 * TOKEN_KEYS_MAX; i++) {
-		ck_assert_msg(token_rotate(dir, &keys, i, 9000000, needs_token, token, why, sizeof why) == 0, "%s", why);
+		ck_assert_msg(token_rotate(dir, &keys, i, 9000000, needs_token, token, why, sizeof why) == 0,
+			"%s", why);
 		ck_assert_uint_eq(keys.count, 2);
 	}
 	ck_assert_int_eq(check_with(&keys, token, SESSION, token, 0), TOKEN_GOOD);
@@ -263,7 +278,8 @@ START_TEST(no_key_that_is_needed_is_dropped_for_a_new_one)
 	struct token_keys before;
 
 	for (int i = 1; i < TOKEN_KEYS_MAX; i++)
-		ck_assert_int_eq(token_rotate(dir, &keys, i, (10 - i) * 1000000, all_need, NULL, why, sizeof why), 0);
+		ck_assert_int_eq(
+			token_rotate(dir, &keys, i, (10 - i) * 1000000, all_need, NULL, why, sizeof why), 0);
 	before = keys;
 	ck_assert_int_lt(token_rotate(dir, &keys, 100, 9000000, all_need, NULL, why, sizeof why), 0);
 	ck_assert_msg(strstr(why, "1970-01-01T00:00:03") != NULL, "until when? %s", why);
@@ -278,17 +294,20 @@ START_TEST(a_rotation_that_cannot_be_written_changes_nothing)
 {
 	struct token_keys before = keys;
 
-	ck_assert_int_lt(token_rotate("/nonexistent/hcpd", &keys, 1, 2, none_needs, NULL, why, sizeof why), 0);
+	ck_assert_int_lt(
+		token_rotate("/nonexistent/hcpd", &keys, 1, 2, none_needs, NULL, why, sizeof why), 0);
 	ck_assert(strstr(why, "/nonexistent/hcpd") != NULL);
 	ck_assert(memcmp(&before, &keys, sizeof keys) == 0);
 }
 END_TEST
 
 /* Made by version 0.1 with a key of the bytes 1, 2, 3 ... 32. */
-static const char old_form[] = "eyJ2IjoxLCJzZXNzaW9uX2lkIjoiMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1In0."
+static const char old_form[] =
+	"eyJ2IjoxLCJzZXNzaW9uX2lkIjoiMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1In0."
 	"OjxDhrJ0cTq0EJYvSQaDP-Q5mCgUb23l85c2sqI0jEY";
 
-START_TEST(the_key_and_the_tokens_of_an_older_version_stay_good_and_their_form_forges_nothing) /* proves L3-08 */
+START_TEST(
+	the_key_and_the_tokens_of_an_older_version_stay_good_and_their_form_forges_nothing) /* proves L3-08 */
 {
 	unsigned char bytes[TOKEN_KEY_SIZE];
 	char old[400], young[TOKEN_SIZE], intent[65], task[65];
@@ -379,7 +398,8 @@ START_TEST(a_key_that_others_may_read_is_refused)
 }
 END_TEST
 
-/* Each kind of damage: cut, one digit changed (the name is the key's own hash), a time that is none, more keys than there can be. */
+/* Each kind of damage: cut, one digit changed (the name is the key's own hash), a time that is none, more
+ * keys than there can be. */
 START_TEST(a_damaged_file_is_refused_and_not_replaced)
 {
 	char text[4096], now[4096];

@@ -176,15 +176,16 @@ END_TEST
 
 START_TEST(members_are_got_raw_and_as_text)
 {
-	static const char line[] = "{\"type\":\"checkpoint\",\"state\":{\"n\": "
-				   "1.10},\"step\":7,\"description\":\"d\",\"ref\":null}";
+	static const char line[] =
+		"{\"type\":\"checkpoint\",\"state\":{\"n\": "
+		"1.10},\"step\":7,\"description\":\"d\",\"ref\":null}";
 	struct wline l;
 	struct buf b = {0};
 	char why[320];
 
 	ck_assert_int_eq(wline_read(&l, line, sizeof line - 1, 64, why, sizeof why), 0);
 	ck_assert(wline_get(&l, "state") != NULL && wline_get(&l, "ref") == NULL &&
-		  wline_get(&l, "nothing") == NULL);
+		wline_get(&l, "nothing") == NULL);
 	wline_add_raw(&l, &b, "state", "{}");
 	wline_add_raw(&l, &b, "step", "null");
 	wline_add_raw(&l, &b, "ref", "null");
@@ -202,15 +203,19 @@ START_TEST(a_bad_line_is_salvaged_where_it_says_what_it_is)
 {
 	static const struct {
 		const char *line;
-		int type;               /* -1: nothing can be made of it */
+		int type; /* -1: nothing can be made of it */
 		const char *ref;
 	} rows[] = {
 		{"{\"type\":\"action\",\"ref\":7}", WL_ACTION, "7"},
 		{"{\"type\":\"action\",\"name\":\"a\",\"name\":\"b\",\"ref\":\"x\"}", WL_ACTION, "\"x\""},
-		{"{\"type\":\"action\",\"parameters\":{\"n\":123456789012345678901234567890},\"ref\":1.10}", WL_ACTION, "1.10"},
+		{"{\"type\":\"action\",\"parameters\":{\"n\":123456789012345678901234567890},\"ref\":1.10}",
+			WL_ACTION, "1.10"},
 		{"{\"type\":\"action\",\"ref\":[1]}", WL_ACTION, "null"},
 		{"{\"type\":\"log\"}", WL_LOG, "null"},
-		{"{\"type\":\"dance\",\"ref\":7}", -1, NULL}, {"{\"type\":\"action\",\"ref\":7", -1, NULL}, {"[]", -1, NULL}, {"", -1, NULL},
+		{"{\"type\":\"dance\",\"ref\":7}", -1, NULL},
+		{"{\"type\":\"action\",\"ref\":7", -1, NULL},
+		{"[]", -1, NULL},
+		{"", -1, NULL},
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

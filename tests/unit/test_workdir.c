@@ -97,7 +97,8 @@ START_TEST(a_working_directory_is_private_whatever_the_umask)
 	ck_assert_uint_eq(mode_of(in_dir("task.json")), 0600);
 	ck_assert_str_eq(get(in_dir("task.json")), "{\"a\":1}");
 	umask(0777);
-	ck_assert_int_eq(workdir_make(state, "1d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10", NULL, 0, path, sizeof path), 0);
+	ck_assert_int_eq(
+		workdir_make(state, "1d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10", NULL, 0, path, sizeof path), 0);
 	ck_assert_uint_eq(mode_of(path), 0700);
 	umask(022);
 	end();
@@ -132,7 +133,7 @@ START_TEST(links_in_place_of_our_names_are_never_followed)
 	sweep_all(100);
 	ck_assert_int_eq(mkdir(in_state("target"), 0755), 0);
 	put(in_state("target/file"), "kept");
-	ck_assert_int_eq(symlink("../target", path), 0);        /* the whole directory is a link */
+	ck_assert_int_eq(symlink("../target", path), 0); /* the whole directory is a link */
 	ck_assert_int_eq(make("three"), -1);
 	ck_assert(errno == ENOTDIR || errno == ELOOP);
 	ck_assert_int_ne(access(in_state("target/task.json"), F_OK), 0);
@@ -162,14 +163,14 @@ START_TEST(a_removed_directory_is_out_of_the_way_at_once_and_deleted_in_slices)
 	ck_assert_int_eq(symlink("../..", in_dir("up")), 0);
 	workdir_remove(state, ID);
 	ck_assert_int_ne(access(path, F_OK), 0);
-	ck_assert_int_eq(make("again"), 0);             /* the session's next life begins empty */
+	ck_assert_int_eq(make("again"), 0); /* the session's next life begins empty */
 	ck_assert_int_ne(access(in_dir("d1"), F_OK), 0);
 	n = sweep_all(20);
 	ck_assert_int_gt(n, 300 / 20);
 	ck_assert_int_lt(n, 1000);
 	ck_assert_str_eq(get(in_state("precious")), "kept");
 	ck_assert_str_eq(get(in_dir("task.json")), "again");
-	ck_assert_int_eq(rmdir(in_state("work/.trash")), 0);    /* empty */
+	ck_assert_int_eq(rmdir(in_state("work/.trash")), 0); /* empty */
 	end();
 }
 END_TEST
@@ -210,7 +211,7 @@ START_TEST(a_directory_that_forbids_everything_is_deleted_all_the_same)
 	put(in_dir("a/f"), "x");
 	ck_assert_int_eq(chmod(in_dir("a"), 0), 0);
 	ck_assert_int_eq(chmod(path, 0), 0);
-	ck_assert_int_eq(make("y"), 0);                 /* a session that locked itself out gets in again */
+	ck_assert_int_eq(make("y"), 0); /* a session that locked itself out gets in again */
 	ck_assert_int_eq(chmod(path, 0), 0);
 	workdir_remove(state, ID);
 	sweep_all(100);
@@ -252,7 +253,7 @@ START_TEST(what_cannot_be_deleted_is_left_and_keeps_nothing_else)
 		ck_assert_int_lt(n, 1000);
 	ck_assert_int_eq(workdir_make(state, other, "x", 1, path, sizeof path), 0);
 	put(in_dir("f"), "x");
-	ck_assert(workdir_remove(state, other));        /* what comes later goes all the same */
+	ck_assert(workdir_remove(state, other)); /* what comes later goes all the same */
 	for (n = 0; workdir_sweep(state, 50); n++)
 		ck_assert_int_lt(n, 1000);
 	ck_assert_int_eq(seteuid(0) | setegid(0), 0);
@@ -261,7 +262,7 @@ START_TEST(what_cannot_be_deleted_is_left_and_keeps_nothing_else)
 		ck_assert_int_eq(unlink(strcat(strcpy(path, in_state(name)), "/file")), 0);
 		ck_assert_int_eq(rmdir(in_state(name)), 0);
 	}
-	ck_assert_int_eq(rmdir(in_state("work/.trash")), 0);    /* nothing else was left */
+	ck_assert_int_eq(rmdir(in_state("work/.trash")), 0); /* nothing else was left */
 	end();
 }
 END_TEST
@@ -279,7 +280,7 @@ START_TEST(what_a_crash_left_is_collected_and_the_rest_stays)
 	char known[] = ID;
 
 	begin();
-	ck_assert_int_eq(workdir_collect(state, is_known, known), 0);   /* there is no work/ yet */
+	ck_assert_int_eq(workdir_collect(state, is_known, known), 0); /* there is no work/ yet */
 	ck_assert_int_eq(make("x"), 0);
 	put(in_dir("kept"), "kept");
 	ck_assert_int_eq(mkdir(in_state("work/1d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10"), 0700), 0);
@@ -296,7 +297,7 @@ START_TEST(what_a_crash_left_is_collected_and_the_rest_stays)
 	ck_assert_str_eq(get(in_state("work/notes")), "not ours");
 	ck_assert_str_eq(get(in_state("target/file")), "kept");
 	ck_assert_int_ne(access(in_state("work/1d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10"), F_OK), 0);
-	ck_assert_int_eq(rmdir(in_state("work/.trash")), 0);    /* empty */
+	ck_assert_int_eq(rmdir(in_state("work/.trash")), 0); /* empty */
 	ck_assert_int_eq(workdir_collect(state, is_known, known), 0);
 	end();
 }
@@ -373,17 +374,23 @@ START_TEST(kept_directories_are_few_and_do_not_outlive_the_daemon)
 
 	begin();
 	for (int i = 0; i < 100; i++) {
-		snprintf(id, sizeof id, "%08x" "-7c1f-4b4e-9a51-3f2f6d1c9b10", (unsigned)i);
+		snprintf(id, sizeof id,
+			"%08x"
+			"-7c1f-4b4e-9a51-3f2f6d1c9b10",
+			(unsigned)i);
 		ck_assert_int_eq(workdir_make(state, id, NULL, 0, path, sizeof path), 0);
 	}
 	for (int i = 0; i < 100; i++) {
-		snprintf(id, sizeof id, "%08x" "-7c1f-4b4e-9a51-3f2f6d1c9b10", (unsigned)i);
+		snprintf(id, sizeof id,
+			"%08x"
+			"-7c1f-4b4e-9a51-3f2f6d1c9b10",
+			(unsigned)i);
 		ck_assert(!workdir_remove(state, id));
 	}
 	ck_assert_int_eq(access(in_state("work/.spare63"), F_OK), 0);
 	ck_assert_int_ne(access(in_state("work/.spare64"), F_OK), 0);
-	ck_assert_int_eq(rmdir(in_state("work/.spare63")), 0);          /* somebody tidied up: */
-	ck_assert_int_eq(make("x"), 0);                                 /* no harm */
+	ck_assert_int_eq(rmdir(in_state("work/.spare63")), 0); /* somebody tidied up: */
+	ck_assert_int_eq(make("x"), 0);                        /* no harm */
 	ck_assert_int_eq(workdir_collect(state, is_known, known), 63);
 	sweep_all(100);
 	ck_assert_int_ne(access(in_state("work/.spare0"), F_OK), 0);

@@ -85,7 +85,7 @@ START_TEST(while_held_nothing_is_said_and_afterwards_everything)
 	workers_hold(rig.ws, true);
 	rig.held = true;
 	worker_write(r.w, "you\n", 4);
-	rig_for_ms(300);                /* the callbacks assert that they are not called */
+	rig_for_ms(300); /* the callbacks assert that they are not called */
 	ck_assert_int_eq(r.exits + other.exits + (int)other.lines[0], 0);
 	rig.held = false;
 	workers_hold(rig.ws, false);
@@ -149,13 +149,13 @@ START_TEST(an_idle_worker_costs_less_than_two_kibibytes)
 	before = mallinfo2().uordblks + mallinfo2().hblkhd;
 	for (i = 1; i < 300; i++)
 		rig_start(&r[i], "exec cat");
-	for (i = 0; i < 300; i++) {     /* used and idle again, not only fresh */
+	for (i = 0; i < 300; i++) { /* used and idle again, not only fresh */
 		r[i].quiet = true;
 		worker_write(r[i].w, "a\npart", 6);
 		worker_write(r[i].w, "\n", 1);
 		rig_until(r[i].lines[0] == 2);
 	}
-	if (before) {                   /* a sanitizer's allocator does not tell */
+	if (before) { /* a sanitizer's allocator does not tell */
 		size_t each = (mallinfo2().uordblks + mallinfo2().hblkhd - before) / 299;
 
 		ck_assert_msg(each < 2048, "%zu bytes a worker", each);

@@ -9,7 +9,8 @@ START_TEST(lines_of_both_streams_come_whole_and_the_last_needs_no_newline)
 	struct rec r;
 
 	rig_begin("off");
-	rig_start(&r, "printf 'par'; sleep 0.05; printf 'ted\\na\\0b\\n'; echo wrong >&2; printf 'no newline'");
+	rig_start(
+		&r, "printf 'par'; sleep 0.05; printf 'ted\\na\\0b\\n'; echo wrong >&2; printf 'no newline'");
 	rig_until(r.gone);
 	ck_assert_mem_eq(r.text[0].data, "parted\na\0b\nno newline\n", r.text[0].size);
 	ck_assert_str_eq(rec_text(&r, WORKER_STDERR), "wrong\n");
@@ -24,7 +25,9 @@ START_TEST(a_line_over_the_limit_is_told_and_the_next_is_fine)
 	struct rec r;
 
 	rig_begin("off");
-	rig_start(&r, "head -c 5000000 /dev/zero | tr '\\0' x; echo; echo fine; head -c 4194304 /dev/zero | tr '\\0' y; echo");
+	rig_start(&r,
+		"head -c 5000000 /dev/zero | tr '\\0' x; echo; echo fine; head -c 4194304 /dev/zero | tr "
+		"'\\0' y; echo");
 	r.quiet = true;
 	rig_until(r.gone);
 	ck_assert_uint_eq(r.lines[0], 3);
@@ -63,7 +66,7 @@ START_TEST(a_pipe_that_a_stranger_holds_is_given_up)
 	rig_start(&r, "echo ready; read x; printf rest");
 	rig_until(r.lines[0] == 1);
 	snprintf(path, sizeof path, "/proc/%d/fd/1", worker_pid(r.w));
-	fd = open(path, O_WRONLY | O_CLOEXEC);          /* we are the stranger */
+	fd = open(path, O_WRONLY | O_CLOEXEC); /* we are the stranger */
 	ck_assert_int_ge(fd, 0);
 	worker_write(r.w, "x\n", 2);
 	rig_until(r.exits);
@@ -139,13 +142,13 @@ START_TEST(a_turn_reads_a_bounded_amount_and_everybody_gets_some)
 		r[i].quiet = true;
 		worker_pause_reading(r[i].w, true);
 	}
-	rig_for_ms(1500);               /* all pipes are full now */
+	rig_for_ms(1500); /* all pipes are full now */
 	for (i = 0; i < MANY; i++)
 		ck_assert_uint_eq(r[i].lines[0], 0);
 	for (i = 0; i < MANY; i++)
 		worker_pause_reading(r[i].w, false);
 	turns = rig.turns;
-	while (rig.turns - turns < 3)   /* libev asks for 64 events at first, so one turn does not see all */
+	while (rig.turns - turns < 3) /* libev asks for 64 events at first, so one turn does not see all */
 		ev_run(rig.loop, EVRUN_NOWAIT);
 	for (i = 0; i < MANY; i++)
 		ck_assert_uint_gt(r[i].lines[0], 0);
@@ -174,7 +177,7 @@ START_TEST(a_turn_has_a_bounded_number_of_lines_however_short)
 	}
 	for (i = 0; i < 40; i++) {
 		rig_until(r[i].gone);
-		ck_assert_uint_eq(r[i].lines[0], 30001);       /* none is lost, the last is not forgotten */
+		ck_assert_uint_eq(r[i].lines[0], 30001); /* none is lost, the last is not forgotten */
 		all += r[i].lines[0];
 		rec_free(&r[i]);
 	}
@@ -211,7 +214,7 @@ START_TEST(an_unfinished_line_that_does_not_go_on_starves_nobody)
 	ck_assert_uint_eq(hog.lines[0], 1);
 	worker_write(hog.w, "\n", 1);
 	rig_until(hog.gone);
-	ck_assert_uint_eq(hog.lines[0], 2);     /* and the next line is fine */
+	ck_assert_uint_eq(hog.lines[0], 2); /* and the next line is fine */
 	rec_free(&hog);
 	rec_free(&calm);
 	rig_end();
@@ -246,7 +249,8 @@ START_TEST(lines_that_were_read_wait_for_the_release_and_for_the_end_of_a_pause)
 	size_t n;
 
 	rig_begin("off");
-	rig_start(&r, "yes '' | head -n 30000; echo said >&2; read x; echo end");      /* all of it fits into the pipe */
+	rig_start(&r,
+		"yes '' | head -n 30000; echo said >&2; read x; echo end"); /* all of it fits into the pipe */
 	r.quiet = true;
 	worker_pause_reading(r.w, true);
 	rig_for_ms(500);
@@ -257,7 +261,7 @@ START_TEST(lines_that_were_read_wait_for_the_release_and_for_the_end_of_a_pause)
 	workers_hold(rig.ws, true);
 	rig.held = true;
 	n = r.lines[0];
-	rig_for_ms(100);                /* the callbacks assert that they are not called */
+	rig_for_ms(100); /* the callbacks assert that they are not called */
 	worker_pause_reading(r.w, true);
 	rig.held = false;
 	workers_hold(rig.ws, false);
@@ -282,9 +286,9 @@ START_TEST(a_paused_worker_is_read_out_once_nobody_of_its_is_left)
 	worker_pause_reading(r.w, true);
 	rig_until(r.exits);
 	rig_for_ms(300);
-	ck_assert_int_eq(r.gone, 0);            /* somebody lives: the pause holds */
+	ck_assert_int_eq(r.gone, 0); /* somebody lives: the pause holds */
 	ck_assert_uint_eq(r.lines[0] + r.lines[1], 0);
-	rec_kill(&r);                           /* and nobody unpauses it */
+	rec_kill(&r); /* and nobody unpauses it */
 	ck_assert_uint_eq(r.lines[0], 30001);
 	ck_assert_str_eq(rec_text(&r, WORKER_STDERR), "two\n");
 	rec_free(&r);

@@ -5,7 +5,8 @@
 
 START_TEST(a_worker_starts_with_nothing_of_the_daemon_in_it)
 {
-	static const char script[] = "pwd; umask; ulimit -S -n; echo $(ls /proc/self/fd | wc -l); "
+	static const char script[] =
+		"pwd; umask; ulimit -S -n; echo $(ls /proc/self/fd | wc -l); "
 		"grep -E 'Sig(Blk|Ign):' /proc/self/status; cut -d' ' -f5 /proc/$$/stat; echo $$; "
 		"env | grep -v -e ^PWD= -e ^_= -e ^OLDPWD= -e ^SHLVL= | wc -l";
 	struct rec r;
@@ -14,7 +15,7 @@ START_TEST(a_worker_starts_with_nothing_of_the_daemon_in_it)
 	int leak, i;
 
 	rig_begin("off");
-	leak = open("/dev/null", O_RDONLY);             /* a library's, without O_CLOEXEC */
+	leak = open("/dev/null", O_RDONLY); /* a library's, without O_CLOEXEC */
 	ck_assert_int_ge(leak, 3);
 	sigemptyset(&some);
 	sigaddset(&some, SIGUSR1);
@@ -27,11 +28,11 @@ START_TEST(a_worker_starts_with_nothing_of_the_daemon_in_it)
 	ck_assert_str_eq(line, "/tmp");
 	ck_assert_str_eq(strtok(NULL, "\n"), "0077");
 	ck_assert_int_le(atoi(strtok(NULL, "\n")), 1024);
-	ck_assert_str_eq(strtok(NULL, "\n"), "4");      /* 0, 1, 2 and ls's own */
+	ck_assert_str_eq(strtok(NULL, "\n"), "4"); /* 0, 1, 2 and ls's own */
 	for (i = 0; i < 2; i++)
 		ck_assert_ptr_nonnull(strstr(strtok(NULL, "\n"), "0000000000000000"));
 	line = strtok(NULL, "\n");
-	ck_assert_str_eq(line, strtok(NULL, "\n"));     /* leads its own group */
+	ck_assert_str_eq(line, strtok(NULL, "\n")); /* leads its own group */
 	ck_assert_str_eq(strtok(NULL, "\n"), "3");
 	close(leak);
 	rec_free(&r);
@@ -41,7 +42,8 @@ END_TEST
 
 START_TEST(without_stdin_a_worker_reads_an_empty_one)
 {
-	char sh[] = "sh", c[] = "-c", s[] = "cat; readlink /proc/self/fd/0", *argv[] = {sh, c, s, NULL}, why[256];
+	char sh[] = "sh", c[] = "-c", s[] = "cat; readlink /proc/self/fd/0", *argv[] = {sh, c, s, NULL},
+	     why[256];
 	struct rec r = {0};
 	struct worker_spec spec = {.argv = argv, .env = rig_env, .workdir = "/", .owner = &r};
 
@@ -133,8 +135,10 @@ START_TEST(what_cannot_be_executed_is_told_at_once_and_leaves_nothing)
 	argv[0] = empty;
 	expect_why(argv, "/", "cannot execute: the command is empty");
 	argv[0] = bare;
-	expect_why(argv, "/no/where", "cannot enter the working directory /no/where: No such file or directory");
-	expect_file_why("#!/no/such/python -u\nprint(1)\n", 0700, "its interpreter /no/such/python is missing");
+	expect_why(
+		argv, "/no/where", "cannot enter the working directory /no/where: No such file or directory");
+	expect_file_why(
+		"#!/no/such/python -u\nprint(1)\n", 0700, "its interpreter /no/such/python is missing");
 	expect_file_why("#!/bin/sh\n", 0600, "Permission denied");
 	expect_file_why("neither script nor program", 0700, "Exec format error");
 	ck_assert_int_eq(count_fds(), before);
@@ -157,7 +161,8 @@ START_TEST(the_program_is_searched_in_the_path_that_it_is_given)
 	snprintf(path, sizeof path, "%s/%s", dir, prog);
 	ck_assert_int_eq(rename(script, path), 0);
 	snprintf(env_path, sizeof env_path, "PATH=::/nonexistent:");
-	ck_assert_int_eq(worker_start(rig.ws, &spec, &r.w, why, sizeof why), -1);       /* not the working directory */
+	ck_assert_int_eq(
+		worker_start(rig.ws, &spec, &r.w, why, sizeof why), -1); /* not the working directory */
 	snprintf(env_path, sizeof env_path, "PATH=:/nonexistent:/etc/passwd:%s:/bin", dir);
 	ck_assert_msg(worker_start(rig.ws, &spec, &r.w, why, sizeof why) == 0, "%s", why);
 	rig_until(r.gone);
@@ -200,7 +205,7 @@ START_TEST(without_descriptors_a_start_fails_cleanly_and_workers_can_still_be_en
 		for (i = free_fds; i > 0; i--)
 			fill[n - i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		ck_assert_int_ge(fill[n - 1], 0);
-		before = open("/dev/null", O_RDONLY);   /* not one more and not one less than before */
+		before = open("/dev/null", O_RDONLY); /* not one more and not one less than before */
 		ck_assert_int_eq(before, -1);
 	}
 	ck_assert_int_gt(started, 0);

@@ -36,12 +36,12 @@ struct rig_helper {
 	int (*run)(int argc, char **argv);
 };
 
-struct rec {                            /* what one worker said */
+struct rec { /* what one worker said */
 	struct worker *w;
-	struct buf text[2];             /* lines, each with a newline again */
+	struct buf text[2]; /* lines, each with a newline again */
 	size_t lines[2], bytes[2], too_long;
 	int eof[2], exits, gone, stuck, status, stuck_pid;
-	bool quiet;                     /* count only */
+	bool quiet; /* count only */
 	bool freed;
 	void (*on_line)(struct rec *r, const char *line, size_t size);
 };
@@ -63,7 +63,8 @@ struct rig {
 static struct rig rig;
 static char rig_self[4096];
 
-static void rig_on_line(struct worker *w, enum worker_stream s, const char *line, size_t size, enum line_kind kind)
+static void rig_on_line(
+	struct worker *w, enum worker_stream s, const char *line, size_t size, enum line_kind kind)
 {
 	struct rec *r = worker_owner(w);
 
@@ -210,8 +211,12 @@ static char *rig_env[] = {(char[]){"PATH=/usr/local/bin:/usr/bin:/bin"}, rig_ins
 
 static int rig_try_argv(struct rec *r, char *const *argv, char *why, size_t why_size)
 {
-	struct worker_spec spec = {.argv = argv, .env = rig_env, .workdir = "/tmp", .has_stdin = true,
-		.mark = rig_mark, .owner = r};
+	struct worker_spec spec = {.argv = argv,
+		.env = rig_env,
+		.workdir = "/tmp",
+		.has_stdin = true,
+		.mark = rig_mark,
+		.owner = r};
 
 	memset(r, 0, sizeof *r);
 	return worker_start(rig.ws, &spec, &r->w, why, why_size);
@@ -248,12 +253,13 @@ static inline bool rig_wait_step(int64_t until)
 	if (clock_boot_us() > until)
 		return false;
 	ev_run(rig.loop, EVRUN_NOWAIT);
-	usleep(200);                    /* the condition may be one that no event tells of */
+	usleep(200); /* the condition may be one that no event tells of */
 	return true;
 }
 
 /* Runs the loop until the condition holds; fails the test after 20 s. */
-#define rig_until(cond) do { \
+#define rig_until(cond) \
+	do { \
 		int64_t until_ = clock_boot_us() + 20 * SECOND; \
 		while (!(cond)) \
 			ck_assert_msg(rig_wait_step(until_), "in vain: %s", #cond); \
@@ -309,7 +315,8 @@ static inline void rec_kill(struct rec *r)
 	rig_until(r->gone);
 }
 
-/* A directory of a cgroup2 file system to make groups in; NULL, and a line that says so, where there is none. */
+/* A directory of a cgroup2 file system to make groups in; NULL, and a line that says so, where there is none.
+ */
 static inline char *rig_make_cgroup(void)
 {
 	static char dir[512];
@@ -330,8 +337,8 @@ static inline char *rig_make_cgroup(void)
 	return NULL;
 }
 
-/* Nothing is forbidden to root: where it matters a test goes on as another user. False, and a line that says so,
- * where that one could not run this program. */
+/* Nothing is forbidden to root: where it matters a test goes on as another user. False, and a line that says
+ * so, where that one could not run this program. */
 static inline bool rig_drop_root(void)
 {
 	if (getuid() == 0)
@@ -353,7 +360,8 @@ static inline int rig_main(int argc, char **argv, const struct rig_helper *helpe
 	for (; argc > 1 && helpers->name; helpers++)
 		if (strcmp(argv[1], helpers->name) == 0)
 			return helpers->run(argc, argv);
-	snprintf(rig_instance_var, sizeof rig_instance_var, "HCP_INSTANCE=5eed5eed-0000-4000-8000-%012x", (unsigned)getpid());
+	snprintf(rig_instance_var, sizeof rig_instance_var, "HCP_INSTANCE=5eed5eed-0000-4000-8000-%012x",
+		(unsigned)getpid());
 	snprintf(rig_mark, sizeof rig_mark, "HCP_SESSION_ID=mark-of-%d", (int)getpid());
 	runner = srunner_create(make());
 	srunner_run_all(runner, CK_ENV);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_START 262144        /* the longest start line that it can take */
+#define MAX_START 262144 /* the longest start line that it can take */
 #define MAX_EVENT 65536
 
 static void emit_burst(long events, long size, bool hold)
