@@ -14,7 +14,7 @@ PKGS    := librabbitmq jansson sqlite3 uuid libssl libcrypto libsystemd libzstd
 VERSION := $(shell cat VERSION)
 
 # Ours apart from the user's: CFLAGS and LDFLAGS stay free for packagers.
-OURS := -std=gnu11 -Iinclude -D_GNU_SOURCE -DHCPD_VERSION='"$(VERSION)"' -g \
+OURS := -std=gnu11 -Isrc -Iinclude -D_GNU_SOURCE -DHCPD_VERSION='"$(VERSION)"' -g \
 	-Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wstrict-prototypes -Wmissing-prototypes \
 	-Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla -Werror
 OURS += $(shell pkg-config --cflags $(PKGS))
@@ -25,8 +25,8 @@ LIBS := $(shell pkg-config --libs $(PKGS)) -lev -lpthread -lm
 
 # Everything but the two main()s is one library; programs and tests link what they use of it. A test that
 # defines all of a header's functions itself has replaced that module: clock, id, bus, worker.
-SRC   := $(wildcard src/*.c)
-OBJ   := $(patsubst src/%.c,$(B)/%.o,$(filter-out src/main.c src/hcpctl.c,$(SRC)))
+SRC   := $(filter-out src/libhcp/%,$(shell find src -name '*.c' | sort))
+OBJ   := $(patsubst src/%.c,$(B)/obj/%.o,$(filter-out src/hcpd/main.c src/hcpctl/main.c,$(SRC)))
 CORE  := $(B)/libcore.a
 # `make V=1` shows the commands.
 Q     := $(if $(V),,@)
@@ -46,18 +46,18 @@ all: programs
 programs: $(B)/hcpd $(B)/hcpctl
 tests: $(UNIT) $(ITESTS)
 
-$(B)/hcpd: $(B)/main.o $(CORE)
+$(B)/hcpd: $(B)/obj/hcpd/main.o $(CORE)
 	$(call say,LD)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LIBS)
-$(B)/hcpctl: $(B)/hcpctl.o $(CORE)
+$(B)/hcpctl: $(B)/obj/hcpctl/main.o $(CORE)
 	$(call say,LD)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(CORE): $(OBJ)
 	$(call say,AR)
-	$(Q)rm -f $@ && ar rcsT $@ $(OBJ)
+	$(Q)rm -f $@ && ar qcsT $@ $(OBJ)
 
-$(B)/%.o: src/%.c
+$(B)/obj/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(OURS) $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -89,7 +89,7 @@ FLAGS := $(CC) $(OURS) $(HARD) $(CPPFLAGS) $(CFLAGS) $(LINK) $(LDFLAGS)
 $(B)/.flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
-$(OBJ) $(B)/main.o $(B)/hcpctl.o $(UNIT:=.o) $(ITESTS:=.o) $(IHARN) $(BENCH:=.o): $(B)/.flags
+$(OBJ) $(B)/obj/hcpd/main.o $(B)/obj/hcpctl/main.o $(UNIT:=.o) $(ITESTS:=.o) $(IHARN) $(BENCH:=.o): $(B)/.flags
 
 # Tests. The runner starts private brokers where the programs ask for one, and leaves nothing behind. Unit tests run
 # alone, as some walk /proc; integration tests mostly wait, each with a daemon of its own, so three go at once,
@@ -116,7 +116,7 @@ cover:
 		/^Lines/ && f { printf "%6.2f%% of %5d  %s\n", $$3, $$5, f; f = "" }' | sort -n
 
 format:
-	clang-format -i $(wildcard src/*.c include/*.h tests/*/*.c tests/*/*.h)
+	clang-format -i $(shell git ls-files "*.[ch]")
 
 # Files that name /usr/local or /etc/hcpd get the paths of this installation.
 SUBST := sed -e 's,/usr/local,$(PREFIX),g' -e 's,/etc/hcpd,$(SYSCONFDIR)/hcpd,g'
@@ -190,4 +190,4 @@ help:
 # Kinds of tests that need more than that bring their own rules.
 include $(wildcard tests/*/rules.mk)
 
--include $(wildcard $(B)/*.d $(B)/*/*.d)
+-include $(shell find $(B) -name "*.d" 2>/dev/null)

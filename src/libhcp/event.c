@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "jtext.h"
-#include "lib.h"
+#include "json/text.h"
+#include "libhcp/libhcp_private.h"
 
 #define NAME_MAX_BYTES 256
 

@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "lib.h"
+#include "libhcp/libhcp_private.h"
 
 /* --- words --- */
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config_table.h"
-#include "lib.h"
+#include "config/table_private.h"
+#include "libhcp/libhcp_private.h"
 
 #define DAY_S INT64_C(86400)
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib.h"
+#include "libhcp/libhcp_private.h"
 
 #define SCHEMA "1"
 #define BUSY_MS 5000                 /* another connection of the application's may be writing */

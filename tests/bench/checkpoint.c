@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "canon.h"
-#include "checkpoint.h"
-#include "jtext.h"
-#include "pack.h"
+#include "json/canonical.h"
+#include "store/checkpoint.h"
+#include "json/text.h"
+#include "store/state_compress.h"
 
 #define STATE_BYTES (1 << 20)
 #define CHANGE_BYTES 1000

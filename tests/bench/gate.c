@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "gate.h"
+#include "policy/gate.h"
 
 #define DECISIONS 20000
 #define FIELDS 18

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "clock.h"
-#include "id.h"
-#include "store.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "store/store.h"
 
 #define CALLERS 20
 #define LIVE 20

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "jschema.h"
+#include "jschema/jschema.h"
 
 #define SAMPLES 31
 

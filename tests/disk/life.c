@@ -15,9 +15,9 @@
 
 #include "fake_world.h"
 #include "fake_control.h"
-#include "harp.h"
-#include "operate.h"
-#include "review.h"
+#include "harp/harp.h"
+#include "core/operator/operator.h"
+#include "core/admission/approval.h"
 #include "vfs_fault.h"
 
 #define WAL_PAGES 24 /* so that the WAL is moved into the database a few times */

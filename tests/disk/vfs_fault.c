@@ -13,7 +13,7 @@
 
 #include <sqlite3.h>
 
-#include "buf.h"
+#include "base/buf.h"
 
 #define SECTOR 512
 #define FILES_MAX 16

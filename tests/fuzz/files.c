@@ -215,8 +215,8 @@ static int files_getgrouplist(const char *name, gid_t group, gid_t *groups, int 
 #include <arpa/inet.h>
 #include <libgen.h>
 
-#include "capability.h"
-#include "config_table.h"
+#include "policy/capability.h"
+#include "config/table_private.h"
 
 #define open files_open
 #define read files_read
@@ -229,7 +229,7 @@ static int files_getgrouplist(const char *name, gid_t group, gid_t *groups, int 
 #define getgrnam files_getgrnam
 #define getgrouplist files_getgrouplist
 
-#include "../../src/capability.c"
-#include "../../src/config_amqp.c"
-#include "../../src/config_confine.c"
-#include "../../src/config.c"
+#include "policy/capability.c"
+#include "config/amqp.c"
+#include "config/confine.c"
+#include "config/config.c"

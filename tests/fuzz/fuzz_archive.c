@@ -8,7 +8,7 @@
 #include <openssl/evp.h>
 #include <zstd.h>
 
-#include "archive.h"
+#include "store/archive.h"
 #include "fuzz.h"
 
 #define ID "0d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10"

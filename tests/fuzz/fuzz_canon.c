@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "canon.h"
+#include "json/canonical.h"
 #include "fuzz.h"
-#include "jtext.h"
+#include "json/text.h"
 
 static void must_be_same(struct buf *a, struct buf *b)
 {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capability.h"
+#include "policy/capability.h"
 #include "files.h"
 #include "fuzz.h"
-#include "semver.h"
+#include "base/semver.h"
 
 #define PATH FILES_DIR "/echo.json"
 

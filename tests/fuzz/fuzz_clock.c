@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "fuzz.h"
 
 #define FIRST_US (INT64_C(-62167219200) * 1000000) /* the year 0, and the end of 9999 */

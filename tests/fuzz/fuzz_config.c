@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config_table.h"
+#include "config/table_private.h"
 #include "files.h"
 #include "fuzz.h"
-#include "gate.h"
-#include "ini.h"
-#include "semver.h"
+#include "policy/gate.h"
+#include "base/ini.h"
+#include "base/semver.h"
 
 #define PATH FILES_DIR "/hcpd.ini"
 #define SECRET "S3CRET"

@@ -5,9 +5,9 @@
 
 #include "fuzz.h"
 
-#include "../../src/control_private.h"
-#include "../../src/query_private.h"
-#include "harp.h"
+#include "control/control_private.h"
+#include "query/query_private.h"
+#include "harp/harp.h"
 
 #define SESSION "3f2a91c0-0000-4000-8000-000000000000"
 

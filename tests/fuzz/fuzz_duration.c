@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "duration.h"
+#include "base/duration.h"
 #include "fuzz.h"
 
 /* Whatever is a duration can be written, and read again as the same to the millisecond. */

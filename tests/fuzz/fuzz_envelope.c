@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec.h"
-#include "ctl_task.h"
+#include "protocol/message.h"
+#include "hcpctl/caller/task.h"
 #include "fuzz.h"
-#include "semver.h"
+#include "base/semver.h"
 
 #define MESSAGE_ID "6f1c8a52-0b1d-4c3e-9a7b-2d4e6f801234"
 #define TIME "2026-01-31T12:00:00.000Z"

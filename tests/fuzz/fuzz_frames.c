@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frames.h"
+#include "amqp/frames.h"
 #include "fuzz.h"
 
 #define CAP 64

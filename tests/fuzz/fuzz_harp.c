@@ -6,7 +6,7 @@
 
 #include "fuzz.h"
 
-#include "../../src/harp_private.h"
+#include "harp/harp_private.h"
 
 #define KEY_ID "ann-2026"
 #define NOW_US INT64_C(1772359260000000) /* a minute after the corpus' artifact was made */

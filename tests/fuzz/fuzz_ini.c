@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "ini.h"
+#include "base/ini.h"
 
 struct seen {
 	struct buf text; /* all that was said */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "jschema.h"
-#include "jtext.h"
+#include "jschema/jschema.h"
+#include "json/text.h"
 
 #define META "{\"$ref\":\"https://json-schema.org/draft/2020-12/schema\"}"
 

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "fuzz.h"
-#include "log.h"
+#include "base/log.h"
 
 static char caught[8192];
 static size_t caught_size;
@@ -25,7 +25,7 @@ static ssize_t catch_write(int fd, const void *data, size_t size)
 #include <stdio.h>
 #include <sys/stat.h>
 #define write catch_write
-#include "../../src/log.c"
+#include "base/log.c"
 #undef write
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
-#include "ctl_note.h"
-#include "ctl_show.h"
+#include "base/clock.h"
+#include "hcpctl/common/message.h"
+#include "hcpctl/common/render.h"
 #include "fuzz.h"
-#include "jtext.h"
+#include "json/text.h"
 
 static struct ctl_note *read_note(const char *body, size_t size)
 {

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "canon.h"
-#include "checkpoint.h"
+#include "json/canonical.h"
+#include "store/checkpoint.h"
 #include "fuzz.h"
-#include "jdiff.h"
-#include "jtext.h"
-#include "pack.h"
+#include "json/diff.h"
+#include "json/text.h"
+#include "store/state_compress.h"
 
 enum { TRY_ROUND, TRY_DAMAGE, TRY_ROW, TRY_DIFF, TRIES };
 

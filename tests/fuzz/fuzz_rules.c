@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "envelope.h"
+#include "policy/envelope.h"
 #include "files.h"
 #include "fuzz.h"
-#include "gate.h"
-#include "jschema.h"
+#include "policy/gate.h"
+#include "jschema/jschema.h"
 
 #define PATH FILES_DIR "/echo.json"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "semver.h"
+#include "base/semver.h"
 
 #define NUMBER_MAX ((UINT64_C(1) << 53) - 1)
 

@@ -7,15 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codec.h"
-#include "config_table.h"
+#include "protocol/message.h"
+#include "config/table_private.h"
 #include "files.h"
 #include "fuzz.h"
 
 /* The one module that only this target needs to read the directory in memory; config's are in files.c. */
 #include <libgen.h>
 #define realpath files_realpath
-#include "../../src/ctl_settings.c"
+#include "hcpctl/common/settings.c"
 #undef realpath
 
 #define PATH FILES_DIR "/hcpctl.ini"

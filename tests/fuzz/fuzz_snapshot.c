@@ -3,8 +3,8 @@
  * hash put right, so that a mutation gets further than to that. */
 #include "stage.h"
 
-#include "../../src/harp_private.h"
-#include "harp_session.h"
+#include "harp/harp_private.h"
+#include "harp/session.h"
 
 #define MOST (1u << 20)
 #define AT "2026-01-31T12:00:00.000Z"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec.h"
-#include "ctl_task.h"
+#include "protocol/message.h"
+#include "hcpctl/caller/task.h"
 #include "fuzz.h"
 
 /* Laid over each other as --input and a file are. */

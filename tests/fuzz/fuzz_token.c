@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec.h"
+#include "protocol/message.h"
 #include "fuzz.h"
 
 /* Whole, so that its signing can be used on claims that it would never make. */
-#include "../../src/token.c"
+#include "protocol/token.c"
 
 #define SESSION "6f1c8a52-0b1d-4c3e-9a7b-2d4e6f801234"
 #define OTHER "6f1c8a52-0b1d-4c3e-9a7b-2d4e6f801235"

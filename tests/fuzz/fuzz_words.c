@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "words.h"
+#include "base/shellwords.h"
 
 enum quoting { SINGLE, DOUBLE, BACKSLASH, QUOTINGS };
 

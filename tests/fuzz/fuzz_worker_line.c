@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "fuzz.h"
-#include "lines.h"
-#include "wline.h"
+#include "base/line_reader.h"
+#include "protocol/worker_line.h"
 
 /* --- the pipe --- */
 
@@ -41,7 +41,7 @@ static ssize_t pipe_read(int fd, void *to, size_t most)
 }
 
 #define read pipe_read
-#include "../../src/lines.c"
+#include "base/line_reader.c"
 #undef read
 
 int64_t clock_boot_us(void)

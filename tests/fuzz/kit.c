@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jtext.h"
+#include "json/text.h"
 
 void fuzz_broken(const char *file, int line, const char *what)
 {

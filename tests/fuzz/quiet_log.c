@@ -1,6 +1,6 @@
 /* quiet_log.c: replaces log.c: counts what is logged, and formats it, so that every format is used; writes
  * nothing. */
-#include "log.h"
+#include "base/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>

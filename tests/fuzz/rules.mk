@@ -14,7 +14,7 @@ FUZZ_SAN     := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recove
 FUZZ_KIT     := kit quiet_log files
 FUZZ_REPLAY  := $(FUZZ_ALL:%=$(B)/fuzz/%)
 FUZZ_LIVE    := $(FUZZ_ALL:%=$(B)/libfuzzer/%)
-FUZZ_OBJ     := $(patsubst src/%.c,$(B)/libfuzzer/src/%.o,$(filter-out src/main.c src/hcpctl.c,$(SRC)))
+FUZZ_OBJ     := $(patsubst src/%.c,$(B)/libfuzzer/src/%.o,$(filter-out src/hcpd/main.c src/hcpctl/main.c,$(SRC)))
 FUZZ_CFLAGS  := $(OURS) -Itests/fuzz -fPIE
 
 .PHONY: fuzz check-fuzz
@@ -30,7 +30,7 @@ $(B)/fuzz/%.o: tests/fuzz/%.c
 	$(Q)$(CC) $(FUZZ_CFLAGS) $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(B)/fuzz/libkit.a: $(FUZZ_KIT:%=$(B)/fuzz/%.o)
 	$(call say,AR)
-	$(Q)rm -f $@ && ar rcsT $@ $^
+	$(Q)rm -f $@ && ar qcsT $@ $^
 $(FUZZ_REPLAY): $(B)/fuzz/%: $(B)/fuzz/fuzz_%.o $(B)/fuzz/drive.o $(B)/fuzz/libkit.a $(CORE)
 	$(call say,LD)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -47,13 +47,13 @@ $(B)/libfuzzer/tests/%.o: tests/fuzz/%.c
 	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) $(FUZZ_SAN) -O1 -MMD -MP -c -o $@ $<
 $(B)/libfuzzer/libkit.a: $(FUZZ_KIT:%=$(B)/libfuzzer/tests/%.o)
 	$(call say,AR)
-	$(Q)rm -f $@ && ar rcsT $@ $^
+	$(Q)rm -f $@ && ar qcsT $@ $^
 $(B)/libfuzzer/libcore.a: $(FUZZ_OBJ)
 	$(call say,AR)
-	$(Q)rm -f $@ && ar rcsT $@ $^
+	$(Q)rm -f $@ && ar qcsT $@ $^
 $(FUZZ_LIVE): $(B)/libfuzzer/%: $(B)/libfuzzer/tests/fuzz_%.o $(B)/libfuzzer/libkit.a $(B)/libfuzzer/libcore.a
 	$(call say,LD)
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -pie -o $@ $^ $(LIBS)
 $(FUZZ_OBJ) $(FUZZ_ALL:%=$(B)/libfuzzer/tests/fuzz_%.o) $(FUZZ_KIT:%=$(B)/libfuzzer/tests/%.o): $(B)/.flags
 
--include $(wildcard $(B)/libfuzzer/*/*.d)
+-include $(shell find $(B)/libfuzzer -name "*.d" 2>/dev/null)

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
-#include "harp_private.h"
-#include "id.h"
+#include "base/clock.h"
+#include "harp/harp_private.h"
+#include "base/id.h"
 
 static char why[512];
 

@@ -2,7 +2,7 @@
  * layer. Needs a broker with a TLS listener (HCP_TEST_BROKER_TLS_PORT, certificates in its tls/). */
 #include "../unit/bus_kit.h"
 
-#include "link.h"
+#include "amqp/connection.h"
 
 static struct config *config;
 static char ca[512], cert[512], key[512];

@@ -3,8 +3,8 @@
 LIBHCP       := $(B)/libhcp
 LIBHCP_ABI   := 0
 LIBHCP_PKGS  := librabbitmq jansson sqlite3 uuid libcrypto
-LIBHCP_USES  := link frames buf clock id codec duration semver jtext jscan words ini rate \
-	$(patsubst src/%.c,%,$(wildcard src/config*.c))
+LIBHCP_USES  := amqp/connection amqp/frames base/buf base/clock base/id base/duration base/semver base/shellwords base/ini \
+	base/rate json/text json/scan protocol/message $(patsubst src/%.c,%,$(wildcard src/config/*.c))
 LIBHCP_SRC   := $(wildcard src/libhcp/*.c)
 LIBHCP_OWN   := $(patsubst src/libhcp/%.c,$(LIBHCP)/%.o,$(LIBHCP_SRC))
 LIBHCP_CORE  := $(patsubst %,$(LIBHCP)/in_%.o,$(LIBHCP_USES))

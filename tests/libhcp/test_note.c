@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl_note.h"
-#include "jtext.h"
-#include "lib.h"
+#include "hcpctl/common/message.h"
+#include "json/text.h"
+#include "libhcp/libhcp_private.h"
 
 static unsigned seed = 7;
 

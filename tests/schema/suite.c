@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jschema.h"
-#include "jtext.h"
+#include "jschema/jschema.h"
+#include "json/text.h"
 
 #define DRAFT "draft2020-12"
 #define REMOTE "http://localhost:1234/"

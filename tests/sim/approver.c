@@ -3,7 +3,7 @@
  * of what was put and what was answered to it: a decision is used at most once. */
 #include "eye.h"
 
-#include "harp.h"
+#include "harp/harp.h"
 
 #define TEXTS_MAX 128 /* decisions in the life of a seed */
 #define MALLORY APPROVERS

@@ -9,13 +9,14 @@
 /* X(name, group, what); in a run of COVER_SEEDS seeds each must have happened. */
 #define COVERED(X) \
 	X(STEP_SUBMIT, "step", "submit") \
-	X(STEP_ABORT, "step", "abort") X(STEP_DELIVER, "step", "deliver") X( \
-		STEP_WORKER, "step", "worker") X(STEP_BROKER, "step", "broker works") X(STEP_CONFIRM, \
-		"step", "broker confirms") X(STEP_LINK, "step", "link") X(STEP_CALLER, "step", \
-		"caller") X(STEP_DISK, "step", "disk") X(STEP_CRASH, "step", "crash") X(STEP_STOP, "step", \
-		"stop") X(STEP_RELOAD, "step", "reload") X(STEP_TIME, "step", "time") X(STEP_CLOCK, "step", \
-		"clock") X(STEP_SYSTEM, "step", "system") X(STEP_OPERATE, "step", "operator") X(STEP_DECIDE, \
-		"step", "human decides") X(STEP_PROGRAM, "step", "policy program") X(STEP_MOVE, "step", \
+	X(STEP_ABORT, "step", "abort") \
+	X(STEP_DELIVER, "step", "deliver") X(STEP_WORKER, "step", "worker") X( \
+		STEP_BROKER, "step", "broker works") X(STEP_CONFIRM, "step", "broker confirms") X(STEP_LINK, \
+		"step", "link") X(STEP_CALLER, "step", "caller") X(STEP_DISK, "step", "disk") X(STEP_CRASH, \
+		"step", "crash") X(STEP_STOP, "step", "stop") X(STEP_RELOAD, "step", "reload") X(STEP_TIME, \
+		"step", "time") X(STEP_CLOCK, "step", "clock") X(STEP_SYSTEM, "step", \
+		"system") X(STEP_OPERATE, "step", "operator") X(STEP_DECIDE, "step", \
+		"human decides") X(STEP_PROGRAM, "step", "policy program") X(STEP_MOVE, "step", \
 		"migration") X(OPERATE_DONE, "operator", "is obeyed") X(OPERATE_REFUSED, "operator", \
 		"is refused") X(OPERATE_EXTENDED, "operator", "extends a deadline") X(OPERATE_RESUMED, \
 		"operator", "resumes without a process") X(OPERATE_RESUMED_LIVE, "operator", \

@@ -10,7 +10,7 @@
 
 #include "sim.h"
 
-#include "../../src/retain_private.h"
+#include "retain/retain_private.h"
 
 #define STACK_SIZE (1024 * 1024)
 #define DAYS_MAX 64

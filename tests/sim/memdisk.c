@@ -8,7 +8,7 @@
 
 #include <sqlite3.h>
 
-#include "buf.h"
+#include "base/buf.h"
 
 #define FILES 4 /* a database, its WAL, its journal */
 #define SHM_REGIONS 16

@@ -3,7 +3,7 @@
  */
 #include "sim.h"
 
-#include "control.h"
+#include "control/control.h"
 
 struct control {
 	struct ask *asked, **asked_end;

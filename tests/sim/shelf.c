@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "artifact_file.h"
+#include "store/artifact_store.h"
 #include "sim.h"
 
 #define FILES_MAX 1024

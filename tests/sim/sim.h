@@ -20,11 +20,11 @@
 #ifndef SIM_STAGE /* stage.c has the fakes' bodies */
 #define FAKE_TYPES_ONLY
 #endif
-#include "core.h"
+#include "core/turn.h"
 #include "fake_bus.h"
 #include "fake_clock.h"
 #include "fake_workers.h"
-#include "operate.h"
+#include "core/operator/operator.h"
 
 #include "cover.h"
 #include "memdisk.h"

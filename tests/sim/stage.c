@@ -12,10 +12,10 @@
 
 #include <sqlite3.h>
 
-#include "artifact.h"
+#include "core/running/artifacts.h"
 #include "fake_id.h"
-#include "retain.h"
-#include "run.h"
+#include "retain/retain.h"
+#include "core/running/run.h"
 
 #define ROUNDS_MAX 5000 /* turns at one instant: more is a loop without an end */
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "calls.h"
-#include "judge.h"
+#include "core/admission/policy_program.h"
 #include "life.h"
 #include "wire.h"
 

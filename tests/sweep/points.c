@@ -18,7 +18,7 @@
 
 #include "life.h"
 
-#include "crash.h"
+#include "base/crashpoint.h"
 
 #define POINTS_MAX 1000
 #define PASSINGS 10
@@ -27,8 +27,9 @@
 #define SCENARIOS_MAX 32
 #define CASE_S 80
 #define SAY_EVERY_S 30.0
-#define MESSAGE_LIMIT "30000" /* of the broker: below task `big` of scenario "callers", far above all else \
-			       */
+#define MESSAGE_LIMIT \
+	"30000" /* of the broker: below task `big` of scenario "callers", far above all else \
+		 */
 
 struct point {
 	char name[CRASH_NAME_SIZE];

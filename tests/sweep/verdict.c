@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "chain.h"
-#include "judge.h"
+#include "core/admission/policy_program.h"
 #include "life.h"
 #include "restore.h"
 #include "wire.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "apps.h"
-#include "archive.h"
+#include "store/archive.h"
 #include "../sweep/chain.h"
 #include "charge.h"
 #include "decider.h"

@@ -13,7 +13,7 @@
 
 #include <openssl/evp.h>
 
-#include "archive.h"
+#include "store/archive.h"
 #include "charge.h"
 #include "harness.h"
 

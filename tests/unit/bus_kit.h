@@ -29,10 +29,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "buf.h"
-#include "bus.h"
-#include "clock.h"
-#include "log.h"
+#include "base/buf.h"
+#include "bus/bus.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 #define KIT __attribute__((unused)) static
 #define SECOND INT64_C(1000000)

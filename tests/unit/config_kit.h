@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "buf.h"
-#include "config.h"
+#include "base/buf.h"
+#include "config/config.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 

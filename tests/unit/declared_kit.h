@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
-#include "declaration.h"
-#include "jtext.h"
+#include "base/buf.h"
+#include "policy/declaration.h"
+#include "json/text.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
-#include "bus.h"
+#include "base/buf.h"
+#include "bus/bus.h"
 #include "fake_clock.h"
 
 #define FAKE_UNSETTLED 99

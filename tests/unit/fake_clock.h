@@ -3,7 +3,7 @@
 #ifndef HCPD_FAKE_CLOCK_H
 #define HCPD_FAKE_CLOCK_H
 
-#include "clock.h"
+#include "base/clock.h"
 
 #define FAKE_SECOND INT64_C(1000000)
 

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "control.h"
+#include "control/control.h"
 
 struct control {
 	struct ask *asked, **asked_end;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "id.h"
+#include "base/id.h"
 
 static uint64_t fake_seed = 1;
 

@@ -13,11 +13,11 @@
 
 #include <sqlite3.h>
 
-#include "codec.h"
+#include "protocol/message.h"
 #include "fake_bus.h"
 #include "fake_clock.h"
 #include "fake_disk.h"
-#include "outbox.h"
+#include "outbox/outbox.h"
 
 #define SECONDS FAKE_SECOND
 #define SESSION_ID "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
+#include "base/buf.h"
 #include "fake_clock.h"
-#include "worker.h"
+#include "process/worker.h"
 
 #define FAKE_NEVER INT64_MAX
 

@@ -17,13 +17,13 @@
 #include <jansson.h>
 #include <sqlite3.h>
 
-#include "core.h"
+#include "core/turn.h"
 #include "fake_bus.h"
 #include "fake_clock.h"
 #include "fake_disk.h"
 #include "fake_id.h"
 #include "fake_workers.h"
-#include "run.h"
+#include "core/running/run.h"
 
 #define SECONDS FAKE_SECOND
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gate.h"
+#include "policy/gate.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 

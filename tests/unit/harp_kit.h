@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../src/harp_private.h"
+#include "harp/harp_private.h"
 #include "harp_vectors.h"
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "jschema.h"
-#include "jtext.h"
+#include "jschema/jschema.h"
+#include "json/text.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 

@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "buf.h"
-#include "config.h"
-#include "launch.h"
+#include "base/buf.h"
+#include "config/config.h"
+#include "process/launch.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 #define WAIT_MS 20000

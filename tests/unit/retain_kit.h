@@ -21,14 +21,14 @@
 #include <jansson.h>
 #include <sqlite3.h>
 
-#include "archive.h"
-#include "clock.h"
-#include "core.h"
-#include "need.h"
-#include "retain.h"
-#include "store_retain.h"
-#include "../../src/archive_private.h" /* where a header has what */
-#include "../../src/store_private.h"   /* how much a turn wrote is nobody else's business */
+#include "store/archive.h"
+#include "base/clock.h"
+#include "core/turn.h"
+#include "core/pins.h"
+#include "retain/retain.h"
+#include "store/retain.h"
+#include "store/archive_private.h" /* where a header has what */
+#include "store/store_private.h"   /* how much a turn wrote is nobody else's business */
 
 #define SECOND INT64_C(1000000)
 #define DAY_US (86400 * SECOND)

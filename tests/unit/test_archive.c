@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "archive.h"
-#include "buf.h"
+#include "store/archive.h"
+#include "base/buf.h"
 
 #define DAY "2026-01-31"
 #define FILE_NAME DAY ARCHIVE_SUFFIX

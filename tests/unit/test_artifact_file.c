@@ -16,9 +16,9 @@
 
 #include <jansson.h>
 
-#include "artifact_file.h"
-#include "artifact_name.h"
-#include "artifact_read.h"
+#include "store/artifact_store.h"
+#include "store/artifact_name.h"
+#include "store/artifact_read.h"
 
 #define ID "0d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10"
 #define SHA_OF_ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

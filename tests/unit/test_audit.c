@@ -2,7 +2,7 @@
  * verification finds. */
 #include "fake_world.h"
 
-#include "audit_chain.h"
+#include "store/audit_chain.h"
 #include "fake_control.h"
 
 static struct world w;

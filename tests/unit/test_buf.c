@@ -1,5 +1,5 @@
 /* test_buf.c: buffers, blobs and JSON strings. */
-#include "buf.h"
+#include "base/buf.h"
 
 #include <check.h>
 #include <jansson.h>

@@ -4,7 +4,7 @@
 
 #include <sys/resource.h>
 
-#include "link.h"
+#include "amqp/connection.h"
 
 /* --- stalls and silence --- */
 

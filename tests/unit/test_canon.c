@@ -2,8 +2,8 @@
 #include <check.h>
 #include <string.h>
 
-#include "canon.h"
-#include "jtext.h"
+#include "json/canonical.h"
+#include "json/text.h"
 
 static const char *form_of(const char *text)
 {

@@ -1,5 +1,5 @@
 /* test_capability.c: declaration files. */
-#include "capability.h"
+#include "policy/capability.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "buf.h"
+#include "base/buf.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 

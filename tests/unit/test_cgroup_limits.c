@@ -7,8 +7,8 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
-#include "cgroup.h"
-#include "proctree.h"
+#include "process/cgroup.h"
+#include "process/proctree.h"
 
 static bool is_fake, has_daemon; /* a process is in the parent, so it can hand down no controller */
 static const char *offered;      /* what the parent has to hand down */

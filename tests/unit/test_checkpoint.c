@@ -1,8 +1,8 @@
 /* test_checkpoint.c: a checkpoint that is no longer what it was is passed over, and the caller is told. */
 #include "fake_world.h"
 
-#include "canon.h"
-#include "checkpoint.h"
+#include "json/canonical.h"
+#include "store/checkpoint.h"
 
 static struct world w;
 

@@ -3,7 +3,7 @@
  * was lost. */
 #include "fake_world.h"
 
-#include "checkpoint.h"
+#include "store/checkpoint.h"
 
 enum { ROWS = 900 }; /* of about 40 bytes, most of them not to be guessed */
 

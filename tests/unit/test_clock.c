@@ -1,5 +1,5 @@
 /* test_clock.c: clocks that run, and instants as text. */
-#include "clock.h"
+#include "base/clock.h"
 
 #include <check.h>
 #include <pthread.h>

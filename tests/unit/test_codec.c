@@ -1,5 +1,5 @@
 /* test_codec.c: commands are read or refused as the wire says, and values pass through byte for byte. */
-#include "codec.h"
+#include "protocol/message.h"
 
 #include <check.h>
 #include <stdlib.h>

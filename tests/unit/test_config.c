@@ -2,8 +2,8 @@
  * in a file: test_config_errors.c. Secrets: test_config_secrets.c. */
 #include "config_kit.h"
 
-#include "config_table.h"
-#include "duration.h"
+#include "config/table_private.h"
+#include "base/duration.h"
 
 #define S INT64_C(1000000)
 

@@ -6,8 +6,8 @@
 #include <pwd.h>
 #include <sys/prctl.h>
 
-#include "confine.h"
-#include "landlock.h"
+#include "process/confine.h"
+#include "process/landlock.h"
 
 #define HEAD "[daemon]\ncallee_id = x\nstate_dir = state\n[caller *]\ncapabilities = *\namqp_user = u\n"
 #define ONE HEAD "[capability a]\ndeclaration = a.json\ncommand = /bin/true\n"

@@ -1,7 +1,7 @@
 /* test_continuity.c: what a session leaves to those that come after it, and who may take it up. */
 #include "operator_kit.h"
 
-#include "need.h"
+#include "core/pins.h"
 
 #define NOTE(summary) \
 	"{\"type\":\"continuity\",\"summary\":\"" summary \

@@ -5,7 +5,7 @@
 
 #include <malloc.h>
 
-#include "../../src/outbox_private.h" /* whom it remembers is nobody else's business */
+#include "outbox/outbox_private.h" /* whom it remembers is nobody else's business */
 
 static struct world w;
 

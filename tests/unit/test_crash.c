@@ -12,7 +12,7 @@
 #ifndef HCP_CRASH_POINTS
 #define HCP_CRASH_POINTS
 #endif
-#include "../../src/crash.c"
+#include "base/crashpoint.c"
 
 #define THREADS 4
 #define ROUNDS 1000

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl.h"
-#include "ctl_board.h"
+#include "hcpctl/common/ctl.h"
+#include "hcpctl/caller/watch_table.h"
 
 #define ID "5f0c1111-1111-4111-8111-111111111111"
 #define ROWS 4

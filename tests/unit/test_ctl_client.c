@@ -1,6 +1,6 @@
 /* test_ctl_client.c: hcpctl's side of the control socket: where it looks, what it makes of answers, good and
  * bad ones. */
-#include "ctl_client.h"
+#include "hcpctl/common/client.h"
 
 #include <check.h>
 #include <errno.h>
@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "ctl.h"
-#include "store.h"
+#include "base/clock.h"
+#include "hcpctl/common/ctl.h"
+#include "store/store.h"
 
 static char dir[100], ini[120], state[120], path[140];
 static struct ctl_settings settings;

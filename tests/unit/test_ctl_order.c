@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
-#include "ctl_note.h"
+#include "base/buf.h"
+#include "hcpctl/common/message.h"
 
 #define S INT64_C(1000000)
 

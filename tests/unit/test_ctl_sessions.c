@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "buf.h"
-#include "clock.h"
-#include "ctl_home.h"
-#include "ctl_sessions.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "hcpctl/common/user_files.h"
+#include "hcpctl/caller/token_cache.h"
 
 #define ID_A "5f0c1111-1111-4111-8111-111111111111"
 #define ID_B "5f0c2222-2222-4222-8222-222222222222"

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "buf.h"
-#include "ctl_settings.h"
+#include "base/buf.h"
+#include "hcpctl/common/settings.h"
 
 static char home[256], file[300];
 static struct buf said;

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "buf.h"
-#include "ctl.h"
-#include "ctl_note.h"
-#include "ctl_show.h"
+#include "base/buf.h"
+#include "hcpctl/common/ctl.h"
+#include "hcpctl/common/message.h"
+#include "hcpctl/common/render.h"
 
 #define SID "5f0c1111-1111-4111-8111-111111111111"
 

@@ -1,5 +1,5 @@
 /* test_ctl_table.c: columns fit the terminal, and times and sizes are short. */
-#include "ctl_table.h"
+#include "hcpctl/common/table.h"
 
 #include <check.h>
 #include <locale.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl.h"
+#include "hcpctl/common/ctl.h"
 
 static const struct ctl_column columns[] = {
 	{.title = "ID"},

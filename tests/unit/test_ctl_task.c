@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
-#include "codec.h"
-#include "ctl_task.h"
+#include "base/buf.h"
+#include "protocol/message.h"
+#include "hcpctl/caller/task.h"
 
 static json_t *object;
 static struct buf out;

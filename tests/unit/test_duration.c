@@ -1,5 +1,5 @@
 /* test_duration.c: durations as text. */
-#include "duration.h"
+#include "base/duration.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* test_envelope.c: the safety envelope: its reading, and what is inside. */
-#include "envelope.h"
+#include "policy/envelope.h"
 
 #include "declared_kit.h"
 

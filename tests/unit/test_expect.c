@@ -1,11 +1,11 @@
 /* test_expect.c: outputs that lack what was promised are told apart, by where and by whose wish. */
-#include "expect.h"
+#include "policy/output_check.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "jschema.h"
+#include "jschema/jschema.h"
 
 static const struct {
 	const char *expected, *output_schema, *outputs;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frames.h"
+#include "amqp/frames.h"
 
 #define CAP 1000
 

@@ -1,5 +1,5 @@
 /* test_gate.c: the verdict on a task, as a table; and that it depends on nothing else. */
-#include "gate.h"
+#include "policy/gate.h"
 
 #include <check.h>
 #include <ftw.h>

@@ -1,7 +1,7 @@
 /* test_gate_random.c: what holds of every verdict, over policies, tasks and moments made from seeds. */
-#include "envelope.h"
+#include "policy/envelope.h"
 #include "gate_kit.h"
-#include "jschema.h"
+#include "jschema/jschema.h"
 
 #define POLICIES 60
 #define TASKS 400

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harp_session.h"
+#include "harp/session.h"
 
 #define ID "11111111-2222-4333-8444-555555555555"
 #define OTHER_ID "11111111-2222-4333-8444-555555555556"

@@ -1,5 +1,5 @@
 /* test_id.c: ids are UUIDs, and never come twice. */
-#include "id.h"
+#include "base/id.h"
 
 #include <check.h>
 #include <pthread.h>

@@ -1,11 +1,11 @@
 /* test_ini.c: lines to sections, keys and values. */
-#include "ini.h"
+#include "base/ini.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
+#include "base/buf.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl_note.h"
-#include "jscan.h"
+#include "hcpctl/common/message.h"
+#include "json/scan.h"
 
 #define HEAD \
 	"{\"hcp_version\":\"1.0\",\"message_id\":\"m-1\",\"session_id\":\"5f0c1111-1111-4111-8111-" \

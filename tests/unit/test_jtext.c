@@ -1,5 +1,5 @@
 /* test_jtext.c: values are found in JSON text and carried over byte for byte. */
-#include "jtext.h"
+#include "json/text.h"
 
 #include <check.h>
 #include <stdlib.h>

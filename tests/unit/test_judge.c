@@ -3,7 +3,7 @@
 #include "fake_world.h"
 
 #include "fake_control.h"
-#include "judge.h"
+#include "core/admission/policy_program.h"
 
 static struct world w;
 

@@ -4,7 +4,7 @@
 
 #include <dirent.h>
 
-#include "landlock.h"
+#include "process/landlock.h"
 
 /* Run by python3 -c; each attempt prints its name and "done", or why not. */
 static const char attempts[] =

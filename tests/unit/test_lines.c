@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "buf.h"
-#include "clock.h"
-#include "lines.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/line_reader.h"
 
 static struct buf said; /* lines, "|" after each; "!" before one that was too long */
 static size_t count, largest;

@@ -1,5 +1,5 @@
 /* test_log.c: one line a message, whatever is in it. */
-#include "log.h"
+#include "base/log.h"
 
 #include <check.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/clock.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 

@@ -4,7 +4,7 @@
 
 #include <malloc.h>
 
-#include "../../src/outbox_private.h" /* how much it has in memory is nobody else's business */
+#include "outbox/outbox_private.h" /* how much it has in memory is nobody else's business */
 
 static struct post p;
 

@@ -1,7 +1,7 @@
 /* test_outbox_trouble.c: one caller's trouble is its own: a full queue, no queue, and what is tried again. */
 #include "fake_post.h"
 
-#include "../../src/outbox_private.h" /* whom it remembers is nobody else's business */
+#include "outbox/outbox_private.h" /* whom it remembers is nobody else's business */
 
 static struct post p;
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jdiff.h"
-#include "jtext.h"
-#include "pack.h"
+#include "json/diff.h"
+#include "json/text.h"
+#include "store/state_compress.h"
 
 /* ---- texts, the same each time ---- */
 

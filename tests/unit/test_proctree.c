@@ -4,7 +4,7 @@
 
 #include <poll.h>
 
-#include "proctree.h"
+#include "process/proctree.h"
 
 START_TEST(a_signal_goes_to_exactly_the_process_that_is_meant)
 {

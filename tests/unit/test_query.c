@@ -1,6 +1,6 @@
 /* test_query.c: what the store says when asked: slices that lose and double nothing, no token, no lock held,
  * and a clear sentence where it cannot be read. */
-#include "query.h"
+#include "query/query.h"
 
 #include <check.h>
 #include <ftw.h>
@@ -15,10 +15,10 @@
 
 #include <sqlite3.h>
 
-#include "canon.h"
-#include "pack.h"
-#include "schema.h"
-#include "store.h"
+#include "json/canonical.h"
+#include "store/state_compress.h"
+#include "store/migrations.h"
+#include "store/store.h"
 
 #define TOKEN "secret-of-the-session"
 

@@ -1,5 +1,5 @@
 /* test_rate.c: so many a time, with a burst. */
-#include "rate.h"
+#include "base/rate.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #include "fake_world.h"
 
 #include "fake_control.h"
-#include "harp.h"
-#include "operate.h"
+#include "harp/harp.h"
+#include "core/operator/operator.h"
 
 #define ASKING \
 	"\"risk_ceiling\":\"R5\",\"requires_human_approval\":true,\"involves_physical_resources\":false," \

@@ -1,10 +1,10 @@
 /* test_risk.c: rules and context factors: what is refused when they are read, when they hold, and what is
  * suggested. */
-#include "risk.h"
+#include "policy/risk.h"
 
 #include <time.h>
 
-#include "codec.h"
+#include "protocol/message.h"
 #include "declared_kit.h"
 
 static struct risk_model *m;

@@ -1,5 +1,5 @@
 /* test_seal.c: an intent is sealed by its meaning, and whatever changes it breaks the seal. */
-#include "seal.h"
+#include "protocol/intent_seal.h"
 
 #include <check.h>
 #include <stdlib.h>

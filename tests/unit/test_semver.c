@@ -1,5 +1,5 @@
 /* test_semver.c: versions and npm's ranges. */
-#include "semver.h"
+#include "base/semver.h"
 
 #include <check.h>
 #include <stdio.h>

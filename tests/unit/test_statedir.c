@@ -9,7 +9,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "statedir.h"
+#include "store/statedir.h"
 
 static char base[64], log_path[80], dir[80];
 

@@ -1,6 +1,6 @@
 /* test_store.c: the batch is one transaction, and what it holds is neither lost nor doubled however the disk
  * behaves. */
-#include "store.h"
+#include "store/store.h"
 
 #include <check.h>
 #include <ftw.h>

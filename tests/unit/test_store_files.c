@@ -11,13 +11,13 @@
 #include <sqlite3.h>
 
 #include "fake_disk.h"
-#include "log.h"
-#include "store.h"
+#include "base/log.h"
+#include "store/store.h"
 
 /* Ours under other names; what store.c sees are the two variables below. */
 #define schema_steps real_steps
 #define schema_version real_version
-#include "../../src/schema.c"
+#include "store/migrations.c"
 #undef schema_steps
 #undef schema_version
 

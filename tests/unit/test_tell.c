@@ -2,9 +2,9 @@
  * around it. */
 #include "fake_world.h"
 
-#include "harp_session.h"
-#include "report.h"
-#include "tell.h"
+#include "harp/session.h"
+#include "core/running/worker_messages.h"
+#include "core/running/harp_events.h"
 
 #define TOLD "[capability told]\ndeclaration = told.json\ncommand = /bin/true told\nharp = yes\n"
 

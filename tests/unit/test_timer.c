@@ -1,5 +1,5 @@
 /* test_timer.c: deadlines fire once, in order, and only while they are set. */
-#include "timer.h"
+#include "base/timer.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* test_token.c: a token is ours, unchanged and for one session, or it is nothing. */
-#include "token.h"
+#include "protocol/token.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* test_wline.c: one line of a worker: good, with defaults, or refused with a reason. */
-#include "wline.h"
+#include "protocol/worker_line.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* test_words.c: shell quoting without a shell. */
-#include "words.h"
+#include "base/shellwords.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
+#include "base/buf.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "worker.h"
+#include "process/worker.h"
 
 #define ID "0d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10"
 #define OTHER "1d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10"

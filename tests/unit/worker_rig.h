@@ -18,10 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "buf.h"
-#include "clock.h"
-#include "timer.h"
-#include "worker.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/timer.h"
+#include "process/worker.h"
 
 #define SECOND 1000000LL
 

@@ -1,0 +1,269 @@
+/* buf.c: growing buffers, shared blobs, JSON strings.
+ * Owns the sizes of all of them, and what happens when memory is out.
+ * Never interprets what it holds beyond UTF-8. */
+#include "base/buf.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- memory --- */
+
+/* Plain write(2): the log formats into memory, and there is none. */
+static void *out_of_memory(void)
+{
+	static const char text[] = "level=error out of memory, giving up; the store has everything\n";
+
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		abort();
+	abort();
+}
+
+void *xmalloc(size_t size)
+{
+	void *p = malloc(size ? size : 1);
+
+	return p ? p : out_of_memory();
+}
+
+void *xcalloc(size_t count, size_t size)
+{
+	void *p = calloc(count ? count : 1, size ? size : 1);
+
+	return p ? p : out_of_memory();
+}
+
+void *xrealloc(void *old, size_t size)
+{
+	void *p = realloc(old, size ? size : 1);
+
+	return p ? p : out_of_memory();
+}
+
+char *xstrdup(const char *text)
+{
+	return xstrndup(text, strlen(text));
+}
+
+char *xstrndup(const char *text, size_t size)
+{
+	size_t length = strnlen(text, size);
+	char *copy = xmalloc(length + 1);
+
+	memcpy(copy, text, length);
+	copy[length] = '\0';
+	return copy;
+}
+
+/* --- buffers --- */
+
+void buf_reserve(struct buf *b, size_t more)
+{
+	size_t need, room = b->room ? b->room : 64;
+
+	if (b->room - b->size >= more)
+		return;
+	if (__builtin_add_overflow(b->size, more, &need) || need > SIZE_MAX / 4)
+		out_of_memory();
+	while (room < need)
+		room *= 2;
+	b->data = xrealloc(b->data, room);
+	b->room = room;
+}
+
+void buf_add(struct buf *b, const void *data, size_t size)
+{
+	if (size == 0)
+		return;
+	buf_reserve(b, size);
+	memcpy(b->data + b->size, data, size);
+	b->size += size;
+}
+
+void buf_add_text(struct buf *b, const char *text)
+{
+	buf_add(b, text, strlen(text));
+}
+
+void buf_add_int(struct buf *b, int64_t value)
+{
+	uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+	char digits[24], *p = digits + sizeof(digits);
+
+	do
+		*--p = (char)('0' + left % 10);
+	while (left /= 10);
+	if (value < 0)
+		*--p = '-';
+	buf_add(b, p, (size_t)(digits + sizeof(digits) - p));
+}
+
+void buf_addf(struct buf *b, const char *fmt, ...)
+{
+	va_list args, again;
+	int size;
+
+	va_start(args, fmt);
+	va_copy(again, args);
+	buf_reserve(b, 128);
+	size = vsnprintf(b->data + b->size, b->room - b->size, fmt, args);
+	assert(size >= 0); /* our own formats only: there is none that fails */
+	if ((size_t)size >= b->room - b->size) {
+		buf_reserve(b, (size_t)size + 1);
+		vsnprintf(b->data + b->size, b->room - b->size, fmt, again);
+	}
+	b->size += (size_t)size;
+	va_end(again);
+	va_end(args);
+}
+
+void buf_drop(struct buf *b, size_t size)
+{
+	assert(size <= b->size);
+	b->size -= size;
+	if (b->size > 0)
+		memmove(b->data, b->data + size, b->size);
+}
+
+const char *buf_text(struct buf *b)
+{
+	buf_reserve(b, 1);
+	b->data[b->size] = '\0';
+	return b->data;
+}
+
+void buf_clear(struct buf *b)
+{
+	b->size = 0;
+}
+
+void buf_fini(struct buf *b)
+{
+	free(b->data);
+	*b = (struct buf){0};
+}
+
+/* --- JSON strings --- */
+
+static bool is_tail(unsigned char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
+size_t buf_utf8_size(const unsigned char *text, size_t left)
+{
+	unsigned char a = text[0];
+
+	if (a < 0x80)
+		return 1;
+	if (a < 0xc2 || a > 0xf4 || left < 2 || !is_tail(text[1]))
+		return 0;
+	if (a < 0xe0)
+		return 2;
+	if (left < 3 || !is_tail(text[2]))
+		return 0;
+	if (a < 0xf0) /* not overlong, not a surrogate */
+		return (a == 0xe0 && text[1] < 0xa0) || (a == 0xed && text[1] > 0x9f) ? 0 : 3;
+	if (left < 4 || !is_tail(text[3]))
+		return 0;
+	return (a == 0xf0 && text[1] < 0x90) || (a == 0xf4 && text[1] > 0x8f) ? 0 : 4;
+}
+
+/* Eight bytes at a time: is there none that is a control, a quote, a backslash or not ASCII? The terms set a
+ * byte's top bit where it is below 0x20, zero after the xor, or set already; borrows only add false alarms.
+ */
+static bool are_plain(const char *text)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+	uint64_t v, quote, slash;
+
+	memcpy(&v, text, sizeof(v));
+	quote = v ^ (ones * '"');
+	slash = v ^ (ones * '\\');
+	return (((v - ones * 0x20) | (quote - ones) | (slash - ones) | v) & tops) == 0;
+}
+
+static void add_escape(struct buf *b, unsigned char c)
+{
+	static const char short_form[32] = {
+		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
+	static const char hex[] = "0123456789abcdef";
+	char out[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+
+	if (c >= 0x80) {
+		buf_add(b, "\xef\xbf\xbd", 3);
+	} else if (c >= 0x20 || short_form[c]) {
+		out[1] = c >= 0x20 ? (char)c : short_form[c];
+		buf_add(b, out, 2);
+	} else {
+		buf_add(b, out, 6);
+	}
+}
+
+void buf_add_json(struct buf *b, const char *text, size_t size)
+{
+	size_t start = 0, i = 0; /* text[start..i) goes out as it is */
+
+	buf_reserve(b, size + 2);
+	b->data[b->size++] = '"';
+	while (i < size) {
+		unsigned char c = (unsigned char)text[i];
+		size_t step;
+
+		if (size - i >= 8 && are_plain(text + i)) {
+			i += 8;
+			continue;
+		}
+		step = c < 0x20 || c == '"' || c == '\\' ?
+			0 :
+			buf_utf8_size((const unsigned char *)text + i, size - i);
+		if (step > 0) {
+			i += step;
+			continue;
+		}
+		buf_add(b, text + start, i - start);
+		add_escape(b, c);
+		start = ++i;
+	}
+	if (i > start)
+		buf_add(b, text + start, i - start);
+	buf_add(b, "\"", 1);
+}
+
+/* --- blobs --- */
+
+struct blob *blob_new(const void *data, size_t size)
+{
+	struct blob *b;
+
+	assert(size <= UINT32_MAX);
+	b = xmalloc(sizeof(*b) + size);
+	b->refs = 1;
+	b->size = (uint32_t)size;
+	if (size > 0)
+		memcpy(b->data, data, size);
+	return b;
+}
+
+struct blob *blob_ref(struct blob *b)
+{
+	b->refs++;
+	return b;
+}
+
+void blob_unref(struct blob *b)
+{
+	if (b && --b->refs == 0)
+		free(b);
+}
+
+size_t buf_utf8_cut(const char *text, size_t size, size_t most)
+{
+	if (size <= most)
+		return size;
+	while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80)
+		most--;
+	return most;
+}

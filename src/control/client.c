@@ -1,0 +1,477 @@
+/* control_client.c: one client of the control socket: lines in, answers out, all of it bounded.
+ * Owns which request is answered next, and that each gets exactly one end. Never waits: what cannot be sent
+ * now waits in a buffer, and nothing more is read, from the client or the store, while that is long. */
+#include "control/control_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "store/artifact_read.h"
+#include "base/clock.h"
+#include "base/crashpoint.h"
+
+#define OUT_HIGH (128 << 10) /* no more is made while so much waits to be taken */
+#define READ_SIZE 16384
+#define ASKS_MAX 256 /* clients may go before they are answered, and come again */
+
+/* ---- answers ---- */
+
+static void add_id(struct buf *out, const int64_t *id)
+{
+	buf_add_text(out, "{\"id\":");
+	if (id != NULL)
+		buf_add_int(out, *id);
+	else
+		buf_add_text(out, "null");
+}
+
+void client_add_error(struct buf *out, const int64_t *id, const struct query_error *e)
+{
+	add_id(out, id);
+	buf_addf(out, ",\"error\":{\"code\":\"%s\",\"message\":", e->code);
+	buf_add_json(out, e->message, strlen(e->message));
+	buf_add_text(out, ",\"next\":");
+	buf_add_json(out, e->next, strlen(e->next));
+	buf_add_text(out, "}}\n");
+}
+
+static void add_item(struct client *c, int64_t id, const char *json, size_t size)
+{
+	add_id(&c->out, &id);
+	buf_add_text(&c->out, ",\"item\":");
+	buf_add(&c->out, json, size);
+	buf_add_text(&c->out, "}\n");
+}
+
+static void add_done(struct client *c, int64_t id, struct buf *more)
+{
+	add_id(&c->out, &id);
+	buf_add_text(&c->out, ",\"done\":true");
+	if (more != NULL)
+		buf_add(&c->out, more->data, more->size);
+	buf_add_text(&c->out, "}\n");
+}
+
+static void set_free(struct control *ctl, struct request *r)
+{
+	if (r->state != REQUEST_FREE && r->cursor.is_follow)
+		ctl->followers--;
+	if (r->artifact > 0)
+		close(r->artifact - 1);
+	memset(r, 0, sizeof *r);
+}
+
+static void fail(struct control *ctl, struct client *c, struct request *r, const struct query_error *e)
+{
+	client_add_error(&c->out, &r->id, e);
+	set_free(ctl, r);
+}
+
+static void finish(struct control *ctl, struct client *c, struct request *r)
+{
+	struct buf more = {0};
+
+	query_add_done(&r->cursor, &more);
+	add_done(c, r->id, &more);
+	buf_fini(&more);
+	set_free(ctl, r);
+}
+
+/* ---- life ---- */
+
+void client_open(struct control *ctl, struct client *c, int fd, int64_t uid)
+{
+	memset(c, 0, sizeof *c);
+	c->fd = fd;
+	c->uid = uid;
+	control_find_user(uid, c->user);
+	c->serial = ++ctl->last_serial;
+}
+
+void client_close(struct control *ctl, struct client *c)
+{
+	for (int i = 0; i < REQUESTS_MAX; i++)
+		set_free(ctl, &c->requests[i]);
+	buf_fini(&c->in);
+	buf_fini(&c->out);
+	close(c->fd);
+	memset(c, 0, sizeof *c);
+	c->fd = -1;
+}
+
+static size_t waiting(const struct client *c)
+{
+	return c->out.size - c->out_at;
+}
+
+bool client_has_output(const struct client *c)
+{
+	return waiting(c) > 0;
+}
+
+bool client_is_full(const struct client *c)
+{
+	return waiting(c) >= OUT_HIGH;
+}
+
+bool client_wants_input(const struct client *c)
+{
+	return !c->at_eof && !c->is_ending && c->requests[0].state == REQUEST_FREE &&
+		c->in.size <= REQUEST_LINE_MAX && waiting(c) < OUT_HIGH;
+}
+
+void client_read(struct control *ctl, struct client *c)
+{
+	ssize_t n;
+
+	buf_reserve(&c->in, READ_SIZE);
+	n = recv(c->fd, c->in.data + c->in.size, READ_SIZE, MSG_DONTWAIT);
+	if (n > 0)
+		c->in.size += (size_t)n;
+	else if (n == 0)
+		c->at_eof = true;
+	else if (errno != EAGAIN && errno != EINTR)
+		client_close(ctl, c);
+}
+
+void client_write(struct control *ctl, struct client *c)
+{
+	ssize_t n = 0;
+
+	if (waiting(c) > 0) {
+		n = send(c->fd, c->out.data + c->out_at, waiting(c), MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			client_close(ctl, c);
+			return;
+		}
+	}
+	if (n > 0)
+		c->out_at += (size_t)n;
+	if (waiting(c) == 0) {
+		c->out_at = 0;
+		c->stuck_since_us = 0;
+		if (c->out.room > 2 * OUT_HIGH)
+			buf_fini(&c->out); /* one large item must not be paid for ever */
+		buf_clear(&c->out);
+	} else if (n > 0 || c->stuck_since_us == 0) {
+		c->stuck_since_us = clock_boot_us();
+	}
+}
+
+/* ---- requests ---- */
+
+static uint64_t make_ticket(const struct control *ctl, const struct client *c, const struct request *r)
+{
+	return (uint64_t)c->serial << 32 | (uint64_t)(c - ctl->clients) << 16 | (uint64_t)(r - c->requests);
+}
+
+static void ask_core(struct control *ctl, struct client *c, struct request *r, struct ask *a)
+{
+	struct query_error e;
+
+	if (ctl->unanswered >= ASKS_MAX) {
+		control_set_error(&e, "unavailable", "ask again in a moment",
+			"%d requests wait for the daemon already", ASKS_MAX);
+		ask_free(a);
+		fail(ctl, c, r, &e);
+		return;
+	}
+	CRASH_POINT(control_asking);
+	ctl->unanswered++;
+	a->ticket = make_ticket(ctl, c, r);
+	a->uid = c->uid;
+	memcpy(a->user, c->user, sizeof a->user);
+	r->state = REQUEST_ASKED;
+	control_ask(ctl, a);
+}
+
+static void begin_ask(
+	struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
+{
+	struct query_error e;
+	struct query *store;
+	struct ask *a = ask_new(q->verb);
+	int64_t key;
+
+	if (q->session != NULL) {
+		store = control_query(ctl, &e);
+		if (store == NULL || query_find(store, q->session, &key, a->session_id, &e) < 0) {
+			ask_free(a);
+			fail(ctl, c, r, &e);
+			return;
+		}
+	}
+	a->reason = q->reason != NULL ? xstrdup(q->reason) : NULL;
+	a->token = q->token != NULL ? xstrdup(q->token) : NULL;
+	snprintf(a->how, sizeof a->how, "%s", q->how != NULL ? q->how : "");
+	a->by_us = q->by_us;
+	a->from = q->from;
+	if (q->verb == ASK_DECIDE) {
+		a->decision = xstrndup(q->decision.at, q->decision.size);
+		a->decision_size = q->decision.size;
+	}
+	ask_core(ctl, c, r, a);
+}
+
+/* No row is asked: what has no row yet is said to be there by nobody, and hcpctl compares what comes with
+ * `show`. */
+static void begin_artifact(
+	struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
+{
+	struct query_error e;
+	struct query *store = control_query(ctl, &e);
+	char id[ID_SIZE];
+	int64_t key;
+	int fd;
+
+	if (store == NULL || query_find(store, q->session, &key, id, &e) < 0) {
+		fail(ctl, c, r, &e);
+		return;
+	}
+	fd = artifact_open(ctl->state_dir, id, q->name);
+	if (fd >= 0) {
+		r->artifact = fd + 1;
+		return;
+	}
+	if (errno == ENOENT || errno == EINVAL)
+		control_set_error(&e, "not_found", "show tells which it has",
+			"session %.8s has no artifact %.100s", id, q->name);
+	else
+		control_set_error(&e, "unavailable", "try again; the daemon's log may say more",
+			"the artifact cannot be opened: %s", strerror(errno));
+	fail(ctl, c, r, &e);
+}
+
+static struct request *find_place(struct client *c)
+{
+	for (int i = 1; i < REQUESTS_MAX; i++)
+		if (c->requests[i].state == REQUEST_FREE)
+			return &c->requests[i];
+	return NULL;
+}
+
+static void begin_query(
+	struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
+{
+	struct query_error e;
+	struct query *store = control_query(ctl, &e);
+	struct request *place;
+
+	if (store == NULL || query_begin(store, &r->cursor, q->root, &e) < 0) {
+		r->cursor.is_follow = false;
+		fail(ctl, c, r, &e);
+		return;
+	}
+	r->state = REQUEST_READING;
+	r->is_show = r->cursor.verb == QUERY_SHOW;
+	if (!r->cursor.is_follow)
+		return;
+	ctl->followers++; /* before it reads: no commit from here on is missed */
+	if ((place = find_place(c)) == NULL) {
+		control_set_error(&e, "unavailable", "stop one, or use another connection",
+			"%d requests follow already", REQUESTS_MAX - 1);
+		fail(ctl, c, r, &e);
+		return;
+	}
+	CRASH_POINT(control_following);
+	*place = *r; /* what comes behind it need not wait for its end */
+	memset(r, 0, sizeof *r);
+}
+
+static void stop_following(struct control *ctl, struct client *c, struct request *r, int64_t of)
+{
+	struct query_error e;
+
+	for (int i = 1; i < REQUESTS_MAX; i++)
+		if (c->requests[i].state != REQUEST_FREE && c->requests[i].id == of) {
+			finish(ctl, c, &c->requests[i]);
+			add_done(c, r->id, NULL);
+			set_free(ctl, r);
+			return;
+		}
+	control_set_error(&e, "not_found", "it may have ended by itself", "no request %lld follows anything",
+		(long long)of);
+	fail(ctl, c, r, &e);
+}
+
+static void begin(struct control *ctl, struct client *c, const char *line, size_t size)
+{
+	struct request *r = &c->requests[0];
+	struct control_request q;
+	struct query_error e;
+
+	CRASH_POINT(control_line);
+	if (control_read_request(line, size, &q, &e) < 0) {
+		client_add_error(&c->out, q.has_id ? &q.id : NULL, &e);
+	} else {
+		r->state = REQUEST_READING;
+		r->id = q.id;
+		if (q.kind == CONTROL_QUERY)
+			begin_query(ctl, c, r, &q);
+		else if (q.kind == CONTROL_ASK)
+			begin_ask(ctl, c, r, &q);
+		else if (q.kind == CONTROL_ARTIFACT)
+			begin_artifact(ctl, c, r, &q);
+		else
+			stop_following(ctl, c, r, q.of);
+	}
+	control_request_fini(&q);
+}
+
+/* The next line, if it is all there. True: there was one. */
+static bool take_line(struct control *ctl, struct client *c)
+{
+	const char *end = c->in.size > 0 ? memchr(c->in.data, '\n', c->in.size) : NULL;
+	size_t size = end != NULL ? (size_t)(end - c->in.data) : c->in.size;
+	struct query_error e;
+
+	if (size > REQUEST_LINE_MAX) {
+		control_set_error(&e, "bad_request", "connect again, and write less",
+			"a line has at most %d bytes", REQUEST_LINE_MAX);
+		client_add_error(&c->out, NULL, &e);
+		c->is_ending = true; /* where the next line would begin nobody knows */
+		return false;
+	}
+	if (end == NULL && (!c->at_eof || size == 0))
+		return false;
+	if (size > 0)
+		begin(ctl, c, c->in.data, size);
+	buf_drop(&c->in, end != NULL ? size + 1 : size);
+	return true;
+}
+
+/* ---- slices ---- */
+
+struct giving {
+	struct client *client;
+	int64_t id;
+};
+
+static bool on_item(void *ctx, const char *json, size_t size)
+{
+	struct giving *g = ctx;
+
+	add_item(g->client, g->id, json, size);
+	return waiting(g->client) < OUT_HIGH;
+}
+
+static void read_artifact(struct control *ctl, struct client *c, struct request *r)
+{
+	struct buf item = {0};
+	struct query_error e;
+	int more = artifact_add_item(r->artifact - 1, &item);
+
+	if (more > 0) {
+		add_item(c, r->id, item.data, item.size);
+	} else if (more == 0) {
+		add_done(c, r->id, NULL);
+		set_free(ctl, r);
+	} else {
+		control_set_error(&e, "unavailable", "look at the disk", "the artifact cannot be read: %s",
+			strerror(errno));
+		fail(ctl, c, r, &e);
+	}
+	buf_fini(&item);
+}
+
+static void read_on(struct control *ctl, struct client *c, struct request *r)
+{
+	struct giving g = {c, r->id};
+	struct query_error e;
+	struct query *store = control_query(ctl, &e);
+	struct ask *a;
+
+	if (r->artifact > 0) {
+		read_artifact(ctl, c, r);
+		return;
+	}
+	if (store == NULL) {
+		fail(ctl, c, r, &e);
+		return;
+	}
+	CRASH_POINT(control_slice);
+	switch (query_more(store, &r->cursor, QUERY_SLICE, on_item, &g)) {
+	case QUERY_MORE: break;
+	case QUERY_WAIT: r->state = REQUEST_FOLLOWING; break;
+	case QUERY_DONE:
+		if (!r->is_show) {
+			finish(ctl, c, r);
+			break;
+		}
+		a = ask_new(ASK_LIVE);
+		memcpy(a->session_id, r->cursor.session_id, sizeof a->session_id);
+		ask_core(ctl, c, r, a);
+		break;
+	default: query_fault(store, &e); fail(ctl, c, r, &e);
+	}
+}
+
+bool client_work(struct control *ctl, struct client *c)
+{
+	bool more = false;
+
+	for (int i = 0; i < REQUESTS_MAX; i++)
+		if (c->requests[i].state == REQUEST_READING) {
+			if (!client_is_full(c))
+				read_on(ctl, c, &c->requests[i]);
+			more |= c->requests[i].state == REQUEST_READING;
+		}
+	if (c->requests[0].state == REQUEST_FREE && !c->is_ending)
+		more |= client_is_full(c) ? c->in.size > 0 : take_line(ctl, c);
+	return more;
+}
+
+void client_look_again(struct client *c)
+{
+	for (int i = 1; i < REQUESTS_MAX; i++)
+		if (c->requests[i].state == REQUEST_FOLLOWING)
+			c->requests[i].state = REQUEST_READING;
+}
+
+/* ---- from the core ---- */
+
+static void answer(struct control *ctl, struct client *c, struct request *r, struct ask *a)
+{
+	struct query_error e;
+
+	if (a->has_live)
+		control_add_live(&a->live, &a->item);
+	if (a->item.size > 0)
+		add_item(c, r->id, a->item.data, a->item.size);
+	if (r->is_show) {
+		finish(ctl, c, r); /* one that ended meanwhile has nothing live, and that is no error */
+	} else if (a->code != NULL) {
+		control_set_error(&e, a->code, a->remedy, "%s", a->message);
+		fail(ctl, c, r, &e);
+	} else {
+		add_done(c, r->id, &a->done);
+		set_free(ctl, r);
+	}
+}
+
+void client_take_answer(struct control *ctl, struct ask *a)
+{
+	struct client *c = &ctl->clients[a->ticket >> 16 & 0xffff];
+	struct request *r = &c->requests[a->ticket & 0xffff];
+
+	CRASH_POINT(control_answered);
+	ctl->unanswered--;
+	if (c->fd >= 0 && c->serial == (uint32_t)(a->ticket >> 32) && r->state == REQUEST_ASKED)
+		answer(ctl, c, r, a);
+	ask_free(a);
+}
+
+void client_part(struct control *ctl, struct client *c)
+{
+	struct query_error e;
+
+	control_set_error(&e, "unavailable",
+		"ask again when hcpd runs; show tells whether a request was obeyed", "hcpd ends now");
+	for (int i = 0; i < REQUESTS_MAX; i++)
+		if (c->requests[i].state != REQUEST_FREE)
+			fail(ctl, c, &c->requests[i], &e);
+	c->is_ending = true;
+}

@@ -1,0 +1,251 @@
+/* review.c: what humans are asked, and what follows from their answers.
+ * Owns reviews, their expiry, the votes and the memory of this turn's nonces. Never judges a signature
+ * (harp.c) or a task (gate.c), never changes a session's state by itself (session.c). */
+#include "core/admission/approval_private.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/crashpoint.h"
+#include "base/log.h"
+#include "core/operator/operator.h"
+
+void review_end_turn(struct core *c)
+{
+	for (struct nonce_seen *n = c->turn_nonces, *next; n != NULL; n = next) {
+		next = n->next;
+		free(n->nonce);
+		free(n->signer);
+		free(n);
+	}
+	c->turn_nonces = NULL;
+}
+
+const char *review_request(const struct session *s)
+{
+	return s->review != NULL ? s->review->request_id : NULL;
+}
+
+void review_forget(struct session *s)
+{
+	struct review *r = s->review;
+
+	if (r == NULL)
+		return;
+	timer_cancel(&s->core->timers, &r->expiry);
+	for (size_t i = 0; i < r->vote_count; i++)
+		free((char *)(uintptr_t)r->votes[i].signer_key_id);
+	free(r->votes);
+	free(r);
+	s->review = NULL;
+}
+
+void review_add_vote(struct review *r, const char *signer, int64_t expires_us)
+{
+	r->votes = xrealloc(r->votes, (r->vote_count + 1) * sizeof *r->votes);
+	r->votes[r->vote_count++] = (struct harp_vote){xstrdup(signer), expires_us};
+}
+
+void review_move(struct review *r, enum harp_state to)
+{
+	char at[CLOCK_TEXT_SIZE];
+
+	assert(harp_state_may(r->state, to));
+	r->state = to;
+	timer_cancel(&r->session->core->timers, &r->expiry);
+	clock_format(clock_wall_us(), at);
+	store_save_review(r->session->core->store, r->request_id, harp_state_name(to), at);
+}
+
+/* ---- the end of waiting without a yes ---- */
+
+/* The review has its state already. */
+void review_reject(struct session *s, const char *code, const char *reason, const char *actor,
+	const char *message, const char *suggestion, enum risk risk)
+{
+	int64_t answer =
+		intake_put_rejected(s->core, s->to, s->message_id, code, message, suggestion, risk, false);
+
+	log_info("task rejected: session=%.8s caller=%s code=%s why=%s", s->id, s->caller_id, code, message);
+	session_reject(s, reason, actor, answer);
+	CRASH_POINT(review_rejected);
+}
+
+static void on_expiry(struct timer *t)
+{
+	struct review *r = container_of(t, struct review, expiry);
+	struct session *s = r->session;
+	char at[CLOCK_TEXT_SIZE], message[128];
+
+	CRASH_POINT(review_expiring);
+	clock_format(r->expires_us, at);
+	snprintf(message, sizeof message, "a human had to decide by %s, and nobody did", at);
+	audit_put(s->core,
+		&(struct audit_entry){.what = "expire",
+			.outcome = "rejected",
+			.who = "daemon",
+			.session = s->id,
+			.capability = s->capability,
+			.risk = risk_names[s->risk],
+			.code = "approval_expired",
+			.request = r->request_id});
+	review_move(r, HARP_IS_EXPIRED);
+	review_reject(s, "approval_expired", "approval_expired", "daemon", message,
+		"submit it again, under a new message_id", s->risk);
+}
+
+void review_cancel(struct session *s, const char *reason)
+{
+	char message[256];
+
+	CRASH_POINT(review_cancelling);
+	snprintf(message, sizeof message, "an operator ended it before anybody decided%s%.160s",
+		reason != NULL ? ": " : "", reason != NULL ? reason : "");
+	if (s->review != NULL)
+		review_move(s->review, HARP_DENIED);
+	review_reject(s, "policy_denied", "aborted_by_operator", "operator", message, "", s->risk);
+}
+
+/* ---- asking ---- */
+
+static void set_clock(struct review *r)
+{
+	int64_t left = r->expires_us - clock_wall_us();
+
+	r->expiry.on_due = on_expiry;
+	timer_set(&r->session->core->timers, &r->expiry, clock_boot_us() + (left > 0 ? left : 0));
+}
+
+static struct review *new_review(struct session *s, const char *request_id, int64_t expires_us)
+{
+	struct review *r = xcalloc(1, sizeof *r);
+
+	review_forget(s);
+	r->session = s;
+	snprintf(r->request_id, sizeof r->request_id, "%s", request_id);
+	r->state = HARP_AWAITING_DECISION;
+	r->expires_us = expires_us;
+	s->review = r;
+	set_clock(r);
+	return r;
+}
+
+bool review_write_question(struct core *c, struct question *q, const char *session_id, const char *caller_id,
+	const struct verdict *v, const struct task *task, char *why, size_t why_size)
+{
+	char rule[160];
+	const char *reasons[2];
+	size_t count = 0;
+	const int64_t second = 1000000;
+
+	if (v->why[0] != '\0')
+		reasons[count++] = v->why;
+	if (task->data_class >= T4)
+		snprintf(rule, sizeof rule, "data of class %s is never touched unasked",
+			data_class_names[task->data_class]);
+	else
+		snprintf(rule, sizeof rule, "%.100s is not done unasked from R3 on", v->capability->name);
+	if ((v->ask & ASK_HUMAN) ||
+		count == 0) /* else it was the policy program that wants one to be asked */
+		reasons[count++] = rule;
+	id_make(q->request_id);
+	q->created_us = clock_wall_us() / second * second;
+	q->expires_us = q->created_us + c->policy->config->approval_expires_us / second * second;
+	return harp_build_review(&(struct harp_review){.request_id = q->request_id,
+					 .session_id = session_id,
+					 .callee_id = c->first_policy->config->callee_id,
+					 .capability = v->capability->name,
+					 .caller_id = caller_id,
+					 .risk = v->risk,
+					 .reasons = reasons,
+					 .reason_count = count,
+					 .task = task->json,
+					 .task_size = task->json_size,
+					 .created_us = q->created_us,
+					 .expires_us = q->expires_us},
+		       &q->artifact, q->hash, why, why_size) == HARP_OK;
+}
+
+void review_put_question(struct session *s, const struct question *q, enum risk risk)
+{
+	char created[CLOCK_TEXT_SIZE], expires[CLOCK_TEXT_SIZE];
+
+	clock_format(q->created_us, created);
+	clock_format(q->expires_us, expires);
+	new_review(s, q->request_id, q->expires_us);
+	store_put_review(s->core->store,
+		&(struct store_review){.session = s->key,
+			.session_id = s->id,
+			.request_id = q->request_id,
+			.state = harp_state_name(HARP_AWAITING_DECISION),
+			.risk_level = risk_names[risk],
+			.created_at = created,
+			.expires_at = expires,
+			.artifact_hash = q->hash,
+			.artifact = q->artifact.data,
+			.artifact_size = q->artifact.size});
+	CRASH_POINT(review_asked);
+	log_info("task waits for a human: session=%.8s caller=%s capability=%s risk=%s request=%s until=%s",
+		s->id, s->caller_id, s->capability, risk_names[risk], q->request_id, expires);
+}
+
+struct session *review_begin(struct core *c, const struct command *cmd, const struct verdict *v,
+	struct addressee *to, char *why, size_t why_size)
+{
+	struct question q = {.artifact = {0}};
+	struct session *s = NULL;
+	char id[ID_SIZE];
+
+	id_make(id);
+	if (review_write_question(c, &q, id, cmd->caller_id, v, &cmd->task, why, why_size)) {
+		s = session_ask(c, cmd, v, to, WAITS_FOR_HUMAN, id);
+		review_put_question(s, &q, v->risk);
+	}
+	buf_fini(&q.artifact);
+	return s;
+}
+
+bool review_take_over(
+	struct session *s, const struct verdict *v, const struct task *task, char *why, size_t why_size)
+{
+	struct question q = {.artifact = {0}};
+	bool is_good = review_write_question(s->core, &q, s->id, s->caller_id, v, task, why, why_size);
+
+	if (is_good) {
+		session_hand_over(s, v);
+		review_put_question(s, &q, v->risk);
+	}
+	buf_fini(&q.artifact);
+	return is_good;
+}
+
+static void on_vote(void *ctx, const char *signer, const char *expires_at)
+{
+	int64_t us;
+
+	if (clock_parse(expires_at, &us))
+		review_add_vote(ctx, signer, us);
+}
+
+int review_recover(struct session *s)
+{
+	char request_id[STORE_WORD_SIZE], expires_at[STORE_WORD_SIZE];
+	int found = store_find_open_review(s->core->store, s->key, request_id, expires_at);
+	int64_t expires_us = 0;
+
+	if (found < 0)
+		return -1;
+	if (found == 0 || !clock_parse(expires_at, &expires_us)) {
+		log_error(
+			"a task waits for a human who was not asked, this is a defect: session=%.8s", s->id);
+		review_reject(s, "approval_expired", "approval_expired", "daemon",
+			"what a human would have decided is lost", "submit it again, under a new message_id",
+			s->risk);
+		return 0;
+	}
+	CRASH_POINT(review_recovering);
+	return store_load_votes(s->core->store, request_id, on_vote, new_review(s, request_id, expires_us));
+}

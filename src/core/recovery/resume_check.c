@@ -1,0 +1,71 @@
+/* recheck.c: what was true when a task was accepted, looked at again before its session runs on.
+ * Owns the order of the checks and their words. Never ends a session (recover.c), and never starts one. */
+#include "core/recovery/resume_check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/turn.h"
+
+static bool __attribute__((format(printf, 4, 5)))
+fault(struct recheck_fault *f, const char *check, const char *code, const char *fmt, ...)
+{
+	va_list ap;
+
+	f->check = check;
+	f->code = code;
+	va_start(ap, fmt);
+	vsnprintf(f->message, sizeof f->message, fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+/* The same as at the gate, for what cannot have changed of the task itself. */
+static bool has_rights(const struct session *s, struct recheck_fault *f)
+{
+	const struct config_caller *caller = config_find_caller(s->core->policy->config, s->caller_id);
+
+	if (caller == NULL)
+		return fault(f, "caller", "safety_violation", "caller %s is no longer in the configuration",
+			s->caller_id);
+	if (!config_caller_may(caller, s->capability))
+		return fault(f, "caller", "safety_violation", "caller %s may no longer use capability %.128s",
+			s->caller_id, s->capability);
+	if (s->risk > caller->max_risk)
+		return fault(f, "risk", "safety_violation",
+			"the task's risk %s is above what caller %s may by now, %s", risk_names[s->risk],
+			s->caller_id, risk_names[caller->max_risk]);
+	if (s->data_class > caller->max_data_class)
+		return fault(f, "data_class", "safety_violation",
+			"the task's data class %s is above what caller %s may by now, %s",
+			data_class_names[s->data_class], s->caller_id,
+			data_class_names[caller->max_data_class]);
+	return true;
+}
+
+bool recheck_pass(const struct session *s, bool needs_process, struct recheck_fault *f)
+{
+	const struct capability *cap = policy_find(s->core->policy, s->capability);
+	char why[256];
+
+	if (cap == NULL)
+		return fault(f, "capability", "internal_error",
+			"capability %.128s is no longer in the configuration", s->capability);
+	if (!has_rights(s, f))
+		return false;
+	if (needs_process && !capability_has_command(cap->config, why, sizeof why))
+		return fault(f, "command", "resource_unavailable", "%s", why);
+	return true;
+}
+
+bool recheck_is_same_major(const char *of_state, const char *wanted)
+{
+	size_t size;
+
+	if (of_state[0] == '\0' || wanted == NULL)
+		return true;
+	/* 02 is not 2: nobody writes that, and if somebody does, he means something by it. */
+	size = strcspn(of_state, ".");
+	return size == strcspn(wanted, ".") && memcmp(of_state, wanted, size) == 0;
+}

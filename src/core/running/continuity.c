@@ -1,0 +1,247 @@
+/* continuity.c: records of ended sessions, and checkpoints that outlive theirs.
+ * Owns what of another session a task may have: only its own caller's, and only when that is over. */
+#include "core/running/continuity.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/checkpoint.h"
+#include "base/clock.h"
+#include "core/turn.h"
+#include "base/crashpoint.h"
+#include "core/pins.h"
+#include "core/recovery/resume_check.h"
+#include "core/running/worker_messages.h"
+#include "protocol/worker_line.h"
+
+#define SUMMARY_MAX 4096
+#define RECORD_MAX 65536 /* bytes of the lists together */
+
+static const char *const lists[] = {"decisions", "open_questions", "next_steps"};
+enum { LISTS = sizeof lists / sizeof *lists };
+
+/* ---- what is left ---- */
+
+static void fill(const struct session *s, struct store_continuity *k)
+{
+	*k = (struct store_continuity){.session = s->key,
+		.session_id = s->id,
+		.caller_id = s->caller_id,
+		.capability = s->capability,
+		.decisions = "[]",
+		.open_questions = "[]",
+		.next_steps = "[]",
+		.checkpoint_count = s->checkpoints};
+}
+
+void continuity_note(struct session *s, const struct wline *l)
+{
+	const char *said = wline_string(l, "summary", "");
+	size_t said_size = strlen(said), cut = buf_utf8_cut(said, said_size, SUMMARY_MAX), size = 0;
+	struct buf texts[LISTS] = {0};
+	char summary[SUMMARY_MAX + 1];
+	struct store_continuity k;
+
+	fill(s, &k);
+	memcpy(summary, said, cut);
+	summary[cut] = '\0';
+	if (cut < said_size && report_may_complain(s))
+		session_warn(s, "summary_cut",
+			"the summary of a continuity record was cut: it has %zu bytes, %d is the limit",
+			said_size, SUMMARY_MAX);
+	k.summary = summary;
+	for (int i = 0; i < LISTS; i++) {
+		wline_add_raw(l, &texts[i], lists[i], "[]");
+		size += texts[i].size;
+	}
+	k.decisions = buf_text(&texts[0]);
+	k.open_questions = buf_text(&texts[1]);
+	k.next_steps = buf_text(&texts[2]);
+	if (size > RECORD_MAX)
+		session_warn(s, "continuity_too_large",
+			"a continuity record of %zu bytes was not kept; %d is the limit", size, RECORD_MAX);
+	else
+		store_put_continuity(s->core->store, &k);
+	CRASH_POINT(continuity_noted);
+	for (int i = 0; i < LISTS; i++)
+		buf_fini(&texts[i]);
+}
+
+/* What is known without the worker's help. */
+static void write_summary(const struct session *s, struct buf *b)
+{
+	buf_addf(b, "%s (%s) after %lld steps and %lld checkpoints", sstate_names[s->state],
+		s->outcome.reason, (long long)s->steps, (long long)s->checkpoints);
+	if (s->step != NULL && s->step[0] != '\0')
+		buf_addf(b, "; the last step was %s", s->step);
+}
+
+void continuity_close(struct session *s)
+{
+	static const char *const completions[S_COUNT] = {
+		[S_COMPLETED] = "full", [S_FAILED] = "partial", [S_ABORTED] = "aborted"};
+	char at[CLOCK_TEXT_SIZE];
+	struct store_continuity k;
+	struct buf b = {0};
+
+	fill(s, &k);
+	write_summary(s, &b);
+	k.summary = buf_text(&b);
+	k.completion = completions[s->state];
+	clock_format(s->updated_us, at);
+	k.closed_at = at;
+	store_close_continuity(s->core->store, &k);
+	CRASH_POINT(continuity_closed);
+	buf_fini(&b);
+}
+
+/* ---- what a task names ---- */
+
+static void __attribute__((format(printf, 2, 3))) reject(struct verdict *v, const char *fmt, ...)
+{
+	va_list ap;
+
+	v->kind = VERDICT_REJECTED;
+	v->code = "invalid_input";
+	va_start(ap, fmt);
+	vsnprintf(v->message, sizeof v->message, fmt, ap);
+	va_end(ap);
+	v->suggestion[0] = '\0';
+}
+
+static bool is_over(const char *state)
+{
+	int s = sstate_parse(state);
+
+	return s >= 0 && session_is_over((enum sstate)s);
+}
+
+/* NULL: it may be gone on from; else what is wrong. Whose it is else is told nobody. -1 in *rc: the store
+ * cannot be read. One that is about to leave is gone: what leaves in this turn the store still has. */
+static const char *find_fault(struct core *c, const char *caller_id, const char *capability,
+	const struct capability *cap, const char *id, struct checkpoint *cp, struct store_owner *owner,
+	int *rc)
+{
+	static const char unknown[] = "is no checkpoint of an ended session of this caller and capability";
+	int found = checkpoint_load(c->store, id, cp);
+
+	*rc = found < 0 ? -1 : 0;
+	if (found < 0)
+		return NULL;
+	if (found == 0 && cp->damage == NULL)
+		return unknown;
+	if ((*rc = store_find_owner(c->store, cp->session, owner)) < 0)
+		return NULL;
+	if (*rc == 0 || strcmp(owner->caller_id, caller_id) != 0 ||
+		strcmp(owner->capability, capability) != 0 || !is_over(owner->state) ||
+		need_is_going(c, owner->session_id))
+		return unknown;
+	if (found == 0)
+		return "is damaged";
+	if (!cp->resumable)
+		return "cannot be resumed from";
+	return recheck_is_same_major(cp->state_version, cap->config->state_version) ?
+		NULL :
+		"has a state of another version than this capability takes";
+}
+
+static int check_checkpoint(struct core *c, const struct command *cmd, struct verdict *v)
+{
+	const char *id = cmd->task.checkpoint, *fault;
+	struct store_owner owner;
+	struct checkpoint cp;
+	int rc;
+
+	fault = find_fault(c, cmd->caller_id, cmd->task.capability, v->capability, id, &cp, &owner, &rc);
+	if (rc >= 0 && fault != NULL)
+		reject(v, "payload.constraints.checkpoint: %s %s", id, fault);
+	else if (rc >= 0)
+		memcpy(v->checkpoint_of, owner.session_id, sizeof v->checkpoint_of);
+	checkpoint_fini(&cp);
+	return rc < 0 ? -1 : 0;
+}
+
+static int check_record(struct core *c, const struct command *cmd, struct verdict *v)
+{
+	struct buf record = {0};
+	int found = store_load_continuity(c->store, cmd->task.continues, cmd->caller_id, &record);
+
+	if (found == 0 || (found > 0 && need_is_going(c, cmd->task.continues)))
+		reject(v, "payload.context.continues: %s is no ended session of this caller",
+			cmd->task.continues);
+	buf_fini(&record);
+	return found < 0 ? -1 : 0;
+}
+
+int continuity_check(struct core *c, const struct command *cmd, struct verdict *v)
+{
+	if (v->kind != VERDICT_REJECTED && cmd->task.checkpoint[0] != '\0' && check_checkpoint(c, cmd, v) < 0)
+		return -1;
+	if (v->kind != VERDICT_REJECTED && cmd->task.continues[0] != '\0' && check_record(c, cmd, v) < 0)
+		return -1;
+	return 0;
+}
+
+/* ---- what it gets ---- */
+
+/* A member of a member of the stored task, where it is a session's or a checkpoint's id. */
+static bool find_id(const struct buf *task, const char *outer, const char *inner, char id[ID_SIZE])
+{
+	struct jslice at = jtext_member(task->data, task->size, outer);
+	char why[64];
+	json_t *value;
+
+	if (at.at != NULL && at.size > 0 && *at.at == '{')
+		at = jtext_member(at.at, at.size, inner);
+	else
+		at.at = NULL;
+	value = at.at != NULL ? jtext_parse(at.at, at.size, why, sizeof why) : NULL;
+	id[0] = '\0';
+	if (json_is_string(value) && id_is_uuid4(json_string_value(value)))
+		codec_copy_id(id, json_string_value(value));
+	json_decref(value);
+	return id[0] != '\0';
+}
+
+int continuity_add(struct session *s, const struct buf *task, struct buf *b)
+{
+	struct buf record = {0};
+	char id[ID_SIZE];
+	int found;
+
+	if (!find_id(task, "context", "continues", id))
+		return 0;
+	if ((found = store_load_continuity(s->core->store, id, s->caller_id, &record)) > 0) {
+		buf_add_text(b, ",\"continues\":");
+		buf_add(b, record.data, record.size);
+	} else if (found == 0) {
+		session_warn(s, "continuity_gone",
+			"the record of session %s, which this one continues, is no longer kept", id);
+		buf_add_text(b, ",\"continues\":null");
+	}
+	buf_fini(&record);
+	return found < 0 ? -1 : 0;
+}
+
+int continuity_find_checkpoint(struct session *s, const struct buf *task, struct checkpoint *out)
+{
+	struct store_owner owner;
+	const char *fault;
+	char id[ID_SIZE];
+	int rc;
+
+	*out = (struct checkpoint){.damaged = 0};
+	if (!find_id(task, "constraints", "checkpoint", id))
+		return 0;
+	fault = find_fault(s->core, s->caller_id, s->capability, s->cap, id, out, &owner, &rc);
+	if (rc < 0)
+		return -1;
+	if (fault == NULL)
+		return 1;
+	session_fail(s, "worker_failed", "input_error", "daemon", NULL,
+		"constraints.checkpoint: %s %s; it was good when the task "
+		"was accepted",
+		id, fault);
+	return 0;
+}

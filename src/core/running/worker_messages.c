@@ -1,0 +1,510 @@
+/* report.c: the meaning of a worker's lines, a handler a type.
+ * Owns the rate limit of complaints and what is kept of plain output. Never touches a process (run.c). */
+#include "core/running/worker_messages.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "core/running/action.h"
+#include "core/running/artifacts.h"
+#include "json/canonical.h"
+#include "base/clock.h"
+#include "core/running/continuity.h"
+#include "core/turn.h"
+#include "base/crashpoint.h"
+#include "policy/output_check.h"
+#include "base/log.h"
+#include "core/operator/operator.h"
+#include "core/running/run.h"
+#include "core/running/harp_snapshot.h"
+#include "core/running/harp_events.h"
+#include "protocol/worker_line.h"
+
+#define BAD_LINES_MAX 10             /* warnings about bad lines of a session ... */
+#define BAD_LINES_WINDOW_US 60000000 /* ... in so long */
+#define STDERR_TAIL 2048             /* bytes of it in task_failed */
+#define LAST_MESSAGE_ROOM 16384      /* what a last message needs beside its outputs, summary included */
+#define HEAD_ROOM 512                /* an event around its message */
+#define STEP_MAX 256                 /* of a step's name */
+#define REASON_MAX 256               /* of what it says of a pause */
+#define COUNT_MAX INT64_C(1000000000000000) /* tokens of a session, and what they cost: sums stop here */
+#define SHOWN 120                           /* bytes of a bad line in its warning */
+
+/* Appends, and keeps the end: at least `max` bytes of it, at most twice as many, so that little is moved. */
+static void keep_tail(struct buf *b, size_t max, const char *line, size_t size, bool newline)
+{
+	buf_add(b, line, size);
+	if (newline)
+		buf_add(b, "\n", 1);
+	if (b->size > 2 * max)
+		buf_drop(b, b->size - max);
+}
+
+/* The last `max` bytes at most. */
+static void cut_tail(struct buf *b, size_t max)
+{
+	if (b->size > max)
+		buf_drop(b, b->size - max);
+}
+
+void report_end_complaints(struct session *s)
+{
+	if (s->bad_lines > BAD_LINES_MAX)
+		log_warn(
+			"warnings about what a worker says were left out: session=%.8s capability=%s "
+			"count=%u",
+			s->id, s->capability, s->bad_lines - BAD_LINES_MAX);
+	s->bad_lines = 0;
+}
+
+bool report_may_complain(struct session *s)
+{
+	int64_t now = clock_boot_us();
+
+	if (now - s->bad_lines_since_us > BAD_LINES_WINDOW_US || s->bad_lines_since_us == 0) {
+		report_end_complaints(s);
+		s->bad_lines_since_us = now;
+	}
+	return s->bad_lines++ < BAD_LINES_MAX;
+}
+
+static void bad_line(struct session *s, const char *why, const char *line, size_t size)
+{
+	if (report_may_complain(s))
+		session_warn(s, "bad_line", "a line of the worker was dropped: %s: %.*s%s", why,
+			(int)(size < SHOWN ? size : SHOWN), line, size > SHOWN ? "..." : "");
+}
+
+static void log_line(struct session *s, const char *stream, const char *line, size_t size, bool cut)
+{
+	int64_t most = s->core->first_policy->config->max_message - HEAD_ROOM;
+	struct buf b = {0};
+
+	for (;; size /= 2, cut = true) {
+		buf_clear(&b);
+		buf_add_text(&b, "{\"level\":\"info\",\"message\":");
+		buf_add_json(&b, line, size);
+		if ((int64_t)b.size <= most || size < HEAD_ROOM)
+			break;
+	}
+	buf_addf(&b, ",\"details\":{\"stream\":\"%s\"%s}}", stream, cut ? ",\"truncated\":true" : "");
+	session_event(s, "log", b.data, b.size);
+	buf_fini(&b);
+}
+
+/* ---- handlers ---- */
+
+static void on_event(struct session *s, const struct wline *l)
+{
+	struct buf b = {0};
+	bool stored;
+
+	wline_add_data(l, &b);
+	stored = session_event(s, wline_type_name(l->type), b.data, b.size);
+	if (l->type == WL_WARNING && stored)
+		session_note_warning(s, wline_string(l, "message", ""));
+	if (l->type == WL_PROGRESS)
+		tell_stage(s, wline_string(l, "stage", ""));
+	buf_fini(&b);
+}
+
+static void on_step(struct session *s, const struct wline *l)
+{
+	const char *name = wline_string(l, "name", "");
+
+	free(s->step);
+	s->step = xstrndup(name, buf_utf8_cut(name, strlen(name), STEP_MAX));
+	s->steps++;
+	session_mark_dirty(s);
+	trigger_on_step(s);
+}
+
+static int64_t count_of(const struct wline *l, const char *name)
+{
+	double v = json_number_value(wline_get(l, name));
+
+	return v > 0 && v < (double)COUNT_MAX ? (int64_t)v : 0;
+}
+
+static void add_count(int64_t *sum, int64_t more)
+{
+	*sum = *sum < COUNT_MAX - more ? *sum + more : COUNT_MAX;
+}
+
+static void on_usage(struct session *s, const struct wline *l)
+{
+	double cost = json_number_value(wline_get(l, "cost"));
+
+	add_count(&s->tokens_in, count_of(l, "tokens_in"));
+	add_count(&s->tokens_out, count_of(l, "tokens_out"));
+	s->cost += cost > 0 ? cost : 0;
+	if (s->cost > (double)COUNT_MAX)
+		s->cost = (double)COUNT_MAX;
+	session_mark_dirty(s);
+}
+
+static void on_artifact(struct session *s, const struct wline *l)
+{
+	const json_t *name = wline_get(l, "name"), *path = wline_get(l, "path");
+
+	artifact_announce(s, json_string_value(name), json_string_length(name), json_string_value(path),
+		json_string_length(path), json_string_value(wline_get(l, "mime")));
+}
+
+/* Others match on these, and they are not the worker's to say. */
+static bool is_our_reason(const char *said)
+{
+	static const char *const ours[] = {
+		"callee_restarted", "paused_by_operator", "stopping", "worker_died"};
+
+	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+		if (strcmp(said, ours[i]) == 0)
+			return true;
+	return false;
+}
+
+static void on_paused(struct session *s, const struct wline *l)
+{
+	const char *said = wline_string(l, "reason", ""), *before = "";
+	char reason[REASON_MAX + 1];
+
+	if (operate_on_paused(s)) {
+		run_consider_free(s);
+		return;
+	}
+	if (s->state != S_RUNNING) {
+		bad_line(s, "paused, but the session does not run", l->text, l->size);
+		return;
+	}
+	if (*said == '\0')
+		said = "paused_by_worker";
+	else if (is_our_reason(said))
+		before = "paused_by_worker: ";
+	snprintf(reason, sizeof reason, "%s%.*s", before, (int)buf_utf8_cut(said, strlen(said), REASON_MAX),
+		said);
+	session_go(s, S_PAUSED, reason, "worker");
+	s->paused_by = PAUSED_BY_WORKER;
+	run_consider_free(s);
+}
+
+static void on_resumed(struct session *s, const struct wline *l)
+{
+	trigger_on_resumed(s);
+	if (s->is_leaving || operate_on_resumed(s))
+		return; /* the former: it crossed its end, and starts again from its checkpoint */
+	if (s->state != S_PAUSED)
+		bad_line(s, "resumed, but the session is not paused", l->text, l->size);
+	else
+		session_run(s, "resumed", "worker");
+}
+
+/* A numeric outputs.confidence below the task's threshold is worth a warning, no more. */
+static void check_confidence(struct session *s, const json_t *outputs)
+{
+	const json_t *confidence = json_object_get(outputs, "confidence");
+	struct buf task = {0};
+	json_t *root;
+	char why[256];
+
+	if (!json_is_number(confidence) || store_load_task(s->core->store, s->key, &task) <= 0)
+		return;
+	if ((root = jtext_parse(task.data, task.size, why, sizeof why)) != NULL) {
+		const json_t *wanted =
+			json_object_get(json_object_get(root, "constraints"), "confidence_threshold");
+
+		if (json_is_number(wanted) && json_number_value(confidence) < json_number_value(wanted))
+			session_warn(s, "low_confidence",
+				"the outputs' confidence %g is below the threshold %g",
+				json_number_value(confidence), json_number_value(wanted));
+		json_decref(root);
+	}
+	buf_fini(&task);
+}
+
+static bool fits_last_message(const struct session *s, size_t size)
+{
+	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size + s->risk_events.size +
+		       artifacts_room(s)) <= s->core->first_policy->config->max_message;
+}
+
+/* What was promised is not there: it fails, with what there is. */
+static void fail_unfit(struct session *s, const struct expect_failure *f, const struct buf *outputs)
+{
+	struct buf b = {0}, details = {0};
+
+	buf_add_text(&details, "\"unfit_for\":");
+	buf_add_json(&details, f->against, strlen(f->against));
+	if (f->missing.size > 0) {
+		buf_add_text(&details, ",\"missing\":[");
+		buf_add(&details, f->missing.data, f->missing.size);
+		buf_add_text(&details, "]");
+	}
+	buf_add_text(&b, "{\"error_code\":\"execution_error\",\"error_message\":");
+	buf_add_json(&b, f->message, strlen(f->message));
+	buf_add_text(&b, ",\"error_details\":{");
+	session_add_details(s, &b, "completion");
+	buf_addf(&b, ",%s},\"partial_outputs\":", buf_text(&details));
+	buf_add(&b, outputs->data, outputs->size);
+	buf_add_text(&b, "}");
+	if (fits_last_message(s, b.size))
+		session_decide(s, S_FAILED, "worker_failed", "worker", b.data, b.size);
+	else
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
+			"%s; and they are over the message limit", f->message);
+	CRASH_POINT(report_unfit);
+	buf_fini(&b);
+	buf_fini(&details);
+}
+
+/* outputs: an object, and the same as text. False: they are not what was promised, and the end is decided. */
+static bool are_promised(struct session *s, const json_t *outputs, const struct buf *text)
+{
+	struct expect_failure f;
+	bool fit = expect_check(s->expect, s->cap->output_schema, outputs, &f);
+
+	if (!fit)
+		fail_unfit(s, &f, text);
+	expect_failure_fini(&f);
+	return fit;
+}
+
+static void on_completed(struct session *s, const struct wline *l)
+{
+	const json_t *outputs = wline_get(l, "outputs");
+	json_t *none = json_object();
+	struct buf text = {0}, b = {0};
+
+	wline_add_raw(l, &text, "outputs", "{}");
+	check_confidence(s, outputs);
+	buf_add_text(&b, "{\"outputs\":");
+	buf_add(&b, text.data, text.size);
+	buf_add_text(&b, "}");
+	if (!are_promised(s, outputs != NULL ? outputs : none, &text))
+		log_warn("the outputs are not what was promised: session=%.8s", s->id);
+	else if (fits_last_message(s, b.size))
+		session_decide(s, S_COMPLETED, "completed", "worker", b.data, b.size);
+	else
+		session_fail(s, "worker_failed", "execution_error", "worker", NULL,
+			"the outputs of %zu bytes are over the message limit of %lld", b.size,
+			(long long)s->core->first_policy->config->max_message);
+	json_decref(none);
+	buf_fini(&text);
+	buf_fini(&b);
+	run_conclude(s);
+}
+
+static const char *known_code(const char *code)
+{
+	static const char *const codes[] = {"execution_error", "timeout", "safety_violation",
+		"resource_unavailable", "internal_error", "input_error"};
+
+	for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+		if (code != NULL && strcmp(codes[i], code) == 0)
+			return codes[i];
+	return "execution_error";
+}
+
+/* The worker's details, and ours where it says nothing. */
+static void add_details(struct session *s, const struct wline *l, struct buf *b)
+{
+	static const char *const ours[] = {"phase", "step", "last_checkpoint", "recoverable"};
+	const json_t *theirs = wline_get(l, "error_details");
+	struct buf mine = {0}, raw = {0};
+
+	buf_add_text(&mine, "{");
+	session_add_details(s, &mine, "execution");
+	buf_add_text(&mine, "}");
+	wline_add_raw(l, &raw, "error_details", "{}");
+	buf_add(b, raw.data, raw.size - 1); /* without the closing brace */
+	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+		struct jslice v = jtext_member(mine.data, mine.size, ours[i]);
+
+		if (json_object_get(theirs, ours[i]) != NULL)
+			continue;
+		buf_addf(b, "%s\"%s\":", b->data[b->size - 1] == '{' ? "" : ",", ours[i]);
+		buf_add(b, v.at, v.size);
+	}
+	buf_add_text(b, "}");
+	buf_fini(&mine);
+	buf_fini(&raw);
+}
+
+static void on_failed(struct session *s, const struct wline *l)
+{
+	const char *code = known_code(json_string_value(wline_get(l, "error_code")));
+	const char *message = wline_string(l, "error_message", "the worker says that it failed");
+	struct buf b = {0};
+
+	buf_addf(&b, "{\"error_code\":\"%s\",\"error_message\":", code);
+	buf_add_json(&b, message, strlen(message));
+	buf_add_text(&b, ",\"error_details\":");
+	add_details(s, l, &b);
+	buf_add_text(&b, ",\"partial_outputs\":");
+	wline_add_raw(l, &b, "partial_outputs", "{}");
+	buf_add_text(&b, "}");
+	if (fits_last_message(s, b.size))
+		session_decide(s, S_FAILED, "worker_failed", "worker", b.data, b.size);
+	else
+		session_fail(s, "worker_failed", code, "worker", NULL,
+			"%.512s (what else the worker said, %zu bytes, is over the message limit)", message,
+			b.size);
+	buf_fini(&b);
+	run_conclude(s);
+}
+
+static void (*const handlers[WL_COUNT])(struct session *s, const struct wline *l) = {
+	[WL_PROGRESS] = on_event,
+	[WL_INTERMEDIATE_RESULT] = on_event,
+	[WL_LOG] = on_event,
+	[WL_WARNING] = on_event,
+	[WL_ERROR] = on_event,
+	[WL_CHECKPOINT] = report_checkpoint,
+	[WL_STEP] = on_step,
+	[WL_USAGE] = on_usage,
+	[WL_ARTIFACT] = on_artifact,
+	[WL_ACTION] = action_announced,
+	[WL_SNAPSHOT] = snapshot_reported,
+	[WL_CONTINUITY] = continuity_note,
+	[WL_PAUSED] = on_paused,
+	[WL_RESUMED] = on_resumed,
+	[WL_COMPLETED] = on_completed,
+	[WL_FAILED] = on_failed,
+};
+
+/* Does the latest checkpoint have all that the worker did, as far as it says what it does? */
+static void note_work(struct session *s, const struct wline *l, const char *checkpoint_before)
+{
+	if (l->type == WL_CHECKPOINT) {
+		s->is_saved =
+			strcmp(checkpoint_before, s->last_checkpoint) != 0; /* it is kept, and resumable */
+		if (s->is_saved)
+			run_consider_free(
+				s); /* to ask for another would only bring such a one again, and again */
+	} else if (l->type != WL_PAUSED && l->type != WL_LOG) {
+		s->is_saved = false;
+	}
+}
+
+/* Whoever waits for an answer gets one, and a snapshot is refused in HARP's words. */
+static void bad_hcp_line(struct session *s, const char *why, const char *line, size_t size)
+{
+	struct wline l;
+	bool has_type = wline_salvage(&l, line, size);
+
+	if (has_type && l.type == WL_SNAPSHOT)
+		snapshot_unreadable(s, why);
+	else
+		bad_line(s, why, line, size);
+	if (has_type && l.type == WL_ACTION)
+		action_unreadable(s, &l, why);
+	if (has_type)
+		wline_fini(&l);
+}
+
+static void hcp_line(struct session *s, const char *line, size_t size)
+{
+	char why[320], checkpoint_before[ID_SIZE];
+	struct wline l;
+
+	if (wline_read(&l, line, size, s->core->policy->config->max_depth, why, sizeof why) < 0) {
+		bad_hcp_line(s, why, line, size);
+		return;
+	}
+	/* Once the end is decided, output is still published until the pipe is drained, and who asks is
+	 * answered; the rest is too late. */
+	memcpy(checkpoint_before, s->last_checkpoint, ID_SIZE);
+	if (!session_has_outcome(s) || wline_is_event(&l) || l.type == WL_ACTION || l.type == WL_SNAPSHOT) {
+		handlers[l.type](s, &l);
+		note_work(s, &l, checkpoint_before);
+	} else if (l.type == WL_COMPLETED || l.type == WL_FAILED)
+		bad_line(s, "the session's end was decided before", line, size);
+	wline_fini(&l);
+}
+
+void report_line(
+	struct session *s, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
+{
+	const struct config *config = s->core->policy->config;
+	bool too_long = kind == LINE_TOO_LONG;
+	char why[64];
+
+	if (stream == WORKER_STDERR) {
+		keep_tail(&s->stderr_tail, STDERR_TAIL, line, size, true);
+		log_line(s, "stderr", line, size, too_long);
+	} else if (s->cap->config->protocol == PROTOCOL_TEXT) {
+		keep_tail(&s->text_output, (size_t)config->max_text_output, line, size, kind != LINE_UNENDED);
+		s->text_cut |= too_long || s->text_output.size > (size_t)config->max_text_output;
+		log_line(s, "stdout", line, size, too_long);
+	} else if (too_long) {
+		snprintf(why, sizeof why, "longer than %lld bytes", (long long)config->max_line);
+		bad_line(s, why, line, size);
+	} else if (size > 0) {
+		hcp_line(s, line, size);
+	}
+}
+
+/* ---- the end of a worker ---- */
+
+static void text_completed(struct session *s)
+{
+	struct buf b = {0}, text = {0};
+	json_t *outputs;
+	char why[64];
+
+	cut_tail(&s->text_output, (size_t)s->core->policy->config->max_text_output);
+	buf_add_text(&text, "{\"stdout\":");
+	buf_add_json(&text, s->text_output.data, s->text_output.size);
+	buf_add_text(&text, s->text_cut ? ",\"truncated\":true}" : "}");
+	buf_add_text(&b, "{\"outputs\":");
+	buf_add(&b, text.data, text.size);
+	buf_add_text(&b, "}");
+	outputs = jtext_parse(text.data, text.size, why, sizeof why);
+	if (!are_promised(s, outputs, &text))
+		log_warn("the output is not what was promised: session=%.8s", s->id);
+	else if (fits_last_message(s, b.size))
+		session_decide(s, S_COMPLETED, "completed", "worker", b.data, b.size);
+	else
+		session_fail(s, "worker_failed", "execution_error", "worker", NULL,
+			"the output is over the message limit");
+	json_decref(outputs);
+	buf_fini(&text);
+	buf_fini(&b);
+}
+
+void report_death(struct session *s)
+{
+	int status = s->exit_status;
+	bool text = s->cap->config->protocol == PROTOCOL_TEXT;
+	struct buf details = {0};
+
+	if (text && status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		text_completed(s);
+		return;
+	}
+	cut_tail(&s->stderr_tail, STDERR_TAIL);
+	if (status != -1 && WIFSIGNALED(status))
+		buf_addf(&details, "\"signal\":%d,\"stderr\":", WTERMSIG(status));
+	else
+		buf_addf(&details, "\"exit_status\":%d,\"stderr\":", status != -1 ? WEXITSTATUS(status) : -1);
+	buf_add_json(&details, s->stderr_tail.data, s->stderr_tail.size);
+	if (s->deaths > 1)
+		buf_addf(&details, ",\"deaths\":%lld", (long long)s->deaths);
+	if (status != -1 && WIFSIGNALED(status))
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
+			"the worker was killed by signal "
+			"%d (%s)",
+			WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else if (text)
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
+			"the worker ended with status %d", status != -1 ? WEXITSTATUS(status) : -1);
+	else
+		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
+			"the worker ended with status %d "
+			"and neither completed nor failed",
+			status != -1 ? WEXITSTATUS(status) : -1);
+	buf_fini(&details);
+}

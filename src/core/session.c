@@ -1,0 +1,326 @@
+/* session.c: the state machine, the row and the stream of a session.
+ * Owns every change of a state and every sequence number. Never touches a process (run.c) and never
+ * decides whether a task may run (gate.c). How one begins: session_new.c; how one ends: session_end.c. */
+#include "core/session_private.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/crashpoint.h"
+#include "base/log.h"
+#include "core/running/run.h"
+#include "core/running/harp_events.h"
+
+#define WARNINGS_MAX 50  /* kept for the summary, each of ... */
+#define WARNING_SIZE 200 /* ... so many bytes at most */
+
+const char *const sstate_names[S_COUNT] = {
+	[S_PENDING] = "PENDING",
+	[S_REJECTED] = "REJECTED",
+	[S_RUNNING] = "RUNNING",
+	[S_PAUSED] = "PAUSED",
+	[S_ABORTING] = "ABORTING",
+	[S_ABORTED] = "ABORTED",
+	[S_COMPLETED] = "COMPLETED",
+	[S_FAILED] = "FAILED",
+};
+
+const char *const session_paused_names[PAUSED_COUNT] = {
+	[PAUSED_NOT] = NULL,
+	[PAUSED_BY_CRASH] = "crash",
+	[PAUSED_BY_STOP] = "stop",
+	[PAUSED_BY_WORKER] = "worker",
+	[PAUSED_BY_OPERATOR] = "operator",
+	[PAUSED_BY_RETRY] = "retry",
+};
+
+const char *const recovery_names[RECOVERY_COUNT] = {
+	[RECOVERY_RESUME] = "resume",
+	[RECOVERY_RESTART] = "restart",
+	[RECOVERY_FAIL] = "fail",
+	[RECOVERY_SUMMARIZE] = "summarize",
+	[RECOVERY_DISCARD] = "discard",
+};
+
+const char *const session_waits_names[WAITS_COUNT] = {
+	[WAITS_NOT] = NULL,
+	[WAITS_FOR_HUMAN] = "human",
+	[WAITS_FOR_PROGRAM] = "program",
+};
+
+#define TO(s) (1u << (s))
+static const uint8_t may_go[S_COUNT] = {
+	/* no row: terminal */
+	[S_PENDING] = TO(S_RUNNING) | TO(S_REJECTED),
+	[S_RUNNING] = TO(S_PAUSED) | TO(S_ABORTING) | TO(S_COMPLETED) | TO(S_FAILED),
+	[S_PAUSED] = TO(S_RUNNING) | TO(S_ABORTING),
+	[S_ABORTING] = TO(S_ABORTED),
+};
+_Static_assert(S_COUNT <= 8, "may_go is a byte wide");
+
+bool session_may(enum sstate from, enum sstate to)
+{
+	return from < S_COUNT && to < S_COUNT && (may_go[from] & TO(to)) != 0;
+}
+
+bool session_is_over(enum sstate s)
+{
+	return may_go[s] == 0;
+}
+
+int sstate_parse(const char *name)
+{
+	for (int i = 0; i < S_COUNT; i++)
+		if (strcmp(sstate_names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+/* ---- the row ---- */
+
+void session_fill_row(const struct session *s, struct store_session *row, struct row_texts *t)
+{
+	clock_format(s->created_us, t->created);
+	clock_format(s->updated_us, t->updated);
+	clock_format(s->started_us, t->started);
+	clock_format(s->deadline_us, t->deadline);
+	*row = (struct store_session){
+		.key = s->key,
+		.session_id = s->id,
+		.caller_id = s->caller_id,
+		.capability = s->capability,
+		.capability_version = s->capability_version,
+		.state = sstate_names[s->state],
+		.state_version = s->state_version,
+		.risk_level = risk_names[s->risk],
+		.data_classification = data_class_names[s->data_class],
+		.priority = priority_names[s->priority],
+		.session_token = s->token,
+		.created_at = t->created,
+		.updated_at = t->updated,
+		.started_at = s->started_us != 0 ? t->started : NULL,
+		.deadline = s->deadline_us != 0 ? t->deadline : NULL,
+		.max_duration_us = s->max_duration_us,
+		.attempt = s->attempt,
+		.paused_by = session_paused_names[s->paused_by],
+		.steps = s->steps,
+		.step = s->step,
+		.checkpoints = s->checkpoints,
+		.tokens_in = s->tokens_in,
+		.tokens_out = s->tokens_out,
+		.cost = s->cost,
+		.waits_for = session_waits_names[s->waits_for],
+		.message_id = s->message_id,
+		.seal = s->seal[0] != '\0' ? s->seal : NULL,
+		.token_revoked = s->token_revoked,
+		.harp = s->harp,
+		.deaths = s->deaths,
+		.recover_as = s->recover_as < RECOVERY_COUNT ? recovery_names[s->recover_as] : NULL,
+		.checkpoint_of = s->checkpoint_of[0] != '\0' ? s->checkpoint_of : NULL,
+		.continues = s->continues[0] != '\0' ? s->continues : NULL,
+	};
+}
+
+void session_mark_dirty(struct session *s)
+{
+	if (s->is_dirty)
+		return;
+	s->is_dirty = true;
+	s->dirty_next = s->core->dirty;
+	s->core->dirty = s;
+}
+
+static const char *list_text(struct buf *to, const struct buf *texts)
+{
+	buf_clear(to);
+	buf_add_text(to, "[");
+	buf_add(to, texts->data, texts->size);
+	buf_add_text(to, "]");
+	return buf_text(to);
+}
+
+void sessions_save_dirty(struct core *c)
+{
+	struct session *s, *next;
+	struct store_session row;
+	struct row_texts t = {.warnings = {0}, .risk_events = {0}};
+
+	for (s = c->dirty; s != NULL; s = next) {
+		next = s->dirty_next;
+		session_fill_row(s, &row, &t);
+		row.warnings = list_text(&t.warnings, &s->warnings);
+		row.risk_events = list_text(&t.risk_events, &s->risk_events);
+		store_save_session(c->store, &row);
+		if (!s->is_closed)
+			session_save_outcome(s);
+		s->is_dirty = false;
+	}
+	c->dirty = NULL;
+	buf_fini(&t.warnings);
+	buf_fini(&t.risk_events);
+}
+
+/* ---- the stream ---- */
+
+/* Stores the message in c->scratch, finished, and forgets it. */
+int64_t session_put_message(struct session *s, const char *type, const char *event_type, int64_t sequence)
+{
+	struct core *c = s->core;
+	struct store_event e = {
+		.session = s->key,
+		.session_id = s->id,
+		.type = type,
+		.sequence = sequence,
+		.event_type = event_type,
+		.body = blob_new(c->scratch.data, c->scratch.size),
+	};
+	int64_t id = outbox_put(c->outbox, s->to, &e);
+
+	s->waiting_bytes += e.body->size;
+	blob_unref(e.body);
+	buf_clear(&c->scratch);
+	run_check_backlog(s);
+	return id;
+}
+
+void session_begin_message(struct session *s, const char *type)
+{
+	buf_clear(&s->core->scratch);
+	codec_begin(&s->core->scratch, s->id, type);
+}
+
+bool session_event(struct session *s, const char *event_type, const char *data, size_t size)
+{
+	struct buf *b = &s->core->scratch;
+
+	assert(!s->is_closed);
+	session_begin_message(s, TYPE_EVENT);
+	buf_add_text(b, "{\"event_type\":\"");
+	buf_add_text(b, event_type);
+	buf_add_text(b, "\",\"sequence\":");
+	buf_add_int(b, s->sequence + 1);
+	buf_add_text(b, ",\"data\":");
+	buf_add(b, data, size);
+	buf_add_text(b, "}");
+	codec_end(b);
+	if ((int64_t)b->size > s->core->first_policy->config->max_message) {
+		session_warn(s, "event_too_large", "a %s event of %zu bytes was dropped; %lld is the limit",
+			event_type, b->size, (long long)s->core->first_policy->config->max_message);
+		return false;
+	}
+	s->sequence++;
+	session_put_message(s, TYPE_EVENT, event_type, s->sequence);
+	return true;
+}
+
+void session_add_text(struct buf *list, unsigned *count, const char *text, size_t size)
+{
+	if ((*count)++ >= WARNINGS_MAX)
+		return;
+	if (list->size > 0)
+		buf_add_text(list, ",");
+	buf_add_json(list, text, buf_utf8_cut(text, size, WARNING_SIZE));
+}
+
+void session_note_warning(struct session *s, const char *text)
+{
+	/* Once the end is decided its message has the size that was checked. */
+	if (session_has_outcome(s))
+		return;
+	session_add_text(&s->warnings, &s->warning_count, text, strlen(text));
+	session_mark_dirty(s);
+}
+
+static void warning_event(struct session *s, const char *code, const char *text)
+{
+	struct buf b = {0};
+
+	buf_addf(&b, "{\"code\":\"%s\",\"message\":", code);
+	buf_add_json(&b, text, strlen(text));
+	buf_add_text(&b, "}");
+	session_event(s, "warning", b.data, b.size);
+	buf_fini(&b);
+}
+
+void session_warn(struct session *s, const char *code, const char *fmt, ...)
+{
+	char text[640];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	warning_event(s, code, text);
+	session_note_warning(s, text);
+}
+
+void session_risk_event(struct session *s, const char *code, const char *fmt, ...)
+{
+	char text[640];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	warning_event(s, code, text);
+	if (session_has_outcome(s))
+		return; /* its last message has the size that was checked */
+	session_add_text(&s->risk_events, &s->risk_event_count, text, strlen(text));
+	session_mark_dirty(s);
+}
+
+/* ---- states ---- */
+
+bool session_go(struct session *s, enum sstate to, const char *reason, const char *actor)
+{
+	enum sstate from = s->state;
+	struct store_session row;
+	struct row_texts t;
+	struct buf data = {0};
+
+	if (!session_may(from, to)) {
+		log_error(
+			"refused an illegal transition, nothing changed: session=%.8s from=%s to=%s "
+			"reason=%s",
+			s->id, sstate_names[from], to < S_COUNT ? sstate_names[to] : "?", reason);
+		return false;
+	}
+	s->state = to;
+	s->state_version++;
+	s->updated_us = clock_wall_us();
+	if (to != S_PAUSED) {
+		s->paused_by = PAUSED_NOT;
+		s->recover_as = RECOVERY_COUNT;
+	}
+	session_fill_row(s, &row, &t);
+	store_put_transition(s->core->store, &row, sstate_names[from], reason, actor);
+	CRASH_POINT(session_transition);
+	session_mark_dirty(s);
+	run_watch_pause(s);
+	if (s->waits_for != WAITS_NOT)
+		return true; /* to its caller there is no session yet */
+	buf_addf(&data, "{\"from_state\":\"%s\",\"to_state\":\"%s\",\"reason\":", sstate_names[from],
+		sstate_names[to]);
+	buf_add_json(&data, reason, strlen(reason));
+	buf_add_text(&data, "}");
+	session_event(s, "state_changed", data.data, data.size);
+	tell_state(s);
+	buf_fini(&data);
+	log_at(to == S_RUNNING || session_is_over(to) ? LOG_LVL_DEBUG : LOG_LVL_INFO,
+		"session %s: session=%.8s from=%s reason=%s version=%lld", sstate_names[to], s->id,
+		sstate_names[from], reason, (long long)s->state_version);
+	return true;
+}
+
+bool session_run(struct session *s, const char *reason, const char *actor)
+{
+	if (!session_go(s, S_RUNNING, reason, actor))
+		return false;
+	if (s->started_us == 0) {
+		s->started_us = s->updated_us;
+		s->deadline_us = s->started_us + s->max_duration_us;
+	}
+	return true;
+}

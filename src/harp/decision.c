@@ -1,0 +1,156 @@
+/* harp_decision.c: a decision: written and signed by an operator's key, read strictly by everybody else.
+ * Owns the fields of decisions. Never says whether one counts: that is harp_verify.c. */
+#include "harp/harp_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct harp_field fields[] = {
+	{"requestId", FORM_WORD, false, NULL},
+	{"artifactHash", FORM_WORD, false, NULL},
+	{"artifactHashAlg", FORM_CONST, false, "SHA-256"},
+	{"repoRef", FORM_WORD, false, NULL},
+	{"decision", FORM_WORD, false, NULL},
+	{"scope", FORM_WORD, false, NULL},
+	{"expiresAt", FORM_TIME, false, NULL},
+	{"nonce", FORM_WORD, false, NULL},
+	{"signerKeyId", FORM_WORD, false, NULL},
+	{"sigAlg", FORM_CONST, false, "Ed25519"},
+	{"signature", FORM_TEXT, false, NULL},
+	{"policyHints", FORM_OBJECT, true, NULL},
+};
+#define FIELDS (sizeof fields / sizeof *fields)
+
+static const char *const words[] = {"deny", "allow"};
+
+/* What is in a field of the right form may still be none of the words that there are. */
+static enum harp_code check_words(const json_t *o, char *why, size_t why_size)
+{
+	const json_t *session = json_object_get(json_object_get(o, "policyHints"), "sessionId");
+	const char *decision = harp_text_of(o, "decision"), *scope = harp_text_of(o, "scope");
+
+	if (strcmp(decision, words[0]) != 0 && strcmp(decision, words[1]) != 0)
+		return harp_refuse(why, why_size, HARP_UNSUPPORTED, "decision: neither allow nor deny");
+	if (harp_scope_parse(scope) < 0)
+		return harp_refuse(why, why_size, HARP_SCOPE, "there is no scope %.32s", scope);
+	if (session != NULL &&
+		(!json_is_string(session) ||
+			strlen(json_string_value(session)) != json_string_length(session)))
+		return harp_refuse(why, why_size, HARP_SCOPE, "policyHints.sessionId is no session");
+	return HARP_OK;
+}
+
+static enum harp_code check(
+	json_t *o, unsigned char signature[HARP_SIGNATURE_BYTES], char *why, size_t why_size)
+{
+	const json_t *s = json_object_get(o, "signature");
+	enum harp_code code = harp_check_fields(o, fields, FIELDS, "decision", why, why_size);
+
+	if (code == HARP_OK)
+		code = check_words(o, why, why_size);
+	if (code == HARP_OK &&
+		!harp_base64_decode(
+			json_string_value(s), json_string_length(s), signature, HARP_SIGNATURE_BYTES))
+		return harp_refuse(
+			why, why_size, HARP_SIGNATURE_INVALID, "the signature is not 64 bytes in base64url");
+	return code;
+}
+
+static struct harp_decision *take_fields(json_t *o)
+{
+	const char *session = harp_text_of(json_object_get(o, "policyHints"), "sessionId");
+	struct harp_decision *d = xcalloc(1, sizeof *d);
+	struct buf b = {0};
+
+	d->request_id = xstrdup(harp_text_of(o, "requestId"));
+	d->artifact_hash = xstrdup(harp_text_of(o, "artifactHash"));
+	d->repo_ref = xstrdup(harp_text_of(o, "repoRef"));
+	d->nonce = xstrdup(harp_text_of(o, "nonce"));
+	d->signer_key_id = xstrdup(harp_text_of(o, "signerKeyId"));
+	d->session_id = session != NULL ? xstrdup(session) : NULL;
+	d->allow = strcmp(harp_text_of(o, "decision"), words[1]) == 0;
+	d->scope = (enum harp_scope)harp_scope_parse(harp_text_of(o, "scope"));
+	harp_parse_time(harp_text_of(o, "expiresAt"), &d->expires_us);
+	harp_add_signable(&b, o, "signature");
+	d->signable_size = b.size;
+	d->signable = b.data; /* moved */
+	return d;
+}
+
+enum harp_code harp_read_decision(
+	const char *text, size_t size, struct harp_decision **decision, char *why, size_t why_size)
+{
+	unsigned char signature[HARP_SIGNATURE_BYTES];
+	enum harp_code code;
+	json_t *o;
+
+	if ((code = harp_parse(text, size, HARP_DECISION_MAX, &o, why, why_size)) != HARP_OK)
+		return code;
+	if ((code = check(o, signature, why, why_size)) == HARP_OK) {
+		*decision = take_fields(o);
+		memcpy((*decision)->signature, signature, sizeof signature);
+	}
+	json_decref(o);
+	return code;
+}
+
+void harp_decision_free(struct harp_decision *d)
+{
+	if (d == NULL)
+		return;
+	free(d->request_id);
+	free(d->artifact_hash);
+	free(d->repo_ref);
+	free(d->nonce);
+	free(d->signer_key_id);
+	free(d->session_id);
+	free(d->signable);
+	free(d);
+}
+
+/* --- signing --- */
+
+static json_t *unsigned_of(const struct harp_artifact *a, const struct harp_answer *answer)
+{
+	char expires[HARP_TIME_SIZE];
+	json_t *o;
+
+	harp_format_time(answer->expires_us, expires);
+	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "requestId", a->request_id,
+		"artifactHash", a->hash, "artifactHashAlg", "SHA-256", "repoRef", a->repo_ref, "decision",
+		words[answer->allow], "scope", harp_scope_name(answer->scope), "expiresAt", expires, "nonce",
+		answer->nonce, "signerKeyId", answer->signer_key_id, "sigAlg", "Ed25519");
+	if (o != NULL && answer->scope == HARP_SESSION &&
+		json_object_set_new(o, "policyHints", json_pack("{s:s}", "sessionId", a->session_id)) < 0)
+		abort();
+	return o;
+}
+
+enum harp_code harp_sign(const struct harp_artifact *a, const struct harp_answer *answer,
+	const struct harp_private *key, struct buf *text, char *why, size_t why_size)
+{
+	unsigned char signature[HARP_SIGNATURE_BYTES];
+	char encoded[HARP_BASE64_SIZE(HARP_SIGNATURE_BYTES)];
+	struct buf b = {0};
+	enum harp_code code = HARP_SIGNATURE_INVALID;
+	json_t *o;
+
+	if (answer->scope == HARP_SESSION && a->session_id == NULL)
+		return harp_refuse(why, why_size, HARP_SCOPE, "the artifact is of no session");
+	if ((o = unsigned_of(a, answer)) == NULL)
+		return harp_refuse(why, why_size, HARP_CANONICALIZATION, "nonce or key's name is not UTF-8");
+	harp_add_signable(&b, o, NULL);
+	if (!harp_ed25519_sign(key, b.data, b.size, signature)) {
+		harp_refuse(why, why_size, code, "libcrypto cannot sign");
+	} else {
+		harp_base64_encode(signature, sizeof signature, encoded);
+		if (json_object_set_new(o, "signature", json_string(encoded)) < 0)
+			abort();
+		/* What we would not take back we do not give out. */
+		if ((code = check(o, signature, why, why_size)) == HARP_OK)
+			harp_add_signable(text, o, NULL);
+	}
+	buf_fini(&b);
+	json_decref(o);
+	return code;
+}

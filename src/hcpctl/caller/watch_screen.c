@@ -1,0 +1,194 @@
+/* ctl_live.c: the part of a terminal that is redrawn: one session's bar, or the table of several.
+ * Owns how often, and what is left on the terminal at the end.
+ * Never changes a view (ctl_follow.c), never knows a column's width (ctl_board.c). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "hcpctl/caller/watch_model.h"
+#include "hcpctl/common/render.h"
+#include "hcpctl/caller/watch_table.h"
+
+#define SECOND INT64_C(1000000)
+#define EVERY_US (SECOND / 10)
+#define ASK_S 30     /* a young session's capability is looked for so long ... */
+#define ASK_MAX 50   /* ... of so many in a second */
+#define FRAME_ROWS 3 /* of the table: its head, a notice, its foot */
+
+/* What hcpctl says about itself: below the table, or above the bar. */
+static void take_notice(void *ctx, const char *line, size_t size)
+{
+	struct ctl_follow *f = ctx;
+
+	if (f->is_table && f->term.has_screen) {
+		buf_clear(&f->notice);
+		buf_add(&f->notice, line, size);
+		f->draw_at_us = 0;
+		return;
+	}
+	ctl_term_clear(&f->term);
+	fflush(stdout);
+	fwrite(line, 1, size, stderr);
+}
+
+void ctl_live_begin(struct ctl_follow *f)
+{
+	if (f->term.is_live)
+		ctl_say_via(take_notice, f);
+}
+
+static long elapsed_s(const struct ctl_view *v)
+{
+	return (long)(((v->until_us ? v->until_us : clock_wall_us()) - v->since_us) / SECOND);
+}
+
+/* --- one session --- */
+
+static void draw_bar(struct ctl_follow *f)
+{
+	const struct ctl_view *v = f->views;
+	struct buf bar = {0};
+	int rows, columns, used;
+
+	ctl_term_size(&rows, &columns);
+	used = ctl_show_bar(&bar, v->state, v->stage ? v->stage : "", v->percent,
+		v->message ? v->message : "", elapsed_s(v), columns - 1, f->term.colour);
+	ctl_term_bar(&f->term, bar.data, bar.size, used);
+	buf_fini(&bar);
+}
+
+/* --- several --- */
+
+static struct ctl_row row_of(const struct ctl_view *v)
+{
+	return (struct ctl_row){.id = v->id,
+		.capability = v->capability ? v->capability : "",
+		.state = v->state,
+		.stage = v->stage ? v->stage : "",
+		.message = v->message ? v->message : "",
+		.percent = v->percent,
+		.elapsed_s = elapsed_s(v),
+		.is_done = v->is_done};
+}
+
+/* The table as lines: head, rows, as many as there is room for, and the foot. */
+static void make_table(const struct ctl_follow *f, struct buf *out, size_t room, int columns)
+{
+	size_t count = HASH_COUNT(f->views), i = 0, shown;
+	struct ctl_row *rows = xcalloc(count + 1, sizeof *rows);
+	size_t *picked = xcalloc(count + 1, sizeof *picked);
+	struct ctl_plan plan;
+
+	for (const struct ctl_view *v = f->views; v; v = v->hh.next)
+		rows[i++] = row_of(v);
+	shown = ctl_board_pick(rows, count, room, picked);
+	ctl_board_plan(&plan, rows, count, columns);
+	ctl_board_add_head(out, &plan, f->term.colour);
+	buf_add_text(out, "\n");
+	for (i = 0; i < shown; i++) {
+		ctl_board_add_row(out, &rows[picked[i]], &plan, f->term.colour);
+		buf_add_text(out, "\n");
+	}
+	ctl_board_add_foot(out, rows, count, shown, columns);
+	buf_add_text(out, "\n");
+	free(picked);
+	free(rows);
+}
+
+static void draw_table(struct ctl_follow *f)
+{
+	struct buf text = {0};
+	int rows, columns;
+
+	ctl_term_size(&rows, &columns);
+	columns--; /* a full line would leave the cursor where erasing takes its last character */
+	make_table(f, &text, rows > FRAME_ROWS ? (size_t)(rows - FRAME_ROWS) : 0, columns);
+	if (f->notice.size > 0)
+		buf_add(&text, f->notice.data, ctl_fit(f->notice.data, f->notice.size - 1, columns, NULL));
+	ctl_term_screen(&f->term, text.data, text.size);
+	buf_fini(&text);
+}
+
+/* --- when --- */
+
+static bool has_live(const struct ctl_follow *f)
+{
+	return f->term.is_live && (f->is_table || (f->views && !f->views->is_done));
+}
+
+/* Our own file knows what it was that we asked for; the callee's messages do not say. Another hcpctl may
+ * write it a moment after we heard of the session. */
+static void find_capabilities(struct ctl_follow *f, int64_t now_us)
+{
+	size_t asked = 0;
+
+	if (now_us < f->asked_at_us + SECOND)
+		return;
+	f->asked_at_us = now_us;
+	for (struct ctl_view *v = f->views; v && asked < ASK_MAX; v = v->hh.next)
+		if (!v->capability && !v->is_done && elapsed_s(v) < ASK_S) {
+			ctl_follow_find_capability(f, v);
+			asked++;
+		}
+}
+
+void ctl_live_draw(struct ctl_follow *f)
+{
+	int64_t now_us = clock_boot_us();
+
+	if (!has_live(f))
+		return;
+	if (f->is_table)
+		find_capabilities(f, now_us);
+	f->is_old = now_us < f->draw_at_us;
+	if (f->is_old)
+		return;
+	f->draw_at_us = now_us + EVERY_US;
+	if (f->is_table)
+		draw_table(f);
+	else
+		draw_bar(f);
+}
+
+int64_t ctl_live_due_us(const struct ctl_follow *f)
+{
+	/* Clocks go on by themselves; what a line took off or a limit held back is drawn soon. */
+	bool is_soon = f->is_old || !(f->is_table ? f->term.has_screen : f->term.has_bar);
+
+	if (!has_live(f))
+		return INT64_MAX;
+	return is_soon ? f->draw_at_us : f->draw_at_us + SECOND - EVERY_US;
+}
+
+/* --- the end --- */
+
+static void leave_table(struct ctl_follow *f)
+{
+	struct buf text = {0};
+	int rows, columns;
+
+	ctl_term_size(&rows, &columns);
+	ctl_term_leave_screen(&f->term);
+	/* Those that were named are all told of; of all sessions what the screen had room for. */
+	make_table(f, &text, f->all ? (size_t)(rows > FRAME_ROWS ? rows - FRAME_ROWS : 0) : SIZE_MAX,
+		columns - 1);
+	ctl_term_print(&f->term, text.data, text.size);
+	for (const struct ctl_view *v = f->views; v; v = v->hh.next)
+		if (v->outcome && *v->outcome)
+			printf("result of %.8s:\n%s", v->id, v->outcome);
+	if (f->notice.size > 0) {
+		fflush(stdout);
+		fwrite(f->notice.data, 1, f->notice.size, stderr);
+	}
+	buf_fini(&text);
+}
+
+void ctl_live_end(struct ctl_follow *f)
+{
+	if (f->term.is_live)
+		ctl_say_via(NULL, NULL);
+	if (f->term.has_screen)
+		leave_table(f);
+	ctl_term_fini(&f->term);
+}

@@ -1,0 +1,160 @@
+/* jtext.c: values found and copied in JSON text.
+ * Owns nothing. Never decides whether a text is good JSON: that is jansson's. */
+#include "json/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* Just behind the string whose opening quote is at p. */
+static const char *skip_string(const char *p, const char *end)
+{
+	for (p++; p < end; p++) {
+		if (*p == '\\' && p + 1 < end)
+			p++;
+		else if (*p == '"')
+			return p + 1;
+	}
+	return end;
+}
+
+static const char *skip_space(const char *p, const char *end)
+{
+	while (p < end && is_space(*p))
+		p++;
+	return p;
+}
+
+static const char *skip_value(const char *p, const char *end)
+{
+	size_t depth = 0;
+
+	while (p < end) {
+		char c = *p;
+
+		if (c == '"') {
+			p = skip_string(p, end);
+		} else if (c == '{' || c == '[') {
+			depth++;
+			p++;
+			continue;
+		} else if (c == '}' || c == ']') {
+			if (depth == 0)
+				return p; /* of the object around us */
+			depth--;
+			p++;
+		} else if (depth == 0) {
+			while (p < end && *p != ',' && *p != '}' && *p != ']' && !is_space(*p))
+				p++; /* number, true, false, null */
+			return p;
+		} else {
+			p++;
+			continue;
+		}
+		if (depth == 0)
+			return p;
+	}
+	return end;
+}
+
+/* An empty text may be NULL, to which C adds nothing, not even 0: each of the three looks at the size first.
+ */
+size_t jtext_depth(const char *text, size_t size)
+{
+	const char *p = text, *end = size > 0 ? text + size : text;
+	size_t depth = 0, deepest = 0;
+
+	while (p < end) {
+		if (*p == '"') {
+			p = skip_string(p, end);
+			continue;
+		}
+		if (*p == '{' || *p == '[') {
+			if (++depth > deepest)
+				deepest = depth;
+		} else if ((*p == '}' || *p == ']') && depth > 0) {
+			depth--;
+		}
+		p++;
+	}
+	return deepest;
+}
+
+json_t *jtext_parse(const char *text, size_t size, char *why, size_t why_size)
+{
+	const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
+	json_error_t e;
+	json_t *v = json_loadb(text, size, flags, &e);
+
+	if (v == NULL && json_error_code(&e) == json_error_numeric_overflow)
+		v = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, &e);
+	if (v == NULL)
+		snprintf(why, why_size, "%s at line %d, column %d", e.text, e.line, e.column);
+	return v;
+}
+
+struct jslice jtext_member(const char *object, size_t size, const char *name)
+{
+	const struct jslice none = {NULL, 0};
+	const char *end = size > 0 ? object + size : object, *p = skip_space(object, end);
+	size_t name_size = strlen(name);
+
+	if (p == end || *p != '{')
+		return none;
+	for (p++; p < end;) {
+		const char *key, *key_end, *value;
+
+		p = skip_space(p, end);
+		if (p == end || *p != '"')
+			return none;
+		key = p + 1;
+		p = skip_string(p, end);
+		key_end = p - 1;
+		p = skip_space(p, end);
+		if (p == end || *p != ':')
+			return none;
+		value = p = skip_space(p + 1, end);
+		p = skip_value(p, end);
+		if ((size_t)(key_end - key) == name_size && memcmp(key, name, name_size) == 0)
+			return (struct jslice){value, (size_t)(p - value)};
+		p = skip_space(p, end);
+		if (p < end && *p == ',')
+			p++;
+	}
+	return none;
+}
+
+void jtext_add_minified(struct buf *b, const char *text, size_t size)
+{
+	const char *p = text, *end = size > 0 ? text + size : text, *run = text;
+
+	while (p < end) {
+		if (*p == '"') {
+			p = skip_string(p, end);
+		} else if (is_space(*p)) {
+			buf_add(b, run, (size_t)(p - run));
+			run = p = skip_space(p, end);
+		} else {
+			p++;
+		}
+	}
+	buf_add(b, run, (size_t)(p - run));
+}
+
+static int add_dumped(const char *data, size_t size, void *ctx)
+{
+	buf_add(ctx, data, size);
+	return 0;
+}
+
+void jtext_add_value(struct buf *b, struct jslice raw, const json_t *parsed)
+{
+	if (raw.at != NULL)
+		jtext_add_minified(b, raw.at, raw.size);
+	else
+		json_dump_callback(parsed, add_dumped, b, JSON_COMPACT | JSON_ENCODE_ANY);
+}

@@ -1,0 +1,491 @@
+/* intake.c: messages in their order, each once, into on_event.
+ * Owns the inbox, what is known of each session, and when a missing message is no longer waited for.
+ * Never acks (handle.c lets wire.c, after the commit), never writes SQL (store.c). */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libhcp/libhcp_private.h"
+
+#define QUIET_US LIB_SECOND /* nothing came for so long: the queue is empty */
+
+enum verdict {
+	SETTLE,  /* dealt with, seen before, or kept in the file: to be acked */
+	PARK,    /* not now: stays in the inbox, unacked */
+	REQUEUE, /* on_event did not want it */
+	BROKEN   /* the file: nothing of this batch is true */
+};
+
+/* --- sessions --- */
+
+static void session_free(struct lib_session *s)
+{
+	free(s->token);
+	free(s->callee);
+	free(s->failing);
+	free(s);
+}
+
+static void mark_odd(struct hcp *h, struct lib_session *s)
+{
+	if (s->is_odd)
+		return;
+	s->is_odd = true;
+	s->odd_next = h->odd;
+	h->odd = s;
+}
+
+static void mark_dirty(struct hcp *h, struct lib_session *s)
+{
+	if (s->is_dirty)
+		return;
+	s->is_dirty = true;
+	s->dirty_next = h->dirty;
+	h->dirty = s;
+}
+
+static void note_gap(struct hcp *h, struct lib_session *s)
+{
+	if (s->gap_since_us)
+		return;
+	s->gap_since_us = clock_boot_us();
+	s->gap_received = h->received;
+}
+
+struct lib_session *lib_intake_session(struct hcp *h, const char *id)
+{
+	struct lib_session *s;
+
+	HASH_FIND_STR(h->sessions, id, s);
+	if (s)
+		return s;
+	s = xcalloc(1, sizeof *s + strlen(id) + 1);
+	memcpy(s->id, id, strlen(id) + 1);
+	if (lib_store_load_session(h, s) < 0) {
+		session_free(s);
+		return NULL;
+	}
+	HASH_ADD_STR(h->sessions, id, s);
+	if (s->held) {
+		mark_odd(h, s);
+		note_gap(h, s);
+	}
+	return s;
+}
+
+void lib_intake_forget_sessions(struct hcp *h)
+{
+	struct lib_session *s, *next;
+
+	HASH_ITER(hh, h->sessions, s, next) {
+		HASH_DEL(h->sessions, s);
+		session_free(s);
+	}
+	h->odd = h->dirty = NULL;
+}
+
+void lib_intake_trim(struct hcp *h)
+{
+	struct lib_session *s, *next;
+
+	if (HASH_COUNT(h->sessions) <= LIB_SESSIONS_MAX)
+		return;
+	HASH_ITER(hh, h->sessions, s, next)
+		if (!s->is_odd && !s->is_dirty) {
+			HASH_DEL(h->sessions, s);
+			session_free(s);
+		}
+}
+
+/* --- the inbox --- */
+
+void lib_intake_put(struct hcp *h, struct lib_note *n)
+{
+	n->next = NULL;
+	*h->inbox_end = n;
+	h->inbox_end = &n->next;
+	h->inbox_count++;
+}
+
+static struct lib_note *unlink_note(struct hcp *h, struct lib_note **at)
+{
+	struct lib_note *n = *at;
+
+	*at = n->next;
+	if (!*at)
+		h->inbox_end = at;
+	h->inbox_count--;
+	return n;
+}
+
+void lib_intake_forget_inbox(struct hcp *h)
+{
+	struct lib_note **at = &h->inbox;
+
+	while (*at)
+		if ((*at)->life != h->life)
+			lib_note_free(unlink_note(h, at));
+		else
+			at = &(*at)->next;
+	h->parked = 0;
+}
+
+bool lib_intake_is_full(const struct hcp *h)
+{
+	return h->batch_count >= h->batch_max || clock_boot_us() - h->batch_at_us > h->batch_us;
+}
+
+/* --- on_event --- */
+
+int lib_intake_call(struct hcp *h, const struct hcp_event *e)
+{
+	int rc;
+
+	if (lib_store_begin(h) < 0 || lib_store_do(h, LIB_SAVEPOINT) < 0)
+		return -1;
+	h->in_callback = true;
+	rc = h->on_event(h, e, h->db, h->ctx);
+	h->in_callback = false;
+	h->batch_count++;
+	if (sqlite3_get_autocommit(h->db)) {
+		lib_fail(h, HCP_E_STORE, "the transaction that on_event was handed is over: %s",
+			rc ? "SQLite rolled it back (a full disk?), or on_event did" :
+			     "on_event must not end it");
+		return -1;
+	}
+	if (rc && lib_store_do(h, LIB_UNDO) < 0)
+		return -1;
+	if (lib_store_do(h, LIB_RELEASE) < 0)
+		return -1;
+	return rc == 0;
+}
+
+static enum hcp_kind kind_of(const char *type)
+{
+	static const struct {
+		const char *type;
+		enum hcp_kind kind;
+	} kinds[] = {
+		{"event", HCP_EVENT},
+		{"task_accepted", HCP_ACCEPTED},
+		{"task_rejected", HCP_REJECTED},
+		{"task_completed", HCP_COMPLETED},
+		{"task_failed", HCP_FAILED},
+	};
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (strcmp(type, kinds[i].type) == 0)
+			return kinds[i].kind;
+	return HCP_OTHER;
+}
+
+/* What hcp_abort will need. Known from before on_event on, so that it may abort at once. */
+static void learn(struct hcp *h, struct lib_session *s, const struct hcp_event *e)
+{
+	bool is_first = e->kind == HCP_EVENT && strcmp(e->event_type, "session_created") == 0;
+	const char *token;
+	struct lib_letter *l;
+
+	if (e->kind != HCP_ACCEPTED && !is_first)
+		return;
+	token = hcp_get_text(e, is_first ? "data.session_token" : "session_token");
+	if (token && !s->token && s->id[0])
+		s->token = xstrdup(token);
+	HASH_FIND_STR(h->letters, e->in_reply_to, l);
+	if (l && !s->callee)
+		s->callee = xstrdup(l->callee);
+}
+
+/* All that must be in the same transaction as what on_event stored. */
+static int conclude(struct hcp *h, struct lib_session *s, const struct lib_note *n, const struct hcp_event *e)
+{
+	if (e->sequence)
+		s->last = e->sequence;
+	else if (n->message_id[0] && lib_store_put_seen(h, s->id, n->message_id) < 0)
+		return -1;
+	if (e->in_reply_to[0] && lib_outbox_answered(h, e->in_reply_to) < 0)
+		return -1;
+	if (e->kind == HCP_EVENT && strcmp(e->event_type, "session_closed") == 0)
+		s->is_closed = true;
+	if (s->id[0])
+		mark_dirty(h, s);
+	free(s->failing);
+	s->failing = NULL;
+	s->retry_us = 0;
+	s->gap_since_us = 0; /* another hole behind this one has its own time */
+	return 0;
+}
+
+static void be_refused(struct hcp *h, struct lib_session *s, const struct lib_note *n, bool is_held)
+{
+	s->retry_us = s->retry_us ? s->retry_us * 2 : LIB_SECOND;
+	if (s->retry_us > LIB_BACKOFF_MAX)
+		s->retry_us = LIB_BACKOFF_MAX;
+	s->retry_at_us = clock_boot_us() + s->retry_us;
+	free(s->failing);
+	s->failing = xstrdup(n->message_id);
+	s->failing_is_held = is_held;
+	s->failing_is_here = false;
+	mark_odd(h, s);
+	lib_log(h, HCP_LOG_WARN,
+		"on_event did not take message %s (%s %s, session %s); it comes again in %" PRId64 " s",
+		n->message_id, n->type, n->event, s->id, s->retry_us / LIB_SECOND);
+}
+
+static enum verdict run(
+	struct hcp *h, struct lib_session *s, struct lib_note *n, int64_t gap_from, bool is_held)
+{
+	struct hcp_event e = {.kind = kind_of(n->type),
+		.type = n->type,
+		.event_type = n->event,
+		.session_id = s->id,
+		.message_id = n->message_id,
+		.in_reply_to = "",
+		.sequence = n->sequence,
+		.body = n->body,
+		.size = n->size,
+		.text = "",
+		.note = n};
+	int rc;
+
+	if (e.kind == HCP_ACCEPTED || e.kind == HCP_REJECTED)
+		e.in_reply_to = n->in_reply_to;
+	if (gap_from) {
+		e.gap_from = gap_from;
+		e.gap_to = n->sequence - 1;
+	}
+	learn(h, s, &e);
+	if ((rc = lib_intake_call(h, &e)) < 0)
+		return BROKEN;
+	if (rc == 0) {
+		be_refused(h, s, n, is_held);
+		return REQUEUE;
+	}
+	return conclude(h, s, n, &e) < 0 ? BROKEN : SETTLE;
+}
+
+/* --- out of order --- */
+
+static enum verdict hold(struct hcp *h, struct lib_session *s, const struct lib_note *n, int64_t sequence)
+{
+	int64_t place = sequence ? 2 * sequence : 2 * s->highest + 1;
+	int rc = s->held ? lib_store_is_held(h, s->id, place, n->message_id) : 0;
+
+	if (rc < 0)
+		return BROKEN;
+	if (rc > 0)
+		return SETTLE;
+	mark_odd(h, s);
+	note_gap(h, s);
+	if (s->held >= h->reorder_max)
+		return PARK;
+	if (lib_store_begin(h) < 0 || lib_store_hold(h, s, place, n) < 0)
+		return BROKEN;
+	h->batch_count++;
+	return SETTLE;
+}
+
+static enum verdict take(struct hcp *h, struct lib_note *n)
+{
+	struct lib_session *s = lib_intake_session(h, n->session);
+	int64_t sequence = n->sequence;
+	bool is_next;
+	int rc;
+
+	if (!s)
+		return BROKEN;
+	if (sequence > s->highest)
+		s->highest = sequence;
+	if (sequence && sequence <= s->last)
+		return SETTLE;
+	if (!sequence && (rc = lib_store_is_seen(h, s->id, n->message_id)) != 0)
+		return rc < 0 ? BROKEN : SETTLE;
+	if (s->failing) {
+		if (s->failing_is_held || strcmp(s->failing, n->message_id) != 0)
+			return hold(h, s, n, sequence);
+		s->failing_is_here = true;
+		return clock_boot_us() < s->retry_at_us ? PARK : run(h, s, n, 0, false);
+	}
+	if (sequence)
+		is_next = sequence == s->last + 1 && (!s->held || 2 * sequence < s->head);
+	else
+		is_next = !s->held;
+	return is_next ? run(h, s, n, 0, false) : hold(h, s, n, sequence);
+}
+
+/* --- what is held --- */
+
+/* The queue has nothing more for us, so what is missing is not on its way. */
+static bool is_quiet(const struct hcp *h, int64_t now_us)
+{
+	int64_t quiet_us = h->gap_wait_us < QUIET_US ? h->gap_wait_us : QUIET_US;
+
+	return h->link && h->inbox_count == h->parked && now_us - h->delivered_at_us >= quiet_us;
+}
+
+/* Waiting is over when as much is held as may be; or the time is up and the queue is empty, or has brought so
+ * much since that a message which was only overtaken would have come. A slow application loses nothing. */
+static bool may_pass_over(const struct hcp *h, const struct lib_session *s, int64_t now_us)
+{
+	if (s->held >= h->reorder_max)
+		return true;
+	return h->link && now_us - s->gap_since_us >= h->gap_wait_us &&
+		(is_quiet(h, now_us) || h->received - s->gap_received >= (uint64_t)h->reorder_max);
+}
+
+/* One message from the file. 1: go on with the next, 0: it must wait, -1. */
+static int take_held(struct hcp *h, struct lib_session *s, int64_t now_us)
+{
+	struct lib_note *n = NULL;
+	enum verdict v = SETTLE;
+	int64_t row, gap_from = 0;
+	int rc;
+
+	if (s->head % 2 == 0 && s->head / 2 > s->last + 1) {
+		if (!may_pass_over(h, s, now_us))
+			return 0;
+		gap_from = s->last + 1;
+	}
+	if (lib_store_begin(h) < 0 || (rc = lib_store_head(h, s, &row, &n)) < 0)
+		return -1;
+	if (rc == 0) { /* somebody emptied our table */
+		s->held = 0;
+		return 0;
+	}
+	if (gap_from && n)
+		lib_log(h, HCP_LOG_WARN,
+			"session %s: events %" PRId64 " to %" PRId64 " never came; going on without them",
+			s->id, gap_from, n->sequence - 1);
+	if (n && !(n->sequence && n->sequence <= s->last))
+		v = run(h, s, n, gap_from, true);
+	if (v == SETTLE && lib_store_drop_held(h, s, row) < 0)
+		v = BROKEN;
+	lib_note_free(n);
+	return v == BROKEN ? -1 : v == SETTLE;
+}
+
+/* The message that was refused went back to the broker, and does not come again. */
+static bool is_failing_lost(const struct hcp *h, const struct lib_session *s, int64_t now_us)
+{
+	return !s->failing_is_held && !s->failing_is_here && now_us - s->retry_at_us >= h->gap_wait_us &&
+		is_quiet(h, now_us);
+}
+
+static int take_odd(struct hcp *h, struct lib_session *s, int64_t now_us)
+{
+	int rc = 1;
+
+	if (s->failing && is_failing_lost(h, s, now_us)) {
+		lib_log(h, HCP_LOG_WARN,
+			"session %s: message %s, which on_event did not take, did not come again", s->id,
+			s->failing);
+		free(s->failing);
+		s->failing = NULL;
+	}
+	if (s->failing && (!s->failing_is_held || now_us < s->retry_at_us))
+		return 0;
+	while (rc > 0 && s->held) {
+		if (lib_intake_is_full(h)) {
+			h->has_more = true;
+			return 0;
+		}
+		rc = take_held(h, s, now_us);
+	}
+	return rc < 0 ? -1 : 0;
+}
+
+static int take_all_odd(struct hcp *h, int64_t now_us)
+{
+	struct lib_session **at = &h->odd;
+
+	while (*at) {
+		struct lib_session *s = *at;
+
+		if (take_odd(h, s, now_us) < 0)
+			return -1;
+		if (s->held || s->failing) {
+			at = &s->odd_next;
+			continue;
+		}
+		*at = s->odd_next;
+		s->is_odd = false;
+		s->gap_since_us = 0;
+	}
+	return 0;
+}
+
+/* --- the turn --- */
+
+static bool has_due_held(const struct lib_session *s)
+{
+	return s->held && !s->failing && (s->head % 2 || s->head / 2 <= s->last + 1);
+}
+
+int lib_intake_turn(struct hcp *h, int64_t now_us)
+{
+	struct lib_note **at = &h->inbox;
+	size_t parked = 0;
+
+	h->has_more = false;
+	if (take_all_odd(h, now_us) < 0)
+		return HCP_E_STORE;
+	while (*at && !lib_intake_is_full(h)) {
+		struct lib_note *n = *at;
+		enum verdict v = take(h, n);
+
+		if (v == BROKEN) /* it is still in the inbox */
+			return HCP_E_STORE;
+		if (v == PARK) {
+			parked++;
+			at = &n->next;
+			continue;
+		}
+		unlink_note(h, at);
+		if (v == SETTLE)
+			lib_wire_settle(h, n);
+		else
+			lib_wire_requeue(h, n);
+		lib_note_free(n);
+	}
+	h->parked = *at ? 0 : parked; /* not all were looked at: come again at once */
+	for (const struct lib_session *s = h->odd; s; s = s->odd_next)
+		h->has_more |= has_due_held(s); /* what came now was what they waited for */
+	return HCP_OK;
+}
+
+static int64_t odd_due_us(const struct hcp *h, const struct lib_session *s, int64_t now_us)
+{
+	int64_t due_us;
+
+	if (s->failing) {
+		due_us = s->retry_at_us;
+		if (s->failing_is_held || s->failing_is_here)
+			return due_us;
+		if (now_us >= due_us)
+			due_us += h->gap_wait_us;
+	} else if (s->held >= h->reorder_max) {
+		return 0;
+	} else {
+		due_us = s->gap_since_us + h->gap_wait_us;
+	}
+	if (due_us > now_us)
+		return due_us;
+	return h->link ? now_us + QUIET_US : INT64_MAX; /* waits for quiet */
+}
+
+int64_t lib_intake_due_us(const struct hcp *h)
+{
+	int64_t now_us = clock_boot_us(), due_us = INT64_MAX;
+
+	if (now_us < h->store_retry_at_us)
+		return h->store_retry_at_us;
+	if (h->has_more || h->inbox_count > h->parked)
+		return 0; /* at once: "now" would be a moment later than the asker's */
+	for (const struct lib_session *s = h->odd; s; s = s->odd_next) {
+		int64_t s_us = odd_due_us(h, s, now_us);
+
+		if (s_us < due_us)
+			due_us = s_us;
+	}
+	return due_us;
+}

@@ -1,0 +1,393 @@
+/* outbox_back.c: what the broker made of our messages: confirmed, unroutable, nacked, lost, refused.
+ * Owns the watermarks, the back-off of a caller, and the care after the broker closed the channel. Composes
+ * nothing but what stands in for a message that the broker refuses for good. */
+#include "outbox/outbox_private.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/crashpoint.h"
+#include "base/log.h"
+
+/* ---- back: from the bus ---- */
+
+void outbox_advance(struct addressee *a)
+{
+	struct outbox *ob = a->ob;
+	int64_t before = a->confirmed;
+
+	while (a->line != NULL && a->line->state == SETTLED) {
+		struct entry *n = a->line;
+
+		DL_DELETE(a->line, n);
+		a->line_count--;
+		a->confirmed = n->id;
+		if (a->cursor == n)
+			a->cursor = n->next;
+		outbox_entry_free(n);
+	}
+	if (a->line == NULL && a->confirmed < a->loaded)
+		a->confirmed = a->loaded; /* what is not in the line was unroutable: settled too */
+	if (!a->unsaved && a->confirmed != before) {
+		a->unsaved = true;
+		a->unsaved_next = ob->unsaved;
+		ob->unsaved = a;
+		ob->unsaved_count++;
+	}
+	if (a->loaded < a->last)
+		outbox_ring_add(a);
+}
+
+static void settle_live(struct entry *n)
+{
+	struct outbox *ob = n->to->ob;
+
+	n->state = SETTLED;
+	ob->waiting_bytes -= (int64_t)n->body->size;
+	ob->ops->on_settled(ob->ctx, n->session, n->body->size);
+	if (n == n->to->line)
+		outbox_advance(n->to);
+}
+
+static void probe_in(struct addressee *a, int64_t us)
+{
+	if (a->unroutable && a->ob->up && (!timer_is_set(&a->probe) || a->probe.at_us > clock_boot_us() + us))
+		timer_set(a->ob->timers, &a->probe, clock_boot_us() + us);
+}
+
+static int64_t grown(int64_t backoff_us)
+{
+	return backoff_us == 0 ? BACKOFF_MIN : backoff_us * 2 > BACKOFF_MAX ? BACKOFF_MAX : backoff_us * 2;
+}
+
+/* An entry of the second line is done with; the last one makes room for the next probe. */
+static void second_done(struct entry *n)
+{
+	struct addressee *a = n->to;
+
+	outbox_second_remove(n);
+	if (a->second_count == 0)
+		probe_in(a, a->probe_backoff_us);
+}
+
+static void on_confirmed(struct entry *n)
+{
+	struct addressee *a = n->to;
+
+	CRASH_POINT(outbox_confirmed);
+	a->ob->stats.confirmed++;
+	a->ob->confirmed_at_us = clock_boot_us();
+	if (n->nacks_before == a->nacks) { /* sent after the last nack: it goes better */
+		a->backoff_us = 0;
+		if ((a->limit *= 2) > a->ob->share)
+			a->limit = a->ob->share;
+	}
+	switch (n->kind) {
+	case LIVE:
+		settle_live(n);
+		if (a->unroutable && a->second_count == 0) /* somebody listens: soon try what nobody heard */
+			probe_in(a, BACKOFF_MIN);
+		break;
+	case AGAIN:
+		store_drop_unroutable(a->ob->store, n->id);
+		CRASH_POINT(outbox_routed_again);
+		a->probe_backoff_us = 0;
+		second_done(n);
+		break;
+	case REPEAT: second_done(n); break;
+	case REPLAY: outbox_replay_done(n); break;
+	}
+}
+
+/* What waits behind a probe that nobody took would only come back as well. */
+static void give_up_probing(struct addressee *a)
+{
+	struct entry *n, *tmp;
+
+	if (!timer_is_set(&a->probe)) { /* else one of several that were under way */
+		a->probe_backoff_us = grown(a->probe_backoff_us);
+		probe_in(a, a->probe_backoff_us);
+	}
+	a->probed = 0; /* the oldest first again */
+	DL_FOREACH_SAFE(a->second, n, tmp)
+		if (n->kind == AGAIN && n->state == WAITING)
+			outbox_second_remove(n);
+}
+
+static void on_unroutable(struct entry *n)
+{
+	struct addressee *a = n->to;
+	struct outbox *ob = a->ob;
+	bool fleeting = n->is_fleeting; /* settling frees it */
+	bool is_harp = n->out.exchange == BUS_TO_HARP;
+
+	ob->stats.unroutable += !is_harp;
+	switch (n->kind) {
+	case LIVE:
+		if (!fleeting)
+			store_put_unroutable(ob->store, n->id, a->key);
+		if (!is_harp) /* its caller misses nothing of its own */
+			ob->ops->on_unroutable(ob->ctx, n->session, a->caller_id);
+		CRASH_POINT(outbox_unroutable);
+		settle_live(n);
+		if (!a->unroutable && !fleeting) {
+			a->unroutable = true;
+			a->probe_backoff_us = BACKOFF_MIN;
+			probe_in(a, BACKOFF_MIN);
+		}
+		break;
+	case AGAIN:
+		give_up_probing(a);
+		second_done(n);
+		break;
+	case REPEAT: second_done(n); break;
+	case REPLAY:
+		outbox_replay_done(n);
+		outbox_replay_give_up(a, "no queue takes it");
+		break;
+	}
+}
+
+static void back_off(struct addressee *a)
+{
+	struct entry *n;
+
+	a->limit = 1;
+	a->nacks++;
+	a->backoff_us = grown(a->backoff_us);
+	timer_set(a->ob->timers, &a->retry, clock_boot_us() + a->backoff_us);
+	/* From here on this caller is careful by itself: the others need not be. */
+	DL_FOREACH(a->line, n)
+		if (n->suspect) {
+			n->suspect = false;
+			a->ob->suspects--;
+		}
+	DL_FOREACH(a->second, n)
+		if (n->suspect) {
+			n->suspect = false;
+			a->ob->suspects--;
+		}
+}
+
+static void wait_again(struct entry *n)
+{
+	struct addressee *a = n->to;
+
+	n->state = WAITING;
+	if (n->kind == LIVE)
+		a->cursor = a->line;
+	outbox_ring_add(a);
+}
+
+static void on_nacked(struct entry *n)
+{
+	struct addressee *a = n->to;
+
+	CRASH_POINT(outbox_nacked);
+	a->ob->stats.nacked++;
+	wait_again(n);
+	if (!timer_is_set(&a->retry)) {
+		back_off(a);
+		log_warn("broker refused a message, going on one at a time: caller=%s again_in=%llds",
+			a->caller_id, (long long)(a->backoff_us / SECOND));
+	}
+}
+
+static void settle(struct outbox *ob, struct entry *n)
+{
+	assert(n->state == SENT);
+	n->to->sent--;
+	n->to->sent_bytes -= (int64_t)n->out.size;
+	ob->in_flight--;
+	ob->in_flight_bytes -= (int64_t)n->out.size;
+	outbox_ring_add(n->to);
+	if (n->suspect && n->out.status != BUS_LOST) {
+		n->suspect = false;
+		ob->suspects--;
+	}
+	switch (n->out.status) {
+	case BUS_CONFIRMED: on_confirmed(n); break;
+	case BUS_UNROUTABLE: on_unroutable(n); break;
+	case BUS_NACKED: on_nacked(n); break;
+	case BUS_LOST:
+		ob->stats.lost++;
+		wait_again(n);
+		break;
+	}
+}
+
+void outbox_on_settled(struct outbox *ob, struct bus_out *outs)
+{
+	while (outs != NULL) {
+		struct entry *n = (struct entry *)(void *)outs;
+
+		outs = outs->next;
+		settle(ob, n);
+	}
+}
+
+#define UNPUBLISHABLE "\"event_unpublishable: the broker refuses this message, the callee keeps it\""
+
+/* The row keeps the original; this goes out in its place, under the same id and sequence. */
+static void set_aside(struct outbox *ob, struct entry *n, const char *why)
+{
+	struct jslice payload = jtext_member(n->body->data, n->body->size, "payload");
+	struct jslice sequence = jtext_member(payload.at, payload.size, "sequence");
+	const char *session = n->out.correlation_id[0] != '\0' ? n->out.correlation_id : NULL;
+	char time[CLOCK_TEXT_SIZE];
+	struct codec_head head;
+	struct buf b = {0};
+
+	log_error(
+		"ALARM: the broker refuses a message for good, a warning goes out in its place: caller=%s "
+		"session=%s "
+		"event=%lld type=%s bytes=%zu why=%s",
+		n->to->caller_id, n->out.correlation_id, (long long)n->id, n->out.type, n->out.size, why);
+	clock_format(clock_wall_us(), time);
+	codec_begin_as(&b, n->out.message_id, time, session, n->out.type);
+	if (sequence.at != NULL) {
+		buf_add_text(&b, "{\"event_type\":\"warning\",\"sequence\":");
+		buf_add(&b, sequence.at, sequence.size);
+		buf_add_text(
+			&b, ",\"data\":{\"code\":\"event_unpublishable\",\"message\":" UNPUBLISHABLE "}}");
+	} else if (strcmp(n->out.type, "task_failed") == 0) {
+		buf_add_text(&b, "{\"error_code\":\"internal_error\",\"error_message\":" UNPUBLISHABLE "}");
+	} else {
+		buf_add_text(&b, "{\"outputs\":{},\"execution_summary\":{\"warnings\":[" UNPUBLISHABLE "]}}");
+	}
+	codec_end(&b);
+	ob->stats.set_aside++;
+	store_put_substitute(ob->store, n->id, b.data, b.size);
+	CRASH_POINT(outbox_substituted);
+	ob->memory_bytes -= n->body->size;
+	if (n->kind == LIVE) { /* others were settled before and do not count */
+		ob->waiting_bytes -= (int64_t)n->body->size - (int64_t)b.size;
+		if (n->body->size > b.size)
+			ob->ops->on_settled(ob->ctx, n->session, n->body->size - b.size);
+	}
+	blob_unref(n->body);
+	n->body = blob_new(b.data, b.size);
+	ob->memory_bytes += n->body->size;
+	n->out.body = n->body->data;
+	n->out.size = n->body->size;
+	if (codec_peek(b.data, b.size, &head))
+		n->out.timestamp_s = head.timestamp_s;
+	n->state = HELD;
+	n->also = ob->held;
+	ob->held = n;
+	buf_fini(&b);
+}
+
+/* Nothing else than HARP-SESSION's own fields may stand on its exchange: it goes without. */
+static void drop_harp(struct outbox *ob, struct entry *n, const char *why)
+{
+	log_error(
+		"ALARM: the broker refuses a HARP-SESSION event for good, it is not published: caller=%s "
+		"session=%s event=%lld "
+		"type=%s bytes=%zu why=%s",
+		n->to->caller_id, n->out.correlation_id, (long long)n->id, n->out.type, n->out.size, why);
+	ob->stats.set_aside++;
+	settle_live(n);
+}
+
+static void blame(struct outbox *ob, struct entry *n, int code, const char *why)
+{
+	bool is_answer =
+		strcmp(n->out.type, "task_accepted") == 0 || strcmp(n->out.type, "task_rejected") == 0;
+	struct addressee *a = n->to;
+
+	/* Answers are small and nothing can stand in for them: what is refused there is not their size. */
+	if (code == 406 && n->kind == REPLAY) {
+		outbox_replay_done(n); /* it was published once, and must not become another now */
+		outbox_replay_give_up(a, why);
+	} else if (code == 403 || (code == 406 && is_answer)) {
+		back_off(n->to);
+		log_error(
+			"broker forbids publishing to a caller, check topic permissions: caller=%s "
+			"again_in=%llds why=%s",
+			n->to->caller_id, (long long)(n->to->backoff_us / SECOND), why);
+	} else if (code == 406 && ++n->refusals >= 2) {
+		if (n->suspect) {
+			n->suspect = false;
+			ob->suspects--;
+		}
+		if (n->out.exchange == BUS_TO_HARP)
+			drop_harp(ob, n, why);
+		else
+			set_aside(ob, n, why);
+	}
+}
+
+void outbox_on_down(struct outbox *ob, struct bus_out *outs, int code, const char *why)
+{
+	/* 320: the operator closed the connection; no message is to blame, nor where nobody gave a code. */
+	bool careful = code != 0 && code != 320;
+	struct entry *only = outs != NULL && outs->next == NULL ? (struct entry *)(void *)outs : NULL;
+
+	CRASH_POINT(outbox_down);
+	ob->up = false;
+	while (outs != NULL) {
+		struct entry *n = (struct entry *)(void *)outs;
+
+		outs = outs->next;
+		settle(ob, n);
+		/* Who backs off goes one at a time anyway, and must not make the others do so. */
+		if (careful && !n->suspect && !timer_is_set(&n->to->retry)) {
+			n->suspect = true;
+			ob->suspects++;
+		}
+	}
+	if (careful && only != NULL)
+		blame(ob, only, code, why);
+}
+
+void outbox_on_up(struct outbox *ob)
+{
+	struct addressee *a, *tmp;
+
+	ob->up = true;
+	HASH_ITER(hh, ob->all, a, tmp)
+		probe_in(a, BACKOFF_MIN);
+}
+
+/* ---- clocks ---- */
+
+void outbox_on_retry(struct timer *t)
+{
+	outbox_ring_add(container_of(t, struct addressee, retry));
+}
+
+/* The oldest one alone; once it is routed the others follow, LOAD_ROWS at a time. */
+void outbox_on_probe(struct timer *t)
+{
+	struct addressee *a = container_of(t, struct addressee, probe);
+	bool found_routed = a->probe_backoff_us == 0 && a->probed != 0;
+	struct loading l = {a, AGAIN, 0, false};
+
+	if (a->second_count > 0) { /* an answer is being repeated */
+		probe_in(a, BACKOFF_MIN);
+		return;
+	}
+	if (!a->ob->up)
+		return; /* outbox_on_up sets it again */
+	CRASH_POINT(outbox_probe);
+	if (!found_routed)
+		a->probed = 0;
+	if (store_load_unroutable(
+		    a->ob->store, a->key, a->probed, found_routed ? LOAD_ROWS : 1, outbox_on_row, &l) < 0) {
+		log_warn("unroutable messages cannot be read, trying again: error=%s",
+			store_error(a->ob->store));
+		probe_in(a, BACKOFF_MAX);
+	} else if (l.is_cut && l.rows == 0) {
+		probe_in(a, BACKOFF_MIN);
+	} else if (l.rows == 0) {
+		a->unroutable =
+			a->probed != 0; /* look once more from the start: some may have come meanwhile */
+		a->probed = 0;
+		if (a->unroutable) {
+			a->probe_backoff_us = BACKOFF_MIN;
+			probe_in(a, BACKOFF_MIN);
+		}
+	}
+}

@@ -1,0 +1,549 @@
+/* outbox.c: from the commit to the broker's confirm, in order for each caller.
+ * Owns the lines of messages and the in-flight window; what comes back is outbox_back.c's. Never composes
+ * an event (session.c), never touches a socket (bus.c).
+ *
+ * A caller has a line: entries in order of their ids, each waiting, sent or settled. What is settled at
+ * the line's head is dropped, and its id is the caller's watermark: everything up to it is done with. A
+ * line is the beginning of what the store holds; where it is not all of it the caller lags, and the line
+ * is filled from the store as it gets short. Beside it stands a short second line for what goes out
+ * again: unroutable messages that are tried once more, answers that were asked for twice, and, when nothing
+ * else waits, what an operator wants replayed (outbox_replay.c). */
+#include "outbox/outbox_private.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crashpoint.h"
+#include "base/log.h"
+
+#define LINE_MAX 4096              /* entries of one caller in memory ... */
+#define MEMORY_MAX (8 << 20)       /* ... and bodies of all, but one row of each caller is always allowed */
+#define ADDRESSEES_MAX 4096        /* idle ones above that are forgotten; the store knows them */
+#define CROWD (4 * ADDRESSEES_MAX) /* strangers get no answer any more */
+#define REPEATS_MAX 64             /* answers asked for again and not yet gone, for one caller */
+#define TURN_SHARE 64              /* entries in a row for one caller before the next has its turn */
+
+/* ---- addressees ---- */
+
+void outbox_ring_add(struct addressee *a)
+{
+	if (!a->in_ring) {
+		DL_APPEND2(a->ob->ring, a, ring_prev, ring_next);
+		a->in_ring = true;
+	}
+}
+
+static void ring_remove(struct addressee *a)
+{
+	if (a->in_ring) {
+		DL_DELETE2(a->ob->ring, a, ring_prev, ring_next);
+		a->in_ring = false;
+	}
+}
+
+static bool is_idle(const struct addressee *a)
+{
+	return a->pins == 0 && a->line == NULL && a->second == NULL && a->replays == NULL &&
+		a->loaded == a->last && !a->unsaved && a->confirmed == a->last && !a->unroutable &&
+		!timer_is_set(&a->retry);
+}
+
+static void addressee_free(struct addressee *a)
+{
+	timer_cancel(a->ob->timers, &a->retry);
+	timer_cancel(a->ob->timers, &a->probe);
+	ring_remove(a);
+	HASH_DEL(a->ob->all, a);
+	free(a);
+}
+
+/* Callers come and go, and anybody can claim a name: memory must not grow with their number. Only after a
+ * commit: before it an addressee may be new, or have something fresh. */
+static void forget_idle(struct outbox *ob)
+{
+	struct addressee *a, *tmp;
+
+	HASH_ITER(hh, ob->all, a, tmp)
+		if (is_idle(a))
+			addressee_free(a);
+}
+
+static struct addressee *addressee_new(struct outbox *ob, const char *caller_id, int64_t key)
+{
+	struct addressee *a = xcalloc(1, sizeof *a);
+
+	a->key = key;
+	a->ob = ob;
+	a->limit = ob->share;
+	a->retry.on_due = outbox_on_retry;
+	a->probe.on_due = outbox_on_probe;
+	snprintf(a->caller_id, sizeof a->caller_id, "%s", caller_id);
+	HASH_ADD_STR(ob->all, caller_id, a);
+	return a;
+}
+
+struct addressee *outbox_addressee(struct outbox *ob, const char *caller_id)
+{
+	struct addressee *a;
+	int64_t key = 0, confirmed = 0, last = 0;
+	int found;
+
+	HASH_FIND_STR(ob->all, caller_id, a);
+	if (a != NULL)
+		return a;
+	if ((found = store_find_caller(ob->store, caller_id, &key, &confirmed, &last)) < 0)
+		return NULL;
+	if (found == 0) {
+		key = ++ob->last_caller;
+		store_put_caller(ob->store, key, caller_id);
+	}
+	a = addressee_new(ob, caller_id, key);
+	a->confirmed = a->loaded = a->last =
+		last > confirmed ? last : confirmed; /* it was idle when forgotten */
+	return a;
+}
+
+void addressee_pin(struct addressee *a)
+{
+	a->pins++;
+}
+
+void addressee_unpin(struct addressee *a)
+{
+	a->pins--;
+}
+
+int64_t addressee_key(const struct addressee *a)
+{
+	return a->key;
+}
+
+/* ---- entries ---- */
+
+static const char *static_type(const char *type)
+{
+	static const char *const types[] = {
+		"event", "task_accepted", "task_rejected", "task_completed", "task_failed"};
+
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (strcmp(types[i], type) == 0)
+			return types[i];
+	assert(false && "a message of ours");
+	return NULL;
+}
+
+static void fill_out(struct entry *n, const struct store_event *e)
+{
+	struct codec_head head = {.timestamp_s = 0};
+
+	if (!codec_peek(n->body->data, n->body->size, &head))
+		log_error("an event in the store is no message of ours, publishing it as it is: event=%lld",
+			(long long)e->id);
+	n->out.type = static_type(e->type);
+	snprintf(n->out.key, sizeof n->out.key, "%s.%s.%s", n->to->caller_id,
+		e->session_id != NULL ? e->session_id : "-", n->out.type);
+	memcpy(n->out.message_id, head.message_id, sizeof n->out.message_id);
+	n->out.timestamp_s = head.timestamp_s;
+}
+
+/* Takes the body's reference. */
+static struct entry *entry_new(
+	struct addressee *a, enum kind kind, const struct store_event *e, struct blob *body)
+{
+	struct entry *n = xcalloc(1, sizeof *n);
+
+	n->to = a;
+	n->kind = kind;
+	n->id = e->id;
+	n->session = e->session;
+	n->is_fleeting = e->is_fleeting;
+	n->body = body;
+	if (strcmp(e->type, OUTBOX_HARP) == 0)
+		outbox_fill_harp(n, e);
+	else
+		fill_out(n, e);
+	snprintf(n->out.correlation_id, sizeof n->out.correlation_id, "%s",
+		e->session_id != NULL ? e->session_id : "");
+	n->out.body = body->data;
+	n->out.size = body->size;
+	a->ob->memory_bytes += body->size;
+	return n;
+}
+
+void outbox_entry_free(struct entry *n)
+{
+	n->to->ob->memory_bytes -= n->body->size;
+	blob_unref(n->body);
+	free(n);
+}
+
+static void line_append(struct addressee *a, struct entry *n)
+{
+	DL_APPEND(a->line, n);
+	a->line_count++;
+	a->loaded = n->id;
+	if (a->cursor == NULL)
+		a->cursor = n;
+	outbox_ring_add(a);
+}
+
+static void second_append(struct addressee *a, struct entry *n)
+{
+	DL_APPEND(a->second, n);
+	(*(n->kind == REPLAY ? &a->replayed : &a->second_count))++;
+	outbox_ring_add(a);
+}
+
+void outbox_second_remove(struct entry *n)
+{
+	struct addressee *a = n->to;
+
+	DL_DELETE(a->second, n);
+	(*(n->kind == REPLAY ? &a->replayed : &a->second_count))--;
+	if (n->suspect)
+		a->ob->suspects--;
+	outbox_entry_free(n);
+}
+
+static bool memory_is_full(const struct addressee *a)
+{
+	return a->line_count >= LINE_MAX || (a->ob->memory_bytes >= MEMORY_MAX && a->line != NULL);
+}
+
+/* ---- in: from the core ---- */
+
+int64_t outbox_put(struct outbox *ob, struct addressee *a, struct store_event *e)
+{
+	struct entry *n;
+
+	e->id = ++ob->last_event;
+	e->caller = a->key;
+	store_put_event(ob->store, e);
+	CRASH_POINT(outbox_put);
+	n = entry_new(a, LIVE, e, blob_ref(e->body));
+	*ob->fresh_end = n;
+	ob->fresh_end = &n->also;
+	ob->waiting_bytes += e->body->size;
+	return e->id;
+}
+
+void outbox_release(struct outbox *ob)
+{
+	struct entry *n, *next;
+
+	for (n = ob->fresh; n != NULL; n = next) {
+		struct addressee *a = n->to;
+		bool live = a->loaded == a->last && !memory_is_full(a);
+
+		next = n->also;
+		n->also = NULL;
+		a->last = n->id;
+		CRASH_POINT(outbox_released);
+		if (live)
+			line_append(a, n);
+		else
+			outbox_entry_free(n); /* the store has it */
+		outbox_ring_add(a);
+	}
+	ob->fresh = NULL;
+	ob->fresh_end = &ob->fresh;
+	for (n = ob->held; n != NULL; n = next) {
+		next = n->also;
+		n->also = NULL;
+		n->state = WAITING;
+		n->to->cursor = n->to->line;
+		outbox_ring_add(n->to);
+	}
+	ob->held = NULL;
+	if (HASH_COUNT(ob->all) > ob->forget_at) {
+		forget_idle(ob); /* who cannot be forgotten is not looked at in every turn */
+		ob->forget_at =
+			2 * HASH_COUNT(ob->all) > ADDRESSEES_MAX ? 2 * HASH_COUNT(ob->all) : ADDRESSEES_MAX;
+	}
+}
+
+bool outbox_is_crowded(const struct outbox *ob)
+{
+	return HASH_COUNT(ob->all) > CROWD;
+}
+
+/* False once memory is full: a few rows may be large. */
+bool outbox_on_row(void *ctx, const struct store_event *e)
+{
+	struct loading *l = ctx;
+	struct entry *n;
+
+	/* One above the watermark is not tried again yet: the line, which passes over it, has not come to it.
+	 */
+	if ((l->rows > 0 && l->a->ob->memory_bytes >= MEMORY_MAX) ||
+		(l->kind == AGAIN && e->id > l->a->confirmed)) {
+		l->is_cut = true;
+		return false;
+	}
+	n = entry_new(l->a, l->kind, e, blob_new(e->bytes, e->size));
+	l->rows++;
+	if (l->kind == LIVE)
+		line_append(l->a, n);
+	else
+		second_append(l->a, n);
+	if (l->kind == AGAIN)
+		l->a->probed = e->id;
+	return true;
+}
+
+void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event)
+{
+	struct loading l = {a, REPEAT, 0, false};
+
+	if (a->second_count >= REPEATS_MAX)
+		return; /* too many wait already: the caller asks again */
+	CRASH_POINT(outbox_repeat);
+	if (store_load_event(ob->store, event, outbox_on_row, &l) < 0)
+		log_warn("an answer cannot be read and is not repeated: event=%lld error=%s",
+			(long long)event, store_error(ob->store));
+}
+
+/* ---- out: to the bus ---- */
+
+static void refill(struct addressee *a)
+{
+	struct loading l = {a, LIVE, 0, false};
+
+	if (a->loaded >= a->last || a->line_count > LOAD_ROWS / 2 || memory_is_full(a))
+		return;
+	CRASH_POINT(outbox_refill);
+	if (store_load_events(a->ob->store, a->key, a->loaded, LOAD_ROWS, outbox_on_row, &l) < 0) {
+		log_warn("the outbox cannot be read, trying again: error=%s", store_error(a->ob->store));
+		timer_set(a->ob->timers, &a->retry, clock_boot_us() + BACKOFF_MIN);
+	} else if (l.rows < LOAD_ROWS && !l.is_cut) {
+		a->loaded = a->last;
+		outbox_advance(a);
+	}
+}
+
+static struct entry *next_waiting(struct addressee *a)
+{
+	struct entry *n;
+
+	/* A replay gives way to all else, but a suspect makes everybody wait. */
+	DL_FOREACH(a->second, n)
+		if (n->state == WAITING && (n->kind != REPLAY || n->suspect))
+			return n;
+	while (a->cursor != NULL && a->cursor->state != WAITING)
+		a->cursor = a->cursor->next;
+	if (a->cursor == NULL)
+		refill(a); /* sets it to the first new one */
+	return a->cursor != NULL ? a->cursor : outbox_replay_next(a);
+}
+
+static bool has_window(const struct outbox *ob)
+{
+	return ob->in_flight < (ob->suspects > 0 ? 1 : ob->window) && ob->in_flight_bytes < ob->window_bytes;
+}
+
+static void send(struct outbox *ob, struct entry *n, struct bus_out ***tail)
+{
+	CRASH_POINT(outbox_sending);
+	n->state = SENT;
+	n->sent_at_us = clock_boot_us();
+	n->nacks_before = n->to->nacks;
+	n->out.next = NULL;
+	n->to->sent++;
+	n->to->sent_bytes += (int64_t)n->out.size;
+	ob->in_flight++;
+	ob->in_flight_bytes += (int64_t)n->out.size;
+	**tail = &n->out;
+	*tail = &n->out.next;
+}
+
+/* Up to a share of one caller's messages. True: it may have more, once there is a window. */
+static bool send_share(struct outbox *ob, struct addressee *a, struct bus_out ***tail)
+{
+	for (int i = 0; i < TURN_SHARE; i++) {
+		struct entry *n;
+
+		if (!has_window(ob))
+			return true;
+		if (a->sent >= a->limit || a->sent_bytes >= ob->share_bytes || timer_is_set(&a->retry) ||
+			(n = next_waiting(a)) == NULL)
+			return false; /* a confirm, the clock or a new message brings it back */
+		send(ob, n, tail);
+	}
+	return true;
+}
+
+/* After the broker closed the channel: one of those that were in flight then, alone. */
+static void send_suspect(struct outbox *ob, struct bus_out ***tail)
+{
+	struct addressee *a;
+	struct entry *n;
+
+	DL_FOREACH2(ob->ring, a, ring_next)
+	if (a->sent < a->limit && !timer_is_set(&a->retry) && (n = next_waiting(a)) != NULL && n->suspect) {
+		send(ob, n, tail);
+		return;
+	}
+}
+
+void outbox_pump(struct outbox *ob)
+{
+	struct bus_out *list = NULL, **tail = &list;
+
+	if (ob->up && ob->suspects > 0 && has_window(ob))
+		send_suspect(ob, &tail);
+	/* Who had a share goes to the end of the ring, so that nobody's backlog is in anybody's way. */
+	while (ob->up && ob->ring != NULL && has_window(ob)) {
+		struct addressee *a = ob->ring;
+
+		ring_remove(a);
+		if (send_share(ob, a, &tail))
+			outbox_ring_add(a);
+	}
+	if (list != NULL)
+		bus_publish(ob->bus, list);
+}
+
+/* ---- life ---- */
+
+struct outbox *outbox_new(struct store *store, struct bus *bus, struct timers *timers,
+	const struct config *config, const struct outbox_ops *ops, void *ctx)
+{
+	struct outbox *ob = xcalloc(1, sizeof *ob);
+
+	ob->store = store;
+	ob->bus = bus;
+	ob->timers = timers;
+	ob->ops = ops;
+	ob->ctx = ctx;
+	ob->window = (unsigned)config->amqp.window_messages;
+	ob->share = ob->window - ob->window / 64 * 8;
+	ob->window_bytes = config->amqp.window_bytes;
+	ob->share_bytes = ob->window_bytes - ob->window_bytes / 8;
+	ob->forget_at = ADDRESSEES_MAX;
+	ob->last_event = store_last_event(store);
+	ob->last_caller = store_last_caller(store);
+	ob->fresh_end = &ob->fresh;
+	return ob;
+}
+
+static void on_backlog(void *ctx, int64_t session, int64_t bytes)
+{
+	struct outbox *ob = ctx;
+
+	ob->waiting_bytes += bytes;
+	ob->ops->on_backlog(ob->ctx, session, bytes);
+}
+
+static void on_caller(
+	void *ctx, int64_t key, const char *caller_id, int64_t confirmed, int64_t last, int64_t unroutable)
+{
+	struct outbox *ob = ctx;
+	struct addressee *a;
+
+	if (last <= confirmed && unroutable == 0)
+		return;
+	a = addressee_new(ob, caller_id, key);
+	a->confirmed = a->loaded = confirmed;
+	CRASH_POINT(outbox_backlog);
+	a->last = last > confirmed ? last : confirmed;
+	a->unroutable = unroutable != 0;
+	a->probe_backoff_us = BACKOFF_MIN;
+	if (a->loaded < a->last)
+		outbox_ring_add(a);
+}
+
+int outbox_load(struct outbox *ob)
+{
+	struct addressee *a, *tmp;
+
+	if (store_load_callers(ob->store, on_caller, ob) < 0)
+		return -1;
+	HASH_ITER(hh, ob->all, a, tmp)
+		if (a->loaded < a->last &&
+			store_load_backlog(ob->store, a->key, a->loaded, on_backlog, ob) < 0)
+			return -1;
+	return 0;
+}
+
+static void free_list(struct entry *list)
+{
+	struct entry *n, *tmp;
+
+	DL_FOREACH_SAFE(list, n, tmp)
+		outbox_entry_free(n);
+}
+
+void outbox_free(struct outbox *ob)
+{
+	struct addressee *a, *tmp;
+	struct entry *n, *next;
+
+	for (n = ob->fresh; n != NULL; n = next) {
+		next = n->also;
+		outbox_entry_free(n);
+	}
+	HASH_ITER(hh, ob->all, a, tmp) {
+		free_list(a->line);
+		free_list(a->second);
+		outbox_replay_fini(a);
+		addressee_free(a);
+	}
+	free(ob);
+}
+
+unsigned outbox_unsaved(const struct outbox *ob)
+{
+	return ob->unsaved_count;
+}
+
+void outbox_save(struct outbox *ob)
+{
+	for (struct addressee *a = ob->unsaved; a != NULL; a = a->unsaved_next) {
+		CRASH_POINT(outbox_before_save);
+		store_save_confirmed(ob->store, a->key, a->confirmed);
+		CRASH_POINT(outbox_saved);
+		a->unsaved = false;
+	}
+	ob->unsaved = NULL;
+	ob->unsaved_count = 0;
+}
+
+bool outbox_is_empty(const struct outbox *ob)
+{
+	return ob->in_flight == 0 && ob->waiting_bytes == 0;
+}
+
+int64_t outbox_quiet_us(const struct outbox *ob, int64_t now_us)
+{
+	int64_t oldest = outbox_oldest_us(ob, now_us);
+
+	return oldest < now_us - ob->confirmed_at_us ? oldest : now_us - ob->confirmed_at_us;
+}
+
+int64_t outbox_oldest_us(const struct outbox *ob, int64_t now_us)
+{
+	struct addressee *a, *tmp;
+	int64_t oldest = now_us + 1;
+	struct entry *n;
+
+	if (ob->in_flight == 0)
+		return -1;
+	HASH_ITER(hh, ob->all, a, tmp) {
+		DL_FOREACH(a->line, n)
+			if (n->state == SENT && n->sent_at_us < oldest)
+				oldest = n->sent_at_us;
+		DL_FOREACH(a->second, n)
+			if (n->state == SENT && n->sent_at_us < oldest)
+				oldest = n->sent_at_us;
+	}
+	return now_us - oldest;
+}
+
+void outbox_get_stats(const struct outbox *ob, struct outbox_stats *st)
+{
+	*st = ob->stats;
+	st->waiting_bytes = ob->waiting_bytes;
+	st->in_flight = ob->in_flight;
+}

@@ -1,0 +1,431 @@
+/* workdir.c: the working directories of sessions: state_dir/work/SESSION.
+ * Owns everything below work/. A worker may put there what it likes, symbolic links in place of our names
+ * too: no path is followed below work/, every step is relative to an open directory.
+ *
+ * To make and to delete a directory is the dearest part of a small session (an inode and a block each time),
+ * so a few that were left empty are kept under names of their own, and given to the sessions that come. */
+#include "process/worker.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crashpoint.h"
+#include "base/log.h"
+
+#define TRASH ".trash" /* no UUID, and neither is ... */
+#define SPARE ".spare" /* ... this, with a number behind it */
+#define SPARES_MAX 64
+#define TASK "task.json"
+#define TASK_NEW ".task.json.new"
+#define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+/* Sweeping goes through the trash again and again, a slice at a time, until a whole pass changed nothing:
+ * what is still there then cannot be deleted. */
+static struct {
+	long at;         /* where the next slice begins; 0: at the beginning */
+	bool changed;    /* something was deleted or came in during this pass */
+	int left, error; /* how many were not deleted in this pass, and why the last was not */
+} sweeping;
+
+/* How many lie there: .spare0 and so on. One that is not where it should be costs a mkdir, no more. */
+static unsigned spares;
+
+static int close_keep(int fd)
+{
+	int error = errno;
+
+	close(fd);
+	errno = error;
+	return -1;
+}
+
+/* A directory that forbids its owner to change it: chmod, but never through a link. */
+static void dir_permit(int at, const char *name)
+{
+	int fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char path[40];
+
+	if (fd < 0)
+		return;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	(void)!chmod(path, 0700);
+	close(fd);
+}
+
+/* Makes it, mode 0700 whatever the umask, unless there; opens it. */
+static int dir_make(int at, const char *name)
+{
+	bool made = mkdirat(at, name, 0700) == 0;
+	struct stat st;
+	int fd;
+
+	if (!made && errno != EEXIST)
+		return -1;
+	fd = openat(at, name, OPEN_DIR);
+	if (fd < 0 && errno == EACCES) {
+		dir_permit(at, name);
+		fd = openat(at, name, OPEN_DIR);
+	}
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) < 0 || ((st.st_mode & 07777) != 0700 && fchmod(fd, 0700) < 0))
+		return close_keep(fd);
+	return fd;
+}
+
+static int work_open(const char *state_dir, bool make)
+{
+	char path[4096];
+	int state, fd;
+
+	if ((size_t)snprintf(path, sizeof path, "%s/work", state_dir) >= sizeof path) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	fd = open(path, OPEN_DIR);
+	if (fd >= 0 || !make)
+		return fd;
+	if ((state = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		return -1;
+	fd = dir_make(state, "work");
+	close_keep(state);
+	return fd;
+}
+
+static int write_all(int fd, const char *data, size_t size)
+{
+	while (size) {
+		ssize_t n = write(fd, data, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		data += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Made aside and renamed: what stands under either name, a link to our store perhaps, is replaced, never
+ * written through. */
+static int task_write(int dir, const void *task, size_t size)
+{
+	int fd;
+
+	if (unlinkat(dir, TASK_NEW, 0) < 0 && errno != ENOENT)
+		return -1;
+	fd = openat(dir, TASK_NEW, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	if (write_all(fd, task, size) < 0) {
+		close_keep(fd);
+		goto fail;
+	}
+	CRASH_POINT(workdir_task_anew);
+	if (close(fd) < 0 || renameat(dir, TASK_NEW, dir, TASK) < 0)
+		goto fail;
+	return 0;
+fail:
+	fd = errno;
+	unlinkat(dir, TASK_NEW, 0);
+	errno = fd;
+	return -1;
+}
+
+/* In a directory that we have just made and nobody else has seen. */
+static int task_write_first(int work, const char *session_id, const void *task, size_t size)
+{
+	char name[ID_SIZE + sizeof TASK];
+	int fd, r;
+
+	snprintf(name, sizeof name, "%s/" TASK, session_id);
+	fd = openat(work, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	CRASH_POINT(workdir_task_open);
+	r = write_all(fd, task, size);
+	CRASH_POINT(workdir_task_written);
+	return close(fd) < 0 ? -1 : r;
+}
+
+static int task_write_again(int work, const char *session_id, const void *task, size_t size)
+{
+	int dir = dir_make(work, session_id), r;
+
+	if (dir < 0)
+		return -1;
+	r = task ? task_write(dir, task, size) : 0;
+	close_keep(dir);
+	return r;
+}
+
+static void spare_name(char name[32], unsigned number)
+{
+	snprintf(name, 32, SPARE "%u", number);
+}
+
+/* False: there is none, or the session has its directory already. */
+static bool spare_take(int work, const char *session_id)
+{
+	char name[32];
+
+	if (spares == 0)
+		return false;
+	spare_name(name, spares - 1);
+	if (renameat2(work, name, work, session_id, RENAME_NOREPLACE) < 0) {
+		if (errno != EEXIST)
+			spares--;
+		return false;
+	}
+	spares--;
+	return true;
+}
+
+/* As we make them: ours, closed to others, nothing in it, and not grown by what was. */
+static bool is_as_new(int dir)
+{
+	char entries[256]; /* "." and ".." take 48 bytes of it */
+	struct stat st;
+
+	return fstat(dir, &st) == 0 && st.st_uid == geteuid() && st.st_gid == getegid() &&
+		(st.st_mode & 07777) == 0700 && st.st_size <= 4096 &&
+		getdents64(dir, entries, sizeof entries) == 2 * 24;
+}
+
+static bool spare_keep(int work, const char *session_id)
+{
+	char name[32];
+
+	if (spares == SPARES_MAX)
+		return false;
+	spare_name(name, spares);
+	if (renameat2(work, session_id, work, name, RENAME_NOREPLACE) < 0)
+		return false;
+	spares++;
+	return true;
+}
+
+/* A new directory, if there is none yet. */
+static bool dir_begin(int work, const char *session_id)
+{
+	return spare_take(work, session_id) ||
+		(mkdirat(work, session_id, 0700) == 0 && fchmodat(work, session_id, 0700, 0) == 0);
+}
+
+static int make_once(const char *state_dir, const char *session_id, const void *task, size_t task_size)
+{
+	int work = work_open(state_dir, true), r;
+
+	if (work < 0)
+		return -1;
+	if (dir_begin(work, session_id))
+		r = task ? task_write_first(work, session_id, task, task_size) : 0;
+	else
+		r = task_write_again(work, session_id, task, task_size);
+	close_keep(work);
+	return r;
+}
+
+int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size,
+	char *path, size_t path_size)
+{
+	int r;
+
+	assert(id_is_uuid4(session_id));
+	r = snprintf(path, path_size, "%s/work/%s", state_dir, session_id);
+	if (r < 0 || (size_t)r >= path_size) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	/* A file system over a network, or in a program, may be interrupted in any call: that ends no
+	 * session. */
+	do
+		r = make_once(state_dir, session_id, task, task_size);
+	while (r < 0 && errno == EINTR);
+	return r;
+}
+
+/* Under a name of its own into the trash. */
+static int trash_put(int at, const char *name, int trash)
+{
+	char id[ID_SIZE];
+
+	id_make(id);
+	if (renameat(at, name, trash, id) < 0) {
+		if (errno != EACCES)
+			return -1;
+		dir_permit(at, name); /* a directory's new parent is written into the directory */
+		if (renameat(at, name, trash, id) < 0)
+			return -1;
+	}
+	sweeping.changed = true;
+	return 0;
+}
+
+/* The usual one is empty but for the task. */
+static bool remove_empty(int work, const char *session_id)
+{
+	int dir = openat(work, session_id, OPEN_DIR);
+	bool kept;
+
+	if (dir < 0)
+		return errno == ENOENT;
+	unlinkat(dir, TASK, 0);
+	CRASH_POINT(workdir_half_removed);
+	kept = is_as_new(dir) && spare_keep(work, session_id);
+	close(dir);
+	return kept || unlinkat(work, session_id, AT_REMOVEDIR) == 0;
+}
+
+bool workdir_remove(const char *state_dir, const char *session_id)
+{
+	int work, trash;
+
+	assert(id_is_uuid4(session_id));
+	work = work_open(state_dir, false);
+	if (work < 0)
+		return false;
+	if (remove_empty(work, session_id)) {
+		close(work);
+		return false;
+	}
+	CRASH_POINT(workdir_to_trash);
+	trash = dir_make(work, TRASH);
+	if (trash < 0 || (trash_put(work, session_id, trash) < 0 && errno != ENOENT))
+		log_warn("cannot remove a working directory, leaving it session=%.8s error=%s", session_id,
+			strerror(errno));
+	if (trash >= 0)
+		close(trash);
+	close(work);
+	return true;
+}
+
+static bool is_dots(const char *name)
+{
+	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
+
+int workdir_collect(const char *state_dir, bool (*is_known)(void *ctx, const char *name), void *ctx)
+{
+	int work = work_open(state_dir, false), trash = work >= 0 ? dir_make(work, TRASH) : -1, count = 0;
+	DIR *d = trash >= 0 ? fdopendir(work) : NULL;
+	struct dirent *e;
+
+	while (d && (e = readdir(d)) != NULL) {
+		bool is_spare = strncmp(e->d_name, SPARE, sizeof SPARE - 1) == 0;
+
+		if (!is_spare && (!id_is_uuid4(e->d_name) || is_known(ctx, e->d_name)))
+			continue;
+		if (trash_put(work, e->d_name, trash) == 0)
+			count++;
+		else
+			log_warn("cannot remove a working directory, leaving it session=%.8s error=%s",
+				e->d_name, strerror(errno));
+	}
+	spares = 0;
+	if (d)
+		closedir(d);
+	else if (work >= 0)
+		close(work);
+	if (trash >= 0)
+		close(trash);
+	return count;
+}
+
+/* Deletes it, unless it is a directory with something in it. */
+static bool delete_at(int at, const char *name)
+{
+	if (unlinkat(at, name, 0) < 0 && unlinkat(at, name, AT_REMOVEDIR) < 0)
+		return false;
+	sweeping.changed = true;
+	return true;
+}
+
+/* Empties a directory of the trash. Directories in it are moved up into the trash, so that depth costs
+ * neither stack nor descriptors. */
+static void trash_empty(int trash, const char *name, int *entries)
+{
+	struct dirent *e;
+	DIR *d;
+	int fd;
+
+	dir_permit(trash, name);
+	fd = openat(trash, name, OPEN_DIR);
+	d = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!d) {
+		if (fd >= 0)
+			close_keep(fd);
+		return;
+	}
+	while (*entries > 0 && (e = readdir(d)) != NULL) {
+		if (is_dots(e->d_name))
+			continue;
+		if (!delete_at(fd, e->d_name))
+			(void)trash_put(fd, e->d_name, trash);
+		--*entries;
+	}
+	closedir(d);
+}
+
+static bool trash_delete(int trash, const char *name, int *entries)
+{
+	if (delete_at(trash, name))
+		return true;
+	trash_empty(trash, name, entries);
+	CRASH_POINT(workdir_emptied);
+	return delete_at(trash, name);
+}
+
+/* One slice. True: the end was reached. */
+static bool trash_sweep(DIR *d, int entries)
+{
+	struct dirent *e;
+
+	if (sweeping.at)
+		seekdir(d, sweeping.at);
+	for (; (e = readdir(d)) != NULL; entries--) {
+		if (entries <= 0)
+			return false;
+		if (!is_dots(e->d_name) && !trash_delete(dirfd(d), e->d_name, &entries)) {
+			sweeping.left++; /* the next pass comes to it again, if there is one */
+			sweeping.error = errno;
+		}
+		sweeping.at = telldir(d);
+	}
+	return true;
+}
+
+bool workdir_sweep(const char *state_dir, int entries)
+{
+	int work = work_open(state_dir, false), trash;
+	bool more = true;
+	DIR *d;
+
+	if (work < 0)
+		return false;
+	trash = openat(work, TRASH, OPEN_DIR);
+	close(work);
+	d = trash >= 0 ? fdopendir(trash) : NULL;
+	if (!d) {
+		if (trash >= 0)
+			close(trash);
+		return false;
+	}
+	if (trash_sweep(d, entries)) {
+		more = sweeping.changed;
+		if (!more && sweeping.left)
+			log_warn("cannot delete old working directories, leaving them in work/" TRASH
+				 " count=%d error=%s",
+				sweeping.left, strerror(sweeping.error));
+		memset(&sweeping, 0, sizeof sweeping);
+	}
+	closedir(d);
+	return more;
+}

@@ -1,0 +1,802 @@
+/* worker.c: processes of sessions: their pipes, their ladder, their end.
+ * Owns every struct worker, when a pipe is read, and the order of callbacks.
+ * Never looks into a line, never knows a session, never waits. Whose process one is: kin.c. */
+#include "process/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <ev.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "process/confine.h"
+#include "base/crashpoint.h"
+#include "process/group.h"
+#include "base/line_reader.h"
+#include "base/log.h"
+#include "process/launch.h"
+
+/* What a turn may take, so that its transaction stays bounded: in bytes, a line at LINES_CHARGE at least. So
+ * that is 16,384 lines in all, and 1024 of one pipe. */
+#define TURN_BYTES (4u << 20)
+#define PIPE_BYTES (256u << 10)
+#define STARVED_BYTES 4096     /* what a pipe still gets after that: nobody waits for the loud ones */
+#define REAP_MAX 1000          /* at once; an orphan or an end is as good as a line */
+#define TICK_MIN_US 50000      /* where something is known to be left: look again after this, ... */
+#define TICK_MAX_US 500000     /* ... doubling up to this */
+#define DRAIN_US 1000000       /* a pipe that only a stranger holds open is given up after this */
+#define DRAIN_BYTES (2u << 20) /* no pipe can hold more than 1 MiB: beyond, a stranger is writing */
+#define STUCK_US 10000000
+#define HOG_US 1000000           /* while somebody waits for memory: look for silent lines this often */
+#define WORKER_MAGIC 0x776f726bu /* a stale pointer stops at the first touch */
+#define NEVER INT64_MAX
+
+struct pipe_end {
+	struct ev_io io; /* fd -1: closed */
+	struct worker *worker;
+	struct lines lines;
+	struct pipe_end *prev, *next; /* in `list` */
+	struct pipe_end **list;       /* of those that wait for memory, or have lines left; NULL: neither */
+	enum worker_stream stream;
+};
+
+struct worker {
+	unsigned magic;
+	struct kin kin;
+	struct workers *all;
+	struct worker *prev, *next;
+	struct worker *prev_ended, *next_ended;
+	void *owner;
+	const struct worker_ops *ops;
+	struct pipe_end out[2];
+	struct ev_io in;    /* fd -1: closed */
+	struct buf queue;   /* for its stdin ... */
+	size_t written;     /* ... of which this much went: a long queue is not moved about */
+	struct timer timer; /* the ladder; once the tree is empty, the bound for its pipes */
+	int64_t term_at_us, kill_at_us, killed_at_us;
+	size_t drained; /* bytes since the tree is empty */
+	int status;
+	bool paused, ending, termed, stuck_said, close_queued;
+	bool exit_said, empty, gone;
+	bool fresh; /* reaped in this very call */
+};
+
+struct workers {
+	struct ev_loop *loop;
+	struct timers *timers;
+	const struct worker_ops *ops;
+	char *instance;
+	struct kins kins;
+	struct lines_pool pool;
+	struct worker *list;
+	struct worker *ended;        /* reaped and not yet gone */
+	struct pipe_end *waiting;    /* for memory */
+	struct pipe_end *unfinished; /* read and not yet handed out */
+	struct ev_timer more;        /* for those; a turn later */
+	struct timer hog;
+	struct timer tick; /* for all whose tree must be looked at again */
+	int64_t tick_us;
+	size_t budget;
+	bool held;
+};
+
+static void on_tick(struct timer *t);
+static void on_hog(struct timer *t);
+static void on_more(struct ev_loop *loop, struct ev_timer *t, int events);
+static void on_timer(struct timer *t);
+static void on_readable(struct ev_loop *loop, struct ev_io *io, int events);
+static void on_writable(struct ev_loop *loop, struct ev_io *io, int events);
+
+static void worker_check(const struct worker *w)
+{
+	assert(w && w->magic == WORKER_MAGIC);
+}
+
+/* --- all of them --- */
+
+struct workers *workers_new(struct ev_loop *loop, struct timers *timers, const struct config *config,
+	const char *instance, const struct worker_ops *ops)
+{
+	struct workers *ws = xcalloc(1, sizeof *ws);
+
+	/* libev's default loop reaps all children itself, and would take their statuses away. */
+	assert(!ev_is_default_loop(loop));
+	if (kins_init(&ws->kins, config->cgroup, instance) < 0) {
+		log_error("cannot host processes, is /proc mounted? error=%s", strerror(errno));
+		free(ws);
+		return NULL;
+	}
+	ws->loop = loop;
+	ws->timers = timers;
+	ws->ops = ops;
+	ws->instance = xstrdup(instance);
+	ws->budget = TURN_BYTES;
+	ws->tick.on_due = on_tick;
+	ws->hog.on_due = on_hog;
+	ev_timer_init(&ws->more, on_more, 0., 0.);
+	lines_pool_init(&ws->pool, config->max_line, config->max_lines_total);
+	return ws;
+}
+
+static void wake_waiting(struct workers *ws);
+
+static void pipe_put(struct pipe_end *p, struct pipe_end **list)
+{
+	if (p->list)
+		DL_DELETE(*p->list, p);
+	p->list = list;
+	if (list)
+		DL_APPEND(*list, p);
+}
+
+static void pipe_close(struct workers *ws, struct pipe_end *p)
+{
+	if (p->io.fd < 0)
+		return;
+	ev_io_stop(ws->loop, &p->io);
+	close(p->io.fd);
+	p->io.fd = -1;
+	pipe_put(p, NULL);
+	lines_fini(&ws->pool, &p->lines);
+	if (ws->pool.freed)
+		wake_waiting(ws);
+}
+
+static void stdin_close(struct worker *w)
+{
+	if (w->in.fd >= 0) {
+		ev_io_stop(w->all->loop, &w->in);
+		close(w->in.fd);
+		w->in.fd = -1;
+	}
+	buf_fini(&w->queue);
+	w->written = 0;
+}
+
+/* Everything but the memory. */
+static void worker_detach(struct worker *w)
+{
+	timer_cancel(w->all->timers, &w->timer);
+	stdin_close(w);
+	pipe_close(w->all, &w->out[0]);
+	pipe_close(w->all, &w->out[1]);
+	kins_remove(&w->all->kins, &w->kin);
+}
+
+void workers_free(struct workers *ws)
+{
+	struct worker *w, *next;
+	bool left = false;
+
+	if (!ws)
+		return;
+	DL_FOREACH(ws->list, w) {
+		w->kin.doomed = !w->empty && !w->gone;
+		left = left || w->kin.doomed;
+	}
+	if (left) /* the owner gave up waiting for them: they still may not outlive us */
+		kins_kill(&ws->kins);
+	DL_FOREACH_SAFE(ws->list, w, next) {
+		if (!w->gone)
+			worker_detach(w);
+		w->gone = true;
+		worker_free(w);
+	}
+	timer_cancel(ws->timers, &ws->tick);
+	timer_cancel(ws->timers, &ws->hog);
+	ev_timer_stop(ws->loop, &ws->more);
+	kins_fini(&ws->kins);
+	free(ws->instance);
+	free(ws);
+}
+
+int workers_kill_leftovers(struct workers *ws)
+{
+	return leftovers_kill(&ws->kins, ws->instance);
+}
+
+void workers_new_turn(struct workers *ws)
+{
+	ws->budget = TURN_BYTES;
+	kins_forget(&ws->kins);
+}
+
+static void tick_soon(struct workers *ws, int64_t in_us)
+{
+	int64_t at = clock_boot_us() + in_us;
+
+	ws->tick_us = TICK_MIN_US;
+	if (!timer_is_set(&ws->tick) || ws->tick.at_us > at)
+		timer_set(ws->timers, &ws->tick, at);
+}
+
+/* --- reading --- */
+
+/* Once nobody of the tree is left, what its pipes hold is little, and the worker cannot be gone before it is
+ * read: then a pause counts no more. */
+static bool pipe_may_read(const struct pipe_end *p)
+{
+	return p->io.fd >= 0 && !p->worker->all->held && (!p->worker->paused || p->worker->empty);
+}
+
+static void pipe_watch(struct pipe_end *p)
+{
+	struct workers *ws = p->worker->all;
+
+	if (p->io.fd < 0)
+		return;
+	if (pipe_may_read(p) && !p->list)
+		ev_io_start(ws->loop, &p->io);
+	else
+		ev_io_stop(ws->loop, &p->io);
+	if (pipe_may_read(p) && p->list == &ws->unfinished && !ev_is_active(&ws->more)) {
+		ev_timer_set(&ws->more, 0., 0.);
+		ev_timer_start(ws->loop, &ws->more);
+	}
+}
+
+void workers_hold(struct workers *ws, bool hold)
+{
+	struct worker *w;
+
+	if (ws->held == hold)
+		return;
+	ws->held = hold;
+	DL_FOREACH(ws->list, w) {
+		pipe_watch(&w->out[0]);
+		pipe_watch(&w->out[1]);
+	}
+	if (!hold)
+		tick_soon(ws, 0); /* what was due meanwhile; not from here, where no callback may be made */
+}
+
+void worker_pause_reading(struct worker *w, bool pause)
+{
+	worker_check(w);
+	w->paused = pause;
+	pipe_watch(&w->out[0]);
+	pipe_watch(&w->out[1]);
+}
+
+static void say_line(void *ctx, const char *line, size_t size, enum line_kind kind)
+{
+	struct pipe_end *p = ctx;
+
+	CRASH_POINT(worker_line);
+	p->worker->ops->on_line(p->worker, p->stream, line, size, kind);
+}
+
+static void wake_waiting(struct workers *ws)
+{
+	struct pipe_end *p, *next;
+
+	ws->pool.freed = false;
+	DL_FOREACH_SAFE(ws->waiting, p, next) {
+		pipe_put(p, NULL);
+		pipe_watch(p);
+	}
+}
+
+static void worker_settle(struct worker *w);
+
+static void pipe_end_now(struct pipe_end *p)
+{
+	struct worker *w = p->worker;
+
+	pipe_close(w->all, p);
+	CRASH_POINT(worker_eof);
+	w->ops->on_eof(w, p->stream);
+	worker_settle(w);
+}
+
+/* One portion a turn: what is more waits for the next, behind everybody else. */
+static void pipe_read(struct pipe_end *p)
+{
+	struct workers *ws = p->worker->all;
+	size_t share = ws->budget < PIPE_BYTES ? ws->budget : PIPE_BYTES, got, used;
+	enum lines_result r;
+
+	if (share < STARVED_BYTES)
+		share = STARVED_BYTES;
+	r = lines_read(&ws->pool, &p->lines, p->io.fd, share, &got, &used, say_line, p);
+	ws->budget -= used < ws->budget ? used : ws->budget;
+	if (p->worker->empty)
+		p->worker->drained += got;
+	if (r == LINES_END) {
+		pipe_end_now(p);
+	} else {
+		pipe_put(p, r == LINES_WAIT ? &ws->waiting : r == LINES_MORE ? &ws->unfinished : NULL);
+		pipe_watch(p);
+	}
+	if (r == LINES_WAIT && !timer_is_set(&ws->hog))
+		timer_set(ws->timers, &ws->hog, clock_boot_us() + HOG_US);
+	if (ws->pool.freed)
+		wake_waiting(ws);
+}
+
+static void on_readable(struct ev_loop *loop, struct ev_io *io, int events)
+{
+	(void)loop;
+	(void)events;
+	pipe_read(container_of(io, struct pipe_end, io));
+}
+
+static void on_more(struct ev_loop *loop, struct ev_timer *t, int events)
+{
+	struct workers *ws = container_of(t, struct workers, more);
+	struct pipe_end *last = ws->unfinished ? ws->unfinished->prev : NULL, *p, *next;
+
+	(void)loop;
+	(void)events;
+	for (p = ws->unfinished; p; p = p == last ? NULL : next) { /* those that are put behind wait a turn */
+		next = p->next;
+		if (pipe_may_read(p))
+			pipe_read(p);
+	}
+}
+
+/* Somebody waits for memory. Whoever holds the most of it for a line that does not go on gives it up; one
+ * that we do not read ourselves cannot go on. */
+static void on_hog(struct timer *t)
+{
+	struct workers *ws = container_of(t, struct workers, hog);
+	int64_t now = clock_boot_us();
+	struct pipe_end *hog = NULL;
+	size_t most = 0, n;
+	struct worker *w;
+	int i;
+
+	if (!ws->waiting)
+		return;
+	DL_FOREACH(ws->list, w)
+		for (i = 0; i < 2; i++) {
+			n = pipe_may_read(&w->out[i]) && !w->out[i].list ?
+				lines_idle_bytes(&w->out[i].lines, now) :
+				0;
+			if (n > most) {
+				most = n;
+				hog = &w->out[i];
+			}
+		}
+	if (hog)
+		lines_give_up(&ws->pool, &hog->lines, say_line, hog);
+	if (ws->pool.freed)
+		wake_waiting(ws);
+	timer_set(ws->timers, t, now + HOG_US);
+}
+
+/* --- writing --- */
+
+static void stdin_flush(struct worker *w)
+{
+	while (w->written < w->queue.size) {
+		ssize_t n = write(w->in.fd, w->queue.data + w->written, w->queue.size - w->written);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			ev_io_start(w->all->loop, &w->in);
+			return;
+		}
+		if (n < 0) { /* it reads no more; its exit will say why */
+			stdin_close(w);
+			return;
+		}
+		w->written += (size_t)n;
+	}
+	ev_io_stop(w->all->loop, &w->in);
+	buf_fini(&w->queue);
+	w->written = 0;
+	if (w->close_queued)
+		stdin_close(w);
+}
+
+static void on_writable(struct ev_loop *loop, struct ev_io *io, int events)
+{
+	(void)loop;
+	(void)events;
+	stdin_flush(container_of(io, struct worker, in));
+}
+
+void worker_write(struct worker *w, const void *data, size_t size)
+{
+	const char *at = data;
+
+	worker_check(w);
+	if (w->in.fd < 0 || w->close_queued || size == 0)
+		return;
+	if (!w->queue.size) { /* mostly it fits into the pipe, and needs no copy */
+		ssize_t n = write(w->in.fd, at, size);
+
+		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			stdin_close(w);
+			return;
+		}
+		if (n > 0) {
+			at += n;
+			size -= (size_t)n;
+		}
+		if (size == 0)
+			return;
+	}
+	if (w->written > w->queue.size / 2) {
+		buf_drop(&w->queue, w->written);
+		w->written = 0;
+	}
+	buf_add(&w->queue, at, size);
+	ev_io_start(w->all->loop, &w->in);
+}
+
+size_t worker_unwritten(const struct worker *w)
+{
+	worker_check(w);
+	return w->queue.size - w->written;
+}
+
+void worker_close_stdin(struct worker *w)
+{
+	worker_check(w);
+	if (w->queue.size)
+		w->close_queued = true;
+	else
+		stdin_close(w);
+}
+
+bool worker_has_stdin(const struct worker *w)
+{
+	worker_check(w);
+	return w->in.fd >= 0 && !w->close_queued;
+}
+
+/* --- the end --- */
+
+/* Gone is: reaped, nobody left, pipes at their end; in whichever order. */
+static void worker_settle(struct worker *w)
+{
+	if (w->gone || !w->exit_said || !w->empty)
+		return;
+	if (w->out[0].io.fd >= 0 || w->out[1].io.fd >= 0) {
+		if (!timer_is_set(&w->timer))
+			timer_set(w->all->timers, &w->timer, clock_boot_us() + DRAIN_US);
+		return;
+	}
+	worker_detach(w);
+	DL_DELETE2(w->all->ended, w, prev_ended, next_ended);
+	w->gone = true;
+	CRASH_POINT(worker_gone);
+	w->ops->on_gone(w);
+}
+
+/* Nobody of ours holds the pipes. Is there something in them, or their end, that we did not come round to
+ * read? */
+static void worker_drain(struct worker *w)
+{
+	bool busy = false;
+	int i;
+
+	for (i = 0; i < 2 && !busy; i++) {
+		struct pipe_end *p = &w->out[i];
+		struct pollfd pfd = {.fd = p->io.fd, .events = POLLIN};
+
+		busy = p->list == &w->all->waiting ||
+			(w->drained < DRAIN_BYTES && (p->list || poll(&pfd, 1, 0) > 0));
+	}
+	if (busy) {
+		timer_set(w->all->timers, &w->timer, clock_boot_us() + DRAIN_US);
+		return;
+	}
+	log_info("somebody else holds a pipe of an ended worker, giving it up pid=%d", w->kin.pid);
+	for (i = 0; i < 2; i++)
+		if (w->out[i].io.fd >= 0) {
+			lines_end(&w->all->pool, &w->out[i].lines, say_line, &w->out[i]);
+			pipe_end_now(&w->out[i]);
+		}
+}
+
+static void worker_begin_kill(struct worker *w)
+{
+	CRASH_POINT(worker_doomed);
+	w->kin.doomed = true;
+	w->killed_at_us = clock_boot_us();
+	tick_soon(w->all, 0); /* one round for all whose time has come */
+}
+
+static void worker_set_rung(struct worker *w)
+{
+	int64_t next = w->kill_at_us;
+
+	if (!w->termed && w->term_at_us < next)
+		next = w->term_at_us;
+	if (next != NEVER)
+		timer_set(w->all->timers, &w->timer, next);
+}
+
+static void on_timer(struct timer *t)
+{
+	struct worker *w = container_of(t, struct worker, timer);
+	int64_t now = clock_boot_us();
+
+	worker_check(w);
+	if (w->all->held) {
+		timer_set(w->all->timers, t, now + TICK_MIN_US);
+	} else if (w->empty) {
+		worker_drain(w);
+	} else if (w->kill_at_us <= now) {
+		worker_begin_kill(w);
+	} else {
+		if (w->term_at_us <= now && !w->termed) {
+			w->termed = true;
+			CRASH_POINT(worker_before_term);
+			kin_signal(&w->all->kins, &w->kin, SIGTERM);
+			CRASH_POINT(worker_termed);
+			kin_signal(
+				&w->all->kins, &w->kin, SIGCONT); /* one that is stopped would not notice */
+		}
+		worker_set_rung(w);
+	}
+}
+
+void worker_end(struct worker *w, int64_t term_at_us, int64_t kill_at_us)
+{
+	worker_check(w);
+	if (term_at_us < w->term_at_us)
+		w->term_at_us = term_at_us;
+	if (kill_at_us < w->kill_at_us)
+		w->kill_at_us = kill_at_us;
+	w->ending = true;
+	if (!w->empty && !w->gone && !w->kin.doomed)
+		worker_set_rung(w);
+}
+
+bool worker_is_ending(const struct worker *w)
+{
+	worker_check(w);
+	return w->ending;
+}
+
+/* Who of those whose main process has ended has nobody left? */
+static void check_trees(struct workers *ws)
+{
+	struct worker *w, *next;
+	bool any = false;
+
+	DL_FOREACH2(ws->ended, w, next_ended)
+	any = any || !w->empty;
+	if (!any)
+		return;
+	kins_check(&ws->kins);
+	/* First all verdicts, then the callbacks: those may start a worker, which changes what was seen. */
+	DL_FOREACH2(ws->ended, w, next_ended)
+	if (!w->empty && kin_is_empty(&ws->kins, &w->kin)) {
+		w->empty = true;
+		timer_cancel(ws->timers, &w->timer);
+		pipe_watch(&w->out[0]);
+		pipe_watch(&w->out[1]);
+	}
+	DL_FOREACH_SAFE2(ws->ended, w, next, next_ended)
+		worker_settle(w);
+}
+
+void workers_reap(struct workers *ws)
+{
+	struct worker *w;
+	int status, pid, n = 0;
+	bool left = false;
+
+	if (ws->held)
+		return;
+	while (n++ < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		struct kin *k = kins_on_reaped(&ws->kins, pid);
+
+		if (!k) /* an orphan: its status is nobody's */
+			continue;
+		w = container_of(k, struct worker, kin);
+		w->status = status;
+		CRASH_POINT(worker_reaped);
+		DL_APPEND2(ws->ended, w, prev_ended, next_ended);
+	}
+	DL_FOREACH2(ws->ended, w, next_ended)
+	if (!w->exit_said) {
+		w->exit_said = true;
+		w->ops->on_exit(w, w->status);
+		w->fresh = true;
+	}
+	check_trees(ws);
+	DL_FOREACH2(ws->ended, w, next_ended)
+	{
+		left = left || (w->fresh && !w->empty);
+		w->fresh = false;
+	}
+	if (n > REAP_MAX)
+		tick_soon(ws, 0); /* the rest; their SIGCHLD is spent */
+	else if (left)
+		tick_soon(ws, TICK_MIN_US);
+}
+
+static void say_stuck(struct workers *ws, int64_t now)
+{
+	struct worker *w;
+	int pid;
+
+	DL_FOREACH(ws->list, w) {
+		if (!w->kin.doomed || w->empty || w->stuck_said || now - w->killed_at_us < STUCK_US)
+			continue;
+		pid = kin_find_live(&ws->kins, &w->kin);
+		w->stuck_said = true;
+		w->ops->on_stuck(w, pid ? pid : w->kin.pid);
+	}
+}
+
+static void on_tick(struct timer *t)
+{
+	struct workers *ws = container_of(t, struct workers, tick);
+	int64_t now = clock_boot_us(), wait_us = ws->tick_us;
+	bool kill = false, left = false;
+	struct worker *w;
+
+	if (ws->held) {
+		timer_set(ws->timers, t, now + TICK_MIN_US);
+		return;
+	}
+	DL_FOREACH(ws->list, w)
+		kill = kill || (w->kin.doomed && !w->empty);
+	if (kill)
+		kins_kill(&ws->kins);
+	workers_reap(ws);
+	say_stuck(ws, now);
+	DL_FOREACH(ws->list, w)
+		left = left || (!w->empty && (w->kin.doomed || w->kin.reaped));
+	if (!left)
+		return;
+	if (!timer_is_set(t) || t->at_us > now + wait_us)
+		timer_set(ws->timers, t, now + wait_us);
+	ws->tick_us = wait_us < TICK_MAX_US / 2 ? 2 * wait_us : TICK_MAX_US;
+}
+
+/* --- the beginning --- */
+
+static struct worker *worker_adopt(
+	struct workers *ws, const struct worker_spec *spec, const struct launch_pipes *pipes)
+{
+	struct worker *w = xcalloc(1, sizeof *w);
+	int i;
+
+	w->magic = WORKER_MAGIC;
+	w->all = ws;
+	w->owner = spec->owner;
+	w->ops = spec->ops != NULL ? spec->ops : ws->ops;
+	w->timer.on_due = on_timer;
+	w->term_at_us = w->kill_at_us = NEVER;
+	ev_io_init(&w->in, on_writable, pipes->ours[0], EV_WRITE);
+	for (i = 0; i < 2; i++) {
+		w->out[i].worker = w;
+		w->out[i].stream = i == 0 ? WORKER_STDOUT : WORKER_STDERR;
+		ev_io_init(&w->out[i].io, on_readable, pipes->ours[i + 1], EV_READ);
+		pipe_watch(&w->out[i]);
+	}
+	DL_APPEND(ws->list, w);
+	return w;
+}
+
+/* With its cgroup, if there can be one; without, where joining it is refused: the other kill path works. */
+static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup, char *why, size_t why_size)
+{
+	static struct log_limit limit;
+	bool must_have; /* a limit that was asked for and cannot be had is no start */
+	int pid, error;
+
+	*cgroup = cgroup_make(ws->kins.cgroups, &s->cgroup_fd);
+	if (ws->kins.cgroups && !*cgroup && (errno == EMFILE || errno == ENFILE)) {
+		snprintf(why, why_size, "cannot make a cgroup: %s", strerror(errno));
+		return -1;
+	}
+	must_have = confine_has_cgroup(s->confine);
+	if (must_have && cgroup_limit(ws->kins.cgroups, *cgroup, s->confine, why, why_size) < 0) {
+		error = errno;
+		if (s->cgroup_fd >= 0)
+			close(s->cgroup_fd);
+		cgroup_remove(ws->kins.cgroups, *cgroup);
+		errno = error;
+		return -1;
+	}
+	pid = launch_process(s, why, why_size);
+	error = errno;
+	if (s->cgroup_fd >= 0)
+		close(s->cgroup_fd);
+	if (pid < 0 && *cgroup)
+		cgroup_remove(ws->kins.cgroups, *cgroup);
+	if (pid < 0 && s->cgroup_failed && !must_have) {
+		if (log_may(&limit, 3))
+			log_warn("a worker may not join its cgroup, starting it without one error=%s",
+				strerror(error));
+		*cgroup = 0;
+		s->cgroup_fd = -1;
+		return launch_process(s, why, why_size);
+	}
+	errno = error;
+	return pid;
+}
+
+int worker_start(
+	struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why, size_t why_size)
+{
+	struct launch s = {.argv = spec->argv,
+		.env = spec->env,
+		.workdir = spec->workdir,
+		.cgroup_fd = -1,
+		.confine = spec->confine,
+		.tag = kins_next_tag(&ws->kins)};
+	uint64_t start = proctree_now();
+	unsigned cgroup;
+	struct launch_pipes pipes;
+	int pid;
+
+	if (launch_pipes_open(&pipes, spec->has_stdin) < 0) {
+		snprintf(why, why_size, "cannot make its pipes: %s", strerror(errno));
+		return -1;
+	}
+	memcpy(s.fds, pipes.theirs, sizeof s.fds);
+	CRASH_POINT(worker_before_spawn);
+	pid = start_process(ws, &s, &cgroup, why, why_size);
+	launch_pipes_close(pipes.theirs);
+	if (pid < 0) {
+		launch_pipes_close(pipes.ours);
+		return -1;
+	}
+	CRASH_POINT(worker_spawned);
+	*out = worker_adopt(ws, spec, &pipes);
+	kins_add(&ws->kins, &(*out)->kin, pid, start, s.tag, spec->mark, cgroup);
+	CRASH_POINT(worker_adopted);
+	return 0;
+}
+
+/* --- the rest --- */
+
+void *worker_owner(const struct worker *w)
+{
+	worker_check(w);
+	return w->owner;
+}
+
+void worker_set_owner(struct worker *w, void *owner)
+{
+	worker_check(w);
+	w->owner = owner;
+}
+
+int worker_pid(const struct worker *w)
+{
+	worker_check(w);
+	return w->kin.pid;
+}
+
+bool worker_has_exited(const struct worker *w)
+{
+	worker_check(w);
+	return w->kin.reaped;
+}
+
+bool worker_is_alone(struct worker *w)
+{
+	worker_check(w);
+	return !w->gone && kin_is_alone(&w->all->kins, &w->kin);
+}
+
+void worker_free(struct worker *w)
+{
+	if (!w)
+		return;
+	worker_check(w);
+	assert(w->gone);
+	DL_DELETE(w->all->list, w);
+	w->magic = 0;
+	free(w);
+}

@@ -1,0 +1,448 @@
+/* codec.c: the wire's field names, and nothing else's.
+ * Owns the reading of commands and the head of every message. Never decides whether a task may run
+ * (gate.c), never knows a session's state (session.c). */
+#include "protocol/message.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/semver.h"
+
+/* jansson descends by recursion: a text that nests deeper than this is not parsed even to find out whom
+ * to answer. */
+#define PARSE_DEPTH 512
+
+const char *const priority_names[PRIORITY_COUNT] = {"low", "normal", "high", "urgent"};
+const char *const data_class_names[4] = {"T1", "T2", "T3", "T4"};
+const char *const risk_names[6] = {"", "R1", "R2", "R3", "R4", "R5"};
+
+/* ---- reading ---- */
+
+static enum codec_verdict refuse(struct command *c, const char *code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static enum codec_verdict refuse(struct command *c, const char *code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(c->message, sizeof c->message, fmt, ap);
+	va_end(ap);
+	c->code = code;
+	return c->caller_id[0] != '\0' ? CODEC_REJECT : CODEC_DROP;
+}
+
+#define invalid(c, ...) refuse(c, "invalid_input", __VA_ARGS__)
+
+bool codec_is_caller_id(const char *text, size_t size)
+{
+	if (size < 1 || size >= CALLER_ID_SIZE)
+		return false;
+	for (size_t i = 0; i < size; i++)
+		if (!isalnum((unsigned char)text[i]) && strchr("-_:", text[i]) == NULL)
+			return false;
+	return memchr(text, '\0', size) == NULL;
+}
+
+static bool is_message_id(const json_t *v)
+{
+	size_t size = json_string_length(v);
+
+	if (!json_is_string(v) || size < 1 || size >= MESSAGE_ID_SIZE)
+		return false;
+	for (size_t i = 0; i < size; i++)
+		if (!isprint((unsigned char)json_string_value(v)[i]))
+			return false;
+	return true;
+}
+
+/* A string without NUL inside, so that C may handle it. */
+static bool is_text(const json_t *v)
+{
+	return json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v);
+}
+
+/* Optional members: absent and null are the same. */
+static const json_t *optional(const json_t *object, const char *name)
+{
+	const json_t *v = json_object_get(object, name);
+
+	return json_is_null(v) ? NULL : v;
+}
+
+static int name_index(const char *const *names, int count, const json_t *v)
+{
+	for (int i = 0; i < count; i++)
+		if (json_is_string(v) && strcmp(names[i], json_string_value(v)) == 0)
+			return i;
+	return -1;
+}
+
+void codec_copy_id(char to[ID_SIZE], const char *uuid)
+{
+	for (size_t i = 0; i < ID_SIZE; i++)
+		to[i] = (char)tolower((unsigned char)uuid[i]);
+}
+
+static enum codec_verdict read_constraints(struct command *c, const json_t *constraints)
+{
+	struct task *t = &c->task;
+	const json_t *v;
+	int i;
+
+	if ((v = optional(constraints, "max_duration")) != NULL) {
+		if (!is_text(v) || !duration_parse_iso(json_string_value(v), &t->max_duration_us))
+			return invalid(c,
+				"payload.constraints.max_duration is not an ISO 8601 duration such as PT30M");
+		if (t->max_duration_us <= 0)
+			return invalid(c, "payload.constraints.max_duration must be longer than nothing");
+	}
+	if ((v = optional(constraints, "confidence_threshold")) != NULL)
+		if (!json_is_number(v) || json_number_value(v) < 0 || json_number_value(v) > 1)
+			return invalid(
+				c, "payload.constraints.confidence_threshold is not a number from 0 to 1");
+	if ((v = optional(constraints, "priority")) != NULL) {
+		if ((i = name_index(priority_names, PRIORITY_COUNT, v)) < 0)
+			return invalid(
+				c, "payload.constraints.priority is not one of low, normal, high, urgent");
+		t->priority = (enum priority)i;
+	}
+	if ((v = optional(constraints, "data_classification")) != NULL) {
+		if ((i = name_index(data_class_names, 4, v)) < 0)
+			return invalid(
+				c, "payload.constraints.data_classification is not one of T1, T2, T3, T4");
+		t->data_class = (enum data_class)i;
+	}
+	if ((v = optional(constraints, "checkpoint")) != NULL) {
+		if (!is_text(v) || !id_is_uuid4(json_string_value(v)))
+			return invalid(c, "payload.constraints.checkpoint is not the id of a checkpoint");
+		codec_copy_id(t->checkpoint, json_string_value(v));
+	}
+	return CODEC_OK;
+}
+
+/* Of the rest of it nobody but the worker knows what it means. */
+static enum codec_verdict read_context(struct command *c, const json_t *context)
+{
+	const json_t *v = json_is_object(context) ? optional(context, "continues") : NULL;
+
+	if (v == NULL)
+		return CODEC_OK;
+	if (!is_text(v) || !id_is_uuid4(json_string_value(v)))
+		return invalid(c, "payload.context.continues is not the id of a session");
+	codec_copy_id(c->task.continues, json_string_value(v));
+	return CODEC_OK;
+}
+
+static enum codec_verdict check_expected(struct command *c, const json_t *expected)
+{
+	const json_t *v, *field;
+	size_t i;
+
+	if ((v = optional(expected, "format")) != NULL && !json_is_string(v))
+		return invalid(c, "payload.expected_output.format is not a string");
+	if ((v = optional(expected, "required_fields")) != NULL) {
+		if (!json_is_array(v))
+			return invalid(c, "payload.expected_output.required_fields is not an array");
+		json_array_foreach(v, i, field)
+			if (!json_is_string(field))
+				return invalid(
+					c, "payload.expected_output.required_fields[%zu] is not a string", i);
+	}
+	if ((v = optional(expected, "schema")) != NULL && !json_is_object(v) && !json_is_boolean(v))
+		return invalid(c, "payload.expected_output.schema is not a JSON Schema");
+	return CODEC_OK;
+}
+
+/* The members of the worker's `task`, in its order; which must be there, and of what type. */
+#define ANY_TYPE JSON_NULL /* never validated */
+static const struct {
+	const char *name;
+	json_type type;
+	bool required;
+} task_members[] = {
+	{"capability", JSON_STRING, true},
+	{"capability_version", JSON_STRING, false},
+	{"intent", JSON_STRING, true},
+	{"inputs", JSON_OBJECT, true},
+	{"constraints", JSON_OBJECT, false},
+	{"expected_output", JSON_OBJECT, false},
+	{"context", ANY_TYPE, false},
+	{"caller_id", JSON_STRING, true},
+};
+#define TASK_MEMBERS (sizeof task_members / sizeof *task_members)
+
+static enum codec_verdict check_members(struct command *c, const json_t *payload)
+{
+	for (size_t i = 0; i < TASK_MEMBERS; i++) {
+		const json_t *v = json_object_get(payload, task_members[i].name);
+		const char *what = task_members[i].type == JSON_STRING ? "a string" : "an object";
+
+		if (v == NULL && task_members[i].required)
+			return invalid(c, "payload.%s is missing", task_members[i].name);
+		if (v == NULL || (json_is_null(v) && !task_members[i].required) ||
+			task_members[i].type == ANY_TYPE)
+			continue;
+		if (json_typeof(v) != task_members[i].type)
+			return invalid(c, "payload.%s is not %s", task_members[i].name, what);
+	}
+	return CODEC_OK;
+}
+
+static void write_task(struct task *t, const json_t *payload, struct jslice raw)
+{
+	struct buf b = {0};
+
+	for (size_t i = 0; i < TASK_MEMBERS; i++) {
+		const char *name = task_members[i].name;
+		const json_t *v = json_object_get(payload, name);
+
+		if (v == NULL && task_members[i].type == JSON_STRING)
+			continue;
+		buf_addf(&b, "%s\"%s\":", i == 0 ? "{" : ",", name);
+		if (v == NULL) /* an absent object reaches the worker as an empty one */
+			buf_add_text(&b, "{}");
+		else
+			jtext_add_value(&b, jtext_member(raw.at, raw.size, name), v);
+	}
+	buf_add_text(&b, "}");
+	(void)buf_text(&b); /* a NUL behind it: seal.h wants one */
+	t->json = b.data;
+	t->json_size = b.size;
+}
+
+static enum codec_verdict read_submit(struct command *c, const json_t *payload, struct jslice raw)
+{
+	struct task *t = &c->task;
+	enum codec_verdict verdict;
+	const json_t *v;
+
+	t->priority = PRIORITY_NORMAL;
+	if ((verdict = check_members(c, payload)) != CODEC_OK)
+		return verdict;
+	v = json_object_get(payload, "capability");
+	if (!is_text(v) || json_string_length(v) == 0)
+		return invalid(c, "payload.capability is not a name");
+	t->capability = xstrdup(json_string_value(v));
+	if ((v = optional(payload, "capability_version")) != NULL) {
+		if (!is_text(v) || !semver_is_range(json_string_value(v)))
+			return invalid(c,
+				"payload.capability_version is not a version range such as 1.x or >=2.0.0");
+		t->version_range = xstrdup(json_string_value(v));
+	}
+	if ((v = optional(payload, "constraints")) != NULL && (verdict = read_constraints(c, v)) != CODEC_OK)
+		return verdict;
+	if ((verdict = read_context(c, json_object_get(payload, "context"))) != CODEC_OK)
+		return verdict;
+	if ((v = optional(payload, "expected_output")) != NULL &&
+		(verdict = check_expected(c, v)) != CODEC_OK)
+		return verdict;
+	if ((v = optional(payload, "metadata")) != NULL) {
+		struct buf b = {0};
+
+		if (!json_is_object(v))
+			return invalid(c, "payload.metadata is not an object");
+		jtext_add_value(&b, jtext_member(raw.at, raw.size, "metadata"), v);
+		t->metadata = xstrndup(b.data, b.size);
+		buf_fini(&b);
+	}
+	t->inputs = json_incref(json_object_get(payload, "inputs"));
+	t->expected_output = json_incref(json_object_get(payload, "expected_output"));
+	write_task(t, payload, raw);
+	return CODEC_OK;
+}
+
+static enum codec_verdict read_abort(struct command *c, const json_t *payload)
+{
+	const json_t *v;
+
+	if ((v = optional(payload, "session_token")) != NULL) {
+		if (!is_text(v))
+			return invalid(c, "payload.session_token is not a string");
+		c->token = xstrdup(json_string_value(v));
+	}
+	if ((v = optional(payload, "reason")) != NULL) {
+		if (!json_is_string(v))
+			return invalid(c, "payload.reason is not a string");
+		c->reason = xstrdup(json_string_value(v));
+	}
+	return CODEC_OK;
+}
+
+static void find_caller(struct command *c, const json_t *payload)
+{
+	const json_t *v = json_object_get(payload, "caller_id");
+
+	if (json_is_string(v) && codec_is_caller_id(json_string_value(v), json_string_length(v)))
+		snprintf(c->caller_id, sizeof c->caller_id, "%s", json_string_value(v));
+}
+
+static enum codec_verdict check_version(struct command *c, const json_t *root)
+{
+	const json_t *v = json_object_get(root, "hcp_version");
+	const char *text = json_string_value(v);
+
+	if (!is_text(v))
+		return invalid(c, "hcp_version is %s", v == NULL ? "missing" : "not a string");
+	if (strncmp(text, "1.", 2) != 0 || text[2] == '\0' ||
+		text[2 + strspn(text + 2, "0123456789.")] != '\0')
+		return refuse(c, "unsupported_version", "hcp_version %.32s is not spoken here; 1.0 is", text);
+	return CODEC_OK;
+}
+
+static enum codec_verdict check_envelope(struct command *c, const json_t *root, const char **type)
+{
+	const json_t *v;
+	int64_t wall_us;
+	enum codec_verdict verdict;
+
+	if ((verdict = check_version(c, root)) != CODEC_OK)
+		return verdict;
+	if (c->message_id[0] == '\0')
+		return invalid(c, "message_id is missing or not 1 to 128 printable characters");
+	v = json_object_get(root, "timestamp");
+	if (!is_text(v) || !clock_parse(json_string_value(v), &wall_us))
+		return invalid(c,
+			"timestamp is missing or not an ISO 8601 instant such as 2026-01-31T12:00:00.000Z");
+	v = json_object_get(root, "type");
+	if (!is_text(v))
+		return invalid(c, "type is missing or not a string");
+	*type = json_string_value(v);
+	if (json_object_get(root, "session_id") == NULL)
+		return invalid(c, "session_id is missing");
+	if (!json_is_object(json_object_get(root, "payload")))
+		return invalid(c, "payload is missing or not an object");
+	return CODEC_OK;
+}
+
+static enum codec_verdict read_root(struct command *c, const json_t *root, const char *body, size_t size)
+{
+	const json_t *payload = json_object_get(root, "payload"), *session;
+	const char *type = NULL;
+	enum codec_verdict verdict;
+	struct jslice raw;
+
+	if ((verdict = check_envelope(c, root, &type)) != CODEC_OK)
+		return verdict;
+	session = json_object_get(root, "session_id");
+	raw = jtext_member(body, size, "payload");
+	if (strcmp(type, "task_submit") == 0) {
+		c->kind = COMMAND_SUBMIT;
+		if (c->caller_id[0] == '\0')
+			return invalid(
+				c, "payload.caller_id is missing or not 1 to 128 of letters, digits, - _ :");
+		if (!json_is_null(session))
+			return invalid(c, "session_id must be null in a task_submit: the callee makes it");
+		return read_submit(c, payload, raw);
+	}
+	if (strcmp(type, "abort") == 0) {
+		c->kind = COMMAND_ABORT;
+		if (!is_text(session) || !id_is_uuid4(json_string_value(session)))
+			return invalid(c, "session_id of an abort is not a UUID v4");
+		for (int i = 0; i < ID_SIZE; i++)
+			c->session_id[i] = (char)tolower((unsigned char)json_string_value(session)[i]);
+		return read_abort(c, payload);
+	}
+	return invalid(c, "type %.64s is not a command; task_submit and abort are", type);
+}
+
+enum codec_verdict codec_read(const char *body, size_t size, int max_depth, struct command *c)
+{
+	enum codec_verdict verdict;
+	size_t depth = jtext_depth(body, size);
+	json_t *root;
+	char why[256];
+
+	memset(c, 0, sizeof *c);
+	if (depth > PARSE_DEPTH && depth > (size_t)max_depth)
+		return invalid(c, "the message nests %zu deep; %d is allowed", depth, max_depth);
+	root = jtext_parse(body, size, why, sizeof why);
+	if (root == NULL)
+		return invalid(c, "not JSON: %s", why);
+	if (!json_is_object(root)) {
+		verdict = invalid(c, "the message is not a JSON object");
+	} else {
+		const json_t *id = json_object_get(root, "message_id");
+
+		/* Both first: they say to whom, and to what, an error is answered. */
+		find_caller(c, json_object_get(root, "payload"));
+		if (is_message_id(id))
+			snprintf(c->message_id, sizeof c->message_id, "%s", json_string_value(id));
+		if (depth > (size_t)max_depth)
+			verdict = invalid(c, "the message nests %zu deep; %d is allowed", depth, max_depth);
+		else
+			verdict = read_root(c, root, body, size);
+	}
+	json_decref(root);
+	return verdict;
+}
+
+void command_fini(struct command *c)
+{
+	free(c->task.capability);
+	free(c->task.version_range);
+	free(c->task.json);
+	free(c->task.metadata);
+	json_decref(c->task.inputs);
+	json_decref(c->task.expected_output);
+	free(c->token);
+	free(c->reason);
+}
+
+/* ---- composing ---- */
+
+#define HEAD_ID "{\"hcp_version\":\"" HCP_VERSION "\",\"message_id\":\""
+#define HEAD_TIME "\",\"timestamp\":\""
+#define ID_AT (sizeof HEAD_ID - 1)
+#define TIME_AT (ID_AT + ID_SIZE - 1 + sizeof HEAD_TIME - 1)
+
+void codec_begin_as(
+	struct buf *b, const char *message_id, const char *time, const char *session_id, const char *type)
+{
+	buf_add(b, HEAD_ID, sizeof HEAD_ID - 1);
+	buf_add(b, message_id, ID_SIZE - 1);
+	buf_add(b, HEAD_TIME, sizeof HEAD_TIME - 1);
+	buf_add(b, time, CLOCK_TEXT_SIZE - 1);
+	if (session_id != NULL) {
+		buf_add_text(b, "\",\"session_id\":\"");
+		buf_add(b, session_id, ID_SIZE - 1);
+		buf_add_text(b, "\",\"type\":\"");
+	} else {
+		buf_add_text(b, "\",\"session_id\":null,\"type\":\"");
+	}
+	buf_add_text(b, type);
+	buf_add_text(b, "\",\"payload\":");
+}
+
+void codec_begin(struct buf *b, const char *session_id, const char *type)
+{
+	char message_id[ID_SIZE], time[CLOCK_TEXT_SIZE];
+
+	id_make(message_id);
+	clock_format(clock_wall_us(), time);
+	codec_begin_as(b, message_id, time, session_id, type);
+}
+
+void codec_end(struct buf *b)
+{
+	buf_add(b, "}", 1);
+}
+
+bool codec_peek(const char *body, size_t size, struct codec_head *head)
+{
+	char time[CLOCK_TEXT_SIZE];
+	int64_t us;
+
+	if (size < TIME_AT + CLOCK_TEXT_SIZE || memcmp(body, HEAD_ID, ID_AT) != 0)
+		return false;
+	memcpy(head->message_id, body + ID_AT, ID_SIZE - 1);
+	head->message_id[ID_SIZE - 1] = '\0';
+	memcpy(time, body + TIME_AT, CLOCK_TEXT_SIZE - 1);
+	time[CLOCK_TEXT_SIZE - 1] = '\0';
+	if (!clock_parse(time, &us))
+		return false;
+	head->timestamp_s = us / 1000000;
+	return true;
+}

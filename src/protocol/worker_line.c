@@ -1,0 +1,257 @@
+/* wline.c: the worker protocol, from the worker's side of the pipe, as tables.
+ * Owns the names and types of its fields. Never knows what a line does to a session (report.c). */
+#include "protocol/worker_line.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum kind { K_STRING, K_NAME, K_NUMBER, K_BOOL, K_OBJECT, K_SCALAR, K_ANY, K_LEVEL, K_STRINGS, K_COUNT };
+
+static const char *const kind_names[K_COUNT] = {
+	[K_STRING] = "a string",
+	[K_NAME] = "a name",
+	[K_NUMBER] = "a number",
+	[K_BOOL] = "true or false",
+	[K_OBJECT] = "an object",
+	[K_SCALAR] = "a string or a number",
+	[K_ANY] = "a value",
+	[K_LEVEL] = "info, warn or error",
+	[K_STRINGS] = "an array of strings",
+};
+
+struct field {
+	const char *name;
+	enum kind kind;
+	bool required;
+	const char *otherwise; /* what the event says where the worker says nothing; NULL: nothing */
+};
+
+#define MAX_FIELDS 6
+
+static const struct type {
+	const char *name;
+	struct field fields[MAX_FIELDS]; /* up to the first without a name */
+} types[WL_COUNT] = {
+	[WL_PROGRESS] = {"progress",
+		{{"stage", K_STRING, false, "\"\""}, {"percent", K_NUMBER, false, NULL},
+			{"message", K_STRING, false, "\"\""}}},
+	[WL_INTERMEDIATE_RESULT] = {"intermediate_result",
+		{{"result_type", K_STRING, false, "\"result\""}, {"data", K_ANY, true, NULL},
+			{"is_partial", K_BOOL, false, "true"}}},
+	[WL_LOG] = {"log",
+		{{"level", K_LEVEL, false, "\"info\""}, {"message", K_STRING, true, NULL},
+			{"details", K_ANY, false, NULL}}},
+	[WL_WARNING] = {"warning",
+		{{"code", K_STRING, false, "\"worker_warning\""}, {"message", K_STRING, true, NULL},
+			{"details", K_ANY, false, NULL}}},
+	[WL_ERROR] = {"error",
+		{{"code", K_STRING, false, "\"worker_error\""}, {"message", K_STRING, true, NULL},
+			{"recoverable", K_BOOL, false, "true"}}},
+	[WL_CHECKPOINT] = {"checkpoint",
+		{{"description", K_STRING, false, NULL}, {"state", K_OBJECT, false, NULL},
+			{"step", K_SCALAR, false, NULL}, {"resumable", K_BOOL, false, NULL},
+			{"ref", K_SCALAR, false, NULL}, {"state_version", K_STRING, false, NULL}}},
+	[WL_STEP] = {"step", {{"name", K_STRING, false, NULL}}},
+	[WL_USAGE] = {"usage",
+		{{"tokens_in", K_NUMBER, false, NULL}, {"tokens_out", K_NUMBER, false, NULL},
+			{"cost", K_NUMBER, false, NULL}}},
+	[WL_ARTIFACT] = {"artifact",
+		{{"name", K_STRING, true, NULL}, {"path", K_STRING, true, NULL},
+			{"mime", K_STRING, false, NULL}}},
+	[WL_ACTION] = {"action",
+		{{"name", K_NAME, true, NULL}, {"parameters", K_OBJECT, false, NULL},
+			{"ref", K_SCALAR, false, NULL}}},
+	[WL_SNAPSHOT] = {"snapshot",
+		{{NULL, K_ANY, false, NULL}}}, /* strictly, by HARP's own rules: snapshot.c */
+	[WL_CONTINUITY] = {"continuity",
+		{{"summary", K_STRING, false, NULL}, {"decisions", K_STRINGS, false, NULL},
+			{"open_questions", K_STRINGS, false, NULL}, {"next_steps", K_STRINGS, false, NULL}}},
+	[WL_PAUSED] = {"paused", {{"reason", K_STRING, false, NULL}}},
+	[WL_RESUMED] = {"resumed", {{NULL, K_ANY, false, NULL}}},
+	[WL_COMPLETED] = {"completed", {{"outputs", K_OBJECT, false, NULL}}},
+	[WL_FAILED] = {"failed",
+		{{"error_code", K_STRING, false, NULL}, {"error_message", K_STRING, false, NULL},
+			{"error_details", K_OBJECT, false, NULL},
+			{"partial_outputs", K_OBJECT, false, NULL}}},
+};
+
+static bool is_strings(const json_t *v)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(v, i, one)
+		if (!json_is_string(one))
+			return false;
+	return json_is_array(v);
+}
+
+static bool fits(const json_t *v, enum kind kind)
+{
+	const char *text = json_string_value(v);
+
+	switch (kind) {
+	case K_STRING: return json_is_string(v);
+	case K_NAME: return text != NULL && *text != '\0' && strlen(text) == json_string_length(v);
+	case K_NUMBER: return json_is_number(v);
+	case K_BOOL: return json_is_boolean(v);
+	case K_OBJECT: return json_is_object(v);
+	case K_SCALAR: return json_is_string(v) || json_is_number(v);
+	case K_LEVEL:
+		return text != NULL &&
+			(!strcmp(text, "info") || !strcmp(text, "warn") || !strcmp(text, "error"));
+	case K_STRINGS: return is_strings(v);
+	case K_ANY:
+	case K_COUNT: break;
+	}
+	return true;
+}
+
+/* Absent and null are the same, but where any value will do: there null is one. */
+static const json_t *given(const json_t *root, const struct field *f)
+{
+	const json_t *v = json_object_get(root, f->name);
+
+	return json_is_null(v) && f->kind != K_ANY ? NULL : v;
+}
+
+static int find_type(const json_t *root)
+{
+	const char *name = json_string_value(json_object_get(root, "type"));
+
+	for (int i = 0; name != NULL && i < WL_COUNT; i++)
+		if (strcmp(types[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+static const char *article(const struct type *t)
+{
+	return strchr("aeio", t->name[0]) != NULL ? "an" : "a"; /* "a usage" */
+}
+
+static int check_fields(const json_t *root, const struct type *t, char *why, size_t why_size)
+{
+	for (const struct field *f = t->fields; f < t->fields + MAX_FIELDS && f->name != NULL; f++) {
+		const json_t *v = given(root, f);
+
+		if (v == NULL && f->required) {
+			snprintf(why, why_size, "%s %s line needs %s", article(t), t->name, f->name);
+			return -1;
+		}
+		if (v != NULL && !fits(v, f->kind)) {
+			snprintf(why, why_size, "%s of %s %s line is not %s", f->name, article(t), t->name,
+				kind_names[f->kind]);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+int wline_read(struct wline *l, const char *line, size_t size, int max_depth, char *why, size_t why_size)
+{
+	size_t depth = jtext_depth(line, size);
+	char reason[200];
+	int type;
+
+	if (depth > (size_t)max_depth) {
+		snprintf(why, why_size, "nests %zu deep, %d is allowed", depth, max_depth);
+		return -1;
+	}
+	if ((l->root = jtext_parse(line, size, reason, sizeof reason)) == NULL) {
+		snprintf(why, why_size, "not JSON: %s", reason);
+		return -1;
+	}
+	if (!json_is_object(l->root)) {
+		snprintf(why, why_size, "not a JSON object");
+		goto bad;
+	}
+	if ((type = find_type(l->root)) < 0) {
+		const char *name = json_string_value(json_object_get(l->root, "type"));
+
+		if (name != NULL)
+			snprintf(why, why_size, "unknown type %.64s", name);
+		else
+			snprintf(why, why_size, "no type");
+		goto bad;
+	}
+	if (check_fields(l->root, &types[type], why, why_size) < 0)
+		goto bad;
+	l->type = (enum wline_type)type;
+	l->text = line;
+	l->size = size;
+	return 0;
+bad:
+	json_decref(l->root);
+	return -1;
+}
+
+bool wline_salvage(struct wline *l, const char *line, size_t size)
+{
+	const size_t flags = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL; /* a key twice: the last counts */
+	int type;
+
+	*l = (struct wline){.text = line, .size = size, .root = json_loadb(line, size, flags, NULL)};
+	if ((type = find_type(l->root)) >= 0) {
+		l->type = (enum wline_type)type;
+		if (!fits(json_object_get(l->root, "ref"), K_SCALAR))
+			json_object_del(l->root, "ref"); /* it can be given back to nobody */
+		return true;
+	}
+	json_decref(l->root);
+	return false;
+}
+
+void wline_fini(struct wline *l)
+{
+	json_decref(l->root);
+}
+
+const char *wline_type_name(enum wline_type type)
+{
+	return types[type].name;
+}
+
+void wline_add_data(const struct wline *l, struct buf *b)
+{
+	const struct type *t = &types[l->type];
+	const char *before = "{";
+
+	for (const struct field *f = t->fields; f < t->fields + MAX_FIELDS && f->name != NULL; f++) {
+		const json_t *v = given(l->root, f);
+
+		if (v == NULL && f->otherwise == NULL)
+			continue;
+		buf_addf(b, "%s\"%s\":", before, f->name);
+		before = ",";
+		if (v == NULL)
+			buf_add_text(b, f->otherwise);
+		else
+			jtext_add_value(b, jtext_member(l->text, l->size, f->name), v);
+	}
+	buf_add_text(b, *before == '{' ? "{}" : "}");
+}
+
+const json_t *wline_get(const struct wline *l, const char *name)
+{
+	const json_t *v = json_object_get(l->root, name);
+
+	return json_is_null(v) ? NULL : v;
+}
+
+void wline_add_raw(const struct wline *l, struct buf *b, const char *name, const char *otherwise)
+{
+	const json_t *v = wline_get(l, name);
+
+	if (v == NULL)
+		buf_add_text(b, otherwise);
+	else
+		jtext_add_value(b, jtext_member(l->text, l->size, name), v);
+}
+
+const char *wline_string(const struct wline *l, const char *name, const char *otherwise)
+{
+	const char *text = json_string_value(wline_get(l, name));
+
+	return text != NULL ? text : otherwise;
+}

@@ -1,0 +1,167 @@
+/* schema.c: the store's tables. Append steps, never change one that was released.
+ *
+ * sessions, transitions, events, checkpoints and artifacts are a documented read interface (hcpd(8), FILES).
+ * Each has session_id as text for readers, and the integer key for joins: integers grow with time, so the
+ * indexes grow at their right end however long the history is. */
+#include "store/migrations.h"
+
+const char *const schema_steps[] = {
+	/* 0 -> 1 */
+	"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);"
+
+	/* confirmed: everything of this caller up to that event is settled */
+	"CREATE TABLE callers ("
+	" id INTEGER PRIMARY KEY, caller_id TEXT NOT NULL UNIQUE, confirmed INTEGER NOT NULL DEFAULT 0);"
+
+	"CREATE TABLE sessions ("
+	" id INTEGER PRIMARY KEY, session_id TEXT NOT NULL UNIQUE, caller_id TEXT NOT NULL,"
+	" capability TEXT NOT NULL, capability_version TEXT NOT NULL,"
+	" state TEXT NOT NULL, state_version INTEGER NOT NULL,"
+	" risk_level TEXT NOT NULL, data_classification TEXT NOT NULL, priority TEXT NOT NULL,"
+	" session_token TEXT NOT NULL, metadata TEXT,"
+	" created_at TEXT NOT NULL, updated_at TEXT NOT NULL, started_at TEXT, deadline TEXT,"
+	" max_duration_us INTEGER NOT NULL, attempt INTEGER NOT NULL, paused_by TEXT,"
+	" steps INTEGER NOT NULL, step TEXT, checkpoints INTEGER NOT NULL, warnings TEXT NOT NULL,"
+	" tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, cost REAL NOT NULL);"
+	"CREATE INDEX sessions_live ON sessions (id) WHERE state IN "
+	"('PENDING','RUNNING','PAUSED','ABORTING');"
+
+	/* apart from sessions, whose rows are small and written again and again */
+	"CREATE TABLE tasks (session INTEGER PRIMARY KEY, task TEXT NOT NULL);"
+	"CREATE TABLE outcomes (session INTEGER PRIMARY KEY, outcome TEXT NOT NULL);"
+
+	"CREATE TABLE transitions ("
+	" id INTEGER PRIMARY KEY, session INTEGER NOT NULL, session_id TEXT NOT NULL,"
+	" from_state TEXT NOT NULL, to_state TEXT NOT NULL, reason TEXT NOT NULL, actor TEXT NOT NULL,"
+	" at TEXT NOT NULL, state_version INTEGER NOT NULL);"
+	"CREATE UNIQUE INDEX transitions_by_session ON transitions (session, state_version);"
+
+	/* everything that was or will be published; substitute: what goes out in body's place */
+	"CREATE TABLE events ("
+	" id INTEGER PRIMARY KEY, session INTEGER, session_id TEXT, caller INTEGER NOT NULL,"
+	" type TEXT NOT NULL, sequence INTEGER, event_type TEXT, body TEXT NOT NULL, substitute TEXT);"
+	"CREATE INDEX events_by_session ON events (session);"
+	"CREATE INDEX events_by_caller ON events (caller);"
+
+	"CREATE TABLE checkpoints ("
+	" id INTEGER PRIMARY KEY, checkpoint_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, session_id "
+	"TEXT NOT NULL,"
+	" description TEXT NOT NULL, step TEXT, resumable INTEGER NOT NULL, created_at TEXT NOT NULL,"
+	" state TEXT NOT NULL);"
+	"CREATE INDEX checkpoints_by_session ON checkpoints (session);"
+
+	/* what was submitted, and the event that answered it */
+	"CREATE TABLE submits ("
+	" id INTEGER PRIMARY KEY, caller INTEGER NOT NULL, message_id TEXT NOT NULL, received_at TEXT NOT "
+	"NULL,"
+	" session INTEGER, answer INTEGER, UNIQUE (caller, message_id));"
+
+	"CREATE TABLE unroutable (event INTEGER PRIMARY KEY, caller INTEGER NOT NULL);"
+	"CREATE INDEX unroutable_by_caller ON unroutable (caller);",
+
+	/* 1 -> 2: of the canonical form of state; NULL in rows that are older */
+	"ALTER TABLE checkpoints ADD COLUMN sha256 TEXT;",
+
+	/* files that workers announced; size_bytes and sha256 are NULL until the file is in
+	 * STATE_DIR/artifacts. path: in the working directory. The latest announcement of a name is the only
+	 * one. */
+	"CREATE TABLE artifacts ("
+	" id INTEGER PRIMARY KEY, session INTEGER NOT NULL, session_id TEXT NOT NULL, name TEXT NOT NULL,"
+	" type TEXT NOT NULL, path TEXT NOT NULL, created_at TEXT NOT NULL, size_bytes INTEGER, sha256 TEXT,"
+	" UNIQUE (session, name));",
+
+	/* who decided what: entry is canonical JSON, hash is over the hash before it and the entry
+	 * (audit_chain.h). Rows are numbered 1, 2, 3 ... without a hole, and are never changed: the triggers
+	 * keep slips away, not attackers, for whom there is the chain. Its end is also in meta, as 'audit'.
+	 */
+	"CREATE TABLE audit (id INTEGER PRIMARY KEY, entry TEXT NOT NULL, hash TEXT NOT "
+	"NULL);" SCHEMA_AUDIT_STAYS ";" SCHEMA_AUDIT_IS_KEPT ";",
+
+	/* A task that is undecided: whom it waits for (human, program; NULL: it was accepted), and the
+	 * message that its answer will reply to. What a human is asked is a review, in HARP's states; what
+	 * was answered, as it was signed. */
+	"ALTER TABLE sessions ADD COLUMN waits_for TEXT;"
+	"ALTER TABLE sessions ADD COLUMN message_id TEXT;"
+	"CREATE TABLE reviews ("
+	" id INTEGER PRIMARY KEY, request_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, session_id TEXT "
+	"NOT NULL,"
+	" state TEXT NOT NULL, risk_level TEXT NOT NULL, created_at TEXT NOT NULL, expires_at TEXT NOT NULL,"
+	" decided_at TEXT, artifact_hash TEXT NOT NULL, artifact TEXT NOT NULL);"
+	"CREATE INDEX reviews_open ON reviews (id) WHERE state = 'AWAITING_DECISION';"
+	"CREATE INDEX reviews_by_session ON reviews (session);"
+	"CREATE TABLE decisions ("
+	" id INTEGER PRIMARY KEY, request_id TEXT NOT NULL, artifact_hash TEXT NOT NULL, signer TEXT NOT "
+	"NULL,"
+	" nonce TEXT NOT NULL, decision TEXT NOT NULL, is_final INTEGER NOT NULL, expires_at TEXT NOT NULL,"
+	" reason TEXT, uid INTEGER NOT NULL, text TEXT NOT NULL, at TEXT NOT NULL, UNIQUE (nonce, signer));"
+	"CREATE INDEX decisions_by_request ON decisions (request_id);",
+
+	/* The intent that was accepted, as its hash (seal.h), NULL in rows that are older; what its worker
+	 * did at the limits; whether its token counts no more. Each checkpoint is of the intent that it was
+	 * made under. */
+	"ALTER TABLE sessions ADD COLUMN seal TEXT;"
+	"ALTER TABLE sessions ADD COLUMN risk_events TEXT NOT NULL DEFAULT '[]';"
+	"ALTER TABLE sessions ADD COLUMN token_revoked INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE checkpoints ADD COLUMN seal TEXT;",
+
+	/* How state is stored (pack.h): json, its text; zstd; or delta, against the one in row base. What it
+	 * was made for; the version of the state's own schema; how long its text is. last_checkpoint: the
+	 * newest to go on from, which is missed where it is lost. */
+	"ALTER TABLE sessions ADD COLUMN last_checkpoint TEXT;"
+	"ALTER TABLE checkpoints ADD COLUMN encoding TEXT NOT NULL DEFAULT 'json';"
+	"ALTER TABLE checkpoints ADD COLUMN base INTEGER;"
+	"ALTER TABLE checkpoints ADD COLUMN trigger TEXT;"
+	"ALTER TABLE checkpoints ADD COLUMN state_version TEXT;"
+	"ALTER TABLE checkpoints ADD COLUMN state_size INTEGER;"
+	"CREATE INDEX checkpoints_bases ON checkpoints (session, base) WHERE base IS NOT NULL;",
+
+	/* How often its worker died; what an operator chose for it, NULL: what its capability says.
+	 * continuity: what a session leaves to the next; completion is NULL until its end. Ended sessions
+	 * that one needs until its own end: that whose checkpoint it goes on from, and that whose record it
+	 * was given. */
+	"ALTER TABLE sessions ADD COLUMN deaths INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sessions ADD COLUMN recover_as TEXT;"
+	"ALTER TABLE sessions ADD COLUMN checkpoint_of TEXT;"
+	"ALTER TABLE sessions ADD COLUMN continues TEXT;"
+	"CREATE INDEX sessions_by_checkpoint_of ON sessions (checkpoint_of) WHERE checkpoint_of IS NOT NULL;"
+	"CREATE INDEX sessions_by_continues ON sessions (continues) WHERE continues IS NOT NULL;"
+	"CREATE TABLE continuity ("
+	" session INTEGER PRIMARY KEY, session_id TEXT NOT NULL, caller_id TEXT NOT NULL, capability TEXT "
+	"NOT NULL,"
+	" summary TEXT NOT NULL, decisions TEXT NOT NULL, open_questions TEXT NOT NULL, next_steps TEXT NOT "
+	"NULL,"
+	" checkpoint_count INTEGER NOT NULL, completion TEXT, closed_at TEXT);",
+
+	/* Retention. archives: how much of each day's file counts, and how many sessions that is. leaving:
+	 * sessions that are gone from their table, and whose other rows and files go in slices; 1: their
+	 * artifacts too. */
+	"CREATE TABLE archives (day TEXT PRIMARY KEY, size INTEGER NOT NULL, sessions INTEGER NOT NULL) "
+	"WITHOUT ROWID;"
+	"CREATE TABLE leaving (session INTEGER PRIMARY KEY, session_id TEXT NOT NULL, artifacts INTEGER NOT "
+	"NULL);"
+	"CREATE INDEX sessions_ended ON sessions (updated_at) WHERE " SCHEMA_IS_OVER
+	";"
+	"DROP INDEX sessions_live;"
+	"CREATE INDEX sessions_live ON sessions (id) WHERE " SCHEMA_IS_LIVE ";",
+
+	/* Sessions that the world is told of in HARP-SESSION's words: such events are rows of type 'harp',
+	 * without a sequence, of a caller whose name ends in /harp. Of each snapshot what makes it known
+	 * again; its text is the event's. */
+	"ALTER TABLE sessions ADD COLUMN harp INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE snapshots ("
+	" id INTEGER PRIMARY KEY, session INTEGER NOT NULL, session_id TEXT NOT NULL, snapshot_id TEXT NOT "
+	"NULL,"
+	" snapshot_type TEXT NOT NULL, created_at TEXT NOT NULL, sha256 TEXT NOT NULL, event INTEGER NOT "
+	"NULL,"
+	" UNIQUE (session, snapshot_id));",
+};
+
+const int schema_version = sizeof schema_steps / sizeof *schema_steps;
+
+/* SQLite keeps the text as it was written; within ours nothing is a double quote. */
+const char schema_count_audit_triggers[] =
+	"SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'audit'"
+	" AND name IN ('audit_stays', 'audit_is_kept') AND replace(sql, '''', '\"') ="
+	" 'CREATE TRIGGER ' || name || ' BEFORE ' || CASE name WHEN 'audit_stays' THEN 'UPDATE' ELSE "
+	"'DELETE' END ||"
+	" ' ON audit BEGIN SELECT RAISE(ABORT, \"the audit is append-only\"); END'";

@@ -1,0 +1,564 @@
+/* store_read.c: questions to the store. They see what was committed, never the batch.
+ * Owns nothing; every statement is reset before it returns. */
+#include "store/store_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *text(sqlite3_stmt *st, int n)
+{
+	return (const char *)sqlite3_column_text(st, n);
+}
+
+static int finish(struct store *s, sqlite3_stmt *st, int rc)
+{
+	sqlite3_reset(st);
+	if (rc == SQLITE_DONE || rc == SQLITE_ROW)
+		return 0;
+	s->is_damaged = (rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB;
+	snprintf(
+		s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db), sqlite3_extended_errcode(s->db));
+	return -1;
+}
+
+/* To SQLite a page that the disk would not read is malformed. What really is, is so the second time too: only
+ * then may anybody give up on it. */
+static int step_row(sqlite3_stmt *st)
+{
+	int rc = sqlite3_step(st);
+
+	if ((rc & 0xff) != SQLITE_CORRUPT)
+		return rc;
+	sqlite3_reset(st);
+	return sqlite3_step(st);
+}
+
+int64_t store_find_answer(struct store *s, int64_t caller, const char *message_id)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_ANSWER];
+	int64_t answer = STORE_UNSEEN;
+	int rc;
+
+	sqlite3_bind_int64(st, 1, caller);
+	sqlite3_bind_text(st, 2, message_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		answer = sqlite3_column_int64(st, 0);
+	return finish(s, st, rc) < 0 ? STORE_UNREADABLE : answer;
+}
+
+/* The answer of a query for one row, whose columns were taken already where it is SQLITE_ROW. */
+static int one_row(struct store *s, sqlite3_stmt *st, int rc)
+{
+	return finish(s, st, rc) < 0 ? -1 : rc == SQLITE_ROW;
+}
+
+int store_find_caller(
+	struct store *s, const char *caller_id, int64_t *key, int64_t *confirmed, int64_t *last_event)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_CALLER];
+	int rc;
+
+	sqlite3_bind_text(st, 1, caller_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		*key = sqlite3_column_int64(st, 0);
+		*confirmed = sqlite3_column_int64(st, 1);
+		*last_event = sqlite3_column_int64(st, 2);
+	}
+	return one_row(s, st, rc);
+}
+
+int store_find_session(struct store *s, const char *session_id, char state[16])
+{
+	sqlite3_stmt *st = s->st[ST_FIND_SESSION];
+	int rc;
+
+	sqlite3_bind_text(st, 1, session_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		snprintf(state, 16, "%s", text(st, 0));
+	return one_row(s, st, rc);
+}
+
+/* Anybody may have written anything there: what is no number and hash is none. */
+int store_find_audit_end(struct store *s, struct store_audit_end *out)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_AUDIT_END];
+	long long count = 0;
+	int rc;
+
+	memset(out, 0, sizeof *out);
+	out->lacked_triggers = s->lacked_triggers;
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		out->last = sqlite3_column_int64(st, 0);
+		out->has_strays = sqlite3_column_int64(st, 3) != 0;
+		if (text(st, 1) != NULL)
+			snprintf(out->last_hash, sizeof out->last_hash, "%s", text(st, 1));
+		if (text(st, 2) != NULL && sscanf(text(st, 2), "%lld %64[0-9a-f]", &count, out->head) == 2 &&
+			count > 0)
+			out->count = count;
+		else
+			out->head[0] = '\0';
+	}
+	return one_row(s, st, rc);
+}
+
+static int load_text(struct store *s, enum statement which, int64_t key, struct buf *out)
+{
+	sqlite3_stmt *st = s->st[which];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, key);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		const char *t = text(st, 0);
+
+		buf_add(out, t, (size_t)sqlite3_column_bytes(st, 0));
+	}
+	return one_row(s, st, rc);
+}
+
+int store_load_task(struct store *s, int64_t session, struct buf *out)
+{
+	return load_text(s, ST_LOAD_TASK, session, out);
+}
+
+int store_load_outcome(struct store *s, int64_t session, struct buf *out)
+{
+	return load_text(s, ST_LOAD_OUTCOME, session, out);
+}
+
+int64_t store_next_checkpoint(struct store *s, int64_t session, int64_t before)
+{
+	sqlite3_stmt *st = s->st[ST_NEXT_CHECKPOINT];
+	int64_t row = 0;
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	sqlite3_bind_int64(st, 2, before);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		row = sqlite3_column_int64(st, 0); /* NULL where there is none: 0 */
+	return one_row(s, st, rc) < 0 ? -1 : row;
+}
+
+int store_find_newest(struct store *s, int64_t session, char checkpoint_id[ID_SIZE])
+{
+	sqlite3_stmt *st = s->st[ST_FIND_NEWEST];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		snprintf(checkpoint_id, ID_SIZE, "%s", text(st, 0) != NULL ? text(st, 0) : "");
+	return one_row(s, st, rc);
+}
+
+int64_t store_find_checkpoint(struct store *s, const char *checkpoint_id)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_CHECKPOINT];
+	int64_t row = 0;
+	int rc;
+
+	sqlite3_bind_text(st, 1, checkpoint_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		row = sqlite3_column_int64(st, 0);
+	return one_row(s, st, rc) < 0 ? -1 : row;
+}
+
+static void take_word(sqlite3_stmt *st, int n, char *out, size_t size)
+{
+	const char *word = text(st, n);
+
+	snprintf(out, size, "%s", word != NULL ? word : "");
+}
+
+/* Anybody may have put text where bytes belong, and the other way round. */
+static void take_bytes(sqlite3_stmt *st, int n, struct buf *out)
+{
+	const void *bytes =
+		sqlite3_column_type(st, n) == SQLITE_BLOB ? sqlite3_column_blob(st, n) : text(st, n);
+
+	if (bytes != NULL)
+		buf_add(out, bytes, (size_t)sqlite3_column_bytes(st, n));
+}
+
+int store_load_checkpoint(struct store *s, int64_t row, struct store_kept *out)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_CHECKPOINT];
+	int rc;
+
+	store_kept_clear(out);
+	sqlite3_bind_int64(st, 1, row);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		out->row = sqlite3_column_int64(st, 0);
+		out->session = sqlite3_column_int64(st, 1);
+		out->base = sqlite3_column_int64(st, 2);
+		out->whole_size = sqlite3_column_int64(st, 3);
+		take_word(st, 4, out->checkpoint_id, sizeof out->checkpoint_id);
+		take_word(st, 5, out->encoding, sizeof out->encoding);
+		take_word(st, 6, out->sha256, sizeof out->sha256);
+		take_word(st, 7, out->seal, sizeof out->seal);
+		take_word(st, 8, out->state_version, sizeof out->state_version);
+		out->resumable = sqlite3_column_int64(st, 9) != 0;
+		take_bytes(st, 10, &out->description);
+		take_bytes(st, 11, &out->step);
+		if (out->step.size == 0)
+			buf_add_text(&out->step, "null");
+		take_bytes(st, 12, &out->state);
+	}
+	return one_row(s, st, rc);
+}
+
+void store_kept_clear(struct store_kept *k)
+{
+	struct store_kept empty = {.description = k->description, .step = k->step, .state = k->state};
+
+	buf_clear(&empty.description);
+	buf_clear(&empty.step);
+	buf_clear(&empty.state);
+	*k = empty;
+}
+
+void store_kept_fini(struct store_kept *k)
+{
+	buf_fini(&k->description);
+	buf_fini(&k->step);
+	buf_fini(&k->state);
+}
+
+int store_load_review(
+	struct store *s, const char *request_id, int64_t *session, char state[24], struct buf *artifact)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_REVIEW];
+	int rc;
+
+	sqlite3_bind_text(st, 1, request_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		const char *bytes = text(st, 2);
+
+		*session = sqlite3_column_int64(st, 0);
+		snprintf(state, 24, "%s", text(st, 1));
+		buf_add(artifact, bytes, (size_t)sqlite3_column_bytes(st, 2));
+	}
+	return one_row(s, st, rc);
+}
+
+int store_find_open_review(
+	struct store *s, int64_t session, char request_id[STORE_WORD_SIZE], char expires_at[STORE_WORD_SIZE])
+{
+	sqlite3_stmt *st = s->st[ST_FIND_OPEN_REVIEW];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		snprintf(request_id, STORE_WORD_SIZE, "%s", text(st, 0));
+		snprintf(expires_at, STORE_WORD_SIZE, "%s", text(st, 1));
+	}
+	return one_row(s, st, rc);
+}
+
+int store_find_nonce(struct store *s, const char *nonce, const char *signer)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_NONCE];
+
+	sqlite3_bind_text(st, 1, nonce, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 2, signer, -1, SQLITE_STATIC);
+	return one_row(s, st, step_row(st));
+}
+
+int store_find_snapshot(
+	struct store *s, int64_t session, const char *snapshot_id, char sha256[65], struct buf *created_at)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_SNAPSHOT];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	sqlite3_bind_text(st, 2, snapshot_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		snprintf(sha256, 65, "%s", text(st, 0));
+		buf_add_text(created_at, text(st, 1));
+	}
+	return one_row(s, st, rc);
+}
+
+int store_find_told(struct store *s, int64_t session, struct buf *out)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_TOLD];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		buf_add_text(out, text(st, 0));
+	return one_row(s, st, rc);
+}
+
+int store_load_votes(struct store *s, const char *request_id, store_vote_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_VOTES];
+	int rc;
+
+	sqlite3_bind_text(st, 1, request_id, -1, SQLITE_STATIC);
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW)
+		fn(ctx, text(st, 0), text(st, 1));
+	return finish(s, st, rc);
+}
+
+int store_load_artifacts(struct store *s, int64_t session, store_artifact_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_ARTIFACTS];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		const struct store_artifact a = {
+			.session = session,
+			.name = text(st, 0),
+			.type = text(st, 1),
+			.path = text(st, 2),
+			.size_bytes =
+				sqlite3_column_type(st, 3) != SQLITE_NULL ? sqlite3_column_int64(st, 3) : -1,
+			.sha256 = text(st, 4),
+		};
+
+		fn(ctx, &a);
+	}
+	return finish(s, st, rc);
+}
+
+int store_load_callers(struct store *s, store_caller_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_CALLERS];
+	int rc;
+
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW)
+		fn(ctx, sqlite3_column_int64(st, 0), text(st, 1), sqlite3_column_int64(st, 2),
+			sqlite3_column_int64(st, 3), sqlite3_column_int64(st, 4));
+	return finish(s, st, rc);
+}
+
+int store_load_live(struct store *s, store_session_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_LIVE];
+	int rc;
+
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		const struct store_session row = {
+			.key = sqlite3_column_int64(st, 0),
+			.session_id = text(st, 1),
+			.caller_id = text(st, 2),
+			.capability = text(st, 3),
+			.capability_version = text(st, 4),
+			.state = text(st, 5),
+			.state_version = sqlite3_column_int64(st, 6),
+			.risk_level = text(st, 7),
+			.data_classification = text(st, 8),
+			.priority = text(st, 9),
+			.session_token = text(st, 10),
+			.harp = sqlite3_column_int(st, 11) != 0,
+			.created_at = text(st, 12),
+			.updated_at = text(st, 13),
+			.started_at = text(st, 14),
+			.deadline = text(st, 15),
+			.max_duration_us = sqlite3_column_int64(st, 16),
+			.attempt = sqlite3_column_int64(st, 17),
+			.paused_by = text(st, 18),
+			.steps = sqlite3_column_int64(st, 19),
+			.step = text(st, 20),
+			.checkpoints = sqlite3_column_int64(st, 21),
+			.warnings = text(st, 22),
+			.tokens_in = sqlite3_column_int64(st, 23),
+			.tokens_out = sqlite3_column_int64(st, 24),
+			.cost = sqlite3_column_double(st, 25),
+			.sequence = sqlite3_column_int64(st, 26),
+			.waits_for = text(st, 27),
+			.message_id = text(st, 28),
+			.seal = text(st, 29),
+			.risk_events = text(st, 30),
+			.token_revoked = sqlite3_column_int(st, 31) != 0,
+			.deaths = sqlite3_column_int64(st, 32),
+			.recover_as = text(st, 33),
+			.checkpoint_of = text(st, 34),
+			.continues = text(st, 35),
+		};
+
+		fn(ctx, &row);
+	}
+	return finish(s, st, rc);
+}
+
+int store_load_backlog(struct store *s, int64_t caller, int64_t after, store_backlog_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_BACKLOG];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, caller);
+	sqlite3_bind_int64(st, 2, after);
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW)
+		fn(ctx, sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1));
+	return finish(s, st, rc);
+}
+
+static int load_events(struct store *s, sqlite3_stmt *st, store_event_fn *fn, void *ctx)
+{
+	int rc;
+
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		struct store_event e = {
+			.id = sqlite3_column_int64(st, 0),
+			.session = sqlite3_column_int64(st, 1),
+			.session_id = text(st, 2),
+			.caller = sqlite3_column_int64(st, 3),
+			.type = text(st, 4),
+			.sequence = sqlite3_column_int64(st, 5),
+			.event_type = text(st, 6),
+			.bytes = text(st, 7),
+		};
+
+		e.size = (size_t)sqlite3_column_bytes(st, 7);
+		if (!fn(ctx, &e))
+			break;
+	}
+	return finish(s, st, rc);
+}
+
+int store_load_events(
+	struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_EVENTS];
+
+	sqlite3_bind_int64(st, 1, caller);
+	sqlite3_bind_int64(st, 2, after);
+	sqlite3_bind_int(st, 3, limit);
+	return load_events(s, st, fn, ctx);
+}
+
+int store_load_unroutable(
+	struct store *s, int64_t caller, int64_t after, int limit, store_event_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_UNROUTABLE];
+
+	sqlite3_bind_int64(st, 1, caller);
+	sqlite3_bind_int64(st, 2, after);
+	sqlite3_bind_int(st, 3, limit);
+	return load_events(s, st, fn, ctx);
+}
+
+int store_find_replay(struct store *s, const char *session_id, int64_t from, struct store_replay *out)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_REPLAY];
+	int rc;
+
+	sqlite3_bind_text(st, 1, session_id, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(st, 2, from);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		out->session = sqlite3_column_int64(st, 0);
+		snprintf(out->caller_id, sizeof out->caller_id, "%s", text(st, 1));
+		snprintf(out->state, sizeof out->state, "%s", text(st, 2));
+		out->first = sqlite3_column_int64(st, 3);
+		out->last = sqlite3_column_int64(st, 4);
+		out->count = sqlite3_column_int64(st, 5);
+	}
+	return one_row(s, st, rc);
+}
+
+int store_load_replay(struct store *s, int64_t session, int64_t after, int64_t upto, int limit,
+	store_event_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_REPLAY];
+
+	sqlite3_bind_int64(st, 1, session);
+	sqlite3_bind_int64(st, 2, after);
+	sqlite3_bind_int64(st, 3, upto);
+	sqlite3_bind_int(st, 4, limit);
+	return load_events(s, st, fn, ctx);
+}
+
+int store_load_results(struct store *s, int64_t session, int rows, store_event_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_RESULTS];
+
+	sqlite3_bind_int64(st, 1, session);
+	sqlite3_bind_int(st, 2, rows);
+	return load_events(s, st, fn, ctx);
+}
+
+int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_EVENT];
+
+	sqlite3_bind_int64(st, 1, id);
+	return load_events(s, st, fn, ctx);
+}
+
+bool store_has_old_submits(struct store *s, int64_t after, int64_t upto, const char *before)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_OLD_SUBMIT];
+	bool found;
+
+	sqlite3_bind_int64(st, 1, after);
+	sqlite3_bind_int64(st, 2, upto);
+	sqlite3_bind_text(st, 3, before, -1, SQLITE_STATIC);
+	found = sqlite3_step(st) == SQLITE_ROW;
+	sqlite3_reset(st);
+	return found;
+}
+
+bool store_is_damaged(const struct store *s)
+{
+	return s->is_damaged;
+}
+
+bool store_is_readable(struct store *s)
+{
+	return one_row(s, s->st[ST_LOOK], sqlite3_step(s->st[ST_LOOK])) == 1;
+}
+
+int64_t store_last_submit(struct store *s)
+{
+	sqlite3_stmt *st = s->st[ST_LAST_SUBMIT];
+	int64_t id = sqlite3_step(st) == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
+
+	sqlite3_reset(st);
+	return id;
+}
+
+int store_find_last_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE],
+	struct buf *description, struct buf *step)
+{
+	sqlite3_stmt *st = s->st[ST_LAST_CHECKPOINT];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		take_word(st, 0, checkpoint_id, ID_SIZE);
+		take_bytes(st, 1, description);
+		take_bytes(st, 2, step);
+		if (step->size == 0)
+			buf_add_text(step, "null");
+	}
+	return one_row(s, st, rc);
+}
+
+int store_find_owner(struct store *s, int64_t session, struct store_owner *out)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_OWNER];
+	int rc;
+
+	memset(out, 0, sizeof *out);
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		take_word(st, 0, out->session_id, sizeof out->session_id);
+		take_word(st, 1, out->caller_id, sizeof out->caller_id);
+		take_word(st, 2, out->capability, sizeof out->capability);
+		take_word(st, 3, out->state, sizeof out->state);
+	}
+	return one_row(s, st, rc);
+}
+
+int store_load_continuity(struct store *s, const char *session_id, const char *caller_id, struct buf *out)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_CONTINUITY];
+	int rc;
+
+	sqlite3_bind_text(st, 1, session_id, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 2, caller_id, -1, SQLITE_STATIC);
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		take_bytes(st, 0, out);
+	return one_row(s, st, rc);
+}
