@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # hcpd: GNU make, no configure step. `make help` lists the targets.
 # SAN=address,undefined builds everything under those sanitizers, in a tree of its own.
 
@@ -14,7 +15,7 @@ PKGS    := librabbitmq jansson sqlite3 uuid libssl libcrypto libsystemd libzstd
 VERSION := $(shell cat VERSION)
 
 # Ours apart from the user's: CFLAGS and LDFLAGS stay free for packagers.
-OURS := -std=gnu11 -Isrc -Iinclude -D_GNU_SOURCE -DHCPD_VERSION='"$(VERSION)"' -g \
+OURS := -std=gnu11 -Isrc -Iinclude -Itests -D_GNU_SOURCE -DHCPD_VERSION='"$(VERSION)"' -g \
 	-Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wstrict-prototypes -Wmissing-prototypes \
 	-Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla -Werror
 OURS += $(shell pkg-config --cflags $(PKGS))
@@ -23,85 +24,106 @@ HARD := -fstack-protector-strong $(if $(SAN),,-D_FORTIFY_SOURCE=2) -fPIE
 LINK := $(if $(SAN),-fsanitize=$(SAN)) -pie -Wl,-z,relro,-z,now -Wl,--as-needed
 LIBS := $(shell pkg-config --libs $(PKGS)) -lev -lpthread -lm
 
-# Everything but the two main()s is one library; programs and tests link what they use of it. A test that
-# defines all of a header's functions itself has replaced that module: clock, id, bus, worker.
-SRC   := $(filter-out src/libhcp/%,$(shell find src -name '*.c' | sort))
-OBJ   := $(patsubst src/%.c,$(B)/obj/%.o,$(filter-out src/hcpd/main.c src/hcpctl/main.c,$(SRC)))
-CORE  := $(B)/libcore.a
+# One archive a room (src/LAYERS). A program is linked with the rooms that it may use, so that the linker proves it.
+# Tests link all rooms; a test that defines all of a header's functions itself has replaced that module.
+ROOMS   := $(shell sed -n 's/^\([a-z]*\)[: ]*.*/\1/p' src/LAYERS)
+above    = $(if $(1),$(call above,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
+SRC     := $(shell find src -name '*.c' | sort)
+MAINS   := src/hcpd/main.c src/hcpctl/main.c
+# Archives of these rooms, the upper ones first: nothing in a lower room can need an upper one.
+archives = $(patsubst %,$(B)/lib/%.a,$(call above,$(filter $(1),$(ROOMS))))
+# What src/LAYERS allows a room that names its rooms.
+allowed  = $(shell sed -n 's/^$(1): *//p' src/LAYERS)
+DAEMON  := $(call archives,$(filter-out libhcp hcpctl,$(ROOMS)))
+ALL     := $(call archives,$(filter-out libhcp,$(ROOMS)))
 # `make V=1` shows the commands.
 Q     := $(if $(V),,@)
 say    = $(if $(V),,@echo '  $(1)	$(patsubst $(B)/%,%,$@)')
-UNIT  := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
-# Integration tests share a harness (tests/integration/harness*.c) and run against build's programs.
-ITESTS := $(patsubst tests/integration/%.c,$(B)/itests/%,$(wildcard tests/integration/test_*.c))
-IHARN := $(patsubst tests/integration/%.c,$(B)/itests/%.o,$(filter-out tests/integration/test_%.c,$(wildcard tests/integration/*.c)))
-BENCH := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))
+# Unit tests stand in the room that they are about; their names are unique, so the programs lie side by side.
+UNIT_SRC := $(shell find tests/unit -name 'test_*.c' | sort)
+UNIT  := $(patsubst %.c,$(B)/unit/%,$(notdir $(UNIT_SRC)))
+# Integration tests run against build's programs, with what tests/support has for them.
+ITESTS := $(patsubst tests/integration/%.c,$(B)/integration/%,$(wildcard tests/integration/test_*.c))
+SUPPORT := $(B)/lib/support.a
+# A fake defines the functions of a module, so its archive is linked before all others, and only by programs that include
+# one of its headers.
+FAKES := $(B)/lib/fakes.a
+FAKED := $(patsubst %.c,$(B)/unit/%,$(notdir $(shell grep -l '"support/fakes/' $(UNIT_SRC))))
+BENCH := $(patsubst tests/bench/%.c,$(B)/bench/%,$(filter-out %/amqp_side.c,$(wildcard tests/bench/*.c)))
+CHECK_LIBS := $(shell pkg-config --libs check)
 
 .PHONY: all check check-unit check-integration check-scripts bench cover format install uninstall clean help \
-	tests programs FORCE
+	tests programs check-programs FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
 all: programs
 programs: $(B)/hcpd $(B)/hcpctl
 tests: $(UNIT) $(ITESTS)
+# Everything that scripts/check runs in this tree: made in one go, as two that make in one tree would disturb each other.
+check-programs: programs tests
 
-$(B)/hcpd: $(B)/obj/hcpd/main.o $(CORE)
-	$(call say,LD)
-	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LIBS)
-$(B)/hcpctl: $(B)/obj/hcpctl/main.o $(CORE)
-	$(call say,LD)
-	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LIBS)
+# One rule for every object.
+$(B)/obj/%.o: %.c $(B)/.flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(OURS) $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+objects = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
-$(CORE): $(OBJ)
+define room_rules
+$(B)/lib/$(1).a: $(call objects,$(filter-out $(MAINS),$(filter src/$(1)/%,$(SRC))))
+endef
+$(foreach r,$(ROOMS),$(eval $(call room_rules,$(r))))
+$(SUPPORT): $(call objects,$(wildcard tests/support/*.c))
+$(FAKES): $(call objects,$(wildcard tests/support/fakes/*.c))
+$(B)/lib/%.a:
+	@mkdir -p $(@D)
 	$(call say,AR)
-	$(Q)rm -f $@ && ar qcsT $@ $(OBJ)
+	$(Q)rm -f $@ && ar rcsT $@ $^
 
-$(B)/obj/%.o: src/%.c
-	@mkdir -p $(@D)
-	$(call say,CC)
-	$(Q)$(CC) $(OURS) $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
-$(B)/tests/%.o: tests/unit/%.c
-	@mkdir -p $(@D)
-	$(call say,CC)
-	$(Q)$(CC) $(OURS) $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
-$(B)/itests/%.o: tests/integration/%.c
-	@mkdir -p $(@D)
-	$(call say,CC)
-	$(Q)$(CC) $(OURS) -Itests/integration $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
-$(B)/bench/%.o: tests/bench/%.c
-	@mkdir -p $(@D)
-	$(call say,CC)
-	$(Q)$(CC) $(OURS) $(HARD) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
-$(UNIT): $(B)/tests/%: $(B)/tests/%.o $(CORE)
+# Objects first: make lists the prerequisites of the rule that has the recipe before the others.
+link = $(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter $(FAKES),$^) $(filter-out $(FAKES),$(filter %.a,$^))
+$(B)/hcpd: $(call objects,src/hcpd/main.c) $(DAEMON)
 	$(call say,LD)
-	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
-$(ITESTS): $(B)/itests/%: $(B)/itests/%.o $(IHARN) $(CORE)
+	$(Q)$(link) $(LIBS)
+$(B)/hcpctl: $(call objects,src/hcpctl/main.c) $(call archives,hcpctl $(call allowed,hcpctl))
 	$(call say,LD)
-	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
-$(BENCH): $(B)/bench/%: $(B)/bench/%.o $(CORE)
-	$(call say,LD)
-	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(link) $(LIBS)
 
+$(foreach t,$(UNIT_SRC),$(eval $(B)/unit/$(basename $(notdir $(t))): $(call objects,$(t))))
+$(FAKED): $(FAKES)
+$(UNIT): $(SUPPORT) $(ALL)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(link) $(CHECK_LIBS) $(LIBS)
+$(ITESTS): $(B)/integration/%: $(B)/obj/tests/integration/%.o $(SUPPORT) $(ALL)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(link) $(CHECK_LIBS) $(LIBS)
+$(BENCH): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/amqp_side.o $(ALL)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(link) $(LIBS)
 
 # Another compiler or other flags make everything anew: no object is shared between kinds of build.
 FLAGS := $(CC) $(OURS) $(HARD) $(CPPFLAGS) $(CFLAGS) $(LINK) $(LDFLAGS)
 $(B)/.flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
-$(OBJ) $(B)/obj/hcpd/main.o $(B)/obj/hcpctl/main.o $(UNIT:=.o) $(ITESTS:=.o) $(IHARN) $(BENCH:=.o): $(B)/.flags
 
-# Tests. The runner starts private brokers where the programs ask for one, and leaves nothing behind. Unit tests run
-# alone, as some walk /proc; integration tests mostly wait, each with a daemon of its own, so three go at once,
-# the longest first.
+# Tests. The runner starts private brokers where the programs ask for one, and leaves nothing behind. Most tests wait, so
+# several go at once, the longest first.
+LONGEST := retain_status retain bus_outages client worker_read proctree_end core_recovery retention control hcpctl_watch links \
+	broker_death hcpctl_operator stopping approval aborts
+longest_first = $(foreach t,$(LONGEST),$(filter %/test_$t,$1)) $(filter-out $(addprefix %/test_,$(LONGEST)),$1)
 check: programs tests
 	$(MAKE) check-unit
 	$(MAKE) check-integration
 	$(MAKE) check-scripts
 check-unit: $(UNIT)
-	scripts/run-tests -j 3 $(UNIT)
+	scripts/run-tests -j 4 $(call longest_first,$(UNIT))
 check-integration: programs $(ITESTS)
-	scripts/run-tests -j 3 $(filter %/test_volume,$(ITESTS)) $(filter-out %/test_volume,$(ITESTS))
+	scripts/run-tests -j 4 $(call longest_first,$(ITESTS))
 check-scripts: programs
 	tests/scripts/run $(B)
 
@@ -112,7 +134,7 @@ bench: programs $(BENCH)
 # Line coverage of src/ by all tests; build/cover is a tree of its own.
 cover:
 	$(MAKE) B=build/cover CFLAGS='-Og --coverage -fprofile-update=atomic' LDFLAGS=--coverage check-unit check-integration
-	gcov -n -o build/cover $(SRC) 2>/dev/null | awk -F"[:' %]+" '/^File .src/ { f = $$2 } \
+	for f in $(SRC); do gcov -n -o build/cover/obj/$${f%.c}.o $$f; done 2>/dev/null | awk -F"[:' %]+" '/^File .src/ { f = $$2 } \
 		/^Lines/ && f { printf "%6.2f%% of %5d  %s\n", $$3, $$5, f; f = "" }' | sort -n
 
 format:
@@ -121,8 +143,8 @@ format:
 # Files that name /usr/local or /etc/hcpd get the paths of this installation.
 SUBST := sed -e 's,/usr/local,$(PREFIX),g' -e 's,/etc/hcpd,$(SYSCONFDIR)/hcpd,g'
 MAN   := $(wildcard docs/*.[13578])
-AGENTS := $(wildcard scripts/agents/*)
-POLICIES := $(wildcard scripts/policies/*)
+AGENTS := $(wildcard examples/agents/*)
+POLICIES := $(wildcard examples/policies/*)
 ETC   := $(wildcard etc/hcpd.ini etc/capabilities.d/*)
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 # File of completions/ and where its shell looks for it.
@@ -145,7 +167,7 @@ install: programs libhcp
 	install -m 755 $(B)/libhcp.so.$(LIBHCP_ABI) $(DESTDIR)$(PREFIX)/lib/libhcp.so.$(LIBHCP_ABI)
 	ln -sf libhcp.so.$(LIBHCP_ABI) $(DESTDIR)$(PREFIX)/lib/libhcp.so
 	$(SUBST) $(B)/hcp.pc | install -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/hcp.pc
-	install -m 644 docs/examples/*.c $(DESTDIR)$(PREFIX)/share/doc/hcpd/examples
+	install -m 644 examples/callers/*.c $(DESTDIR)$(PREFIX)/share/doc/hcpd/examples
 	for f in $(COMPLETIONS); do \
 		to=$(DESTDIR)$(PREFIX)/share/$${f#*:}; \
 		install -d $${to%/*} && install -m 644 completions/$${f%%:*} $$to || exit 1; \
@@ -188,6 +210,6 @@ help:
 	@echo 'clean              removes build/'
 
 # Kinds of tests that need more than that bring their own rules.
-include $(wildcard tests/*/rules.mk)
+include src/libhcp/rules.mk $(wildcard tests/*/rules.mk tests/*/*/rules.mk)
 
--include $(shell find $(B) -name "*.d" 2>/dev/null)
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* hcp/hcp.h: libhcp, the caller's half of the Harness Communication Protocol.
  *
  *	static int on_event(struct hcp *h, const struct hcp_event *e, struct sqlite3 *db, void *ctx)
@@ -49,9 +50,10 @@ enum hcp_status {
 	HCP_TIMEOUT = 1,     /* hcp_run, hcp_flush: the time is up */
 	HCP_E_ARGUMENT = -1, /* what was passed cannot be, or not here */
 	HCP_E_BROKER = -2,   /* cannot be reached, or was lost */
-	HCP_E_REFUSED = -3,  /* is there and says no: log-in, rights, a queue with other arguments */
-	HCP_E_TAKEN = -4,    /* another program consumes this caller's queue */
-	HCP_E_STORE = -5     /* the SQLite file */
+	/* is there and says no: log-in, rights, a queue with other arguments */
+	HCP_E_REFUSED = -3,
+	HCP_E_TAKEN = -4, /* another program consumes this caller's queue */
+	HCP_E_STORE = -5  /* the SQLite file */
 };
 
 /* --- what comes in --- */
@@ -71,8 +73,9 @@ enum hcp_kind {
 /* On loan until on_event returns. Texts are never NULL: empty where there is none. */
 struct hcp_event {
 	enum hcp_kind kind;
-	const char *type;       /* as on the wire */
-	const char *event_type; /* HCP_EVENT: progress, state_changed, log ... also ones not known here */
+	const char *type; /* as on the wire */
+	/* HCP_EVENT: progress, state_changed, log ... also ones not known here */
+	const char *event_type;
 	const char *session_id;
 	const char *message_id;
 	const char *in_reply_to;
@@ -108,7 +111,8 @@ typedef void hcp_log_fn(void *ctx, enum hcp_level level, const char *text);
 /* Zero means the default everywhere: use designated initialisers. Copied by hcp_open. */
 struct hcp_options {
 	const char *caller_id; /* who we are: 1 to 128 letters, digits, - _ : */
-	const char *file;      /* SQLite, made where there is none, mode 0600; yours to add tables to */
+	/* SQLite, made where there is none, mode 0600; yours to add tables to */
+	const char *file;
 	hcp_event_fn *on_event;
 	void *ctx;          /* its last argument */
 	const char *callee; /* whom to send to, where a task or an abort does not say */
@@ -123,18 +127,24 @@ struct hcp_options {
 	int no_verify;       /* 1: whoever answers is taken for the broker */
 	int heartbeat_s;     /* 30 */
 	int reconnect_max_s; /* 60: waits 1, 2, 4 ... so long between attempts */
-	int wait_for_broker; /* 1: hcp_open succeeds without one, and it is tried for from then on */
+	/* 1: hcp_open succeeds without one, and it is tried for from then on */
+	int wait_for_broker;
 
 	/* The queue hcp.evt.CALLER. The broker keeps what it was made with: others are HCP_E_REFUSED then. */
-	int quorum;          /* 1: a quorum queue with a single active consumer; a second program waits */
-	int64_t queue_ttl_s; /* messages older than this are dropped; 86400 is usual. 0: none */
+	/* 1: a quorum queue with a single active consumer; a second program waits */
+	int quorum;
+	int64_t queue_ttl_s;      /* messages older than this are dropped; 86400 is usual. 0: none */
 	int64_t queue_max_length; /* the oldest are dropped. 0: any number */
 
-	int prefetch;            /* 10; 1 to 100 messages in hand */
-	int batch_max, batch_ms; /* a transaction ends after so many events (prefetch), or so long (100) */
-	int repeat_s;            /* 10: an unanswered submit is sent again, then after twice as long ... */
-	int give_up_s;   /* 82800: no answer for so long is HCP_UNDELIVERED; below hcpd's dedup_window */
-	int reorder_max; /* 1000: messages kept for one session while an earlier one is missing */
+	int prefetch; /* 10; 1 to 100 messages in hand */
+	/* a transaction ends after so many events (prefetch), or so long (100) */
+	int batch_max, batch_ms;
+	/* 10: an unanswered submit is sent again, then after twice as long ... */
+	int repeat_s;
+	/* 82800: no answer for so long is HCP_UNDELIVERED; below hcpd's dedup_window */
+	int give_up_s;
+	/* 1000: messages kept for one session while an earlier one is missing */
+	int reorder_max;
 	int gap_wait_ms; /* 5000: a missing one is waited for so long at least */
 	int forget_days; /* 30: then a closed session's sequence is forgotten */
 };

@@ -1,5 +1,6 @@
-/* link.c: one AMQP connection with one channel.
- * Owns the librabbitmq objects and the words in which their failures are told.
+/* SPDX-License-Identifier: MIT */
+/* connection.c: one AMQP connection with one channel.
+ * Owns the librabbitmq objects, and the texts about their failures.
  * Never decides when to connect again, and knows no queue by name (bus.c, hcpctl). */
 #include "amqp/connection.h"
 
@@ -23,20 +24,21 @@
 
 #define CHANNEL FRAMES_CHANNEL
 #define FRAME_MAX 131072 /* the broker's own default */
-#define RELEASE_EVERY 64 /* frames; decoded ones pile up in the library until released */
+#define RELEASE_EVERY 64 /* frames: librabbitmq keeps decoded frames until they are released */
 
-struct link {
+struct connection {
 	amqp_connection_state_t conn;
 	struct frames frames;
 	unsigned unreleased;
-	bool may_not_declare; /* the broker said 403 to one */
+	bool may_not_declare; /* the broker refused a declare or bind with 403 */
 	char where[300];      /* host:port, for messages */
 };
 
 /* --- errors --- */
 
-static int fail(struct link_error *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static int fail(struct link_error *e, int code, const char *fmt, ...)
+static int fail(struct connection_error *e, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static int fail(struct connection_error *e, int code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -48,7 +50,7 @@ static int fail(struct link_error *e, int code, const char *fmt, ...)
 	return -1;
 }
 
-static int fail_status(struct link *l, struct link_error *e, const char *what, int status)
+static int fail_status(struct connection *l, struct connection_error *e, const char *what, int status)
 {
 	fail(e, 0, "%s %s: %s", what, l->where, amqp_error_string2(status));
 	e->is_undecodable = status == AMQP_STATUS_BAD_AMQP_DATA || status == AMQP_STATUS_UNKNOWN_CLASS ||
@@ -56,8 +58,8 @@ static int fail_status(struct link *l, struct link_error *e, const char *what, i
 	return -1;
 }
 
-/* The reply of an RPC: 0, or the error in words. */
-static int check_reply(struct link *l, struct link_error *e, amqp_rpc_reply_t r, const char *what)
+/* The reply of an RPC: 0, or -1 with the error filled in. */
+static int check_reply(struct connection *l, struct connection_error *e, amqp_rpc_reply_t r, const char *what)
 {
 	const amqp_channel_close_t *ch;
 	const amqp_connection_close_t *co;
@@ -90,7 +92,7 @@ static struct timeval ms_to_timeval(int ms)
 	return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 }
 
-/* librabbitmq takes a file only, and looks nowhere by itself: where OpenSSL and Debian keep theirs. */
+/* librabbitmq needs a file, and has no default. These are the places of OpenSSL and Debian. */
 static const char *find_system_ca(void)
 {
 	const char *places[] = {getenv(X509_get_default_cert_file_env()), X509_get_default_cert_file(),
@@ -102,7 +104,8 @@ static const char *find_system_ca(void)
 	return NULL;
 }
 
-static amqp_socket_t *make_tls_socket(struct link *l, const struct config_amqp *a, struct link_error *e)
+static amqp_socket_t *make_tls_socket(
+	struct connection *l, const struct config_amqp *a, struct connection_error *e)
 {
 	amqp_socket_t *s = amqp_ssl_socket_new(l->conn);
 	const char *ca = a->ca_file ? a->ca_file : find_system_ca();
@@ -137,17 +140,17 @@ static amqp_socket_t *make_tls_socket(struct link *l, const struct config_amqp *
 
 static int timeout_ms(const struct config_amqp *a)
 {
-	int64_t ms = a->reconnect_max_us > 0 ? a->reconnect_max_us / 1000 : LINK_TIMEOUT_MS;
+	int64_t ms = a->reconnect_max_us > 0 ? a->reconnect_max_us / 1000 : CONNECTION_TIMEOUT_MS;
 
-	return ms < LINK_TIMEOUT_LEAST_MS ? LINK_TIMEOUT_LEAST_MS :
-		ms > LINK_TIMEOUT_MS      ? LINK_TIMEOUT_MS :
-					    (int)ms;
+	return ms < CONNECTION_TIMEOUT_LEAST_MS ? CONNECTION_TIMEOUT_LEAST_MS :
+		ms > CONNECTION_TIMEOUT_MS      ? CONNECTION_TIMEOUT_MS :
+						  (int)ms;
 }
 
 static int fail_connect(
-	struct link *l, const struct config_amqp *a, struct link_error *e, int status, int error)
+	struct connection *l, const struct config_amqp *a, struct connection_error *e, int status, int error)
 {
-	/* The library forgets what a connect that took its time ended with. */
+	/* librabbitmq loses the error of a connect that did not end at once. */
 	const char *why = error && error != EINPROGRESS ? strerror(error) : "refused or unreachable";
 
 	switch (status) {
@@ -177,7 +180,7 @@ static int fail_connect(
 	}
 }
 
-static int open_socket(struct link *l, const struct link_spec *spec, struct link_error *e)
+static int open_socket(struct connection *l, const struct connection_spec *spec, struct connection_error *e)
 {
 	const struct config_amqp *a = spec->amqp;
 	struct timeval timeout = ms_to_timeval(timeout_ms(a));
@@ -226,8 +229,8 @@ static amqp_table_entry_t number_entry(const char *key, int64_t value)
 	return t;
 }
 
-/* Blocked and cancel notices come only to those who ask for them here. */
-static amqp_rpc_reply_t login(struct link *l, const struct config_amqp *a, const char *name)
+/* The broker sends blocked and cancel notices only to clients that request them here. */
+static amqp_rpc_reply_t login(struct connection *l, const struct config_amqp *a, const char *name)
 {
 	amqp_table_entry_t can[] = {flag_entry("connection.blocked"), flag_entry("consumer_cancel_notify"),
 		flag_entry("publisher_confirms"), flag_entry("basic.nack"),
@@ -240,7 +243,8 @@ static amqp_rpc_reply_t login(struct link *l, const struct config_amqp *a, const
 	about[3].value.kind = AMQP_FIELD_KIND_TABLE;
 	about[3].value.value.table.num_entries = sizeof can / sizeof *can;
 	about[3].value.value.table.entries = can;
-	/* RabbitMQ takes the name from the certificate; but librabbitmq calls an empty one out of memory. */
+	/* RabbitMQ takes the name from the certificate. librabbitmq reports an empty name as out of memory.
+	 */
 	if (a->sasl == SASL_EXTERNAL)
 		return amqp_login_with_properties(l->conn, a->vhost, 1, FRAME_MAX, a->heartbeat_s,
 			&properties, AMQP_SASL_METHOD_EXTERNAL, user[0] ? user : "certificate");
@@ -248,7 +252,8 @@ static amqp_rpc_reply_t login(struct link *l, const struct config_amqp *a, const
 		AMQP_SASL_METHOD_PLAIN, user, password);
 }
 
-static int fail_login(struct link *l, const struct config_amqp *a, struct link_error *e, amqp_rpc_reply_t r)
+static int fail_login(
+	struct connection *l, const struct config_amqp *a, struct connection_error *e, amqp_rpc_reply_t r)
 {
 	char text[FRAMES_TEXT_SIZE];
 
@@ -271,7 +276,7 @@ static int fail_login(struct link *l, const struct config_amqp *a, struct link_e
 	return fail(e, 0, "%s; is an AMQP broker listening there, with%s TLS?", text, a->tls ? "" : "out");
 }
 
-static int open_session(struct link *l, const struct link_spec *spec, struct link_error *e)
+static int open_session(struct connection *l, const struct connection_spec *spec, struct connection_error *e)
 {
 	struct timeval timeout = ms_to_timeval(timeout_ms(spec->amqp));
 	amqp_rpc_reply_t r;
@@ -285,9 +290,9 @@ static int open_session(struct link *l, const struct link_spec *spec, struct lin
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), "channel");
 }
 
-struct link *link_open(const struct link_spec *spec, struct link_error *e)
+struct connection *connection_open(const struct connection_spec *spec, struct connection_error *e)
 {
-	struct link *l = xcalloc(1, sizeof *l);
+	struct connection *l = xcalloc(1, sizeof *l);
 
 	memset(e, 0, sizeof *e);
 	frames_init(&l->frames, spec->max_body);
@@ -299,23 +304,23 @@ struct link *link_open(const struct link_spec *spec, struct link_error *e)
 		return NULL;
 	}
 	if (open_socket(l, spec, e) < 0 || open_session(l, spec, e) < 0) {
-		link_free(l);
+		connection_free(l);
 		return NULL;
 	}
 	return l;
 }
 
-void link_close(struct link *l, int timeout_ms)
+void connection_close(struct connection *l, int timeout_ms)
 {
 	struct timeval timeout = ms_to_timeval(timeout_ms);
 
-	link_cork(l, false);
+	connection_cork(l, false);
 	amqp_set_rpc_timeout(l->conn, &timeout);
 	amqp_connection_close(l->conn, AMQP_REPLY_SUCCESS);
-	link_free(l);
+	connection_free(l);
 }
 
-void link_free(struct link *l)
+void connection_free(struct connection *l)
 {
 	if (!l)
 		return;
@@ -324,20 +329,20 @@ void link_free(struct link *l)
 	free(l);
 }
 
-int link_fd(const struct link *l)
+int connection_fd(const struct connection *l)
 {
 	return amqp_get_sockfd(l->conn);
 }
 
-int link_heartbeat_s(const struct link *l)
+int connection_heartbeat_s(const struct connection *l)
 {
 	return amqp_get_heartbeat(l->conn);
 }
 
 /* --- RPCs --- */
 
-/* After the broker closed the channel: agree, and open it anew, under the same number. */
-static int reopen_channel(struct link *l, struct link_error *e)
+/* After the broker closed the channel: confirms the close, and opens a channel with the same number. */
+static int reopen_channel(struct connection *l, struct connection_error *e)
 {
 	amqp_channel_close_ok_t ok = {0};
 	int status = amqp_send_method(l->conn, CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
@@ -349,7 +354,7 @@ static int reopen_channel(struct link *l, struct link_error *e)
 }
 
 static int declare_exchange(
-	struct link *l, const char *name, const char *type, bool passive, struct link_error *e)
+	struct connection *l, const char *name, const char *type, bool passive, struct connection_error *e)
 {
 	char what[300];
 
@@ -359,7 +364,8 @@ static int declare_exchange(
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), what);
 }
 
-int link_declare_exchange(struct link *l, const char *name, const char *type, struct link_error *e)
+int connection_declare_exchange(
+	struct connection *l, const char *name, const char *type, struct connection_error *e)
 {
 	if (declare_exchange(l, name, type, false, e) == 0)
 		return 0;
@@ -371,19 +377,18 @@ int link_declare_exchange(struct link *l, const char *name, const char *type, st
 	if (e->code == 404)
 		fail(e, 404,
 			"exchange %s does not exist and this user may not make it; declare it, or allow the "
-			"user "
-			"to configure it",
+			"user to configure it",
 			name);
 	return -1;
 }
 
-int link_find_exchange(struct link *l, const char *name, struct link_error *e)
+int connection_find_exchange(struct connection *l, const char *name, struct connection_error *e)
 {
 	return declare_exchange(l, name, "", true, e);
 }
 
-static int declare_queue(
-	struct link *l, const struct link_queue *q, const char *type, bool passive, struct link_error *e)
+static int declare_queue(struct connection *l, const struct connection_queue *q, const char *type,
+	bool passive, struct connection_error *e)
 {
 	amqp_table_entry_t args[6];
 	amqp_table_t table = {.entries = args};
@@ -406,14 +411,15 @@ static int declare_queue(
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), what);
 }
 
-/* Declared by somebody who named no type, on a host without a default: that is a classic queue. */
-static bool is_untyped_classic(const struct link_queue *q, const struct link_error *e)
+/* A queue that was declared without a type, on a virtual host without a default type, is classic. */
+static bool is_untyped_classic(const struct connection_queue *q, const struct connection_error *e)
 {
 	return e->code == 406 && q->type && strcmp(q->type, "classic") == 0 &&
 		strstr(e->text, "x-queue-type") && strstr(e->text, "current is none");
 }
 
-int link_declare_queue(struct link *l, const struct link_queue *q, struct link_error *e)
+int connection_declare_queue(
+	struct connection *l, const struct connection_queue *q, struct connection_error *e)
 {
 	const char *type = q->type;
 
@@ -432,14 +438,13 @@ int link_declare_queue(struct link *l, const struct link_queue *q, struct link_e
 	if (e->code == 404)
 		fail(e, 404,
 			"queue %s does not exist and this user may not make it; declare it, or allow the "
-			"user to "
-			"configure it",
+			"user to configure it",
 			q->name);
 	return -1;
 }
 
-int link_bind_queue(
-	struct link *l, const char *queue, const char *exchange, const char *key, struct link_error *e)
+int connection_bind_queue(struct connection *l, const char *queue, const char *exchange, const char *key,
+	struct connection_error *e)
 {
 	char what[560];
 
@@ -452,8 +457,8 @@ int link_bind_queue(
 	return e->code == 403 ? reopen_channel(l, e) : -1;
 }
 
-int link_keep_binding(struct link *l, const char *queue, const char *exchange, const char *type,
-	const char *key, struct link_error *e)
+int connection_keep_binding(struct connection *l, const char *queue, const char *exchange, const char *type,
+	const char *key, struct connection_error *e)
 {
 	amqp_exchange_declare_t declare = {.exchange = amqp_cstring_bytes(exchange),
 		.type = amqp_cstring_bytes(type),
@@ -473,7 +478,8 @@ int link_keep_binding(struct link *l, const char *queue, const char *exchange, c
 	return status == AMQP_STATUS_OK ? 0 : fail_status(l, e, "connection lost to", status);
 }
 
-int link_count_consumers(struct link *l, const char *queue, int *count, struct link_error *e)
+int connection_count_consumers(
+	struct connection *l, const char *queue, int *count, struct connection_error *e)
 {
 	const amqp_queue_declare_ok_t *ok =
 		amqp_queue_declare(l->conn, CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
@@ -482,7 +488,8 @@ int link_count_consumers(struct link *l, const char *queue, int *count, struct l
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), "queue");
 }
 
-int link_consume(struct link *l, const char *queue, bool exclusive, int prefetch, struct link_error *e)
+int connection_consume(
+	struct connection *l, const char *queue, bool exclusive, int prefetch, struct connection_error *e)
 {
 	char what[300];
 
@@ -495,13 +502,13 @@ int link_consume(struct link *l, const char *queue, bool exclusive, int prefetch
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), what);
 }
 
-int link_confirm(struct link *l, struct link_error *e)
+int connection_confirm(struct connection *l, struct connection_error *e)
 {
 	amqp_confirm_select(l->conn, CHANNEL);
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), "publisher confirms");
 }
 
-int link_delete_queue(struct link *l, const char *queue, struct link_error *e)
+int connection_delete_queue(struct connection *l, const char *queue, struct connection_error *e)
 {
 	char what[300];
 
@@ -512,8 +519,9 @@ int link_delete_queue(struct link *l, const char *queue, struct link_error *e)
 
 /* --- frames --- */
 
-/* The broker closed something: it waits for our word. Whether that arrives does not matter any more. */
-static void agree_to_close(struct link *l, const struct frames_event *ev)
+/* The broker closed the channel or connection, and waits for a close-ok. A failure to send it does not
+ * matter. */
+static void agree_to_close(struct connection *l, const struct frames_event *ev)
 {
 	amqp_channel_close_ok_t channel_ok = {0};
 	amqp_connection_close_ok_t connection_ok = {0};
@@ -524,7 +532,7 @@ static void agree_to_close(struct link *l, const struct frames_event *ev)
 		(void)amqp_send_method(l->conn, 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &connection_ok);
 }
 
-int link_next(struct link *l, struct frames_event **ev, struct link_error *e)
+int connection_next(struct connection *l, struct frames_event **ev, struct connection_error *e)
 {
 	struct timeval none = {0, 0};
 	amqp_frame_t frame;
@@ -532,7 +540,7 @@ int link_next(struct link *l, struct frames_event **ev, struct link_error *e)
 
 	for (;;) {
 		if (l->unreleased >= RELEASE_EVERY)
-			link_release(l);
+			connection_release(l);
 		status = amqp_simple_wait_frame_noblock(l->conn, &frame, &none);
 		if (status == AMQP_STATUS_TIMEOUT)
 			return 0;
@@ -547,25 +555,25 @@ int link_next(struct link *l, struct frames_event **ev, struct link_error *e)
 	}
 }
 
-void link_wait(struct link *l, int other_fd, int timeout_ms, bool *link_ready)
+void connection_wait(struct connection *l, int other_fd, int timeout_ms, bool *is_readable)
 {
-	struct pollfd p[2] = {{.fd = link_fd(l), .events = POLLIN}, {.fd = other_fd, .events = POLLIN}};
+	struct pollfd p[2] = {{.fd = connection_fd(l), .events = POLLIN}, {.fd = other_fd, .events = POLLIN}};
 
-	*link_ready = poll(p, 2, timeout_ms) > 0 && p[0].revents;
+	*is_readable = poll(p, 2, timeout_ms) > 0 && p[0].revents;
 }
 
-void link_release(struct link *l)
+void connection_release(struct connection *l)
 {
 	l->unreleased = 0;
 	amqp_maybe_release_buffers(l->conn);
 }
 
-uint64_t link_headless_tag(const struct link *l)
+uint64_t connection_headless_tag(const struct connection *l)
 {
 	return frames_headless_tag(&l->frames);
 }
 
-static amqp_basic_properties_t make_properties(const struct link_message *m)
+static amqp_basic_properties_t make_properties(const struct connection_message *m)
 {
 	amqp_basic_properties_t p = {0};
 
@@ -591,7 +599,7 @@ static amqp_basic_properties_t make_properties(const struct link_message *m)
 
 /* Frame by frame rather than by amqp_basic_publish: that one begins with a look at the heartbeat deadline
  * and, once it has passed, with a read that never ends (fixed in 0.14 only). Here it cannot happen. */
-int link_publish(struct link *l, const struct link_message *m, struct link_error *e)
+int connection_publish(struct connection *l, const struct connection_message *m, struct connection_error *e)
 {
 	amqp_basic_publish_t method = {.exchange = amqp_cstring_bytes(m->exchange),
 		.routing_key = amqp_cstring_bytes(m->key),
@@ -612,7 +620,7 @@ int link_publish(struct link *l, const struct link_message *m, struct link_error
 	while (status == AMQP_STATUS_OK && sent < m->size) {
 		size_t part = m->size - sent < most ? m->size - sent : most;
 
-		/* The library has no const here, and only reads. */
+		/* librabbitmq only reads this, but has no const. */
 		frame.payload.body_fragment = (amqp_bytes_t){part, (void *)(uintptr_t)(body + sent)};
 		status = amqp_send_frame(l->conn, &frame);
 		sent += part;
@@ -620,22 +628,22 @@ int link_publish(struct link *l, const struct link_message *m, struct link_error
 	return status == AMQP_STATUS_OK ? 0 : fail_status(l, e, "connection lost to", status);
 }
 
-void link_cork(struct link *l, bool on)
+void connection_cork(struct connection *l, bool on)
 {
 	int value = on;
 
-	/* Where it fails packets are smaller, and that is all. */
-	(void)setsockopt(link_fd(l), IPPROTO_TCP, TCP_CORK, &value, sizeof value);
+	/* After a failure the packets are smaller, nothing else. */
+	(void)setsockopt(connection_fd(l), IPPROTO_TCP, TCP_CORK, &value, sizeof value);
 }
 
-int link_ack(struct link *l, uint64_t tag, bool multiple, struct link_error *e)
+int connection_ack(struct connection *l, uint64_t tag, bool multiple, struct connection_error *e)
 {
 	int status = amqp_basic_ack(l->conn, CHANNEL, tag, multiple);
 
 	return status == AMQP_STATUS_OK ? 0 : fail_status(l, e, "connection lost to", status);
 }
 
-int link_reject(struct link *l, uint64_t tag, bool requeue, struct link_error *e)
+int connection_reject(struct connection *l, uint64_t tag, bool requeue, struct connection_error *e)
 {
 	int status = amqp_basic_reject(l->conn, CHANNEL, tag, requeue);
 

@@ -1,12 +1,14 @@
-/* link.h: one AMQP connection with one channel: connect, log in, declare, and then frames in and out.
+/* SPDX-License-Identifier: MIT */
+/* connection.h: one AMQP connection with one channel: connect, log in, declare, and then frames in and out.
  *
- * Used by the daemon's bus threads and, blocking, by callers. A link belongs to one thread at a time. A
- * function that returns -1 has filled in the error; unless said otherwise only link_free is left then:
- * librabbitmq's own close is an RPC and hangs on a dead peer. Every RPC has a time-out. link_send_* have
- * none while the peer does not read: shutdown(2) from another thread on a copy of the descriptor
- * (on_socket) is what brings them back. */
-#ifndef HCPD_LINK_H
-#define HCPD_LINK_H
+ * The bus threads of the daemon use it, and callers (libhcp, hcpctl), which wait in its calls. A connection
+ * belongs to one thread at a time. A function that returns -1 has filled in the error. Only connection_free
+ * is allowed then, unless a comment says otherwise: librabbitmq's own close is an RPC, and hangs on a dead
+ * peer. Every RPC has a time-out. connection_publish, connection_ack and connection_reject have none, and
+ * wait while the peer does not read. Only shutdown(2) on a copy of the socket (on_socket, and struct guard in
+ * reconnect.h) ends such a call. */
+#ifndef HCPD_AMQP_CONNECTION_H
+#define HCPD_AMQP_CONNECTION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,112 +17,117 @@
 #include "config/config.h"
 #include "amqp/frames.h"
 
-struct link;
+struct connection;
 
-/* Connect with TLS, log in, any one RPC. Where reconnect_max is short the daemon is to be back soon, so it
- * does not wait that long for a peer that took the connection and says nothing. */
-#define LINK_TIMEOUT_MS 10000
-#define LINK_TIMEOUT_LEAST_MS 5000
+/* The time-out of connecting with TLS, of the log-in, and of each RPC. With a short reconnect_max the
+ * time-out is shorter, too: the daemon does not wait long for a peer that accepts the connection and sends
+ * nothing. */
+#define CONNECTION_TIMEOUT_MS 10000
+#define CONNECTION_TIMEOUT_LEAST_MS 5000
 
-struct link_error {
-	int code;            /* AMQP reply code where the broker said no, else 0 */
-	bool is_undecodable; /* what came in is no AMQP that librabbitmq understands */
+struct connection_error {
+	int code;            /* AMQP reply code where the broker refused, else 0 */
+	bool is_undecodable; /* librabbitmq cannot decode what came in */
 	char text[480];      /* what, where, and what to do; never a password */
 };
 
-struct link_spec {
-	const struct config_amqp *amqp; /* only read inside link_open */
+struct connection_spec {
+	const struct config_amqp *amqp; /* only read inside connection_open */
 	const char *name;               /* shown by the broker's tools */
 	size_t max_body;                /* see frames.h */
-	/* Called once the socket is there, before the log-in; may be NULL. -1 and errno: link_open fails. */
+	/* Called with the connected socket, before the log-in; may be NULL. -1 and errno: connection_open
+	 * fails. */
 	int (*on_socket)(void *ctx, int fd);
 	void *ctx;
 };
 
-/* Blocks; the name look-up has no time-out of its own. NULL on failure. */
-struct link *link_open(const struct link_spec *spec, struct link_error *e)
+/* Waits until the connection is there or failed (NULL). The name look-up has no time-out. */
+struct connection *connection_open(const struct connection_spec *spec, struct connection_error *e)
 	__attribute__((warn_unused_result));
-/* Says good-bye, waits for the answer at most timeout_ms, frees. Only for a link that is well, or whose
- * channel alone was closed. */
-void link_close(struct link *l, int timeout_ms);
-/* Without a word. NULL is fine. */
-void link_free(struct link *l);
-int link_fd(const struct link *l);
-int link_heartbeat_s(const struct link *l); /* as negotiated */
+/* Closes in order, waits at most timeout_ms for the answer, and frees. Only for a connection that works, or
+ * whose channel alone was closed. */
+void connection_close(struct connection *l, int timeout_ms);
+/* Drops the connection without a close. NULL is fine. */
+void connection_free(struct connection *l);
+int connection_fd(const struct connection *l);
+int connection_heartbeat_s(const struct connection *l); /* as negotiated */
 
 /* --- RPCs: only before consuming or publishing begins --- */
 
-/* Durable. Where the user may not declare (403) it is enough that it exists. A 406 leaves the link unusable.
- */
-int link_declare_exchange(struct link *l, const char *name, const char *type, struct link_error *e)
-	__attribute__((warn_unused_result));
-/* Is there one, of whatever type? 404 where there is none; none is made. */
-int link_find_exchange(struct link *l, const char *name, struct link_error *e)
+/* Durable. Where the user may not declare (403), it is enough that the exchange exists. After a 406 the
+ * connection is unusable. */
+int connection_declare_exchange(struct connection *l, const char *name, const char *type,
+	struct connection_error *e) __attribute__((warn_unused_result));
+/* Looks for an exchange of any type. -1 and code 404: there is none. Never declares one. */
+int connection_find_exchange(struct connection *l, const char *name, struct connection_error *e)
 	__attribute__((warn_unused_result));
 
-struct link_queue {
+struct connection_queue {
 	const char *name;
 	const char *type; /* "classic", "quorum", or NULL: the broker's default */
 	bool single_active_consumer;
 	int64_t message_ttl_ms; /* 0: none */
-	int64_t max_length;     /* 0: none; more drop the oldest */
-	int64_t expires_ms;     /* 0: never; the broker deletes it when nobody has used it for so long */
+	int64_t max_length;     /* 0: none; with more, the broker drops the oldest */
+	/* 0: never; the broker deletes a queue that was unused for so long */
+	int64_t expires_ms;
 };
-/* Durable, not exclusive; 403 as above. Classic is asked for by name, because a virtual host may default
- * to quorum; a queue that was declared without a type before is classic, and is accepted. */
-int link_declare_queue(struct link *l, const struct link_queue *q, struct link_error *e)
-	__attribute__((warn_unused_result));
-/* 403: assumed to be bound by whoever made the queue. */
-int link_bind_queue(struct link *l, const char *queue, const char *exchange, const char *key,
-	struct link_error *e) __attribute__((warn_unused_result));
-/* Of a queue that exists. */
-int link_count_consumers(struct link *l, const char *queue, int *count, struct link_error *e)
-	__attribute__((warn_unused_result));
-int link_consume(struct link *l, const char *queue, bool exclusive, int prefetch, struct link_error *e)
-	__attribute__((warn_unused_result));
-/* Says declare and bind again and waits for no answer, so it may be called while consuming: an exchange that
- * somebody deleted takes the binding with it, and the consumer is not told. What the broker has against it
- * closes the channel. Nothing where a declare or bind of this link was refused before (403). */
-int link_keep_binding(struct link *l, const char *queue, const char *exchange, const char *type,
-	const char *key, struct link_error *e) __attribute__((warn_unused_result));
-int link_confirm(struct link *l, struct link_error *e) __attribute__((warn_unused_result));
-/* With what is in it. The exception among the RPCs: also after consuming, as the last thing before
- * link_close. */
-int link_delete_queue(struct link *l, const char *queue, struct link_error *e)
+/* Durable, not exclusive; 403 as above. The type classic is named, because the default of a virtual host may
+ * be quorum. A classic queue that was declared without a type is accepted. */
+int connection_declare_queue(struct connection *l, const struct connection_queue *q,
+	struct connection_error *e) __attribute__((warn_unused_result));
+/* After a 403 the binding is assumed to exist: the administrator who declared the queue made it. */
+int connection_bind_queue(struct connection *l, const char *queue, const char *exchange, const char *key,
+	struct connection_error *e) __attribute__((warn_unused_result));
+/* The queue must exist. */
+int connection_count_consumers(struct connection *l, const char *queue, int *count,
+	struct connection_error *e) __attribute__((warn_unused_result));
+int connection_consume(struct connection *l, const char *queue, bool exclusive, int prefetch,
+	struct connection_error *e) __attribute__((warn_unused_result));
+/* Declares and binds again without waiting for an answer, so it may be called while consuming. A deleted
+ * exchange takes its bindings with it, and the broker does not report that to the consumer. If the broker
+ * refuses, it closes the channel. Does nothing where the broker refused a declare or bind on this connection
+ * before (403). */
+int connection_keep_binding(struct connection *l, const char *queue, const char *exchange, const char *type,
+	const char *key, struct connection_error *e) __attribute__((warn_unused_result));
+int connection_confirm(struct connection *l, struct connection_error *e) __attribute__((warn_unused_result));
+/* Deletes the queue with its messages. The only RPC that is allowed after consuming: as the last call before
+ * connection_close. */
+int connection_delete_queue(struct connection *l, const char *queue, struct connection_error *e)
 	__attribute__((warn_unused_result));
 
 /* --- frames --- */
 
-/* 1: *ev is what came in, until the next call; 0: nothing more for now; -1: the link is lost. Never waits.
- * This also serves the heartbeats, in both directions. The descriptor may be silent while frames wait
- * inside the library: sleep only after a 0, and with nothing sent since. */
-int link_next(struct link *l, struct frames_event **ev, struct link_error *e)
+/* 1: *ev is the next event, valid until the next call; 0: no more events now; -1: the connection is lost.
+ * Never waits. Also serves the heartbeats, in both directions. Frames may wait inside librabbitmq while the
+ * socket shows nothing: sleep only after a 0, and only if nothing was sent since. */
+int connection_next(struct connection *l, struct frames_event **ev, struct connection_error *e)
 	__attribute__((warn_unused_result));
-/* Sleeps until the link or other_fd (-1: none) can be read, at most timeout_ms (-1: as long as it takes). */
-void link_wait(struct link *l, int other_fd, int timeout_ms, bool *link_ready);
-/* Gives back memory that decoded frames took. */
-void link_release(struct link *l);
+/* Sleeps until the connection or other_fd (-1: none) is readable, at most timeout_ms (-1: without a limit).
+ */
+void connection_wait(struct connection *l, int other_fd, int timeout_ms, bool *is_readable);
+/* Frees the memory of decoded frames. */
+void connection_release(struct connection *l);
 /* See frames_headless_tag. */
-uint64_t link_headless_tag(const struct link *l);
+uint64_t connection_headless_tag(const struct connection *l);
 
-struct link_message {
+struct connection_message {
 	const char *exchange, *key;
 	const char *message_id, *type;
 	const char *correlation_id; /* NULL or empty: none */
-	const char *user_id;        /* NULL: none; the broker checks it against the login */
+	const char *user_id;        /* NULL: none; the broker checks that it is the user of the connection */
 	int64_t timestamp_s;
 	const void *body;
 	size_t size;
 };
-/* Persistent, mandatory, JSON. Serve the link (link_next to 0) before and in between. */
-int link_publish(struct link *l, const struct link_message *m, struct link_error *e)
+/* Persistent, mandatory, JSON. Call connection_next until it returns 0 before a burst, and between bursts. */
+int connection_publish(struct connection *l, const struct connection_message *m, struct connection_error *e)
 	__attribute__((warn_unused_result));
-/* librabbitmq writes three frames a message, each a packet of its own: cork before a burst, uncork after it.
- */
-void link_cork(struct link *l, bool on);
-int link_ack(struct link *l, uint64_t tag, bool multiple, struct link_error *e)
+/* librabbitmq writes three frames for a message, each in a packet of its own: cork before a burst, uncork
+ * after it. */
+void connection_cork(struct connection *l, bool on);
+int connection_ack(struct connection *l, uint64_t tag, bool multiple, struct connection_error *e)
 	__attribute__((warn_unused_result));
-int link_reject(struct link *l, uint64_t tag, bool requeue, struct link_error *e)
+int connection_reject(struct connection *l, uint64_t tag, bool requeue, struct connection_error *e)
 	__attribute__((warn_unused_result));
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* frames.c: assembles AMQP frames.
  * Owns the rules of what may follow what, and the cap on bodies.
  * Never reads a socket and never calls librabbitmq: it only looks into its structs. */
@@ -26,7 +27,8 @@ void frames_fini(struct frames *f)
 	f->want = FRAMES_IDLE;
 }
 
-/* For what is compared: cut or halved it could pass for something else, so it is all or nothing. */
+/* For texts that are compared: a part of a text could equal another text, so a text that does not fit is
+ * empty. */
 static void copy_name(char out[FRAMES_NAME_SIZE], amqp_bytes_t in)
 {
 	size_t size = in.len < FRAMES_NAME_SIZE && !(in.len && memchr(in.bytes, 0, in.len)) ? in.len : 0;
@@ -67,7 +69,7 @@ static struct frames_event *bad(struct frames *f, const char *fmt, ...)
 
 static void begin_content(struct frames *f, enum frames_kind kind)
 {
-	free(f->content.body); /* of the event before, where nobody took it */
+	free(f->content.body); /* of the previous event, if the caller did not take it */
 	f->content.body = NULL;
 	f->content.kind = kind;
 	f->content.size = 0;
@@ -103,7 +105,7 @@ static struct frames_event *feed_header(struct frames *f, const amqp_frame_t *fr
 		c->has_user = true;
 		copy_name(c->user, p->user_id);
 	}
-	/* A returned body is ours already, and one over the cap is of no use: neither costs memory. */
+	/* No memory for the body of a return, which the sender has, nor for a body over the cap. */
 	if (c->kind == FRAMES_DELIVERY && c->size <= f->max_body)
 		c->body = xmalloc((size_t)c->size + 1);
 	if (c->size == 0)
@@ -180,7 +182,7 @@ static struct frames_event *feed_channel_method(struct frames *f, const amqp_met
 	const amqp_basic_ack_t *ack;
 	const amqp_basic_nack_t *nack;
 
-	if (m->id == AMQP_CHANNEL_CLOSE_METHOD) { /* the one method that may cut a content short */
+	if (m->id == AMQP_CHANNEL_CLOSE_METHOD) { /* the only method that may interrupt a content */
 		close = m->decoded;
 		frames_fini(f);
 		return feed_close(f, FRAMES_CHANNEL_CLOSED, close->reply_code, close->reply_text);
@@ -199,7 +201,7 @@ static struct frames_event *feed_channel_method(struct frames *f, const amqp_met
 	case AMQP_BASIC_CANCEL_METHOD:
 		copy_text(f->plain.text, ((const amqp_basic_cancel_t *)m->decoded)->consumer_tag);
 		return plain_event(f, FRAMES_CANCEL);
-	default: return NULL; /* a late reply: nothing waits for it */
+	default: return NULL; /* a late reply: no caller waits for it */
 	}
 }
 

@@ -1,10 +1,11 @@
-/* frames.h: decoded AMQP frames in, whole things out: deliveries, returns, confirms, cancels, closes.
+/* SPDX-License-Identifier: MIT */
+/* frames.h: decoded AMQP frames in, complete events out: deliveries, returns, confirms, cancels, closes.
  *
- * librabbitmq's own assembler waits without end for a body that does not come, and one RPC can drop what
- * another channel was to get. So frames are read one by one and put together here, with a cap on bodies.
- * No I/O and no clock: the same frames give the same events, which is what a fuzzer needs. */
-#ifndef HCPD_FRAMES_H
-#define HCPD_FRAMES_H
+ * librabbitmq's own assembler waits for ever for a body that does not come, and an RPC can drop frames of
+ * another channel. So this reads frames one by one and assembles them, with a cap on bodies. No I/O and no
+ * clock: the same frames always give the same events, which a fuzzer needs. */
+#ifndef HCPD_AMQP_FRAMES_H
+#define HCPD_AMQP_FRAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,17 +18,17 @@ struct amqp_frame_t_;
 #define FRAMES_TEXT_SIZE 320
 
 enum frames_kind {
-	FRAMES_NOTHING, /* more frames are needed, or the frame is of no concern */
+	FRAMES_NOTHING, /* more frames are needed, or the frame does not matter */
 	FRAMES_DELIVERY,
 	FRAMES_RETURN, /* unroutable; its confirm comes later */
 	FRAMES_ACK,
 	FRAMES_NACK,
-	FRAMES_CANCEL, /* the broker ended our consumer */
+	FRAMES_CANCEL, /* the broker ended the consumer */
 	FRAMES_BLOCKED,
 	FRAMES_UNBLOCKED,
 	FRAMES_CHANNEL_CLOSED,
 	FRAMES_CONNECTION_CLOSED,
-	FRAMES_BAD /* against the protocol; text says what. Drop the connection */
+	FRAMES_BAD /* a breach of the protocol; text has it. Drop the connection */
 };
 
 /* Only the fields of its kind are set. Short strings are NUL-terminated; one that holds a NUL itself
@@ -46,7 +47,7 @@ struct frames_event {
 	/* DELIVERY, RETURN */
 	char key[FRAMES_NAME_SIZE];
 	char message_id[FRAMES_NAME_SIZE];
-	uint64_t size; /* as the header said */
+	uint64_t size; /* as the header has it */
 	/* RETURN, CHANNEL_CLOSED, CONNECTION_CLOSED */
 	int code;
 	/* RETURN, CANCEL (the consumer's tag), BLOCKED, CHANNEL_CLOSED, CONNECTION_CLOSED, BAD */
@@ -58,7 +59,8 @@ struct frames {
 	enum { FRAMES_IDLE, FRAMES_WANT_HEADER, FRAMES_WANT_BODY } want;
 	uint64_t got;                /* of content.size */
 	struct frames_event content; /* the delivery or return that is coming in */
-	struct frames_event plain;   /* everything else: channel 0 may speak in the middle of a content */
+	struct frames_event
+		plain; /* every other event: frames of channel 0 may come in the middle of a content */
 };
 
 void frames_init(struct frames *f, size_t max_body);

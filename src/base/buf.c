@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* buf.c: growing buffers, shared blobs, JSON strings.
  * Owns the sizes of all of them, and what happens when memory is out.
  * Never interprets what it holds beyond UTF-8. */
@@ -109,7 +110,7 @@ void buf_addf(struct buf *b, const char *fmt, ...)
 	va_copy(again, args);
 	buf_reserve(b, 128);
 	size = vsnprintf(b->data + b->size, b->room - b->size, fmt, args);
-	assert(size >= 0); /* our own formats only: there is none that fails */
+	assert(size >= 0); /* the formats are constants, and none of them fails */
 	if ((size_t)size >= b->room - b->size) {
 		buf_reserve(b, (size_t)size + 1);
 		vsnprintf(b->data + b->size, b->room - b->size, fmt, again);
@@ -172,8 +173,8 @@ size_t buf_utf8_size(const unsigned char *text, size_t left)
 }
 
 /* Eight bytes at a time: is there none that is a control, a quote, a backslash or not ASCII? The terms set a
- * byte's top bit where it is below 0x20, zero after the xor, or set already; borrows only add false alarms.
- */
+ * byte's top bit where it is below 0x20, zero after the xor, or set already; borrows only add false
+ * alarms. */
 static bool are_plain(const char *text)
 {
 	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
@@ -266,4 +267,11 @@ size_t buf_utf8_cut(const char *text, size_t size, size_t most)
 	while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80)
 		most--;
 	return most;
+}
+
+void xfree_secret(char *text)
+{
+	if (text)
+		explicit_bzero(text, strlen(text));
+	free(text);
 }

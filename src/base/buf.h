@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* buf.h: a growing byte buffer, a shared immutable one, and JSON text written straight into them.
  * Out of memory ends the process: nothing is half done then, the store has it all. */
-#ifndef HCPD_BUF_H
-#define HCPD_BUF_H
+#ifndef HCPD_BASE_BUF_H
+#define HCPD_BASE_BUF_H
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -50,5 +51,7 @@ void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *old, size_t size);
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t size);
+/* Overwrites the text, and frees it. NULL is fine. */
+void xfree_secret(char *text);
 
 #endif

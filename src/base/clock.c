@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* clock.c: the boot clock, the wall clock, and instants as text.
  * Owns the calendar; a leaf: the two clocks are weak, so that a test can bring its own.
- * Never asks for the time zone: everything here is UTC. */
+ * Never uses the time zone: everything here is UTC. */
 #include "base/clock.h"
 
 #include <stddef.h>
@@ -16,7 +17,7 @@ static int64_t read_clock(clockid_t id)
 {
 	struct timespec ts;
 
-	clock_gettime(id, &ts); /* cannot fail for these two on a Linux that we run on */
+	clock_gettime(id, &ts); /* cannot fail for these two clocks on Linux */
 	return (int64_t)ts.tv_sec * US + ts.tv_nsec / 1000;
 }
 

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* clock.h: the two clocks, and time as text. A leaf: a test that defines
  * clock_boot_us or clock_wall_us itself replaces ours (they are weak).
  *
  * Deadlines run on the boot clock (no step, counts suspend); what is stored or sent is wall time. */
-#ifndef HCPD_CLOCK_H
-#define HCPD_CLOCK_H
+#ifndef HCPD_BASE_CLOCK_H
+#define HCPD_BASE_CLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

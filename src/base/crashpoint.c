@@ -1,5 +1,6 @@
-/* crash.c: dies at a named point, and counts who comes by.
- * Owns the table of points, which the linker collects. Empty in an ordinary build; see crash.h. */
+/* SPDX-License-Identifier: MIT */
+/* crashpoint.c: dies at a named point, and counts who comes by.
+ * Owns the table of points, which the linker collects. Empty in an ordinary build; see crashpoint.h. */
 #include "base/crashpoint.h"
 
 #ifdef HCP_CRASH_POINTS
@@ -27,7 +28,7 @@ void crash_pass(const struct crash_point *p)
 
 	if (p != armed || n != armed_at)
 		return;
-	p->record->died = n; /* the file is a mapping: it outlives us */
+	p->record->died = n; /* the file is a mapping: it outlives the process */
 	kill(getpid(), SIGKILL);
 	for (;;)
 		pause();

@@ -1,16 +1,18 @@
-/* crash.h: named places where a test build can be told to die.
+/* SPDX-License-Identifier: MIT */
+/* crashpoint.h: named places where a test build can end itself.
  *
  *	CRASH_POINT(store_before_commit);
  *
  * is nothing at all in an ordinary build. Built with -DHCP_CRASH_POINTS (make sweep does), each such line
- *enters itself into a table, and the environment says what happens: HCP_CRASH=NAME:N         SIGKILL to
- *itself at the N-th passing of NAME, whichever thread comes by HCP_CRASH=list           prints the names of
- *all points, and ends HCP_CRASH_COUNTS=FILE    keeps a struct crash_record for each point in FILE, true at
- *every moment A name that does not exist, or a file that cannot be had, ends the process at once with
- *EX_USAGE: no test is vacuous for a typing error. A name is used once. Not between clone and exec (launch.c):
- *that is another process. */
-#ifndef HCPD_CRASH_H
-#define HCPD_CRASH_H
+ * enters itself into a table, and the environment says what happens:
+ *	HCP_CRASH=NAME:N         SIGKILL to itself at the N-th passing of NAME, whichever thread comes by
+ *	HCP_CRASH=list           prints the names of all points, and ends
+ *	HCP_CRASH_COUNTS=FILE    keeps a struct crash_record for each point in FILE, true at every moment
+ * A name that does not exist, or a file that cannot be had, ends the process at once with EX_USAGE: no
+ * test is vacuous for a typing error. A name is used once. Not between clone and exec (launch.c): that is
+ * another process. */
+#ifndef HCPD_BASE_CRASHPOINT_H
+#define HCPD_BASE_CRASHPOINT_H
 
 #ifdef HCP_CRASH_POINTS
 

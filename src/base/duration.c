@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* duration.c: lengths of time as text, ISO 8601 and the short form of INI files.
  * Owns what counts as a duration.
  * Never rounds up: what is finer than a microsecond is cut off. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* id.c: UUIDs and random bytes, from the kernel's generator.
  * Owns a small pool of random bytes per thread, since an id a message would else be a system call a message.
  * Both makers are weak, so that a test can bring its own.
@@ -19,7 +20,7 @@ static _Thread_local unsigned char pool[POOL_SIZE];
 static _Thread_local size_t pool_left;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-/* Only the forking thread lives on in the child, and this runs in it. */
+/* The child has only the thread that forked, and this runs in it. */
 static void forget_pool(void)
 {
 	explicit_bzero(pool, sizeof(pool));

@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* id.h: UUIDs and random bytes. A leaf: a test that defines id_make or id_random itself
  * replaces ours (they are weak). */
-#ifndef HCPD_ID_H
-#define HCPD_ID_H
+#ifndef HCPD_BASE_ID_H
+#define HCPD_BASE_ID_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ini.c: lines to sections, keys and values.
  * Owns what a comment is, and what is no line at all.
  * Never knows a section or a key by name, never stops at an error: the next line may have another. */

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* ini.h: INI text to (line, section, key, value). At most a reader: what a key means is config.c's. */
-#ifndef HCPD_INI_H
-#define HCPD_INI_H
+#ifndef HCPD_BASE_INI_H
+#define HCPD_BASE_INI_H
 
 #include <stddef.h>
 
@@ -8,7 +9,7 @@
 
 /* key is NULL for a section's head, so that empty sections are seen; both are NULL and value says what
  * is wrong for a line that is none. Keys before the first section have the section "". Keys below a broken
- * head are not reported: nobody knows whose they are.
+ * head are not reported: their section is unknown.
  * All three are trimmed and live until the function returns. A line that starts with ; or # is a comment, and
  * so is what follows a ; or # after white space, unless that is inside a quoted stretch ("..." or '...',
  * closed on the same line). Quotes stay in the value: some values have words of their own in them. */

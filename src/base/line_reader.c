@@ -1,4 +1,5 @@
-/* lines.c: splits what a pipe brings into lines.
+/* SPDX-License-Identifier: MIT */
+/* line_reader.c: splits what a pipe brings into lines.
  * Owns the one buffer that every pipe is read into, and the account of the unfinished lines' memory.
  * Never looks into a line (NUL bytes pass), never decides when to read. */
 #include "base/line_reader.h"
@@ -16,14 +17,14 @@
 
 static char shared[LINES_READ_MAX];
 
-void lines_pool_init(struct lines_pool *p, int64_t max_line, int64_t max_total)
+void line_pool_init(struct line_pool *p, int64_t max_line, int64_t max_total)
 {
 	memset(p, 0, sizeof *p);
 	p->max_line = max_line < 1 ? 1 : max_line > LINE_LIMIT ? LINE_LIMIT : (size_t)max_line;
 	p->max_total = max_total < 0 ? 0 : (size_t)max_total;
 }
 
-static void lines_release(struct lines_pool *p, struct lines *l)
+static void lines_release(struct line_pool *p, struct line_reader *l)
 {
 	if (p->over == l) {
 		p->over = NULL;
@@ -38,7 +39,7 @@ static void lines_release(struct lines_pool *p, struct lines *l)
 	l->size = l->room = 0;
 }
 
-static void lines_keep(struct lines_pool *p, struct lines *l, const char *data, size_t size)
+static void lines_keep(struct line_pool *p, struct line_reader *l, const char *data, size_t size)
 {
 	size_t need = l->size + size, room = need;
 
@@ -56,8 +57,8 @@ static void lines_keep(struct lines_pool *p, struct lines *l, const char *data, 
 	l->fed_at_us = clock_boot_us();
 }
 
-static void lines_say_too_long(
-	struct lines_pool *p, struct lines *l, const char *data, size_t size, lines_fn *on_line, void *ctx)
+static void lines_say_too_long(struct line_pool *p, struct line_reader *l, const char *data, size_t size,
+	line_fn *on_line, void *ctx)
 {
 	/* The same beginning, however it came in. */
 	if (l->size && l->size < LINES_HEAD && size)
@@ -68,8 +69,8 @@ static void lines_say_too_long(
 }
 
 /* One line, or the beginning of one. How many bytes of data that was. */
-static size_t lines_feed_one(
-	struct lines_pool *p, struct lines *l, const char *data, size_t size, lines_fn *on_line, void *ctx)
+static size_t lines_feed_one(struct line_pool *p, struct line_reader *l, const char *data, size_t size,
+	line_fn *on_line, void *ctx)
 {
 	const char *nl = memchr(data, '\n', size);
 	size_t part = nl ? (size_t)(nl - data) : size;
@@ -92,8 +93,8 @@ static size_t lines_feed_one(
 }
 
 /* Until the share is used up. How many bytes of data that was. */
-static size_t lines_feed(struct lines_pool *p, struct lines *l, const char *data, size_t size, size_t share,
-	size_t *used, lines_fn *on_line, void *ctx)
+static size_t lines_feed(struct line_pool *p, struct line_reader *l, const char *data, size_t size,
+	size_t share, size_t *used, line_fn *on_line, void *ctx)
 {
 	size_t at = 0, n;
 
@@ -104,7 +105,7 @@ static size_t lines_feed(struct lines_pool *p, struct lines *l, const char *data
 	return at;
 }
 
-static void more_free(struct lines_pool *p, struct lines *l)
+static void more_free(struct line_pool *p, struct line_reader *l)
 {
 	if (!l->more)
 		return;
@@ -115,7 +116,7 @@ static void more_free(struct lines_pool *p, struct lines *l)
 }
 
 static void more_feed(
-	struct lines_pool *p, struct lines *l, size_t share, size_t *used, lines_fn *on_line, void *ctx)
+	struct line_pool *p, struct line_reader *l, size_t share, size_t *used, line_fn *on_line, void *ctx)
 {
 	l->more_at += (uint32_t)lines_feed(
 		p, l, l->more + l->more_at, l->more_size - l->more_at, share, used, on_line, ctx);
@@ -124,7 +125,7 @@ static void more_feed(
 }
 
 /* How much may be read, if all of it had to be kept? */
-static size_t lines_may_read(struct lines_pool *p, const struct lines *l, size_t want)
+static size_t lines_may_read(struct line_pool *p, const struct line_reader *l, size_t want)
 {
 	size_t need = l->size + want;
 
@@ -138,8 +139,8 @@ static size_t lines_may_read(struct lines_pool *p, const struct lines *l, size_t
 	return want;
 }
 
-enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size_t share, size_t *got,
-	size_t *used, lines_fn *on_line, void *ctx)
+enum line_result line_reader_read(struct line_pool *p, struct line_reader *l, int fd, size_t share,
+	size_t *got, size_t *used, line_fn *on_line, void *ctx)
 {
 	size_t max, done;
 	ssize_t n;
@@ -156,7 +157,7 @@ enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return LINES_OK;
 	if (n <= 0) {
-		lines_end(p, l, on_line, ctx);
+		line_reader_end(p, l, on_line, ctx);
 		return LINES_END;
 	}
 	*got = (size_t)n;
@@ -171,18 +172,18 @@ enum lines_result lines_read(struct lines_pool *p, struct lines *l, int fd, size
 	return LINES_MORE;
 }
 
-size_t lines_idle_bytes(const struct lines *l, int64_t now_us)
+size_t line_reader_idle_bytes(const struct line_reader *l, int64_t now_us)
 {
 	return l->size > LINES_SMALL && !l->more && now_us - l->fed_at_us >= LINES_SILENT_US ? l->room : 0;
 }
 
-void lines_give_up(struct lines_pool *p, struct lines *l, lines_fn *on_line, void *ctx)
+void line_reader_give_up(struct line_pool *p, struct line_reader *l, line_fn *on_line, void *ctx)
 {
 	lines_say_too_long(p, l, NULL, 0, on_line, ctx);
 	l->skipping = true;
 }
 
-void lines_end(struct lines_pool *p, struct lines *l, lines_fn *on_line, void *ctx)
+void line_reader_end(struct line_pool *p, struct line_reader *l, line_fn *on_line, void *ctx)
 {
 	size_t used;
 
@@ -190,10 +191,10 @@ void lines_end(struct lines_pool *p, struct lines *l, lines_fn *on_line, void *c
 		more_feed(p, l, SIZE_MAX, &used, on_line, ctx);
 	if (l->size)
 		on_line(ctx, l->rest, l->size, LINE_UNENDED);
-	lines_fini(p, l);
+	line_reader_fini(p, l);
 }
 
-void lines_fini(struct lines_pool *p, struct lines *l)
+void line_reader_fini(struct line_pool *p, struct line_reader *l)
 {
 	more_free(p, l);
 	lines_release(p, l);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* log.c: lines on stderr.
  * Owns the level, the look of a line and the promise that nothing printed can forge or break one.
  * Never decides what is worth a line, never waits longer than one write(2), never changes errno. */
@@ -26,7 +27,7 @@ static const char *const priorities[] = {"<3>", "<4>", "<6>", "<7>"};
 static const char ellipsis[] = "\xe2\x80\xa6";
 
 static atomic_int current_level = LOG_LVL_INFO;
-static atomic_uint lost_lines; /* stderr took nothing; the next line that gets out says so */
+static atomic_uint lost_lines; /* lines that stderr did not take; the next line has their number */
 
 void log_set_level(enum log_level level)
 {
@@ -48,8 +49,8 @@ int log_level_parse(const char *name)
 
 static bool to_journal;
 
-/* JOURNAL_STREAM is inherited by whoever we are started from; only device and inode say whether it is
- * still our own stderr that ends in the journal. */
+/* JOURNAL_STREAM may be inherited from a parent process. Only device and inode show whether stderr of this
+ * process goes to the journal. */
 static void find_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* log.h: one line a message, key=value, on stderr. Safe to call from every thread.
  *
  * Write what happened, then what we do now, then the keys:
@@ -5,9 +6,9 @@
  * Control characters are escaped on the way out, so input may be printed as it is.
  * Where stderr is the journal (JOURNAL_STREAM names it) a line starts with its priority prefix, <4> and so
  * on, and has no time and level of its own; elsewhere it starts `2026-01-31T12:34:56.789Z level=warn `. A
- *line over 4000 bytes is cut and ends in an ellipsis. */
-#ifndef HCPD_LOG_H
-#define HCPD_LOG_H
+ * line over 4000 bytes is cut and ends in an ellipsis. */
+#ifndef HCPD_BASE_LOG_H
+#define HCPD_BASE_LOG_H
 
 #include <stdint.h>
 

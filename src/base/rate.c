@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* rate.c: rate limits.
  * Owns the arithmetic of a bucket and the table of buckets. Never reads a clock: the caller says what time it
  * is.

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* rate.h: so many a time, with a burst: a token bucket whose whole state is one instant. A leaf. */
-#ifndef HCPD_RATE_H
-#define HCPD_RATE_H
+#ifndef HCPD_BASE_RATE_H
+#define HCPD_BASE_RATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,8 +16,8 @@ struct rate {
 	int64_t full_at_ns;
 };
 
-/* 0 where one more may come now, else how long until it may. `rate` NULL is a full bucket. Changes nothing.
- */
+/* 0 where one more may come now, else how long until it may. `rate` NULL is a full bucket. Changes
+ * nothing. */
 int64_t rate_wait_us(const struct rate_limit *limit, const struct rate *rate, int64_t now_us);
 /* One came. */
 void rate_take(const struct rate_limit *limit, struct rate *rate, int64_t now_us);

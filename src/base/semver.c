@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* semver.c: semantic versions, and ranges of them as npm documents its own.
  * Owns the grammar of both and the order of versions.
- * Never allocates: a range is judged while it is read, comparator by comparator. */
+ * Never allocates: a range is evaluated while it is read, comparator by comparator. */
 #include "base/semver.h"
 
 #include <stddef.h>
@@ -16,8 +17,8 @@ struct version {
 	size_t pre_size;
 };
 
-/* One alternative of a range, while its comparators go by. `version` NULL: only the grammar is of interest.
- */
+/* One alternative of a range, while its comparators go by. `version` NULL: only the grammar is of
+ * interest. */
 struct alternative {
 	const struct version *version;
 	bool all_hold;
@@ -147,7 +148,7 @@ static bool take_qualifier(const char **p, struct version *v)
 			return false;
 		v->pre_size = (size_t)(*p - v->pre);
 	}
-	if (**p == '+') { /* build data have no say in order */
+	if (**p == '+') { /* build data do not count in the order */
 		(*p)++;
 		return take_identifiers(p, false);
 	}
@@ -373,7 +374,7 @@ static bool take_alternative(const char **p, struct alternative *alt)
 	return true;
 }
 
-static bool judge(const struct version *version, const char *range, bool *satisfied)
+static bool check_range(const struct version *version, const char *range, bool *satisfied)
 {
 	const char *p = range;
 
@@ -399,7 +400,7 @@ bool semver_is_range(const char *text)
 {
 	bool satisfied;
 
-	return judge(NULL, text, &satisfied);
+	return check_range(NULL, text, &satisfied);
 }
 
 bool semver_satisfies(const char *version, const char *range)
@@ -407,5 +408,5 @@ bool semver_satisfies(const char *version, const char *range)
 	struct version v;
 	bool satisfied;
 
-	return parse_version(version, &v) && judge(&v, range, &satisfied) && satisfied;
+	return parse_version(version, &v) && check_range(&v, range, &satisfied) && satisfied;
 }

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* semver.h: semantic versions and npm's ranges (exact, x, ^, ~, comparisons, hyphen, space, ||). */
-#ifndef HCPD_SEMVER_H
-#define HCPD_SEMVER_H
+#ifndef HCPD_BASE_SEMVER_H
+#define HCPD_BASE_SEMVER_H
 
 #include <stdbool.h>
 

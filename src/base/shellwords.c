@@ -1,4 +1,5 @@
-/* words.c: shell quoting without a shell.
+/* SPDX-License-Identifier: MIT */
+/* shellwords.c: shell quoting without a shell.
  * Owns the one reading of quotes that commands, environment lists and plain values share.
  * Never expands anything: what is written is what the worker gets. */
 #include "base/shellwords.h"
@@ -69,7 +70,7 @@ static void wipe_buf(struct buf *b)
 	buf_fini(b);
 }
 
-char **words_split(const char *text, const char **why)
+char **shellwords_split(const char *text, const char **why)
 {
 	struct list l = {.words = xcalloc(1, sizeof(char *))};
 	struct buf word = {0};
@@ -82,7 +83,7 @@ char **words_split(const char *text, const char **why)
 			break;
 		p = take_word(p, &word, why);
 		if (!p) {
-			words_free(l.words);
+			shellwords_free(l.words);
 			l.words = NULL;
 			break;
 		}
@@ -92,7 +93,7 @@ char **words_split(const char *text, const char **why)
 	return l.words;
 }
 
-char **words_split_list(const char *text)
+char **shellwords_split_list(const char *text)
 {
 	struct list l = {.words = xcalloc(1, sizeof(char *))};
 	struct buf word = {0};
@@ -111,7 +112,7 @@ char **words_split_list(const char *text)
 	return l.words;
 }
 
-size_t words_count(char *const *words)
+size_t shellwords_count(char *const *words)
 {
 	size_t count = 0;
 
@@ -120,7 +121,7 @@ size_t words_count(char *const *words)
 	return count;
 }
 
-void words_free(char **words)
+void shellwords_free(char **words)
 {
 	if (!words)
 		return;
@@ -131,7 +132,7 @@ void words_free(char **words)
 	free(words);
 }
 
-char *words_unquote(const char *text)
+char *shellwords_unquote(const char *text)
 {
 	char quote = *text, *copy, *to;
 	const char *p;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* timer.c: deadlines in a binary heap.
  * Owns the order in which deadlines come; the timers themselves are their owners'.
  * Never reads a clock: the loop says what time it is. */

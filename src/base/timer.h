@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* timer.h: deadlines on the boot clock, in a heap. Embedded in what they belong to; no allocation
  * per timer but the heap's own array. */
-#ifndef HCPD_TIMER_H
-#define HCPD_TIMER_H
+#ifndef HCPD_BASE_TIMER_H
+#define HCPD_BASE_TIMER_H
 
 #include <stdbool.h>
 #include <stddef.h>

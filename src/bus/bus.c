@@ -1,6 +1,7 @@
-/* bus.c: the core's side of the bus: the queues between the threads, and their start and end.
- * Owns what is handed over, in both directions, and which connection it is meant for.
- * Never says what a message means (codec.c); connections are bus_lane.c's. */
+/* SPDX-License-Identifier: MIT */
+/* bus.c: the core's side of the bus: the queues between the threads, and the start and end of the threads.
+ * Owns the messages that are handed over, in both directions, and the connection generation that each is
+ * meant for. Never says what a message means (protocol/message.c), never touches a connection (thread.c). */
 #include "bus/bus_private.h"
 
 #include <assert.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,10 +19,10 @@
 #include "base/crashpoint.h"
 #include "base/log.h"
 
-#define STOP_POLITE_MS 600 /* then sockets are shut down ... */
-#define STOP_HARD_MS 400   /* ... and then threads are left behind */
-/* Headers are decoded by recursion, and a hostile table nests as deep as a frame of 128 KiB has room: that
- * takes between 1 and 3 MiB. Said here, so that no ulimit makes it less. */
+#define STOP_POLITE_MS 600 /* then bus_stop shuts the sockets down ... */
+#define STOP_HARD_MS 400   /* ... and then it leaves the threads behind */
+/* librabbitmq decodes headers by recursion. A hostile table in a frame of 128 KiB needs between 1 and 3 MiB
+ * of stack. The size is set here, so that no ulimit makes it less. */
 #define STACK_SIZE (8u << 20)
 
 /* --- small things --- */
@@ -67,14 +67,14 @@ void bus_in_free(struct bus_in *in)
 
 void bus_put_in_locked(struct bus *b, struct bus_in *list)
 {
-	bool tell = !b->told && !b->stopping;
+	bool needs_wake = !b->wake_pending && !b->stopping;
 
 	*b->in_end = list;
 	while (*b->in_end)
 		b->in_end = &(*b->in_end)->next;
-	b->told = true;
-	/* Below the lock, so that bus_stop knows that no wake() comes after it. */
-	if (tell)
+	b->wake_pending = true;
+	/* Under the lock: after bus_stop set `stopping`, no thread calls wake(). */
+	if (needs_wake)
 		b->wake(b->ctx);
 }
 
@@ -87,7 +87,7 @@ void bus_put_in(struct bus *b, struct bus_in *list)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* Without this a core that is held would find, or not live to find, everything once for each reconnect. */
+/* Without this the queue would grow with each reconnect while the core is suspended and takes nothing. */
 bool bus_take_back_locked(struct bus *b, enum bus_in_kind up)
 {
 	struct bus_in *in, **at = &b->in;
@@ -106,15 +106,15 @@ bool bus_take_back_locked(struct bus *b, enum bus_in_kind up)
 	return was_up;
 }
 
-/* Below the lock. */
-static void signal_lane(struct lane *l)
+/* Under the lock. */
+static void signal_thread(struct bus_thread *t)
 {
 	uint64_t one = 1;
 
-	if (l->signalled || l->wake_fd < 0)
+	if (t->signalled || t->wake_fd < 0)
 		return;
-	l->signalled = true;
-	while (write(l->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+	t->signalled = true;
+	while (write(t->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
 		;
 }
 
@@ -138,13 +138,15 @@ static void copy_amqp(struct config_amqp *to, const struct config_amqp *from)
 	to->key_file = copy_text(from->key_file);
 }
 
-static void lane_init(struct lane *l, struct bus *b, const struct lane_ops *ops)
+static void bus_thread_init(struct bus_thread *t, struct bus *b, const struct bus_thread_ops *ops)
 {
-	l->bus = b;
-	l->ops = ops;
-	l->guard_fd = -1;
-	l->wake_fd = -1;
-	l->has_ended = true;
+	t->bus = b;
+	t->ops = ops;
+	t->guard = GUARD_NONE;
+	t->after_failure = BUS_BACKOFF_FAILURE(b->amqp.reconnect_max_us);
+	t->after_soft_loss = BUS_BACKOFF_SOFT(b->amqp.reconnect_max_us);
+	t->wake_fd = -1;
+	t->has_ended = true;
 }
 
 struct bus *bus_new(const struct config *config, void (*wake)(void *ctx), void *ctx)
@@ -162,8 +164,8 @@ struct bus *bus_new(const struct config *config, void (*wake)(void *ctx), void *
 	b->in_end = &b->in;
 	out_list_init(&b->outs);
 	out_list_init(&b->staged);
-	lane_init(&b->pub, b, &pub_ops);
-	lane_init(&b->sub, b, &sub_ops);
+	bus_thread_init(&b->pub, b, &pub_ops);
+	bus_thread_init(&b->sub, b, &sub_ops);
 	pub_state_init(b);
 	sub_state_init(b);
 	return b;
@@ -210,33 +212,33 @@ void bus_unref(struct bus *b)
 		bus_free(b);
 }
 
-static int lane_start(struct lane *l)
+static int bus_thread_start(struct bus_thread *t)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
 	int rc;
 
-	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (l->wake_fd < 0)
+	t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->wake_fd < 0)
 		return -1;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	/* Signals are the core's: none may interrupt, or be handled, here. */
+	/* The core's thread handles all signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	l->bus->refs++;
-	l->has_ended = false;
-	rc = pthread_create(&l->thread, &attr, lane_main, l);
+	t->bus->refs++;
+	t->has_ended = false;
+	rc = pthread_create(&t->thread, &attr, bus_thread_main, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	if (rc) {
-		l->bus->refs--;
-		l->has_ended = true;
+		t->bus->refs--;
+		t->has_ended = true;
 		errno = rc;
 		return -1;
 	}
-	l->is_started = true;
-	pthread_setname_np(l->thread, l->ops->name);
+	t->is_started = true;
+	pthread_setname_np(t->thread, t->ops->name);
 	return 0;
 }
 
@@ -245,7 +247,7 @@ int bus_start(struct bus *b)
 	int rc;
 
 	pthread_mutex_lock(&b->lock);
-	rc = lane_start(&b->sub) < 0 || lane_start(&b->pub) < 0 ? -1 : 0;
+	rc = bus_thread_start(&b->sub) < 0 || bus_thread_start(&b->pub) < 0 ? -1 : 0;
 	pthread_mutex_unlock(&b->lock);
 	return rc;
 }
@@ -266,62 +268,56 @@ static bool wait_ended(struct bus *b, int timeout_ms)
 	}
 }
 
-static void shut_lane(struct lane *l)
-{
-	if (l->guard_fd >= 0)
-		shutdown(l->guard_fd, SHUT_RDWR);
-}
-
-/* A thread that hangs in a name look-up or a TLS handshake cannot be called back: it keeps its reference
- * and frees what is left when it returns, if the process lives so long. */
-static void leave_lane(struct lane *l)
+/* Nothing can end a name look-up or a TLS handshake that hangs. Such a thread keeps its reference, and frees
+ * the bus when the call returns, if the process still runs then. */
+static void end_thread(struct bus_thread *t)
 {
 	bool ended;
 
-	if (!l->is_started)
+	if (!t->is_started)
 		return;
-	pthread_mutex_lock(&l->bus->lock);
-	ended = l->has_ended;
-	pthread_mutex_unlock(&l->bus->lock);
+	pthread_mutex_lock(&t->bus->lock);
+	ended = t->has_ended;
+	pthread_mutex_unlock(&t->bus->lock);
 	if (ended)
-		pthread_join(l->thread, NULL);
+		pthread_join(t->thread, NULL);
 	else
-		pthread_detach(l->thread);
+		pthread_detach(t->thread);
 }
 
 void bus_stop(struct bus *b)
 {
 	if (!b)
 		return;
-	bus_flush(b); /* acks of what was committed still go out */
+	bus_flush(b); /* acks of committed messages still go out */
 	pthread_mutex_lock(&b->lock);
 	b->stopping = true;
-	b->told = true; /* no wake() from here on */
-	signal_lane(&b->pub);
-	signal_lane(&b->sub);
+	b->wake_pending = true; /* no wake() after this */
+	signal_thread(&b->pub);
+	signal_thread(&b->sub);
 	pthread_mutex_unlock(&b->lock);
 	if (!wait_ended(b, STOP_POLITE_MS)) {
 		pthread_mutex_lock(&b->lock);
-		shut_lane(&b->pub);
-		shut_lane(&b->sub);
+		guard_shut_down(&b->pub.guard);
+		guard_shut_down(&b->sub.guard);
 		pthread_mutex_unlock(&b->lock);
 		if (!wait_ended(b, STOP_HARD_MS))
 			log_info("a connection attempt hangs, leaving it behind");
 	}
-	leave_lane(&b->pub);
-	leave_lane(&b->sub);
+	end_thread(&b->pub);
+	end_thread(&b->sub);
 	bus_unref(b);
 }
 
 /* --- the core's verbs --- */
 
-/* What the core knows: a message that it hands over belongs to the connection that it has seen. */
-static void note_pub_life(struct bus *b, const struct bus_in *in)
+/* A message that the core hands over belongs to the connection generation that the core saw last. */
+static void record_pub_generation(struct bus *b, const struct bus_in *in)
 {
 	if (in->kind == BUS_PUB_UP)
-		b->seen_pub_life = in->life;
+		b->seen_pub_generation = in->generation;
 	else if (in->kind == BUS_PUB_DOWN)
-		b->seen_pub_life = 0;
+		b->seen_pub_generation = 0;
 }
 
 static struct bus_in *settle_lost(struct out_list *list)
@@ -339,15 +335,15 @@ struct bus_in *bus_take(struct bus *b)
 {
 	struct bus_in *list;
 
-	assert(!b->staged.first); /* it would go to a connection that it was not meant for */
+	assert(!b->staged.first); /* these would go to a connection that the core did not mean */
 	pthread_mutex_lock(&b->lock);
 	list = b->in;
 	b->in = NULL;
 	b->in_end = &b->in;
-	b->told = b->stopping;
+	b->wake_pending = b->stopping;
 	pthread_mutex_unlock(&b->lock);
 	for (struct bus_in *in = list; in; in = in->next)
-		note_pub_life(b, in);
+		record_pub_generation(b, in);
 	return list;
 }
 
@@ -360,26 +356,26 @@ void bus_publish(struct bus *b, struct bus_out *list)
 		b->staged.end = &(*b->staged.end)->next;
 }
 
-static void add_answer(struct sub_answers *a, uint32_t life, uint64_t tag, bool reject)
+static void add_answer(struct sub_answers *a, uint32_t generation, uint64_t tag, bool reject)
 {
 	if (a->count == a->room) {
 		a->room = a->room ? 2 * a->room : 64;
 		a->list = xrealloc(a->list, a->room * sizeof *a->list);
 	}
-	a->list[a->count++] = (struct sub_answer){.life = life, .tag = tag, .reject = reject};
+	a->list[a->count++] = (struct sub_answer){.generation = generation, .tag = tag, .reject = reject};
 }
 
-void bus_ack(struct bus *b, uint32_t life, uint64_t tag)
+void bus_ack(struct bus *b, uint32_t generation, uint64_t tag)
 {
-	add_answer(&b->staged_answers, life, tag, false);
+	add_answer(&b->staged_answers, generation, tag, false);
 }
 
-void bus_reject(struct bus *b, uint32_t life, uint64_t tag)
+void bus_reject(struct bus *b, uint32_t generation, uint64_t tag)
 {
-	add_answer(&b->staged_answers, life, tag, true);
+	add_answer(&b->staged_answers, generation, tag, true);
 }
 
-/* Below the lock. Usually the other side took everything, and the two arrays just change places. */
+/* Under the lock. Usually the consuming thread took everything, and the two arrays change places. */
 static void hand_over_answers(struct bus *b)
 {
 	struct sub_answers *from = &b->staged_answers, empty;
@@ -392,10 +388,11 @@ static void hand_over_answers(struct bus *b)
 		*from = empty;
 	} else {
 		for (size_t i = 0; i < from->count; i++)
-			add_answer(&b->answers, from->list[i].life, from->list[i].tag, from->list[i].reject);
+			add_answer(&b->answers, from->list[i].generation, from->list[i].tag,
+				from->list[i].reject);
 		from->count = 0;
 	}
-	signal_lane(&b->sub);
+	signal_thread(&b->sub);
 }
 
 void bus_flush(struct bus *b)
@@ -408,9 +405,9 @@ void bus_flush(struct bus *b)
 	pthread_mutex_lock(&b->lock);
 	hand_over_answers(b);
 	if (b->staged.first) {
-		if (b->seen_pub_life && b->seen_pub_life == b->pub_life) {
+		if (b->seen_pub_generation && b->seen_pub_generation == b->pub_generation) {
 			out_list_join(&b->outs, &b->staged);
-			signal_lane(&b->pub);
+			signal_thread(&b->pub);
 		} else {
 			lost = settle_lost(&b->staged);
 		}
@@ -420,14 +417,12 @@ void bus_flush(struct bus *b)
 	CRASH_POINT(bus_flushed);
 }
 
-static void drop(struct lane *l, const char *why)
+static void drop(struct bus_thread *t, const char *why)
 {
-	pthread_mutex_lock(&l->bus->lock);
-	if (l->guard_fd >= 0) {
-		snprintf(l->drop_why, sizeof l->drop_why, "%s", why);
-		shutdown(l->guard_fd, SHUT_RDWR);
-	}
-	pthread_mutex_unlock(&l->bus->lock);
+	pthread_mutex_lock(&t->bus->lock);
+	if (guard_shut_down(&t->guard))
+		snprintf(t->drop_why, sizeof t->drop_why, "%s", why);
+	pthread_mutex_unlock(&t->bus->lock);
 }
 
 void bus_drop_pub(struct bus *b, const char *why)
@@ -440,17 +435,17 @@ void bus_drop_sub(struct bus *b, const char *why)
 	drop(&b->sub, why);
 }
 
-static int64_t age_us(const struct lane *l, int64_t at_us, int64_t now_us)
+static int64_t age_us(const struct bus_thread *t, int64_t at_us, int64_t now_us)
 {
-	return l->is_up ? now_us - at_us > 0 ? now_us - at_us : 0 : -1;
+	return t->is_up ? now_us - at_us > 0 ? now_us - at_us : 0 : -1;
 }
 
 void bus_set_watchdog(struct bus *b, int64_t period_us)
 {
 	b->watchdog_us = period_us;
 	pthread_mutex_lock(&b->lock);
-	signal_lane(&b->pub);
-	signal_lane(&b->sub);
+	signal_thread(&b->pub);
+	signal_thread(&b->sub);
 	pthread_mutex_unlock(&b->lock);
 }
 

@@ -1,6 +1,7 @@
-/* bus_pub.c: the publishing lane: messages in the order given, confirms back.
+/* SPDX-License-Identifier: MIT */
+/* publish.c: the publishing thread: messages out in their order, confirms in.
  * Owns every bus_out from bus_flush to its BUS_SETTLED or BUS_PUB_DOWN.
- * Never publishes again by itself, and has no window: what goes out when is the outbox's to decide. */
+ * Never publishes a message twice, and has no window: the outbox decides what goes out when. */
 #include "bus/bus_private.h"
 
 #include <stdio.h>
@@ -12,17 +13,18 @@
 #include "base/crashpoint.h"
 #include "base/log.h"
 
-/* A burst goes out under one cork; then the connection is served, so that no heartbeat is missed. */
+/* The thread sends a burst under one cork. Then it reads, so that it misses no heartbeat. */
 #define BURST_MESSAGES 128
 #define BURST_BYTES ((size_t)1 << 20)
-#define PUMP_EVENTS 4096 /* then the core is told */
-/* Confirms may come out of order, so one straggler keeps its slot while tags run on; it must not stop
- * everybody else. Only at this many does it. */
+#define PUMP_EVENTS 4096 /* then the core gets the confirms */
+/* Confirms may come out of order. A message without one keeps its slot while later tags are confirmed. Only
+ * with this many slots in use does the thread stop sending. */
 #define SLOTS_MAX ((uint64_t)1 << 20)
 #define SLOTS_MIN ((uint64_t)1 << 8)
-#define HARP_AGAIN_US INT64_C(300000000) /* each try costs everybody a connection */
+#define HARP_AGAIN_US INT64_C(300000000) /* each attempt costs the other messages a connection */
 
-/* What is in flight, by delivery tag: slot tag & mask. A slot is empty once settled and reported. */
+/* Messages in flight, by delivery tag: slot tag & mask. A slot is empty once its message is settled and
+ * reported. */
 struct slot {
 	struct bus_out *out;
 	bool is_settled;
@@ -32,11 +34,12 @@ struct pub_state {
 	struct slot *slots;
 	uint64_t mask;
 	uint64_t oldest, next;              /* tags: oldest in flight, next to be given */
-	uint64_t settled_from, settled_end; /* where to look for what to report; the end is 0: nowhere */
-	uint64_t return_cursor;  /* returns come in publishing order: the search goes on from here */
-	struct out_list waiting; /* for their burst, or for the end of the broker's alarm */
-	bool has_harp;           /* this connection has declared harp.sessions */
-	int64_t harp_again_us;   /* the broker refuses that; not before then. 0: it does not */
+	uint64_t settled_from, settled_end; /* tags with something to report; the end is 0: none */
+	uint64_t return_cursor;             /* returns come in publishing order: the search starts here */
+	struct out_list
+		waiting;       /* messages that wait for their burst, or for the end of the broker's alarm */
+	bool has_harp;         /* this connection declared harp.sessions */
+	int64_t harp_again_us; /* the broker refused harp.sessions: when to try again. 0: it did not */
 	_Atomic bool blocked;
 };
 
@@ -69,13 +72,14 @@ static struct slot *slot_of(struct pub_state *p, uint64_t tag)
 
 /* --- up and down --- */
 
-/* Those who are told of sessions wait; callers do not: the next connection is made without. Only a daemon
- * that never had one is told to look at its configuration. */
-static int do_without_harp(struct lane *l, struct link_error *e)
+/* The broker refuses harp.sessions. HARP-SESSION events wait; the events of callers do not: the next
+ * connection does without harp.sessions. Only a daemon that was never connected reports a misconfiguration
+ * (406). */
+static int do_without_harp(struct bus_thread *t, struct connection_error *e)
 {
-	struct pub_state *p = l->bus->pub_state;
+	struct pub_state *p = t->bus->pub_state;
 
-	if (e->code < 403 || e->code > 406 || (e->code == 406 && !l->was_up))
+	if (e->code < 403 || e->code > 406 || (e->code == 406 && !t->was_up))
 		return -1;
 	if (p->harp_again_us == 0)
 		log_error("nobody is told of sessions with harp = yes, their events wait: %s", e->text);
@@ -84,25 +88,25 @@ static int do_without_harp(struct lane *l, struct link_error *e)
 	return -1;
 }
 
-static int pub_set_up(struct lane *l, struct link_error *e)
+static int pub_set_up(struct bus_thread *t, struct connection_error *e)
 {
-	struct pub_state *p = l->bus->pub_state;
+	struct pub_state *p = t->bus->pub_state;
 
 	p->has_harp = false;
-	if (lane_declare_exchange(l, EXCHANGE_EVENTS, "topic", e) < 0)
+	if (bus_thread_declare_exchange(t, EXCHANGE_EVENTS, "topic", e) < 0)
 		return -1;
-	if (l->bus->wants_harp && clock_boot_us() >= p->harp_again_us) {
-		if (lane_declare_exchange(l, EXCHANGE_HARP, "topic", e) < 0)
-			return do_without_harp(l, e);
+	if (t->bus->wants_harp && clock_boot_us() >= p->harp_again_us) {
+		if (bus_thread_declare_exchange(t, EXCHANGE_HARP, "topic", e) < 0)
+			return do_without_harp(t, e);
 		p->has_harp = true;
 		p->harp_again_us = 0;
 	}
-	return link_confirm(l->link, e);
+	return connection_confirm(t->connection, e);
 }
 
-static void pub_on_up(struct lane *l)
+static void pub_on_up(struct bus_thread *t)
 {
-	struct bus *b = l->bus;
+	struct bus *b = t->bus;
 	struct pub_state *p = b->pub_state;
 	struct bus_in *in = bus_in_new(BUS_PUB_UP);
 
@@ -110,25 +114,25 @@ static void pub_on_up(struct lane *l)
 	p->oldest = p->next = p->return_cursor = 1;
 	p->settled_end = 0;
 	p->blocked = false;
-	in->life = ++l->life;
+	in->generation = ++t->generation;
 	pthread_mutex_lock(&b->lock);
-	b->pub_life = l->life; /* bus_flush gave nothing to us since we went down */
+	b->pub_generation = t->generation; /* since the last loss bus_flush handed nothing over */
 	pthread_mutex_unlock(&b->lock);
 	bus_put_in(b, in);
 }
 
-static void pub_report(struct lane *l);
+static void pub_report(struct bus_thread *t);
 
-/* Everything that has no answer comes back, in order, in one message. */
-static void pub_on_down(struct lane *l, const struct link_error *e)
+/* All messages without a confirm go back to the core, in order, in one bus_in. */
+static void pub_on_down(struct bus_thread *t, const struct connection_error *e)
 {
-	struct bus *b = l->bus;
+	struct bus *b = t->bus;
 	struct pub_state *p = b->pub_state;
-	struct bus_in *in = lane_make_news(l, BUS_PUB_DOWN, e);
+	struct bus_in *in = bus_thread_make_news(t, BUS_PUB_DOWN, e);
 	struct out_list lost;
 
 	CRASH_POINT(pub_down);
-	pub_report(l);
+	pub_report(t);
 	out_list_init(&lost);
 	for (uint64_t tag = p->oldest; tag < p->next; tag++) {
 		struct slot *s = slot_of(p, tag);
@@ -141,13 +145,13 @@ static void pub_on_down(struct lane *l, const struct link_error *e)
 	p->blocked = false;
 	out_list_join(&lost, &p->waiting);
 	pthread_mutex_lock(&b->lock);
-	b->pub_life = 0;
+	b->pub_generation = 0;
 	out_list_join(&lost, &b->outs);
 	for (struct bus_out *o = lost.first; o; o = o->next)
 		o->status = BUS_LOST;
 	in->outs = lost.first;
-	/* In one with the above: what bus_flush finds lost from here on comes behind this. And nothing can
-	 * have been published to a connection that the core never heard of. */
+	/* Under the same lock: messages that bus_flush finds lost later come after this bus_in. Where the
+	 * core does not know of the connection, it cannot have published to it. */
 	if (bus_take_back_locked(b, BUS_PUB_UP))
 		bus_in_free(in);
 	else
@@ -174,7 +178,7 @@ static void settle_one(struct pub_state *p, uint64_t tag, bool nacked)
 
 static void settle(struct pub_state *p, uint64_t tag, bool multiple, bool nacked)
 {
-	if (multiple && tag == 0) /* AMQP's word for all */
+	if (multiple && tag == 0) /* in AMQP: all */
 		tag = p->next - 1;
 	if (tag < p->oldest || tag >= p->next)
 		return;
@@ -197,8 +201,8 @@ static bool mark_returned(struct pub_state *p, uint64_t from, uint64_t to, const
 	return false;
 }
 
-/* A return names no delivery tag: its message_id says which it is. */
-static void note_return(struct pub_state *p, const struct frames_event *ev)
+/* A return has no delivery tag: the message_id tells which message it is. */
+static void record_return(struct pub_state *p, const struct frames_event *ev)
 {
 	uint64_t from = p->return_cursor > p->oldest ? p->return_cursor : p->oldest;
 
@@ -207,10 +211,10 @@ static void note_return(struct pub_state *p, const struct frames_event *ev)
 		log_debug("a returned message is not in flight, ignoring it message_id=%s", ev->message_id);
 }
 
-/* What was settled goes to the core as one list, in publishing order. */
-static void pub_report(struct lane *l)
+/* The core gets the settled messages as one list, in publishing order. */
+static void pub_report(struct bus_thread *t)
 {
-	struct pub_state *p = l->bus->pub_state;
+	struct pub_state *p = t->bus->pub_state;
 	struct out_list done;
 	struct bus_in *in;
 
@@ -231,47 +235,47 @@ static void pub_report(struct lane *l)
 	CRASH_POINT(pub_confirmed);
 	in = bus_in_new(BUS_SETTLED);
 	in->outs = done.first;
-	bus_put_in(l->bus, in);
+	bus_put_in(t->bus, in);
 }
 
-static void set_blocked(struct lane *l, const struct frames_event *ev)
+static void set_blocked(struct bus_thread *t, const struct frames_event *ev)
 {
 	bool blocked = ev->kind == FRAMES_BLOCKED;
 
-	if (l->bus->pub_state->blocked == blocked)
+	if (t->bus->pub_state->blocked == blocked)
 		return;
-	l->bus->pub_state->blocked = blocked;
+	t->bus->pub_state->blocked = blocked;
 	if (blocked)
 		log_warn("the broker has an alarm and takes no messages, waiting for its end why=\"%s\"",
 			ev->text);
 	else
 		log_info("the broker takes messages again");
-	bus_put_in(l->bus, bus_in_new(blocked ? BUS_PUB_BLOCKED : BUS_PUB_UNBLOCKED));
+	bus_put_in(t->bus, bus_in_new(blocked ? BUS_PUB_BLOCKED : BUS_PUB_UNBLOCKED));
 }
 
-/* 0: drained; 1: there may be more; -1: lost. */
-static int pub_pump(struct lane *l, enum loss *how, struct link_error *e)
+/* 0: no more frames; 1: there may be more; -1: the connection is lost. */
+static int pub_pump(struct bus_thread *t, enum loss *how, struct connection_error *e)
 {
-	struct pub_state *p = l->bus->pub_state;
+	struct pub_state *p = t->bus->pub_state;
 	struct frames_event *ev;
 	int rc = 0, events = 0;
 
-	while (events < PUMP_EVENTS && (rc = link_next(l->link, &ev, e)) > 0) {
+	while (events < PUMP_EVENTS && (rc = connection_next(t->connection, &ev, e)) > 0) {
 		events++;
-		if (lane_is_lost_by(ev, how, e)) {
+		if (bus_thread_is_lost_by(ev, how, e)) {
 			rc = -1;
 			break;
 		}
 		if (ev->kind == FRAMES_ACK || ev->kind == FRAMES_NACK)
 			settle(p, ev->tag, ev->multiple, ev->kind == FRAMES_NACK);
 		else if (ev->kind == FRAMES_RETURN)
-			note_return(p, ev);
+			record_return(p, ev);
 		else if (ev->kind == FRAMES_BLOCKED || ev->kind == FRAMES_UNBLOCKED)
-			set_blocked(l, ev);
+			set_blocked(t, ev);
 	}
 	if (events)
-		lane_saw_frame(l);
-	pub_report(l);
+		bus_thread_saw_frame(t);
+	pub_report(t);
 	return rc;
 }
 
@@ -301,11 +305,11 @@ static void grow_slots(struct pub_state *p)
 	p->mask = mask;
 }
 
-static int send_one(struct lane *l, struct bus_out *o, struct link_error *e)
+static int send_one(struct bus_thread *t, struct bus_out *o, struct connection_error *e)
 {
-	struct pub_state *p = l->bus->pub_state;
+	struct pub_state *p = t->bus->pub_state;
 	static const char *const exchanges[BUS_EXCHANGES] = {EXCHANGE_EVENTS, EXCHANGE_HARP};
-	struct link_message m = {.exchange = exchanges[o->exchange],
+	struct connection_message m = {.exchange = exchanges[o->exchange],
 		.key = o->key,
 		.message_id = o->message_id,
 		.type = o->type,
@@ -316,22 +320,22 @@ static int send_one(struct lane *l, struct bus_out *o, struct link_error *e)
 
 	if (p->next - p->oldest > p->mask)
 		grow_slots(p);
-	/* In flight from the first byte on: a loss in the middle gives it back. */
+	/* In flight from the first byte on: a loss in the middle gives the message back. */
 	o->status = BUS_CONFIRMED;
 	*slot_of(p, p->next++) = (struct slot){.out = o};
 	CRASH_POINT(pub_before_send);
-	return link_publish(l->link, &m, e);
+	return connection_publish(t->connection, &m, e);
 }
 
-/* It goes back at once, as one that the broker nacked: the outbox comes again with it, later. */
-static void give_back(struct lane *l, struct bus_out *o)
+/* Gives a message back as if the broker had nacked it: the outbox publishes it again later. */
+static void give_back(struct bus_thread *t, struct bus_out *o)
 {
 	struct bus_in *in = bus_in_new(BUS_SETTLED);
 
 	o->status = BUS_NACKED;
 	o->next = NULL;
 	in->outs = o;
-	bus_put_in(l->bus, in);
+	bus_put_in(t->bus, in);
 }
 
 static bool is_harp_refused(const struct pub_state *p, const struct bus_out *o)
@@ -339,15 +343,16 @@ static bool is_harp_refused(const struct pub_state *p, const struct bus_out *o)
 	return o->exchange == BUS_TO_HARP && !p->has_harp && clock_boot_us() < p->harp_again_us;
 }
 
-/* RPCs are for before publishing: where the exchange was not wanted then (a reload, or an earlier life's
- * messages), the connection is made anew with it. */
-static bool is_declared(struct lane *l, const struct bus_out *o, enum loss *how, struct link_error *e)
+/* RPCs come before publishing. Where harp.sessions was not wanted then (a reload, or messages of the previous
+ * run), the thread makes a new connection that declares it. */
+static bool is_declared(
+	struct bus_thread *t, const struct bus_out *o, enum loss *how, struct connection_error *e)
 {
-	if (o->exchange != BUS_TO_HARP || l->bus->pub_state->has_harp ||
-		is_harp_refused(l->bus->pub_state, o))
+	if (o->exchange != BUS_TO_HARP || t->bus->pub_state->has_harp ||
+		is_harp_refused(t->bus->pub_state, o))
 		return true;
 	CRASH_POINT(pub_wants_harp);
-	l->bus->wants_harp = true;
+	t->bus->wants_harp = true;
 	*how = LOSS_SOFT;
 	e->code = 0;
 	snprintf(
@@ -356,19 +361,19 @@ static bool is_declared(struct lane *l, const struct bus_out *o, enum loss *how,
 }
 
 /* One burst. */
-static int pub_send(struct lane *l, enum loss *how, struct link_error *e)
+static int pub_send(struct bus_thread *t, enum loss *how, struct connection_error *e)
 {
-	struct pub_state *p = l->bus->pub_state;
+	struct pub_state *p = t->bus->pub_state;
 	size_t messages = 0, bytes = 0;
 	int rc = 0;
 
 	if (!may_send(p))
 		return 0;
-	link_cork(l->link, true);
+	connection_cork(t->connection, true);
 	while (rc == 0 && messages < BURST_MESSAGES && bytes < BURST_BYTES && may_send(p)) {
 		struct bus_out *o = p->waiting.first;
 
-		if (!is_declared(l, o, how, e)) {
+		if (!is_declared(t, o, how, e)) {
 			rc = -1;
 			break;
 		}
@@ -378,35 +383,35 @@ static int pub_send(struct lane *l, enum loss *how, struct link_error *e)
 		messages++;
 		bytes += o->size;
 		if (is_harp_refused(p, o))
-			give_back(l, o);
+			give_back(t, o);
 		else
-			rc = send_one(l, o, e);
+			rc = send_one(t, o, e);
 		CRASH_POINT(pub_after_send);
 	}
-	link_cork(l->link, false);
+	connection_cork(t->connection, false);
 	return rc;
 }
 
-static enum loss pub_run(struct lane *l, struct link_error *e)
+static enum loss pub_run(struct bus_thread *t, struct connection_error *e)
 {
 	enum loss how = LOSS_NETWORK;
 	int more;
 
-	while (lane_come_round(l)) {
-		take_handed_over(l->bus);
-		/* First out, then in: sending may read frames into the library, and its descriptor is silent
-		 * then. */
-		if (pub_send(l, &how, e) < 0 || (more = pub_pump(l, &how, e)) < 0)
+	while (bus_thread_come_round(t)) {
+		take_handed_over(t->bus);
+		/* Send before reading: sending may read frames into librabbitmq, and the socket shows
+		 * nothing of these. */
+		if (pub_send(t, &how, e) < 0 || (more = pub_pump(t, &how, e)) < 0)
 			return how;
-		if (!more && !may_send(l->bus->pub_state))
-			lane_sleep(l);
+		if (!more && !may_send(t->bus->pub_state))
+			bus_thread_sleep(t);
 	}
 	snprintf(e->text, sizeof e->text, "stopping");
 	e->code = 0;
 	return LOSS_STOP;
 }
 
-const struct lane_ops pub_ops = {
+const struct bus_thread_ops pub_ops = {
 	.name = "pub",
 	.set_up = pub_set_up,
 	.run = pub_run,

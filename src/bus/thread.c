@@ -1,38 +1,36 @@
-/* bus_lane.c: the life of a bus thread: connect, be up, be lost, wait, again.
+/* SPDX-License-Identifier: MIT */
+/* thread.c: the loop of a bus thread: connect, run, lose the connection, wait, connect again.
  * Owns the connection, the back-off, and what is logged about both.
- * Never looks at messages: what a lane does while it is up is in bus_pub.c and bus_sub.c. */
+ * Never looks at messages: publish.c and consume.c say what a thread does while its connection is up. */
 #include "bus/bus_private.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 
-#define SECOND_US INT64_C(1000000)
-#define STABLE_US (5 * SECOND_US)    /* up for so long, or for two heartbeats: the next loss is a new story */
-#define SOFT_DELAY_US INT64_C(20000) /* doubled while it happens over and over ... */
-#define SOFT_DELAY_MAX_US SECOND_US  /* ... up to here */
-#define CLOSE_TIMEOUT_MS 300         /* a good-bye that nobody answers */
+#define SECOND_US BUS_SECOND_US
+#define STABLE_US \
+	(5 * SECOND_US)      /* up for so long, or for two heartbeats: the next loss resets the back-off */
+#define CLOSE_TIMEOUT_MS 300 /* the broker may never answer a close */
 
 /* --- while it is up --- */
 
-bool lane_come_round(struct lane *l)
+bool bus_thread_come_round(struct bus_thread *t)
 {
-	struct bus *b = l->bus;
+	struct bus *b = t->bus;
 	uint64_t count;
 	bool stopping;
 
-	l->round_at_us = clock_boot_us();
+	t->round_at_us = clock_boot_us();
 	pthread_mutex_lock(&b->lock);
-	if (l->signalled) {
-		l->signalled = false;
-		while (read(l->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
+	if (t->signalled) {
+		t->signalled = false;
+		while (read(t->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
 			;
 	}
 	stopping = b->stopping;
@@ -40,31 +38,32 @@ bool lane_come_round(struct lane *l)
 	return !stopping;
 }
 
-void lane_saw_frame(struct lane *l)
+void bus_thread_saw_frame(struct bus_thread *t)
 {
-	l->frame_at_us = clock_boot_us();
+	t->frame_at_us = clock_boot_us();
 }
 
-static int round_ms(const struct lane *l, int64_t most_us)
+static int round_ms(const struct bus_thread *t, int64_t most_us)
 {
-	int64_t watchdog_us = l->bus->watchdog_us / 4, us = most_us;
+	int64_t watchdog_us = t->bus->watchdog_us / 4, us = most_us;
 
 	if (watchdog_us > 0 && watchdog_us < us)
 		us = watchdog_us;
 	return us < 1000 ? 1 : us > 3600 * SECOND_US ? 3600000 : (int)(us / 1000);
 }
 
-void lane_sleep(struct lane *l)
+void bus_thread_sleep(struct bus_thread *t)
 {
-	bool link_ready;
+	bool is_readable;
 
-	link_release(l->link);
-	link_wait(l->link, l->wake_fd, round_ms(l, link_heartbeat_s(l->link) * SECOND_US / 3), &link_ready);
-	if (link_ready) /* a heartbeat too: the library keeps those to itself */
-		lane_saw_frame(l);
+	connection_release(t->connection);
+	connection_wait(t->connection, t->wake_fd,
+		round_ms(t, connection_heartbeat_s(t->connection) * SECOND_US / 3), &is_readable);
+	if (is_readable) /* or a heartbeat, which librabbitmq does not show */
+		bus_thread_saw_frame(t);
 }
 
-bool lane_is_lost_by(const struct frames_event *ev, enum loss *how, struct link_error *e)
+bool bus_thread_is_lost_by(const struct frames_event *ev, enum loss *how, struct connection_error *e)
 {
 	memset(e, 0, sizeof *e);
 	switch (ev->kind) {
@@ -88,35 +87,30 @@ bool lane_is_lost_by(const struct frames_event *ev, enum loss *how, struct link_
 
 /* --- connecting --- */
 
-/* From link_open, as soon as there is a socket. */
+/* From connection_open, as soon as there is a socket. */
 static int on_socket(void *ctx, int fd)
 {
-	struct lane *l = ctx;
-	struct bus *b = l->bus;
-	int guard = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	struct bus_thread *t = ctx;
+	struct bus *b = t->bus;
+	int rc;
 
-	if (guard < 0)
-		return -1; /* nobody could call this thread back from a call that hangs */
 	pthread_mutex_lock(&b->lock);
-	l->guard_fd = guard;
-	if (b->stopping)
-		shutdown(guard, SHUT_RDWR);
+	rc = guard_open(&t->guard, fd, b->stopping);
 	pthread_mutex_unlock(&b->lock);
-	return 0;
+	return rc;
 }
 
-static void close_guard(struct lane *l)
+static void close_guard(struct bus_thread *t)
 {
-	pthread_mutex_lock(&l->bus->lock);
-	if (l->guard_fd >= 0)
-		close(l->guard_fd);
-	l->guard_fd = -1;
-	l->drop_why[0] = '\0'; /* told by now */
-	pthread_mutex_unlock(&l->bus->lock);
+	pthread_mutex_lock(&t->bus->lock);
+	guard_close(&t->guard);
+	t->drop_why[0] = '\0'; /* explain_drop has reported it */
+	pthread_mutex_unlock(&t->bus->lock);
 }
 
-/* Which one, which argument (the broker names it), and what to do. */
-static int explain_mismatch(struct lane *l, struct link_error *e, const char *what, const char *name)
+/* Says which exchange or queue, which argument (the broker names it), and what the operator can do. */
+static int explain_mismatch(
+	struct bus_thread *t, struct connection_error *e, const char *what, const char *name)
 {
 	const char *remedy = "set such arguments by a policy instead, or delete it (with the messages in it)";
 	char said[FRAMES_TEXT_SIZE];
@@ -125,7 +119,7 @@ static int explain_mismatch(struct lane *l, struct link_error *e, const char *wh
 		return -1;
 	snprintf(said, sizeof said, "%.300s", e->text);
 	if (strstr(said, "x-queue-type"))
-		remedy = l->bus->amqp.queue_type == QUEUE_QUORUM ?
+		remedy = t->bus->amqp.queue_type == QUEUE_QUORUM ?
 			"set queue_type = classic in [amqp], or delete it (with the messages in it)" :
 			"set queue_type = quorum in [amqp], or delete it (with the messages in it)";
 	else if (strcmp(what, "exchange") == 0)
@@ -135,188 +129,190 @@ static int explain_mismatch(struct lane *l, struct link_error *e, const char *wh
 	return -1;
 }
 
-int lane_declare_exchange(struct lane *l, const char *name, const char *type, struct link_error *e)
+int bus_thread_declare_exchange(
+	struct bus_thread *t, const char *name, const char *type, struct connection_error *e)
 {
-	return link_declare_exchange(l->link, name, type, e) == 0 ? 0 :
-								    explain_mismatch(l, e, "exchange", name);
+	return connection_declare_exchange(t->connection, name, type, e) == 0 ?
+		0 :
+		explain_mismatch(t, e, "exchange", name);
 }
 
-int lane_declare_queue(struct lane *l, const struct link_queue *q, struct link_error *e)
+int bus_thread_declare_exchanges(struct bus_thread *t, struct connection_error *e)
 {
-	return link_declare_queue(l->link, q, e) == 0 ? 0 : explain_mismatch(l, e, "queue", q->name);
+	const char *refused;
+
+	return reconnect_declare_exchanges(t->connection, &refused, e) == 0 ?
+		0 :
+		explain_mismatch(t, e, "exchange", refused);
 }
 
-static int lane_connect(struct lane *l, struct link_error *e)
+int bus_thread_declare_queue(
+	struct bus_thread *t, const struct connection_queue *q, struct connection_error *e)
 {
-	struct bus *b = l->bus;
+	return connection_declare_queue(t->connection, q, e) == 0 ? 0 :
+								    explain_mismatch(t, e, "queue", q->name);
+}
+
+static int bus_thread_connect(struct bus_thread *t, struct connection_error *e)
+{
+	struct bus *b = t->bus;
 	char name[FRAMES_NAME_SIZE];
-	struct link_spec spec = {
-		.amqp = &b->amqp, .name = name, .max_body = b->max_message, .on_socket = on_socket, .ctx = l};
+	struct connection_spec spec = {
+		.amqp = &b->amqp, .name = name, .max_body = b->max_message, .on_socket = on_socket, .ctx = t};
 
-	snprintf(name, sizeof name, "hcpd %s %s", b->callee_id, l->ops->name);
-	l->link = link_open(&spec, e);
-	if (!l->link)
+	snprintf(name, sizeof name, "hcpd %s %s", b->callee_id, t->ops->name);
+	t->connection = connection_open(&spec, e);
+	if (!t->connection)
 		return -1;
-	return l->ops->set_up(l, e);
+	return t->ops->set_up(t, e);
 }
 
-/* The broker refused something on the channel: the connection is well, and can be closed as one should. */
+/* The broker refused something on the channel: the connection still works, and can be closed in order. */
 static bool is_channel_code(int code)
 {
 	return code == 311 || code == 313 || (code >= 403 && code <= 406);
 }
 
-static void lane_disconnect(struct lane *l, enum loss how, const struct link_error *e)
+static void bus_thread_disconnect(struct bus_thread *t, enum loss how, const struct connection_error *e)
 {
-	if (l->link && (how == LOSS_SOFT || how == LOSS_STOP || is_channel_code(e->code)))
-		link_close(l->link, CLOSE_TIMEOUT_MS);
+	if (t->connection && (how == LOSS_SOFT || how == LOSS_STOP || is_channel_code(e->code)))
+		connection_close(t->connection, CLOSE_TIMEOUT_MS);
 	else
-		link_free(l->link);
-	l->link = NULL;
-	close_guard(l);
+		connection_free(t->connection);
+	t->connection = NULL;
+	close_guard(t);
 }
 
-static void lane_go_up(struct lane *l)
+static void bus_thread_go_up(struct bus_thread *t)
 {
-	l->up_at_us = clock_boot_us();
-	if (l->was_up || l->last_text[0])
-		log_info("connected again, going on lane=%s host=%s port=%d", l->ops->name, l->bus->amqp.host,
-			l->bus->amqp.port);
+	t->up_at_us = clock_boot_us();
+	if (t->was_up || t->last_text[0])
+		log_info("connected again, going on lane=%s host=%s port=%d", t->ops->name, t->bus->amqp.host,
+			t->bus->amqp.port);
 	else
-		log_info("connected lane=%s host=%s port=%d vhost=%s", l->ops->name, l->bus->amqp.host,
-			l->bus->amqp.port, l->bus->amqp.vhost);
-	if (l->was_up)
-		atomic_fetch_add(&l->bus->reconnects, 1);
-	l->was_up = true;
-	/* Connecting may take long, and once it is up the core judges it by these. */
-	l->round_at_us = l->frame_at_us = clock_boot_us();
-	l->is_up = true;
-	l->told_down = false;
-	l->ops->on_up(l);
+		log_info("connected lane=%s host=%s port=%d vhost=%s", t->ops->name, t->bus->amqp.host,
+			t->bus->amqp.port, t->bus->amqp.vhost);
+	if (t->was_up)
+		atomic_fetch_add(&t->bus->reconnects, 1);
+	t->was_up = true;
+	/* Connecting may take long. The core checks the age of both times once is_up is true. */
+	t->round_at_us = t->frame_at_us = clock_boot_us();
+	t->is_up = true;
+	t->down_reported = false;
+	t->ops->on_up(t);
 }
 
 /* --- being lost --- */
 
-/* A loss that the core brought about is told in the core's words. */
-static void explain_drop(struct lane *l, struct link_error *e)
+/* Where the core dropped the connection, its reason replaces the error of the socket. */
+static void explain_drop(struct bus_thread *t, struct connection_error *e)
 {
-	pthread_mutex_lock(&l->bus->lock);
-	if (l->drop_why[0]) {
+	pthread_mutex_lock(&t->bus->lock);
+	if (t->drop_why[0]) {
 		e->code = 0;
-		snprintf(e->text, sizeof e->text, "dropped: %s", l->drop_why);
+		snprintf(e->text, sizeof e->text, "dropped: %s", t->drop_why);
 	}
-	pthread_mutex_unlock(&l->bus->lock);
+	pthread_mutex_unlock(&t->bus->lock);
 }
 
-struct bus_in *lane_make_news(struct lane *l, enum bus_in_kind kind, const struct link_error *e)
+struct bus_in *bus_thread_make_news(
+	struct bus_thread *t, enum bus_in_kind kind, const struct connection_error *e)
 {
 	struct bus_in *in = bus_in_new(kind);
 
 	in->code = e->code;
-	in->first = !l->was_up;
+	in->first = !t->was_up;
 	snprintf(in->text, sizeof in->text, "%s", e->text);
 	return in;
 }
 
-static int64_t next_delay_us(struct lane *l, enum loss how)
+static int64_t next_delay_us(struct bus_thread *t, enum loss how)
 {
-	int64_t most_us = l->bus->amqp.reconnect_max_us, us;
-	uint32_t dice;
-
 	if (how == LOSS_MISCONFIGURED)
-		return most_us;
-	if (how == LOSS_SOFT) {
-		us = SOFT_DELAY_US << (l->soft_losses < 8 ? l->soft_losses : 8);
-		l->soft_losses++;
-		us = us < SOFT_DELAY_MAX_US ? us : SOFT_DELAY_MAX_US;
-	} else {
-		us = SECOND_US << (l->failures < 12 ? l->failures : 12);
-		l->failures++;
-	}
-	us = us < most_us ? us : most_us;
-	id_random(&dice, sizeof dice); /* 80 to 120 %: many daemons, one broker that came back */
-	us = us * (800 + dice % 401) / 1000;
-	return us < most_us ? us : most_us;
+		return t->bus->amqp.reconnect_max_us;
+	return backoff_next_us(how == LOSS_SOFT ? &t->after_soft_loss : &t->after_failure);
 }
 
-/* Once at warn, then quietly while it stays the same. A misconfiguration is the core's to tell. */
-static void log_loss(struct lane *l, enum loss how, const struct link_error *e, int64_t delay_us)
+/* At warn once, then at debug while the text stays the same. The core logs a misconfiguration. */
+static void log_loss(struct bus_thread *t, enum loss how, const struct connection_error *e, int64_t delay_us)
 {
-	bool same = strcmp(l->last_text, e->text) == 0;
+	bool same = strcmp(t->last_text, e->text) == 0;
 
 	log_at(same || how == LOSS_MISCONFIGURED ? LOG_LVL_DEBUG : LOG_LVL_WARN,
 		"no connection, trying again in=%dms lane=%s why=\"%s\"", (int)(delay_us / 1000),
-		l->ops->name, e->text);
-	snprintf(l->last_text, sizeof l->last_text, "%s", e->text);
+		t->ops->name, e->text);
+	snprintf(t->last_text, sizeof t->last_text, "%s", e->text);
 }
 
-static void tell_misconfigured(struct lane *l, const struct link_error *e)
+static void report_misconfigured(struct bus_thread *t, const struct connection_error *e)
 {
-	if (strcmp(l->last_text, e->text) != 0)
-		bus_put_in(l->bus, lane_make_news(l, BUS_MISCONFIGURED, e));
+	if (strcmp(t->last_text, e->text) != 0)
+		bus_put_in(t->bus, bus_thread_make_news(t, BUS_MISCONFIGURED, e));
 }
 
-/* Not up: waits for its turn to try, or for the end. */
-static void lane_wait(struct lane *l, int64_t delay_us)
+/* Waits until the next attempt is due, or the bus stops. */
+static void bus_thread_wait(struct bus_thread *t, int64_t delay_us)
 {
 	int64_t end_us = clock_boot_us() + delay_us, left_us;
-	struct pollfd p = {.fd = l->wake_fd, .events = POLLIN};
+	struct pollfd p = {.fd = t->wake_fd, .events = POLLIN};
 
-	while (lane_come_round(l) && (left_us = end_us - clock_boot_us()) > 0)
-		poll(&p, 1, round_ms(l, left_us));
+	while (bus_thread_come_round(t) && (left_us = end_us - clock_boot_us()) > 0)
+		poll(&p, 1, round_ms(t, left_us));
 }
 
-/* A peer that falls silent is noticed after two heartbeats; such a life must not count as one that never
- * worked, or one broken path after another would end at reconnect_max. */
-static int64_t stable_us(const struct lane *l)
+/* librabbitmq notices a silent peer after two heartbeats. A connection that was up for so long counts as one
+ * that worked; otherwise the waits would grow to reconnect_max on a network that breaks now and then. */
+static int64_t stable_us(const struct bus_thread *t)
 {
-	int64_t two_us = 2 * l->bus->amqp.heartbeat_s * SECOND_US;
+	int64_t two_us = 2 * t->bus->amqp.heartbeat_s * SECOND_US;
 
 	return two_us < STABLE_US ? two_us : STABLE_US;
 }
 
-static void lane_be_lost(struct lane *l, enum loss how, struct link_error *e)
+static void bus_thread_be_lost(struct bus_thread *t, enum loss how, struct connection_error *e)
 {
 	int64_t delay_us;
 
-	l->is_up = false;
-	explain_drop(l, e);
-	if (l->up_at_us && clock_boot_us() - l->up_at_us >= stable_us(l)) {
-		l->failures = l->soft_losses = 0;
-		l->last_text[0] = '\0';
+	t->is_up = false;
+	explain_drop(t, e);
+	if (t->up_at_us && clock_boot_us() - t->up_at_us >= stable_us(t)) {
+		backoff_reset(&t->after_failure);
+		backoff_reset(&t->after_soft_loss);
+		t->last_text[0] = '\0';
 	}
-	l->up_at_us = 0;
-	if (!l->told_down && lane_come_round(l)) /* stopping: nobody listens, and owners free what was lent */
-		l->ops->on_down(l, e);
-	l->told_down = true;
-	lane_disconnect(l, how, e);
+	t->up_at_us = 0;
+	/* While the bus stops, the core takes no messages, and the owners free their bus_outs. */
+	if (!t->down_reported && bus_thread_come_round(t))
+		t->ops->on_down(t, e);
+	t->down_reported = true;
+	bus_thread_disconnect(t, how, e);
 	if (how == LOSS_STOP)
 		return;
 	if (how == LOSS_MISCONFIGURED)
-		tell_misconfigured(l, e);
-	delay_us = next_delay_us(l, how);
-	log_loss(l, how, e, delay_us);
-	lane_wait(l, delay_us);
+		report_misconfigured(t, e);
+	delay_us = next_delay_us(t, how);
+	log_loss(t, how, e, delay_us);
+	bus_thread_wait(t, delay_us);
 }
 
-void *lane_main(void *arg)
+void *bus_thread_main(void *arg)
 {
-	struct lane *l = arg;
-	struct bus *b = l->bus;
-	struct link_error e = {0};
+	struct bus_thread *t = arg;
+	struct bus *b = t->bus;
+	struct connection_error e = {0};
 	enum loss how;
 
-	while (lane_come_round(l)) {
-		if (lane_connect(l, &e) < 0) {
+	while (bus_thread_come_round(t)) {
+		if (bus_thread_connect(t, &e) < 0) {
 			how = e.code == 406 ? LOSS_MISCONFIGURED : LOSS_NETWORK;
 		} else {
-			lane_go_up(l);
-			how = l->ops->run(l, &e);
+			bus_thread_go_up(t);
+			how = t->ops->run(t, &e);
 		}
-		lane_be_lost(l, how, &e);
+		bus_thread_be_lost(t, how, &e);
 	}
 	pthread_mutex_lock(&b->lock);
-	l->has_ended = true;
+	t->has_ended = true;
 	pthread_mutex_unlock(&b->lock);
 	bus_unref(b);
 	return NULL;

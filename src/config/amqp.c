@@ -1,6 +1,9 @@
-/* config_amqp.c: the broker's address and how to log in there.
+/* SPDX-License-Identifier: MIT */
+/* amqp.c: the broker's address and how to log in there.
  * Owns the URL's grammar and where the password comes from.
  * Never prints a password, nor any part of a URL that might hold one. */
+#include "base/io.h"
+#include "base/buf.h"
 #include "config/table_private.h"
 
 #include <arpa/inet.h>
@@ -24,7 +27,7 @@ static int hex_value(char c)
 	return at ? (int)(at - digits) % 16 : -1;
 }
 
-/* NULL where a % is not followed by two hex digits, or they say NUL. */
+/* NULL where a % is not followed by two hex digits, or these stand for NUL. */
 static char *decode(const char *text, size_t size)
 {
 	char *out = xmalloc(size + 1), *to = out;
@@ -41,7 +44,7 @@ static char *decode(const char *text, size_t size)
 		}
 		if (value == 0) {
 			*to = '\0';
-			config_wipe_free(out);
+			xfree_secret(out);
 			return NULL;
 		}
 		*to++ = (char)value;
@@ -109,7 +112,7 @@ static const char *parse_vhost(const char *text, struct config_amqp *a)
 		       "%40";
 	if (strchr(text, '/'))
 		return "the virtual host has a bare /; write it %2F, as in amqp://host/%2Fhcp";
-	/* `amqp://host/` strictly names the virtual host "", which nobody has: the default is meant. */
+	/* `amqp://host/` strictly names the virtual host "", which no broker has: the default is meant. */
 	a->vhost = *text ? decode(text, strlen(text)) : xstrdup("/");
 	if (!a->vhost)
 		return "a % in the virtual host is not followed by two hex digits";
@@ -210,15 +213,15 @@ static char *take_password(struct config_reader *r, int line, const char *path, 
 
 static void read_password(struct config_reader *r, const struct config_value *v, struct config_amqp *a)
 {
-	char *plain = words_unquote(v->text), *path = find_password_file(r, v, plain), *password = NULL;
+	char *plain = shellwords_unquote(v->text), *path = find_password_file(r, v, plain), *password = NULL;
 	struct buf text = {0};
 	struct stat st;
 
 	free(plain);
 	if (!path)
 		return;
-	if (config_read_file(path, PASSWORD_FILE_MAX, &text, &st) < 0) {
-		/* Not by name: whoever wrote the password itself there would find it in the log. */
+	if (io_read_file(path, PASSWORD_FILE_MAX, &text, &st) < 0) {
+		/* The message does not have the name: a user may have written the password itself there. */
 		config_complain(r, v->line,
 			"password_file cannot be read: %s; write the path of a file that this user may "
 			"read",
@@ -230,7 +233,7 @@ static void read_password(struct config_reader *r, const struct config_value *v,
 		password = take_password(r, v->line, path, &text);
 	}
 	if (password) {
-		config_wipe_free(a->password);
+		xfree_secret(a->password);
 		a->password = password;
 	}
 	if (text.data)
@@ -282,11 +285,11 @@ static void check_tls(struct config_reader *r, const struct config_section *s, c
 void config_finish_amqp(struct config_reader *r, const struct config_section *s, struct config_amqp *a)
 {
 	const struct config_value *url = config_get(s, "url"), *file = config_get(s, "password_file");
-	char *plain = words_unquote(url->text ? url->text : config_find_key(KIND_AMQP, "url")->fallback);
+	char *plain = shellwords_unquote(url->text ? url->text : config_find_key(KIND_AMQP, "url")->fallback);
 	const char *why = parse_url(plain, a);
 	bool has_password = !why && a->password && strcmp(a->password, "guest") != 0;
 
-	config_wipe_free(plain);
+	xfree_secret(plain);
 	if (why)
 		config_complain(
 			r, url->line, "url does not do: %s; write amqp://user:password@host:port/vhost", why);

@@ -1,21 +1,22 @@
-/* config.c: the INI file to a struct that can be trusted.
- * Owns the order of reading, what must fit together, and that every error is told, with its line.
- * Never keeps anything between two calls: a reload is another load. Keys are config_table.c's. */
+/* SPDX-License-Identifier: MIT */
+/* config.c: reads the INI file into a checked struct.
+ * Owns the order of reading, the checks across keys, and that every error is reported with its line.
+ * Never keeps anything between two calls: a reload is another load. table.c has the keys. */
 #include "config/config.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <libgen.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "json/canonical.h"
+#include "base/io.h"
+#include "base/name.h"
+#include "base/buf.h"
 #include "config/table_private.h"
 #include "base/ini.h"
 #include "base/shellwords.h"
@@ -25,45 +26,6 @@
 	(INT64_C(16) << 20) /* RabbitMQ's default since 4.0; a larger one closes the channel */
 
 /* --- messages --- */
-
-static void __attribute__((format(printf, 4, 0)))
-add_message(struct config_reader *r, int line, bool is_error, const char *fmt, va_list args)
-{
-	struct buf b = {0};
-	struct config_message *m;
-	char *text;
-
-	if (vasprintf(&text, fmt, args) < 0)
-		abort();
-	if (line > 0)
-		buf_addf(&b, "%s:%d: %s", r->path, line, text);
-	else
-		buf_addf(&b, "%s: %s", r->path, text);
-	free(text);
-	r->messages = xrealloc(r->messages, (r->message_count + 1) * sizeof(*r->messages));
-	m = &r->messages[r->message_count++];
-	*m = (struct config_message){.line = line, .is_error = is_error};
-	m->text = xstrdup(buf_text(&b));
-	buf_fini(&b);
-}
-
-void config_complain(struct config_reader *r, int line, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	add_message(r, line, true, fmt, args);
-	va_end(args);
-}
-
-void config_warn(struct config_reader *r, int line, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	add_message(r, line, false, fmt, args);
-	va_end(args);
-}
 
 /* Insertion sort: stable, and there are few. Returns how many were errors. */
 static size_t say_all(struct config_reader *r, config_say_fn *say, void *ctx)
@@ -85,83 +47,6 @@ static size_t say_all(struct config_reader *r, config_say_fn *say, void *ctx)
 	return errors;
 }
 
-/* --- small things that the other config files use too --- */
-
-void config_wipe_free(char *secret)
-{
-	if (secret)
-		explicit_bzero(secret, strlen(secret));
-	free(secret);
-}
-
-bool config_is_name(const char *text, const char *extra)
-{
-	size_t i = 0;
-
-	for (; text[i] != '\0'; i++) {
-		char c = text[i];
-		bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-			strchr(extra, c);
-
-		if (!ok || i >= 128)
-			return false;
-	}
-	return i > 0;
-}
-
-char *config_absolute(const struct config_reader *r, const char *path)
-{
-	struct buf b = {0};
-
-	if (*path == '/')
-		return xstrdup(path);
-	while (path[0] == '.' && path[1] == '/') /* for the eye: /etc/hcpd/x, not /etc/hcpd/./x */
-		path += 2 + strspn(path + 2, "/");
-	buf_addf(&b, "%s/%s", strcmp(r->dir, "/") == 0 ? "" : r->dir, path);
-	buf_text(&b);
-	return b.data; /* the buffer's memory moves over */
-}
-
-int config_read_file(const char *path, size_t max, struct buf *out, struct stat *st)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), saved;
-	ssize_t got = -1;
-
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, st) < 0)
-		goto done;
-	if (S_ISFIFO(st->st_mode)) { /* nobody may ever write to it, and a reload must not wait */
-		errno = EINVAL;
-		goto done;
-	}
-	do {
-		buf_reserve(out, 4096);
-		got = read(fd, out->data + out->size, 4096);
-		if (got > 0)
-			out->size += (size_t)got;
-		if (out->size > max) {
-			errno = EFBIG;
-			got = -1;
-			break;
-		}
-	} while (got > 0 || (got < 0 && errno == EINTR));
-done:
-	saved = errno;
-	close(fd);
-	errno = saved;
-	return got < 0 ? -1 : 0;
-}
-
-const struct config_value *config_get(const struct config_section *s, const char *key)
-{
-	static const struct config_value nothing;
-	const struct config_key *k = s ? config_find_key(s->kind, key) : NULL;
-
-	assert(!s || k);
-	return s ? &s->values[k - config_keys] : &nothing;
-}
-
 /* --- lines to sections --- */
 
 static struct config_section *find_section(
@@ -179,14 +64,13 @@ static void complain_of_head(struct config_reader *r, int line, const char *head
 
 	for (int i = 0; i < KIND_COUNT; i++)
 		names[i] = config_kind_name((enum config_kind)i);
-	near = config_find_nearest(head, names, KIND_COUNT);
+	near = name_find_nearest(head, names, KIND_COUNT);
 	if (near)
 		config_complain(r, line, "there is no section [%s]; did you mean [%s]?", head, near);
 	else
 		config_complain(r, line,
 			"there is no section [%s]; there are daemon, amqp, store, control, session, limits, "
-			"policy, approval, retention, "
-			"capability NAME, caller NAME and approver NAME",
+			"policy, approval, retention, capability NAME, caller NAME and approver NAME",
 			head);
 }
 
@@ -198,15 +82,15 @@ static bool check_head(struct config_reader *r, int line, int kind, const char *
 		config_complain(r, line, "[%s %s] has a name too many; write [%s]", head, name, head);
 	else if (kind >= KIND_CAPABILITY && *name == '\0')
 		config_complain(r, line, "[%s] has no name; write [%s NAME]", head, head);
-	else if (kind == KIND_CAPABILITY && !config_is_name(name, "-_."))
+	else if (kind == KIND_CAPABILITY && !name_is_valid(name, "-_."))
 		config_complain(r, line,
 			"[capability %s] does not do; a name is 1 to 128 letters, digits, -, _ and .", name);
-	else if (kind == KIND_CALLER && strcmp(name, "*") != 0 && !config_is_name(name, "-_:"))
+	else if (kind == KIND_CALLER && strcmp(name, "*") != 0 && !name_is_valid(name, "-_:"))
 		config_complain(r, line,
 			"[caller %s] does not do; a name is 1 to 128 letters, digits, -, _ and :, or * for "
 			"any",
 			name);
-	else if (kind == KIND_APPROVER && !config_is_name(name, "-_.@"))
+	else if (kind == KIND_APPROVER && !name_is_valid(name, "-_.@"))
 		config_complain(r, line,
 			"[approver %s] does not do; a name is 1 to 128 letters, digits, -, _, . and @", name);
 	else
@@ -251,17 +135,16 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 		config_complain(r, line, "%s stands before the first section; put a [section] above it", key);
 	} else if (r->current && (k = config_find_key(r->current->kind, key))) {
 		v = &r->current->values[k - config_keys];
-		/* Elsewhere a later key wins. Here a second section of that name would take somebody's key
-		 * away unseen. */
+		/* Elsewhere a later key wins. Here a second section of that name would take somebody's
+		 * key away unseen. */
 		if (v->text && k->kind == KIND_APPROVER) {
 			config_complain(r, line,
 				"[approver %s] has %s already, in line %d; give the other approver another "
-				"name, or "
-				"leave one of the lines out",
+				"name, or leave one of the lines out",
 				r->current->name, key, v->line);
 			return;
 		}
-		config_wipe_free(v->text);
+		xfree_secret(v->text);
 		*v = (struct config_value){.text = xstrdup(value), .line = line};
 	} else if (r->current) {
 		config_suggest_key(r->current->kind, key, hint, sizeof(hint));
@@ -333,8 +216,7 @@ static void check_control(struct config_reader *r, struct config *c)
 	else if (g && g->gr_gid == OVERFLOW_GID)
 		config_complain(r, v->line,
 			"group = %s stands for groups that are not known here, so its members cannot be told "
-			"from "
-			"strangers; make a group of its own",
+			"from strangers; make a group of its own",
 			c->control_group);
 }
 
@@ -401,8 +283,7 @@ static void check_recovery(
 	if (cc->max_attempts > 1 && !goes_on)
 		config_warn(r, config_get(s, "max_attempts")->line,
 			"max_attempts = %d has no effect: a session of this capability is not started again; "
-			"write recovery = "
-			"resume or restart",
+			"write recovery = resume or restart",
 			cc->max_attempts);
 	if (cc->pause_frees_worker && (cc->recovery != RECOVERY_RESUME || cc->protocol == PROTOCOL_TEXT))
 		config_complain(r, config_get(s, "pause_frees_worker")->line,
@@ -436,7 +317,7 @@ static void check_caller_capability(
 	names = xcalloc(c->capability_count, sizeof(*names));
 	for (size_t i = 0; i < c->capability_count; i++)
 		names[i] = c->capabilities[i].name;
-	near = config_find_nearest(name, names, c->capability_count);
+	near = name_find_nearest(name, names, c->capability_count);
 	config_complain(r, line, "there is no section [capability %s]; %s%s%s", name,
 		near ? "did you mean " : "add one, or leave it out", near ? near : "", near ? "?" : "");
 	free(names);
@@ -461,7 +342,7 @@ static void add_caller(struct config_reader *r, const struct config_section *s, 
 			s->name);
 }
 
-/* Whether the key is one, and nobody else's, is seen where the set is made (gate.c). */
+/* gate.c checks that the key is valid, and that no other approver has it. */
 static void add_approver(struct config_reader *r, const struct config_section *s, struct config *c)
 {
 	struct config_approver *a = &c->approvers[c->approver_count++];
@@ -511,13 +392,18 @@ static struct config *build(struct config_reader *r)
 
 /* --- the outside --- */
 
+char *config_absolute(const struct config_reader *r, const char *path)
+{
+	return io_absolute(r->dir, path);
+}
+
 static bool read_all(struct config_reader *r, struct buf *text)
 {
 	char *copy = xstrdup(r->path), real[PATH_MAX];
 	struct stat st;
 	bool ok = false;
 
-	if (config_read_file(r->path, FILE_MAX, text, &st) < 0)
+	if (io_read_file(r->path, FILE_MAX, text, &st) < 0)
 		config_complain(r, 0, "cannot be read: %s; name the configuration with -c FILE",
 			errno == EFBIG ? "it is over 1 MiB" : strerror(errno));
 	else if (!realpath(dirname(copy), real)) /* absolute: the daemon may change directory */
@@ -533,21 +419,6 @@ static bool read_all(struct config_reader *r, struct buf *text)
 	return true;
 }
 
-static void reader_fini(struct config_reader *r)
-{
-	for (size_t i = 0; i < r->section_count; i++) {
-		for (size_t k = 0; k < config_key_count; k++)
-			config_wipe_free(r->sections[i].values[k].text);
-		free(r->sections[i].values);
-		free(r->sections[i].name);
-	}
-	for (size_t i = 0; i < r->message_count; i++)
-		free(r->messages[i].text);
-	free(r->sections);
-	free(r->messages);
-	free(r->dir);
-}
-
 struct config *config_load_partly(const char *path, config_say_fn *say, void *ctx, bool *good)
 {
 	struct config_reader r = {.path = path};
@@ -557,13 +428,13 @@ struct config *config_load_partly(const char *path, config_say_fn *say, void *ct
 	if (read_all(&r, &text)) {
 		ini_parse(text.data, text.size, on_line, &r);
 		c = build(&r);
-		canon_hash_bytes(text.data, text.size, c->sha256);
+		canonical_hash_bytes(text.data, text.size, c->sha256);
 	}
 	*good = say_all(&r, say, ctx) == 0;
 	if (text.data)
 		explicit_bzero(text.data, text.room);
 	buf_fini(&text);
-	reader_fini(&r);
+	config_reader_fini(&r);
 	return c;
 }
 
@@ -586,7 +457,7 @@ void config_free(struct config *c)
 		config_free_fields((enum config_kind)kind, c);
 	for (size_t i = 0; i < c->capability_count; i++) {
 		config_free_fields(KIND_CAPABILITY, &c->capabilities[i]);
-		words_free(c->capabilities[i].env);
+		shellwords_free(c->capabilities[i].env);
 		free(c->capabilities[i].confine.groups);
 		free(c->capabilities[i].confine.home);
 		free(c->capabilities[i].name);
@@ -606,8 +477,8 @@ void config_free(struct config *c)
 	free(c->amqp.host);
 	free(c->amqp.vhost);
 	free(c->amqp.user);
-	config_wipe_free(c->amqp.password);
-	words_free(c->secrets);
+	xfree_secret(c->amqp.password);
+	shellwords_free(c->secrets);
 	free(c->path);
 	free(c);
 }

@@ -1,10 +1,13 @@
-/* config.h: the INI file as a struct. One table of keys in config.c says type, default and range. */
-#ifndef HCPD_CONFIG_H
-#define HCPD_CONFIG_H
+/* SPDX-License-Identifier: MIT */
+/* config.h: the INI file as a struct. One table of keys in table.c has type, default and range. */
+#ifndef HCPD_CONFIG_CONFIG_H
+#define HCPD_CONFIG_CONFIG_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "protocol/names.h"
 
 #include "base/log.h"
 #include "base/rate.h"
@@ -13,18 +16,8 @@ enum queue_type { QUEUE_CLASSIC, QUEUE_QUORUM };
 enum store_on_error { STORE_RETRY, STORE_EXIT };
 enum sasl { SASL_PLAIN, SASL_EXTERNAL };
 enum protocol { PROTOCOL_HCP, PROTOCOL_TEXT };
-enum recovery {
-	RECOVERY_RESUME,
-	RECOVERY_RESTART,
-	RECOVERY_FAIL,
-	RECOVERY_SUMMARIZE,
-	RECOVERY_DISCARD,
-	RECOVERY_COUNT
-};
 enum on_start { ON_START_AUTO, ON_START_ASK };
 enum keep_workdir { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
-enum risk { R_NONE, R1, R2, R3, R4, R5 };
-enum data_class { T1, T2, T3, T4 };
 
 struct config_amqp {
 	char *url; /* for messages: the password is *** here */
@@ -47,7 +40,7 @@ struct config_confine {
 	char *user; /* NAME or NAME:GROUP; NULL: the daemon's own */
 	bool landlock;
 	char **landlock_read, **landlock_write;              /* absolute; NULL where not given */
-	int64_t limit_memory, limit_cpu_us, limit_file_size; /* 0: none of ours */
+	int64_t limit_memory, limit_cpu_us, limit_file_size; /* 0: hcpd sets none */
 	int limit_processes, limit_files;
 	int64_t limit_core;                  /* as it is: 0 is no core dumps */
 	int64_t cgroup_memory_max;           /* 0: none */
@@ -57,7 +50,8 @@ struct config_confine {
 	uint32_t *groups;
 	size_t group_count;
 	char *home;
-	char *const *secrets; /* paths that Landlock never opens; struct config's, NULL-terminated */
+	/* paths that Landlock never opens; struct config's, NULL-terminated */
+	char *const *secrets;
 };
 
 struct config_capability {
@@ -72,13 +66,13 @@ struct config_capability {
 	char *state_version;            /* NULL: its workers take any */
 	char **migrate;                 /* NULL: states of another major are refused */
 	int checkpoint_full_every;      /* 1: no deltas */
-	int checkpoint_steps;           /* one is asked for after so many; 0: none */
+	int checkpoint_steps;           /* hcpd requests a checkpoint after so many steps; 0: never */
 	int64_t checkpoint_interval_us; /* 0: none */
 	bool checkpoint_adaptive;
 	int reuse;  /* 1: a process a session */
 	char **env; /* NULL-terminated NAME=value; env, pass_env and env_file resolved */
 	enum keep_workdir keep_workdir;
-	bool harp; /* its sessions are told of on harp.sessions */
+	bool harp; /* hcpd publishes its sessions on harp.sessions */
 	struct config_confine confine;
 	int line;         /* of its section, for messages, ... */
 	const char *path; /* ... in this file; struct config's */
@@ -112,21 +106,23 @@ struct config {
 	int max_sessions, max_pending;
 	int64_t stop_timeout_us, dedup_window_us;
 	enum log_level log_level;
-	char *cgroup;           /* "auto", "off" or a directory */
-	enum on_start on_start; /* what becomes of interrupted sessions: go on, or wait for an operator */
-	bool dumpable;          /* may be debugged by its own user, and dumps core */
+	char *cgroup; /* "auto", "off" or a directory */
+	/* what becomes of interrupted sessions: go on, or wait for an operator */
+	enum on_start on_start;
+	bool dumpable; /* may be debugged by its own user, and dumps core */
 	struct config_amqp amqp;
 	enum store_on_error store_on_error;
-	bool store_is_encrypted; /* the operator says so of the volume */
+	bool store_is_encrypted; /* the operator declares the volume as encrypted */
 	char *control_socket;    /* a path, "off", or NULL: the default (control.h) */
 	char *control_group;     /* whose members may use it; NULL: none ... */
 	int64_t control_gid;     /* ... and -1 */
-	char **policy_command;   /* the program that has the last word on tasks (judge.h); NULL: none */
-	int policy_line;         /* where that stands, for messages */
+	/* the program that has the last word on tasks (policy_program.h); NULL: none */
+	char **policy_command;
+	int policy_line; /* where that stands, for messages */
 	int64_t policy_timeout_us;
 	int64_t approval_expires_us; /* how long a task waits for a human */
-	int64_t retain_grace_us,
-		retain_expire_us; /* of ended sessions: in the store, at all; 0: for ever (retain.h) */
+	/* of ended sessions: in the store, at all; 0: for ever (retain/retain.h) */
+	int64_t retain_grace_us, retain_expire_us;
 	bool retain_archives;
 	enum risk two_person; /* from this risk on two persons must allow; R_NONE: one is enough */
 	int64_t max_duration_us, idle_timeout_us, abort_timeout_us, exit_grace_us, artifact_timeout_us;
@@ -142,7 +138,8 @@ struct config {
 	size_t caller_count;
 	struct config_approver *approvers;
 	size_t approver_count;
-	char **secrets; /* this file, the state directory, files with passwords and keys: absolute */
+	/* this file, the state directory, files with passwords and keys: absolute */
+	char **secrets;
 	size_t secret_count;
 };
 
@@ -164,7 +161,7 @@ const struct config_capability *config_find_capability(const struct config *c, c
 bool config_caller_may(const struct config_caller *caller, const char *capability);
 /* Does any capability have workers of another user? */
 bool config_has_users(const struct config *c);
-/* Is any capability's session told of to the world? */
+/* Does any capability have harp = yes? */
 bool config_wants_harp(const struct config *c);
 /* Prints "section key" lines, every key there is; scripts compare them with the sample and the manual. */
 void config_list_keys(void);

@@ -1,6 +1,8 @@
-/* config_confine.c: what a capability's workers are kept from.
+/* SPDX-License-Identifier: MIT */
+/* confine.c: what a capability's workers are kept from.
  * Owns what `user` names, what does not go together, and the list of files that hold secrets.
- * Never changes a process: confine.c does, when one starts. */
+ * Never changes a process: process/confine.c does, when one starts. */
+#include "base/buf.h"
 #include "config/table_private.h"
 
 #include <errno.h>
@@ -97,8 +99,7 @@ void config_finish_confine(
 	if (cc->reuse > 1 && (f->user || f->landlock))
 		config_complain(r, config_get(s, "reuse")->line,
 			"reuse = %d with %s: a process that serves several sessions cannot be kept to the "
-			"directory of one; write "
-			"reuse = 1, or leave %s out",
+			"directory of one; write reuse = 1, or leave %s out",
 			cc->reuse, f->landlock ? "landlock" : "user", f->landlock ? "landlock" : "user");
 	if (!f->landlock && (read->text || write->text))
 		config_complain(r, read->text ? read->line : write->line,

@@ -1,6 +1,9 @@
-/* config_env.c: the variables that a capability's workers get on top of the usual ones.
+/* SPDX-License-Identifier: MIT */
+/* env.c: the variables that a capability's workers get on top of the usual ones.
  * Owns env, pass_env and env_file, and which of them wins.
  * Never prints a value: these are where secrets are handed over. */
+#include "base/io.h"
+#include "base/buf.h"
 #include "config/table_private.h"
 
 #include <errno.h>
@@ -36,7 +39,7 @@ static void put(struct env_list *l, char *var, size_t size)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		if (strncmp(l->vars[i], var, size + 1) == 0) {
-			config_wipe_free(l->vars[i]);
+			xfree_secret(l->vars[i]);
 			l->vars[i] = var;
 			return;
 		}
@@ -76,9 +79,9 @@ static void read_file_line(
 			       "it at once");
 		return;
 	}
-	value = words_unquote(text + size + 1);
+	value = shellwords_unquote(text + size + 1);
 	put_pair(l, text, size, value);
-	config_wipe_free(value);
+	xfree_secret(value);
 }
 
 static void read_file_text(
@@ -106,12 +109,12 @@ static void read_file_text(
 
 static void add_file(struct config_reader *r, const struct config_value *v, struct env_list *l)
 {
-	char *plain = words_unquote(v->text), *path = config_absolute(r, plain);
+	char *plain = shellwords_unquote(v->text), *path = config_absolute(r, plain);
 	struct buf text = {0};
 	struct stat st;
 
 	free(plain);
-	if (config_read_file(path, ENV_FILE_MAX, &text, &st) < 0)
+	if (io_read_file(path, ENV_FILE_MAX, &text, &st) < 0)
 		config_complain(r, v->line, "env_file %s cannot be read: %s; hcpd's user needs to", path,
 			errno == EFBIG ? "it is over 1 MiB" : strerror(errno));
 	else if (st.st_mode & (S_IRWXG | S_IRWXO))
@@ -132,7 +135,7 @@ static void add_file(struct config_reader *r, const struct config_value *v, stru
 
 static void add_passed(struct config_reader *r, const struct config_value *v, struct env_list *l)
 {
-	char **names = words_split_list(v->text);
+	char **names = shellwords_split_list(v->text);
 
 	for (char **n = names; *n; n++) {
 		const char *value = getenv(*n);
@@ -151,13 +154,13 @@ static void add_passed(struct config_reader *r, const struct config_value *v, st
 		else
 			put_pair(l, *n, strlen(*n), value);
 	}
-	words_free(names);
+	shellwords_free(names);
 }
 
 static void add_given(struct config_reader *r, const struct config_value *v, struct env_list *l)
 {
 	const char *why = NULL;
-	char **words = words_split(v->text, &why);
+	char **words = shellwords_split(v->text, &why);
 
 	if (!words)
 		config_complain(r, v->line,
@@ -175,7 +178,7 @@ static void add_given(struct config_reader *r, const struct config_value *v, str
 		else
 			put(l, xstrdup(*w), size);
 	}
-	words_free(words);
+	shellwords_free(words);
 }
 
 void config_finish_env(struct config_reader *r, const struct config_section *s, struct config_capability *cc)

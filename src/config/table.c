@@ -1,6 +1,9 @@
-/* config_table.c: every key there is, and how its text becomes a value.
+/* SPDX-License-Identifier: MIT */
+/* table.c: every key there is, and how its text becomes a value.
  * Owns names, types, defaults and ranges: nothing else in the program knows a default.
  * Never looks at two keys at once (config.c), never reads a file. */
+#include "base/name.h"
+#include "base/buf.h"
 #include "config/table_private.h"
 
 #include <errno.h>
@@ -28,12 +31,9 @@ static const char *const queue_types[] = {"classic", "quorum", NULL};
 static const char *const sasls[] = {"plain", "external", NULL};
 static const char *const on_errors[] = {"retry", "exit", NULL};
 static const char *const protocols[] = {"hcp", "text", NULL};
-static const char *const recoveries[] = {"resume", "restart", "fail", "summarize", "discard", NULL};
 static const char *const on_starts[] = {"auto", "ask", NULL};
 static const char *const keeps[] = {"never", "failed", "always", NULL};
-static const char *const data_classes[] = {"T1", "T2", "T3", "T4", NULL};
 static const char *const two_persons[] = {"off", "R1", "R2", "R3", "R4", "R5", NULL};
-static const char *const risks[] = {"", "R1", "R2", "R3", "R4", "R5", NULL}; /* R_NONE has no name */
 
 #define IN(field) .offset = offsetof(struct config, field)
 #define IN_CAPABILITY(field) .offset = offsetof(struct config_capability, field)
@@ -140,7 +140,8 @@ const struct config_key config_keys[] = {
 	{KIND_CAPABILITY, "command", TYPE_COMMAND, NULL, IN_CAPABILITY(command), .is_required = true,
 		.help = "the program that does the work, and its arguments"},
 	{KIND_CAPABILITY, "protocol", TYPE_CHOICE, "hcp", .choices = protocols, IN_CAPABILITY(protocol)},
-	{KIND_CAPABILITY, "recovery", TYPE_CHOICE, "resume", .choices = recoveries, IN_CAPABILITY(recovery)},
+	{KIND_CAPABILITY, "recovery", TYPE_CHOICE, "resume", .choices = recovery_names,
+		IN_CAPABILITY(recovery)},
 	{KIND_CAPABILITY, "max_attempts", TYPE_INT, "1", 1, 1000, IN_CAPABILITY(max_attempts),
 		.help = "how often a worker may die in a session; the last death is its end"},
 	{KIND_CAPABILITY, "retry_delay", TYPE_DURATION, "1s", 10 * MS, MIN, IN_CAPABILITY(retry_delay_us),
@@ -199,8 +200,8 @@ const struct config_key config_keys[] = {
 
 	{KIND_CALLER, "capabilities", TYPE_LIST, "", IN_CALLER(capabilities),
 		.help = "names, separated by commas, or * for all"},
-	{KIND_CALLER, "max_risk", TYPE_CHOICE, "R3", .choices = risks, IN_CALLER(max_risk)},
-	{KIND_CALLER, "max_data_class", TYPE_CHOICE, "T4", .choices = data_classes,
+	{KIND_CALLER, "max_risk", TYPE_CHOICE, "R3", .choices = risk_names, IN_CALLER(max_risk)},
+	{KIND_CALLER, "max_data_class", TYPE_CHOICE, "T4", .choices = data_class_names,
 		IN_CALLER(max_data_class)},
 	{KIND_CALLER, "rate_limit", TYPE_RATE, "off", IN_CALLER(rate),
 		.help = "off, or tasks for a time, up to 1000000: 2/s, 60/min, 1000/h or 5000/d"},
@@ -210,7 +211,7 @@ const struct config_key config_keys[] = {
 
 	{KIND_APPROVER, "key", TYPE_TEXT, NULL, IN_APPROVER(key), .is_required = true,
 		.help = "the line ed25519:... that `hcpctl keygen` prints"},
-	{KIND_APPROVER, "max_risk", TYPE_CHOICE, "R3", .choices = risks, IN_APPROVER(max_risk)},
+	{KIND_APPROVER, "max_risk", TYPE_CHOICE, "R3", .choices = risk_names, IN_APPROVER(max_risk)},
 	{KIND_APPROVER, "person", TYPE_TEXT, NULL, IN_APPROVER(person), .help = "whose key it is"},
 	{KIND_APPROVER, "revoked", TYPE_BOOL, "no", IN_APPROVER(revoked)},
 };
@@ -246,51 +247,6 @@ void config_list_keys(void)
 		printf("%s %s\n", kind_names[config_keys[i].kind], config_keys[i].name);
 }
 
-/* --- typing errors --- */
-
-#define NEAR_MAX 64 /* no name of ours is longer */
-
-/* Insertions, deletions and changes of one character that lead from a to b. */
-static size_t distance(const char *a, const char *b)
-{
-	size_t row[NEAR_MAX + 1], a_size = strlen(a), b_size = strlen(b);
-
-	if (a_size > NEAR_MAX || b_size > NEAR_MAX)
-		return SIZE_MAX;
-	for (size_t j = 0; j <= b_size; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= a_size; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= b_size; j++) {
-			size_t change = diagonal + (a[i - 1] != b[j - 1]);
-
-			diagonal = row[j];
-			row[j] = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-			if (change < row[j])
-				row[j] = change;
-		}
-	}
-	return row[b_size];
-}
-
-const char *config_find_nearest(const char *name, const char *const *names, size_t count)
-{
-	const char *best = NULL;
-	size_t best_distance = strlen(name) / 3 + 2;
-
-	for (size_t i = 0; i < count; i++) {
-		size_t d = distance(name, names[i]);
-
-		if (d < best_distance) {
-			best = names[i];
-			best_distance = d;
-		}
-	}
-	return best;
-}
-
 void config_suggest_key(enum config_kind kind, const char *name, char *out, size_t size)
 {
 	const char *names[sizeof(config_keys) / sizeof(config_keys[0])], *near;
@@ -303,7 +259,7 @@ void config_suggest_key(enum config_kind kind, const char *name, char *out, size
 		else if (strcmp(config_keys[i].name, name) == 0)
 			snprintf(out, size, "it belongs in [%s]", kind_names[config_keys[i].kind]);
 	}
-	near = config_find_nearest(name, names, count);
+	near = name_find_nearest(name, names, count);
 	if (out[0] == '\0' && near)
 		snprintf(out, size, "did you mean %s?", near);
 	else if (out[0] == '\0')
@@ -429,11 +385,11 @@ _Static_assert(sizeof(enum log_level) == sizeof(int) && sizeof(enum risk) == siz
 static bool convert_text(
 	struct config_reader *r, const struct config_key *key, const char *text, int line, char **field)
 {
-	char *plain = words_unquote(text), *path;
+	char *plain = shellwords_unquote(text), *path;
 	bool ok = *plain != '\0';
 
 	if (key->type == TYPE_CALLEE_ID)
-		ok = config_is_name(plain, "-_");
+		ok = name_is_valid(plain, "-_");
 	else if (key->type == TYPE_CGROUP)
 		ok = strcmp(plain, "auto") == 0 || strcmp(plain, "off") == 0 || *plain == '/';
 	else if (key->type == TYPE_TEXT)
@@ -477,12 +433,12 @@ static bool convert_command(
 	struct config_reader *r, const struct config_key *key, const char *text, int line, char ***field)
 {
 	const char *why = NULL;
-	char **words = words_split(text, &why), *first;
+	char **words = shellwords_split(text, &why), *first;
 
 	if (!words || !words[0] || words[0][0] == '\0') {
 		config_complain(r, line, "%s cannot be split into words: %s; write %s", key->name,
 			words ? "it is empty" : why, key->help);
-		words_free(words);
+		shellwords_free(words);
 		return false;
 	}
 	if (strchr(words[0], '/')) {
@@ -491,15 +447,15 @@ static bool convert_command(
 		words[0] = first;
 	}
 	warn_of_shell(r, key, words, line);
-	words_free(*field);
+	shellwords_free(*field);
 	*field = words;
 	return true;
 }
 
 static void convert_paths(struct config_reader *r, const char *text, char ***field)
 {
-	words_free(*field);
-	*field = words_split_list(text);
+	shellwords_free(*field);
+	*field = shellwords_split_list(text);
 	for (char **path = *field; *path; path++) {
 		char *full = config_absolute(r, *path);
 
@@ -526,8 +482,8 @@ bool config_convert(
 	case TYPE_CHOICE: return convert_choice(r, key, text, line, field);
 	case TYPE_COMMAND: return convert_command(r, key, text, line, field);
 	case TYPE_LIST:
-		words_free(*(char ***)field);
-		*(char ***)field = words_split_list(text);
+		shellwords_free(*(char ***)field);
+		*(char ***)field = shellwords_split_list(text);
 		return true;
 	case TYPE_PATHS: convert_paths(r, text, field); return true;
 	case TYPE_RATE:
@@ -558,6 +514,6 @@ void config_free_fields(enum config_kind kind, void *base)
 			free(*(char **)field);
 		else if (config_keys[i].type == TYPE_COMMAND || config_keys[i].type == TYPE_LIST ||
 			config_keys[i].type == TYPE_PATHS)
-			words_free(*(char ***)field);
+			shellwords_free(*(char ***)field);
 	}
 }

@@ -1,4 +1,5 @@
-/* control_client.c: one client of the control socket: lines in, answers out, all of it bounded.
+/* SPDX-License-Identifier: MIT */
+/* client.c: one client of the control socket: lines in, answers out, all of it bounded.
  * Owns which request is answered next, and that each gets exactly one end. Never waits: what cannot be sent
  * now waits in a buffer, and nothing more is read, from the client or the store, while that is long. */
 #include "control/control_private.h"
@@ -13,9 +14,9 @@
 #include "base/clock.h"
 #include "base/crashpoint.h"
 
-#define OUT_HIGH (128 << 10) /* no more is made while so much waits to be taken */
+#define OUT_HIGH (128 << 10) /* no more output is made while this much waits */
 #define READ_SIZE 16384
-#define ASKS_MAX 256 /* clients may go before they are answered, and come again */
+#define UNANSWERED_MAX 256 /* clients may leave before they are answered, and connect again */
 
 /* ---- answers ---- */
 
@@ -58,7 +59,7 @@ static void add_done(struct client *c, int64_t id, struct buf *more)
 static void set_free(struct control *ctl, struct request *r)
 {
 	if (r->state != REQUEST_FREE && r->cursor.is_follow)
-		ctl->followers--;
+		op_queue_follow(ctl->requests, -1);
 	if (r->artifact > 0)
 		close(r->artifact - 1);
 	memset(r, 0, sizeof *r);
@@ -80,7 +81,7 @@ static void finish(struct control *ctl, struct client *c, struct request *r)
 	set_free(ctl, r);
 }
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 void client_open(struct control *ctl, struct client *c, int fd, int64_t uid)
 {
@@ -102,25 +103,25 @@ void client_close(struct control *ctl, struct client *c)
 	c->fd = -1;
 }
 
-static size_t waiting(const struct client *c)
+static size_t unsent_size(const struct client *c)
 {
 	return c->out.size - c->out_at;
 }
 
 bool client_has_output(const struct client *c)
 {
-	return waiting(c) > 0;
+	return unsent_size(c) > 0;
 }
 
 bool client_is_full(const struct client *c)
 {
-	return waiting(c) >= OUT_HIGH;
+	return unsent_size(c) >= OUT_HIGH;
 }
 
 bool client_wants_input(const struct client *c)
 {
 	return !c->at_eof && !c->is_ending && c->requests[0].state == REQUEST_FREE &&
-		c->in.size <= REQUEST_LINE_MAX && waiting(c) < OUT_HIGH;
+		c->in.size <= REQUEST_LINE_MAX && unsent_size(c) < OUT_HIGH;
 }
 
 void client_read(struct control *ctl, struct client *c)
@@ -141,8 +142,8 @@ void client_write(struct control *ctl, struct client *c)
 {
 	ssize_t n = 0;
 
-	if (waiting(c) > 0) {
-		n = send(c->fd, c->out.data + c->out_at, waiting(c), MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (unsent_size(c) > 0) {
+		n = send(c->fd, c->out.data + c->out_at, unsent_size(c), MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n < 0 && errno != EAGAIN && errno != EINTR) {
 			client_close(ctl, c);
 			return;
@@ -150,11 +151,11 @@ void client_write(struct control *ctl, struct client *c)
 	}
 	if (n > 0)
 		c->out_at += (size_t)n;
-	if (waiting(c) == 0) {
+	if (unsent_size(c) == 0) {
 		c->out_at = 0;
 		c->stuck_since_us = 0;
 		if (c->out.room > 2 * OUT_HIGH)
-			buf_fini(&c->out); /* one large item must not be paid for ever */
+			buf_fini(&c->out); /* give the memory of one large item back */
 		buf_clear(&c->out);
 	} else if (n > 0 || c->stuck_since_us == 0) {
 		c->stuck_since_us = clock_boot_us();
@@ -168,14 +169,14 @@ static uint64_t make_ticket(const struct control *ctl, const struct client *c, c
 	return (uint64_t)c->serial << 32 | (uint64_t)(c - ctl->clients) << 16 | (uint64_t)(r - c->requests);
 }
 
-static void ask_core(struct control *ctl, struct client *c, struct request *r, struct ask *a)
+static void send_to_core(struct control *ctl, struct client *c, struct request *r, struct op_request *a)
 {
 	struct query_error e;
 
-	if (ctl->unanswered >= ASKS_MAX) {
+	if (ctl->unanswered >= UNANSWERED_MAX) {
 		control_set_error(&e, "unavailable", "ask again in a moment",
-			"%d requests wait for the daemon already", ASKS_MAX);
-		ask_free(a);
+			"%d requests wait for the daemon already", UNANSWERED_MAX);
+		op_request_free(a);
 		fail(ctl, c, r, &e);
 		return;
 	}
@@ -184,22 +185,22 @@ static void ask_core(struct control *ctl, struct client *c, struct request *r, s
 	a->ticket = make_ticket(ctl, c, r);
 	a->uid = c->uid;
 	memcpy(a->user, c->user, sizeof a->user);
-	r->state = REQUEST_ASKED;
-	control_ask(ctl, a);
+	r->state = REQUEST_IN_CORE;
+	control_send_to_core(ctl, a);
 }
 
-static void begin_ask(
+static void begin_op(
 	struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
 {
 	struct query_error e;
 	struct query *store;
-	struct ask *a = ask_new(q->verb);
+	struct op_request *a = op_request_new(q->verb);
 	int64_t key;
 
 	if (q->session != NULL) {
 		store = control_query(ctl, &e);
 		if (store == NULL || query_find(store, q->session, &key, a->session_id, &e) < 0) {
-			ask_free(a);
+			op_request_free(a);
 			fail(ctl, c, r, &e);
 			return;
 		}
@@ -209,15 +210,15 @@ static void begin_ask(
 	snprintf(a->how, sizeof a->how, "%s", q->how != NULL ? q->how : "");
 	a->by_us = q->by_us;
 	a->from = q->from;
-	if (q->verb == ASK_DECIDE) {
+	if (q->verb == OP_DECIDE) {
 		a->decision = xstrndup(q->decision.at, q->decision.size);
 		a->decision_size = q->decision.size;
 	}
-	ask_core(ctl, c, r, a);
+	send_to_core(ctl, c, r, a);
 }
 
-/* No row is asked: what has no row yet is said to be there by nobody, and hcpctl compares what comes with
- * `show`. */
+/* The row of the artifact is not read. A file without a row yet is not announced anywhere, and hcpctl
+ * compares the bytes with `show`. */
 static void begin_artifact(
 	struct control *ctl, struct client *c, struct request *r, const struct control_request *q)
 {
@@ -269,7 +270,7 @@ static void begin_query(
 	r->is_show = r->cursor.verb == QUERY_SHOW;
 	if (!r->cursor.is_follow)
 		return;
-	ctl->followers++; /* before it reads: no commit from here on is missed */
+	op_queue_follow(ctl->requests, 1); /* before the first read, so that no later commit is missed */
 	if ((place = find_place(c)) == NULL) {
 		control_set_error(&e, "unavailable", "stop one, or use another connection",
 			"%d requests follow already", REQUESTS_MAX - 1);
@@ -277,7 +278,7 @@ static void begin_query(
 		return;
 	}
 	CRASH_POINT(control_following);
-	*place = *r; /* what comes behind it need not wait for its end */
+	*place = *r; /* later requests need not wait for its end */
 	memset(r, 0, sizeof *r);
 }
 
@@ -311,8 +312,8 @@ static void begin(struct control *ctl, struct client *c, const char *line, size_
 		r->id = q.id;
 		if (q.kind == CONTROL_QUERY)
 			begin_query(ctl, c, r, &q);
-		else if (q.kind == CONTROL_ASK)
-			begin_ask(ctl, c, r, &q);
+		else if (q.kind == CONTROL_OP)
+			begin_op(ctl, c, r, &q);
 		else if (q.kind == CONTROL_ARTIFACT)
 			begin_artifact(ctl, c, r, &q);
 		else
@@ -321,7 +322,7 @@ static void begin(struct control *ctl, struct client *c, const char *line, size_
 	control_request_fini(&q);
 }
 
-/* The next line, if it is all there. True: there was one. */
+/* Takes the next line, if it is complete. True: there was one. */
 static bool take_line(struct control *ctl, struct client *c)
 {
 	const char *end = c->in.size > 0 ? memchr(c->in.data, '\n', c->in.size) : NULL;
@@ -332,7 +333,7 @@ static bool take_line(struct control *ctl, struct client *c)
 		control_set_error(&e, "bad_request", "connect again, and write less",
 			"a line has at most %d bytes", REQUEST_LINE_MAX);
 		client_add_error(&c->out, NULL, &e);
-		c->is_ending = true; /* where the next line would begin nobody knows */
+		c->is_ending = true; /* the beginning of the next line is not known */
 		return false;
 	}
 	if (end == NULL && (!c->at_eof || size == 0))
@@ -355,7 +356,7 @@ static bool on_item(void *ctx, const char *json, size_t size)
 	struct giving *g = ctx;
 
 	add_item(g->client, g->id, json, size);
-	return waiting(g->client) < OUT_HIGH;
+	return unsent_size(g->client) < OUT_HIGH;
 }
 
 static void read_artifact(struct control *ctl, struct client *c, struct request *r)
@@ -377,12 +378,12 @@ static void read_artifact(struct control *ctl, struct client *c, struct request 
 	buf_fini(&item);
 }
 
-static void read_on(struct control *ctl, struct client *c, struct request *r)
+static void continue_reading(struct control *ctl, struct client *c, struct request *r)
 {
 	struct giving g = {c, r->id};
 	struct query_error e;
 	struct query *store = control_query(ctl, &e);
-	struct ask *a;
+	struct op_request *a;
 
 	if (r->artifact > 0) {
 		read_artifact(ctl, c, r);
@@ -401,9 +402,9 @@ static void read_on(struct control *ctl, struct client *c, struct request *r)
 			finish(ctl, c, r);
 			break;
 		}
-		a = ask_new(ASK_LIVE);
+		a = op_request_new(OP_LIVE);
 		memcpy(a->session_id, r->cursor.session_id, sizeof a->session_id);
-		ask_core(ctl, c, r, a);
+		send_to_core(ctl, c, r, a);
 		break;
 	default: query_fault(store, &e); fail(ctl, c, r, &e);
 	}
@@ -416,7 +417,7 @@ bool client_work(struct control *ctl, struct client *c)
 	for (int i = 0; i < REQUESTS_MAX; i++)
 		if (c->requests[i].state == REQUEST_READING) {
 			if (!client_is_full(c))
-				read_on(ctl, c, &c->requests[i]);
+				continue_reading(ctl, c, &c->requests[i]);
 			more |= c->requests[i].state == REQUEST_READING;
 		}
 	if (c->requests[0].state == REQUEST_FREE && !c->is_ending)
@@ -424,7 +425,7 @@ bool client_work(struct control *ctl, struct client *c)
 	return more;
 }
 
-void client_look_again(struct client *c)
+void client_on_commit(struct client *c)
 {
 	for (int i = 1; i < REQUESTS_MAX; i++)
 		if (c->requests[i].state == REQUEST_FOLLOWING)
@@ -433,7 +434,7 @@ void client_look_again(struct client *c)
 
 /* ---- from the core ---- */
 
-static void answer(struct control *ctl, struct client *c, struct request *r, struct ask *a)
+static void answer(struct control *ctl, struct client *c, struct request *r, struct op_request *a)
 {
 	struct query_error e;
 
@@ -442,7 +443,8 @@ static void answer(struct control *ctl, struct client *c, struct request *r, str
 	if (a->item.size > 0)
 		add_item(c, r->id, a->item.data, a->item.size);
 	if (r->is_show) {
-		finish(ctl, c, r); /* one that ended meanwhile has nothing live, and that is no error */
+		/* a session that ended meanwhile has no live data, which is no error */
+		finish(ctl, c, r);
 	} else if (a->code != NULL) {
 		control_set_error(&e, a->code, a->remedy, "%s", a->message);
 		fail(ctl, c, r, &e);
@@ -452,19 +454,19 @@ static void answer(struct control *ctl, struct client *c, struct request *r, str
 	}
 }
 
-void client_take_answer(struct control *ctl, struct ask *a)
+void client_take_answer(struct control *ctl, struct op_request *a)
 {
 	struct client *c = &ctl->clients[a->ticket >> 16 & 0xffff];
 	struct request *r = &c->requests[a->ticket & 0xffff];
 
 	CRASH_POINT(control_answered);
 	ctl->unanswered--;
-	if (c->fd >= 0 && c->serial == (uint32_t)(a->ticket >> 32) && r->state == REQUEST_ASKED)
+	if (c->fd >= 0 && c->serial == (uint32_t)(a->ticket >> 32) && r->state == REQUEST_IN_CORE)
 		answer(ctl, c, r, a);
-	ask_free(a);
+	op_request_free(a);
 }
 
-void client_part(struct control *ctl, struct client *c)
+void client_end_requests(struct control *ctl, struct client *c)
 {
 	struct query_error e;
 

@@ -1,6 +1,7 @@
-/* control.c: the control socket: who may speak, and the thread that serves it.
- * Owns every descriptor of it, and the two queues to and from the core. Never answers anything by itself
- * (control_client.c), never touches a session (operate.c), nor the socket's file (control_socket.c). */
+/* SPDX-License-Identifier: MIT */
+/* control.c: the control socket: which peers are accepted, and the thread that serves them.
+ * Owns every descriptor of the socket, and the two queues to and from the core. Never answers by itself
+ * (client.c), never touches a session (operator.c), nor the socket's file (socket.c). */
 #include "control/control_private.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -19,11 +19,11 @@
 #include "base/crashpoint.h"
 
 #define SECOND 1000000
-#define STUCK_US (30 * SECOND) /* a client that takes nothing for so long is dropped */
-#define PART_US SECOND         /* for the last answers */
+#define STUCK_US (30 * SECOND) /* a client that reads nothing for so long is closed */
+#define LAST_ANSWERS_US SECOND /* for the last answers */
 #define GROUPS_MAX 65536       /* of a peer; the kernel's own bound */
 
-/* ---- who may speak ---- */
+/* ---- which peers are accepted ---- */
 
 static bool is_in_group(int fd, gid_t group)
 {
@@ -41,7 +41,7 @@ static bool is_in_group(int fd, gid_t group)
 	return found;
 }
 
-static bool may_speak(const struct control *ctl, int fd, struct ucred *who)
+static bool is_allowed(const struct control *ctl, int fd, struct ucred *who)
 {
 	socklen_t size = sizeof *who;
 
@@ -63,38 +63,16 @@ void control_find_user(int64_t uid, char user[33])
 }
 
 /* For the audit; the core writes it. */
-static void note_stranger(struct control *ctl, const struct ucred *who)
+static void log_denied(struct control *ctl, const struct ucred *who)
 {
-	struct control_stranger *s = ctl->strangers, found = {.uid = who->uid, .pid = who->pid};
-	bool is_first;
+	struct denied_peer peer = {.uid = who->uid, .pid = who->pid};
 
-	control_find_user(found.uid, found.user); /* not under the lock: the core must not wait for it */
-	pthread_mutex_lock(&ctl->lock);
-	while (s < ctl->strangers + CONTROL_STRANGERS - 1 && s->count > 0 && s->uid != (int64_t)who->uid)
-		s++;
-	is_first = s->count == 0;
-	if (is_first)
-		*s = found;
-	s->count++;
-	pthread_mutex_unlock(&ctl->lock);
-	if (is_first)
-		ctl->wake(ctl->wake_ctx);
+	/* the lookup may be slow, so it is done here and not in the core */
+	control_find_user(peer.uid, peer.user);
+	op_queue_put_denied(ctl->requests, &peer);
 }
 
-int control_take_strangers(struct control *ctl, struct control_stranger out[CONTROL_STRANGERS])
-{
-	int n = 0;
-
-	pthread_mutex_lock(&ctl->lock);
-	while (n < CONTROL_STRANGERS && ctl->strangers[n].count > 0)
-		n++;
-	memcpy(out, ctl->strangers, (size_t)n * sizeof *out);
-	memset(ctl->strangers, 0, sizeof ctl->strangers);
-	pthread_mutex_unlock(&ctl->lock);
-	return n;
-}
-
-static void turn_away(int fd, const char *code, const char *next, const char *message)
+static void refuse_peer(int fd, const char *code, const char *next, const char *message)
 {
 	struct query_error e;
 	struct buf b = {0};
@@ -120,19 +98,19 @@ static void take_in(struct control *ctl, int fd)
 	struct ucred who = {0, (uid_t)-1, (gid_t)-1};
 
 	CRASH_POINT(control_accepted);
-	if (!may_speak(ctl, fd, &who)) {
-		if (log_may(&ctl->stranger_limit, 10))
+	if (!is_allowed(ctl, fd, &who)) {
+		if (log_may(&ctl->denied_limit, 10))
 			log_warn("a stranger was turned away from the control socket: uid=%ld pid=%d",
 				(long)who.uid, who.pid);
-		note_stranger(ctl, &who);
-		turn_away(fd, "refused",
+		log_denied(ctl, &who);
+		refuse_peer(fd, "refused",
 			"become root or hcpd's user, or a member of the group in [control] of hcpd.ini",
 			"you may not use this socket");
 	} else if (place == NULL) {
 		if (log_may(&ctl->full_limit, 10))
 			log_warn(
 				"the control socket has no room for another client: clients=%d", CLIENTS_MAX);
-		turn_away(fd, "unavailable", "try again when one of them has gone",
+		refuse_peer(fd, "unavailable", "try again when one of them has gone",
 			"32 clients are connected already");
 	} else {
 		client_open(ctl, place, fd, who.uid);
@@ -146,53 +124,14 @@ static void take_in_all(struct control *ctl)
 	while ((fd = accept4(ctl->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
 		take_in(ctl, fd);
 	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-		ctl->accept_at_us = clock_boot_us() + SECOND; /* else poll would never rest */
+		ctl->accept_at_us = clock_boot_us() + SECOND; /* otherwise poll would not sleep */
 }
 
 /* ---- to and from the core ---- */
 
-void control_ask(struct control *ctl, struct ask *a)
+void control_send_to_core(struct control *ctl, struct op_request *a)
 {
-	pthread_mutex_lock(&ctl->lock);
-	*ctl->asked_end = a;
-	ctl->asked_end = &a->next;
-	pthread_mutex_unlock(&ctl->lock);
-	ctl->wake(ctl->wake_ctx);
-}
-
-struct ask *control_take(struct control *ctl)
-{
-	struct ask *list;
-
-	pthread_mutex_lock(&ctl->lock);
-	list = ctl->asked;
-	ctl->asked = NULL;
-	ctl->asked_end = &ctl->asked;
-	pthread_mutex_unlock(&ctl->lock);
-	return list;
-}
-
-static void wake_thread(struct control *ctl)
-{
-	uint64_t one = 1;
-
-	(void)!write(ctl->event_fd, &one, sizeof one);
-}
-
-void control_answer(struct control *ctl, struct ask *a)
-{
-	a->next = NULL;
-	pthread_mutex_lock(&ctl->lock);
-	*ctl->answered_end = a;
-	ctl->answered_end = &a->next;
-	pthread_mutex_unlock(&ctl->lock);
-	wake_thread(ctl);
-}
-
-void control_on_commit(struct control *ctl)
-{
-	if (atomic_load(&ctl->followers) > 0 && !atomic_exchange(&ctl->has_committed, true))
-		wake_thread(ctl);
+	op_queue_put(ctl->requests, a);
 }
 
 struct query *control_query(struct control *ctl, struct query_error *e)
@@ -211,26 +150,20 @@ struct query *control_query(struct control *ctl, struct query_error *e)
 
 static void take_answers(struct control *ctl)
 {
-	struct ask *list, *next;
-	uint64_t times;
+	bool has_committed;
+	struct op_request *list = op_queue_take_answers(ctl->requests, &has_committed), *next;
 
-	(void)!read(ctl->event_fd, &times, sizeof times);
-	pthread_mutex_lock(&ctl->lock);
-	list = ctl->answered;
-	ctl->answered = NULL;
-	ctl->answered_end = &ctl->answered;
-	pthread_mutex_unlock(&ctl->lock);
 	for (; list != NULL; list = next) {
 		next = list->next;
 		client_take_answer(ctl, list);
 	}
-	if (!atomic_exchange(&ctl->has_committed, false))
+	if (!has_committed)
 		return;
 	for (int i = 0; i < CLIENTS_MAX; i++)
-		client_look_again(&ctl->clients[i]);
+		client_on_commit(&ctl->clients[i]);
 }
 
-/* All was said, and sent. */
+/* Every answer was written and sent. */
 static bool is_over(const struct client *c)
 {
 	if (client_has_output(c))
@@ -251,13 +184,13 @@ static bool is_stuck(struct control *ctl, const struct client *c, int64_t now)
 	return true;
 }
 
-/* True: it has more to do at once. */
+/* True: the client has more to do at once. */
 static bool serve(struct control *ctl, struct client *c, short events)
 {
 	bool more = false;
 
 	if (events & (POLLERR | POLLNVAL) || (events & POLLHUP && !(events & POLLIN))) {
-		client_close(ctl, c); /* it is gone altogether */
+		client_close(ctl, c); /* the peer is gone */
 		return false;
 	}
 	if (events & POLLIN)
@@ -268,11 +201,11 @@ static bool serve(struct control *ctl, struct client *c, short events)
 		client_write(ctl, c);
 	if (c->fd >= 0 && ((!more && is_over(c)) || is_stuck(ctl, c, clock_boot_us())))
 		client_close(ctl, c);
-	return more && c->fd >= 0 &&
-		!client_is_full(c); /* as it is after the write: a full one is woken by POLLOUT */
+	/* state after the write: POLLOUT wakes a full client */
+	return more && c->fd >= 0 && !client_is_full(c);
 }
 
-/* When to look again though nothing happens, in milliseconds; -1: never. */
+/* When to check again without an event, in milliseconds; -1: never. */
 static int next_ms(const struct control *ctl)
 {
 	int64_t at = INT64_MAX, now = clock_boot_us();
@@ -294,7 +227,7 @@ static void prepare(struct control *ctl, struct pollfd *p)
 {
 	if (ctl->accept_at_us != 0 && ctl->accept_at_us <= clock_boot_us())
 		ctl->accept_at_us = 0;
-	p[AT_EVENT] = (struct pollfd){.fd = ctl->event_fd, .events = POLLIN};
+	p[AT_EVENT] = (struct pollfd){.fd = op_queue_fd(ctl->requests), .events = POLLIN};
 	p[AT_LISTEN] = (struct pollfd){.fd = ctl->accept_at_us == 0 ? ctl->listen_fd : -1, .events = POLLIN};
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		const struct client *c = &ctl->clients[i];
@@ -306,10 +239,10 @@ static void prepare(struct control *ctl, struct pollfd *p)
 	}
 }
 
-/* Last answers, for those who take them. */
+/* Sends the last answers to the clients that still read. */
 static void part(struct control *ctl)
 {
-	int64_t until = clock_boot_us() + PART_US;
+	int64_t until = clock_boot_us() + LAST_ANSWERS_US;
 	struct pollfd p[CLIENTS_MAX];
 	bool waits = true;
 
@@ -317,7 +250,7 @@ static void part(struct control *ctl)
 	take_answers(ctl);
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		if (ctl->clients[i].fd >= 0)
-			client_part(ctl, &ctl->clients[i]);
+			client_end_requests(ctl, &ctl->clients[i]);
 	while (waits && clock_boot_us() < until) {
 		waits = false;
 		for (int i = 0; i < CLIENTS_MAX; i++) {
@@ -331,7 +264,7 @@ static void part(struct control *ctl)
 			waits |= c->fd >= 0;
 		}
 		if (waits)
-			poll(p, CLIENTS_MAX, (int)(PART_US / 10000));
+			poll(p, CLIENTS_MAX, (int)(LAST_ANSWERS_US / 10000));
 	}
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		if (ctl->clients[i].fd >= 0)
@@ -361,7 +294,7 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 static int start_thread(struct control *ctl)
 {
@@ -377,23 +310,12 @@ static int start_thread(struct control *ctl)
 
 static void control_free(struct control *ctl)
 {
-	struct ask *a;
-
-	while ((a = ctl->asked) != NULL) {
-		ctl->asked = a->next;
-		ask_free(a);
-	}
-	while ((a = ctl->answered) != NULL) {
-		ctl->answered = a->next;
-		ask_free(a);
-	}
+	if (ctl->requests != NULL)
+		op_queue_free(ctl->requests);
 	if (ctl->query != NULL)
 		query_close(ctl->query);
 	if (ctl->listen_fd >= 0)
 		close(ctl->listen_fd);
-	if (ctl->event_fd >= 0)
-		close(ctl->event_fd);
-	pthread_mutex_destroy(&ctl->lock);
 	free(ctl->state_dir);
 	free(ctl);
 }
@@ -406,20 +328,15 @@ int control_start(const struct config *config, void (*wake)(void *ctx), void *ct
 	*out = NULL;
 	ctl->group = config->control_gid;
 	ctl->state_dir = xstrdup(config->state_dir);
-	ctl->wake = wake;
-	ctl->wake_ctx = ctx;
-	ctl->asked_end = &ctl->asked;
-	ctl->answered_end = &ctl->answered;
 	ctl->listen_fd = -1;
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		ctl->clients[i].fd = -1;
-	pthread_mutex_init(&ctl->lock, NULL);
-	ctl->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ctl->requests = op_queue_new(wake, ctx);
 	if (!control_path(config, ctl->path, sizeof ctl->path)) {
 		control_free(ctl);
 		return EX_OK;
 	}
-	if (ctl->event_fd >= 0 && control_make_socket(ctl) == 0) {
+	if (ctl->requests != NULL && control_make_socket(ctl) == 0) {
 		int error = start_thread(ctl);
 
 		if (error == 0) {
@@ -437,9 +354,14 @@ int control_start(const struct config *config, void (*wake)(void *ctx), void *ct
 void control_stop(struct control *ctl)
 {
 	atomic_store(&ctl->is_stopping, true);
-	wake_thread(ctl);
+	op_queue_wake(ctl->requests);
 	pthread_join(ctl->thread, NULL);
 	control_remove_socket(ctl);
 	CRASH_POINT(control_removed);
 	control_free(ctl);
+}
+
+struct op_queue *control_requests(struct control *ctl)
+{
+	return ctl->requests;
 }

@@ -1,6 +1,7 @@
-/* control_live.c: what the system says of a session's processes: how many, their memory, their time.
- * A look, taken by the control thread; nothing depends on it. Never signals, never decides whose process one
- * is: those that descend from the main process, and orphans that carry its tag. */
+/* SPDX-License-Identifier: MIT */
+/* live.c: counts of a session's processes: how many, their memory, their time.
+ * Owns nothing: the control thread looks at /proc, and nothing depends on the result. Never signals a
+ * process. Counts the descendants of the main process, and orphans with its tag. */
 #include "control/control_private.h"
 
 #include <stdio.h>
@@ -27,11 +28,11 @@ static void add_process(int pid, struct figures *f)
 	size = fread(text, 1, sizeof text - 1, file);
 	fclose(file);
 	text[size] = '\0';
-	/* Its name may hold anything, so begin behind the last parenthesis. */
+	/* The process name may hold any character, so parse after the last parenthesis. */
 	if ((at = strrchr(text, ')')) == NULL ||
 		sscanf(at + 1,
-			" %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d "
-			"%*d %*d %*d %*u %*u %lld",
+			" %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %*d %*d %*u "
+			"%*u %lld",
 			&user, &system, &rss) != 3)
 		return;
 	f->processes++;
@@ -44,7 +45,7 @@ static bool belongs(struct proctree *t, struct proc *p, int main_pid, uint64_t t
 	for (int depth = 0; p != NULL && depth < 64; depth++) {
 		if (p->pid == main_pid)
 			return true;
-		if (p->ppid == t->self) /* ours, adopted or another session's */
+		if (p->ppid == t->self) /* a child of the daemon: adopted, or of another session */
 			return tag != 0 && proctree_tag(t, p->pid) == tag;
 		p = proctree_find(t, p->ppid);
 	}
@@ -66,7 +67,7 @@ static void look(int pid, struct figures *f)
 	proctree_fini(&t);
 }
 
-void control_add_live(const struct ask_live *l, struct buf *out)
+void control_add_live(const struct op_live *l, struct buf *out)
 {
 	struct figures f = {0};
 

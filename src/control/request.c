@@ -1,7 +1,9 @@
-/* control_request.c: a line of the control socket to a request that can be trusted.
- * Owns the verbs that go to the core, and their members; those that the store answers are query.c's.
- * Never acts. */
+/* SPDX-License-Identifier: MIT */
+/* request.c: turns a line of the control socket into a checked request.
+ * Owns the verbs that go to the core, and their members; query has those that the store answers. Never acts
+ * on a request. */
 #include "control/control_private.h"
+#include "core/operator/operator.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,24 +35,24 @@ static const struct {
 	{"of", M_OF, A_NUMBER}, {"name", M_NAME, A_TEXT}, {"decision", M_DECISION, AN_OBJECT},
 	{"how", M_HOW, A_TEXT}, {"by", M_BY, A_TEXT}, {"token", M_TOKEN, A_TEXT}};
 
-/* by ask_verb; the last is `stop` */
+/* by op_verb; the last is `stop` */
 static const struct {
 	unsigned may, must;
-} verbs[ASK_VERBS + 1] = {
-	[ASK_ABORT] = {M_SESSION | M_REASON, M_SESSION},
-	[ASK_PAUSE] = {M_SESSION | M_REASON, M_SESSION},
-	[ASK_RESUME] = {M_SESSION, M_SESSION},
-	[ASK_CHECKPOINT] = {M_SESSION, M_SESSION},
-	[ASK_REPLAY] = {M_SESSION | M_FROM, M_SESSION},
-	[ASK_LIVE] = {M_SESSION, M_SESSION},
-	[ASK_DECIDE] = {M_SESSION | M_REASON | M_DECISION, M_DECISION},
-	[ASK_RECOVER] = {M_SESSION | M_HOW | M_REASON, M_SESSION | M_HOW},
-	[ASK_EXTEND] = {M_SESSION | M_BY | M_TOKEN | M_REASON, M_SESSION | M_BY},
-	[ASK_REVOKE_TOKEN] = {M_SESSION | M_REASON, M_SESSION},
-	[ASK_VERBS] = {M_OF, M_OF},
+} verbs[OP_VERBS + 1] = {
+	[OP_ABORT] = {M_SESSION | M_REASON, M_SESSION},
+	[OP_PAUSE] = {M_SESSION | M_REASON, M_SESSION},
+	[OP_RESUME] = {M_SESSION, M_SESSION},
+	[OP_CHECKPOINT] = {M_SESSION, M_SESSION},
+	[OP_REPLAY] = {M_SESSION | M_FROM, M_SESSION},
+	[OP_LIVE] = {M_SESSION, M_SESSION},
+	[OP_DECIDE] = {M_SESSION | M_REASON | M_DECISION, M_DECISION},
+	[OP_RECOVER] = {M_SESSION | M_HOW | M_REASON, M_SESSION | M_HOW},
+	[OP_EXTEND] = {M_SESSION | M_BY | M_TOKEN | M_REASON, M_SESSION | M_BY},
+	[OP_REVOKE_TOKEN] = {M_SESSION | M_REASON, M_SESSION},
+	[OP_VERBS] = {M_OF, M_OF},
 };
 
-/* A cut may go through a character, and what a parser quotes may be none. */
+/* A cut may split a character, and a parser may quote invalid UTF-8. */
 static void keep_utf8(char *text)
 {
 	size_t left = strlen(text), size;
@@ -92,7 +94,7 @@ static bool fits(const json_t *value, enum value kind)
 {
 	if (kind == AN_OBJECT)
 		return json_is_object(value);
-	if (kind == A_TEXT) /* a NUL would hide what stands behind it */
+	if (kind == A_TEXT) /* a NUL would hide the text behind it */
 		return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
 	return json_is_integer(value) && json_integer_value(value) >= 0;
 }
@@ -147,26 +149,25 @@ static int take_verb(struct control_request *r, const char *verb, struct query_e
 
 	if (query_knows(verb)) {
 		r->kind = CONTROL_QUERY;
-		return 0; /* query_begin looks at the rest */
+		return 0; /* query_begin checks the other members */
 	}
 	if (strcmp(verb, "artifact") == 0) {
 		r->kind = CONTROL_ARTIFACT;
 		return check_members(r, M_SESSION | M_NAME, M_SESSION | M_NAME, e) < 0 ? -1 :
 											 take_members(r, e);
 	}
-	while (i < ASK_VERBS && strcmp(ask_name((enum ask_verb)i), verb) != 0)
+	while (i < OP_VERBS && strcmp(op_verb_name((enum op_verb)i), verb) != 0)
 		i++;
-	if (i == ASK_VERBS && strcmp(verb, "stop") != 0) {
+	if (i == OP_VERBS && strcmp(verb, "stop") != 0) {
 		control_set_error(e, "unknown_verb",
 			"there are list, show, events, checkpoints, log, audit, abort, pause, resume, "
-			"checkpoint, recover, extend, "
-			"replay, drain, undrain, revoke_token, rotate_token_key, stats, live, approvals, "
-			"decide, approvers, artifact and stop",
+			"checkpoint, recover, extend, replay, drain, undrain, revoke_token, "
+			"rotate_token_key, stats, live, approvals, decide, approvers, artifact and stop",
 			"there is no verb %.100s", verb);
 		return -1;
 	}
-	r->kind = i == ASK_VERBS ? CONTROL_STOP : CONTROL_ASK;
-	r->verb = (enum ask_verb)i;
+	r->kind = i == OP_VERBS ? CONTROL_STOP : CONTROL_OP;
+	r->verb = (enum op_verb)i;
 	if (check_members(r, verbs[i].may, verbs[i].must, e) < 0)
 		return -1;
 	if ((verbs[i].must & M_DECISION) && r->decision.at == NULL)
@@ -197,7 +198,7 @@ int control_read_request(const char *line, size_t size, struct control_request *
 	verb = json_object_get(r->root, "do");
 	if (!fits(verb, A_TEXT))
 		return bad(e, shape, "there is no text as ", "do");
-	r->decision = jtext_member(line, size, "decision"); /* what is signed are bytes */
+	r->decision = jtext_member(line, size, "decision"); /* the signature is over bytes */
 	return take_verb(r, json_string_value(verb), e);
 }
 

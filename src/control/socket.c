@@ -1,5 +1,6 @@
-/* control_socket.c: the file of the control socket: where it is, whose it is, who gets at it.
- * Owns that file. Never accepts anybody (control.c). */
+/* SPDX-License-Identifier: MIT */
+/* socket.c: the file of the control socket: its path, its owner, its mode.
+ * Owns that file. Never accepts a client (control.c). */
 #include "control/control_private.h"
 
 #include <errno.h>
@@ -47,8 +48,8 @@ static void set_address(struct sockaddr_un *to, const char *path)
 	memcpy(to->sun_path, path, strlen(path));
 }
 
-/* Whose is what stands there? The state directory is locked, so an hcpd of ours is not; but the path may be
- * another's. */
+/* Which program made the file at the path? No hcpd of ours runs, because the state directory is locked; but
+ * the path may be another program's. */
 static bool is_in_use(const struct sockaddr_un *at)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -64,7 +65,7 @@ static int clear_place(const struct sockaddr_un *at)
 	struct stat st;
 
 	if (lstat(at->sun_path, &st) < 0)
-		return 0; /* nothing, or bind says what is wrong */
+		return 0; /* no file; or bind reports what is wrong */
 	if (!S_ISSOCK(st.st_mode)) {
 		log_error(
 			"the control socket cannot be made: %s is there and is no socket; move it, or change "
@@ -82,7 +83,8 @@ static int clear_place(const struct sockaddr_un *at)
 	return unlink(at->sun_path) == 0 || errno == ENOENT ? 0 : -1;
 }
 
-/* Whoever is let in by his group alone must get there, too. A state directory, for one, is nobody else's. */
+/* A user who is accepted by group alone must be able to reach the socket: a state directory, for example, is
+ * closed to other users. */
 static void check_way(const struct control *ctl)
 {
 	char dir[sizeof ctl->path];
@@ -96,15 +98,15 @@ static void check_way(const struct control *ctl)
 			(st.st_mode & (st.st_gid == (gid_t)ctl->group ? S_IXGRP : S_IXOTH)) == 0) {
 			log_warn(
 				"the group of [control] cannot reach the control socket: its members may not "
-				"enter %s; name a socket "
-				"elsewhere in [control], or open the directory to them: path=%s",
+				"enter %s; name a socket elsewhere in [control], or open the directory to "
+				"them: path=%s",
 				dir, ctl->path);
 			return;
 		}
 	}
 }
 
-/* Nobody can connect before listen, so the mode is right from the first moment on. */
+/* No client can connect before listen, so the mode is right from the beginning. */
 int control_make_socket(struct control *ctl)
 {
 	struct sockaddr_un at;

@@ -1,4 +1,6 @@
-/* audit.c: rows of the audit: composed, chained, put into the turn's batch; refusals counted by the minute.
+/* SPDX-License-Identifier: MIT */
+/* audit.c: rows of the audit: composed, chained, and put into the turn's batch; refusals counted by the
+ * minute.
  * Owns the chain's head and the counts. Never decides anything, and never changes or drops a row. */
 #include "core/audit.h"
 
@@ -15,20 +17,20 @@
 #define TEXT_MAX 512
 #define MINUTE_US (INT64_C(60) * 1000000)
 
-/* Refusals of one kind, within a minute: the first was written, the others wait here. */
+/* Refusals of one kind within a minute: the first has a row, the others are counted here. */
 struct audit_slot {
 	bool is_used;
-	char kind[192]; /* what, code, uid and whom it is counted with */
+	char kind[192]; /* what, code, uid and counted_with of audit_put_refusal */
 	char what[32], code[48], user[129], who[129];
-	char session[ID_SIZE], capability[129]; /* where they are a session's own */
+	char session[ID_SIZE], capability[129]; /* of refusals that a session's own worker or caller caused */
 	bool has_uid;
-	int64_t uid, since_us; /* since_us: of the first that waits */
-	uint64_t count;        /* that wait */
+	int64_t uid, since_us; /* since_us: of the first that is counted here */
+	uint64_t count;        /* not written yet */
 };
 
 /* ---- a row ---- */
 
-struct counted { /* for a row that stands for many */
+struct counted { /* of a row that stands for many refusals */
 	uint64_t count;
 	const char *since;
 };
@@ -148,7 +150,8 @@ void audit_put_refusal(struct core *c, const struct audit_entry *e, const char *
 				e->capability != NULL ? e->capability : "");
 		}
 	} else {
-		snprintf(s->what, sizeof s->what, "many"); /* of more kinds than are told apart */
+		snprintf(s->what, sizeof s->what,
+			"many"); /* more kinds than there are slots: the last slot counts all others */
 		s->has_uid = false;
 	}
 	put(c, e, NULL);
@@ -175,7 +178,8 @@ void audit_flush(struct core *c)
 			.about = "more of the same within a minute; who is the first one's"};
 		char since[CLOCK_TEXT_SIZE];
 
-		s->is_used = s->is_used && s->count > 0; /* as long as they come they are counted */
+		s->is_used = s->is_used &&
+			s->count > 0; /* the slot stays in use while refusals of its kind come */
 		if (!s->is_used)
 			continue;
 		clock_format(s->since_us, since);
@@ -193,7 +197,7 @@ static void on_minute(struct timer *t)
 	audit_flush(container_of(container_of(t, struct audit, minute), struct core, audit));
 }
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 void audit_end_turn(struct core *c)
 {
@@ -203,10 +207,11 @@ void audit_end_turn(struct core *c)
 	store_save_audit_head(c->store, c->audit.count, c->audit.head);
 }
 
-/* Numbers so great were never ours: they are left where they are, and not gone on behind. */
+/* This daemon never wrote row numbers so large: such rows are damage, and the chain does not go on behind
+ * them. */
 #define LAST_MAX (INT64_C(1) << 53)
 
-/* A chain that does not fit is gone on with, never mended: the gap stays for everybody to find. */
+/* A broken chain is continued and never repaired, so that the gap stays visible. */
 int audit_init(struct core *c, char *why, size_t why_size)
 {
 	struct audit *a = &c->audit;

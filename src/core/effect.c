@@ -1,19 +1,21 @@
-/* effect.c: what the turn will do once it is true.
+/* SPDX-License-Identifier: MIT */
+/* effect.c: effects of a turn: acks, lines, starts and ends, held back until the commit.
  * Owns the order of release. Never decides anything. */
 #include "core/effect.h"
+#include "core/op_request.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/control.h"
+#include "core/op_queue.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
 #include "core/running/run.h"
 
 static struct effect *add(struct core *c, enum effect_kind kind, struct session *s)
 {
-	struct effects *e = &c->effects;
+	struct effects *e = &c->turn.effects;
 
 	if (e->count == e->room) {
 		e->room = e->room ? e->room * 2 : 64;
@@ -23,19 +25,19 @@ static struct effect *add(struct core *c, enum effect_kind kind, struct session 
 	return &e->list[e->count++];
 }
 
-void effect_ack(struct core *c, uint32_t life, uint64_t tag)
+void effect_ack(struct core *c, uint32_t generation, uint64_t tag)
 {
 	struct effect *e = add(c, EFFECT_ACK, NULL);
 
-	e->life = life;
+	e->generation = generation;
 	e->tag = tag;
 }
 
-void effect_reject(struct core *c, uint32_t life, uint64_t tag)
+void effect_reject(struct core *c, uint32_t generation, uint64_t tag)
 {
 	struct effect *e = add(c, EFFECT_REJECT, NULL);
 
-	e->life = life;
+	e->generation = generation;
 	e->tag = tag;
 }
 
@@ -46,7 +48,7 @@ void effect_start(struct session *s)
 
 void effect_line(struct session *s, const char *line, size_t size)
 {
-	struct buf *texts = &s->core->effects.texts;
+	struct buf *texts = &s->core->turn.effects.texts;
 	struct effect *e = add(s->core, EFFECT_LINE, s);
 
 	e->at = texts->size;
@@ -68,30 +70,30 @@ void effect_close_stdin(struct session *s)
 	add(s->core, EFFECT_CLOSE_STDIN, s);
 }
 
-void effect_repeat(struct core *c, const char *caller_id, int64_t event)
+void effect_resend(struct core *c, const char *caller_id, int64_t event)
 {
-	struct effect *e = add(c, EFFECT_REPEAT, NULL);
+	struct effect *e = add(c, EFFECT_RESEND, NULL);
 
 	e->event = event;
 	snprintf(e->caller_id, sizeof e->caller_id, "%s", caller_id);
 }
 
-void effect_retire(struct core *c, struct host *h)
+void effect_retire(struct core *c, struct runner *r)
 {
-	add(c, EFFECT_RETIRE, NULL)->host = h;
+	add(c, EFFECT_RETIRE, NULL)->runner = r;
 }
 
-void effect_answer(struct core *c, struct ask *a)
+void effect_answer(struct core *c, struct op_request *a)
 {
-	add(c, EFFECT_ANSWER, NULL)->ask = a;
+	add(c, EFFECT_ANSWER, NULL)->request = a;
 }
 
-static void repeat(struct core *c, const struct effect *e)
+static void resend(struct core *c, const struct effect *e)
 {
-	struct addressee *to = outbox_addressee(c->outbox, e->caller_id);
+	struct outbox_caller *to = outbox_find_caller(c->outbox, e->caller_id);
 
 	if (to != NULL)
-		outbox_repeat(c->outbox, to, e->event);
+		outbox_resend(c->outbox, to, e->event);
 }
 
 static void release(struct core *c, const struct effect *e)
@@ -101,12 +103,12 @@ static void release(struct core *c, const struct effect *e)
 	switch (e->kind) {
 	case EFFECT_ACK:
 		CRASH_POINT(effect_before_ack);
-		bus_ack(c->bus, e->life, e->tag);
+		bus_ack(c->bus, e->generation, e->tag);
 		CRASH_POINT(effect_after_ack);
 		break;
 	case EFFECT_REJECT:
 		CRASH_POINT(effect_before_reject);
-		bus_reject(c->bus, e->life, e->tag);
+		bus_reject(c->bus, e->generation, e->tag);
 		CRASH_POINT(effect_after_reject);
 		break;
 	case EFFECT_START:
@@ -117,7 +119,7 @@ static void release(struct core *c, const struct effect *e)
 	case EFFECT_LINE:
 		CRASH_POINT(effect_before_line);
 		if (w != NULL)
-			worker_write(w, c->effects.texts.data + e->at, e->size);
+			worker_write(w, c->turn.effects.texts.data + e->at, e->size);
 		CRASH_POINT(effect_after_line);
 		break;
 	case EFFECT_END:
@@ -132,19 +134,19 @@ static void release(struct core *c, const struct effect *e)
 			worker_close_stdin(w);
 		CRASH_POINT(effect_after_close_stdin);
 		break;
-	case EFFECT_REPEAT:
+	case EFFECT_RESEND:
 		CRASH_POINT(effect_before_repeat);
-		repeat(c, e);
+		resend(c, e);
 		CRASH_POINT(effect_after_repeat);
 		break;
 	case EFFECT_RETIRE:
 		CRASH_POINT(effect_before_retire);
-		host_retire(e->host);
+		runner_retire(e->runner);
 		CRASH_POINT(effect_after_retire);
 		break;
 	case EFFECT_ANSWER:
 		CRASH_POINT(effect_before_answer);
-		control_answer(c->control, e->ask);
+		op_queue_answer(c->operator.queue, e->request);
 		CRASH_POINT(effect_after_answer);
 		break;
 	}
@@ -152,29 +154,31 @@ static void release(struct core *c, const struct effect *e)
 
 void effects_release(struct core *c)
 {
-	size_t due = c->effects.count;
+	size_t due = c->turn.effects.count;
 
-	/* A start may fail, and what follows from that waits for the next turn's commit. */
+	/* A start may fail; the effects that follow from that wait for the next turn's commit. */
 	for (size_t i = 0; i < due; i++) {
-		const struct effect e = c->effects.list[i]; /* the list may grow, and move, meanwhile */
+		const struct effect e =
+			c->turn.effects.list[i]; /* a copy: release may make the list grow and move */
 
 		release(c, &e);
 	}
-	if (c->effects.count == due) {
-		c->effects.count = 0;
-		buf_clear(&c->effects.texts);
+	if (c->turn.effects.count == due) {
+		c->turn.effects.count = 0;
+		buf_clear(&c->turn.effects.texts);
 		return;
 	}
-	/* What came meanwhile; its lines stay where they are. */
-	memmove(c->effects.list, c->effects.list + due, (c->effects.count - due) * sizeof *c->effects.list);
-	c->effects.count -= due;
+	/* Effects that were added meanwhile move to the front; their lines stay where they are. */
+	memmove(c->turn.effects.list, c->turn.effects.list + due,
+		(c->turn.effects.count - due) * sizeof *c->turn.effects.list);
+	c->turn.effects.count -= due;
 }
 
 void effects_fini(struct effects *e)
 {
 	for (size_t i = 0; i < e->count; i++)
 		if (e->list[i].kind == EFFECT_ANSWER)
-			ask_free(e->list[i].ask);
+			op_request_free(e->list[i].request);
 	free(e->list);
 	buf_fini(&e->texts);
 }

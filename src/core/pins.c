@@ -1,6 +1,7 @@
-/* need.c: who is needed, and who is about to leave.
- * Owns the order of the two: the core, on whose thread tasks are accepted and sessions leave, asks here
- * before it does either. Never reads the store. */
+/* SPDX-License-Identifier: MIT */
+/* pins.c: which ended sessions are needed, and which are leaving the store.
+ * Owns the order of the two: the core accepts tasks and lets sessions leave on one thread, and consults the
+ * pins before both. Never reads the store. */
 #include "core/pins.h"
 
 #include <stdlib.h>
@@ -8,50 +9,50 @@
 
 #include "core/turn.h"
 
-struct needed {
+struct pin {
 	UT_hash_handle hh;
 	char session_id[ID_SIZE];
-	unsigned by; /* sessions that are not over */
+	unsigned by; /* number of sessions that are not over and need this one */
 	bool is_going;
 };
 
-static struct needed *find(struct core *c, const char *session_id)
+static struct pin *find(struct core *c, const char *session_id)
 {
-	struct needed *n;
+	struct pin *n;
 
-	HASH_FIND_STR(c->needed, session_id, n);
+	HASH_FIND_STR(c->pins, session_id, n);
 	return n;
 }
 
-static struct needed *get(struct core *c, const char *session_id)
+static struct pin *get(struct core *c, const char *session_id)
 {
-	struct needed *n = find(c, session_id);
+	struct pin *n = find(c, session_id);
 
 	if (n == NULL) {
 		n = xcalloc(1, sizeof *n);
 		snprintf(n->session_id, sizeof n->session_id, "%s", session_id);
-		HASH_ADD_STR(c->needed, session_id, n);
+		HASH_ADD_STR(c->pins, session_id, n);
 	}
 	return n;
 }
 
-static void forget(struct core *c, struct needed *n)
+static void forget(struct core *c, struct pin *n)
 {
 	if (n->by > 0 || n->is_going)
 		return;
-	HASH_DEL(c->needed, n);
+	HASH_DEL(c->pins, n);
 	free(n);
 }
 
-void need_add(struct core *c, const char *session_id)
+void pins_add(struct core *c, const char *session_id)
 {
 	if (session_id[0] != '\0')
 		get(c, session_id)->by++;
 }
 
-void need_drop(struct core *c, const char *session_id)
+void pins_drop(struct core *c, const char *session_id)
 {
-	struct needed *n = session_id[0] != '\0' ? find(c, session_id) : NULL;
+	struct pin *n = session_id[0] != '\0' ? find(c, session_id) : NULL;
 
 	if (n == NULL)
 		return;
@@ -59,41 +60,41 @@ void need_drop(struct core *c, const char *session_id)
 	forget(c, n);
 }
 
-bool need_is_needed(struct core *c, const char *session_id)
+bool pins_is_pinned(struct core *c, const char *session_id)
 {
-	const struct needed *n = find(c, session_id);
+	const struct pin *n = find(c, session_id);
 
 	return n != NULL && n->by > 0;
 }
 
-void need_let_go(struct core *c, const char *session_id)
+void pins_let_leave(struct core *c, const char *session_id)
 {
 	get(c, session_id)->is_going = true;
 }
 
-bool need_is_going(struct core *c, const char *session_id)
+bool pins_is_leaving(struct core *c, const char *session_id)
 {
-	const struct needed *n = find(c, session_id);
+	const struct pin *n = find(c, session_id);
 
 	return n != NULL && n->is_going;
 }
 
-void need_forget_gone(struct core *c)
+void pins_forget_gone(struct core *c)
 {
-	struct needed *n, *tmp;
+	struct pin *n, *tmp;
 
-	HASH_ITER(hh, c->needed, n, tmp) {
+	HASH_ITER(hh, c->pins, n, tmp) {
 		n->is_going = false;
 		forget(c, n);
 	}
 }
 
-void need_fini(struct core *c)
+void pins_fini(struct core *c)
 {
-	struct needed *n, *tmp;
+	struct pin *n, *tmp;
 
-	HASH_ITER(hh, c->needed, n, tmp) {
-		HASH_DEL(c->needed, n);
+	HASH_ITER(hh, c->pins, n, tmp) {
+		HASH_DEL(c->pins, n);
 		free(n);
 	}
 }

@@ -1,6 +1,7 @@
-/* session.c: the state machine, the row and the stream of a session.
- * Owns every change of a state and every sequence number. Never touches a process (run.c) and never
- * decides whether a task may run (gate.c). How one begins: session_new.c; how one ends: session_end.c. */
+/* SPDX-License-Identifier: MIT */
+/* session.c: the state machine, the row and the event stream of a session.
+ * Owns every change of a state and every sequence number. Never touches a process (run.c) and never decides
+ * whether a task may run (gate.c). The beginning is in session_new.c, the end in session_end.c. */
 #include "core/session_private.h"
 
 #include <assert.h>
@@ -13,22 +14,12 @@
 #include "core/running/run.h"
 #include "core/running/harp_events.h"
 
-#define WARNINGS_MAX 50  /* kept for the summary, each of ... */
-#define WARNING_SIZE 200 /* ... so many bytes at most */
+#define WARNINGS_MAX 50  /* warnings in the summary, each of ... */
+#define WARNING_SIZE 200 /* ... at most so many bytes */
 
-const char *const sstate_names[S_COUNT] = {
-	[S_PENDING] = "PENDING",
-	[S_REJECTED] = "REJECTED",
-	[S_RUNNING] = "RUNNING",
-	[S_PAUSED] = "PAUSED",
-	[S_ABORTING] = "ABORTING",
-	[S_ABORTED] = "ABORTED",
-	[S_COMPLETED] = "COMPLETED",
-	[S_FAILED] = "FAILED",
-};
-
-const char *const session_paused_names[PAUSED_COUNT] = {
-	[PAUSED_NOT] = NULL,
+/* The row has NULL for the first name of both lists. */
+const char *const session_paused_names[PAUSED_COUNT + 1] = {
+	[PAUSED_BY_NOBODY] = "",
 	[PAUSED_BY_CRASH] = "crash",
 	[PAUSED_BY_STOP] = "stop",
 	[PAUSED_BY_WORKER] = "worker",
@@ -36,16 +27,8 @@ const char *const session_paused_names[PAUSED_COUNT] = {
 	[PAUSED_BY_RETRY] = "retry",
 };
 
-const char *const recovery_names[RECOVERY_COUNT] = {
-	[RECOVERY_RESUME] = "resume",
-	[RECOVERY_RESTART] = "restart",
-	[RECOVERY_FAIL] = "fail",
-	[RECOVERY_SUMMARIZE] = "summarize",
-	[RECOVERY_DISCARD] = "discard",
-};
-
-const char *const session_waits_names[WAITS_COUNT] = {
-	[WAITS_NOT] = NULL,
+const char *const session_waits_names[WAITS_COUNT + 1] = {
+	[WAITS_NOT] = "",
 	[WAITS_FOR_HUMAN] = "human",
 	[WAITS_FOR_PROGRAM] = "program",
 };
@@ -70,22 +53,14 @@ bool session_is_over(enum sstate s)
 	return may_go[s] == 0;
 }
 
-int sstate_parse(const char *name)
-{
-	for (int i = 0; i < S_COUNT; i++)
-		if (strcmp(sstate_names[i], name) == 0)
-			return i;
-	return -1;
-}
-
 /* ---- the row ---- */
 
 void session_fill_row(const struct session *s, struct store_session *row, struct row_texts *t)
 {
-	clock_format(s->created_us, t->created);
-	clock_format(s->updated_us, t->updated);
-	clock_format(s->started_us, t->started);
-	clock_format(s->deadline_us, t->deadline);
+	clock_format(s->times.created_us, t->created);
+	clock_format(s->times.updated_us, t->updated);
+	clock_format(s->times.started_us, t->started);
+	clock_format(s->times.deadline_us, t->deadline);
 	*row = (struct store_session){
 		.key = s->key,
 		.session_id = s->id,
@@ -100,36 +75,39 @@ void session_fill_row(const struct session *s, struct store_session *row, struct
 		.session_token = s->token,
 		.created_at = t->created,
 		.updated_at = t->updated,
-		.started_at = s->started_us != 0 ? t->started : NULL,
-		.deadline = s->deadline_us != 0 ? t->deadline : NULL,
-		.max_duration_us = s->max_duration_us,
-		.attempt = s->attempt,
-		.paused_by = session_paused_names[s->paused_by],
-		.steps = s->steps,
-		.step = s->step,
-		.checkpoints = s->checkpoints,
-		.tokens_in = s->tokens_in,
-		.tokens_out = s->tokens_out,
-		.cost = s->cost,
-		.waits_for = session_waits_names[s->waits_for],
-		.message_id = s->message_id,
-		.seal = s->seal[0] != '\0' ? s->seal : NULL,
+		.started_at = s->times.started_us != 0 ? t->started : NULL,
+		.deadline = s->times.deadline_us != 0 ? t->deadline : NULL,
+		.max_duration_us = s->times.max_duration_us,
+		.attempt = s->attempts.number,
+		.paused_by = s->pause.by != PAUSED_BY_NOBODY ? session_paused_names[s->pause.by] : NULL,
+		.steps = s->summary.steps,
+		.step = s->summary.step,
+		.checkpoints = s->summary.checkpoints,
+		.tokens_in = s->summary.tokens_in,
+		.tokens_out = s->summary.tokens_out,
+		.cost = s->summary.cost,
+		.waits_for = s->admission.waits_for != WAITS_NOT ?
+			session_waits_names[s->admission.waits_for] :
+			NULL,
+		.message_id = s->admission.message_id,
+		.seal = s->intent.seal[0] != '\0' ? s->intent.seal : NULL,
 		.token_revoked = s->token_revoked,
-		.harp = s->harp,
-		.deaths = s->deaths,
-		.recover_as = s->recover_as < RECOVERY_COUNT ? recovery_names[s->recover_as] : NULL,
-		.checkpoint_of = s->checkpoint_of[0] != '\0' ? s->checkpoint_of : NULL,
-		.continues = s->continues[0] != '\0' ? s->continues : NULL,
+		.harp = s->harp_session.is_on,
+		.deaths = s->attempts.deaths,
+		.recover_as =
+			s->pause.recover_as != RECOVERY_NONE ? recovery_names[s->pause.recover_as] : NULL,
+		.checkpoint_of = s->pins.checkpoint_of[0] != '\0' ? s->pins.checkpoint_of : NULL,
+		.continues = s->pins.continues[0] != '\0' ? s->pins.continues : NULL,
 	};
 }
 
 void session_mark_dirty(struct session *s)
 {
-	if (s->is_dirty)
+	if (s->turn.is_dirty)
 		return;
-	s->is_dirty = true;
-	s->dirty_next = s->core->dirty;
-	s->core->dirty = s;
+	s->turn.is_dirty = true;
+	s->turn.dirty_next = s->core->turn.dirty;
+	s->core->turn.dirty = s;
 }
 
 static const char *list_text(struct buf *to, const struct buf *texts)
@@ -147,24 +125,24 @@ void sessions_save_dirty(struct core *c)
 	struct store_session row;
 	struct row_texts t = {.warnings = {0}, .risk_events = {0}};
 
-	for (s = c->dirty; s != NULL; s = next) {
-		next = s->dirty_next;
+	for (s = c->turn.dirty; s != NULL; s = next) {
+		next = s->turn.dirty_next;
 		session_fill_row(s, &row, &t);
-		row.warnings = list_text(&t.warnings, &s->warnings);
-		row.risk_events = list_text(&t.risk_events, &s->risk_events);
+		row.warnings = list_text(&t.warnings, &s->summary.warnings);
+		row.risk_events = list_text(&t.risk_events, &s->summary.risk_events);
 		store_save_session(c->store, &row);
-		if (!s->is_closed)
+		if (!s->turn.is_closed)
 			session_save_outcome(s);
-		s->is_dirty = false;
+		s->turn.is_dirty = false;
 	}
-	c->dirty = NULL;
+	c->turn.dirty = NULL;
 	buf_fini(&t.warnings);
 	buf_fini(&t.risk_events);
 }
 
 /* ---- the stream ---- */
 
-/* Stores the message in c->scratch, finished, and forgets it. */
+/* Stores the finished message in turn.scratch and clears the buffer. */
 int64_t session_put_message(struct session *s, const char *type, const char *event_type, int64_t sequence)
 {
 	struct core *c = s->core;
@@ -174,28 +152,28 @@ int64_t session_put_message(struct session *s, const char *type, const char *eve
 		.type = type,
 		.sequence = sequence,
 		.event_type = event_type,
-		.body = blob_new(c->scratch.data, c->scratch.size),
+		.body = blob_new(c->turn.scratch.data, c->turn.scratch.size),
 	};
-	int64_t id = outbox_put(c->outbox, s->to, &e);
+	int64_t id = outbox_put(c->outbox, s->outbox.caller, &e);
 
-	s->waiting_bytes += e.body->size;
+	s->outbox.waiting_bytes += e.body->size;
 	blob_unref(e.body);
-	buf_clear(&c->scratch);
+	buf_clear(&c->turn.scratch);
 	run_check_backlog(s);
 	return id;
 }
 
 void session_begin_message(struct session *s, const char *type)
 {
-	buf_clear(&s->core->scratch);
-	codec_begin(&s->core->scratch, s->id, type);
+	buf_clear(&s->core->turn.scratch);
+	message_begin(&s->core->turn.scratch, s->id, type);
 }
 
 bool session_event(struct session *s, const char *event_type, const char *data, size_t size)
 {
-	struct buf *b = &s->core->scratch;
+	struct buf *b = &s->core->turn.scratch;
 
-	assert(!s->is_closed);
+	assert(!s->turn.is_closed);
 	session_begin_message(s, TYPE_EVENT);
 	buf_add_text(b, "{\"event_type\":\"");
 	buf_add_text(b, event_type);
@@ -204,7 +182,7 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 	buf_add_text(b, ",\"data\":");
 	buf_add(b, data, size);
 	buf_add_text(b, "}");
-	codec_end(b);
+	message_end(b);
 	if ((int64_t)b->size > s->core->first_policy->config->max_message) {
 		session_warn(s, "event_too_large", "a %s event of %zu bytes was dropped; %lld is the limit",
 			event_type, b->size, (long long)s->core->first_policy->config->max_message);
@@ -224,12 +202,12 @@ void session_add_text(struct buf *list, unsigned *count, const char *text, size_
 	buf_add_json(list, text, buf_utf8_cut(text, size, WARNING_SIZE));
 }
 
-void session_note_warning(struct session *s, const char *text)
+void session_record_warning(struct session *s, const char *text)
 {
-	/* Once the end is decided its message has the size that was checked. */
+	/* The end is decided: the size of the last message was checked, so nothing may be added. */
 	if (session_has_outcome(s))
 		return;
-	session_add_text(&s->warnings, &s->warning_count, text, strlen(text));
+	session_add_text(&s->summary.warnings, &s->summary.warning_count, text, strlen(text));
 	session_mark_dirty(s);
 }
 
@@ -253,7 +231,7 @@ void session_warn(struct session *s, const char *code, const char *fmt, ...)
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	warning_event(s, code, text);
-	session_note_warning(s, text);
+	session_record_warning(s, text);
 }
 
 void session_risk_event(struct session *s, const char *code, const char *fmt, ...)
@@ -266,14 +244,14 @@ void session_risk_event(struct session *s, const char *code, const char *fmt, ..
 	va_end(ap);
 	warning_event(s, code, text);
 	if (session_has_outcome(s))
-		return; /* its last message has the size that was checked */
-	session_add_text(&s->risk_events, &s->risk_event_count, text, strlen(text));
+		return; /* as in session_record_warning */
+	session_add_text(&s->summary.risk_events, &s->summary.risk_event_count, text, strlen(text));
 	session_mark_dirty(s);
 }
 
 /* ---- states ---- */
 
-bool session_go(struct session *s, enum sstate to, const char *reason, const char *actor)
+bool session_transition(struct session *s, enum sstate to, const char *reason, const char *actor)
 {
 	enum sstate from = s->state;
 	struct store_session row;
@@ -289,24 +267,24 @@ bool session_go(struct session *s, enum sstate to, const char *reason, const cha
 	}
 	s->state = to;
 	s->state_version++;
-	s->updated_us = clock_wall_us();
+	s->times.updated_us = clock_wall_us();
 	if (to != S_PAUSED) {
-		s->paused_by = PAUSED_NOT;
-		s->recover_as = RECOVERY_COUNT;
+		s->pause.by = PAUSED_BY_NOBODY;
+		s->pause.recover_as = RECOVERY_NONE;
 	}
 	session_fill_row(s, &row, &t);
 	store_put_transition(s->core->store, &row, sstate_names[from], reason, actor);
 	CRASH_POINT(session_transition);
 	session_mark_dirty(s);
 	run_watch_pause(s);
-	if (s->waits_for != WAITS_NOT)
-		return true; /* to its caller there is no session yet */
+	if (s->admission.waits_for != WAITS_NOT)
+		return true; /* its caller does not know of the session yet */
 	buf_addf(&data, "{\"from_state\":\"%s\",\"to_state\":\"%s\",\"reason\":", sstate_names[from],
 		sstate_names[to]);
 	buf_add_json(&data, reason, strlen(reason));
 	buf_add_text(&data, "}");
 	session_event(s, "state_changed", data.data, data.size);
-	tell_state(s);
+	harp_events_state(s);
 	buf_fini(&data);
 	log_at(to == S_RUNNING || session_is_over(to) ? LOG_LVL_DEBUG : LOG_LVL_INFO,
 		"session %s: session=%.8s from=%s reason=%s version=%lld", sstate_names[to], s->id,
@@ -316,11 +294,11 @@ bool session_go(struct session *s, enum sstate to, const char *reason, const cha
 
 bool session_run(struct session *s, const char *reason, const char *actor)
 {
-	if (!session_go(s, S_RUNNING, reason, actor))
+	if (!session_transition(s, S_RUNNING, reason, actor))
 		return false;
-	if (s->started_us == 0) {
-		s->started_us = s->updated_us;
-		s->deadline_us = s->started_us + s->max_duration_us;
+	if (s->times.started_us == 0) {
+		s->times.started_us = s->times.updated_us;
+		s->times.deadline_us = s->times.started_us + s->times.max_duration_us;
 	}
 	return true;
 }

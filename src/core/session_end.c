@@ -1,5 +1,7 @@
-/* session_end.c: how a session ends: the outcome that is decided once, kept, and carried out when its
- * processes are gone. Owns the last messages of a session. Never ends a process (run.c). */
+/* SPDX-License-Identifier: MIT */
+/* session_end.c: the end of a session: the outcome is decided once, stored, and carried out when the
+ * session's processes are gone.
+ * Owns the last messages of a session. Never ends a process (run.c). session.h has a drawing. */
 #include "core/session_private.h"
 
 #include <assert.h>
@@ -16,9 +18,9 @@
 #include "core/running/run.h"
 #include "core/running/harp_events.h"
 
-#define OUTCOME_DEPTH 2048 /* more than any that was stored: a line's depth is bounded */
+#define OUTCOME_DEPTH 2048 /* deeper than any stored outcome: a line's depth is bounded */
 
-/* Where an end is due from another state, the next legal step on the way there. */
+/* The next legal step from a state towards a final state. */
 static const enum sstate next_step[S_COUNT][S_COUNT] = {
 	[S_PENDING] = {[S_COMPLETED] = S_RUNNING, [S_FAILED] = S_RUNNING, [S_ABORTED] = S_RUNNING},
 	[S_RUNNING] = {[S_COMPLETED] = S_COMPLETED, [S_FAILED] = S_FAILED, [S_ABORTED] = S_ABORTING},
@@ -28,10 +30,10 @@ static const enum sstate next_step[S_COUNT][S_COUNT] = {
 
 bool session_has_outcome(const struct session *s)
 {
-	return s->outcome.state != S_COUNT;
+	return s->outcome.state != S_NONE;
 }
 
-bool session_decide(struct session *s, enum sstate state, const char *reason, const char *actor,
+bool session_set_outcome(struct session *s, enum sstate state, const char *reason, const char *actor,
 	const char *payload, size_t size)
 {
 	struct outcome *o = &s->outcome;
@@ -52,12 +54,12 @@ bool session_decide(struct session *s, enum sstate state, const char *reason, co
 void session_add_details(const struct session *s, struct buf *b, const char *phase)
 {
 	buf_addf(b, "\"phase\":\"%s\",\"step\":", phase);
-	if (s->step != NULL)
-		buf_add_json(b, s->step, strlen(s->step));
+	if (s->summary.step != NULL)
+		buf_add_json(b, s->summary.step, strlen(s->summary.step));
 	else
 		buf_add_text(b, "null");
-	if (s->last_checkpoint[0] != '\0')
-		buf_addf(b, ",\"last_checkpoint\":\"%s\",\"recoverable\":true", s->last_checkpoint);
+	if (s->checkpoint.last_id[0] != '\0')
+		buf_addf(b, ",\"last_checkpoint\":\"%s\",\"recoverable\":true", s->checkpoint.last_id);
 	else
 		buf_add_text(b, ",\"last_checkpoint\":null,\"recoverable\":false");
 }
@@ -76,26 +78,26 @@ bool session_fail(struct session *s, const char *reason, const char *error_code,
 	buf_addf(&b, "{\"error_code\":\"%s\",\"error_message\":", error_code);
 	buf_add_json(&b, message, strlen(message));
 	buf_add_text(&b, ",\"error_details\":{");
-	session_add_details(s, &b, s->host != NULL ? "execution" : "start");
+	session_add_details(s, &b, s->run.runner != NULL ? "execution" : "start");
 	if (details != NULL) {
 		buf_add_text(&b, ",");
 		buf_add_text(&b, details);
 	}
 	buf_add_text(&b, "},\"partial_outputs\":{}}");
-	first = session_decide(s, S_FAILED, reason, actor, b.data, b.size);
+	first = session_set_outcome(s, S_FAILED, reason, actor, b.data, b.size);
 	buf_fini(&b);
 	if (first)
 		log_warn("session will fail: session=%.8s code=%s why=%s", s->id, error_code, message);
 	return first;
 }
 
-/* How much goes into a result; what is not measured beforehand gives way. */
+/* What goes into a result, beside the payload. */
 enum fullness { WITH_ALL, WITHOUT_WARNINGS, WITHOUT_ARTIFACTS };
 
 static void add_summary(struct session *s, struct buf *b, enum fullness how)
 {
 	char took[DURATION_TEXT_SIZE];
-	int64_t us = s->started_us != 0 ? s->updated_us - s->started_us : 0;
+	int64_t us = s->times.started_us != 0 ? s->times.updated_us - s->times.started_us : 0;
 
 	duration_format(us > 0 ? us : 0, took);
 	buf_add_text(b, ",\"artifacts\":");
@@ -106,36 +108,36 @@ static void add_summary(struct session *s, struct buf *b, enum fullness how)
 	buf_addf(b,
 		",\"execution_summary\":{\"duration\":\"%s\",\"steps_executed\":%lld,"
 		"\"checkpoints_created\":%lld,\"risk_events\":[",
-		took, (long long)s->steps, (long long)s->checkpoints);
+		took, (long long)s->summary.steps, (long long)s->summary.checkpoints);
 	if (how < WITHOUT_ARTIFACTS)
-		buf_add(b, s->risk_events.data, s->risk_events.size);
+		buf_add(b, s->summary.risk_events.data, s->summary.risk_events.size);
 	buf_add_text(b, "],\"warnings\":[");
 	if (how < WITHOUT_WARNINGS)
-		buf_add(b, s->warnings.data, s->warnings.size);
+		buf_add(b, s->summary.warnings.data, s->summary.warnings.size);
 	buf_add_text(b, "]}}");
 }
 
 static void compose_result(struct session *s, const char *type, enum fullness how)
 {
-	struct buf *b = &s->core->scratch;
+	struct buf *b = &s->core->turn.scratch;
 
 	session_begin_message(s, type);
 	buf_add(b, s->outcome.payload, s->outcome.payload_size);
 	add_summary(s, b, how);
-	codec_end(b);
+	message_end(b);
 }
 
-/* A failure of our own making (a death, with its last words) was not measured: its warnings give way, and
- * then its artifacts, which can be listed still. */
+/* A failure that the daemon composed (a death, with the end of stderr) was not measured before. Where its
+ * message is too large, its warnings are left out, then its artifacts, which can still be listed. */
 static void put_result(struct session *s)
 {
 	const char *type = s->outcome.state == S_COMPLETED ? TYPE_COMPLETED : TYPE_FAILED;
 	int64_t most = s->core->first_policy->config->max_message;
 
 	compose_result(s, type, WITH_ALL);
-	if ((int64_t)s->core->scratch.size > most)
+	if ((int64_t)s->core->turn.scratch.size > most)
 		compose_result(s, type, WITHOUT_WARNINGS);
-	if ((int64_t)s->core->scratch.size > most)
+	if ((int64_t)s->core->turn.scratch.size > most)
 		compose_result(s, type, WITHOUT_ARTIFACTS);
 	session_put_message(s, type, NULL, 0);
 }
@@ -151,14 +153,14 @@ static void put_closed(struct session *s)
 	buf_fini(&b);
 }
 
-/* What HCP says of the end besides its reason is in the result. */
-static void tell_ended(struct session *s)
+/* Publishes session.end. HARP's reason needs the error_code, which is only in the result's payload. */
+static void publish_harp_end(struct session *s)
 {
 	json_t *payload = NULL;
 	char why[64];
 	struct buf b = {0};
 
-	if (s->tell != NULL && s->outcome.payload != NULL && s->state == S_FAILED) {
+	if (s->harp_session.events != NULL && s->outcome.payload != NULL && s->state == S_FAILED) {
 		struct jslice code;
 
 		buf_add(&b, s->outcome.payload, s->outcome.payload_size);
@@ -166,7 +168,7 @@ static void tell_ended(struct session *s)
 		code = jtext_member(b.data, b.size, "error_code");
 		payload = code.at != NULL ? jtext_parse(code.at, code.size, why, sizeof why) : NULL;
 	}
-	tell_end(s, s->outcome.reason, json_string_value(payload));
+	harp_events_end(s, s->outcome.reason, json_string_value(payload));
 	json_decref(payload);
 	buf_fini(&b);
 }
@@ -174,40 +176,41 @@ static void tell_ended(struct session *s)
 void session_close(struct session *s)
 {
 	slots_leave(s->core, s);
-	s->is_closed = true;
-	s->closed_next = s->core->closed;
-	s->core->closed = s;
+	s->turn.is_closed = true;
+	s->turn.closed_next = s->core->turn.closed;
+	s->core->turn.closed = s;
 }
 
 void session_finish(struct session *s)
 {
 	struct core *c = s->core;
 
-	assert(session_has_outcome(s) && s->host == NULL && !s->is_closed);
+	assert(session_has_outcome(s) && s->run.runner == NULL && !s->turn.is_closed);
 	if (artifacts_delay_end(s)) {
-		if (s->is_waiting)
-			slots_leave(c, s); /* nobody may look for it there: it does not start any more */
-		return;                    /* comes again once they are in */
+		if (s->slot.is_waiting)
+			slots_leave(c, s); /* it does not start any more */
+		return;                    /* artifacts.c calls session_finish again */
 	}
 	while (!session_is_over(s->state)) {
 		enum sstate to = next_step[s->state][s->outcome.state];
 
-		/* On the way the step has the reason of the end, so that one can see why it was taken. */
+		/* A step on the way has the reason of the end, which shows why the step was taken. */
 		if (to == S_RUNNING)
 			session_run(s, s->outcome.reason, "daemon");
 		else
-			session_go(s, to, s->outcome.reason, s->outcome.actor);
+			session_transition(s, to, s->outcome.reason, s->outcome.actor);
 	}
 	CRASH_POINT(session_terminal);
 	continuity_close(s);
 	if (s->outcome.payload != NULL && s->state != S_ABORTED)
 		put_result(s);
 	CRASH_POINT(session_before_closed);
-	tell_ended(s);
+	publish_harp_end(s);
 	put_closed(s);
-	report_end_complaints(s);
+	worker_message_end_complaints(s);
 	log_info("session closed: session=%.8s state=%s reason=%s events=%lld attempt=%lld", s->id,
-		sstate_names[s->state], s->outcome.reason, (long long)s->sequence, (long long)s->attempt);
+		sstate_names[s->state], s->outcome.reason, (long long)s->sequence,
+		(long long)s->attempts.number);
 	if (s->outcome.stored)
 		store_drop_outcome(c->store, s->key);
 	session_close(s);
@@ -216,7 +219,7 @@ void session_finish(struct session *s)
 void sessions_sweep(struct session *closed)
 {
 	for (struct session *s = closed, *next; s != NULL; s = next) {
-		next = s->closed_next;
+		next = s->turn.closed_next;
 		CRASH_POINT(session_before_clean_up);
 		run_clean_up(s);
 		CRASH_POINT(session_cleaned_up);
@@ -248,7 +251,7 @@ void session_save_outcome(struct session *s)
 	buf_fini(&b);
 }
 
-/* Is this what session_save_outcome wrote, so that add_summary can go on behind it? */
+/* Is this an outcome that session_save_outcome wrote, and that add_summary can append to? */
 static bool is_outcome(int state, const char *reason, const json_t *payload, struct jslice raw)
 {
 	if (reason == NULL || strlen(reason) >= sizeof((struct outcome *)0)->reason ||
@@ -278,10 +281,10 @@ int session_load_outcome(struct session *s)
 		const char *name = json_string_value(json_object_get(root, "state"));
 		const char *reason = json_string_value(json_object_get(root, "reason"));
 		struct jslice raw = jtext_member(b.data, b.size, "payload");
-		int state = name != NULL ? sstate_parse(name) : -1;
+		int state = name != NULL ? name_find(sstate_names, name) : -1;
 
 		if (is_outcome(state, reason, json_object_get(root, "payload"), raw))
-			session_decide(s, (enum sstate)state, reason, "daemon",
+			session_set_outcome(s, (enum sstate)state, reason, "daemon",
 				state == S_ABORTED ? NULL : raw.at, raw.size);
 		json_decref(root);
 	}

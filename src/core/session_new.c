@@ -1,5 +1,7 @@
-/* session_new.c: how a session begins: accepted at once, after waiting for a decision, or read back from its
- * row. Owns the token and the answer of an accepted task. Never changes a state but by session.c. */
+/* SPDX-License-Identifier: MIT */
+/* session_new.c: the beginning of a session: accepted at once, accepted after waiting for a decision, or
+ * read from its row.
+ * Owns the token and the answer to an accepted task. Never changes a state except through session.c. */
 #include "core/session_private.h"
 
 #include <assert.h>
@@ -26,20 +28,21 @@ static struct session *session_alloc(struct core *c)
 	struct session *s = xcalloc(1, sizeof *s);
 
 	s->core = c;
-	s->outcome.state = S_COUNT;
-	s->exit_status = -1;
-	s->recover_as = RECOVERY_COUNT;
+	s->outcome.state = S_NONE;
+	s->run.exit_status = -1;
+	s->pause.recover_as = RECOVERY_NONE;
 	run_init(s);
 	return s;
 }
 
-/* Until its end, which is committed before it is freed. */
-static void note_needs(struct session *s, const char *checkpoint_of, const char *continues)
+/* Pins the ended sessions that this one needs. session_free drops the pins, after the end is committed. */
+static void add_pins(struct session *s, const char *checkpoint_of, const char *continues)
 {
-	snprintf(s->checkpoint_of, sizeof s->checkpoint_of, "%s", checkpoint_of != NULL ? checkpoint_of : "");
-	snprintf(s->continues, sizeof s->continues, "%s", continues != NULL ? continues : "");
-	need_add(s->core, s->checkpoint_of);
-	need_add(s->core, s->continues);
+	snprintf(s->pins.checkpoint_of, sizeof s->pins.checkpoint_of, "%s",
+		checkpoint_of != NULL ? checkpoint_of : "");
+	snprintf(s->pins.continues, sizeof s->pins.continues, "%s", continues != NULL ? continues : "");
+	pins_add(s->core, s->pins.checkpoint_of);
+	pins_add(s->core, s->pins.continues);
 }
 
 static void index_session(struct session *s)
@@ -48,7 +51,7 @@ static void index_session(struct session *s)
 	HASH_ADD(by_key, s->core->by_key, key, sizeof s->key, s);
 }
 
-/* What it must stay inside, under the policy of this moment. */
+/* The safety envelope of the session, under the policy in force. */
 static const char *envelope_of(const struct session *s)
 {
 	const struct capability *cap = policy_find(s->core->policy, s->capability);
@@ -56,14 +59,14 @@ static const char *envelope_of(const struct session *s)
 	return cap != NULL ? envelope_text(cap->envelope) : "{}";
 }
 
-/* For what was approved: everything that it claims must be known by now. */
+/* Everything that the token claims must be known before: risk, duration, seal. */
 static void make_token(struct session *s)
 {
-	char token[TOKEN_SIZE], max[DURATION_TEXT_SIZE], hash[CANON_HASH_SIZE];
+	char token[TOKEN_SIZE], max[DURATION_TEXT_SIZE], hash[CANONICAL_HASH_SIZE];
 	const char *envelope = envelope_of(s);
 
-	duration_format(s->max_duration_us, max);
-	canon_hash_bytes(envelope, strlen(envelope), hash);
+	duration_format(s->times.max_duration_us, max);
+	canonical_hash_bytes(envelope, strlen(envelope), hash);
 	token_make(&s->core->keys,
 		&(struct token_claims){.session_id = s->id,
 			.caller_id = s->caller_id,
@@ -71,10 +74,10 @@ static void make_token(struct session *s)
 			.data_class = data_class_names[s->data_class],
 			.max_duration = max,
 			.envelope = hash,
-			.intent = s->seal,
-			.task = s->task_hash,
-			.issued_us = s->updated_us,
-			.expires_us = s->updated_us + s->max_duration_us},
+			.intent = s->intent.seal,
+			.task = s->intent.task_hash,
+			.issued_us = s->times.updated_us,
+			.expires_us = s->times.updated_us + s->times.max_duration_us},
 		token);
 	free(s->token);
 	s->token = xstrdup(token);
@@ -88,27 +91,28 @@ enum token_fault session_check_token(const struct session *s, const char *token,
 	return token_check(&s->core->keys, token, &own, now_us);
 }
 
-const char *session_find_change(struct session *s, struct buf *task)
+const char *session_verify_task(struct session *s, struct buf *task)
 {
-	char now[CANON_HASH_SIZE];
+	char now[CANONICAL_HASH_SIZE];
 	const char *fault;
 
-	canon_hash_bytes(task->data, task->size, now);
-	if (s->task_hash[0] != '\0')
-		return strcmp(now, s->task_hash) == 0 ? NULL :
-							"the stored task is not the one that was accepted";
-	fault = seal_find_fault(buf_text(task), task->size, s->seal, &s->core->keys, s->token);
+	canonical_hash_bytes(task->data, task->size, now);
+	if (s->intent.task_hash[0] != '\0')
+		return strcmp(now, s->intent.task_hash) == 0 ?
+			NULL :
+			"the stored task is not the one that was accepted";
+	fault = intent_seal_find_fault(buf_text(task), task->size, s->intent.seal, &s->core->keys, s->token);
 	if (fault == NULL)
-		memcpy(s->task_hash, now, sizeof now);
+		memcpy(s->intent.task_hash, now, sizeof now);
 	return fault;
 }
 
 static void put_accepted(struct session *s, const char *message_id)
 {
-	struct buf *b = &s->core->scratch;
+	struct buf *b = &s->core->turn.scratch;
 	char max[DURATION_TEXT_SIZE], abort_timeout[DURATION_TEXT_SIZE];
 
-	duration_format(s->max_duration_us, max);
+	duration_format(s->times.max_duration_us, max);
 	duration_format(s->core->policy->config->abort_timeout_us, abort_timeout);
 	session_begin_message(s, TYPE_ACCEPTED);
 	buf_addf(b,
@@ -120,14 +124,14 @@ static void put_accepted(struct session *s, const char *message_id)
 		",\"constraints\":{\"max_duration\":\"%s\",\"abort_timeout\":\"%s\"},\"intent_checksum\":"
 		"\"sha256:%s\","
 		"\"in_reply_to\":",
-		max, abort_timeout, s->seal);
+		max, abort_timeout, s->intent.seal);
 	buf_add_json(b, message_id, strlen(message_id));
 	buf_add_text(b, "}");
-	codec_end(b);
-	s->answer = session_put_message(s, TYPE_ACCEPTED, NULL, 0);
+	message_end(b);
+	s->admission.answer = session_put_message(s, TYPE_ACCEPTED, NULL, 0);
 	log_info("task accepted: session=%.8s caller=%s capability=%s risk=%s", s->id, s->caller_id,
 		s->capability, risk_names[s->risk]);
-	if (s->data_class >= T2) /* whoever let it pass: the gate, a program or a human */
+	if (s->data_class >= T2) /* no matter who accepted it: the gate, the program or a human */
 		log_info("access to data: class=%s session=%.8s caller=%s capability=%s",
 			data_class_names[s->data_class], s->id, s->caller_id, s->capability);
 }
@@ -142,36 +146,36 @@ static void put_created(struct session *s)
 	buf_fini(&b);
 }
 
-void session_address(struct session *s, struct addressee *to)
+void session_set_caller(struct session *s, struct outbox_caller *to)
 {
-	s->to = to;
-	addressee_pin(to);
+	s->outbox.caller = to;
+	outbox_caller_pin(to);
 }
 
-/* What one that is accepted at once and one that waits have in common. */
-static struct session *make_session(struct core *c, const struct command *cmd, const struct verdict *v,
-	struct addressee *to, const char *id)
+/* The common part of a session that is accepted at once and one that waits for a decision. */
+static struct session *make_session(struct core *c, const struct command *cmd, const struct gate_result *v,
+	struct outbox_caller *to, const char *id)
 {
 	struct session *s = session_alloc(c);
 
 	s->key = ++c->last_session;
 	memcpy(s->id, id, ID_SIZE);
 	snprintf(s->caller_id, sizeof s->caller_id, "%s", cmd->caller_id);
-	session_address(s, to);
+	session_set_caller(s, to);
 	s->capability = xstrdup(v->capability->name);
 	s->capability_version = xstrdup(v->capability->version);
 	s->risk = v->risk;
 	s->data_class = cmd->task.data_class;
 	s->priority = cmd->task.priority;
-	s->max_duration_us = v->max_duration_us;
-	note_needs(s, v->checkpoint_of, cmd->task.continues);
-	s->created_us = s->updated_us = clock_wall_us();
-	canon_hash_bytes(cmd->task.json, cmd->task.json_size, s->task_hash);
-	if (!seal_task(cmd->task.json, cmd->task.json_size, s->seal)) {
+	s->times.max_duration_us = v->max_duration_us;
+	add_pins(s, v->checkpoint_of, cmd->task.continues);
+	s->times.created_us = s->times.updated_us = clock_wall_us();
+	canonical_hash_bytes(cmd->task.json, cmd->task.json_size, s->intent.task_hash);
+	if (!intent_seal_task(cmd->task.json, cmd->task.json_size, s->intent.seal)) {
 		log_error("a task cannot be sealed, this is a defect; it runs unsealed: session=%.8s", s->id);
-		s->seal[0] = '\0';
+		s->intent.seal[0] = '\0';
 	}
-	tell_begin(s);
+	harp_events_begin(s);
 	index_session(s);
 	return s;
 }
@@ -188,96 +192,97 @@ static void put_session(struct session *s, const struct command *cmd)
 }
 
 struct session *session_new(
-	struct core *c, const struct command *cmd, const struct verdict *v, struct addressee *to)
+	struct core *c, const struct command *cmd, const struct gate_result *v, struct outbox_caller *to)
 {
 	char id[ID_SIZE], at[CLOCK_TEXT_SIZE];
 	struct session *s;
 
 	id_make(id);
 	s = make_session(c, cmd, v, to, id);
-	s->is_fresh = true;
 	make_token(s);
 	put_session(s, cmd);
 	put_accepted(s, cmd->message_id);
-	clock_format(s->created_us, at);
-	store_put_submit(c->store, addressee_key(to), cmd->message_id, at, s->key, s->answer);
+	clock_format(s->times.created_us, at);
+	store_put_submit(c->store, outbox_caller_key(to), cmd->message_id, at, s->key, s->admission.answer);
 	put_created(s);
 	return s;
 }
 
-struct session *session_ask(struct core *c, const struct command *cmd, const struct verdict *v,
-	struct addressee *to, enum waits_for whom, const char *id)
+struct session *session_new_undecided(struct core *c, const struct command *cmd, const struct gate_result *v,
+	struct outbox_caller *to, enum waits_for whom, const char *id)
 {
 	struct session *s = make_session(c, cmd, v, to, id);
 	char at[CLOCK_TEXT_SIZE];
 
-	s->waits_for = whom;
-	s->message_id = xstrdup(cmd->message_id);
-	s->token = xstrdup(""); /* made when it is accepted */
-	c->slots.asking++;
+	s->admission.waits_for = whom;
+	s->admission.message_id = xstrdup(cmd->message_id);
+	s->token = xstrdup(""); /* the token is made when the task is accepted */
+	c->slots.undecided++;
 	put_session(s, cmd);
 	if (whom == WAITS_FOR_HUMAN)
-		tell_asked(s);
-	clock_format(s->created_us, at);
-	store_put_submit(c->store, addressee_key(to), cmd->message_id, at, s->key, 0);
+		harp_events_undecided(s);
+	clock_format(s->times.created_us, at);
+	store_put_submit(c->store, outbox_caller_key(to), cmd->message_id, at, s->key, 0);
 	return s;
 }
 
-void session_hand_over(struct session *s, const struct verdict *v)
+void session_wait_for_human(struct session *s, const struct gate_result *v)
 {
 	struct store_session row;
 	struct row_texts t;
 
-	assert(s->state == S_PENDING && s->waits_for != WAITS_NOT && !s->is_closed);
-	s->waits_for = WAITS_FOR_HUMAN;
+	assert(s->state == S_PENDING && s->admission.waits_for != WAITS_NOT && !s->turn.is_closed);
+	s->admission.waits_for = WAITS_FOR_HUMAN;
 	s->risk = v->risk;
-	s->updated_us = clock_wall_us();
+	s->times.updated_us = clock_wall_us();
 	session_fill_row(s, &row, &t);
 	store_accept_session(s->core->store, &row);
 	session_mark_dirty(s);
-	tell_asked(s);
+	harp_events_undecided(s);
 }
 
-void session_accept(struct session *s, const struct verdict *v)
+void session_accept(struct session *s, const struct gate_result *v)
 {
 	struct core *c = s->core;
 	struct store_session row;
 	struct row_texts t;
 
-	assert(s->state == S_PENDING && s->waits_for != WAITS_NOT && !s->is_closed);
-	s->waits_for = WAITS_NOT;
-	c->slots.asking--;
+	assert(s->state == S_PENDING && s->admission.waits_for != WAITS_NOT && !s->turn.is_closed);
+	s->admission.waits_for = WAITS_NOT;
+	c->slots.undecided--;
 	free(s->capability_version);
 	s->capability_version = xstrdup(v->capability->version);
 	s->risk = v->risk;
-	s->max_duration_us = v->max_duration_us;
-	s->updated_us = clock_wall_us();
+	s->times.max_duration_us = v->max_duration_us;
+	s->times.updated_us = clock_wall_us();
 	make_token(s);
 	session_fill_row(s, &row, &t);
 	store_accept_session(c->store, &row);
 	CRASH_POINT(session_accepted);
-	put_accepted(s, s->message_id);
-	store_save_answer(c->store, addressee_key(s->to), s->message_id, s->answer);
+	put_accepted(s, s->admission.message_id);
+	store_save_answer(
+		c->store, outbox_caller_key(s->outbox.caller), s->admission.message_id, s->admission.answer);
 	put_created(s);
 }
 
 void session_reject(struct session *s, const char *reason, const char *actor, int64_t answer)
 {
-	assert(s->state == S_PENDING && s->waits_for != WAITS_NOT && !s->is_closed);
-	session_go(s, S_REJECTED, reason, actor);
-	if (s->waits_for == WAITS_FOR_HUMAN)
-		tell_end(s, reason, NULL); /* else nothing was said of it */
-	store_save_answer(s->core->store, addressee_key(s->to), s->message_id, answer);
-	s->core->slots.asking--;
+	assert(s->state == S_PENDING && s->admission.waits_for != WAITS_NOT && !s->turn.is_closed);
+	session_transition(s, S_REJECTED, reason, actor);
+	if (s->admission.waits_for == WAITS_FOR_HUMAN)
+		harp_events_end(s, reason, NULL); /* a task that waits for the program was never published */
+	store_save_answer(
+		s->core->store, outbox_caller_key(s->outbox.caller), s->admission.message_id, answer);
+	s->core->slots.undecided--;
 	session_close(s);
 }
 
-static int find_name(const char *const *names, int count, const char *name)
+/* A damaged name counts as the first one of the list. */
+static int name_or_0(const char *const *names, const char *name)
 {
-	for (int i = 0; i < count; i++)
-		if (names[i] != NULL && name != NULL && strcmp(names[i], name) == 0)
-			return i;
-	return 0;
+	int i = name != NULL ? name_find(names, name) : -1;
+
+	return i >= 0 ? i : 0;
 }
 
 static int64_t wall_or_0(const char *text)
@@ -287,7 +292,7 @@ static int64_t wall_or_0(const char *text)
 	return text != NULL && clock_parse(text, &us) ? us : 0;
 }
 
-/* They go into the last message as they are: what a damaged row has instead of them stays out of it. */
+/* Texts of a damaged row are left out: they would go into the last message as they are. */
 static void load_texts(struct buf *to, unsigned *count, const char *json)
 {
 	char why[256];
@@ -303,7 +308,7 @@ static void load_texts(struct buf *to, unsigned *count, const char *json)
 struct session *session_load(struct core *c, const struct store_session *row)
 {
 	struct session *s = session_alloc(c);
-	int state = sstate_parse(row->state);
+	int state = name_find(sstate_names, row->state);
 
 	s->key = row->key;
 	snprintf(s->id, sizeof s->id, "%s", row->session_id);
@@ -313,36 +318,36 @@ struct session *session_load(struct core *c, const struct store_session *row)
 	s->state = state >= 0 ? (enum sstate)state : S_PENDING;
 	s->state_version = row->state_version;
 	s->sequence = row->sequence;
-	s->risk = (enum risk)find_name(risk_names, 6, row->risk_level);
-	s->data_class = (enum data_class)find_name(data_class_names, 4, row->data_classification);
-	s->priority = (enum priority)find_name(priority_names, PRIORITY_COUNT, row->priority);
+	s->risk = (enum risk)name_or_0(risk_names, row->risk_level);
+	s->data_class = (enum data_class)name_or_0(data_class_names, row->data_classification);
+	s->priority = (enum priority)name_or_0(priority_names, row->priority);
 	s->token = xstrdup(row->session_token);
 	s->token_revoked = row->token_revoked;
-	s->harp = row->harp;
-	snprintf(s->seal, sizeof s->seal, "%s", row->seal != NULL ? row->seal : "");
-	s->waits_for = (enum waits_for)find_name(session_waits_names, WAITS_COUNT, row->waits_for);
-	s->message_id = row->message_id != NULL ? xstrdup(row->message_id) : NULL;
-	s->core->slots.asking += s->waits_for != WAITS_NOT;
-	s->created_us = wall_or_0(row->created_at);
-	s->updated_us = wall_or_0(row->updated_at);
-	s->started_us = wall_or_0(row->started_at);
-	s->deadline_us = wall_or_0(row->deadline);
-	s->max_duration_us = row->max_duration_us;
-	note_needs(s, row->checkpoint_of, row->continues);
-	s->attempt = row->attempt;
-	s->paused_by = (enum paused_by)find_name(session_paused_names, PAUSED_COUNT, row->paused_by);
-	s->deaths = row->deaths;
-	s->recover_as = row->recover_as != NULL ?
-		(enum recovery)find_name(recovery_names, RECOVERY_COUNT, row->recover_as) :
-		RECOVERY_COUNT;
-	s->steps = row->steps;
-	s->step = row->step != NULL ? xstrdup(row->step) : NULL;
-	s->checkpoints = row->checkpoints;
-	s->tokens_in = row->tokens_in;
-	s->tokens_out = row->tokens_out;
-	s->cost = row->cost;
-	load_texts(&s->warnings, &s->warning_count, row->warnings);
-	load_texts(&s->risk_events, &s->risk_event_count, row->risk_events);
+	s->harp_session.is_on = row->harp;
+	snprintf(s->intent.seal, sizeof s->intent.seal, "%s", row->seal != NULL ? row->seal : "");
+	s->admission.waits_for = (enum waits_for)name_or_0(session_waits_names, row->waits_for);
+	s->admission.message_id = row->message_id != NULL ? xstrdup(row->message_id) : NULL;
+	s->core->slots.undecided += s->admission.waits_for != WAITS_NOT;
+	s->times.created_us = wall_or_0(row->created_at);
+	s->times.updated_us = wall_or_0(row->updated_at);
+	s->times.started_us = wall_or_0(row->started_at);
+	s->times.deadline_us = wall_or_0(row->deadline);
+	s->times.max_duration_us = row->max_duration_us;
+	add_pins(s, row->checkpoint_of, row->continues);
+	s->attempts.number = row->attempt;
+	s->pause.by = (enum paused_by)name_or_0(session_paused_names, row->paused_by);
+	s->attempts.deaths = row->deaths;
+	s->pause.recover_as = row->recover_as != NULL ?
+		(enum recovery)name_or_0(recovery_names, row->recover_as) :
+		RECOVERY_NONE;
+	s->summary.steps = row->steps;
+	s->summary.step = row->step != NULL ? xstrdup(row->step) : NULL;
+	s->summary.checkpoints = row->checkpoints;
+	s->summary.tokens_in = row->tokens_in;
+	s->summary.tokens_out = row->tokens_out;
+	s->summary.cost = row->cost;
+	load_texts(&s->summary.warnings, &s->summary.warning_count, row->warnings);
+	load_texts(&s->summary.risk_events, &s->summary.risk_event_count, row->risk_events);
 	index_session(s);
 	return s;
 }
@@ -352,28 +357,28 @@ void session_free(struct session *s)
 	struct core *c = s->core;
 
 	run_fini(s);
-	consult_forget(s);
-	review_forget(s);
+	policy_wait_forget(s);
+	approval_forget(s);
 	artifacts_free(s);
-	tell_forget(s);
-	if (s->to != NULL)
-		addressee_unpin(s->to);
+	harp_events_forget(s);
+	if (s->outbox.caller != NULL)
+		outbox_caller_unpin(s->outbox.caller);
 	HASH_DELETE(by_id, c->by_id, s);
 	HASH_DELETE(by_key, c->by_key, s);
-	need_drop(c, s->checkpoint_of);
-	need_drop(c, s->continues);
+	pins_drop(c, s->pins.checkpoint_of);
+	pins_drop(c, s->pins.continues);
 	free(s->capability);
 	free(s->capability_version);
 	free(s->token);
-	free(s->message_id);
-	free(s->step);
+	free(s->admission.message_id);
+	free(s->summary.step);
 	free(s->outcome.payload);
-	expect_free(s->expect);
+	output_check_free(s->run.output_check);
 	action_forget(s);
-	buf_fini(&s->risk_events);
-	buf_fini(&s->warnings);
-	buf_fini(&s->text_output);
-	buf_fini(&s->stderr_tail);
+	buf_fini(&s->summary.risk_events);
+	buf_fini(&s->summary.warnings);
+	buf_fini(&s->run.text_output);
+	buf_fini(&s->run.stderr_tail);
 	free(s);
 }
 

@@ -1,6 +1,7 @@
-/* slots.h: who runs and who waits: max_sessions, a capability's concurrent_limit, priority. */
-#ifndef HCPD_SLOTS_H
-#define HCPD_SLOTS_H
+/* SPDX-License-Identifier: MIT */
+/* slots.h: which sessions run and which wait: max_sessions, a capability's concurrent_limit, priority. */
+#ifndef HCPD_CORE_SLOTS_H
+#define HCPD_CORE_SLOTS_H
 
 #include <stdbool.h>
 #include <uthash.h>
@@ -10,8 +11,8 @@
 struct core;
 struct session;
 
-/* The sessions of one capability. Lanes outlive a reload: they are found by name. */
-struct lane {
+/* The sessions of one capability. A queue survives a reload: it is found by the capability's name. */
+struct slot_queue {
 	UT_hash_handle hh;
 	unsigned running;
 	struct session *waiting[PRIORITY_COUNT]; /* oldest first */
@@ -19,16 +20,18 @@ struct lane {
 };
 
 struct slots {
-	struct lane *lanes;
+	struct slot_queue *queues;
 	unsigned running, waiting;
-	unsigned asking; /* undecided: they wait for a human or a program, and in no lane */
+	unsigned undecided; /* sessions that wait for a human or the policy program; they are in no queue */
 };
 
-void slots_wait(struct core *c, struct session *s);  /* joins the queue of its capability */
-void slots_leave(struct core *c, struct session *s); /* out of the queue, or gives its slot back */
-void slots_take(struct core *c, struct session *s);  /* takes a slot, also beyond the limits: recovery */
+void slots_wait(struct core *c, struct session *s); /* the session joins the queue of its capability */
+void slots_leave(
+	struct core *c, struct session *s); /* the session leaves the queue, or gives its slot back */
+void slots_take(struct core *c,
+	struct session *s); /* the session takes a slot, also beyond the limits: recovery does that */
 bool slots_has_room(struct core *c, const char *capability);
-/* The next that may run: the highest priority, then the longest wait. NULL: none. */
+/* The session that may run next: highest priority, then longest wait. NULL: none. */
 struct session *slots_next(struct core *c);
 void slots_fini(struct slots *sl);
 

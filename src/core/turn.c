@@ -1,7 +1,9 @@
-/* core.c: the turn: input is applied, committed once, and only then has effects.
- * Owns the order of that, the hold while the store refuses, the stop and the reload. Knows no descriptor
- * and no event loop: loop.c feeds it, and a simulation can. */
+/* SPDX-License-Identifier: MIT */
+/* turn.c: the turn: input is applied, committed once, and only then has effects.
+ * Owns the order of that, the suspension while the store refuses, the stop and the reload. Never uses a
+ * descriptor or an event loop: hcpd/loop.c feeds it, and so does the simulation. */
 #include "core/turn.h"
+#include "core/operator/operator.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,24 +12,25 @@
 
 #include "core/running/artifacts.h"
 #include "base/clock.h"
+#include "core/admission/intake.h"
 #include "core/admission/policy_wait.h"
-#include "control/control.h"
+#include "core/op_queue.h"
 #include "base/crashpoint.h"
 #include "base/log.h"
 #include "core/pins.h"
 #include "core/recovery/recover.h"
-#include "retain/retain.h"
 #include "core/admission/approval.h"
 #include "core/running/run.h"
 #include "core/running/harp_snapshot.h"
 #include "store/statedir.h"
+#include "process/workdir.h"
 
 #define SECOND 1000000
 #define HOLD_RETRY_US (1 * SECOND)
 #define SAVE_DELAY_US (SECOND / 4)
 #define UNSAVED_MAX 64     /* watermarks of callers */
 #define TRASH_SLICE 256    /* entries of working directories deleted in a turn */
-#define SUBMITS_SLICE 5000 /* old submits looked at, at a time */
+#define SUBMITS_SLICE 5000 /* old submits read at a time */
 
 /* ---- outbox to sessions ---- */
 
@@ -39,10 +42,10 @@ static void check_total(struct core *c)
 
 	outbox_get_stats(c->outbox, &st);
 	full = st.waiting_bytes >=
-		(c->all_paused ? config->max_outbox_total * 3 / 4 : config->max_outbox_total);
-	if (full == c->all_paused)
+		(c->run.all_paused ? config->max_outbox_total * 3 / 4 : config->max_outbox_total);
+	if (full == c->run.all_paused)
 		return;
-	c->all_paused = full;
+	c->run.all_paused = full;
 	log_warn("%s: waiting=%lld bytes",
 		full ? "the outbox is full, no worker is read until callers take their events" :
 		       "the outbox has room again, workers are read",
@@ -56,8 +59,8 @@ static void on_settled(void *ctx, int64_t session, size_t bytes)
 	struct session *s = session != 0 ? session_find_key(c, session) : NULL;
 
 	if (s != NULL) {
-		s->waiting_bytes -= (int64_t)bytes;
-		if (s->is_unread)
+		s->outbox.waiting_bytes -= (int64_t)bytes;
+		if (s->run.is_unread)
 			run_check_backlog(s);
 	}
 }
@@ -68,9 +71,9 @@ static void on_unroutable(void *ctx, int64_t session, const char *caller_id)
 	struct session *s = session != 0 ? session_find_key(c, session) : NULL;
 
 	c->stats.unroutable++;
-	if (s == NULL || s->said_unroutable)
+	if (s == NULL || s->outbox.said_unroutable)
 		return;
-	s->said_unroutable = true;
+	s->outbox.said_unroutable = true;
 	log_info("unroutable: no queue takes the caller's events, they are kept: session=%.8s caller=%s",
 		s->id, caller_id);
 }
@@ -80,7 +83,7 @@ static void on_backlog(void *ctx, int64_t session, int64_t bytes)
 	struct session *s = session_find_key(ctx, session);
 
 	if (s != NULL)
-		s->waiting_bytes += bytes;
+		s->outbox.waiting_bytes += bytes;
 }
 
 static const struct outbox_ops outbox_ops = {on_settled, on_unroutable, on_backlog};
@@ -89,10 +92,10 @@ static const struct outbox_ops outbox_ops = {on_settled, on_unroutable, on_backl
 
 static void on_save(struct timer *t)
 {
-	container_of(t, struct core, save)->save_due = true;
+	container_of(t, struct core, save)->turn.save_due = true;
 }
 
-/* A slice at a time. True: there was something, so there may be more. */
+/* Drops one slice. True: it had old submits, so there may be more. */
 static bool drop_old_submits(struct core *c)
 {
 	char before[CLOCK_TEXT_SIZE];
@@ -107,7 +110,7 @@ static bool drop_old_submits(struct core *c)
 	return found;
 }
 
-/* Why a connection must be made anew, NULL where it moves as it should. */
+/* Why a connection must be dropped and made again; NULL: it is healthy. */
 static const char *find_fault(bool up, int64_t progress_age_us, int64_t frame_age_us, int64_t beat_us)
 {
 	if (!up)
@@ -124,7 +127,7 @@ static int64_t heartbeat_us(const struct core *c)
 	return c->first_policy->config->amqp.heartbeat_s * (int64_t)SECOND;
 }
 
-/* Is what should move moving? */
+/* Are both connections alive? */
 static void check_links(struct core *c)
 {
 	int64_t beat = heartbeat_us(c);
@@ -133,8 +136,8 @@ static void check_links(struct core *c)
 
 	bus_get_health(c->bus, &h);
 	why = find_fault(h.pub_up, h.pub_progress_age_us, h.pub_frame_age_us, beat);
-	/* While we hold, nobody takes what was confirmed. */
-	if (why == NULL && !h.blocked && !c->is_held &&
+	/* While turns are suspended, confirms are not taken. */
+	if (why == NULL && !h.blocked && !c->phase.is_suspended &&
 		outbox_quiet_us(c->outbox, clock_boot_us()) > 2 * beat + 5 * SECOND)
 		why = "nothing is confirmed any more";
 	if (why != NULL)
@@ -171,7 +174,7 @@ void core_say_status(struct core *c)
 	char text[512], oldest[48] = "";
 	int64_t age;
 
-	if (c->on_status == NULL)
+	if (c->status.fn == NULL)
 		return;
 	outbox_get_stats(c->outbox, &st);
 	bus_get_health(c->bus, &h);
@@ -179,14 +182,15 @@ void core_say_status(struct core *c)
 	if (age >= 0)
 		snprintf(oldest, sizeof oldest, ", oldest unconfirmed %lld s", (long long)(age / SECOND));
 	snprintf(text, sizeof text,
-		"%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s; "
-		"last frame %lld s ago; %llu dropped, %llu unroutable, %llu late lines; audit %lld %.16s",
-		c->is_held ? "HELD, the store refuses: " : "", c->is_held ? store_error(c->store) : "",
-		c->is_stopping         ? "stopping" :
-			c->is_draining ? "draining, no worker is started" :
-			c->is_held     ? "" :
-					 "serving",
-		c->slots.running, c->slots.waiting + c->slots.asking, (long long)st.waiting_bytes, oldest,
+		"%s%s%s: %u running, %u waiting; outbox %lld bytes%s; publishing %s, consuming %s; last "
+		"frame %lld s ago; %llu dropped, %llu unroutable, %llu late lines; audit %lld %.16s",
+		c->phase.is_suspended ? "HELD, the store refuses: " : "",
+		c->phase.is_suspended ? store_error(c->store) : "",
+		c->phase.is_stopping          ? "stopping" :
+			c->phase.is_draining  ? "draining, no worker is started" :
+			c->phase.is_suspended ? "" :
+						"serving",
+		c->slots.running, c->slots.waiting + c->slots.undecided, (long long)st.waiting_bytes, oldest,
 		!h.pub_up         ? "no" :
 			h.blocked ? "blocked by the broker" :
 				    "yes",
@@ -197,7 +201,7 @@ void core_say_status(struct core *c)
 			SECOND),
 		(unsigned long long)c->stats.dropped, (unsigned long long)c->stats.unroutable,
 		(unsigned long long)c->stats.late_lines, (long long)c->audit.count, c->audit.head);
-	c->on_status(c->status_ctx, text);
+	c->status.fn(c->status.ctx, text);
 }
 
 /* ---- slots ---- */
@@ -207,15 +211,15 @@ bool core_fill_slots(struct core *c)
 	struct session *s;
 
 	while ((s = slots_next(c)) != NULL) {
-		if (s->state == S_PAUSED) { /* an operator wants it to go on */
+		if (s->state == S_PAUSED) { /* an operator resumed it */
 			CRASH_POINT(slot_resumes);
 			if (recover_go_on(s) < 0)
 				return false;
 			continue;
 		}
 		slots_take(c, s);
-		s->attempt++;
-		session_run(s, s->is_fresh ? "approved" : "slot_free", "daemon");
+		s->attempts.number++;
+		session_run(s, s->slot.is_fresh ? "approved" : "slot_free", "daemon");
 		CRASH_POINT(slot_taken);
 		run_set_clocks(s);
 		effect_start(s);
@@ -223,9 +227,18 @@ bool core_fill_slots(struct core *c)
 	return true;
 }
 
+void core_queue_accepted(struct session *s)
+{
+	s->slot.is_fresh = true;
+	slots_wait(s->core, s);
+	/* Where the store cannot be read now, the commit tries the start again and reports the fault. */
+	(void)core_fill_slots(s->core);
+	s->slot.is_fresh = false;
+}
+
 /* ---- the turn ---- */
 
-void core_hold(struct core *c)
+void core_suspend(struct core *c)
 {
 	int64_t now = clock_boot_us();
 
@@ -234,15 +247,15 @@ void core_hold(struct core *c)
 			"the store refuses, ending as configured; nothing was said that is not stored: "
 			"error=%s",
 			store_error(c->store));
-		c->exit_code = EX_IOERR;
-		c->is_done = true;
+		c->phase.exit_code = EX_IOERR;
+		c->phase.is_done = true;
 		return;
 	}
-	c->hold_retry_us = now + HOLD_RETRY_US;
-	if (c->is_held)
+	c->suspended.retry_us = now + HOLD_RETRY_US;
+	if (c->phase.is_suspended)
 		return;
-	c->is_held = true;
-	c->held_since_us = now;
+	c->phase.is_suspended = true;
+	c->suspended.since_us = now;
 	workers_hold(c->workers, true);
 	log_error(
 		"the store refuses, everything waits and is tried again every second; make room or mend the "
@@ -251,17 +264,19 @@ void core_hold(struct core *c)
 	core_say_status(c);
 }
 
-static void let_go(struct core *c)
+static void resume_turns(struct core *c)
 {
-	c->is_held = false;
+	c->phase.is_suspended = false;
+	slice_renew(&c->turn.bus_slice);
+	slice_renew(&c->turn.request_slice);
 	log_warn("the store takes again, going on: held_for=%llds",
-		(long long)((clock_boot_us() - c->held_since_us) / SECOND));
+		(long long)((clock_boot_us() - c->suspended.since_us) / SECOND));
 	workers_hold(c->workers, false);
 	run_touch_all(c);
-	judge_touch_all(c->program);
+	policy_program_touch_all(c->program);
 	core_say_status(c);
-	core_on_bus(c); /* what came meanwhile */
-	core_on_asks(c);
+	core_on_bus(c); /* messages that came meanwhile */
+	core_on_requests(c);
 }
 
 static void check_stopped(struct core *c)
@@ -269,121 +284,124 @@ static void check_stopped(struct core *c)
 	struct outbox_stats st;
 	struct bus_health h;
 
-	if (!c->is_stopping || c->is_done || run_has_processes(c) || artifacts_delay_stop(c) ||
-		store_has_batch(c->store) || c->effects.count > 0)
+	if (!c->phase.is_stopping || c->phase.is_done || run_has_processes(c) || artifacts_delay_stop(c) ||
+		store_has_batch(c->store) || c->turn.effects.count > 0)
 		return;
 	outbox_get_stats(c->outbox, &st);
 	bus_get_health(c->bus, &h);
-	/* What is in flight may still be confirmed; what cannot go out stays in the outbox. */
+	/* Messages in flight may still be confirmed; messages that cannot be sent stay in the outbox. */
 	if (st.in_flight == 0 || !h.pub_up)
-		c->is_done = true;
+		c->phase.is_done = true;
 }
 
-/* All of the turn in one transaction. */
+/* Stores the whole turn in one transaction. */
 static int commit(struct core *c)
 {
 	if (!core_fill_slots(c)) /* a slot that this turn freed is taken in the same commit */
 		return -1;
 	sessions_save_dirty(c);
 	audit_end_turn(c);
-	/* Seldom: it costs a page in a commit. Callers that nobody knows come in crowds, and are forgotten
-	 * once saved. */
-	if (c->save_due || (store_has_batch(c->store) && outbox_unsaved(c->outbox) > UNSAVED_MAX)) {
+	/* Watermarks are saved seldom, since they cost a page in a commit. Unknown callers come in large
+	 * numbers, and leave memory once they are saved. */
+	if (c->turn.save_due || (store_has_batch(c->store) && outbox_unsaved(c->outbox) > UNSAVED_MAX)) {
 		outbox_save(c->outbox);
-		c->save_due = false;
+		c->turn.save_due = false;
 	}
-	c->has_committed = store_has_batch(c->store);
+	c->turn.has_committed = store_has_batch(c->store);
 	return store_run(c->store);
 }
 
-/* What was decided becomes true here; each step says why it stands before the next. */
+/* The turn's decisions become true here. Each step says why it stands before the next. */
 bool core_end_turn(struct core *c)
 {
 	struct session *over;
 	bool more_to_store;
 
-	if (c->is_held || c->is_done)
+	if (c->phase.is_suspended || c->phase.is_done)
 		return false;
-	if (commit(c) < 0) {  /* nothing is true yet ... */
-		core_hold(c); /* ... so nothing may be said; the batch is kept and tried again */
+	if (commit(c) < 0) {     /* nothing is true yet ... */
+		core_suspend(c); /* ... so no effect may happen; the batch is kept and tried again */
 		return false;
 	}
 	intake_end_turn(c);        /* the store knows this turn's submits now, */
-	review_end_turn(c);        /* and its decisions, */
-	snapshot_end_turn(c);      /* and its snapshots */
-	outbox_release(c->outbox); /* what a failing start says below waits for its own commit, */
-	over = c->closed;          /* and so do sessions that it closes */
-	c->closed = NULL;
-	effects_release(c);         /* acks, lines, starts, ends; workers are at it while we publish */
-	judge_end_turn(c->program); /* whoever waits for its verdict is stored */
+	approval_end_turn(c);      /* and its decisions, */
+	harp_snapshot_end_turn(c); /* and its snapshots */
+	outbox_release(c->outbox); /* messages of a start that fails below wait for their own commit, */
+	over = c->turn.closed;     /* and so do the sessions that such a start closes */
+	c->turn.closed = NULL;
+	effects_release(c); /* acks, lines, starts, ends: workers work while this thread publishes */
+	policy_program_end_turn(c->program); /* the sessions that wait for its answers are stored */
 	outbox_pump(c->outbox);
-	bus_flush(c->bus); /* once: each costs a wake-up */
-	if (c->control != NULL && c->has_committed)
-		control_on_commit(c->control);
-	sessions_sweep(over); /* no effect points to them any more; deleting directories takes its time */
+	bus_flush(c->bus); /* once a turn: each call costs a wake-up */
+	if (c->operator.queue != NULL && c->turn.has_committed)
+		op_queue_on_commit(c->operator.queue);
+	/* No effect points to these sessions any more. Last, since deleting directories takes time. */
+	sessions_sweep(over);
 	run_sweep(c);
 	workers_new_turn(c->workers);
 	check_total(c);
 	if (c->has_trash)
 		c->has_trash = workdir_sweep(c->state_dir, TRASH_SLICE);
-	more_to_store = artifacts_step(c); /* of files whose announcement is committed */
-	more_to_store |= retain_step(c);
+	more_to_store = artifacts_step(c); /* copies files whose announcement is committed */
+	if (c->retention.retain != NULL)
+		more_to_store |= c->retention.ops->step(c->retention.retain);
 	if (outbox_unsaved(c->outbox) > 0 && !timer_is_set(&c->save))
 		timer_set(&c->timers, &c->save, clock_boot_us() + SAVE_DELAY_US);
 	check_stopped(c);
-	return store_has_batch(c->store) || c->dirty != NULL || c->effects.count > 0 || c->has_trash ||
-		more_to_store;
+	slice_renew(&c->turn.bus_slice);
+	slice_renew(&c->turn.request_slice);
+	return store_has_batch(c->store) || c->turn.dirty != NULL || c->turn.effects.count > 0 ||
+		c->has_trash || more_to_store || c->inbox != NULL || c->operator.waiting != NULL;
 }
 
 static void try_again(struct core *c)
 {
-	/* The whole of it: the hold may have cut the turn short. It may also have been for a row that could
-	 * not be read, and an empty batch says nothing about those. */
+	/* The whole commit again, since the suspension may have cut the turn short. The store must also be
+	 * readable: a read may have failed, and an empty batch does not show that. */
 	if (commit(c) < 0 || !store_is_readable(c->store)) {
-		core_hold(c);
+		core_suspend(c);
 		return;
 	}
-	let_go(c);
+	resume_turns(c);
 }
 
 void core_on_time(struct core *c)
 {
 	int64_t now = clock_boot_us();
 
-	if (!c->is_held) {
+	if (!c->phase.is_suspended) {
 		timers_run(&c->timers, now);
 		return;
 	}
-	if (now >= c->hold_retry_us)
+	if (now >= c->suspended.retry_us)
 		try_again(c);
-	if (c->is_held && now >= c->health.at_us) { /* the disk may be the broker's too */
+	if (c->phase.is_suspended && now >= c->health.at_us) { /* the broker may use the same full disk */
 		log_error(
 			"the store still refuses, everything waits; workers run on unwatched, so look into "
-			"%s/work if the disk is "
-			"full: held_for=%llds error=%s",
-			c->state_dir, (long long)((now - c->held_since_us) / SECOND), store_error(c->store));
+			"%s/work if the disk is full: held_for=%llds error=%s",
+			c->state_dir, (long long)((now - c->suspended.since_us) / SECOND),
+			store_error(c->store));
 		check_links(c);
 		timer_set(&c->timers, &c->health, now + heartbeat_us(c));
 	}
-	if (c->is_held && c->is_stopping && now >= c->stop_end.at_us) {
+	if (c->phase.is_suspended && c->phase.is_stopping && now >= c->stop.end.at_us) {
 		log_error(
 			"the store still refuses and the time to stop is over, leaving; the last turn is "
-			"lost and nobody was told "
-			"of it: error=%s",
+			"lost and nobody was told of it: error=%s",
 			store_error(c->store));
-		c->exit_code = EX_IOERR;
-		c->is_done = true;
+		c->phase.exit_code = EX_IOERR;
+		c->phase.is_done = true;
 	}
 }
 
 int64_t core_next_us(const struct core *c)
 {
-	return c->is_held ? c->hold_retry_us : timers_next_us(&c->timers);
+	return c->phase.is_suspended ? c->suspended.retry_us : timers_next_us(&c->timers);
 }
 
 void core_on_child(struct core *c)
 {
-	workers_reap(c->workers); /* remembers it while held */
+	workers_reap(c->workers); /* workers_reap keeps the exit status while turns are suspended */
 }
 
 /* ---- the bus ---- */
@@ -392,7 +410,7 @@ static void misconfigured(struct core *c, const struct bus_in *in)
 {
 	log_error("%s", in->text);
 	if (in->first) {
-		c->exit_code = EX_CONFIG;
+		c->phase.exit_code = EX_CONFIG;
 		core_stop(c);
 	}
 }
@@ -416,50 +434,57 @@ static bool on_message(struct core *c, struct bus_in *in)
 
 void core_on_bus(struct core *c)
 {
-	struct bus_in *in, *next;
+	struct bus_in *in;
 
-	if (c->is_held)
-		return; /* let_go looks again */
-	for (in = c->deferred != NULL ? c->deferred : bus_take(c->bus); in != NULL; in = next) {
-		next = in->next;
+	if (c->phase.is_suspended)
+		return; /* resume_turns calls this again */
+	/* Takes before it looks at the time: a wake-up comes once, and what is left must show in the inbox.
+	 */
+	while ((c->inbox != NULL || (c->inbox = bus_take(c->bus)) != NULL) &&
+		!slice_is_over(&c->turn.bus_slice)) {
+		in = c->inbox;
 		if (!on_message(c, in)) {
-			c->deferred = in;
-			core_hold(c);
+			core_suspend(c);
 			return;
 		}
+		c->inbox = in->next;
 		bus_in_free(in);
-	}
-	if (c->deferred != NULL) {
-		c->deferred = NULL;
-		core_on_bus(c); /* and what came behind it */
 	}
 }
 
 /* ---- operators ---- */
 
-/* While nothing may happen, questions are still answered: most of all then. */
-void core_on_asks(struct core *c)
+/* Requests that only read are answered also while turns are suspended: operators need them most then. */
+void core_on_requests(struct core *c)
 {
-	struct ask **at = &c->asks, *a;
+	struct op_request **at = &c->operator.waiting, *a;
 
-	if (c->control == NULL)
+	if (c->operator.queue == NULL)
 		return;
 	while (*at != NULL)
 		at = &(*at)->next;
-	*at = control_take(c->control);
-	if (!c->is_held)
-		operate_note_strangers(c);
-	for (at = &c->asks; (a = *at) != NULL;) {
+	*at = op_queue_take(c->operator.queue);
+	if (!c->phase.is_suspended)
+		operator_audit_denied(c);
+	for (at = &c->operator.waiting; (a = *at) != NULL && !slice_is_over(&c->turn.request_slice);) {
 		*at = a->next;
 		a->next = NULL;
-		if ((!c->is_held || operate_only_looks(a->verb)) && operate_take(c, a))
+		if ((!c->phase.is_suspended || operator_only_reads(a->verb)) && operator_take(c, a))
 			continue;
-		if (!c->is_held)
-			core_hold(c); /* what it needs cannot be read */
+		if (!c->phase.is_suspended)
+			core_suspend(c); /* the store cannot be read */
 		a->next = *at;
 		*at = a;
 		at = &a->next;
 	}
+}
+
+void core_go_on(struct core *c)
+{
+	if (c->inbox != NULL)
+		core_on_bus(c);
+	if (c->operator.waiting != NULL)
+		core_on_requests(c);
 }
 
 /* ---- stop and reload ---- */
@@ -469,19 +494,19 @@ static void for_each_session(struct core *c, void (*fn)(struct session *s))
 	struct session *s, *tmp;
 
 	HASH_ITER(by_key, c->by_key, s, tmp)
-		if (!s->is_closed)
+		if (!s->turn.is_closed)
 			fn(s);
 }
 
 static void stop_now(struct session *s)
 {
-	if (s->host != NULL)
-		run_stop_now(s, s->core->stop_at_us);
+	if (s->run.runner != NULL)
+		run_stop_now(s, s->core->stop.kill_at_us);
 }
 
 static void on_stop_half(struct timer *t)
 {
-	struct core *c = container_of(t, struct core, stop_half);
+	struct core *c = container_of(t, struct core, stop.half);
 
 	for_each_session(c, stop_now);
 	run_hurry(c);
@@ -489,34 +514,34 @@ static void on_stop_half(struct timer *t)
 
 static void on_stop_end(struct timer *t)
 {
-	struct core *c = container_of(t, struct core, stop_end);
+	struct core *c = container_of(t, struct core, stop.end);
 
 	if (run_has_processes(c))
 		log_error("ALARM: stop_timeout is over and processes are left");
-	c->is_done = true;
+	c->phase.is_done = true;
 }
 
 void core_stop(struct core *c)
 {
 	int64_t now = clock_boot_us(), span = c->policy->config->stop_timeout_us;
 
-	if (c->is_stopping) {
+	if (c->phase.is_stopping) {
 		log_warn("told to stop a second time: ending all workers now");
-		c->stop_at_us = now;
+		c->stop.kill_at_us = now;
 		for_each_session(c, stop_now);
 		run_hurry(c);
 		return;
 	}
-	c->is_stopping = c->is_draining = true;
-	c->stop_at_us = now + span * 3 / 4;
+	c->phase.is_stopping = c->phase.is_draining = true;
+	c->stop.kill_at_us = now + span * 3 / 4;
 	log_info("stopping: running=%u waiting=%u within=%llds", c->slots.running, c->slots.waiting,
 		(long long)(span / SECOND));
 	for_each_session(c, run_stop);
 	CRASH_POINT(stop_begun);
 	run_retire_idle(c);
 	run_hurry(c);
-	timer_set(&c->timers, &c->stop_half, now + span / 2);
-	timer_set(&c->timers, &c->stop_end, now + span);
+	timer_set(&c->timers, &c->stop.half, now + span / 2);
+	timer_set(&c->timers, &c->stop.end, now + span);
 	core_say_status(c);
 }
 
@@ -531,7 +556,7 @@ static bool differs(const char *a, const char *b)
 	return a == NULL || b == NULL ? a != b : strcmp(a, b) != 0;
 }
 
-/* What the broker side and the workers took a copy of. */
+/* Settings that the connections and the workers copied at start. */
 static bool needs_restart(const struct config *a, const struct config *b)
 {
 	const struct config_amqp *x = &a->amqp, *y = &b->amqp;
@@ -570,9 +595,7 @@ void core_reload(struct core *c)
 	if (needs_restart(p->config, was))
 		log_warn(
 			"callee_id, state_dir, cgroup, dumpable, [amqp], [control] and message, line and "
-			"lines_total of [limits] are read at "
-			"start only: "
-			"restart hcpd for their new values");
+			"lines_total of [limits] are read at start only: restart hcpd for their new values");
 	row.policy = p->hash;
 	audit_put(c, &row);
 	policy_unref(c->policy);
@@ -580,15 +603,15 @@ void core_reload(struct core *c)
 	log_set_level(p->config->log_level);
 	CRASH_POINT(reload_taken);
 	if (config_has_users(p->config))
-		(void)statedir_prepare(
-			c->state_dir, true); /* they have to find their directories; what is wrong was said */
-	run_retire_idle(c);                  /* their command may be another now */
-	judge_reload(c->program);
+		/* the users of workers need their directories; statedir_prepare logs what is wrong */
+		(void)statedir_prepare(c->state_dir, true);
+	run_retire_idle(c); /* their command may have changed */
+	policy_program_reload(c->program);
 	log_info("configuration reloaded: file=%s capabilities=%zu callers=%zu", c->config_path,
 		p->config->capability_count, p->config->caller_count);
 }
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 int core_init(struct core *c, struct policy *policy, const char *config_path, char *why, size_t why_size)
 {
@@ -602,8 +625,8 @@ int core_init(struct core *c, struct policy *policy, const char *config_path, ch
 	c->state_dir = dir;
 	c->save.on_due = on_save;
 	c->health.on_due = on_health;
-	c->stop_half.on_due = on_stop_half;
-	c->stop_end.on_due = on_stop_end;
+	c->stop.half.on_due = on_stop_half;
+	c->stop.end.on_due = on_stop_end;
 	if ((code = store_open(dir, &c->store, why, why_size)) != EX_OK)
 		return code;
 	if (token_load_keys(dir, &c->keys, why, why_size) < 0)
@@ -614,9 +637,9 @@ int core_init(struct core *c, struct policy *policy, const char *config_path, ch
 		&(struct audit_entry){
 			.what = "start", .outcome = "done", .who = "daemon", .about = "hcpd " HCPD_VERSION});
 	c->last_session = store_last_session(c->store);
-	c->began_us = clock_boot_us();
-	c->program = judge_new(c, consult_on_answer);
-	c->has_trash = true; /* what an earlier life left of it */
+	c->phase.began_us = clock_boot_us();
+	c->program = policy_program_new(c, policy_wait_on_answer);
+	c->has_trash = true; /* the previous run may have left some */
 	timer_set(&c->timers, &c->health, clock_boot_us() + heartbeat_us(c));
 	return EX_OK;
 }
@@ -626,17 +649,21 @@ void core_make_outbox(struct core *c)
 	c->outbox = outbox_new(c->store, c->bus, &c->timers, c->first_policy->config, &outbox_ops, c);
 }
 
+int core_recover(struct core *c)
+{
+	return recover_all(c);
+}
+
 void core_fini(struct core *c)
 {
 	struct session *s, *tmp;
 
-	/* What the last turn decided is stored whole, or not at all; its effects are left to the next life.
-	 */
-	c->is_draining = c->save_due = true;
+	/* The last turn is stored whole, or not at all. Its effects are left to the next run. */
+	c->phase.is_draining = c->turn.save_due = true;
 	CRASH_POINT(stop_before_last_commit);
-	if (c->outbox != NULL && !c->is_held)
+	if (c->outbox != NULL && !c->phase.is_suspended)
 		audit_flush(c);
-	if (c->outbox != NULL && !c->is_held && commit(c) < 0)
+	if (c->outbox != NULL && !c->phase.is_suspended && commit(c) < 0)
 		log_warn("the last turn is not stored, and nobody was told of it: error=%s",
 			store_error(c->store));
 	CRASH_POINT(stop_last_commit);
@@ -646,31 +673,31 @@ void core_fini(struct core *c)
 	run_fini_all(c);
 	HASH_ITER(by_key, c->by_key, s, tmp)
 		session_free(s);
-	need_fini(c);
-	judge_free(c->program);
-	while (c->deferred != NULL) {
-		struct bus_in *in = c->deferred;
+	pins_fini(c);
+	policy_program_free(c->program);
+	while (c->inbox != NULL) {
+		struct bus_in *in = c->inbox;
 
-		c->deferred = in->next;
+		c->inbox = in->next;
 		bus_in_free(in);
 	}
-	while (c->asks != NULL) {
-		struct ask *a = c->asks;
+	while (c->operator.waiting != NULL) {
+		struct op_request *a = c->operator.waiting;
 
-		c->asks = a->next;
-		ask_free(a);
+		c->operator.waiting = a->next;
+		op_request_free(a);
 	}
 	intake_end_turn(c);
-	review_end_turn(c);
-	snapshot_end_turn(c);
+	approval_end_turn(c);
+	harp_snapshot_end_turn(c);
 	if (c->outbox != NULL)
 		outbox_free(c->outbox);
 	store_close(c->store);
-	effects_fini(&c->effects);
+	effects_fini(&c->turn.effects);
 	slots_fini(&c->slots);
 	rates_fini(&c->rates);
 	timers_fini(&c->timers);
-	buf_fini(&c->scratch);
+	buf_fini(&c->turn.scratch);
 	policy_unref(c->policy);
 	policy_unref(c->first_policy);
 }

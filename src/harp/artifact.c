@@ -1,5 +1,6 @@
-/* harp_artifact.c: `task.review`: a task as the object that a human decides on, and back.
- * Owns the fields of artifacts and of our payload. Never decides anything. */
+/* SPDX-License-Identifier: MIT */
+/* artifact.c: `task.review`: a task as the object that a human decides on, and back.
+ * Owns the fields of artifacts and of hcpd's payload. Never decides anything. */
 #include "harp/harp_private.h"
 
 #include <stdlib.h>
@@ -35,13 +36,12 @@ static const struct harp_field payload_fields[] = {
 
 static enum risk risk_of(const char *name)
 {
-	for (int r = R1; r <= R5; r++)
-		if (strcmp(risk_names[r], name) == 0)
-			return (enum risk)r;
-	return R_NONE;
+	int i = name_find(risk_names, name);
+
+	return i > 0 ? (enum risk)i : R_NONE;
 }
 
-/* Both tables, in the order in which a reader meets them. */
+/* Checks both tables, in the order in which a reader meets the fields. */
 static enum harp_code check_form(json_t *o, char *why, size_t why_size)
 {
 	json_t *payload = json_object_get(o, "payload");
@@ -125,7 +125,7 @@ enum harp_code harp_build_review(
 	hash_artifact(o, made);
 	if (json_object_set_new(o, "artifactHash", json_string(made)) < 0)
 		abort();
-	/* What we would not take back we do not give out. */
+	/* Reads the artifact back: an artifact that harp_artifact_read would refuse is not given out. */
 	if ((code = check_form(o, why, why_size)) == HARP_OK) {
 		harp_add_signable(&b, o, NULL);
 		if (b.size > HARP_ARTIFACT_MAX) {

@@ -1,5 +1,6 @@
-/* harp_decision.c: a decision: written and signed by an operator's key, read strictly by everybody else.
- * Owns the fields of decisions. Never says whether one counts: that is harp_verify.c. */
+/* SPDX-License-Identifier: MIT */
+/* decision.c: a decision: signed with an operator's key, parsed strictly by all others.
+ * Owns the fields of decisions. Never says whether a decision counts: verify.c does. */
 #include "harp/harp_private.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static const struct harp_field fields[] = {
 
 static const char *const words[] = {"deny", "allow"};
 
-/* What is in a field of the right form may still be none of the words that there are. */
+/* A field of the right form may still hold an unknown word. */
 static enum harp_code check_words(const json_t *o, char *why, size_t why_size)
 {
 	const json_t *session = json_object_get(json_object_get(o, "policyHints"), "sessionId");
@@ -146,7 +147,8 @@ enum harp_code harp_sign(const struct harp_artifact *a, const struct harp_answer
 		harp_base64_encode(signature, sizeof signature, encoded);
 		if (json_object_set_new(o, "signature", json_string(encoded)) < 0)
 			abort();
-		/* What we would not take back we do not give out. */
+		/* Reads the decision back: a decision that harp_decision_read would refuse is not given
+		 * out. */
 		if ((code = check(o, signature, why, why_size)) == HARP_OK)
 			harp_add_signable(text, o, NULL);
 	}

@@ -1,6 +1,7 @@
-/* harp_ed25519.c: base64url, and Ed25519 by libcrypto.
- * Owns how keys and signatures look as bytes and as text. Never reads a file (harp_key.c), never decides
- * whose key it is (harp_verify.c). */
+/* SPDX-License-Identifier: MIT */
+/* ed25519.c: base64url, and Ed25519 with libcrypto.
+ * Owns the form of keys and signatures, as bytes and as text. Never reads a file (key.c), never decides whose
+ * key it is (verify.c). */
 #include "harp/harp_private.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ bool harp_base64_decode(const char *text, size_t text_size, unsigned char *out, 
 			*out++ = (unsigned char)(bits >> have);
 		}
 	}
-	/* Bits that belong to no byte are zero, or one signature would have several texts. */
+	/* Unused bits must be zero, otherwise one signature would have several texts. */
 	return (bits & ((1u << have) - 1)) == 0;
 }
 
@@ -62,7 +63,8 @@ bool harp_ed25519_verify(const unsigned char public_key[HARP_PUBLIC_BYTES], cons
 	EVP_MD_CTX_free(ctx);
 	EVP_PKEY_free(pkey);
 	if (!is_good)
-		ERR_clear_error(); /* else TLS in this thread would take it for its own */
+		ERR_clear_error(); /* clear libcrypto's errors: TLS in this thread would report them as its
+				      own */
 	return is_good;
 }
 
@@ -81,7 +83,7 @@ bool harp_ed25519_sign(const struct harp_private *key, const void *text, size_t 
 	return is_made;
 }
 
-/* The y of the eight points whose order divides 8, little-endian; x is only a sign in the top bit. */
+/* The y of the eight points whose order divides 8, little-endian. x only sets the top bit. */
 static const unsigned char small_order[][HARP_PUBLIC_BYTES] = {
 	{0},
 	{1},
@@ -93,7 +95,7 @@ static const unsigned char small_order[][HARP_PUBLIC_BYTES] = {
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
 };
 
-/* Is y at least 2^255-19, the field's size? Then another encoding of a small y is meant. */
+/* Is y at least 2^255-19, the size of the field? Then it is another encoding of a small y. */
 static bool is_beyond_field(const unsigned char y[HARP_PUBLIC_BYTES])
 {
 	if (y[0] < 0xed || y[HARP_PUBLIC_BYTES - 1] != 0x7f)

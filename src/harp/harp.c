@@ -1,5 +1,6 @@
-/* harp.c: HARP's words and states, as data: codes, scopes, states of a review and what may follow what.
- * Owns the tables; never looks into an artifact or a decision. */
+/* SPDX-License-Identifier: MIT */
+/* harp.c: HARP's names and states, as data: codes, scopes, states of a review and the allowed transitions.
+ * Owns the tables. Never reads an artifact or a decision. */
 #include "harp/harp_private.h"
 
 #include <stdarg.h>
@@ -88,7 +89,7 @@ bool harp_state_is_over(enum harp_state s)
 	return may_go[s] == 0;
 }
 
-/* A sentence may quote what came in, and ends on somebody's terminal: nothing in it moves the cursor. */
+/* A sentence may quote the input and is shown on a terminal: control characters are replaced. */
 enum harp_code harp_refuse(char *why, size_t why_size, enum harp_code code, const char *fmt, ...)
 {
 	va_list args;
@@ -102,7 +103,7 @@ enum harp_code harp_refuse(char *why, size_t why_size, enum harp_code code, cons
 	return code;
 }
 
-/* Never retryable: the same bytes that were refused will not become good. */
+/* Never retryable: the same bytes will be refused again. */
 void harp_add_error(struct buf *b, enum harp_code code, const char *message)
 {
 	buf_addf(b, "{\"code\":\"%s\",\"message\":", code_names[code]);

@@ -1,22 +1,27 @@
-/* harp.h: human decisions: HARP-CORE 0.2. What a human is asked (an artifact), what he answered (a decision,
- *signed with Ed25519), and whether the answer counts. Pure: no I/O but key files (the last part), no globals,
- *the wall clock's microseconds passed in. What must last (reviews, votes, the memory against replay) is the
- *core's to store.
+/* SPDX-License-Identifier: MIT */
+/* harp.h: human decisions: HARP-CORE 0.2. What a human is asked to decide (an artifact), the answer (a
+ * decision, signed with Ed25519), and whether the answer counts. Pure: no I/O except for key files (the last
+ * part), no globals, the wall clock's microseconds passed in. The core stores what must last: reviews, votes,
+ * the memory against replay.
  *
- * Everything that can be refused returns one enum harp_code, HARP_OK or the first reason found, and a
- *sentence in `why`; it then has given out nothing. Which code means what:
+ * Every function that can refuse returns one enum harp_code, HARP_OK or the first reason found, with a
+ * sentence in `why`. After a refusal it has given out nothing. The codes:
  *
- *	CANONICALIZATION   no strict JSON: broken, a key twice, bad UTF-8, a lone surrogate, too deep, too
- *long, or a number that not everybody writes alike (any real, an integer beyond 2^53-1) UNSUPPORTED JSON, but
- *no object of HARP-CORE 0.2: a field missing, unknown, of another type or form, another algorithm, another
- *type of artifact SIGNATURE_INVALID  not signed by the key it names: no such key, no signature, another text
+ *	CANONICALIZATION   no strict JSON: broken, a key twice, bad UTF-8, a lone surrogate, too deep,
+ *	                   too long, or a number that programs write differently (any real, an integer
+ *	                   beyond 2^53-1)
+ *	UNSUPPORTED        JSON, but no object of HARP-CORE 0.2: a field missing, unknown, of another
+ *	                   type or form, another algorithm, another type of artifact
+ *	SIGNATURE_INVALID  not signed by the key it names: no such key, no signature, another text
  *	EXPIRED            the decision or the artifact, by more than 60 s
- *	HASH_MISMATCH      about something else: another hash, request or repoRef; an artifact that is not its
- *hash REPLAY             this request was decided, or this signer used this nonce, before SCOPE a scope that
- *there is not, that the rules do not let, or of another session POLICY_DENY        well signed by one who may
- *not: key revoked, risk above the key's, a person's second vote */
-#ifndef HCPD_HARP_H
-#define HCPD_HARP_H
+ *	HASH_MISMATCH      about something else: another hash, request or repoRef; an artifact with a
+ *	                   wrong hash
+ *	REPLAY             this request was decided, or this signer used this nonce, before
+ *	SCOPE              an unknown scope, one that the rules forbid, or one of another session
+ *	POLICY_DENY        a good signature without the right: key revoked, risk above the key's, a
+ *	                   person's second vote */
+#ifndef HCPD_HARP_HARP_H
+#define HCPD_HARP_HARP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,8 +31,8 @@
 #include "config/config.h"
 
 #define HARP_HASH_SIZE 65                   /* SHA-256 in lower-case hex, and a NUL */
-#define HARP_SKEW_US INT64_C(60000000)      /* how far a signer's clock may be from ours */
-#define HARP_REMEMBER_US INT64_C(600000000) /* the least time that a used decision is remembered */
+#define HARP_SKEW_US INT64_C(60000000)      /* how far a signer's clock may differ from the daemon's */
+#define HARP_REMEMBER_US INT64_C(600000000) /* how long a used decision is remembered, at least */
 #define HARP_DEPTH_MAX 64
 #define HARP_ARTIFACT_MAX (8u << 20) /* bytes: a task of 1 MiB, escaped as a string, and room */
 #define HARP_DECISION_MAX (64u << 10)
@@ -45,14 +50,15 @@ enum harp_code {
 	HARP_SCOPE,
 	HARP_POLICY_DENY,
 	HARP_CODES,
-	/* HARP-SESSION's own (harp_session.h) */
+	/* HARP-SESSION's own (session.h) */
 	HARP_INVALID_STATE = HARP_CODES,
 	HARP_DUPLICATE_SNAPSHOT,
 	HARP_SESSION_CLOSED,
 	HARP_ALL_CODES
 };
 
-const char *harp_code_name(enum harp_code code); /* "HARP_ERR_…", "HARP_SESSION_ERR_…"; "" for HARP_OK */
+/* "HARP_ERR_…", "HARP_SESSION_ERR_…"; "" for HARP_OK */
+const char *harp_code_name(enum harp_code code);
 /* HARP's error object, as canonical JSON: code, message, retryable. */
 void harp_add_error(struct buf *b, enum harp_code code, const char *message);
 
@@ -73,15 +79,15 @@ bool harp_state_is_over(enum harp_state s);
 const char *harp_state_name(enum harp_state s); /* as HARP writes it: "AWAITING_DECISION" */
 int harp_state_parse(const char *name);         /* -1: none */
 
-/* ---- artifacts: what a human is asked ---- */
+/* ---- artifacts: what a human is asked to decide ---- */
 
-/* What the core knows of a task that waits. Loans, all of them. */
+/* What the core knows of a task that waits. All texts are borrowed. */
 struct harp_review {
-	const char *request_id; /* UUID or ULID, made for this review */
-	const char *session_id; /* the same; NULL: none */
+	const char *request_id; /* UUID or ULID of this review */
+	const char *session_id; /* UUID or ULID of the session; NULL: none */
 	const char *callee_id, *capability, *caller_id;
 	enum risk risk;             /* R1 to R5 */
-	const char *const *reasons; /* why the risk is what it is; at most HARP_REASONS_MAX */
+	const char *const *reasons; /* reasons for the risk; at most HARP_REASONS_MAX */
 	size_t reason_count;
 	const char *task; /* the task's JSON text, which is signed byte for byte */
 	size_t task_size;
@@ -95,24 +101,25 @@ enum harp_code harp_build_review(const struct harp_review *r, struct buf *text, 
 	char *why, size_t why_size) __attribute__((warn_unused_result));
 
 struct harp_artifact {
-	char hash[HARP_HASH_SIZE];     /* computed here from everything else */
+	char hash[HARP_HASH_SIZE];     /* computed from all other fields */
 	char *request_id, *session_id; /* session_id may be NULL */
 	char *repo_ref;
 	char *caller, *capability;
 	enum risk risk;
 	char **reasons;
 	size_t reason_count;
-	char *task; /* the text that will run if allowed */
+	char *task; /* the task that runs if it is allowed */
 	int64_t created_us, expires_us;
 };
 
-/* A `task.review` read back, strictly: fields of HARP and of our payload, no others, and both hashes right.
- * Whoever shows it to a human shows this struct, not the text, so that what is seen is what is hashed. */
+/* Reads a `task.review` strictly: the fields of HARP and of hcpd's payload, no others, and both hashes right.
+ * A program that shows it to a human shows this struct, not the text, so that the human sees what is
+ * hashed. */
 enum harp_code harp_read_artifact(const char *text, size_t size, struct harp_artifact **artifact, char *why,
 	size_t why_size) __attribute__((warn_unused_result));
 void harp_artifact_free(struct harp_artifact *a); /* NULL is fine */
 
-/* ---- decisions: what he answered ---- */
+/* ---- decisions: the human's answer ---- */
 
 enum harp_scope { HARP_ONCE, HARP_TIMEBOX, HARP_SESSION, HARP_SCOPES };
 
@@ -132,7 +139,7 @@ struct harp_decision {
 	size_t signable_size;
 };
 
-/* Form only: nothing in it is to be believed before harp_verify. */
+/* Checks the form only: trust nothing in a decision before harp_verify. */
 enum harp_code harp_read_decision(const char *text, size_t size, struct harp_decision **decision, char *why,
 	size_t why_size) __attribute__((warn_unused_result));
 void harp_decision_free(struct harp_decision *d); /* NULL is fine */
@@ -143,7 +150,8 @@ struct harp_answer {
 	bool allow;
 	enum harp_scope scope; /* HARP_SESSION takes the session from the artifact */
 	int64_t expires_us;
-	const char *nonce; /* never the same again; 16 random bytes in base64url do (harp_nonce) */
+	/* must be unique; 16 random bytes in base64url are enough (harp_nonce) */
+	const char *nonce;
 	const char *signer_key_id;
 };
 
@@ -161,29 +169,31 @@ void harp_nonce(const unsigned char random[16], char out[HARP_NONCE_SIZE]);
 #define HARP_PUBLIC_SIZE 52 /* "ed25519:", 43 characters, and a NUL */
 
 struct harp_key {
-	const char *id;          /* signerKeyId; unique */
-	const char *person;      /* whose it is: one person's keys, old and new, are one vote. NULL: the id */
+	const char *id; /* signerKeyId; unique */
+	/* the owner: all keys of one person, old and new, are one vote. NULL: the id */
+	const char *person;
 	const char *public_line; /* "ed25519:BASE64URL" */
 	enum risk max_risk;
-	bool revoked; /* stays listed so that a refusal can say so */
+	bool revoked; /* stays listed, so that a refusal can say that the key is revoked */
 };
 
-/* A set is filled once and then only read; a new configuration is a new set, which is how keys rotate (old
- * and new side by side for a while) and how a revocation holds from the next question on. */
+/* A set is filled once and then only read. A new configuration makes a new set. That is how keys rotate (old
+ * and new side by side for a while), and a revocation holds from the next check on. */
 struct harp_keys;
 
 struct harp_keys *harp_keys_new(void);
-/* Copies. -1 with a sentence: no key, one that anybody can sign for, an id or a key that is in the set. */
+/* Copies the key. -1 with a sentence: no valid key, a key that anybody can sign for, or an id or key that is
+ * in the set already. */
 int harp_keys_add(struct harp_keys *keys, const struct harp_key *key, char *why, size_t why_size)
 	__attribute__((warn_unused_result));
 void harp_keys_free(struct harp_keys *keys); /* NULL is fine */
-/* Is it there, not revoked, and good for this risk? To be asked again when an approved task is about to
- * start. */
+/* Is the key in the set, not revoked, and allowed for this risk? Checked again when an approved task is about
+ * to start. */
 bool harp_keys_may(const struct harp_keys *keys, const char *id, enum risk risk);
 
 /* ---- does it count? ---- */
 
-/* The memory against replay. Asked only about what is well signed. */
+/* The memory against replay. Called only for a decision with a good signature. */
 struct harp_lookups {
 	bool (*is_request_used)(void *ctx, const char *request_id, const char *artifact_hash);
 	bool (*is_nonce_used)(void *ctx, const char *nonce, const char *signer_key_id);
@@ -211,33 +221,34 @@ struct harp_case {
 	int64_t now_us;
 };
 
-/* What the core stores, in the transaction that acts on it. Texts are the decision's, person is the key
- * set's. */
+/* What the core stores, in the transaction that acts on it. The texts belong to the decision, person to the
+ * key set. */
 struct harp_accepted {
 	const char *request_id, *artifact_hash, *nonce, *signer_key_id, *person;
 	enum harp_scope scope;
 	bool allow;
-	/* Decided by this: a deny always, an allow when enough persons have allowed. Then (requestId,
-	 * artifactHash) is used; before that only (nonce, signerKeyId) is, and this is one more vote. */
+	/* True: the review is decided: after any deny, or after enough persons allowed. Then (requestId,
+	 * artifactHash) is used. False: one more vote; only (nonce, signerKeyId) is used. */
 	bool is_final;
-	int64_t expires_us;   /* the decision's own */
-	int64_t use_until_us; /* the first expiry of artifact, decision and counted votes, without skew */
-	int64_t remember_until_us; /* both pairs, at least so long */
+	int64_t expires_us; /* the decision's own */
+	/* the first expiry of artifact, decision and counted votes, without clock skew */
+	int64_t use_until_us;
+	int64_t remember_until_us; /* both pairs are kept at least so long */
 };
 
-/* In this order: signature (and key not revoked), decision's expiry, artifact's expiry, hash and what else
- * binds it to the artifact, both replays, scope, risk and persons. */
+/* Checks in this order: signature (and key not revoked), the decision's expiry, the artifact's expiry, hash
+ * and binding to the artifact, both replays, scope, risk and persons. */
 enum harp_code harp_verify(const struct harp_decision *d, const struct harp_case *c,
 	struct harp_accepted *accepted, char *why, size_t why_size) __attribute__((warn_unused_result));
-bool harp_is_past(int64_t expires_us, int64_t now_us); /* with skew */
+bool harp_is_past(int64_t expires_us, int64_t now_us); /* with clock skew */
 
-/* ---- key files (harp_key.c, which alone does I/O) ---- */
+/* ---- key files (key.c, the only file here with I/O) ---- */
 
-/* Makes a key: PKCS#8 in PEM, mode 0600, complete on disk before it has its name, and never over a file that
- * is there. The public half goes into `line`. -1 with a sentence. */
+/* Makes a key: PKCS#8 in PEM, mode 0600, complete on disk before it gets its name; never replaces a file. The
+ * public half goes into `line`. -1 with a sentence. */
 int harp_key_make(const char *path, char line[HARP_PUBLIC_SIZE], char *why, size_t why_size)
 	__attribute__((warn_unused_result));
-/* Refuses a file that others may read, one that is encrypted (nothing is asked on the terminal), other kinds
+/* Refuses a file that others may read, an encrypted one (there is no prompt for a password), and other kinds
  * of key. */
 struct harp_private *harp_key_load(const char *path, char *why, size_t why_size)
 	__attribute__((warn_unused_result));

@@ -1,5 +1,6 @@
-/* harp_json.c: JSON strict enough to be signed: one object, one canonical form, on every machine the same.
- * Owns the forms of fields. Never knows which fields an artifact or a decision has: their tables are passed
+/* SPDX-License-Identifier: MIT */
+/* json.c: JSON strict enough to be signed: one object with one canonical form on every machine.
+ * Owns the forms of fields. Never knows the fields of an artifact or a decision: their tables are passed
  * in. */
 #include "harp/harp_private.h"
 
@@ -11,9 +12,9 @@
 #include "json/text.h"
 
 #define INTEGER_MAX \
-	((INT64_C(1) << 53) - 1) /* beyond it a reader that has only doubles writes another number */
+	((INT64_C(1) << 53) - 1) /* beyond it, a reader that has only doubles writes another number */
 
-/* Recursion ends with the text's depth, which is bounded before it is parsed. */
+/* The recursion is as deep as the text, whose depth is checked before the parse. */
 static bool is_reproducible(json_t *v, const char **what)
 {
 	const char *key;
@@ -50,7 +51,7 @@ enum harp_code harp_parse(
 	if (jtext_depth(text, size) > HARP_DEPTH_MAX)
 		return harp_refuse(
 			why, why_size, HARP_CANONICALIZATION, "deeper than %d levels", HARP_DEPTH_MAX);
-	v = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+	v = jtext_load(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
 	if (v == NULL)
 		return harp_refuse(why, why_size, HARP_CANONICALIZATION, "%s at line %d, column %d", e.text,
 			e.line, e.column);
@@ -70,13 +71,13 @@ void harp_add_signable(struct buf *b, json_t *object, const char *without)
 		abort();
 	if (without != NULL)
 		json_object_del(copy, without);
-	canon_add(b, copy);
+	canonical_add(b, copy);
 	json_decref(copy);
 }
 
 void harp_hash(const void *data, size_t size, char hex[HARP_HASH_SIZE])
 {
-	canon_hash_bytes(data, size, hex);
+	canonical_hash_bytes(data, size, hex);
 }
 
 const char *harp_text_of(const json_t *object, const char *name)
@@ -111,8 +112,8 @@ bool harp_is_id(const char *text)
 	return is_uuid(text) || is_ulid(text);
 }
 
-/* clock_parse knows the calendar but takes more than RFC 3339 has: this is the form alone. In it 0 is a
- * digit. */
+/* Checks the form of RFC 3339 only: clock_parse checks the calendar, but accepts more forms. In the pattern,
+ * 0 stands for a digit. */
 bool harp_parse_time(const char *text, int64_t *wall_us)
 {
 	static const char date[] = "0000-00-00T00:00:00";

@@ -1,5 +1,6 @@
-/* harp_key.c: an operator's private key as a file: PKCS#8 in PEM, mode 0600.
- * The one file of HARP that does I/O. Never overwrites a key, never asks anything on the terminal. */
+/* SPDX-License-Identifier: MIT */
+/* key.c: an operator's private key as a file: PKCS#8 in PEM, mode 0600.
+ * Owns all I/O of harp/. Never overwrites a key, never asks on the terminal. */
 #include "harp/harp_private.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ static int close_keeping_errno(int fd, int rc)
 	return rc;
 }
 
-/* So that the name lasts as long as the file. */
+/* Syncs the directory, so that the name is as durable as the file. */
 static int sync_directory(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -57,7 +58,7 @@ static int sync_directory(const char *path)
 	return close_keeping_errno(fd, fsync(fd));
 }
 
-/* link(2), unlike rename(2), fails where the name is taken: a key that is in use is never lost. */
+/* link(2), unlike rename(2), fails where the name is taken: a key in use is never replaced. */
 static int write_file(const char *path, const char *data, size_t size)
 {
 	char part[PATH_SIZE + 32];
@@ -107,7 +108,8 @@ int harp_key_make(const char *path, char line[HARP_PUBLIC_SIZE], char *why, size
 /* The bytes of the file, or -1 with the sentence. */
 static ssize_t read_file(const char *path, char data[FILE_MAX], char *why, size_t why_size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not hold us up */
+	/* do not block on a FIFO */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	ssize_t n;
 
@@ -131,7 +133,7 @@ static ssize_t read_file(const char *path, char data[FILE_MAX], char *why, size_
 	return n;
 }
 
-/* In place of libcrypto's own, which would ask on the terminal. */
+/* Replaces libcrypto's own prompt, which would ask on the terminal. */
 static int no_password(char *buf, int size, int writing, void *ctx)
 {
 	(void)buf, (void)size, (void)writing, (void)ctx;

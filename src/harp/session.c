@@ -1,6 +1,7 @@
-/* harp_session.c: the events of HARP-SESSION 0.2, written and read.
- * Owns their names and fields. Never knows when one is due (tell.c) or whether a snapshot was seen before
- * (snapshot.c). */
+/* SPDX-License-Identifier: MIT */
+/* session.c: the events of HARP-SESSION 0.2, written and parsed.
+ * Owns their names and fields. Never knows when an event is due (harp_events.c) or whether a snapshot was
+ * seen before (harp_snapshot.c). */
 #include "harp/session.h"
 
 #include <stdio.h>
@@ -89,7 +90,7 @@ int harp_end_parse(const char *name)
 	return find_name(end_names, HARP_ENDS, name);
 }
 
-/* ---- saying: members in the order of their names ---- */
+/* ---- writing: members in the order of their names ---- */
 
 static void add_text(struct buf *b, const char *before, const char *name, const char *text)
 {
@@ -139,7 +140,7 @@ void harp_add_status(struct buf *b, const char *session_id, int64_t at_us, enum 
 	buf_add_text(b, "}");
 }
 
-/* hash NULL: without it, which is what it is made of. */
+/* hash NULL: leaves the hash out; the hash is computed from this form. */
 static void add_snapshot(struct buf *b, const char *session_id, int64_t at_us, const char *snapshot_id,
 	enum harp_view view, const struct harp_member *payload, size_t count, const char *hash)
 {
@@ -177,7 +178,7 @@ void harp_add_end(struct buf *b, const char *session_id, int64_t at_us, enum har
 	buf_add_text(b, "}");
 }
 
-/* ---- hearing ---- */
+/* ---- reading ---- */
 
 static const struct harp_field start_fields[] = {
 	{"sessionId", FORM_ID, false, NULL},
@@ -246,16 +247,14 @@ static enum harp_code take_snapshot(json_t *o, struct harp_heard *out, char *why
 	hash_snapshot(o, out->hash);
 	if (strcmp(out->hash, harp_text_of(o, "snapshotHash")) != 0)
 		return harp_refuse(why, why_size, HARP_HASH_MISMATCH,
-			"session.snapshot: snapshotHash is not that of the rest, "
-			"which is %s",
-			out->hash);
+			"session.snapshot: snapshotHash is not that of the rest, which is %s", out->hash);
 	out->view = (enum harp_view)view;
 	out->snapshot_id = xstrdup(harp_text_of(o, "snapshotId"));
 	out->created_at = xstrdup(harp_text_of(o, "createdAt"));
 	return HARP_OK;
 }
 
-/* What one kind of event has beyond the form of its fields. */
+/* Checks of one kind of event beyond the form of its fields. */
 static enum harp_code take_words(json_t *o, struct harp_heard *out, char *why, size_t why_size)
 {
 	int word;
@@ -296,7 +295,8 @@ static enum harp_code take_event(json_t *o, struct harp_heard *out, char *why, s
 		code = take_words(o, out, why, why_size);
 	if (code != HARP_OK)
 		return code;
-	(void)harp_parse_time(harp_text_of(o, kinds[kind].time), &out->at_us); /* its form was looked at */
+	(void)harp_parse_time(
+		harp_text_of(o, kinds[kind].time), &out->at_us); /* its form was checked before */
 	out->session_id = xstrdup(harp_text_of(o, "sessionId"));
 	harp_add_signable(&text, o, NULL);
 	out->size = text.size;
@@ -342,8 +342,8 @@ static enum harp_code refuse_other(char *why, size_t why_size)
 	return harp_refuse(why, why_size, HARP_UNSUPPORTED, "eventType is not session.snapshot");
 }
 
-/* What the worker left out. A session.status, which a snapshot may be taken for, stays that one, and is told
- * what is wrong with it; others are not a worker's. */
+/* Fills in what the worker left out. A session.status, which may be mistaken for a snapshot, stays one, so
+ * that the worker gets the right error; a worker may not send other events. */
 static enum harp_code complete_snapshot(
 	json_t *o, const char *session_id, const char *created_at, char *why, size_t why_size)
 {
@@ -360,8 +360,7 @@ static enum harp_code complete_snapshot(
 		return refuse_other(why, why_size);
 	if (json_object_get(o, "snapshotHash") != NULL && json_object_get(o, "createdAt") == NULL)
 		return harp_refuse(why, why_size, HARP_UNSUPPORTED,
-			"session.snapshot: a snapshotHash needs the createdAt that is "
-			"in it");
+			"session.snapshot: a snapshotHash needs the createdAt that is in it");
 	set_default(o, "sessionId", session_id);
 	set_default(o, "eventType", event_names[HARP_EVENT_SNAPSHOT]);
 	set_default(o, "snapshotHashAlg", "SHA-256");
@@ -406,7 +405,7 @@ void harp_heard_fini(struct harp_heard *h)
 	*h = (struct harp_heard){.size = 0};
 }
 
-enum harp_code harp_judge_event(const struct harp_heard *h, bool is_ended, const char *known_hash,
+enum harp_code harp_check_event(const struct harp_heard *h, bool is_ended, const char *known_hash,
 	bool *is_new, char *why, size_t why_size)
 {
 	bool is_known = h->kind == HARP_EVENT_SNAPSHOT && known_hash != NULL;
@@ -417,8 +416,6 @@ enum harp_code harp_judge_event(const struct harp_heard *h, bool is_ended, const
 			event_names[h->kind]);
 	if (is_known && strcmp(known_hash, h->hash) != 0)
 		return harp_refuse(why, why_size, HARP_DUPLICATE_SNAPSHOT,
-			"session.snapshot: snapshotId %.64s was used for another "
-			"snapshot",
-			h->snapshot_id);
+			"session.snapshot: snapshotId %.64s was used for another snapshot", h->snapshot_id);
 	return HARP_OK;
 }

@@ -1,12 +1,13 @@
-/* harp_session.h: HARP-SESSION 0.2: what the world is told of a session: that it began, what it is at,
- *snapshots of it, that it ended. Pure: no I/O, no globals, times passed in. Everything written is canonical
- *JSON, with the fields of HARP-SESSION and no others; everything read is held against the same tables.
+/* SPDX-License-Identifier: MIT */
+/* session.h: HARP-SESSION 0.2: the public events of a session: its start, its status, snapshots, its end.
+ * Pure: no I/O, no globals, times passed in. Everything written is canonical JSON, with the fields of
+ * HARP-SESSION and no others; everything read is checked against the same tables.
  *
- * Codes are harp.h's, and three more:
- *	INVALID_STATE       a session.status whose state there is not
- *	DUPLICATE_SNAPSHOT  a snapshotId that is known with another hash
- *	SESSION_CLOSED      anything after session.end
- * A snapshot that is not its hash is HASH_MISMATCH, one of another session is SCOPE. */
+ * Codes are those of harp.h, and three more:
+ *         INVALID_STATE       a session.status with an unknown state
+ *         DUPLICATE_SNAPSHOT  a known snapshotId with another hash
+ *         SESSION_CLOSED      anything after session.end
+ * A snapshot with a wrong hash is HASH_MISMATCH, one of another session is SCOPE. */
 #ifndef HCPD_HARP_SESSION_H
 #define HCPD_HARP_SESSION_H
 
@@ -22,7 +23,8 @@ enum harp_status {
 	HARP_ERROR,
 	HARP_STATUSES
 };
-enum harp_view { HARP_SUMMARY, HARP_PLAN, HARP_DIFF_SUMMARY, HARP_CONTEXT, HARP_VIEWS }; /* snapshotType */
+/* snapshotType */
+enum harp_view { HARP_SUMMARY, HARP_PLAN, HARP_DIFF_SUMMARY, HARP_CONTEXT, HARP_VIEWS };
 enum harp_end { HARP_USER_END, HARP_TIMEOUT, HARP_POLICY_KILL, HARP_ENDS };
 
 const char *harp_event_name(enum harp_event e); /* "session.start" */
@@ -34,17 +36,17 @@ int harp_status_parse(const char *name);
 int harp_view_parse(const char *name);
 int harp_end_parse(const char *name);
 
-/* ---- saying ---- */
+/* ---- writing ---- */
 
 /* A member of metadata or payload. Names in the order of their code points. */
 struct harp_member {
 	const char *name;
 	const char *text; /* a string, or NULL: ... */
-	const char *json; /* ... canonical JSON, which stays as it is */
+	const char *json; /* ... canonical JSON, copied as it is */
 };
 
-/* Each appends one event. What is not UTF-8 becomes U+FFFD. Times have milliseconds: receivers order by them.
- */
+/* Each function appends one event. Bytes that are not UTF-8 become U+FFFD. Times have milliseconds, because
+ * receivers order by them. */
 void harp_add_start(struct buf *b, const char *session_id, int64_t at_us, const char *agent_host,
 	const char *repo_ref, const struct harp_member *metadata, size_t count);
 void harp_add_status(struct buf *b, const char *session_id, int64_t at_us, enum harp_status state);
@@ -53,7 +55,7 @@ void harp_add_snapshot(struct buf *b, const char *session_id, int64_t at_us, con
 void harp_add_end(struct buf *b, const char *session_id, int64_t at_us, enum harp_end reason,
 	const struct harp_member *metadata, size_t count);
 
-/* ---- hearing ---- */
+/* ---- reading ---- */
 
 struct harp_heard {
 	enum harp_event kind;
@@ -63,27 +65,26 @@ struct harp_heard {
 	enum harp_end reason;    /* of session.end */
 	enum harp_view view;     /* of session.snapshot, and so are these: */
 	char *snapshot_id, *created_at;
-	char hash[HARP_HASH_SIZE]; /* computed here, and what it says itself */
+	char hash[HARP_HASH_SIZE]; /* the computed hash, and the one that the event claims */
 	char *text;                /* canonical, hash included */
 	size_t size;
 };
 
-/* Any of the four, strictly. After HARP_OK: harp_heard_fini. */
+/* Reads any of the four events, strictly. After HARP_OK call harp_heard_fini. */
 enum harp_code harp_read_event(const char *text, size_t size, size_t most, struct harp_heard *out, char *why,
 	size_t why_size) __attribute__((warn_unused_result));
-/* A worker's line: a session.snapshot in which may be absent or null what is known here: sessionId,
- * eventType, snapshotHashAlg, and, where no hash depends on it, createdAt; for that stands created_at. Its
- * "type" is not looked at. Another event is refused, with the code of what is wrong with it, or UNSUPPORTED.
- */
+/* Reads a worker's line: a session.snapshot. Fields that are known here may be absent or null: sessionId,
+ * eventType, snapshotHashAlg, and createdAt (created_at is used) where no hash depends on it. "type" is
+ * ignored. Another event is refused, with the code of its fault, or UNSUPPORTED. */
 enum harp_code harp_read_snapshot(const char *line, size_t size, size_t most, const char *session_id,
 	const char *created_at, struct harp_heard *out, char *why, size_t why_size)
 	__attribute__((warn_unused_result));
 void harp_heard_fini(struct harp_heard *h);
 
-/* Does it count, after what is known? In any order: an event may come before session.start, and an older one
- * late. known_hash: of the snapshot of that id, NULL where there is none. HARP_OK and not new: it is known,
- * and done with. */
-enum harp_code harp_judge_event(const struct harp_heard *h, bool is_ended, const char *known_hash,
+/* Does the event count, after what is known? Events may come in any order: before session.start, or late.
+ * known_hash: of the snapshot with that id, NULL where there is none. HARP_OK and not new: the snapshot is
+ * known, and nothing is to be done. */
+enum harp_code harp_check_event(const struct harp_heard *h, bool is_ended, const char *known_hash,
 	bool *is_new, char *why, size_t why_size) __attribute__((warn_unused_result));
 
 #endif

@@ -1,6 +1,7 @@
-/* harp_verify.c: does a decision count? The keys that may decide, and the checks in their order.
- * Owns key sets. Never remembers: what was used before is asked of the caller, what is used now is handed to
- * it. */
+/* SPDX-License-Identifier: MIT */
+/* verify.c: does a decision count? The keys that may decide, and the checks in their order.
+ * Owns key sets. Never remembers decisions: the caller's callback answers what was used before, and the
+ * caller stores what is used now. */
 #include "harp/harp_private.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ struct known_key {
 	bool revoked;
 };
 
-/* An operator has a handful: looked through from the front. */
+/* A linear search: an operator has a handful of keys. */
 struct harp_keys {
 	struct known_key *keys;
 	size_t count;
@@ -69,7 +70,7 @@ int harp_keys_add(struct harp_keys *keys, const struct harp_key *key, char *why,
 			why, why_size, key, "anybody could sign for it; make one with `hcpctl keygen`", "");
 	if (find_key(keys, key->id) != NULL)
 		return refuse_key(why, why_size, key, "the id is taken", "");
-	for (size_t i = 0; i < keys->count; i++) /* under two names it would be two persons */
+	for (size_t i = 0; i < keys->count; i++) /* one key under two names would count as two persons */
 		if (memcmp(keys->keys[i].public_key, k.public_key, HARP_PUBLIC_BYTES) == 0)
 			return refuse_key(why, why_size, key, "the same public key as ", keys->keys[i].id);
 	k.id = xstrdup(key->id);
@@ -113,7 +114,7 @@ static enum harp_code check_signature(struct question *q)
 	return HARP_OK;
 }
 
-/* After the signature: whether a key is revoked is told only to those who hold it. */
+/* After the signature: only the holder of a key learns that it is revoked. */
 static enum harp_code check_revocation(struct question *q)
 {
 	if (q->key->revoked)
@@ -176,7 +177,8 @@ static enum harp_code check_scope(struct question *q)
 		return REFUSE(q, HARP_SCOPE, "scope %s is not allowed here", harp_scope_name(q->d->scope));
 	if (q->d->scope == HARP_SESSION && hint == NULL)
 		return REFUSE(q, HARP_SCOPE, "scope session without policyHints.sessionId");
-	/* A hint that names another session is refused under every scope: it cannot be meant for this one. */
+	/* A hint that names another session is refused under every scope: the decision is not meant for this
+	 * one. */
 	if (hint != NULL && (session == NULL || strcmp(hint, session) != 0))
 		return REFUSE(q, HARP_SCOPE, "the decision is for another session: %.64s", hint);
 	return HARP_OK;
@@ -197,7 +199,7 @@ static int64_t earlier(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Votes count as the keys are now, not as they were: a revocation reaches back to what is not yet decided. */
+/* Votes count by the keys of now: revoking a key also voids its votes on reviews that are not yet decided. */
 static enum harp_code check_persons(struct question *q)
 {
 	const struct harp_case *c = q->c;
@@ -224,7 +226,7 @@ static enum harp_code check_persons(struct question *q)
 
 static int64_t remember_until(const struct harp_decision *d, const struct harp_case *c)
 {
-	/* The artifact's too: another decision on it may live longer than this one. */
+	/* Also the artifact's expiry: another decision on it may be valid longer than this one. */
 	int64_t last = d->expires_us > c->artifact->expires_us ? d->expires_us : c->artifact->expires_us;
 	int64_t least = c->now_us + HARP_REMEMBER_US;
 
@@ -235,7 +237,7 @@ enum harp_code harp_verify(const struct harp_decision *d, const struct harp_case
 	struct harp_accepted *accepted, char *why, size_t why_size)
 {
 	static enum harp_code (*const checks[])(struct question *) = {
-		check_signature, /* before anything in it is believed, or asked of the memory */
+		check_signature, /* before any field is trusted, or the memory is used */
 		check_revocation,
 		check_decision_expiry,
 		check_artifact_expiry,

@@ -1,11 +1,13 @@
-/* hcpctl.c: main() of hcpctl: global options, and which command it is.
- * Owns nothing else: every command has its own file, ctl_*.c. */
+/* SPDX-License-Identifier: MIT */
+/* main.c: main() of hcpctl: global options, and the choice of the command.
+ * Owns the table of the commands. Never does what a command does: each command has a file of its name, or
+ * shares one with its family (caller/, operator/, setup/). */
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/table_private.h"
+#include "base/name.h"
 #include "hcpctl/common/ctl.h"
 #include "hcpctl/common/command.h"
 
@@ -21,8 +23,8 @@ static const struct group {
 } groups[] = {
 	{"For callers, over RabbitMQ:", LIST(&ctl_submit, &ctl_watch, &ctl_abort)},
 	{"For operators, at the daemon's machine: look",
-		LIST(&ctl_list, &ctl_session, &ctl_events, &ctl_log, &ctl_checkpoints, &ctl_artifact,
-			&ctl_stats, &ctl_audit, &ctl_archive)},
+		LIST(&ctl_list, &ctl_show, &ctl_events, &ctl_log, &ctl_checkpoints, &ctl_artifact, &ctl_stats,
+			&ctl_audit, &ctl_archive)},
 	{"For operators: act",
 		LIST(&ctl_pause, &ctl_resume, &ctl_checkpoint, &ctl_recover, &ctl_extend, &ctl_replay,
 			&ctl_drain, &ctl_undrain, &ctl_token)},
@@ -55,7 +57,7 @@ static int show_help(void)
 	       "here,\n"
 	       "64 wrong usage, 69 no broker or no daemon, 78 wrong settings, 130 interrupted. hcpctl(1) has "
 	       "it all.\n");
-	return fflush(stdout) == 0 ? CTL_COMPLETED : CTL_ERROR;
+	return fflush(stdout) == 0 ? CTL_OK : CTL_ERROR;
 }
 
 static const struct ctl_command *find_command(const char *name)
@@ -70,10 +72,11 @@ static const struct ctl_command *find_command(const char *name)
 static int show_version(void)
 {
 	printf("hcpctl %s\n", HCPD_VERSION);
-	return fflush(stdout) == 0 ? CTL_COMPLETED : CTL_ERROR;
+	return fflush(stdout) == 0 ? CTL_OK : CTL_ERROR;
 }
 
-/* Do they begin and end alike, for half of them? Few edits alone make log of foo. */
+/* True where the words share half of their letters at the beginning and the end. The number of edits alone
+ * would offer `log` for `foo`. */
 static bool is_slip(const char *typed, const char *name)
 {
 	size_t typed_size = strlen(typed), size = strlen(name), most = typed_size < size ? typed_size : size;
@@ -96,13 +99,13 @@ static int complain_of_command(const char *name)
 			if ((*c)->summary)
 				names[count++] = (*c)->name;
 	names[count++] = "help";
-	near = config_find_nearest(name, names, count);
+	near = name_find_nearest(name, names, count);
 	if (near && is_slip(name, near))
-		return ctl_cmd_usage("", "there is no command %s; did you mean %s?", name, near);
-	return ctl_cmd_usage("", "there is no command %s", name);
+		return ctl_command_usage("", "there is no command %s; did you mean %s?", name, near);
+	return ctl_command_usage("", "there is no command %s", name);
 }
 
-/* `hcpctl help`, `hcpctl help COMMAND`: words begin with help. */
+/* `hcpctl help`, `hcpctl help COMMAND`: argv begins with help. */
 static int help_with(int argc, char **argv, struct ctl_options *o)
 {
 	char option[] = "--help", *words[] = {argc > 1 ? argv[1] : NULL, option, NULL};
@@ -111,7 +114,7 @@ static int help_with(int argc, char **argv, struct ctl_options *o)
 	if (argc < 2 || strcmp(argv[1], "help") == 0)
 		return show_help();
 	if (argc > 2 && argv[2][0] != '-' && strcmp(argv[1], "artifact") != 0)
-		return ctl_cmd_usage("", "help is about one command: %s is too much", argv[2]);
+		return ctl_command_usage("", "help is about one command: %s is too much", argv[2]);
 	if (!(command = find_command(argv[1])))
 		return complain_of_command(argv[1]);
 	optind = 0;
@@ -126,24 +129,24 @@ int main(int argc, char **argv)
 	struct ctl_options o = {0};
 	int c, status;
 
-	setlocale(LC_CTYPE, ""); /* how wide characters are; numbers stay as JSON has them */
+	setlocale(LC_CTYPE, ""); /* for the width of characters; LC_NUMERIC stays "C", as JSON needs it */
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {
 		if (c == 'h')
 			return show_help();
 		if (c == 'V')
 			return show_version();
-		if ((status = ctl_cmd_option(c, argv, &top, &o)) >= 0)
+		if ((status = ctl_command_option(c, argv, &top, &o)) >= 0)
 			return status;
 	}
 	if (optind >= argc)
-		return ctl_cmd_usage("", "a command is missing, such as submit, watch or list");
+		return ctl_command_usage("", "a command is missing, such as submit, watch or list");
 	if (strcmp(argv[optind], "help") == 0)
 		return help_with(argc - optind, argv + optind, &o);
 	if (!(command = find_command(argv[optind])))
 		return complain_of_command(argv[optind]);
 	argc -= optind;
 	argv += optind;
-	optind = 0; /* getopt begins anew, with the command's own options */
+	optind = 0; /* getopt starts again, with the options of the command */
 	return command->run(argc, argv, &o);
 }

@@ -1,5 +1,6 @@
-/* loop.c: turns of the core, driven by libev.
- * Owns the watchers and the clock's descriptor. Never decides anything. */
+/* SPDX-License-Identifier: MIT */
+/* loop.c: the turns of the core, driven by libev.
+ * Owns the watchers and the clock's descriptor. Never decides anything about a session. */
 #include "hcpd/loop.h"
 
 #include <signal.h>
@@ -22,7 +23,7 @@ struct loop {
 	struct ev_async wake, again;
 	struct ev_prepare prepare;
 	struct ev_io clock; /* a timerfd: libev's own timers do not run through a suspend */
-	int64_t clock_us;   /* what it is set to */
+	int64_t clock_us;   /* the time that it is set to */
 	struct ev_signal signals[SIGNALS];
 	struct ev_timer watchdog;
 };
@@ -33,12 +34,15 @@ static void on_wake(struct ev_loop *ev, struct ev_async *w, int events)
 
 	(void)ev, (void)events;
 	core_on_bus(l->core);
-	core_on_asks(l->core);
+	core_on_requests(l->core);
 }
 
 static void on_again(struct ev_loop *ev, struct ev_async *w, int events)
 {
-	(void)ev, (void)w, (void)events; /* the turn that follows is all that is wanted */
+	struct loop *l = w->data;
+
+	(void)ev, (void)events;
+	core_go_on(l->core); /* where nothing is left over, the turn that follows does the work */
 }
 
 static void on_clock(struct ev_loop *ev, struct ev_io *w, int events)
@@ -82,7 +86,7 @@ static void set_clock(struct loop *l)
 		return;
 	l->clock_us = at;
 	if (at != INT64_MAX) {
-		at = at > 1 ? at : 1; /* zero would switch it off */
+		at = at > 1 ? at : 1; /* zero would disarm the timer */
 		its.it_value.tv_sec = at / 1000000;
 		its.it_value.tv_nsec = at % 1000000 * 1000;
 	}
@@ -97,12 +101,12 @@ static void on_prepare(struct ev_loop *ev, struct ev_prepare *w, int events)
 	(void)events;
 	if (core_end_turn(l->core))
 		ev_async_send(ev, &l->again);
-	if (l->core->is_done)
+	if (l->core->phase.is_done)
 		ev_break(ev, EVBREAK_ALL);
 	set_clock(l);
 }
 
-static void say_status(void *ctx, const char *text)
+static void notify_status(void *ctx, const char *text)
 {
 	(void)ctx;
 	sd_notifyf(0, "STATUS=%s", text);
@@ -117,7 +121,7 @@ struct loop *loop_new(struct core *c)
 
 	l->core = c;
 	l->clock_us = INT64_MAX;
-	/* Not the default loop: that one reaps every child by itself. */
+	/* Not the default loop, which would reap every child itself. */
 	if (fd < 0 || (l->ev = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV)) == NULL) {
 		if (fd >= 0)
 			close(fd);
@@ -125,8 +129,9 @@ struct loop *loop_new(struct core *c)
 		return NULL;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a limit on file size is a commit that fails, no more */
-	signal(SIGUSR1, SIG_IGN); /* these would end us without a word, and mean something to other daemons */
+	signal(SIGXFSZ, SIG_IGN); /* a file that reaches its size limit must only fail the commit */
+	/* these would end the daemon without a log line, and other daemons give them a meaning */
+	signal(SIGUSR1, SIG_IGN);
 	signal(SIGUSR2, SIG_IGN);
 	signal(SIGALRM, SIG_IGN);
 	ev_async_init(&l->wake, on_wake);
@@ -144,7 +149,7 @@ struct loop *loop_new(struct core *c)
 		l->signals[i].data = l;
 		ev_signal_start(l->ev, &l->signals[i]);
 	}
-	c->on_status = getenv("NOTIFY_SOCKET") != NULL ? say_status : NULL;
+	c->status.fn = getenv("NOTIFY_SOCKET") != NULL ? notify_status : NULL;
 	return l;
 }
 
@@ -170,7 +175,7 @@ void loop_run(struct loop *l)
 		ev_timer_start(l->ev, &l->watchdog);
 	}
 	core_say_status(l->core);
-	if (!l->core->is_done)
+	if (!l->core->phase.is_done)
 		ev_run(l->ev, 0);
 }
 

@@ -1,4 +1,5 @@
-/* loop.h: the core on libev: descriptors, signals, the clock, and systemd's watchdog. */
+/* SPDX-License-Identifier: MIT */
+/* loop.h: runs the core on libev: descriptors, signals, the clock, and systemd's watchdog. */
 #ifndef HCPD_LOOP_H
 #define HCPD_LOOP_H
 

@@ -1,4 +1,6 @@
-/* main.c: hcpd: options, the order of the start, and the exit code. */
+/* SPDX-License-Identifier: MIT */
+/* main.c: the program hcpd: options, the order of the start, and the exit code.
+ * Owns the order in which the parts are made and freed. Never runs a turn (loop.c). */
 #include <errno.h>
 #include <getopt.h>
 #include <malloc.h>
@@ -38,7 +40,8 @@ static const char help[] =
 	"\n"
 	"SIGTERM and SIGINT stop gracefully, a second one at once; SIGHUP reloads the policy.\n";
 
-/* Three descriptors a worker: take all that may be had. Workers get a usual limit back (launch.c). */
+/* A worker needs three descriptors: raise the limit to the maximum. Workers get a usual limit again
+ * (launch.c). */
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;
@@ -49,8 +52,8 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-/* A service manager that is not told waits in vain, and ends us for it. */
-static void tell_ready(void)
+/* A service manager that gets no notification waits, and then kills the daemon. */
+static void notify_ready(void)
 {
 	int rc = -1;
 
@@ -60,8 +63,8 @@ static void tell_ready(void)
 		log_error("the service manager cannot be told READY=1: error=%s", strerror(-rc));
 }
 
-/* From here on the order matters: what is recovered is committed before anything is consumed. */
-static int serve(struct core *c, struct loop *l)
+/* The order matters from here on: recovery is committed before anything is consumed. */
+static int serve(struct core *c, struct loop *l, struct control **control)
 {
 	struct config *config = c->policy->config;
 	int code;
@@ -75,33 +78,36 @@ static int serve(struct core *c, struct loop *l)
 		return code;
 	CRASH_POINT(recover_decided);
 	core_end_turn(c);
-	if (c->is_held || c->is_done)
+	if (c->phase.is_suspended || c->phase.is_done)
 		return EX_IOERR;
 	CRASH_POINT(recover_committed);
 	if (bus_start(c->bus) < 0) {
 		log_error("the threads for the broker cannot be started: %s", strerror(errno));
 		return EX_OSERR;
 	}
-	if ((code = control_start(config, loop_wake, l, &c->control)) != EX_OK)
+	if ((code = control_start(config, loop_wake, l, control)) != EX_OK)
 		return code;
-	if ((code = retain_start(c, loop_wake, l, &c->retain)) != EX_OK)
+	c->operator.queue = * control != NULL ? control_requests(*control) : NULL;
+	c->retention.ops = &retain_ops;
+	if ((code = retain_start(c, loop_wake, l, &c->retention.retain)) != EX_OK)
 		return code;
 	CRASH_POINT(start_before_ready);
-	tell_ready();
+	notify_ready();
 	log_info("ready: callee=%s version=%s state_dir=%s", config->callee_id, HCPD_VERSION, c->state_dir);
 	CRASH_POINT(start_ready);
 	loop_run(l);
-	return c->exit_code;
+	return c->phase.exit_code;
 }
 
-static void say_nothing(void *ctx, bool is_error, const char *text)
+static void ignore_warning(void *ctx, bool is_error, const char *text)
 {
 	(void)ctx;
 	(void)is_error;
 	(void)text;
 }
 
-/* As whom we run, and whether that is enough. What is missing was said when the configuration was read. */
+/* Logs the user of the daemon, and whether its rights are enough. The reader of the configuration reported
+ * what is missing. */
 static bool check_rights(const struct config *config)
 {
 	if (geteuid() == 0)
@@ -109,7 +115,7 @@ static bool check_rights(const struct config *config)
 			config_has_users(config) ? "so do workers of capabilities without user =" :
 						   "so do its workers");
 	for (size_t i = 0; i < config->capability_count; i++)
-		if (!confine_check(&config->capabilities[i], say_nothing, NULL)) {
+		if (!confine_check(&config->capabilities[i], ignore_warning, NULL)) {
 			log_error("workers cannot be given other users, so hcpd does not start");
 			return false;
 		}
@@ -120,6 +126,7 @@ static int run(const char *path)
 {
 	struct policy *policy = policy_load(path, core_say_log, NULL);
 	struct core core;
+	struct control *control = NULL;
 	struct loop *l;
 	char why[4200];
 	int lock, code;
@@ -154,15 +161,15 @@ static int run(const char *path)
 		close(lock);
 		return EX_OSERR;
 	}
-	code = serve(&core, l);
+	code = serve(&core, l, &control);
 	CRASH_POINT(stop_loop_left);
 	sd_notify(0, "STOPPING=1");
-	if (core.control != NULL)
-		control_stop(core.control);
-	core.control = NULL;
-	if (core.retain != NULL)
-		retain_stop(core.retain);
-	core.retain = NULL;
+	core.operator.queue = NULL;
+	if (control != NULL)
+		control_stop(control);
+	if (core.retention.retain != NULL)
+		retain_stop(core.retention.retain);
+	core.retention.retain = NULL;
 	if (core.bus != NULL)
 		bus_stop(core.bus);
 	if (core.workers != NULL)
@@ -176,7 +183,7 @@ static int run(const char *path)
 	return code;
 }
 
-static int test(const char *path)
+static int check_only(const char *path)
 {
 	struct policy *policy = policy_load(path, core_say_log, NULL);
 
@@ -217,12 +224,12 @@ int main(int argc, char **argv)
 		fprintf(stderr, "hcpd: %s: no such argument\n%s", argv[optind], help);
 		return EX_USAGE;
 	}
-	umask(077); /* whatever we write is nobody else's business */
-	prctl(PR_SET_DUMPABLE,
-		0); /* nor is our memory: no core dumps, no debugger but root's, not even our workers' */
-	/* A thread's arena of its own would keep what it once needed. */
+	umask(077); /* files of the daemon are for its user only */
+	/* memory too: no core dumps, no debugger but root's, not even from a worker */
+	prctl(PR_SET_DUMPABLE, 0);
+	/* A memory arena for each thread would keep its peak size. */
 	mallopt(M_ARENA_MAX, 1);
-	/* SQLite's own count of its memory, which nobody asks for, takes a lock for each piece. */
+	/* SQLite counts its memory under a lock for each allocation; the daemon does not use the count. */
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-	return only_test ? test(path) : run(path);
+	return only_test ? check_only(path) : run(path);
 }

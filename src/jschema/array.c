@@ -1,4 +1,6 @@
-/* jschema_array.c: ops on the items of an array. */
+/* SPDX-License-Identifier: MIT */
+/* array.c: ops on the items of an array.
+ * Owns prefixItems, items, contains, uniqueItems and unevaluatedItems. Never knows members of objects. */
 #include "jschema/jschema_private.h"
 
 static bool match_item(struct check *c, const struct frame *f, uint32_t node, size_t i)
@@ -8,7 +10,7 @@ static bool match_item(struct check *c, const struct frame *f, uint32_t node, si
 	return match_node(c, node, json_array_get(f->value, i), &place, f->scope, NO_MARKS);
 }
 
-/* prefixItems for the first, items for the rest. */
+/* prefixItems for the first items, items for the rest. */
 bool match_items(struct check *c, const struct frame *f, const struct op *op)
 {
 	size_t count = json_array_size(f->value);

@@ -1,5 +1,7 @@
-/* jschema_compile.c: what jschema_scan.c found becomes ops, in the order in which they will run.
- * Owns the making of the tables that ops point to (jschema.c frees them), and the search for loops. */
+/* SPDX-License-Identifier: MIT */
+/* compile.c: turns what scan.c found into ops, in the order in which they will run.
+ * Owns the making of the tables that ops point to (jschema.c frees them), and the search for loops. Never
+ * sees an instance. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +10,7 @@
 struct maker {
 	struct compiler *c;
 	struct jschema *js;
-	uint32_t node; /* whose ops are being made */
+	uint32_t node; /* the node whose ops are being made */
 	const json_t *schema;
 	uint32_t vocabulary;
 	bool assert_formats;
@@ -36,7 +38,7 @@ static struct op *op_add(struct maker *m, const struct keyword *k)
 	return op;
 }
 
-/* Of a keyword that is in force here. */
+/* The value of a keyword, where the keyword's vocabulary is in force. */
 static const json_t *value_of(const struct maker *m, const char *name)
 {
 	return jschema_keyword_find(name)->vocabulary & m->vocabulary ? json_object_get(m->schema, name) :
@@ -120,7 +122,7 @@ static bool make_list(struct maker *m, const struct keyword *k)
 	return true;
 }
 
-/* prefixItems and items: one op, made at whichever stands first in the table of keywords. */
+/* prefixItems and items: one op, made at the one that comes first in the table of keywords. */
 static bool make_items(struct maker *m, const struct keyword *k)
 {
 	uint32_t rest = child_of(m, "items");
@@ -145,7 +147,8 @@ static struct member *member_at(const struct members *t, const char *name, size_
 	return &t->table[at];
 }
 
-/* Up to 64 required names are seen in passing, each as a bit; more would be looked for one by one. */
+/* Up to 64 required names get a bit each and are found during the pass over the members; more names are
+ * looked up one by one. */
 static bool is_in_members(const struct maker *m)
 {
 	return value_of(m, "properties") != NULL && json_array_size(value_of(m, "required")) <= 64;
@@ -418,7 +421,7 @@ static bool loops_from(const struct jschema *js, uint8_t *seen, const struct op 
 	}
 }
 
-/* Chains longer than any check may be are no loop, but end at the same bound. */
+/* A chain longer than max_depth is no loop, but ends at the same bound. */
 static bool find_loop(const struct jschema *js, uint8_t *seen, uint32_t node, unsigned depth)
 {
 	const struct node *n;
@@ -446,12 +449,12 @@ static bool refuse_loops(struct compiler *c, const struct jschema *js)
 	free(seen);
 	return node == js->node_count ||
 		scan_refuse(c, node, NULL,
-			"leads back to itself (or through more than %d schemas) "
-			"without a step into the instance",
+			"leads back to itself (or through more than %d schemas) without a step into the "
+			"instance",
 			JSCHEMA_MAX_DEPTH);
 }
 
-/* Nodes that references add are at the end, and made in their turn. */
+/* References append nodes, which this loop reaches later. */
 bool compile_all(struct compiler *c, struct jschema *js, bool assert_formats)
 {
 	struct maker m = {.c = c, .js = js, .assert_formats = assert_formats};

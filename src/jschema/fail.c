@@ -1,6 +1,7 @@
-/* jschema_fail.c: the first failure of a check, in pointers and in words.
- * Owns all text that people read, but for the sentences' ends, which stand where the failure is. Text of the
- * instance is never repeated, only names of properties; what an op's schema says may be. */
+/* SPDX-License-Identifier: MIT */
+/* fail.c: the first failure of a check, as pointers and as a sentence.
+ * Owns all text that people read, except for the ends of sentences, which stand where the failure is found.
+ * Never repeats text of the instance, only names of properties; values from the schema may be repeated. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static void cut_add_token(struct cut *t, const char *token)
 	}
 }
 
-/* From the leaf up, and so written from the root down. */
+/* Recursion goes from the leaf up, so that the path is written from the root down. */
 static void add_place(struct cut *t, const struct place *p)
 {
 	const struct place *way[JSCHEMA_MAX_DEPTH + 1];
@@ -70,7 +71,7 @@ static void add_schema(struct cut *t, const struct jschema *js, uint32_t node, c
 		cut_add_token(t, keyword);
 }
 
-/* Control characters, also those of U+0080 to U+009F, and halves of characters that a cut has left. */
+/* Replaces control characters, also U+0080 to U+009F, and halves of characters that a cut has left. */
 void text_clean(char *text)
 {
 	unsigned char *p = (unsigned char *)text;
@@ -148,7 +149,7 @@ bool match_fail_false(struct check *c, const struct frame *f)
 	return false;
 }
 
-/* Spoken whatever stands around it, and nothing is tried any more. */
+/* Reported also inside `not` and the like; the check then stops. */
 bool match_fail_limit(struct check *c, const struct frame *f, const char *text)
 {
 	c->steps = 0;

@@ -1,5 +1,6 @@
-/* jschema_format.c: the formats that can be asserted: date-time, uuid, uri, email, ipv4, ipv6.
- * Never allocates, never looks anything up; each is one pass over the text. */
+/* SPDX-License-Identifier: MIT */
+/* format.c: the formats that can be asserted: date-time, uuid, uri, email, ipv4, ipv6.
+ * Owns one function for each. Never allocates; each is one pass over the text. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static int days_in(int year, int month)
 	return month >= 1 && month <= 12 ? days[month - 1] + (month == 2 && is_leap) : 0;
 }
 
-/* RFC 3339; a leap second is only at 23:59:60 UTC. */
+/* RFC 3339; a leap second is valid only at 23:59:60 UTC. */
 static bool is_date_time(const char *text, size_t size)
 {
 	int year = number_at(text, size, 0, 4), month = number_at(text, size, 5, 2),
@@ -94,7 +95,7 @@ static bool is_address(int family, const char *text, size_t size)
 	return inet_pton(family, copy, address) == 1;
 }
 
-/* As inet_pton has it: four numbers, no leading zeros. */
+/* As inet_pton: four numbers, no leading zeros. */
 static bool is_ipv4(const char *text, size_t size)
 {
 	return is_address(AF_INET, text, size);

@@ -1,5 +1,6 @@
-/* jschema.c: a compiled schema from its beginning to its end; jschema_check is in jschema_match.c.
- * After jschema_compile nothing of it is changed any more. */
+/* SPDX-License-Identifier: MIT */
+/* jschema.c: makes and frees a compiled schema; jschema_check is in match.c.
+ * Owns what a compiled schema holds. Never changes it after jschema_compile. */
 #include <stdio.h>
 #include <stdlib.h>
 

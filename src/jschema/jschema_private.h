@@ -1,16 +1,16 @@
-/* jschema_private.h: what the files of jschema share, and nobody else includes.
+/* SPDX-License-Identifier: MIT */
+/* jschema_private.h: what the files of jschema share. No other room includes it.
  *
- *   jschema.c           made and freed
- *   jschema_keywords.c  which keywords there are, what their values must look like; the metaschemas, built
- * from that jschema_scan.c      a schema's text taken apart: documents, resources, anchors; jschema_ref.c
- * references jschema_compile.c   nodes (one a schema) and their ops (one or some keywords each), in flat
- * arrays jschema_match.c     nodes applied to an instance; jschema_object.c and jschema_array.c the ops with
- * children jschema_fail.c      the failure in words jschema_value.c     equality, order, hashes, multiples
- *   jschema_regex.c     patterns parsed; jschema_regex_emit.c compiled; jschema_regex_run.c matched
- *   jschema_unicode.c   general categories
- *   jschema_format.c jschema_uri.c    leaves */
-#ifndef HCPD_JSCHEMA_PRIVATE_H
-#define HCPD_JSCHEMA_PRIVATE_H
+ * jschema.c makes and frees a compiled schema.
+ * keywords.c has the keywords, the form of their values, and the metaschemas, built from the same table.
+ * scan.c takes a schema's text apart: documents, resources, anchors. ref.c follows references.
+ * compile.c makes nodes (one a schema) and their ops (one for one or some keywords), in flat arrays.
+ * match.c applies nodes to an instance. object.c and array.c have the ops with children.
+ * fail.c writes the failure. value.c compares: equality, order, hashes, multiples.
+ * regex.c parses a pattern, regex_emit.c compiles it, regex_run.c matches it.
+ * unicode.c has the general categories. format.c and uri.c are leaves. */
+#ifndef HCPD_JSCHEMA_JSCHEMA_PRIVATE_H
+#define HCPD_JSCHEMA_JSCHEMA_PRIVATE_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -46,7 +46,7 @@ enum vocabulary {
 	V_FORMAT = 32,
 	V_CONTENT = 64,
 	V_FORMAT_ASSERTION = 128,
-	V_OLD = 256, /* what the metaschema still knows of older drafts */
+	V_OLD = 256, /* keywords of older drafts that the metaschema still knows */
 	V_USUAL = 127 | V_OLD
 };
 
@@ -73,7 +73,8 @@ enum form {
 	F_COUNT_OF
 };
 
-/* In the order in which a node's ops run: cheap and telling first, what needs the results of others last. */
+/* In the order in which a node's ops run: first the cheap ones that fail often, last the ones that need the
+ * results of others. */
 enum op_kind {
 	OP_TYPE,
 	OP_CONST,
@@ -117,16 +118,16 @@ struct keyword {
 	uint16_t vocabulary;
 	uint8_t form;
 	uint8_t kind;
-	uint8_t types; /* that it says something about */
+	uint8_t types; /* types of values that the keyword applies to */
 };
 
 extern const struct keyword jschema_keywords[]; /* in the order of enum op_kind; a NULL name ends it */
 const struct keyword *jschema_keyword_find(const char *name);
-/* What is wrong with a keyword's value, children apart; NULL: nothing. */
+/* What is wrong with a keyword's value, without its children; NULL: nothing. */
 const char *jschema_form_fault(const struct keyword *k, const json_t *value);
-/* One of draft 2020-12's own documents, made new; NULL: none has that URI. */
+/* Makes one of the documents of draft 2020-12; NULL: none has that URI. */
 json_t *jschema_meta_new(const char *uri);
-/* Of a $vocabulary's member; 0: unknown. */
+/* The bit of a member of $vocabulary; 0: unknown. */
 uint16_t jschema_vocabulary_find(const char *uri);
 #define JSCHEMA_META_URI "https://json-schema.org/draft/2020-12/schema"
 
@@ -149,10 +150,10 @@ bool number_is_integral(struct number n);
 struct decimal number_decimal(struct number n); /* of its absolute value */
 bool number_is_multiple(struct number n, struct number of, struct decimal of_decimal);
 void number_text(struct number n, char out[40]);
-/* These take their steps, and at 0 give an answer that nobody may use. */
+/* These count steps. Once *steps is 0, their result is meaningless. */
 bool value_equal(uint64_t *steps, const json_t *a, const json_t *b);
 uint64_t value_hash(uint64_t *steps, const json_t *v);
-/* Whether two items are equal: the first such pair by its later item. */
+/* Are two items equal? Finds the pair with the smallest later item. */
 bool value_find_twins(uint64_t *steps, const json_t *array, size_t *first, size_t *second);
 void steps_take(uint64_t *steps, uint64_t count);
 size_t text_code_points(const char *text, size_t size);
@@ -161,38 +162,39 @@ uint64_t text_hash(const char *text, size_t size);
 /* ---- patterns ---- */
 
 struct regex;
-struct regex *regex_new(const char *pattern, size_t size, const char **why); /* NULL: why, static */
+struct regex *regex_new(const char *pattern, size_t size, const char **why); /* NULL: *why, a static text */
 void regex_free(struct regex *r);
-/* Whether it matches somewhere in the text, which is UTF-8. */
+/* True: the pattern matches somewhere in the text, which is UTF-8. */
 bool regex_finds(const struct regex *r, const char *text, size_t size, uint64_t *steps);
-/* Adds the code points of a general category (or Any, ASCII, Assigned) as pairs of first and last; false:
- * unknown. */
+/* Adds the code points of a general category (or Any, ASCII, Assigned) as pairs of first and last;
+ * false: unknown. */
 bool unicode_category(
 	const char *name, size_t size, void (*add)(void *to, uint32_t first, uint32_t last), void *to);
 
 /* ---- formats and URIs ---- */
 
 typedef bool format_fn(const char *text, size_t size);
-format_fn *format_find(const char *name); /* NULL: not one that is ever asserted */
-/* RFC 3986 5.2; the fragment of `reference` is kept. free() it. */
+format_fn *format_find(const char *name); /* NULL: a format that is never asserted */
+/* RFC 3986 5.2; keeps the fragment of `reference`. The caller frees the result. */
 char *uri_resolve(const char *base, const char *reference);
-/* %XX in place. */
+/* Decodes %XX in place. */
 void uri_decode(char *text);
 
 /* ---- a compiled schema ---- */
 
 struct name {
-	const char *text; /* of the copied schema */
+	const char *text; /* belongs to the copied schema */
 	uint32_t size;
 };
 
-struct member { /* of `properties` and `required`; text NULL: an empty place of the table */
+/* a member of `properties` or `required`; text NULL: an empty slot of the table */
+struct member {
 	struct name name;
 	uint32_t node;     /* NONE: only required */
 	uint64_t required; /* its bit */
 };
 
-/* Of a member's name: its ends and its size, which tell the names of one schema apart well enough. */
+/* Hash of a member's name: its ends and its size, which differ enough between the names of one schema. */
 static inline uint32_t key_hash(const char *key, size_t size)
 {
 	uint64_t first = 0, last = 0;
@@ -224,8 +226,8 @@ struct members {
 		const char *source;
 		uint32_t node;
 	} * patterns;
-	uint32_t additional; /* NONE: everything is fine */
-	uint64_t required;   /* bits of all that are */
+	uint32_t additional; /* NONE: additional members are allowed */
+	uint64_t required;   /* bits of all required names */
 };
 
 struct dependent { /* of dependentRequired and dependentSchemas */
@@ -315,22 +317,23 @@ struct source { /* of a node, while compiling */
 	uint32_t vocabulary;
 };
 
-/* jschema_scan.c: everything but ops; nodes are found by the value they were written as. */
+/* scan.c: everything but ops. A node is found by the address of its schema's value. */
 struct compiler *scan_new(struct jschema *js, const struct jschema_options *o, char *why, size_t why_size);
 void scan_free(struct compiler *c);
 bool scan_root(struct compiler *c, const json_t *schema);
 struct source scan_source(const struct compiler *c, uint32_t node);
-/* The node of a child; `key`, or `index` where that is NULL and it is not SIZE_MAX, says where it stands. */
+/* The node of a child. `key` is its name; where `key` is NULL, `index` is its place, unless that is
+ * SIZE_MAX. */
 uint32_t scan_child(struct compiler *c, uint32_t parent, const json_t *child, const char *keyword,
 	const char *key, size_t index);
-/* NONE: it leads nowhere, and why is said. *dynamic: the name of a $dynamicAnchor that the fragment is, or
- * NONE. */
+/* NONE: the reference has no target, and the reason is recorded. *dynamic: the name of the $dynamicAnchor
+ * that the fragment is, or NONE. */
 uint32_t scan_reference(
 	struct compiler *c, uint32_t from, const char *keyword, const char *reference, uint32_t *dynamic);
 void scan_finish(struct compiler *c);
 bool scan_refuse(struct compiler *c, uint32_t node, const char *keyword, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* jschema_compile.c */
+/* compile.c */
 bool compile_all(struct compiler *c, struct jschema *js, bool assert_formats);
 
 /* ---- checking ---- */
@@ -339,16 +342,16 @@ bool compile_all(struct compiler *c, struct jschema *js, bool assert_formats);
 
 struct check {
 	const struct jschema *js;
-	struct jschema_failure *failure; /* NULL: nobody asks */
+	struct jschema_failure *failure; /* NULL: the caller does not want it */
 	uint64_t steps;
 	uint32_t depth, quiet;
 	bool is_limit;
-	uint64_t *marks; /* a stack of sets: which items or members were evaluated */
+	uint64_t *marks; /* a stack of sets of evaluated items or members */
 	size_t mark_top, mark_room;
 	uint64_t mark_space[MARK_WORDS];
 };
 
-struct place { /* where in the instance, from the leaf up */
+struct place { /* a place in the instance, from the leaf up */
 	const struct place *up;
 	const char *key; /* NULL: an item */
 	size_t index;
@@ -364,16 +367,16 @@ struct frame { /* a node applied to a value */
 	const json_t *value;
 	const struct place *place;
 	const struct scope *scope;
-	size_t marks; /* where its set begins; NO_MARKS: nobody wants to know */
+	size_t marks; /* where its set begins; NO_MARKS: the result is not needed */
 };
 #define NO_MARKS SIZE_MAX
 
 bool match_node(struct check *c, uint32_t node, const json_t *value, const struct place *place,
 	const struct scope *scope, size_t marks);
-/* The same in place, without a word about failure, and into a set of its own that is added where it matches.
- */
+/* The same at the same place, without recording a failure. Uses a set of its own, which is added where the
+ * node matches. */
 bool match_quietly(struct check *c, const struct frame *f, uint32_t node);
-/* Sets for a value; sized by its members or items. */
+/* Makes a set for a value, as large as its members or items need. */
 size_t marks_push(struct check *c, const json_t *value);
 void marks_pop(struct check *c, size_t set);
 void marks_add(struct check *c, const json_t *value, size_t to, size_t from);
@@ -387,12 +390,13 @@ typedef bool op_fn(struct check *c, const struct frame *f, const struct op *op);
 op_fn match_members, match_required, match_dependent_required, match_dependent_schemas, match_property_names,
 	match_unevaluated_properties, match_items, match_contains, match_unique, match_unevaluated_items;
 
-/* jschema_fail.c: always false. `keyword` NULL: the op's own. fmt goes on behind the name of the place. */
+/* fail.c: always returns false. `keyword` NULL: the op's own. fmt continues the sentence behind the name of
+ * the place. */
 bool match_fail(struct check *c, const struct frame *f, const struct op *op, const char *keyword,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 bool match_fail_property(struct check *c, const struct frame *f, const struct op *op, const char *keyword,
 	const char *property, const char *fmt); /* fmt is text, with the property's name behind it */
-/* What a terminal would take for more than text becomes '?'. */
+/* Replaces characters that a terminal would not show as text by '?'. */
 void text_clean(char *text);
 bool match_fail_false(struct check *c, const struct frame *f);
 bool match_fail_limit(struct check *c, const struct frame *f, const char *text);

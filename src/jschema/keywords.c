@@ -1,7 +1,7 @@
-/* jschema_keywords.c: the keywords of draft 2020-12, in one table: name, vocabulary, form of the value, op,
- * types. Owns what a value must look like, twice from the same rows: as a check with a reason, and as the
- * metaschemas, which are built here rather than kept as text. Never looks into children (jschema_scan.c
- * does). */
+/* SPDX-License-Identifier: MIT */
+/* keywords.c: the keywords of draft 2020-12, in one table: name, vocabulary, form of the value, op, types.
+ * Owns the form of values. The same rows serve twice: as a check with a reason, and to build the metaschemas,
+ * which are not kept as text. Never checks children (scan.c does). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -217,7 +217,7 @@ static bool has_form(enum form form, const json_t *v)
 	case F_SCHEMAS: return json_is_array(v) && json_array_size(v) > 0;
 	case F_SCHEMA_MAP:
 	case F_PATTERN_MAP: return json_is_object(v);
-	default: return true; /* any value; a schema, which is looked at as one */
+	default: return true; /* any value; a schema is checked as a schema */
 	}
 }
 
@@ -241,7 +241,7 @@ static const struct {
 	{"content", V_CONTENT, 0},
 	{"format-assertion", V_FORMAT, V_FORMAT_ASSERTION},
 };
-#define USUAL_VOCABULARIES 7 /* the first; the last is for others' metaschemas */
+#define USUAL_VOCABULARIES 7 /* the first metaschema; the last is for metaschemas of others */
 
 uint16_t jschema_vocabulary_find(const char *uri)
 {

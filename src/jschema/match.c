@@ -1,7 +1,7 @@
-/* jschema_match.c: a compiled schema applied to an instance.
- * Owns the descent, its two bounds (depth, steps), and the ops that look at one value or stay at one place;
- * those that go into members are in jschema_object.c, into items in jschema_array.c. Changes nothing but its
- * own stack. */
+/* SPDX-License-Identifier: MIT */
+/* match.c: applies a compiled schema to an instance.
+ * Owns the descent, its two bounds (depth, steps), and the ops on one value or at the same place; ops on
+ * members are in object.c, on items in array.c. Never changes anything but its own stack. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,7 @@ static bool match_type(struct check *c, const struct frame *f, const struct op *
 	return match_fail(c, f, op, NULL, "must be %s, is %s", text, type_names[type]);
 }
 
-/* What the schema says, as JSON, not too long. */
+/* A value of the schema as JSON, cut where it is long. */
 static void json_text(const json_t *v, char *out, size_t room)
 {
 	char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -177,7 +177,7 @@ static bool match_length(struct check *c, const struct frame *f, const struct op
 	bool is_min = op->kind == OP_MIN_LENGTH;
 
 	if (is_min ? bytes / 4 >= op->count : bytes <= op->count)
-		return true; /* whatever the characters are */
+		return true; /* so many bytes are enough, whatever the characters are */
 	steps_take(&c->steps, bytes / 64);
 	count = text_code_points(json_string_value(f->value), bytes);
 	if (is_min ? count >= op->count : count <= op->count)
@@ -229,7 +229,7 @@ static bool match_ref(struct check *c, const struct frame *f, const struct op *o
 	return match_here(c, f, op->ref.node);
 }
 
-/* The outermost resource that has such an anchor decides. */
+/* The outermost resource with such an anchor wins. */
 static bool match_dynamic_ref(struct check *c, const struct frame *f, const struct op *op)
 {
 	const uint32_t *row = c->js->dynamic + (size_t)op->ref.dynamic * c->js->resource_count;
@@ -372,7 +372,8 @@ bool match_node(struct check *c, uint32_t node, const json_t *value, const struc
 		(json_is_array(value)                 ? N_MARKS_ITEMS :
 				json_is_object(value) ? N_MARKS_PROPERTIES :
 							0u);
-	if (has_own) /* unevaluated* sees what its own schema evaluated, not its neighbours */
+	/* unevaluated* sees what its own schema evaluated, not what its neighbours did */
+	if (has_own)
 		f.marks = marks_push(c, value);
 	ok = run_ops(c, &f, n);
 	if (has_own && ok && marks != NO_MARKS)
@@ -390,7 +391,7 @@ bool jschema_check(const struct jschema *js, const json_t *instance, struct jsch
 	const struct frame whole = {.node = js->root, .value = instance, .place = &root};
 	bool ok;
 
-	c.js = js; /* mark_space stays as it is: nobody reads what was not pushed */
+	c.js = js; /* mark_space is not cleared: only pushed sets are read */
 	c.failure = failure;
 	c.steps = js->max_steps;
 	c.depth = c.quiet = 0;
@@ -399,7 +400,7 @@ bool jschema_check(const struct jschema *js, const json_t *instance, struct jsch
 	c.mark_top = 0;
 	c.mark_room = MARK_WORDS;
 	ok = match_node(&c, js->root, instance, &root, NULL, NO_MARKS);
-	if (c.steps == 0) /* `not` may have made a false out of an unknown */
+	if (c.steps == 0) /* `not` may have turned an undecided result into true */
 		ok = match_fail_limit(&c, &whole, TOO_MUCH);
 	if (c.marks != c.mark_space)
 		free(c.marks);

@@ -1,10 +1,12 @@
-/* jschema_object.c: ops on the members of an object. Each member is looked at once for properties,
- * patternProperties and additionalProperties together, and for required beside properties. */
+/* SPDX-License-Identifier: MIT */
+/* object.c: ops on the members of an object.
+ * Owns the one pass over the members for properties, patternProperties, additionalProperties and required.
+ * Never knows items of arrays. */
 #include <string.h>
 
 #include "jschema/jschema_private.h"
 
-/* jansson takes objects without const to iterate them; it changes nothing. */
+/* jansson iterates only over objects that are not const, but changes nothing. */
 static json_t *loose(const json_t *v)
 {
 	return (json_t *)(uintptr_t)v;
@@ -120,7 +122,7 @@ bool match_dependent_schemas(struct check *c, const struct frame *f, const struc
 	return true;
 }
 
-/* A name is an instance of its own for a moment: the one thing that takes memory on a usual path. */
+/* A name is checked as an instance of its own: the only allocation of a usual check. */
 bool match_property_names(struct check *c, const struct frame *f, const struct op *op)
 {
 	json_t *object = loose(f->value);

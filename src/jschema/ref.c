@@ -1,5 +1,7 @@
-/* jschema_ref.c: where a reference leads: to a document, in it to a resource, in that to an anchor or along a
- * pointer. Never fetches: documents come from the caller's `find` and from the metaschemas. */
+/* SPDX-License-Identifier: MIT */
+/* ref.c: the target of a reference: a document, in it a resource, in that an anchor or the end of a pointer.
+ * Owns the search for the target. Never fetches: documents come from the caller's `find` and from the
+ * metaschemas. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +35,7 @@ static size_t index_of(const char *token)
 									      SIZE_MAX;
 }
 
-/* A pointer may lead where no keyword is known: what stands there is a schema because somebody says so. */
+/* A $ref may point into an unknown keyword; the target is then compiled as a schema. */
 static uint32_t node_at_pointer(struct compiler *c, uint32_t resource, char *fragment)
 {
 	const json_t *at = c->resources[resource].root;

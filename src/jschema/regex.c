@@ -1,7 +1,8 @@
-/* jschema_regex.c: ECMA-262 patterns, "u" mode, parsed. jschema.h says what is taken and what is refused.
- * Owns a regex's life. Annex B is followed where it harms nobody: a lone ']', '{' or '}' is itself, so is the
- * '-' in
- * [\w-.], and an escaped character that is no letter or digit. Never matches (jschema_regex_run.c). */
+/* SPDX-License-Identifier: MIT */
+/* regex.c: parses ECMA-262 patterns in "u" mode. jschema.h says what is accepted and what is refused.
+ * Owns making and freeing a regex. Follows Annex B where that is harmless: a lone ']', '{' or '}' is itself,
+ * so is the '-' in [\w-.], and an escaped character that is no letter or digit. Never matches
+ * (regex_run.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,7 +90,7 @@ static bool take_hex(struct parser *p, size_t digits, uint32_t *value)
 	return true;
 }
 
-/* Behind \u: four digits, twice for a pair of surrogates, or {...}. */
+/* Behind \u: four digits, twice for a surrogate pair, or {...}. */
 static uint32_t take_unicode(struct parser *p)
 {
 	uint32_t c, low, digit;
@@ -112,7 +113,7 @@ static uint32_t take_unicode(struct parser *p)
 	return c;
 }
 
-/* The character that an escape names, the backslash taken already. */
+/* The character that an escape names; the backslash is consumed already. */
 static uint32_t take_escape(struct parser *p, bool in_class)
 {
 	static const char names[] = "tnvfr", values[] = "\t\n\v\f\r";
@@ -201,7 +202,7 @@ static uint32_t set_add(struct parser *p, struct charset set, bool is_negated)
 	return tree_add(p, TREE_SET, r->set_count++);
 }
 
-/* One end of a range in a class; false: it was a set like \d, and has been added. */
+/* One end of a range in a class. False: it was a set like \d, which has been added. */
 static bool take_class_end(struct parser *p, struct charset *set, uint32_t *c)
 {
 	if (!take(p, "\\")) {
@@ -216,7 +217,7 @@ static bool take_class_end(struct parser *p, struct charset *set, uint32_t *c)
 	return true;
 }
 
-/* [\w-.]: not a range, as one end is a set; so the '-' is itself. */
+/* [\w-.]: one end is a set, so this is no range, and the '-' stands for itself. */
 static void add_ends(struct charset *set, bool has_first, uint32_t first, bool has_last, uint32_t last)
 {
 	charset_add(set, '-', '-');
@@ -282,7 +283,7 @@ static uint32_t parse_group(struct parser *p, bool *may_repeat)
 			tree = parse_look(p, looks[i].is_behind, looks[i].is_negated);
 			*may_repeat = false;
 		}
-	if (tree == NONE && take(p, "?<")) { /* a name, of which nothing follows */
+	if (tree == NONE && take(p, "?<")) { /* the name of a group, which has no effect */
 		const char *end = memchr(p->at, '>', (size_t)(p->end - p->at));
 
 		if (end == NULL || end == p->at)
@@ -365,7 +366,7 @@ static bool take_braces(struct parser *p, uint32_t *min, uint32_t *max)
 		if (take(p, "}"))
 			return true;
 	}
-	p->at = begin; /* a brace that is just one */
+	p->at = begin; /* a brace that stands for itself */
 	return false;
 }
 
@@ -382,7 +383,7 @@ static bool take_quantifier(struct parser *p, uint32_t *min, uint32_t *max)
 	} else {
 		return false;
 	}
-	take(p, "?"); /* lazy or greedy: the answer is the same */
+	take(p, "?"); /* lazy or greedy makes no difference to the answer */
 	return true;
 }
 
@@ -405,7 +406,7 @@ static uint32_t parse_term(struct parser *p)
 	return repeat;
 }
 
-/* A tree may be in one list only, so a shared one (0, where something was refused) ends the list. */
+/* A tree can be in one list only. A shared tree (0, after an error) therefore ends the list. */
 static void tree_append(struct parser *p, uint32_t parent, uint32_t *last, uint32_t child)
 {
 	if (child == 0)
@@ -436,7 +437,7 @@ static uint32_t parse_alternatives(struct parser *p)
 	return alt;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole pattern ---- */
 
 static void regex_make(struct parser *p)
 {

@@ -1,11 +1,12 @@
-/* jschema_regex.h: a pattern as its parser (jschema_regex.c), its compiler (jschema_regex_emit.c) and its
- * matcher (jschema_regex_run.c) see it. Nobody else includes it. */
+/* SPDX-License-Identifier: MIT */
+/* regex.h: a pattern as its parser (regex.c), its compiler (regex_emit.c) and its matcher (regex_run.c) see
+ * it. No other file includes it. */
 #ifndef HCPD_JSCHEMA_REGEX_H
 #define HCPD_JSCHEMA_REGEX_H
 
 #include "jschema/jschema_private.h"
 
-#define REGEX_MAX_STATES 65536 /* {n,m} are written out; more than this is refused */
+#define REGEX_MAX_STATES 65536 /* {n,m} is expanded; a pattern with more states is refused */
 #define REGEX_MAX_LOOKS 64
 #define REGEX_MAX_NESTING 128 /* of groups */
 #define CODE_POINTS 0x110000u
@@ -18,17 +19,18 @@ struct range {
 
 struct charset {
 	uint64_t ascii[2];
-	struct range *ranges; /* sorted, apart; above ASCII too */
+	struct range *ranges; /* sorted, disjoint; also those above ASCII */
 	uint32_t count;
 };
 
 void charset_add(struct charset *s, uint32_t first, uint32_t last);
-void charset_finish(struct charset *s, bool is_negated); /* sorts; then it may be asked */
+void charset_finish(
+	struct charset *s, bool is_negated); /* sorts the ranges; after that charset_has may be called */
 bool charset_has(const struct charset *s, uint32_t c);
-/* \d \w \s and their opposites, by letter; not finished. */
+/* Adds \d \w \s or their opposites, by letter; does not call charset_finish. */
 void charset_add_escape(struct charset *s, char letter);
 
-/* ---- what the parser makes: a tree in an array; 0 is nothing ---- */
+/* ---- output of the parser: a tree in an array; 0 is nothing ---- */
 
 enum tree_kind { TREE_EMPTY, TREE_CHAR, TREE_SET, TREE_CAT, TREE_ALT, TREE_REPEAT, TREE_ASSERT, TREE_LOOK };
 
@@ -41,7 +43,7 @@ struct tree {
 	uint32_t min, max;    /* REPEAT; NONE: without end */
 };
 
-/* ---- what the matcher runs ---- */
+/* ---- input of the matcher ---- */
 
 enum state_kind {
 	ST_CHAR,
@@ -59,25 +61,26 @@ enum state_kind {
 
 struct state {
 	uint32_t kind;
-	uint32_t x, y; /* code point, set, look, or where to go on; y: or there */
+	uint32_t x, y; /* a code point, a set, a look, or the next state; y: the other next state */
 };
 
 struct program {
 	struct state *states;
 	uint32_t count;
 	bool is_anchored; /* can only match at the beginning */
-	bool is_behind;   /* a look-behind runs forward; a look-ahead is reversed and runs backward */
+	/* a look-behind runs forward; a look-ahead is reversed and runs backward */
+	bool is_behind;
 };
 
 struct regex {
 	struct program program;
-	struct program looks[REGEX_MAX_LOOKS]; /* an inner one before the one that holds it */
+	struct program looks[REGEX_MAX_LOOKS]; /* an inner look stands before the outer one */
 	uint32_t look_count;
 	struct charset *sets;
 	uint32_t set_count;
 };
 
-/* jschema_regex_emit.c. NULL, or why not. */
+/* regex_emit.c. NULL, or the reason why not. */
 const char *regex_emit(struct program *p, const struct tree *trees, uint32_t root, bool is_reversed);
 
 #endif

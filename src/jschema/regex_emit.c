@@ -1,6 +1,7 @@
-/* jschema_regex_emit.c: a parsed pattern becomes the states of an automaton; and sets of code points.
- * Owns the writing out of {n,m}, within REGEX_MAX_STATES. A look-ahead's states are written in reverse: it is
- * run from the end of the text, so that one pass finds all places where it holds. */
+/* SPDX-License-Identifier: MIT */
+/* regex_emit.c: makes the states of an automaton from a parsed pattern; and sets of code points.
+ * Owns the expansion of {n,m}, within REGEX_MAX_STATES. Never matches. The states of a look-ahead are in
+ * reverse: it runs from the end of the text, so that one pass finds all places where it holds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ struct emitter {
 	struct program *p;
 	const struct tree *trees;
 	uint32_t room;
-	uint64_t calls; /* (){999}{999} writes nothing, often */
+	uint64_t calls; /* bounded: (){999}{999} adds no state, but makes many calls */
 	bool is_reversed, is_full;
 };
 
@@ -51,7 +52,7 @@ static void emit_sequence(struct emitter *e, uint32_t first)
 /* split a, next; a; jump end; next: split b, ... */
 static void emit_alternatives(struct emitter *e, uint32_t first)
 {
-	uint32_t ends = NONE; /* jumps that wait for the end, chained by x */
+	uint32_t ends = NONE; /* jumps that still need their target, chained by x */
 
 	for (uint32_t t = first; t != 0 && !e->is_full; t = e->trees[t].next) {
 		bool is_last = e->trees[t].next == 0;
@@ -117,7 +118,7 @@ static void emit(struct emitter *e, uint32_t tree)
 	}
 }
 
-/* Every way into it begins with ^. */
+/* True: every path through the tree begins with ^. */
 static bool is_anchored(const struct tree *trees, uint32_t tree)
 {
 	const struct tree *t = &trees[tree];

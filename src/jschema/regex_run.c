@@ -1,7 +1,8 @@
-/* jschema_regex_run.c: does a pattern match somewhere in a text: all states that are possible at a place are
- * followed at once, so a character costs at most one look at each state. Owns the bound: time is length x
- * states, for each look-around once more, whatever the pattern. Memory is taken only for large patterns and
- * for look-arounds in long texts. */
+/* SPDX-License-Identifier: MIT */
+/* regex_run.c: does a pattern match somewhere in a text? Follows all possible states at once, so a character
+ * costs at most one visit of each state.
+ * Owns the bound: time is length x states, and once more for each look-around, whatever the pattern. Never
+ * allocates, except for large patterns and for look-arounds in long texts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ struct run {
 	size_t words;    /* of a look */
 	uint32_t *now, *next, *marks, *stack;
 	uint32_t now_count, next_count;
-	uint32_t mark; /* of this place: a state is taken once */
+	uint32_t mark; /* marks of this place: each state is added once */
 	uint64_t work;
 };
 
@@ -31,7 +32,7 @@ static bool is_word(const struct run *r, size_t at)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* At `at`, which lies between two characters. */
+/* Tests an assertion at `at`, which lies between two characters. */
 static bool holds(const struct run *r, const struct state *s, size_t at)
 {
 	switch ((enum state_kind)s->kind) {
@@ -54,7 +55,7 @@ static uint32_t push(struct run *r, uint32_t top, uint32_t state)
 	return top + 1;
 }
 
-/* What can be reached without a character, into `next`. True: the end. */
+/* Adds all states that are reachable without a character to `next`. True: the end was reached. */
 static bool follow(struct run *r, uint32_t state, size_t at)
 {
 	uint32_t top = push(r, 0, state);
@@ -79,7 +80,7 @@ static bool follow(struct run *r, uint32_t state, size_t at)
 	return has_matched;
 }
 
-/* The character at a place, or before it; text is UTF-8, but nothing bad happens where it is not. */
+/* The character at a place, or before it. The text should be UTF-8; other bytes are harmless. */
 static uint32_t code_point(const struct run *r, size_t at, size_t *size)
 {
 	const unsigned char *u = (const unsigned char *)r->text + at;
@@ -108,7 +109,7 @@ static bool consumes(const struct run *r, const struct state *s, uint32_t c)
 	return s->kind == ST_CHAR ? s->x == c : charset_has(&r->regex->sets[s->x], c);
 }
 
-/* From one place to the next, over the character c. */
+/* Moves from one place to the next, over the character c. */
 static bool move(struct run *r, uint32_t c, size_t to)
 {
 	uint32_t *swap = r->now;
@@ -135,7 +136,7 @@ static bool has_steps(struct run *r, uint64_t *steps)
 	return *steps > 0;
 }
 
-/* Where it matches, from front to back, bits; without bits, whether it does. */
+/* With bits: marks all places where it matches. Without bits: does it match anywhere? */
 static bool run_forward(struct run *r, uint64_t *bits, uint64_t *steps)
 {
 	size_t at = 0, size;

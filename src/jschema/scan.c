@@ -1,6 +1,7 @@
-/* jschema_scan.c: the text of a schema taken apart: documents, resources ($id), anchors; jschema_ref.c
- * follows references. Owns everything that is needed only while compiling, and makes the nodes, still without
- * ops. Every value is checked for its form here. */
+/* SPDX-License-Identifier: MIT */
+/* scan.c: takes the text of a schema apart: documents, resources ($id), anchors; ref.c follows references.
+ * Owns everything that is needed only while compiling, makes the nodes, still without ops, and checks the
+ * form of every value. Never sees an instance. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,10 @@
 #include "jschema/scan.h"
 
 #define MAX_NODES 1000000
-#define MAX_RESOURCES 10000   /* looked through one by one */
-#define MAX_TEXTS (64u << 20) /* all pointers together */
+#define MAX_RESOURCES 10000   /* searched one by one */
+#define MAX_TEXTS (64u << 20) /* bytes of all pointers together */
 
-/* One more at the end; rooms are powers of two, so `count` tells when to grow. */
+/* Room for one more at the end. Sizes are powers of two, so `count` alone says when to grow. */
 void *scan_array_grow(void *array, uint32_t count, size_t size)
 {
 	if ((count & (count - 1)) != 0)
@@ -32,8 +33,8 @@ static bool refuse_at(
 
 	buf_addf(&at, "%s%s%s%s%s", uri, *uri != '\0' ? "#" : "", pointer, keyword != NULL ? "/" : "",
 		keyword != NULL ? keyword : "");
-	fits = buf_utf8_cut(
-		buf_text(&at), at.size, JSCHEMA_POINTER_SIZE); /* so that the reason is not cut off */
+	/* cuts a long pointer, so that the reason is not cut off */
+	fits = buf_utf8_cut(buf_text(&at), at.size, JSCHEMA_POINTER_SIZE);
 	snprintf(c->why, c->why_size, "%.*s%s: %s", (int)fits, buf_text(&at), fits < at.size ? "..." : "",
 		reason);
 	if (at.size == 0)
@@ -86,7 +87,7 @@ uint32_t scan_node_add(struct compiler *c, const json_t *json, uint32_t resource
 					      0};
 	c->sources[node] = json;
 	js->text_size += (uint32_t)size;
-	if (json_is_object(json)) { /* booleans are one value in all places */
+	if (json_is_object(json)) { /* jansson has one value for all true and one for all false */
 		struct known *k = xmalloc(sizeof *k);
 
 		*k = (struct known){.json = json, .node = node};
@@ -178,7 +179,7 @@ static void resource_add(
 		(struct resource){.uri = uri, .root = root, .document = document, .vocabulary = vocabulary};
 }
 
-/* $id: of a document's root it names the resource that is there already; anywhere else it begins one. */
+/* $id: at a document's root it names the resource that exists already; elsewhere it begins a new resource. */
 static bool scan_id(struct compiler *c, const json_t *schema, const char *id, uint32_t *resource)
 {
 	struct resource *r = &c->resources[*resource];
@@ -220,7 +221,7 @@ static bool scan_anchor(struct compiler *c, const json_t *schema, uint32_t resou
 	return true;
 }
 
-/* $schema of a resource's root: which vocabularies its keywords come from. */
+/* $schema of a resource's root: the vocabularies of its keywords. */
 static bool scan_dialect(struct compiler *c, const char *text, uint32_t resource)
 {
 	const struct jschema_options *o = c->options;
@@ -292,7 +293,7 @@ bool scan_schema(struct compiler *c, const json_t *schema, uint32_t resource, un
 		scan_anchor(c, schema, resource, "$dynamicAnchor");
 }
 
-/* Takes json and uri. The resource of its root, or NONE. */
+/* Takes ownership of json and uri. Returns the resource of the root, or NONE. */
 uint32_t scan_document(struct compiler *c, json_t *json, char *uri)
 {
 	struct jschema *js = c->js;
@@ -305,7 +306,7 @@ uint32_t scan_document(struct compiler *c, json_t *json, char *uri)
 	return scan_schema(c, json, resource, 0) ? resource : NONE;
 }
 
-/* ---- for jschema_compile.c ---- */
+/* ---- for compile.c ---- */
 
 struct source scan_source(const struct compiler *c, uint32_t node)
 {
@@ -329,7 +330,7 @@ uint32_t scan_child(struct compiler *c, uint32_t parent, const json_t *child, co
 	return scan_node_add(c, child, c->js->nodes[parent].resource, buf_text(&c->pointer));
 }
 
-/* Nothing is added any more: the table of dynamic anchors. */
+/* All nodes are known now: makes the table of dynamic anchors. */
 void scan_finish(struct compiler *c)
 {
 	struct jschema *js = c->js;

@@ -1,6 +1,7 @@
-/* jschema_unicode.c: the general categories of Unicode 14.0, for \p{...}.
- * Owns the table and its names. The table is printed by tests/schema/unicode.py; an entry is the first code
- * point of a run x 256 + its category. */
+/* SPDX-License-Identifier: MIT */
+/* unicode.c: the general categories of Unicode 14.0, for \p{...}.
+ * Owns the table and its names. Never changes by hand: tests/conformance/schema/unicode.py prints the table;
+ * an entry is the first code point of a run x 256 + its category. */
 #include <string.h>
 
 #include "jschema/jschema_private.h"

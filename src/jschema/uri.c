@@ -1,6 +1,6 @@
-/* jschema_uri.c: a reference resolved against a base, as RFC 3986 section 5.2 has it.
- * Owns the splitting of a URI. Never judges whether one is well-formed (jschema_format.c does), never
- * fetches. */
+/* SPDX-License-Identifier: MIT */
+/* uri.c: resolves a reference against a base, as in RFC 3986 section 5.2.
+ * Owns the splitting of a URI. Never checks whether a URI is well-formed (format.c does), never fetches. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static struct parts parts_of(const char *uri)
 	return u;
 }
 
-/* 5.2.4, on a path that it owns; segments are taken from the front and put on the output. */
+/* 5.2.4, on a path that it owns: moves segments from the front to the output. */
 static size_t remove_dots(char *path, size_t size)
 {
 	size_t in = 0, out = 0;

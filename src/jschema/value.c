@@ -1,5 +1,7 @@
-/* jschema_value.c: JSON values compared: numbers without rounding, anything by equality and hash.
- * Never knows of schemas. What can be long takes steps, so that a caller's bound holds here too. */
+/* SPDX-License-Identifier: MIT */
+/* value.c: compares JSON values: numbers without rounding, anything by equality and hash.
+ * Owns the arithmetic of numbers. Never knows of schemas. Work on long values counts steps, so that the
+ * caller's bound holds here too. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,8 +10,8 @@
 
 #include "jschema/jschema_private.h"
 
-#define FEW_ITEMS 12 /* pairs are cheaper than a table */
-#define NESTED 2048  /* what jansson parses at most */
+#define FEW_ITEMS 12 /* up to here, comparing pairs is cheaper than a table */
+#define NESTED 2048  /* the depth that jansson parses at most */
 
 void steps_take(uint64_t *steps, uint64_t count)
 {
@@ -35,8 +37,8 @@ static int order(double a, double b)
 	return (a > b) - (a < b);
 }
 
-/* An integer with a real: beyond 64 bits the real decides; within, its whole part is exact, then its
- * fraction. */
+/* Compares an integer with a real: beyond 64 bits the real decides; otherwise its whole part is exact, then
+ * its fraction counts. */
 static int mixed_order(json_int_t a, double b)
 {
 	json_int_t whole;
@@ -62,8 +64,8 @@ int number_order(struct number a, struct number b)
 	return order(a.real, b.real);
 }
 
-/* The shortest that reads back as the same double; zeros behind it do not matter. Up to 15 digits survive a
- * double, but near 0 there are fewer. */
+/* The shortest decimal that reads back as the same double; zeros at its end do not matter. Up to 15 digits
+ * survive a double, but near 0 there are fewer. */
 static void real_text(double real, bool as_exponent, char out[40])
 {
 	for (int digits = fabs(real) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
@@ -93,7 +95,7 @@ struct decimal number_decimal(struct number n)
 	if (n.is_integer) {
 		d.digits = n.integer < 0 ? -(uint64_t)n.integer : (uint64_t)n.integer;
 	} else {
-		int behind = 0; /* digits behind the point, which looks as the locale wants it */
+		int behind = 0; /* digits behind the point, whose character depends on the locale */
 
 		real_text(fabs(n.real), true, text);
 		for (bool has_point = false; *p != 'e' && *p != '\0'; p++) {
@@ -113,7 +115,7 @@ struct decimal number_decimal(struct number n)
 	return d;
 }
 
-/* a x 10^k divides by b. */
+/* Is a x 10^k divisible by b? */
 static bool divides(uint64_t a, int k, uint64_t b)
 {
 	unsigned __int128 rest = a % b, ten = 10 % b;
@@ -126,8 +128,8 @@ static bool divides(uint64_t a, int k, uint64_t b)
 	return rest == 0;
 }
 
-/* The usual case without digits: a real with few decimals is an integer x 10^-k, and the division that makes
- * it is exact in the sense of IEEE 754 as both are integers below 2^53. True: *is_multiple is known. */
+/* The usual case without decimals: a real with few digits is an integer x 10^-k. The division that makes it
+ * is exact in the sense of IEEE 754, as both are integers below 2^53. True: *is_multiple is known. */
 static bool is_multiple_quickly(double real, struct decimal of, bool *is_multiple)
 {
 	static const double tens[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12};
@@ -143,7 +145,7 @@ static bool is_multiple_quickly(double real, struct decimal of, bool *is_multipl
 	return true;
 }
 
-/* n / of is whole, in decimals: both are digits x 10^exponent, and only the difference of the exponents
+/* Is n / of whole, in decimals? Both are digits x 10^exponent, and only the difference of the exponents
  * counts. */
 bool number_is_multiple(struct number n, struct number of, struct decimal of_decimal)
 {
@@ -162,7 +164,7 @@ bool number_is_multiple(struct number n, struct number of, struct decimal of_dec
 		return d.digits == 0 || divides(d.digits, shift, divisor);
 	for (; shift < 0; shift++)
 		if (__builtin_mul_overflow(divisor, 10u, &divisor))
-			return false; /* longer than any digits */
+			return false; /* more than any number of digits */
 	return d.digits % divisor == 0;
 }
 
@@ -255,7 +257,7 @@ static uint64_t number_hash(struct number n)
 	return mix(bits + 1);
 }
 
-/* Equal values have equal hashes; members count in any order. */
+/* Equal values have equal hashes; the order of members does not matter. */
 static uint64_t hash(uint64_t *steps, const json_t *v, unsigned depth)
 {
 	json_t *object = (json_t *)(uintptr_t)v;
@@ -297,13 +299,13 @@ static bool find_twins_in_pairs(uint64_t *steps, const json_t *array, size_t *fi
 	return false;
 }
 
-/* A table of hashes, so that only items with equal ones are compared; somebody who knows how to make those
- * collide runs out of steps. */
+/* A table of hashes: only items with equal hashes are compared. An attacker who makes hashes collide runs out
+ * of steps. */
 bool value_find_twins(uint64_t *steps, const json_t *array, size_t *first, size_t *second)
 {
 	struct slot {
 		uint64_t hash;
-		size_t item; /* + 1; 0: empty */
+		size_t item; /* index + 1; 0: empty */
 	} * table;
 	size_t count = json_array_size(array), room = 32;
 	bool found = false;

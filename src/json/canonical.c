@@ -1,6 +1,7 @@
-/* canon.c: canonical JSON and its SHA-256.
- * Owns nothing. jansson's own dump cannot be used: it writes escapes in upper case and reals in its own way.
- */
+/* SPDX-License-Identifier: MIT */
+/* canonical.c: canonical JSON and its SHA-256.
+ * Owns the canonical form. Never uses jansson's dump: that writes escapes in upper case and reals in another
+ * form. */
 #include "json/canonical.h"
 
 #include <pthread.h>
@@ -43,7 +44,7 @@ static void add_string(struct buf *b, const char *s, size_t size)
 	buf_add(b, "\"", 1);
 }
 
-/* UTF-8 keeps the order of code points. */
+/* Byte order of UTF-8 is the order of code points. */
 static int compare_keys(const void *a, const void *b)
 {
 	const struct key *x = a, *y = b;
@@ -55,8 +56,8 @@ static int compare_keys(const void *a, const void *b)
 static struct key *sorted_keys(const json_t *object, size_t *count)
 {
 	struct key *keys = xcalloc(json_object_size(object) + 1, sizeof *keys);
-	json_t *o =
-		json_incref((json_t *)(uintptr_t)object); /* jansson iterates over what is not const only */
+	/* jansson iterates only over objects that are not const */
+	json_t *o = json_incref((json_t *)(uintptr_t)object);
 	const char *name;
 	json_t *value;
 	size_t size;
@@ -79,7 +80,7 @@ static void add_object(struct buf *b, const json_t *object)
 			buf_add(b, ",", 1);
 		add_string(b, keys[i].text, keys[i].size);
 		buf_add(b, ":", 1);
-		canon_add(b, keys[i].value);
+		canonical_add(b, keys[i].value);
 	}
 	buf_add(b, "}", 1);
 	free(keys);
@@ -91,12 +92,12 @@ static void add_array(struct buf *b, const json_t *array)
 	for (size_t i = 0; i < json_array_size(array); i++) {
 		if (i > 0)
 			buf_add(b, ",", 1);
-		canon_add(b, json_array_get(array, i));
+		canonical_add(b, json_array_get(array, i));
 	}
 	buf_add(b, "]", 1);
 }
 
-void canon_add(struct buf *b, const json_t *value)
+void canonical_add(struct buf *b, const json_t *value)
 {
 	switch (json_typeof(value)) {
 	case JSON_OBJECT: add_object(b, value); break;
@@ -117,10 +118,10 @@ static void find_sha256(void)
 	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
 }
 
-void canon_hash_bytes(const void *data, size_t size, char hex[CANON_HASH_SIZE])
+void canonical_hash_bytes(const void *data, size_t size, char hex[CANONICAL_HASH_SIZE])
 {
-	static pthread_once_t once =
-		PTHREAD_ONCE_INIT; /* to look the algorithm up takes as long as to hash a short text */
+	/* fetched once: to look the algorithm up takes as long as to hash a short text */
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static const char digits[] = "0123456789abcdef";
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	unsigned length = 0;
@@ -137,11 +138,11 @@ void canon_hash_bytes(const void *data, size_t size, char hex[CANON_HASH_SIZE])
 	hex[2 * length] = '\0';
 }
 
-void canon_hash(const json_t *value, char hex[CANON_HASH_SIZE])
+void canonical_hash(const json_t *value, char hex[CANONICAL_HASH_SIZE])
 {
 	struct buf b = {0};
 
-	canon_add(&b, value);
-	canon_hash_bytes(b.data, b.size, hex);
+	canonical_add(&b, value);
+	canonical_hash_bytes(b.data, b.size, hex);
 	buf_fini(&b);
 }

@@ -1,5 +1,6 @@
-/* jdiff.c: two JSON values side by side.
- * Pure; never looks for what moved from one place to another. */
+/* SPDX-License-Identifier: MIT */
+/* diff.c: two JSON values side by side.
+ * Owns the walk through both. Pure. Never looks for values that moved from one place to another. */
 #include "json/diff.h"
 
 #include <stdint.h>
@@ -25,7 +26,7 @@ static void say(struct walk *w, const json_t *was, const json_t *is)
 		w->fn(w->ctx, buf_text(&w->path), was, is);
 }
 
-/* One place deeper, and back. */
+/* Appends one step to the path, and removes it afterwards. */
 static void at_name(struct walk *w, const char *name, const json_t *was, const json_t *is)
 {
 	size_t before = w->path.size;
@@ -56,7 +57,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names of both, sorted; one that both have stands there twice. */
+/* The names of both objects, sorted; a common name stands there twice. */
 static const char **names_of(const json_t *was, const json_t *is, size_t *count)
 {
 	const json_t *const both[] = {was, is};
@@ -64,7 +65,7 @@ static const char **names_of(const json_t *was, const json_t *is, size_t *count)
 
 	*count = 0;
 	for (size_t i = 0; i < 2; i++) {
-		/* jansson's iterator wants no const, and changes nothing. */
+		/* jansson's iterator takes no const, but changes nothing. */
 		json_t *o = (json_t *)(uintptr_t)both[i];
 
 		for (void *at = json_object_iter(o); at != NULL; at = json_object_iter_next(o, at))

@@ -1,5 +1,6 @@
-/* jpoint.c: JSON pointers and the comparison of scalars.
- * Owns how a pointer is split and followed. Never fails loudly: what is not there is NULL. */
+/* SPDX-License-Identifier: MIT */
+/* pointer.c: JSON pointers and the comparison of scalars.
+ * Owns how a pointer is split and followed. Never prints an error: a missing value is NULL. */
 #include "json/pointer.h"
 
 #include <math.h>
@@ -13,17 +14,17 @@
 
 struct step {
 	size_t at, size; /* in names */
-	size_t index;    /* NO_INDEX: it can be no item's */
+	size_t index;    /* NO_INDEX: it cannot be the index of an item */
 };
 
 struct jpoint {
 	char text[JPOINT_TEXT_MAX + 1];
-	char names[JPOINT_TEXT_MAX + 1]; /* unescaped, one behind the other */
+	char names[JPOINT_TEXT_MAX + 1]; /* unescaped names, one behind the other */
 	size_t count;
 	struct step steps[JPOINT_STEPS_MAX];
 };
 
-/* "0", or digits that do not begin with 0; nine of them are more items than a message can have. */
+/* "0", or digits that do not begin with 0. Nine digits are more items than a message can have. */
 static size_t read_index(const char *name, size_t size)
 {
 	size_t index = 0;
@@ -136,7 +137,7 @@ bool jpoint_put(const struct jpoint *p, json_t *root, json_t *value)
 	if (p->count == 0)
 		return false;
 	last = &p->steps[p->count - 1];
-	/* The root is ours to change, and so is what hangs on it. */
+	/* The caller lets this function change the root and everything in it. */
 	parent = (json_t *)(uintptr_t)follow(p, root, p->count - 1);
 	if (json_is_object(parent) && value == NULL)
 		return json_object_deln(parent, p->names + last->at, last->size) == 0;
@@ -146,7 +147,7 @@ bool jpoint_put(const struct jpoint *p, json_t *root, json_t *value)
 		json_array_set(parent, last->index, value) == 0;
 }
 
-/* Both sides of 2^63 are doubles; between them a double cut to a whole number is exact. */
+/* 2^63 and -2^63 are doubles; between them, a double cut to a whole number is exact. */
 static int compare_mixed(json_int_t whole, double real)
 {
 	double cut = trunc(real);

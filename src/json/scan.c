@@ -1,4 +1,5 @@
-/* jscan.c: JSON checked and a few members found, in one pass.
+/* SPDX-License-Identifier: MIT */
+/* scan.c: JSON checked and a few members found, in one pass.
  * Owns what is good JSON here: RFC 8259, UTF-8, a bound on depth.
  * Never makes a tree, never copies. */
 #include "json/scan.h"
@@ -19,13 +20,13 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
 }
 
-/* Characters of a string that mean nothing but themselves: most of what there is. */
+/* Characters of a string without a special meaning: nearly all. */
 static inline bool is_plain(char c)
 {
 	return (unsigned char)(c - 0x20) < 0x60 && c != '"' && c != '\\';
 }
 
-/* p is at the opening quote. The text ends in a NUL, which no string may hold. */
+/* p is at the opening quote. The text ends in a NUL, which a string cannot contain. */
 static const char *skip_string(const char *p, const char *end)
 {
 	for (p++;;) {
@@ -98,7 +99,7 @@ static const char *skip_key(const char *p, const char *end)
 	return *p == ':' ? skip_space(p + 1) : NULL;
 }
 
-/* Without recursion: open holds the bracket of each level. */
+/* Without recursion: `open` holds the bracket of each level. */
 static const char *skip_value(const char *p, const char *end)
 {
 	char open[JSCAN_DEPTH_MAX];
@@ -156,7 +157,7 @@ static const char *take_member(const char *value, const char *end, struct jscan_
 	return after;
 }
 
-/* p is at the opening bracket. NULL where it is no object, or has one of them twice. */
+/* p is at the opening bracket. NULL where it is no object, or has one of the members twice. */
 static const char *skip_object(
 	const char *p, const char *end, struct jscan_member *members, size_t count, bool *is_escaped)
 {

@@ -1,5 +1,6 @@
-/* jtext.c: values found and copied in JSON text.
- * Owns nothing. Never decides whether a text is good JSON: that is jansson's. */
+/* SPDX-License-Identifier: MIT */
+/* text.c: values found and copied in JSON text.
+ * Owns no state. Never decides whether a text is valid JSON: jansson does. */
 #include "json/text.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Just behind the string whose opening quote is at p. */
+/* The place behind the string whose opening quote is at p. */
 static const char *skip_string(const char *p, const char *end)
 {
 	for (p++; p < end; p++) {
@@ -44,7 +45,7 @@ static const char *skip_value(const char *p, const char *end)
 			continue;
 		} else if (c == '}' || c == ']') {
 			if (depth == 0)
-				return p; /* of the object around us */
+				return p; /* the end of the object around it */
 			depth--;
 			p++;
 		} else if (depth == 0) {
@@ -61,8 +62,8 @@ static const char *skip_value(const char *p, const char *end)
 	return end;
 }
 
-/* An empty text may be NULL, to which C adds nothing, not even 0: each of the three looks at the size first.
- */
+/* An empty text may have a NULL pointer, and adding even 0 to NULL is undefined in C, so each function checks
+ * the size first. */
 size_t jtext_depth(const char *text, size_t size)
 {
 	const char *p = text, *end = size > 0 ? text + size : text;
@@ -84,14 +85,34 @@ size_t jtext_depth(const char *text, size_t size)
 	return deepest;
 }
 
+json_t *jtext_load(const char *text, size_t size, size_t flags, json_error_t *e)
+{
+	const char *nul = size > 0 ? memchr(text, '\0', size) : NULL;
+
+	if (nul == NULL)
+		return json_loadb(text, size, flags, e);
+	/* jansson loses a NUL that it has read ahead: behind a number or a literal it would pass. */
+	if (e != NULL) {
+		const char *line = text;
+
+		*e = (json_error_t){.line = 1, .position = (int)(nul - text), .source = "<buffer>"};
+		for (const char *p; (p = memchr(line, '\n', (size_t)(nul - line))) != NULL; line = p + 1)
+			e->line++;
+		e->column = (int)(nul - line) + 1;
+		snprintf(e->text, sizeof e->text - 1, "a raw NUL byte");
+		e->text[sizeof e->text - 1] = json_error_null_character;
+	}
+	return NULL;
+}
+
 json_t *jtext_parse(const char *text, size_t size, char *why, size_t why_size)
 {
 	const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
 	json_error_t e;
-	json_t *v = json_loadb(text, size, flags, &e);
+	json_t *v = jtext_load(text, size, flags, &e);
 
 	if (v == NULL && json_error_code(&e) == json_error_numeric_overflow)
-		v = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, &e);
+		v = jtext_load(text, size, flags | JSON_DECODE_INT_AS_REAL, &e);
 	if (v == NULL)
 		snprintf(why, why_size, "%s at line %d, column %d", e.text, e.line, e.column);
 	return v;

@@ -1,6 +1,7 @@
-/* wire.c: the consuming connection: made in a thread of its own, used in the application's.
- * Owns the link, its back-off, the delivery tags and the acks.
- * Never looks into a message (intake.c), never publishes (post.c). */
+/* SPDX-License-Identifier: MIT */
+/* consumer.c: the consuming connection. A thread of the library makes it, a thread of the application uses
+ * it. Owns the connection, its back-off, the delivery tags and the acks. Never looks into a message
+ * (inbox.c), never publishes (publisher.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,32 +10,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "libhcp/libhcp_private.h"
 
 #define CLOSE_MS 1000
-#define TAKEN_US (2 * LIB_SECOND) /* a broker notices within moments that a predecessor was killed */
+/* The broker soon notices that a killed program is gone, and frees its queue. */
+#define TAKEN_US (2 * LIB_SECOND)
 #define TAKEN_STEP_MS 50
-#define BINDING_US \
-	(10 * LIB_SECOND) /* how often it is said again: nobody tells us that an exchange was deleted */
+/* The library binds its queue again so often: the broker does not report a deleted exchange. */
+#define BINDING_US (10 * LIB_SECOND)
 
-/* One connect, by a thread. Two hold it, the thread and the handle; whoever lets go last frees it. A handle
- * that is closed meanwhile does not wait: a name look-up has no time-out. */
+/* One attempt to connect, by a thread. The thread and the handle have a reference each; the last one frees
+ * the attempt. hcp_close does not wait for the thread, because a name look-up has no time-out. */
 struct lib_attempt {
 	pthread_mutex_t lock;
 	struct lib_settings *settings;
 	int refs;
-	int wake_fd;  /* a copy: the handle may be gone first */
-	int guard_fd; /* of the socket, -1: none; to call the thread back */
+	int wake_fd;        /* a copy: the handle may be closed first */
+	struct guard guard; /* of the socket: hcp_close ends the attempt with it */
 	bool is_abandoned, is_done, is_second;
-	struct link *link;
+	struct connection *connection;
 	int status;
-	struct link_error error;
+	struct connection_error error;
 };
 
-int lib_wire_thread(void *(*run)(void *), void *arg)
+int lib_consumer_thread(void *(*run)(void *), void *arg)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -54,29 +55,27 @@ int lib_wire_thread(void *(*run)(void *), void *arg)
 
 /* --- connecting --- */
 
-struct link *lib_wire_connect(const struct lib_settings *s, const char *what, int (*on_socket)(void *, int),
-	void *ctx, struct link_error *e)
+struct connection *lib_consumer_connect(const struct lib_settings *s, const char *what,
+	int (*on_socket)(void *, int), void *ctx, struct connection_error *e)
 {
 	char name[CALLER_ID_SIZE + 32];
-	struct link_spec spec = {.amqp = &s->config->amqp,
+	struct connection_spec spec = {.amqp = &s->config->amqp,
 		.name = name,
 		.max_body = LIB_BODY_MAX,
 		.on_socket = on_socket,
 		.ctx = ctx};
-	struct link *l;
+	struct connection *l;
 
 	snprintf(name, sizeof name, "libhcp %s %s", s->caller, what);
-	l = link_open(&spec, e);
-	if (l &&
-		(link_declare_exchange(l, LIB_COMMANDS, "direct", e) < 0 ||
-			link_declare_exchange(l, LIB_EVENTS, "topic", e) < 0)) {
-		link_free(l);
+	l = connection_open(&spec, e);
+	if (l && reconnect_declare_exchanges(l, NULL, e) < 0) {
+		connection_free(l);
 		return NULL;
 	}
 	return l;
 }
 
-static void explain_mismatch(const struct lib_settings *s, struct link_error *e)
+static void explain_mismatch(const struct lib_settings *s, struct connection_error *e)
 {
 	char said[300];
 
@@ -84,58 +83,59 @@ static void explain_mismatch(const struct lib_settings *s, struct link_error *e)
 		return;
 	snprintf(said, sizeof said, "%.200s", e->text);
 	snprintf(e->text, sizeof e->text,
-		"queue %s exists with other arguments (%.200s); set options.quorum, "
-		"queue_ttl_s and queue_max_length to what it was made with, or delete it",
+		"queue %s exists with other arguments (%.200s); set options.quorum, queue_ttl_s and "
+		"queue_max_length to what it was made with, or delete it",
 		s->queue, said);
 }
 
-/* Declared, bound and consumed. */
-static int take_queue(const struct lib_settings *s, struct link *l, bool *is_second, struct link_error *e)
+/* Declares, binds and consumes the queue. */
+static int take_queue(
+	const struct lib_settings *s, struct connection *l, bool *is_second, struct connection_error *e)
 {
 	int consumers = 0;
 
-	struct link_queue q = {.name = s->queue,
+	struct connection_queue q = {.name = s->queue,
 		.type = s->quorum ? "quorum" : "classic",
 		.single_active_consumer = s->quorum,
 		.message_ttl_ms = s->ttl_ms,
 		.max_length = s->max_length};
 
-	if (link_declare_queue(l, &q, e) < 0) {
+	if (connection_declare_queue(l, &q, e) < 0) {
 		explain_mismatch(s, e);
 		return HCP_E_REFUSED;
 	}
-	if (link_bind_queue(l, s->queue, LIB_EVENTS, s->key, e) < 0 ||
-		(s->quorum && link_count_consumers(l, s->queue, &consumers, e) < 0))
+	if (connection_bind_queue(l, s->queue, EXCHANGE_EVENTS, s->key, e) < 0 ||
+		(s->quorum && connection_count_consumers(l, s->queue, &consumers, e) < 0))
 		return HCP_E_REFUSED;
 	*is_second = consumers > 0;
 	/* Quorum queues do not refuse a second exclusive consumer; they let only one be active instead. */
-	if (link_consume(l, s->queue, !s->quorum, s->prefetch, e) == 0)
+	if (connection_consume(l, s->queue, !s->quorum, s->prefetch, e) == 0)
 		return HCP_OK;
 	if (e->code != 403 || !strstr(e->text, "exclusive use"))
 		return HCP_E_REFUSED;
 	snprintf(e->text, sizeof e->text,
-		"queue %s is taken: another program consumes it as caller %s; stop that one, or "
-		"use another caller_id",
+		"queue %s is taken: another program consumes it as caller %s; stop that one, or use another "
+		"caller_id",
 		s->queue, s->caller);
 	return HCP_E_TAKEN;
 }
 
 static int connect_all(const struct lib_settings *s, int (*on_socket)(void *, int), void *ctx,
-	struct link **out, bool *is_second, struct link_error *e)
+	struct connection **out, bool *is_second, struct connection_error *e)
 {
-	struct link *l = lib_wire_connect(s, "events", on_socket, ctx, e);
+	struct connection *l = lib_consumer_connect(s, "events", on_socket, ctx, e);
 	int status;
 
 	if (!l)
 		return e->code ? HCP_E_REFUSED : HCP_E_BROKER;
 	status = take_queue(s, l, is_second, e);
 	if (status < 0) {
-		/* The channel was refused, the connection is well; a broker that is left without a word logs
-		 * a warning. */
+		/* The broker refused the channel, but the connection works. A broker logs a warning for a
+		 * connection that ends without a close. */
 		if (e->code)
-			link_close(l, CLOSE_MS);
+			connection_close(l, CLOSE_MS);
 		else
-			link_free(l);
+			connection_free(l);
 		return e->code ? status : HCP_E_BROKER;
 	}
 	*out = l;
@@ -153,9 +153,8 @@ static void attempt_unref(struct lib_attempt *a)
 	pthread_mutex_unlock(&a->lock);
 	if (left > 0)
 		return;
-	link_free(a->link);
-	if (a->guard_fd >= 0)
-		close(a->guard_fd);
+	connection_free(a->connection);
+	guard_close(&a->guard);
 	close(a->wake_fd);
 	lib_settings_unref(a->settings);
 	pthread_mutex_destroy(&a->lock);
@@ -165,26 +164,22 @@ static void attempt_unref(struct lib_attempt *a)
 static int on_socket(void *ctx, int fd)
 {
 	struct lib_attempt *a = ctx;
-	int guard = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int rc;
 
-	if (guard < 0)
-		return -1;
 	pthread_mutex_lock(&a->lock);
-	a->guard_fd = guard;
-	if (a->is_abandoned)
-		shutdown(guard, SHUT_RDWR);
+	rc = guard_open(&a->guard, fd, a->is_abandoned);
 	pthread_mutex_unlock(&a->lock);
-	return 0;
+	return rc;
 }
 
 static void *attempt_main(void *arg)
 {
 	struct lib_attempt *a = arg;
-	struct link *l = NULL;
+	struct connection *l = NULL;
 	int status = connect_all(a->settings, on_socket, a, &l, &a->is_second, &a->error);
 
 	pthread_mutex_lock(&a->lock);
-	a->link = l;
+	a->connection = l;
 	a->status = status;
 	a->is_done = true;
 	pthread_mutex_unlock(&a->lock);
@@ -200,9 +195,9 @@ static void start_attempt(struct hcp *h)
 	pthread_mutex_init(&a->lock, NULL);
 	a->settings = lib_settings_ref(h->settings);
 	a->refs = 2;
-	a->guard_fd = -1;
+	a->guard = GUARD_NONE;
 	a->wake_fd = fcntl(h->wake_fd, F_DUPFD_CLOEXEC, 3);
-	if (a->wake_fd >= 0 && lib_wire_thread(attempt_main, a) == 0) {
+	if (a->wake_fd >= 0 && lib_consumer_thread(attempt_main, a) == 0) {
 		h->attempt = a;
 		return;
 	}
@@ -221,8 +216,7 @@ static void abandon_attempt(struct hcp *h)
 		return;
 	pthread_mutex_lock(&a->lock);
 	a->is_abandoned = true;
-	if (a->guard_fd >= 0)
-		shutdown(a->guard_fd, SHUT_RDWR);
+	guard_shut_down(&a->guard);
 	pthread_mutex_unlock(&a->lock);
 	attempt_unref(a);
 	h->attempt = NULL;
@@ -230,27 +224,27 @@ static void abandon_attempt(struct hcp *h)
 
 /* --- up and down --- */
 
-static void go_up(struct hcp *h, struct link *l, bool is_second)
+static void go_up(struct hcp *h, struct connection *l, bool is_second)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	h->link = l;
-	h->life++;
+	h->connection = l;
+	h->generation++;
 	h->ack_count = 0;
-	h->backoff_us = 0;
+	backoff_reset(&h->backoff);
 	h->bound_at_us = h->delivered_at_us = clock_boot_us();
-	/* Another program may have worked on the file meanwhile; and refused messages come anew. */
-	lib_intake_forget_inbox(h);
-	lib_intake_forget_sessions(h);
-	if (lib_store_load_odd(h) < 0)
+	/* Another program may have changed the file meanwhile. Refused messages come again. */
+	lib_inbox_forget_inbox(h);
+	lib_inbox_forget_sessions(h);
+	if (lib_store_load_gaps(h) < 0)
 		lib_log(h, HCP_LOG_ERROR, "%s", h->error);
-	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, link_fd(l), &ev);
+	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, connection_fd(l), &ev);
 	if (h->was_up || h->last_trouble[0])
 		lib_log(h, HCP_LOG_INFO, "connected again to %s", h->settings->config->amqp.url);
 	if (is_second)
 		lib_log(h, HCP_LOG_WARN,
-			"queue %s is taken: another program consumes it as caller %s; nothing comes "
-			"here until that one is gone",
+			"queue %s is taken: another program consumes it as caller %s; nothing comes here "
+			"until that one is gone",
 			h->settings->queue, h->settings->caller);
 	h->was_up = true;
 	h->last_trouble[0] = '\0';
@@ -258,17 +252,10 @@ static void go_up(struct hcp *h, struct link *l, bool is_second)
 
 static void back_off(struct hcp *h)
 {
-	int64_t most_us = h->settings->config->amqp.reconnect_max_us;
-	uint32_t dice;
-
-	h->backoff_us = h->backoff_us ? h->backoff_us * 2 : LIB_SECOND;
-	if (h->backoff_us > most_us)
-		h->backoff_us = most_us;
-	id_random(&dice, sizeof dice); /* 80 to 120 %: many callers, one broker that came back */
-	h->retry_at_us = clock_boot_us() + h->backoff_us * (800 + dice % 401) / 1000;
+	h->retry_at_us = clock_boot_us() + backoff_next_us(&h->backoff);
 }
 
-/* Once in these words, not once an attempt. */
+/* Logs a text once, not once for each attempt. */
 static void say_trouble(struct hcp *h)
 {
 	if (strcmp(h->last_trouble, h->error) == 0)
@@ -277,27 +264,29 @@ static void say_trouble(struct hcp *h)
 	snprintf(h->last_trouble, sizeof h->last_trouble, "%s", h->error);
 }
 
-/* The inbox is left alone: it may be under somebody's eyes. Its messages are of an old life now. */
+/* Does not touch the inbox: a caller may be iterating. Its messages belong to the old connection. */
 static void lose(struct hcp *h, const char *why)
 {
-	lib_fail(h, HCP_E_BROKER, "the broker is gone: %s", why); /* which may be a text of the link's */
-	epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, link_fd(h->link), NULL);
-	link_free(h->link);
-	h->link = NULL;
-	h->life++;
+	/* first: `why` may be memory of the connection */
+	lib_fail(h, HCP_E_BROKER, "the broker is gone: %s", why);
+	epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, connection_fd(h->connection), NULL);
+	connection_free(h->connection);
+	h->connection = NULL;
+	h->generation++;
 	h->ack_count = 0;
 	back_off(h);
 	say_trouble(h);
 }
 
-int lib_wire_open(struct hcp *h)
+int lib_consumer_open(struct hcp *h)
 {
 	int64_t end_us = clock_boot_us() + TAKEN_US;
-	struct link_error e;
+	struct connection_error e;
 	bool is_second = false;
-	struct link *l;
+	struct connection *l;
 	int status;
 
+	h->backoff = LIB_BACKOFF_CONSUMER(h->settings->config->amqp.reconnect_max_us);
 	while ((status = connect_all(h->settings, NULL, NULL, &l, &is_second, &e)) == HCP_E_TAKEN &&
 		clock_boot_us() < end_us)
 		usleep(TAKEN_STEP_MS * 1000);
@@ -312,14 +301,14 @@ int lib_wire_open(struct hcp *h)
 static void take_attempt(struct hcp *h)
 {
 	struct lib_attempt *a = h->attempt;
-	struct link *l;
+	struct connection *l;
 	bool is_done;
 
 	pthread_mutex_lock(&a->lock);
 	is_done = a->is_done;
-	l = is_done ? a->link : NULL;
+	l = is_done ? a->connection : NULL;
 	if (l)
-		a->link = NULL;
+		a->connection = NULL;
 	pthread_mutex_unlock(&a->lock);
 	if (!is_done)
 		return;
@@ -338,23 +327,23 @@ static void take_attempt(struct hcp *h)
 
 static void take_delivery(struct hcp *h, struct frames_event *ev)
 {
-	struct lib_note *n = NULL, fake = {.life = h->life, .tag = ev->tag};
+	struct lib_message *n = NULL, fake = {.generation = h->generation, .tag = ev->tag};
 	char *body = ev->body;
 
 	h->received++;
 	h->delivered_at_us = clock_boot_us();
 	ev->body = NULL;
 	if (body)
-		n = lib_note_read(body, (size_t)ev->size);
+		n = lib_message_read(body, (size_t)ev->size);
 	if (n) {
-		n->life = h->life;
+		n->generation = h->generation;
 		n->tag = ev->tag;
-		lib_intake_put(h, n);
+		lib_inbox_put(h, n);
 		return;
 	}
 	lib_log(h, HCP_LOG_WARN, "a message of %llu bytes (key %s) is no HCP message, or too large; left out",
 		(unsigned long long)ev->size, ev->key);
-	lib_wire_settle(h, &fake);
+	lib_consumer_settle(h, &fake);
 }
 
 /* False: the connection is no more. */
@@ -373,21 +362,21 @@ static bool take_event(struct hcp *h, struct frames_event *ev)
 static void read_frames(struct hcp *h)
 {
 	struct frames_event *ev;
-	struct link_error e, ignored;
+	struct connection_error e, ignored;
 	uint64_t tag;
 	int got;
 
-	/* At most prefetch deliveries come without an ack, so this ends. */
-	while ((got = link_next(h->link, &ev, &e)) > 0)
+	/* At most prefetch deliveries come without an ack, so this loop ends. */
+	while ((got = connection_next(h->connection, &ev, &e)) > 0)
 		if (!take_event(h, ev))
 			return;
 	if (got == 0) {
-		link_release(h->link);
+		connection_release(h->connection);
 		return;
 	}
-	/* A header that cannot be decoded would come again for ever. */
-	tag = e.is_undecodable ? link_headless_tag(h->link) : 0;
-	if (tag && link_reject(h->link, tag, false, &ignored) == 0)
+	/* The broker would deliver a message with an undecodable header again for ever. */
+	tag = e.is_undecodable ? connection_headless_tag(h->connection) : 0;
+	if (tag && connection_reject(h->connection, tag, false, &ignored) == 0)
 		lib_log(h, HCP_LOG_WARN, "a message that cannot be decoded was thrown away");
 	lose(h, e.text);
 }
@@ -395,34 +384,34 @@ static void read_frames(struct hcp *h)
 static void keep_binding(struct hcp *h, int64_t now_us)
 {
 	const struct lib_settings *s = h->settings;
-	struct link_error e;
+	struct connection_error e;
 
 	if (now_us - h->bound_at_us < BINDING_US)
 		return;
 	h->bound_at_us = now_us;
-	if (link_keep_binding(h->link, s->queue, LIB_EVENTS, "topic", s->key, &e) < 0)
+	if (connection_keep_binding(h->connection, s->queue, EXCHANGE_EVENTS, "topic", s->key, &e) < 0)
 		lose(h, e.text);
 }
 
-void lib_wire_turn(struct hcp *h, int64_t now_us)
+void lib_consumer_turn(struct hcp *h, int64_t now_us)
 {
 	if (h->attempt)
 		take_attempt(h);
-	if (!h->link && !h->attempt && now_us >= h->retry_at_us)
+	if (!h->connection && !h->attempt && now_us >= h->retry_at_us)
 		start_attempt(h);
-	if (h->link)
+	if (h->connection)
 		keep_binding(h, now_us);
-	if (h->link)
+	if (h->connection)
 		read_frames(h);
-	if (!h->link && h->inbox)
-		lib_intake_forget_inbox(h);
+	if (!h->connection && h->inbox)
+		lib_inbox_forget_inbox(h);
 }
 
 /* --- out --- */
 
-void lib_wire_settle(struct hcp *h, const struct lib_note *n)
+void lib_consumer_settle(struct hcp *h, const struct lib_message *n)
 {
-	if (!h->link || n->life != h->life)
+	if (!h->connection || n->generation != h->generation)
 		return;
 	if (h->ack_count == h->ack_room) {
 		h->ack_room = h->ack_room ? 2 * h->ack_room : 128;
@@ -431,30 +420,31 @@ void lib_wire_settle(struct hcp *h, const struct lib_note *n)
 	h->acks[h->ack_count++] = n->tag;
 }
 
-/* One ack speaks for all up to a tag where none of them still waits in the inbox; that is nearly always so,
- * and far cheaper for the broker. */
-static int send_acks(struct hcp *h, struct link_error *e)
+/* One ack covers all tags up to the last, unless a message still waits in the inbox. That is nearly always
+ * possible, and far cheaper for the broker. */
+static int send_acks(struct hcp *h, struct connection_error *e)
 {
 	uint64_t last = 0;
 
 	for (size_t i = 0; i < h->ack_count; i++)
 		if (h->acks[i] > last)
 			last = h->acks[i];
-	if (!h->inbox || h->inbox->tag > last) /* in the order of their tags: the head is the lowest */
-		return link_ack(h->link, last, true, e);
-	link_cork(h->link, true);
+	/* the inbox is in the order of tags: its head has the lowest */
+	if (!h->inbox || h->inbox->tag > last)
+		return connection_ack(h->connection, last, true, e);
+	connection_cork(h->connection, true);
 	for (size_t i = 0; i < h->ack_count; i++)
-		if (link_ack(h->link, h->acks[i], false, e) < 0)
+		if (connection_ack(h->connection, h->acks[i], false, e) < 0)
 			return -1;
-	link_cork(h->link, false);
+	connection_cork(h->connection, false);
 	return 0;
 }
 
-void lib_wire_ack(struct hcp *h)
+void lib_consumer_ack(struct hcp *h)
 {
-	struct link_error e;
+	struct connection_error e;
 
-	if (!h->link || h->ack_count == 0)
+	if (!h->connection || h->ack_count == 0)
 		return;
 	h->has_sent = true;
 	if (send_acks(h, &e) < 0) {
@@ -464,56 +454,56 @@ void lib_wire_ack(struct hcp *h)
 	h->ack_count = 0;
 }
 
-void lib_wire_end_turn(struct hcp *h)
+void lib_consumer_end_turn(struct hcp *h)
 {
-	if (h->link && h->has_sent)
+	if (h->connection && h->has_sent)
 		read_frames(h);
 	h->has_sent = false;
 }
 
-void lib_wire_requeue(struct hcp *h, const struct lib_note *n)
+void lib_consumer_requeue(struct hcp *h, const struct lib_message *n)
 {
-	struct link_error e;
+	struct connection_error e;
 
-	if (!h->link || n->life != h->life)
+	if (!h->connection || n->generation != h->generation)
 		return;
 	h->has_sent = true;
-	if (link_reject(h->link, n->tag, true, &e) < 0)
+	if (connection_reject(h->connection, n->tag, true, &e) < 0)
 		lose(h, e.text);
 }
 
-void lib_wire_requeue_settled(struct hcp *h)
+void lib_consumer_requeue_settled(struct hcp *h)
 {
-	struct link_error e;
+	struct connection_error e;
 
 	h->has_sent = true;
-	for (size_t i = 0; h->link && i < h->ack_count; i++)
-		if (link_reject(h->link, h->acks[i], true, &e) < 0)
+	for (size_t i = 0; h->connection && i < h->ack_count; i++)
+		if (connection_reject(h->connection, h->acks[i], true, &e) < 0)
 			lose(h, e.text);
 	h->ack_count = 0;
 }
 
-int64_t lib_wire_due_us(const struct hcp *h)
+int64_t lib_consumer_due_us(const struct hcp *h)
 {
 	int64_t now_us = clock_boot_us(), beat_us;
 
 	if (h->attempt)
-		return INT64_MAX; /* its end wakes us */
-	if (!h->link)
+		return INT64_MAX; /* the end of the attempt wakes the handle */
+	if (!h->connection)
 		return h->retry_at_us;
-	beat_us = link_heartbeat_s(h->link) * LIB_SECOND / 3;
+	beat_us = connection_heartbeat_s(h->connection) * LIB_SECOND / 3;
 	if (beat_us <= 0 || beat_us > BINDING_US)
 		beat_us = BINDING_US;
-	return now_us + beat_us; /* heartbeats are served only by our coming round */
+	return now_us + beat_us; /* the library serves heartbeats only in a turn */
 }
 
-void lib_wire_close(struct hcp *h)
+void lib_consumer_close(struct hcp *h)
 {
 	abandon_attempt(h);
-	if (h->link)
-		link_close(h->link, CLOSE_MS);
-	h->link = NULL;
-	h->life++;
+	if (h->connection)
+		connection_close(h->connection, CLOSE_MS);
+	h->connection = NULL;
+	h->generation++;
 	free(h->acks);
 	h->acks = NULL;
 }

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: MIT */
 /* event.c: values out of an event, so that a small application needs no JSON library.
- * Owns the paths. Never changes or keeps anything. */
+ * Owns the dotted paths. Never changes a message. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,8 +24,8 @@ static bool take_name(const char **path, char name[NAME_MAX_BYTES])
 
 static const json_t *find(const struct hcp_event *e, const char *path)
 {
-	struct lib_note *n = e->note;
-	const json_t *v = n ? json_object_get(lib_note_tree(n), "payload") : NULL;
+	struct lib_message *n = e->note;
+	const json_t *v = n ? json_object_get(lib_message_tree(n), "payload") : NULL;
 	char name[NAME_MAX_BYTES];
 
 	while (v && *path)

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* handle.c: a handle from hcp_open to hcp_close, and its turn.
- * Owns the order of a turn: commit, then acks, then what is sent; and what the application is told of
- * troubles. Never touches a socket (wire.c, post.c) or a table (store.c). */
+ * Owns the order of a turn (commit, then acks, then new messages), and the error and log texts for the
+ * application. Never touches a socket (consumer.c, publisher.c) or a table (store.c). */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -13,11 +14,11 @@
 
 #include "libhcp/libhcp_private.h"
 
-/* --- words --- */
+/* --- errors and log --- */
 
 int lib_fail(struct hcp *h, int status, const char *fmt, ...)
 {
-	char text[LIB_ERROR_SIZE]; /* apart: an argument may be the sentence before */
+	char text[LIB_ERROR_SIZE]; /* a copy: an argument may be h->error itself */
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -51,7 +52,7 @@ void lib_wake(int wake_fd)
 {
 	uint64_t one = 1;
 
-	/* Full means that it is awake already. */
+	/* A full eventfd means that a wake-up is pending already. */
 	while (write(wake_fd, &one, sizeof one) < 0 && errno == EINTR)
 		;
 }
@@ -84,9 +85,9 @@ HCP_API int hcp_open(struct hcp **out, const struct hcp_options *o)
 	if (!(h->settings = lib_settings_new(h, o)))
 		return HCP_E_ARGUMENT;
 	if ((status = open_descriptors(h)) < 0 || (status = lib_store_open(h, o->file)) < 0 ||
-		(status = lib_outbox_load(h)) < 0)
+		(status = lib_pending_load(h)) < 0)
 		return status;
-	status = lib_wire_open(h);
+	status = lib_consumer_open(h);
 	if (status == HCP_E_BROKER && o->wait_for_broker) {
 		lib_log(h, HCP_LOG_WARN, "%s; trying until it works", h->error);
 		snprintf(h->last_trouble, sizeof h->last_trouble, "%s", h->error);
@@ -99,12 +100,12 @@ HCP_API void hcp_close(struct hcp *h)
 {
 	if (!h)
 		return;
-	lib_post_end(h->post);
+	lib_publisher_end(h->publisher);
 	if (h->settings)
-		lib_wire_close(h);
-	lib_intake_forget_inbox(h);
-	lib_intake_forget_sessions(h);
-	lib_outbox_forget(h);
+		lib_consumer_close(h);
+	lib_inbox_forget_inbox(h);
+	lib_inbox_forget_sessions(h);
+	lib_pending_forget(h);
 	if (h->db)
 		lib_store_close(h);
 	if (h->epoll_fd >= 0)
@@ -123,12 +124,12 @@ HCP_API struct sqlite3 *hcp_db(struct hcp *h)
 
 HCP_API int hcp_is_up(const struct hcp *h)
 {
-	return h->link != NULL;
+	return h->connection != NULL;
 }
 
 /* --- a turn --- */
 
-/* Nothing of the batch is true: memory is read anew from the file, and the messages go back. */
+/* The batch is void: the next turn loads memory from the file, and the messages go back to the broker. */
 static int break_batch(struct hcp *h)
 {
 	h->store_retry_us = h->store_retry_us ? 2 * h->store_retry_us : LIB_SECOND;
@@ -138,19 +139,19 @@ static int break_batch(struct hcp *h)
 	lib_log(h, HCP_LOG_ERROR, "%s; nothing is acknowledged, trying again in %d s", h->error,
 		(int)(h->store_retry_us / LIB_SECOND));
 	lib_store_rollback(h);
-	lib_wire_requeue_settled(h);
-	lib_intake_forget_sessions(h);
+	lib_consumer_requeue_settled(h);
+	lib_inbox_forget_sessions(h);
 	h->has_reload = true;
 	return HCP_E_STORE;
 }
 
-/* After a broken batch: what the file says. */
+/* After a failed batch: loads memory from the file. */
 static int reload(struct hcp *h)
 {
 	if (!h->has_reload)
 		return HCP_OK;
-	lib_outbox_forget(h);
-	if (lib_store_load_odd(h) < 0 || lib_outbox_load(h) < 0)
+	lib_pending_forget(h);
+	if (lib_store_load_gaps(h) < 0 || lib_pending_load(h) < 0)
 		return HCP_E_STORE;
 	h->has_reload = false;
 	return HCP_OK;
@@ -162,15 +163,15 @@ static int run_batch(struct hcp *h, int64_t now_us)
 
 	h->batch_at_us = now_us;
 	h->batch_count = 0;
-	if (reload(h) < 0 || lib_outbox_turn(h, now_us) < 0 || lib_intake_turn(h, now_us) < 0 ||
+	if (reload(h) < 0 || lib_pending_turn(h, now_us) < 0 || lib_inbox_turn(h, now_us) < 0 ||
 		lib_store_commit(h) < 0)
 		return break_batch(h);
 	h->store_retry_us = 0;
 	settled = (int)h->ack_count;
-	lib_wire_ack(h);
-	lib_outbox_committed(h);
-	lib_outbox_send(h, now_us);
-	lib_intake_trim(h);
+	lib_consumer_ack(h);
+	lib_pending_committed(h);
+	lib_pending_send(h, now_us);
+	lib_inbox_trim(h);
 	return settled;
 }
 
@@ -185,12 +186,12 @@ HCP_API int hcp_process(struct hcp *h)
 			h->in_callback ? "hcp_process is not for on_event" : "the handle was not opened");
 	while (read(h->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
 		;
-	lib_wire_turn(h, now_us);
+	lib_consumer_turn(h, now_us);
 	if (now_us < h->store_retry_at_us)
 		return 0;
 	lib_store_prune(h, now_us);
 	rc = run_batch(h, now_us);
-	lib_wire_end_turn(h);
+	lib_consumer_end_turn(h);
 	return rc;
 }
 
@@ -207,12 +208,12 @@ HCP_API short hcp_events(const struct hcp *h)
 
 HCP_API int hcp_timeout(const struct hcp *h)
 {
-	int64_t now_us = clock_boot_us(), due_us = lib_wire_due_us(h), other_us = lib_intake_due_us(h);
+	int64_t now_us = clock_boot_us(), due_us = lib_consumer_due_us(h), other_us = lib_inbox_due_us(h);
 
 	if (other_us < due_us)
 		due_us = other_us;
-	if (h->letters || h->has_new_letters) {
-		other_us = h->has_new_letters ? 0 : h->letters_due_us;
+	if (h->outgoing || h->has_new_outgoing) {
+		other_us = h->has_new_outgoing ? 0 : h->outgoing_due_us;
 		if (other_us < h->store_retry_at_us)
 			other_us = h->store_retry_at_us;
 		if (other_us < due_us)
@@ -266,5 +267,5 @@ HCP_API int hcp_run(struct hcp *h, int timeout_ms)
 
 HCP_API int hcp_flush(struct hcp *h, int timeout_ms)
 {
-	return run_until(h, timeout_ms, lib_outbox_is_flushed);
+	return run_until(h, timeout_ms, lib_pending_is_flushed);
 }

@@ -1,19 +1,20 @@
-/* intake.c: messages in their order, each once, into on_event.
- * Owns the inbox, what is known of each session, and when a missing message is no longer waited for.
- * Never acks (handle.c lets wire.c, after the commit), never writes SQL (store.c). */
+/* SPDX-License-Identifier: MIT */
+/* inbox.c: gives messages to on_event in order, each once.
+ * Owns the inbox, the sessions in memory, and how long a session waits for a missing message.
+ * Never acks (handle.c calls consumer.c for that, after the commit), never writes SQL (store.c). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libhcp/libhcp_private.h"
 
-#define QUIET_US LIB_SECOND /* nothing came for so long: the queue is empty */
+#define QUIET_US LIB_SECOND /* no delivery for so long: the queue is empty */
 
-enum verdict {
-	SETTLE,  /* dealt with, seen before, or kept in the file: to be acked */
-	PARK,    /* not now: stays in the inbox, unacked */
-	REQUEUE, /* on_event did not want it */
-	BROKEN   /* the file: nothing of this batch is true */
+enum inbox_result {
+	SETTLE,  /* handled, seen before, or kept in the file: ack it */
+	PARK,    /* it must wait: it stays in the inbox, without an ack */
+	REQUEUE, /* on_event refused it */
+	BROKEN   /* the file failed: the whole batch is void */
 };
 
 /* --- sessions --- */
@@ -26,13 +27,13 @@ static void session_free(struct lib_session *s)
 	free(s);
 }
 
-static void mark_odd(struct hcp *h, struct lib_session *s)
+static void mark_gap(struct hcp *h, struct lib_session *s)
 {
-	if (s->is_odd)
+	if (s->has_gap)
 		return;
-	s->is_odd = true;
-	s->odd_next = h->odd;
-	h->odd = s;
+	s->has_gap = true;
+	s->gap_next = h->with_gap;
+	h->with_gap = s;
 }
 
 static void mark_dirty(struct hcp *h, struct lib_session *s)
@@ -44,7 +45,7 @@ static void mark_dirty(struct hcp *h, struct lib_session *s)
 	h->dirty = s;
 }
 
-static void note_gap(struct hcp *h, struct lib_session *s)
+static void begin_gap(struct hcp *h, struct lib_session *s)
 {
 	if (s->gap_since_us)
 		return;
@@ -52,7 +53,7 @@ static void note_gap(struct hcp *h, struct lib_session *s)
 	s->gap_received = h->received;
 }
 
-struct lib_session *lib_intake_session(struct hcp *h, const char *id)
+struct lib_session *lib_inbox_session(struct hcp *h, const char *id)
 {
 	struct lib_session *s;
 
@@ -67,13 +68,13 @@ struct lib_session *lib_intake_session(struct hcp *h, const char *id)
 	}
 	HASH_ADD_STR(h->sessions, id, s);
 	if (s->held) {
-		mark_odd(h, s);
-		note_gap(h, s);
+		mark_gap(h, s);
+		begin_gap(h, s);
 	}
 	return s;
 }
 
-void lib_intake_forget_sessions(struct hcp *h)
+void lib_inbox_forget_sessions(struct hcp *h)
 {
 	struct lib_session *s, *next;
 
@@ -81,17 +82,17 @@ void lib_intake_forget_sessions(struct hcp *h)
 		HASH_DEL(h->sessions, s);
 		session_free(s);
 	}
-	h->odd = h->dirty = NULL;
+	h->with_gap = h->dirty = NULL;
 }
 
-void lib_intake_trim(struct hcp *h)
+void lib_inbox_trim(struct hcp *h)
 {
 	struct lib_session *s, *next;
 
 	if (HASH_COUNT(h->sessions) <= LIB_SESSIONS_MAX)
 		return;
 	HASH_ITER(hh, h->sessions, s, next)
-		if (!s->is_odd && !s->is_dirty) {
+		if (!s->has_gap && !s->is_dirty) {
 			HASH_DEL(h->sessions, s);
 			session_free(s);
 		}
@@ -99,7 +100,7 @@ void lib_intake_trim(struct hcp *h)
 
 /* --- the inbox --- */
 
-void lib_intake_put(struct hcp *h, struct lib_note *n)
+void lib_inbox_put(struct hcp *h, struct lib_message *n)
 {
 	n->next = NULL;
 	*h->inbox_end = n;
@@ -107,9 +108,9 @@ void lib_intake_put(struct hcp *h, struct lib_note *n)
 	h->inbox_count++;
 }
 
-static struct lib_note *unlink_note(struct hcp *h, struct lib_note **at)
+static struct lib_message *unlink_message(struct hcp *h, struct lib_message **at)
 {
-	struct lib_note *n = *at;
+	struct lib_message *n = *at;
 
 	*at = n->next;
 	if (!*at)
@@ -118,26 +119,26 @@ static struct lib_note *unlink_note(struct hcp *h, struct lib_note **at)
 	return n;
 }
 
-void lib_intake_forget_inbox(struct hcp *h)
+void lib_inbox_forget_inbox(struct hcp *h)
 {
-	struct lib_note **at = &h->inbox;
+	struct lib_message **at = &h->inbox;
 
 	while (*at)
-		if ((*at)->life != h->life)
-			lib_note_free(unlink_note(h, at));
+		if ((*at)->generation != h->generation)
+			lib_message_free(unlink_message(h, at));
 		else
 			at = &(*at)->next;
 	h->parked = 0;
 }
 
-bool lib_intake_is_full(const struct hcp *h)
+bool lib_inbox_is_full(const struct hcp *h)
 {
 	return h->batch_count >= h->batch_max || clock_boot_us() - h->batch_at_us > h->batch_us;
 }
 
 /* --- on_event --- */
 
-int lib_intake_call(struct hcp *h, const struct hcp_event *e)
+int lib_inbox_call(struct hcp *h, const struct hcp_event *e)
 {
 	int rc;
 
@@ -179,31 +180,32 @@ static enum hcp_kind kind_of(const char *type)
 	return HCP_OTHER;
 }
 
-/* What hcp_abort will need. Known from before on_event on, so that it may abort at once. */
+/* Keeps what hcp_abort needs. Runs before on_event, so that on_event may abort at once. */
 static void learn(struct hcp *h, struct lib_session *s, const struct hcp_event *e)
 {
 	bool is_first = e->kind == HCP_EVENT && strcmp(e->event_type, "session_created") == 0;
 	const char *token;
-	struct lib_letter *l;
+	struct lib_outgoing *l;
 
 	if (e->kind != HCP_ACCEPTED && !is_first)
 		return;
 	token = hcp_get_text(e, is_first ? "data.session_token" : "session_token");
 	if (token && !s->token && s->id[0])
 		s->token = xstrdup(token);
-	HASH_FIND_STR(h->letters, e->in_reply_to, l);
+	HASH_FIND_STR(h->outgoing, e->in_reply_to, l);
 	if (l && !s->callee)
 		s->callee = xstrdup(l->callee);
 }
 
-/* All that must be in the same transaction as what on_event stored. */
-static int conclude(struct hcp *h, struct lib_session *s, const struct lib_note *n, const struct hcp_event *e)
+/* Everything that must be in one transaction with the changes of on_event. */
+static int conclude(
+	struct hcp *h, struct lib_session *s, const struct lib_message *n, const struct hcp_event *e)
 {
 	if (e->sequence)
 		s->last = e->sequence;
 	else if (n->message_id[0] && lib_store_put_seen(h, s->id, n->message_id) < 0)
 		return -1;
-	if (e->in_reply_to[0] && lib_outbox_answered(h, e->in_reply_to) < 0)
+	if (e->in_reply_to[0] && lib_pending_answered(h, e->in_reply_to) < 0)
 		return -1;
 	if (e->kind == HCP_EVENT && strcmp(e->event_type, "session_closed") == 0)
 		s->is_closed = true;
@@ -212,11 +214,11 @@ static int conclude(struct hcp *h, struct lib_session *s, const struct lib_note 
 	free(s->failing);
 	s->failing = NULL;
 	s->retry_us = 0;
-	s->gap_since_us = 0; /* another hole behind this one has its own time */
+	s->gap_since_us = 0; /* a later gap has its own time */
 	return 0;
 }
 
-static void be_refused(struct hcp *h, struct lib_session *s, const struct lib_note *n, bool is_held)
+static void be_refused(struct hcp *h, struct lib_session *s, const struct lib_message *n, bool is_held)
 {
 	s->retry_us = s->retry_us ? s->retry_us * 2 : LIB_SECOND;
 	if (s->retry_us > LIB_BACKOFF_MAX)
@@ -226,14 +228,14 @@ static void be_refused(struct hcp *h, struct lib_session *s, const struct lib_no
 	s->failing = xstrdup(n->message_id);
 	s->failing_is_held = is_held;
 	s->failing_is_here = false;
-	mark_odd(h, s);
+	mark_gap(h, s);
 	lib_log(h, HCP_LOG_WARN,
 		"on_event did not take message %s (%s %s, session %s); it comes again in %" PRId64 " s",
 		n->message_id, n->type, n->event, s->id, s->retry_us / LIB_SECOND);
 }
 
-static enum verdict run(
-	struct hcp *h, struct lib_session *s, struct lib_note *n, int64_t gap_from, bool is_held)
+static enum inbox_result run(
+	struct hcp *h, struct lib_session *s, struct lib_message *n, int64_t gap_from, bool is_held)
 {
 	struct hcp_event e = {.kind = kind_of(n->type),
 		.type = n->type,
@@ -255,7 +257,7 @@ static enum verdict run(
 		e.gap_to = n->sequence - 1;
 	}
 	learn(h, s, &e);
-	if ((rc = lib_intake_call(h, &e)) < 0)
+	if ((rc = lib_inbox_call(h, &e)) < 0)
 		return BROKEN;
 	if (rc == 0) {
 		be_refused(h, s, n, is_held);
@@ -266,7 +268,8 @@ static enum verdict run(
 
 /* --- out of order --- */
 
-static enum verdict hold(struct hcp *h, struct lib_session *s, const struct lib_note *n, int64_t sequence)
+static enum inbox_result hold(
+	struct hcp *h, struct lib_session *s, const struct lib_message *n, int64_t sequence)
 {
 	int64_t place = sequence ? 2 * sequence : 2 * s->highest + 1;
 	int rc = s->held ? lib_store_is_held(h, s->id, place, n->message_id) : 0;
@@ -275,8 +278,8 @@ static enum verdict hold(struct hcp *h, struct lib_session *s, const struct lib_
 		return BROKEN;
 	if (rc > 0)
 		return SETTLE;
-	mark_odd(h, s);
-	note_gap(h, s);
+	mark_gap(h, s);
+	begin_gap(h, s);
 	if (s->held >= h->reorder_max)
 		return PARK;
 	if (lib_store_begin(h) < 0 || lib_store_hold(h, s, place, n) < 0)
@@ -285,9 +288,9 @@ static enum verdict hold(struct hcp *h, struct lib_session *s, const struct lib_
 	return SETTLE;
 }
 
-static enum verdict take(struct hcp *h, struct lib_note *n)
+static enum inbox_result take(struct hcp *h, struct lib_message *n)
 {
-	struct lib_session *s = lib_intake_session(h, n->session);
+	struct lib_session *s = lib_inbox_session(h, n->session);
 	int64_t sequence = n->sequence;
 	bool is_next;
 	int rc;
@@ -315,29 +318,30 @@ static enum verdict take(struct hcp *h, struct lib_note *n)
 
 /* --- what is held --- */
 
-/* The queue has nothing more for us, so what is missing is not on its way. */
+/* The queue is empty, so a missing message is not on its way. */
 static bool is_quiet(const struct hcp *h, int64_t now_us)
 {
 	int64_t quiet_us = h->gap_wait_us < QUIET_US ? h->gap_wait_us : QUIET_US;
 
-	return h->link && h->inbox_count == h->parked && now_us - h->delivered_at_us >= quiet_us;
+	return h->connection && h->inbox_count == h->parked && now_us - h->delivered_at_us >= quiet_us;
 }
 
-/* Waiting is over when as much is held as may be; or the time is up and the queue is empty, or has brought so
- * much since that a message which was only overtaken would have come. A slow application loses nothing. */
+/* A session stops waiting for a missing message when it holds as many messages as it may. It also stops when
+ * the time is up and the queue is empty, or brought so many messages that an overtaken one would have come. A
+ * slow application loses nothing. */
 static bool may_pass_over(const struct hcp *h, const struct lib_session *s, int64_t now_us)
 {
 	if (s->held >= h->reorder_max)
 		return true;
-	return h->link && now_us - s->gap_since_us >= h->gap_wait_us &&
+	return h->connection && now_us - s->gap_since_us >= h->gap_wait_us &&
 		(is_quiet(h, now_us) || h->received - s->gap_received >= (uint64_t)h->reorder_max);
 }
 
-/* One message from the file. 1: go on with the next, 0: it must wait, -1. */
+/* Handles one message from the file. 1: go on with the next; 0: it must wait; -1: the file failed. */
 static int take_held(struct hcp *h, struct lib_session *s, int64_t now_us)
 {
-	struct lib_note *n = NULL;
-	enum verdict v = SETTLE;
+	struct lib_message *n = NULL;
+	enum inbox_result v = SETTLE;
 	int64_t row, gap_from = 0;
 	int rc;
 
@@ -348,7 +352,7 @@ static int take_held(struct hcp *h, struct lib_session *s, int64_t now_us)
 	}
 	if (lib_store_begin(h) < 0 || (rc = lib_store_head(h, s, &row, &n)) < 0)
 		return -1;
-	if (rc == 0) { /* somebody emptied our table */
+	if (rc == 0) { /* another program emptied the table */
 		s->held = 0;
 		return 0;
 	}
@@ -360,18 +364,18 @@ static int take_held(struct hcp *h, struct lib_session *s, int64_t now_us)
 		v = run(h, s, n, gap_from, true);
 	if (v == SETTLE && lib_store_drop_held(h, s, row) < 0)
 		v = BROKEN;
-	lib_note_free(n);
+	lib_message_free(n);
 	return v == BROKEN ? -1 : v == SETTLE;
 }
 
-/* The message that was refused went back to the broker, and does not come again. */
+/* The refused message went back to the broker, and did not come again. */
 static bool is_failing_lost(const struct hcp *h, const struct lib_session *s, int64_t now_us)
 {
 	return !s->failing_is_held && !s->failing_is_here && now_us - s->retry_at_us >= h->gap_wait_us &&
 		is_quiet(h, now_us);
 }
 
-static int take_odd(struct hcp *h, struct lib_session *s, int64_t now_us)
+static int take_gap(struct hcp *h, struct lib_session *s, int64_t now_us)
 {
 	int rc = 1;
 
@@ -385,7 +389,7 @@ static int take_odd(struct hcp *h, struct lib_session *s, int64_t now_us)
 	if (s->failing && (!s->failing_is_held || now_us < s->retry_at_us))
 		return 0;
 	while (rc > 0 && s->held) {
-		if (lib_intake_is_full(h)) {
+		if (lib_inbox_is_full(h)) {
 			h->has_more = true;
 			return 0;
 		}
@@ -394,21 +398,21 @@ static int take_odd(struct hcp *h, struct lib_session *s, int64_t now_us)
 	return rc < 0 ? -1 : 0;
 }
 
-static int take_all_odd(struct hcp *h, int64_t now_us)
+static int take_all_gaps(struct hcp *h, int64_t now_us)
 {
-	struct lib_session **at = &h->odd;
+	struct lib_session **at = &h->with_gap;
 
 	while (*at) {
 		struct lib_session *s = *at;
 
-		if (take_odd(h, s, now_us) < 0)
+		if (take_gap(h, s, now_us) < 0)
 			return -1;
 		if (s->held || s->failing) {
-			at = &s->odd_next;
+			at = &s->gap_next;
 			continue;
 		}
-		*at = s->odd_next;
-		s->is_odd = false;
+		*at = s->gap_next;
+		s->has_gap = false;
 		s->gap_since_us = 0;
 	}
 	return 0;
@@ -421,39 +425,39 @@ static bool has_due_held(const struct lib_session *s)
 	return s->held && !s->failing && (s->head % 2 || s->head / 2 <= s->last + 1);
 }
 
-int lib_intake_turn(struct hcp *h, int64_t now_us)
+int lib_inbox_turn(struct hcp *h, int64_t now_us)
 {
-	struct lib_note **at = &h->inbox;
+	struct lib_message **at = &h->inbox;
 	size_t parked = 0;
 
 	h->has_more = false;
-	if (take_all_odd(h, now_us) < 0)
+	if (take_all_gaps(h, now_us) < 0)
 		return HCP_E_STORE;
-	while (*at && !lib_intake_is_full(h)) {
-		struct lib_note *n = *at;
-		enum verdict v = take(h, n);
+	while (*at && !lib_inbox_is_full(h)) {
+		struct lib_message *n = *at;
+		enum inbox_result v = take(h, n);
 
-		if (v == BROKEN) /* it is still in the inbox */
+		if (v == BROKEN) /* the message is still in the inbox */
 			return HCP_E_STORE;
 		if (v == PARK) {
 			parked++;
 			at = &n->next;
 			continue;
 		}
-		unlink_note(h, at);
+		unlink_message(h, at);
 		if (v == SETTLE)
-			lib_wire_settle(h, n);
+			lib_consumer_settle(h, n);
 		else
-			lib_wire_requeue(h, n);
-		lib_note_free(n);
+			lib_consumer_requeue(h, n);
+		lib_message_free(n);
 	}
-	h->parked = *at ? 0 : parked; /* not all were looked at: come again at once */
-	for (const struct lib_session *s = h->odd; s; s = s->odd_next)
-		h->has_more |= has_due_held(s); /* what came now was what they waited for */
+	h->parked = *at ? 0 : parked; /* the batch was full: the next turn comes at once */
+	for (const struct lib_session *s = h->with_gap; s; s = s->gap_next)
+		h->has_more |= has_due_held(s); /* a message of this turn may have closed a gap */
 	return HCP_OK;
 }
 
-static int64_t odd_due_us(const struct hcp *h, const struct lib_session *s, int64_t now_us)
+static int64_t gap_due_us(const struct hcp *h, const struct lib_session *s, int64_t now_us)
 {
 	int64_t due_us;
 
@@ -470,19 +474,19 @@ static int64_t odd_due_us(const struct hcp *h, const struct lib_session *s, int6
 	}
 	if (due_us > now_us)
 		return due_us;
-	return h->link ? now_us + QUIET_US : INT64_MAX; /* waits for quiet */
+	return h->connection ? now_us + QUIET_US : INT64_MAX; /* until the queue is empty */
 }
 
-int64_t lib_intake_due_us(const struct hcp *h)
+int64_t lib_inbox_due_us(const struct hcp *h)
 {
 	int64_t now_us = clock_boot_us(), due_us = INT64_MAX;
 
 	if (now_us < h->store_retry_at_us)
 		return h->store_retry_at_us;
 	if (h->has_more || h->inbox_count > h->parked)
-		return 0; /* at once: "now" would be a moment later than the asker's */
-	for (const struct lib_session *s = h->odd; s; s = s->odd_next) {
-		int64_t s_us = odd_due_us(h, s, now_us);
+		return 0; /* at once: now_us is later than the clock of the caller */
+	for (const struct lib_session *s = h->with_gap; s; s = s->gap_next) {
+		int64_t s_us = gap_due_us(h, s, now_us);
 
 		if (s_us < due_us)
 			due_us = s_us;

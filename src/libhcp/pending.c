@@ -1,23 +1,23 @@
-/* outbox.c: submits until they are answered, aborts until the broker has them.
- * Owns when they are sent again and when they are given up.
- * Never publishes (post.c). Every repeat is the same bytes with the same message_id: no second task comes of
- * it. */
+/* SPDX-License-Identifier: MIT */
+/* pending.c: submits until they are answered, aborts until the broker has them.
+ * Owns when these messages are sent again, and when the library gives them up. Every repeat has the same
+ * bytes and the same message_id, so that it makes no second task. Never publishes (publisher.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/table_private.h"
+#include "base/name.h"
 #include "json/text.h"
 #include "libhcp/libhcp_private.h"
 
-#define POSTED_MAX 64 /* with the publisher at once: bodies are in memory only then */
+#define PUBLISHING_MAX 64 /* messages with the publisher at a time: only their bodies are in memory */
 #define REPEAT_MAX_US (600 * LIB_SECOND)
 #define DEPTH_MAX 64 /* hcpd's own limit */
 
-/* --- letters --- */
+/* --- outgoing messages --- */
 
-static void letter_free(struct lib_letter *l)
+static void outgoing_free(struct lib_outgoing *l)
 {
 	free(l->callee);
 	free(l->session);
@@ -25,115 +25,115 @@ static void letter_free(struct lib_letter *l)
 	free(l);
 }
 
-static void letter_drop(struct hcp *h, struct lib_letter *l)
+static void outgoing_drop(struct hcp *h, struct lib_outgoing *l)
 {
-	HASH_DEL(h->letters, l);
-	letter_free(l);
+	HASH_DEL(h->outgoing, l);
+	outgoing_free(l);
 }
 
-void lib_outbox_forget(struct hcp *h)
+void lib_pending_forget(struct hcp *h)
 {
-	struct lib_letter *l, *next;
+	struct lib_outgoing *l, *next;
 
-	HASH_ITER(hh, h->letters, l, next)
-		letter_drop(h, l);
-	h->letter_row = 0;
+	HASH_ITER(hh, h->outgoing, l, next)
+		outgoing_drop(h, l);
+	h->outgoing_row = 0;
 }
 
-int lib_outbox_load(struct hcp *h)
+int lib_pending_load(struct hcp *h)
 {
-	struct lib_letter *l;
+	struct lib_outgoing *l;
 	int rc;
 
-	h->has_new_letters = false;
-	while ((rc = lib_store_next_letter(h, h->letter_row, &l)) > 0) {
-		h->letter_row = l->row;
-		h->letters_due_us = 0;
-		HASH_ADD_STR(h->letters, message_id, l);
+	h->has_new_outgoing = false;
+	while ((rc = lib_store_next_outgoing(h, h->outgoing_row, &l)) > 0) {
+		h->outgoing_row = l->row;
+		h->outgoing_due_us = 0;
+		HASH_ADD_STR(h->outgoing, message_id, l);
 	}
 	return rc < 0 ? HCP_E_STORE : HCP_OK;
 }
 
-int lib_outbox_answered(struct hcp *h, const char *message_id)
+int lib_pending_answered(struct hcp *h, const char *message_id)
 {
-	struct lib_letter *l;
+	struct lib_outgoing *l;
 
-	HASH_FIND_STR(h->letters, message_id, l);
+	HASH_FIND_STR(h->outgoing, message_id, l);
 	if (!l)
 		return 0;
 	l->is_answered = true;
-	h->letters_due_us = 0;
-	return lib_store_drop_letter(h, message_id);
+	h->outgoing_due_us = 0;
+	return lib_store_drop_outgoing(h, message_id);
 }
 
-void lib_outbox_committed(struct hcp *h)
+void lib_pending_committed(struct hcp *h)
 {
-	struct lib_letter *l, *next;
+	struct lib_outgoing *l, *next;
 
-	if (h->letters_due_us > 0)
+	if (h->outgoing_due_us > 0)
 		return;
-	HASH_ITER(hh, h->letters, l, next)
+	HASH_ITER(hh, h->outgoing, l, next)
 		if (l->is_answered)
-			letter_drop(h, l);
+			outgoing_drop(h, l);
 }
 
-bool lib_outbox_is_flushed(const struct hcp *h)
+bool lib_pending_is_flushed(const struct hcp *h)
 {
-	for (const struct lib_letter *l = h->letters; l; l = l->hh.next)
+	for (const struct lib_outgoing *l = h->outgoing; l; l = l->hh.next)
 		if (!l->is_confirmed)
 			return false;
-	return !h->has_new_letters;
+	return !h->has_new_outgoing;
 }
 
-/* --- news of the publisher --- */
+/* --- results of the publisher --- */
 
-static void set_trouble(struct lib_letter *l, const char *text)
+static void set_trouble(struct lib_outgoing *l, const char *text)
 {
 	free(l->trouble);
 	l->trouble = xstrdup(text);
 }
 
-static int take_item(struct hcp *h, const struct lib_post_item *i, int64_t now_us)
+static int take_item(struct hcp *h, const struct lib_publication *i, int64_t now_us)
 {
-	struct lib_letter *l;
+	struct lib_outgoing *l;
 	char text[LIB_ERROR_SIZE];
 
-	if (i->status == LIB_POST_NEWS) {
+	if (i->status == LIB_NEWS) {
 		lib_fail(h, HCP_E_BROKER, "%s", i->text);
 		lib_log(h, i->level, "submits: %s", i->text);
 		return 0;
 	}
-	h->posted--;
-	h->letters_due_us = 0;
-	HASH_FIND_STR(h->letters, i->message_id, l);
+	h->publishing--;
+	h->outgoing_due_us = 0;
+	HASH_FIND_STR(h->outgoing, i->message_id, l);
 	if (!l)
 		return 0; /* answered meanwhile */
-	l->is_posted = false;
+	l->is_with_publisher = false;
 	switch (i->status) {
-	case LIB_POSTED:
+	case LIB_CONFIRMED:
 		l->is_confirmed = true;
 		if (l->session)
-			return lib_store_begin(h) < 0 ? -1 : lib_outbox_answered(h, l->message_id);
+			return lib_store_begin(h) < 0 ? -1 : lib_pending_answered(h, l->message_id);
 		l->delay_us = l->delay_us ? 2 * l->delay_us : h->repeat_us;
 		if (l->delay_us > REPEAT_MAX_US && l->delay_us > h->repeat_us)
 			l->delay_us = REPEAT_MAX_US;
 		l->next_at_us = now_us + l->delay_us;
 		return 0;
-	case LIB_POST_UNROUTABLE:
+	case LIB_UNROUTABLE:
 		snprintf(text, sizeof text,
-			"no daemon listens as %s: queue hcp.cmd.%s does not exist; is hcpd "
-			"running with that callee_id, on this virtual host?",
+			"no daemon listens as %s: queue hcp.cmd.%s does not exist; is hcpd running with that "
+			"callee_id, on this virtual host?",
 			l->callee, l->callee);
 		set_trouble(l, text);
 		return 0;
-	case LIB_POST_REFUSED: set_trouble(l, i->text); return 0;
-	case LIB_POST_NEWS: break;
+	case LIB_REFUSED: set_trouble(l, i->text); return 0;
+	case LIB_NEWS: break;
 	}
 	return 0;
 }
 
-/* The application is told, inside a transaction, and says whether to let go. */
-static int tell_trouble(struct hcp *h, struct lib_letter *l, int64_t now_us)
+/* Reports trouble to on_event, inside a transaction. The message is dropped if on_event takes the report. */
+static int report_trouble(struct hcp *h, struct lib_outgoing *l, int64_t now_us)
 {
 	struct hcp_event e = {.kind = HCP_UNDELIVERED,
 		.type = l->session ? "abort" : "task_submit",
@@ -147,8 +147,8 @@ static int tell_trouble(struct hcp *h, struct lib_letter *l, int64_t now_us)
 
 	lib_log(h, HCP_LOG_WARN, "%s", l->trouble);
 	lib_fail(h, HCP_E_REFUSED, "%s", l->trouble);
-	rc = lib_intake_call(h, &e);
-	if (rc < 0 || (rc > 0 && lib_outbox_answered(h, l->message_id) < 0))
+	rc = lib_inbox_call(h, &e);
+	if (rc < 0 || (rc > 0 && lib_pending_answered(h, l->message_id) < 0))
 		return -1;
 	free(l->trouble);
 	l->trouble = NULL;
@@ -159,15 +159,15 @@ static int tell_trouble(struct hcp *h, struct lib_letter *l, int64_t now_us)
 	return 0;
 }
 
-static bool is_hopeless(const struct hcp *h, const struct lib_letter *l)
+static bool is_hopeless(const struct hcp *h, const struct lib_outgoing *l)
 {
 	return clock_wall_us() - l->created_us > h->give_up_us;
 }
 
-int lib_outbox_turn(struct hcp *h, int64_t now_us)
+int lib_pending_turn(struct hcp *h, int64_t now_us)
 {
-	struct lib_post_item *i = h->post ? lib_post_take(h->post) : NULL, *after;
-	struct lib_letter *l, *next;
+	struct lib_publication *i = h->publisher ? lib_publisher_take(h->publisher) : NULL, *after;
+	struct lib_outgoing *l, *next;
 	int status = HCP_OK;
 	char text[LIB_ERROR_SIZE];
 
@@ -175,12 +175,12 @@ int lib_outbox_turn(struct hcp *h, int64_t now_us)
 		after = i->next;
 		if (take_item(h, i, now_us) < 0)
 			status = HCP_E_STORE;
-		lib_post_item_free(i);
+		lib_publication_free(i);
 	}
-	if (status < 0 || now_us < h->letters_due_us)
+	if (status < 0 || now_us < h->outgoing_due_us)
 		return status;
-	HASH_ITER(hh, h->letters, l, next) {
-		if (!l->trouble && !l->is_posted && !l->is_answered && now_us >= l->next_at_us &&
+	HASH_ITER(hh, h->outgoing, l, next) {
+		if (!l->trouble && !l->is_with_publisher && !l->is_answered && now_us >= l->next_at_us &&
 			is_hopeless(h, l)) {
 			snprintf(text, sizeof text,
 				"%s %s was not answered by %s for %" PRId64 " s; giving it up",
@@ -188,7 +188,7 @@ int lib_outbox_turn(struct hcp *h, int64_t now_us)
 				h->give_up_us / LIB_SECOND);
 			set_trouble(l, text);
 		}
-		if (l->trouble && !l->is_answered && tell_trouble(h, l, now_us) < 0)
+		if (l->trouble && !l->is_answered && report_trouble(h, l, now_us) < 0)
 			return HCP_E_STORE;
 	}
 	return HCP_OK;
@@ -196,12 +196,12 @@ int lib_outbox_turn(struct hcp *h, int64_t now_us)
 
 /* --- to the publisher --- */
 
-static int post(struct hcp *h, struct lib_letter *l)
+static int hand_over(struct hcp *h, struct lib_outgoing *l)
 {
-	struct lib_post_item *i = xcalloc(1, sizeof *i);
+	struct lib_publication *i = xcalloc(1, sizeof *i);
 
-	if (lib_store_letter_body(h, l->row, &i->body, &i->size) <= 0) {
-		lib_post_item_free(i);
+	if (lib_store_outgoing_body(h, l->row, &i->body, &i->size) <= 0) {
+		lib_publication_free(i);
 		return -1;
 	}
 	memcpy(i->message_id, l->message_id, ID_SIZE);
@@ -209,41 +209,41 @@ static int post(struct hcp *h, struct lib_letter *l)
 	i->callee = xstrdup(l->callee);
 	i->session = l->session ? xstrdup(l->session) : NULL;
 	i->expires_us = l->created_us + h->give_up_us;
-	l->is_posted = true;
-	h->posted++;
-	lib_post_put(h->post, i);
+	l->is_with_publisher = true;
+	h->publishing++;
+	lib_publisher_put(h->publisher, i);
 	return 0;
 }
 
-void lib_outbox_send(struct hcp *h, int64_t now_us)
+void lib_pending_send(struct hcp *h, int64_t now_us)
 {
 	int64_t due_us = INT64_MAX;
 
-	if (h->has_new_letters && lib_outbox_load(h) < 0)
+	if (h->has_new_outgoing && lib_pending_load(h) < 0)
 		return;
-	if (now_us < h->letters_due_us || !h->letters)
+	if (now_us < h->outgoing_due_us || !h->outgoing)
 		return;
-	if (!h->post && !(h->post = lib_post_new(h->settings, h->wake_fd))) {
+	if (!h->publisher && !(h->publisher = lib_publisher_new(h->settings, h->wake_fd))) {
 		lib_log(h, HCP_LOG_ERROR, "no thread to send with; trying again in a second");
-		h->letters_due_us = now_us + LIB_SECOND;
+		h->outgoing_due_us = now_us + LIB_SECOND;
 		return;
 	}
-	for (struct lib_letter *l = h->letters; l; l = l->hh.next) {
-		if (l->is_posted || l->is_answered)
+	for (struct lib_outgoing *l = h->outgoing; l; l = l->hh.next) {
+		if (l->is_with_publisher || l->is_answered)
 			continue;
 		if (l->next_at_us <= now_us && !is_hopeless(h, l)) {
-			if (h->posted >= POSTED_MAX || post(h, l) == 0)
-				continue; /* what the publisher settles wakes us */
+			if (h->publishing >= PUBLISHING_MAX || hand_over(h, l) == 0)
+				continue; /* the publisher wakes the handle when it settles a message */
 			l->next_at_us = now_us + LIB_SECOND;
 		}
 		due_us = l->next_at_us < due_us ? l->next_at_us : due_us;
 	}
-	h->letters_due_us = due_us;
+	h->outgoing_due_us = due_us;
 }
 
 /* --- composing --- */
 
-/* NULL is fine and adds nothing. */
+/* NULL adds nothing. */
 static void add_text(struct buf *b, const char *name, const char *text)
 {
 	if (!text)
@@ -294,7 +294,7 @@ static int compose_submit(struct hcp *h, struct buf *b, const struct hcp_task *t
 	int status;
 
 	buf_addf(&intent, "run %s", t->capability);
-	codec_begin(b, NULL, "task_submit");
+	message_begin(b, NULL, "task_submit");
 	buf_add_text(b, "{");
 	add_text(b, "capability", t->capability);
 	add_text(b, "capability_version", t->capability_version);
@@ -308,28 +308,28 @@ static int compose_submit(struct hcp *h, struct buf *b, const struct hcp_task *t
 		(status = add_object(h, b, "metadata", t->metadata)) < 0)
 		return status;
 	buf_add_text(b, "}");
-	codec_end(b);
+	message_end(b);
 	return HCP_OK;
 }
 
-/* In on_event's transaction, or in one of its own. */
+/* Stores the message in the transaction of on_event, or in one of its own. */
 static int keep(struct hcp *h, const struct buf *b, const char *callee, const char *session,
 	char message_id[HCP_ID_SIZE])
 {
-	struct codec_head head;
+	struct message_head head;
 	bool is_own = !h->in_batch;
 
-	if (!codec_peek(b->data, b->size, &head))
+	if (!message_peek(b->data, b->size, &head))
 		return lib_fail(h, HCP_E_ARGUMENT, "the message cannot be composed");
 	if (lib_store_begin(h) < 0)
 		return HCP_E_STORE;
-	if (lib_store_put_letter(h, head.message_id, callee, session, b->data, b->size) < 0 ||
+	if (lib_store_put_outgoing(h, head.message_id, callee, session, b->data, b->size) < 0 ||
 		(is_own && lib_store_commit(h) < 0)) {
 		if (is_own)
 			lib_store_rollback(h);
 		return HCP_E_STORE;
 	}
-	h->has_new_letters = true;
+	h->has_new_outgoing = true;
 	lib_wake(h->wake_fd);
 	if (message_id)
 		memcpy(message_id, head.message_id, HCP_ID_SIZE);
@@ -338,11 +338,10 @@ static int keep(struct hcp *h, const struct buf *b, const char *callee, const ch
 
 static int check_callee(struct hcp *h, const char *callee)
 {
-	if (callee && config_is_name(callee, "-_"))
+	if (callee && name_is_valid(callee, "-_"))
 		return HCP_OK;
 	return lib_fail(h, HCP_E_ARGUMENT,
-		"callee %.140s does not do; name the daemon's callee_id in options.callee or "
-		"with the task",
+		"callee %.140s does not do; name the daemon's callee_id in options.callee or with the task",
 		callee ? callee : "(none)");
 }
 
@@ -381,17 +380,17 @@ HCP_API int hcp_abort(struct hcp *h, const char *session_id, const char *reason)
 	if (!session_id || !id_is_uuid4(session_id))
 		return lib_fail(
 			h, HCP_E_ARGUMENT, "%.60s is no session_id", session_id ? session_id : "(none)");
-	if (!(s = lib_intake_session(h, session_id)))
+	if (!(s = lib_inbox_session(h, session_id)))
 		return HCP_E_STORE;
 	callee = s->callee ? s->callee : h->callee;
 	if ((status = check_callee(h, callee)) < 0)
 		return status;
-	codec_begin(&b, session_id, "abort");
+	message_begin(&b, session_id, "abort");
 	buf_add_text(&b, "{");
 	add_text(&b, "session_token", s->token);
 	add_text(&b, "reason", reason);
 	buf_add_text(&b, "}");
-	codec_end(&b);
+	message_end(&b);
 	status = keep(h, &b, callee, session_id, NULL);
 	buf_fini(&b);
 	return status;

@@ -1,17 +1,19 @@
+/* SPDX-License-Identifier: MIT */
 /* settings.c: hcp_options to what the rest of the library reads.
- * Owns the defaults, the ranges, and the words for what does not do.
- * Never connects. What a URL or a certificate must look like is config's. */
+ * Owns the defaults, the ranges, and the texts about wrong options.
+ * Never connects. config says what a URL or a certificate must look like. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "config/table_private.h"
+#include "base/name.h"
+#include "config/reader.h"
 #include "libhcp/libhcp_private.h"
 
 #define DAY_S INT64_C(86400)
 
-/* What is read as a line of [amqp] would be; NULL is not given. */
+/* These options are read like lines of [amqp]. NULL: not given. */
 static void fill_values(struct config_section *s, const struct hcp_options *o)
 {
 	char heartbeat[16], reconnect[24];
@@ -33,8 +35,7 @@ static void fill_values(struct config_section *s, const struct hcp_options *o)
 	snprintf(reconnect, sizeof reconnect, "%ds", o->reconnect_max_s);
 	for (size_t i = 0; i < sizeof given / sizeof *given; i++)
 		if (given[i].text)
-			s->values[config_find_key(KIND_AMQP, given[i].key) - config_keys].text =
-				xstrdup(given[i].text);
+			config_set(s, given[i].key, given[i].text, 0);
 }
 
 /* Messages begin with the reader's path, which is empty here, and a colon. */
@@ -57,27 +58,15 @@ static int read_amqp(struct hcp *h, const struct hcp_options *o, struct config *
 {
 	char here[4096];
 	struct config_reader r = {.path = "", .dir = xstrdup(getcwd(here, sizeof here) ? here : "/")};
-	struct config_section s = {
-		.kind = KIND_AMQP, .values = xcalloc(config_key_count, sizeof(struct config_value))};
+	struct config_section s;
 	int status;
 
+	config_section_init(&s, KIND_AMQP);
 	fill_values(&s, o);
-	for (size_t i = 0; i < config_key_count; i++) {
-		const struct config_key *k = &config_keys[i];
-		const char *text = s.values[i].text ? s.values[i].text : k->fallback;
-
-		if (k->kind == KIND_AMQP && text)
-			config_convert(&r, k, text, 0, c);
-	}
-	config_finish_amqp(&r, &s, &c->amqp);
+	config_fill_amqp(&r, &s, c);
 	status = say_all(h, &r);
-	for (size_t i = 0; i < r.message_count; i++)
-		free(r.messages[i].text);
-	free(r.messages);
-	for (size_t i = 0; i < config_key_count; i++)
-		config_wipe_free(s.values[i].text);
-	free(s.values);
-	free(r.dir);
+	config_section_fini(&s);
+	config_reader_fini(&r);
 	return status;
 }
 
@@ -124,15 +113,13 @@ static int read_numbers(struct hcp *h, struct lib_settings *s, const struct hcp_
 
 static int check_names(struct hcp *h, const struct hcp_options *o)
 {
-	if (!o->caller_id || !codec_is_caller_id(o->caller_id, strlen(o->caller_id)))
+	if (!o->caller_id || !message_is_caller_id(o->caller_id, strlen(o->caller_id)))
 		return lib_fail(h, HCP_E_ARGUMENT,
-			"options.caller_id %.140s does not do; write 1 to 128 letters, "
-			"digits, -, _ and :",
+			"options.caller_id %.140s does not do; write 1 to 128 letters, digits, -, _ and :",
 			o->caller_id ? o->caller_id : "(none)");
-	if (o->callee && !config_is_name(o->callee, "-_"))
+	if (o->callee && !name_is_valid(o->callee, "-_"))
 		return lib_fail(h, HCP_E_ARGUMENT,
-			"options.callee %.140s does not do; write 1 to 128 letters, "
-			"digits, - and _",
+			"options.callee %.140s does not do; write 1 to 128 letters, digits, - and _",
 			o->callee);
 	if (!o->file || !o->file[0])
 		return lib_fail(h, HCP_E_ARGUMENT,
@@ -154,8 +141,8 @@ struct lib_settings *lib_settings_new(struct hcp *h, const struct hcp_options *o
 		return NULL;
 	}
 	snprintf(s->caller, sizeof s->caller, "%s", o->caller_id);
-	snprintf(s->queue, sizeof s->queue, "hcp.evt.%s", s->caller);
-	snprintf(s->key, sizeof s->key, "%s.#", s->caller);
+	names_event_queue(s->queue, sizeof s->queue, s->caller, NULL);
+	names_event_binding(s->key, sizeof s->key, s->caller, NULL);
 	s->quorum = o->quorum != 0;
 	return s;
 }
@@ -178,8 +165,8 @@ const char *lib_settings_user(const struct lib_settings *s)
 {
 	const struct config_amqp *a = &s->config->amqp;
 
-	/* With a certificate `guest` is only what an URL without a user is taken for; the broker would refuse
-	 * it. */
+	/* With a certificate `guest` is only what an URL without a user is taken for; the broker would
+	 * refuse it. */
 	if (!a->user || (a->sasl == SASL_EXTERNAL && strcmp(a->user, "guest") == 0))
 		return NULL;
 	return a->user;

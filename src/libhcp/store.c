@@ -1,6 +1,7 @@
-/* store.c: the SQLite file: what was dealt with, what waits, what is to be sent.
+/* SPDX-License-Identifier: MIT */
+/* store.c: the SQLite file: handled messages, messages that wait, messages to be sent.
  * Owns the tables hcp_*, every SQL statement, and the transaction that on_event works in.
- * Never decides whether a message is due (intake.c) or answered (outbox.c). */
+ * Never decides whether a message is due (inbox.c) or answered (pending.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,8 +11,8 @@
 #include "libhcp/libhcp_private.h"
 
 #define SCHEMA "1"
-#define BUSY_MS 5000                 /* another connection of the application's may be writing */
-#define LOG_PAGES 250                /* then SQLite carries them over to the file proper */
+#define BUSY_MS 5000                 /* another connection of the application may be writing */
+#define LOG_PAGES 250                /* then SQLite copies the pages to the database file */
 #define LOG_BYTES (LOG_PAGES * 4200) /* a page and its head each */
 #define PRUNE_US (24 * 3600 * LIB_SECOND)
 
@@ -24,8 +25,8 @@ static const char schema[] =
 	/* messages without a sequence that were dealt with */
 	"CREATE TABLE IF NOT EXISTS hcp_seen (session_id TEXT NOT NULL, message_id TEXT NOT NULL,"
 	" at_us INTEGER NOT NULL, PRIMARY KEY (session_id, message_id)) WITHOUT ROWID;"
-	/* messages that came before their turn: sequence 7 stands at place 14, what has none behind it at 15
-	 */
+	/* messages that came before their turn: sequence 7 stands at place 14, what has none behind it
+	 * at 15 */
 	"CREATE TABLE IF NOT EXISTS hcp_held (id INTEGER PRIMARY KEY, session_id TEXT NOT NULL, place "
 	"INTEGER NOT NULL,"
 	" message_id TEXT NOT NULL, body BLOB NOT NULL);"
@@ -59,14 +60,14 @@ static const char *const sql[LIB_STATEMENTS] = {
 	[LIB_HEAD] = "SELECT id, body FROM hcp_held WHERE session_id = ? ORDER BY place, id LIMIT 1",
 	[LIB_HELD_STATS] = "SELECT count(*), min(place), max(place) FROM hcp_held WHERE session_id = ?",
 	[LIB_HELD_SESSIONS] = "SELECT DISTINCT session_id FROM hcp_held",
-	[LIB_PUT_LETTER] =
+	[LIB_PUT_OUTGOING] =
 		"INSERT INTO hcp_outbox (message_id, callee, session_id, created_us, body) VALUES "
 		"(?,?,?,?,?)",
-	[LIB_DROP_LETTER] = "DELETE FROM hcp_outbox WHERE message_id = ?",
-	[LIB_NEXT_LETTER] =
+	[LIB_DROP_OUTGOING] = "DELETE FROM hcp_outbox WHERE message_id = ?",
+	[LIB_NEXT_OUTGOING] =
 		"SELECT id, message_id, callee, session_id, created_us FROM hcp_outbox WHERE id > ? ORDER BY "
 		"id LIMIT 1",
-	[LIB_LETTER_BODY] = "SELECT body FROM hcp_outbox WHERE id = ?",
+	[LIB_OUTGOING_BODY] = "SELECT body FROM hcp_outbox WHERE id = ?",
 };
 
 /* --- statements --- */
@@ -117,13 +118,13 @@ static char *column_copy(sqlite3_stmt *st, int at)
 
 /* --- opening --- */
 
-/* on_event may not commit: what it stored would be there without the sequence that says so. */
+/* on_event must not commit: its changes would be stored without the sequence of the message. */
 static int on_commit(void *ctx)
 {
 	return ((const struct hcp *)ctx)->in_callback;
 }
 
-/* Tokens are in it: made for nobody else before SQLite opens it. */
+/* The file has tokens: it is created with mode 0600 before SQLite opens it. */
 static int make_file(struct hcp *h, const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -155,7 +156,7 @@ static char *get_meta(struct hcp *h, const char *key)
 	return value;
 }
 
-/* One file, one caller: the sequences of another are of other streams. */
+/* One file belongs to one caller: the sequences of another caller count other streams. */
 static int check_meta(struct hcp *h)
 {
 	char *version = get_meta(h, "schema"), *caller = get_meta(h, "caller_id"), *text;
@@ -167,9 +168,8 @@ static int check_meta(struct hcp *h)
 			SCHEMA);
 	} else if (caller && strcmp(caller, h->settings->caller) != 0) {
 		status = lib_fail(h, HCP_E_ARGUMENT,
-			"the file belongs to caller %s, not to %s; use a file of its own "
-			"for each",
-			caller, h->settings->caller);
+			"the file belongs to caller %s, not to %s; use a file of its own for each", caller,
+			h->settings->caller);
 	} else if (!caller) {
 		text = sqlite3_mprintf("INSERT INTO hcp_meta VALUES ('schema', %Q), ('caller_id', %Q)",
 			SCHEMA, h->settings->caller);
@@ -238,7 +238,7 @@ int lib_store_open(struct hcp *h, const char *path)
 		return status;
 	lengthen_log(h);
 	lib_store_prune(h, clock_boot_us());
-	return lib_store_load_odd(h);
+	return lib_store_load_gaps(h);
 }
 
 void lib_store_close(struct hcp *h)
@@ -367,7 +367,7 @@ int lib_store_is_held(struct hcp *h, const char *session, int64_t place, const c
 	return rc;
 }
 
-int lib_store_hold(struct hcp *h, struct lib_session *s, int64_t place, const struct lib_note *n)
+int lib_store_hold(struct hcp *h, struct lib_session *s, int64_t place, const struct lib_message *n)
 {
 	sqlite3_stmt *st = h->st[LIB_PUT_HELD];
 
@@ -382,7 +382,7 @@ int lib_store_hold(struct hcp *h, struct lib_session *s, int64_t place, const st
 	return 0;
 }
 
-int lib_store_head(struct hcp *h, const struct lib_session *s, int64_t *row, struct lib_note **n)
+int lib_store_head(struct hcp *h, const struct lib_session *s, int64_t *row, struct lib_message **n)
 {
 	sqlite3_stmt *st = h->st[LIB_HEAD];
 	char *body;
@@ -397,7 +397,7 @@ int lib_store_head(struct hcp *h, const struct lib_session *s, int64_t *row, str
 	if (size > 0)
 		memcpy(body, sqlite3_column_blob(st, 1), (size_t)size);
 	body[size] = '\0';
-	*n = lib_note_read(body, (size_t)size); /* NULL only where somebody wrote into our table */
+	*n = lib_message_read(body, (size_t)size); /* NULL only where another program changed the table */
 	end(h, LIB_HEAD);
 	return 1;
 }
@@ -420,7 +420,7 @@ int lib_store_drop_held(struct hcp *h, struct lib_session *s, int64_t row)
 	return 0;
 }
 
-int lib_store_load_odd(struct hcp *h)
+int lib_store_load_gaps(struct hcp *h)
 {
 	char **ids = NULL;
 	size_t count = 0;
@@ -433,7 +433,7 @@ int lib_store_load_odd(struct hcp *h)
 	if (rc < 0)
 		status = HCP_E_STORE;
 	for (size_t i = 0; i < count; i++) {
-		if (ids[i] && !lib_intake_session(h, ids[i]))
+		if (ids[i] && !lib_inbox_session(h, ids[i]))
 			status = HCP_E_STORE;
 		free(ids[i]);
 	}
@@ -441,36 +441,36 @@ int lib_store_load_odd(struct hcp *h)
 	return status;
 }
 
-/* --- letters --- */
+/* --- outgoing messages --- */
 
-int lib_store_put_letter(struct hcp *h, const char *message_id, const char *callee, const char *session,
+int lib_store_put_outgoing(struct hcp *h, const char *message_id, const char *callee, const char *session,
 	const char *body, size_t size)
 {
-	sqlite3_stmt *st = h->st[LIB_PUT_LETTER];
+	sqlite3_stmt *st = h->st[LIB_PUT_OUTGOING];
 
 	bind_text(st, 1, message_id);
 	bind_text(st, 2, callee);
 	bind_text(st, 3, session);
 	sqlite3_bind_int64(st, 4, clock_wall_us());
 	sqlite3_bind_blob64(st, 5, body, size, SQLITE_STATIC);
-	return step(h, LIB_PUT_LETTER);
+	return step(h, LIB_PUT_OUTGOING);
 }
 
-int lib_store_drop_letter(struct hcp *h, const char *message_id)
+int lib_store_drop_outgoing(struct hcp *h, const char *message_id)
 {
-	bind_text(h->st[LIB_DROP_LETTER], 1, message_id);
-	return step(h, LIB_DROP_LETTER);
+	bind_text(h->st[LIB_DROP_OUTGOING], 1, message_id);
+	return step(h, LIB_DROP_OUTGOING);
 }
 
-int lib_store_next_letter(struct hcp *h, int64_t after_row, struct lib_letter **out)
+int lib_store_next_outgoing(struct hcp *h, int64_t after_row, struct lib_outgoing **out)
 {
-	sqlite3_stmt *st = h->st[LIB_NEXT_LETTER];
-	struct lib_letter *l;
+	sqlite3_stmt *st = h->st[LIB_NEXT_OUTGOING];
+	struct lib_outgoing *l;
 	const char *id;
 	int rc;
 
 	sqlite3_bind_int64(st, 1, after_row);
-	if ((rc = step(h, LIB_NEXT_LETTER)) <= 0)
+	if ((rc = step(h, LIB_NEXT_OUTGOING)) <= 0)
 		return rc;
 	*out = l = xcalloc(1, sizeof *l);
 	l->row = sqlite3_column_int64(st, 0);
@@ -479,31 +479,31 @@ int lib_store_next_letter(struct hcp *h, int64_t after_row, struct lib_letter **
 	l->callee = column_copy(st, 2);
 	l->session = column_copy(st, 3);
 	l->created_us = sqlite3_column_int64(st, 4);
-	end(h, LIB_NEXT_LETTER);
+	end(h, LIB_NEXT_OUTGOING);
 	return 1;
 }
 
-int lib_store_letter_body(struct hcp *h, int64_t row, char **body, size_t *size)
+int lib_store_outgoing_body(struct hcp *h, int64_t row, char **body, size_t *size)
 {
-	sqlite3_stmt *st = h->st[LIB_LETTER_BODY];
+	sqlite3_stmt *st = h->st[LIB_OUTGOING_BODY];
 	int rc;
 
 	sqlite3_bind_int64(st, 1, row);
-	if ((rc = step(h, LIB_LETTER_BODY)) <= 0)
+	if ((rc = step(h, LIB_OUTGOING_BODY)) <= 0)
 		return rc;
 	*size = (size_t)sqlite3_column_bytes(st, 0);
 	*body = xmalloc(*size + 1);
 	if (*size > 0)
 		memcpy(*body, sqlite3_column_blob(st, 0), *size);
 	(*body)[*size] = '\0';
-	end(h, LIB_LETTER_BODY);
+	end(h, LIB_OUTGOING_BODY);
 	return 1;
 }
 
 /* --- forgetting --- */
 
-/* Once a day; by a scan, since an index by age would cost a write for each batch. Where it fails it is
- * tried the next day. */
+/* Once a day, by a scan: an index by age would cost a write for each batch. After a failure the next try is a
+ * day later. */
 void lib_store_prune(struct hcp *h, int64_t now_us)
 {
 	char *text;

@@ -1,6 +1,7 @@
-/* outbox_back.c: what the broker made of our messages: confirmed, unroutable, nacked, lost, refused.
- * Owns the watermarks, the back-off of a caller, and the care after the broker closed the channel. Composes
- * nothing but what stands in for a message that the broker refuses for good. */
+/* SPDX-License-Identifier: MIT */
+/* confirm.c: what the broker did with the messages: confirmed, unroutable, nacked, lost, refused.
+ * Owns the watermarks, the back-off of each caller, and the sending one by one after the broker closed the
+ * channel. Never composes a message, except the substitute of one that the broker refuses for good. */
 #include "outbox/outbox_private.h"
 
 #include <assert.h>
@@ -12,23 +13,23 @@
 
 /* ---- back: from the bus ---- */
 
-void outbox_advance(struct addressee *a)
+void outbox_advance(struct outbox_caller *a)
 {
 	struct outbox *ob = a->ob;
 	int64_t before = a->confirmed;
 
-	while (a->line != NULL && a->line->state == SETTLED) {
-		struct entry *n = a->line;
+	while (a->queue != NULL && a->queue->state == SETTLED) {
+		struct entry *n = a->queue;
 
-		DL_DELETE(a->line, n);
-		a->line_count--;
+		DL_DELETE(a->queue, n);
+		a->queue_count--;
 		a->confirmed = n->id;
 		if (a->cursor == n)
 			a->cursor = n->next;
 		outbox_entry_free(n);
 	}
-	if (a->line == NULL && a->confirmed < a->loaded)
-		a->confirmed = a->loaded; /* what is not in the line was unroutable: settled too */
+	if (a->queue == NULL && a->confirmed < a->loaded)
+		a->confirmed = a->loaded; /* rows that are not in the queue were unroutable: settled, too */
 	if (!a->unsaved && a->confirmed != before) {
 		a->unsaved = true;
 		a->unsaved_next = ob->unsaved;
@@ -46,11 +47,11 @@ static void settle_live(struct entry *n)
 	n->state = SETTLED;
 	ob->waiting_bytes -= (int64_t)n->body->size;
 	ob->ops->on_settled(ob->ctx, n->session, n->body->size);
-	if (n == n->to->line)
+	if (n == n->to->queue)
 		outbox_advance(n->to);
 }
 
-static void probe_in(struct addressee *a, int64_t us)
+static void probe_in(struct outbox_caller *a, int64_t us)
 {
 	if (a->unroutable && a->ob->up && (!timer_is_set(&a->probe) || a->probe.at_us > clock_boot_us() + us))
 		timer_set(a->ob->timers, &a->probe, clock_boot_us() + us);
@@ -61,19 +62,19 @@ static int64_t grown(int64_t backoff_us)
 	return backoff_us == 0 ? BACKOFF_MIN : backoff_us * 2 > BACKOFF_MAX ? BACKOFF_MAX : backoff_us * 2;
 }
 
-/* An entry of the second line is done with; the last one makes room for the next probe. */
+/* An entry of the resend queue is done; the last one makes room for the next probe. */
 static void second_done(struct entry *n)
 {
-	struct addressee *a = n->to;
+	struct outbox_caller *a = n->to;
 
-	outbox_second_remove(n);
-	if (a->second_count == 0)
+	outbox_resend_remove(n);
+	if (a->resend_count == 0)
 		probe_in(a, a->probe_backoff_us);
 }
 
 static void on_confirmed(struct entry *n)
 {
-	struct addressee *a = n->to;
+	struct outbox_caller *a = n->to;
 
 	CRASH_POINT(outbox_confirmed);
 	a->ob->stats.confirmed++;
@@ -86,22 +87,23 @@ static void on_confirmed(struct entry *n)
 	switch (n->kind) {
 	case LIVE:
 		settle_live(n);
-		if (a->unroutable && a->second_count == 0) /* somebody listens: soon try what nobody heard */
+		/* A queue is bound again: retry unroutable messages soon. */
+		if (a->unroutable && a->resend_count == 0)
 			probe_in(a, BACKOFF_MIN);
 		break;
-	case AGAIN:
+	case RETRY_UNROUTABLE:
 		store_drop_unroutable(a->ob->store, n->id);
 		CRASH_POINT(outbox_routed_again);
 		a->probe_backoff_us = 0;
 		second_done(n);
 		break;
-	case REPEAT: second_done(n); break;
+	case RESEND_ANSWER: second_done(n); break;
 	case REPLAY: outbox_replay_done(n); break;
 	}
 }
 
-/* What waits behind a probe that nobody took would only come back as well. */
-static void give_up_probing(struct addressee *a)
+/* No queue took the probe: the messages after it would come back as well. */
+static void give_up_probing(struct outbox_caller *a)
 {
 	struct entry *n, *tmp;
 
@@ -109,17 +111,17 @@ static void give_up_probing(struct addressee *a)
 		a->probe_backoff_us = grown(a->probe_backoff_us);
 		probe_in(a, a->probe_backoff_us);
 	}
-	a->probed = 0; /* the oldest first again */
-	DL_FOREACH_SAFE(a->second, n, tmp)
-		if (n->kind == AGAIN && n->state == WAITING)
-			outbox_second_remove(n);
+	a->probed = 0; /* start again with the oldest */
+	DL_FOREACH_SAFE(a->resend_queue, n, tmp)
+		if (n->kind == RETRY_UNROUTABLE && n->state == WAITING)
+			outbox_resend_remove(n);
 }
 
 static void on_unroutable(struct entry *n)
 {
-	struct addressee *a = n->to;
+	struct outbox_caller *a = n->to;
 	struct outbox *ob = a->ob;
-	bool fleeting = n->is_fleeting; /* settling frees it */
+	bool fleeting = n->is_transient; /* settling frees it */
 	bool is_harp = n->out.exchange == BUS_TO_HARP;
 
 	ob->stats.unroutable += !is_harp;
@@ -137,11 +139,11 @@ static void on_unroutable(struct entry *n)
 			probe_in(a, BACKOFF_MIN);
 		}
 		break;
-	case AGAIN:
+	case RETRY_UNROUTABLE:
 		give_up_probing(a);
 		second_done(n);
 		break;
-	case REPEAT: second_done(n); break;
+	case RESEND_ANSWER: second_done(n); break;
 	case REPLAY:
 		outbox_replay_done(n);
 		outbox_replay_give_up(a, "no queue takes it");
@@ -149,7 +151,7 @@ static void on_unroutable(struct entry *n)
 	}
 }
 
-static void back_off(struct addressee *a)
+static void back_off(struct outbox_caller *a)
 {
 	struct entry *n;
 
@@ -157,32 +159,32 @@ static void back_off(struct addressee *a)
 	a->nacks++;
 	a->backoff_us = grown(a->backoff_us);
 	timer_set(a->ob->timers, &a->retry, clock_boot_us() + a->backoff_us);
-	/* From here on this caller is careful by itself: the others need not be. */
-	DL_FOREACH(a->line, n)
-		if (n->suspect) {
-			n->suspect = false;
+	/* This caller sends one message at a time from now on: the other callers need not. */
+	DL_FOREACH(a->queue, n)
+		if (n->was_in_flight_at_close) {
+			n->was_in_flight_at_close = false;
 			a->ob->suspects--;
 		}
-	DL_FOREACH(a->second, n)
-		if (n->suspect) {
-			n->suspect = false;
+	DL_FOREACH(a->resend_queue, n)
+		if (n->was_in_flight_at_close) {
+			n->was_in_flight_at_close = false;
 			a->ob->suspects--;
 		}
 }
 
 static void wait_again(struct entry *n)
 {
-	struct addressee *a = n->to;
+	struct outbox_caller *a = n->to;
 
 	n->state = WAITING;
 	if (n->kind == LIVE)
-		a->cursor = a->line;
+		a->cursor = a->queue;
 	outbox_ring_add(a);
 }
 
 static void on_nacked(struct entry *n)
 {
-	struct addressee *a = n->to;
+	struct outbox_caller *a = n->to;
 
 	CRASH_POINT(outbox_nacked);
 	a->ob->stats.nacked++;
@@ -202,8 +204,8 @@ static void settle(struct outbox *ob, struct entry *n)
 	ob->in_flight--;
 	ob->in_flight_bytes -= (int64_t)n->out.size;
 	outbox_ring_add(n->to);
-	if (n->suspect && n->out.status != BUS_LOST) {
-		n->suspect = false;
+	if (n->was_in_flight_at_close && n->out.status != BUS_LOST) {
+		n->was_in_flight_at_close = false;
 		ob->suspects--;
 	}
 	switch (n->out.status) {
@@ -229,23 +231,22 @@ void outbox_on_settled(struct outbox *ob, struct bus_out *outs)
 
 #define UNPUBLISHABLE "\"event_unpublishable: the broker refuses this message, the callee keeps it\""
 
-/* The row keeps the original; this goes out in its place, under the same id and sequence. */
-static void set_aside(struct outbox *ob, struct entry *n, const char *why)
+/* The row keeps the original message. The substitute goes out under the same id and sequence. */
+static void replaced(struct outbox *ob, struct entry *n, const char *why)
 {
 	struct jslice payload = jtext_member(n->body->data, n->body->size, "payload");
 	struct jslice sequence = jtext_member(payload.at, payload.size, "sequence");
 	const char *session = n->out.correlation_id[0] != '\0' ? n->out.correlation_id : NULL;
 	char time[CLOCK_TEXT_SIZE];
-	struct codec_head head;
+	struct message_head head;
 	struct buf b = {0};
 
 	log_error(
 		"ALARM: the broker refuses a message for good, a warning goes out in its place: caller=%s "
-		"session=%s "
-		"event=%lld type=%s bytes=%zu why=%s",
+		"session=%s event=%lld type=%s bytes=%zu why=%s",
 		n->to->caller_id, n->out.correlation_id, (long long)n->id, n->out.type, n->out.size, why);
 	clock_format(clock_wall_us(), time);
-	codec_begin_as(&b, n->out.message_id, time, session, n->out.type);
+	message_begin_as(&b, n->out.message_id, time, session, n->out.type);
 	if (sequence.at != NULL) {
 		buf_add_text(&b, "{\"event_type\":\"warning\",\"sequence\":");
 		buf_add(&b, sequence.at, sequence.size);
@@ -256,8 +257,8 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 	} else {
 		buf_add_text(&b, "{\"outputs\":{},\"execution_summary\":{\"warnings\":[" UNPUBLISHABLE "]}}");
 	}
-	codec_end(&b);
-	ob->stats.set_aside++;
+	message_end(&b);
+	ob->stats.replaced++;
 	store_put_substitute(ob->store, n->id, b.data, b.size);
 	CRASH_POINT(outbox_substituted);
 	ob->memory_bytes -= n->body->size;
@@ -271,23 +272,22 @@ static void set_aside(struct outbox *ob, struct entry *n, const char *why)
 	ob->memory_bytes += n->body->size;
 	n->out.body = n->body->data;
 	n->out.size = n->body->size;
-	if (codec_peek(b.data, b.size, &head))
+	if (message_peek(b.data, b.size, &head))
 		n->out.timestamp_s = head.timestamp_s;
-	n->state = HELD;
+	n->state = UNCOMMITTED;
 	n->also = ob->held;
 	ob->held = n;
 	buf_fini(&b);
 }
 
-/* Nothing else than HARP-SESSION's own fields may stand on its exchange: it goes without. */
+/* An event on harp.sessions may only have fields of HARP-SESSION: no substitute exists, so it is skipped. */
 static void drop_harp(struct outbox *ob, struct entry *n, const char *why)
 {
 	log_error(
 		"ALARM: the broker refuses a HARP-SESSION event for good, it is not published: caller=%s "
-		"session=%s event=%lld "
-		"type=%s bytes=%zu why=%s",
+		"session=%s event=%lld type=%s bytes=%zu why=%s",
 		n->to->caller_id, n->out.correlation_id, (long long)n->id, n->out.type, n->out.size, why);
-	ob->stats.set_aside++;
+	ob->stats.replaced++;
 	settle_live(n);
 }
 
@@ -295,11 +295,11 @@ static void blame(struct outbox *ob, struct entry *n, int code, const char *why)
 {
 	bool is_answer =
 		strcmp(n->out.type, "task_accepted") == 0 || strcmp(n->out.type, "task_rejected") == 0;
-	struct addressee *a = n->to;
+	struct outbox_caller *a = n->to;
 
-	/* Answers are small and nothing can stand in for them: what is refused there is not their size. */
+	/* Answers are small, and have no substitute: the broker does not refuse them for their size. */
 	if (code == 406 && n->kind == REPLAY) {
-		outbox_replay_done(n); /* it was published once, and must not become another now */
+		outbox_replay_done(n); /* no substitute: the original was published before */
 		outbox_replay_give_up(a, why);
 	} else if (code == 403 || (code == 406 && is_answer)) {
 		back_off(n->to);
@@ -308,20 +308,20 @@ static void blame(struct outbox *ob, struct entry *n, int code, const char *why)
 			"again_in=%llds why=%s",
 			n->to->caller_id, (long long)(n->to->backoff_us / SECOND), why);
 	} else if (code == 406 && ++n->refusals >= 2) {
-		if (n->suspect) {
-			n->suspect = false;
+		if (n->was_in_flight_at_close) {
+			n->was_in_flight_at_close = false;
 			ob->suspects--;
 		}
 		if (n->out.exchange == BUS_TO_HARP)
 			drop_harp(ob, n, why);
 		else
-			set_aside(ob, n, why);
+			replaced(ob, n, why);
 	}
 }
 
 void outbox_on_down(struct outbox *ob, struct bus_out *outs, int code, const char *why)
 {
-	/* 320: the operator closed the connection; no message is to blame, nor where nobody gave a code. */
+	/* 320: the operator closed the connection, so no message caused it. The same holds without a code. */
 	bool careful = code != 0 && code != 320;
 	struct entry *only = outs != NULL && outs->next == NULL ? (struct entry *)(void *)outs : NULL;
 
@@ -332,9 +332,9 @@ void outbox_on_down(struct outbox *ob, struct bus_out *outs, int code, const cha
 
 		outs = outs->next;
 		settle(ob, n);
-		/* Who backs off goes one at a time anyway, and must not make the others do so. */
-		if (careful && !n->suspect && !timer_is_set(&n->to->retry)) {
-			n->suspect = true;
+		/* A caller that backs off sends one message at a time anyway: the other callers need not. */
+		if (careful && !n->was_in_flight_at_close && !timer_is_set(&n->to->retry)) {
+			n->was_in_flight_at_close = true;
 			ob->suspects++;
 		}
 	}
@@ -344,7 +344,7 @@ void outbox_on_down(struct outbox *ob, struct bus_out *outs, int code, const cha
 
 void outbox_on_up(struct outbox *ob)
 {
-	struct addressee *a, *tmp;
+	struct outbox_caller *a, *tmp;
 
 	ob->up = true;
 	HASH_ITER(hh, ob->all, a, tmp)
@@ -355,17 +355,18 @@ void outbox_on_up(struct outbox *ob)
 
 void outbox_on_retry(struct timer *t)
 {
-	outbox_ring_add(container_of(t, struct addressee, retry));
+	outbox_ring_add(container_of(t, struct outbox_caller, retry));
 }
 
-/* The oldest one alone; once it is routed the others follow, LOAD_ROWS at a time. */
+/* Sends the oldest unroutable message alone. Once a queue takes it, the others follow, LOAD_ROWS at a time.
+ */
 void outbox_on_probe(struct timer *t)
 {
-	struct addressee *a = container_of(t, struct addressee, probe);
+	struct outbox_caller *a = container_of(t, struct outbox_caller, probe);
 	bool found_routed = a->probe_backoff_us == 0 && a->probed != 0;
-	struct loading l = {a, AGAIN, 0, false};
+	struct loading l = {a, RETRY_UNROUTABLE, 0, false};
 
-	if (a->second_count > 0) { /* an answer is being repeated */
+	if (a->resend_count > 0) { /* an answer is being repeated */
 		probe_in(a, BACKOFF_MIN);
 		return;
 	}
@@ -382,8 +383,8 @@ void outbox_on_probe(struct timer *t)
 	} else if (l.is_cut && l.rows == 0) {
 		probe_in(a, BACKOFF_MIN);
 	} else if (l.rows == 0) {
-		a->unroutable =
-			a->probed != 0; /* look once more from the start: some may have come meanwhile */
+		/* look again from the start: new unroutable rows may have come meanwhile */
+		a->unroutable = a->probed != 0;
 		a->probed = 0;
 		if (a->unroutable) {
 			a->probe_backoff_us = BACKOFF_MIN;

@@ -1,13 +1,14 @@
-/* outbox.c: from the commit to the broker's confirm, in order for each caller.
- * Owns the lines of messages and the in-flight window; what comes back is outbox_back.c's. Never composes
- * an event (session.c), never touches a socket (bus.c).
+/* SPDX-License-Identifier: MIT */
+/* outbox.c: messages from the commit to the bus, in order for each caller.
+ * Owns the queues of messages and the in-flight window. confirm.c has what comes back from the broker. Never
+ * composes an event (core/session.c), never touches a socket (bus.c).
  *
- * A caller has a line: entries in order of their ids, each waiting, sent or settled. What is settled at
- * the line's head is dropped, and its id is the caller's watermark: everything up to it is done with. A
- * line is the beginning of what the store holds; where it is not all of it the caller lags, and the line
- * is filled from the store as it gets short. Beside it stands a short second line for what goes out
- * again: unroutable messages that are tried once more, answers that were asked for twice, and, when nothing
- * else waits, what an operator wants replayed (outbox_replay.c). */
+ * Each caller has a queue: entries in order of their ids, each waiting, sent or settled. The outbox drops
+ * settled entries at the head of the queue. The id of the last one is the caller's watermark: everything up
+ * to it is done. The queue holds the first of the messages in the store. A caller whose queue does not hold
+ * all of them lags; the outbox fills its queue from the store as the queue gets short. Each caller also has a
+ * short resend queue, for messages that go out again: unroutable messages, answers to a repeated submit, and,
+ * when nothing else waits, replays for an operator (replay.c). */
 #include "outbox/outbox_private.h"
 
 #include <assert.h>
@@ -22,12 +23,12 @@
 #define MEMORY_MAX (8 << 20)       /* ... and bodies of all, but one row of each caller is always allowed */
 #define ADDRESSEES_MAX 4096        /* idle ones above that are forgotten; the store knows them */
 #define CROWD (4 * ADDRESSEES_MAX) /* strangers get no answer any more */
-#define REPEATS_MAX 64             /* answers asked for again and not yet gone, for one caller */
+#define REPEATS_MAX 64             /* repeated answers that wait, for one caller */
 #define TURN_SHARE 64              /* entries in a row for one caller before the next has its turn */
 
-/* ---- addressees ---- */
+/* ---- callers ---- */
 
-void outbox_ring_add(struct addressee *a)
+void outbox_ring_add(struct outbox_caller *a)
 {
 	if (!a->in_ring) {
 		DL_APPEND2(a->ob->ring, a, ring_prev, ring_next);
@@ -35,7 +36,7 @@ void outbox_ring_add(struct addressee *a)
 	}
 }
 
-static void ring_remove(struct addressee *a)
+static void ring_remove(struct outbox_caller *a)
 {
 	if (a->in_ring) {
 		DL_DELETE2(a->ob->ring, a, ring_prev, ring_next);
@@ -43,14 +44,14 @@ static void ring_remove(struct addressee *a)
 	}
 }
 
-static bool is_idle(const struct addressee *a)
+static bool is_idle(const struct outbox_caller *a)
 {
-	return a->pins == 0 && a->line == NULL && a->second == NULL && a->replays == NULL &&
+	return a->pins == 0 && a->queue == NULL && a->resend_queue == NULL && a->replays == NULL &&
 		a->loaded == a->last && !a->unsaved && a->confirmed == a->last && !a->unroutable &&
 		!timer_is_set(&a->retry);
 }
 
-static void addressee_free(struct addressee *a)
+static void outbox_caller_free(struct outbox_caller *a)
 {
 	timer_cancel(a->ob->timers, &a->retry);
 	timer_cancel(a->ob->timers, &a->probe);
@@ -59,20 +60,20 @@ static void addressee_free(struct addressee *a)
 	free(a);
 }
 
-/* Callers come and go, and anybody can claim a name: memory must not grow with their number. Only after a
- * commit: before it an addressee may be new, or have something fresh. */
+/* Memory must not grow with the number of callers, because a stranger can claim any name. Runs only after a
+ * commit: before it a caller may be new, or have uncommitted messages. */
 static void forget_idle(struct outbox *ob)
 {
-	struct addressee *a, *tmp;
+	struct outbox_caller *a, *tmp;
 
 	HASH_ITER(hh, ob->all, a, tmp)
 		if (is_idle(a))
-			addressee_free(a);
+			outbox_caller_free(a);
 }
 
-static struct addressee *addressee_new(struct outbox *ob, const char *caller_id, int64_t key)
+static struct outbox_caller *outbox_caller_new(struct outbox *ob, const char *caller_id, int64_t key)
 {
-	struct addressee *a = xcalloc(1, sizeof *a);
+	struct outbox_caller *a = xcalloc(1, sizeof *a);
 
 	a->key = key;
 	a->ob = ob;
@@ -84,9 +85,9 @@ static struct addressee *addressee_new(struct outbox *ob, const char *caller_id,
 	return a;
 }
 
-struct addressee *outbox_addressee(struct outbox *ob, const char *caller_id)
+struct outbox_caller *outbox_find_caller(struct outbox *ob, const char *caller_id)
 {
-	struct addressee *a;
+	struct outbox_caller *a;
 	int64_t key = 0, confirmed = 0, last = 0;
 	int found;
 
@@ -99,23 +100,23 @@ struct addressee *outbox_addressee(struct outbox *ob, const char *caller_id)
 		key = ++ob->last_caller;
 		store_put_caller(ob->store, key, caller_id);
 	}
-	a = addressee_new(ob, caller_id, key);
-	a->confirmed = a->loaded = a->last =
-		last > confirmed ? last : confirmed; /* it was idle when forgotten */
+	a = outbox_caller_new(ob, caller_id, key);
+	/* a forgotten caller was idle */
+	a->confirmed = a->loaded = a->last = last > confirmed ? last : confirmed;
 	return a;
 }
 
-void addressee_pin(struct addressee *a)
+void outbox_caller_pin(struct outbox_caller *a)
 {
 	a->pins++;
 }
 
-void addressee_unpin(struct addressee *a)
+void outbox_caller_unpin(struct outbox_caller *a)
 {
 	a->pins--;
 }
 
-int64_t addressee_key(const struct addressee *a)
+int64_t outbox_caller_key(const struct outbox_caller *a)
 {
 	return a->key;
 }
@@ -136,21 +137,20 @@ static const char *static_type(const char *type)
 
 static void fill_out(struct entry *n, const struct store_event *e)
 {
-	struct codec_head head = {.timestamp_s = 0};
+	struct message_head head = {.timestamp_s = 0};
 
-	if (!codec_peek(n->body->data, n->body->size, &head))
+	if (!message_peek(n->body->data, n->body->size, &head))
 		log_error("an event in the store is no message of ours, publishing it as it is: event=%lld",
 			(long long)e->id);
 	n->out.type = static_type(e->type);
-	snprintf(n->out.key, sizeof n->out.key, "%s.%s.%s", n->to->caller_id,
-		e->session_id != NULL ? e->session_id : "-", n->out.type);
+	names_event_key(n->out.key, sizeof n->out.key, n->to->caller_id, e->session_id, n->out.type);
 	memcpy(n->out.message_id, head.message_id, sizeof n->out.message_id);
 	n->out.timestamp_s = head.timestamp_s;
 }
 
 /* Takes the body's reference. */
 static struct entry *entry_new(
-	struct addressee *a, enum kind kind, const struct store_event *e, struct blob *body)
+	struct outbox_caller *a, enum entry_kind kind, const struct store_event *e, struct blob *body)
 {
 	struct entry *n = xcalloc(1, sizeof *n);
 
@@ -158,7 +158,7 @@ static struct entry *entry_new(
 	n->kind = kind;
 	n->id = e->id;
 	n->session = e->session;
-	n->is_fleeting = e->is_fleeting;
+	n->is_transient = e->is_transient;
 	n->body = body;
 	if (strcmp(e->type, OUTBOX_HARP) == 0)
 		outbox_fill_harp(n, e);
@@ -179,42 +179,42 @@ void outbox_entry_free(struct entry *n)
 	free(n);
 }
 
-static void line_append(struct addressee *a, struct entry *n)
+static void line_append(struct outbox_caller *a, struct entry *n)
 {
-	DL_APPEND(a->line, n);
-	a->line_count++;
+	DL_APPEND(a->queue, n);
+	a->queue_count++;
 	a->loaded = n->id;
 	if (a->cursor == NULL)
 		a->cursor = n;
 	outbox_ring_add(a);
 }
 
-static void second_append(struct addressee *a, struct entry *n)
+static void second_append(struct outbox_caller *a, struct entry *n)
 {
-	DL_APPEND(a->second, n);
-	(*(n->kind == REPLAY ? &a->replayed : &a->second_count))++;
+	DL_APPEND(a->resend_queue, n);
+	(*(n->kind == REPLAY ? &a->replayed : &a->resend_count))++;
 	outbox_ring_add(a);
 }
 
-void outbox_second_remove(struct entry *n)
+void outbox_resend_remove(struct entry *n)
 {
-	struct addressee *a = n->to;
+	struct outbox_caller *a = n->to;
 
-	DL_DELETE(a->second, n);
-	(*(n->kind == REPLAY ? &a->replayed : &a->second_count))--;
-	if (n->suspect)
+	DL_DELETE(a->resend_queue, n);
+	(*(n->kind == REPLAY ? &a->replayed : &a->resend_count))--;
+	if (n->was_in_flight_at_close)
 		a->ob->suspects--;
 	outbox_entry_free(n);
 }
 
-static bool memory_is_full(const struct addressee *a)
+static bool memory_is_full(const struct outbox_caller *a)
 {
-	return a->line_count >= LINE_MAX || (a->ob->memory_bytes >= MEMORY_MAX && a->line != NULL);
+	return a->queue_count >= LINE_MAX || (a->ob->memory_bytes >= MEMORY_MAX && a->queue != NULL);
 }
 
 /* ---- in: from the core ---- */
 
-int64_t outbox_put(struct outbox *ob, struct addressee *a, struct store_event *e)
+int64_t outbox_put(struct outbox *ob, struct outbox_caller *a, struct store_event *e)
 {
 	struct entry *n;
 
@@ -234,7 +234,7 @@ void outbox_release(struct outbox *ob)
 	struct entry *n, *next;
 
 	for (n = ob->fresh; n != NULL; n = next) {
-		struct addressee *a = n->to;
+		struct outbox_caller *a = n->to;
 		bool live = a->loaded == a->last && !memory_is_full(a);
 
 		next = n->also;
@@ -253,12 +253,12 @@ void outbox_release(struct outbox *ob)
 		next = n->also;
 		n->also = NULL;
 		n->state = WAITING;
-		n->to->cursor = n->to->line;
+		n->to->cursor = n->to->queue;
 		outbox_ring_add(n->to);
 	}
 	ob->held = NULL;
 	if (HASH_COUNT(ob->all) > ob->forget_at) {
-		forget_idle(ob); /* who cannot be forgotten is not looked at in every turn */
+		forget_idle(ob); /* not in every turn: most callers cannot be forgotten */
 		ob->forget_at =
 			2 * HASH_COUNT(ob->all) > ADDRESSEES_MAX ? 2 * HASH_COUNT(ob->all) : ADDRESSEES_MAX;
 	}
@@ -269,16 +269,15 @@ bool outbox_is_crowded(const struct outbox *ob)
 	return HASH_COUNT(ob->all) > CROWD;
 }
 
-/* False once memory is full: a few rows may be large. */
+/* False once memory is full, which a few large rows can do. */
 bool outbox_on_row(void *ctx, const struct store_event *e)
 {
 	struct loading *l = ctx;
 	struct entry *n;
 
-	/* One above the watermark is not tried again yet: the line, which passes over it, has not come to it.
-	 */
+	/* A row above the watermark is not retried yet: the queue did not pass it. */
 	if ((l->rows > 0 && l->a->ob->memory_bytes >= MEMORY_MAX) ||
-		(l->kind == AGAIN && e->id > l->a->confirmed)) {
+		(l->kind == RETRY_UNROUTABLE && e->id > l->a->confirmed)) {
 		l->is_cut = true;
 		return false;
 	}
@@ -288,17 +287,17 @@ bool outbox_on_row(void *ctx, const struct store_event *e)
 		line_append(l->a, n);
 	else
 		second_append(l->a, n);
-	if (l->kind == AGAIN)
+	if (l->kind == RETRY_UNROUTABLE)
 		l->a->probed = e->id;
 	return true;
 }
 
-void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event)
+void outbox_resend(struct outbox *ob, struct outbox_caller *a, int64_t event)
 {
-	struct loading l = {a, REPEAT, 0, false};
+	struct loading l = {a, RESEND_ANSWER, 0, false};
 
-	if (a->second_count >= REPEATS_MAX)
-		return; /* too many wait already: the caller asks again */
+	if (a->resend_count >= REPEATS_MAX)
+		return; /* too many wait already: the caller sends its submit again */
 	CRASH_POINT(outbox_repeat);
 	if (store_load_event(ob->store, event, outbox_on_row, &l) < 0)
 		log_warn("an answer cannot be read and is not repeated: event=%lld error=%s",
@@ -307,11 +306,11 @@ void outbox_repeat(struct outbox *ob, struct addressee *a, int64_t event)
 
 /* ---- out: to the bus ---- */
 
-static void refill(struct addressee *a)
+static void refill(struct outbox_caller *a)
 {
 	struct loading l = {a, LIVE, 0, false};
 
-	if (a->loaded >= a->last || a->line_count > LOAD_ROWS / 2 || memory_is_full(a))
+	if (a->loaded >= a->last || a->queue_count > LOAD_ROWS / 2 || memory_is_full(a))
 		return;
 	CRASH_POINT(outbox_refill);
 	if (store_load_events(a->ob->store, a->key, a->loaded, LOAD_ROWS, outbox_on_row, &l) < 0) {
@@ -323,18 +322,18 @@ static void refill(struct addressee *a)
 	}
 }
 
-static struct entry *next_waiting(struct addressee *a)
+static struct entry *next_waiting(struct outbox_caller *a)
 {
 	struct entry *n;
 
-	/* A replay gives way to all else, but a suspect makes everybody wait. */
-	DL_FOREACH(a->second, n)
-		if (n->state == WAITING && (n->kind != REPLAY || n->suspect))
+	/* A replay comes after everything else. A suspect makes all messages wait. */
+	DL_FOREACH(a->resend_queue, n)
+		if (n->state == WAITING && (n->kind != REPLAY || n->was_in_flight_at_close))
 			return n;
 	while (a->cursor != NULL && a->cursor->state != WAITING)
 		a->cursor = a->cursor->next;
 	if (a->cursor == NULL)
-		refill(a); /* sets it to the first new one */
+		refill(a); /* sets the cursor to the first new entry */
 	return a->cursor != NULL ? a->cursor : outbox_replay_next(a);
 }
 
@@ -358,8 +357,8 @@ static void send(struct outbox *ob, struct entry *n, struct bus_out ***tail)
 	*tail = &n->out.next;
 }
 
-/* Up to a share of one caller's messages. True: it may have more, once there is a window. */
-static bool send_share(struct outbox *ob, struct addressee *a, struct bus_out ***tail)
+/* Sends up to a share of one caller's messages. True: the caller may have more, once the window has room. */
+static bool send_share(struct outbox *ob, struct outbox_caller *a, struct bus_out ***tail)
 {
 	for (int i = 0; i < TURN_SHARE; i++) {
 		struct entry *n;
@@ -368,20 +367,22 @@ static bool send_share(struct outbox *ob, struct addressee *a, struct bus_out **
 			return true;
 		if (a->sent >= a->limit || a->sent_bytes >= ob->share_bytes || timer_is_set(&a->retry) ||
 			(n = next_waiting(a)) == NULL)
-			return false; /* a confirm, the clock or a new message brings it back */
+			return false; /* a confirm, the timer or a new message puts the caller into the ring
+					 again */
 		send(ob, n, tail);
 	}
 	return true;
 }
 
-/* After the broker closed the channel: one of those that were in flight then, alone. */
+/* After the broker closed the channel: sends one of the messages that were in flight then, alone. */
 static void send_suspect(struct outbox *ob, struct bus_out ***tail)
 {
-	struct addressee *a;
+	struct outbox_caller *a;
 	struct entry *n;
 
 	DL_FOREACH2(ob->ring, a, ring_next)
-	if (a->sent < a->limit && !timer_is_set(&a->retry) && (n = next_waiting(a)) != NULL && n->suspect) {
+	if (a->sent < a->limit && !timer_is_set(&a->retry) && (n = next_waiting(a)) != NULL &&
+		n->was_in_flight_at_close) {
 		send(ob, n, tail);
 		return;
 	}
@@ -393,9 +394,9 @@ void outbox_pump(struct outbox *ob)
 
 	if (ob->up && ob->suspects > 0 && has_window(ob))
 		send_suspect(ob, &tail);
-	/* Who had a share goes to the end of the ring, so that nobody's backlog is in anybody's way. */
+	/* A caller that had its share goes to the end of the ring: no backlog delays another caller. */
 	while (ob->up && ob->ring != NULL && has_window(ob)) {
-		struct addressee *a = ob->ring;
+		struct outbox_caller *a = ob->ring;
 
 		ring_remove(a);
 		if (send_share(ob, a, &tail))
@@ -405,7 +406,7 @@ void outbox_pump(struct outbox *ob)
 		bus_publish(ob->bus, list);
 }
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 struct outbox *outbox_new(struct store *store, struct bus *bus, struct timers *timers,
 	const struct config *config, const struct outbox_ops *ops, void *ctx)
@@ -440,11 +441,11 @@ static void on_caller(
 	void *ctx, int64_t key, const char *caller_id, int64_t confirmed, int64_t last, int64_t unroutable)
 {
 	struct outbox *ob = ctx;
-	struct addressee *a;
+	struct outbox_caller *a;
 
 	if (last <= confirmed && unroutable == 0)
 		return;
-	a = addressee_new(ob, caller_id, key);
+	a = outbox_caller_new(ob, caller_id, key);
 	a->confirmed = a->loaded = confirmed;
 	CRASH_POINT(outbox_backlog);
 	a->last = last > confirmed ? last : confirmed;
@@ -456,7 +457,7 @@ static void on_caller(
 
 int outbox_load(struct outbox *ob)
 {
-	struct addressee *a, *tmp;
+	struct outbox_caller *a, *tmp;
 
 	if (store_load_callers(ob->store, on_caller, ob) < 0)
 		return -1;
@@ -477,7 +478,7 @@ static void free_list(struct entry *list)
 
 void outbox_free(struct outbox *ob)
 {
-	struct addressee *a, *tmp;
+	struct outbox_caller *a, *tmp;
 	struct entry *n, *next;
 
 	for (n = ob->fresh; n != NULL; n = next) {
@@ -485,10 +486,10 @@ void outbox_free(struct outbox *ob)
 		outbox_entry_free(n);
 	}
 	HASH_ITER(hh, ob->all, a, tmp) {
-		free_list(a->line);
-		free_list(a->second);
+		free_list(a->queue);
+		free_list(a->resend_queue);
 		outbox_replay_fini(a);
-		addressee_free(a);
+		outbox_caller_free(a);
 	}
 	free(ob);
 }
@@ -500,7 +501,7 @@ unsigned outbox_unsaved(const struct outbox *ob)
 
 void outbox_save(struct outbox *ob)
 {
-	for (struct addressee *a = ob->unsaved; a != NULL; a = a->unsaved_next) {
+	for (struct outbox_caller *a = ob->unsaved; a != NULL; a = a->unsaved_next) {
 		CRASH_POINT(outbox_before_save);
 		store_save_confirmed(ob->store, a->key, a->confirmed);
 		CRASH_POINT(outbox_saved);
@@ -524,17 +525,17 @@ int64_t outbox_quiet_us(const struct outbox *ob, int64_t now_us)
 
 int64_t outbox_oldest_us(const struct outbox *ob, int64_t now_us)
 {
-	struct addressee *a, *tmp;
+	struct outbox_caller *a, *tmp;
 	int64_t oldest = now_us + 1;
 	struct entry *n;
 
 	if (ob->in_flight == 0)
 		return -1;
 	HASH_ITER(hh, ob->all, a, tmp) {
-		DL_FOREACH(a->line, n)
+		DL_FOREACH(a->queue, n)
 			if (n->state == SENT && n->sent_at_us < oldest)
 				oldest = n->sent_at_us;
-		DL_FOREACH(a->second, n)
+		DL_FOREACH(a->resend_queue, n)
 			if (n->state == SENT && n->sent_at_us < oldest)
 				oldest = n->sent_at_us;
 	}

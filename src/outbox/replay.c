@@ -1,7 +1,7 @@
-/* outbox_replay.c: what a session once said, said again on an operator's request, byte for byte and in order.
- * Owns which rows are due. They go out as any message does, but count for nothing: no watermark moves by
- * them, nothing is stored of them, and with this life they are forgotten. Never composes or changes a
- * message. */
+/* SPDX-License-Identifier: MIT */
+/* replay.c: publishes the messages of a session again on an operator's request, byte for byte and in order.
+ * Owns which rows are due. A replayed message moves no watermark and changes nothing in the store. Replays
+ * end with this run of the daemon. Never composes or changes a message. */
 #include "outbox/outbox_private.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define REPLAYS_MAX 16 /* of one caller */
 #define REPLAY_ROWS 64 /* in memory at a time: live messages need it more */
 
-bool outbox_replay(struct outbox *ob, struct addressee *a, int64_t session, int64_t after, int64_t upto)
+bool outbox_replay(struct outbox *ob, struct outbox_caller *a, int64_t session, int64_t after, int64_t upto)
 {
 	struct replay *r;
 
@@ -31,14 +31,14 @@ bool outbox_replay(struct outbox *ob, struct addressee *a, int64_t session, int6
 	return true;
 }
 
-static void drop(struct addressee *a, struct replay *r)
+static void drop(struct outbox_caller *a, struct replay *r)
 {
 	DL_DELETE(a->replays, r);
 	a->replay_count--;
 	free(r);
 }
 
-static void load(struct addressee *a)
+static void load(struct outbox_caller *a)
 {
 	struct replay *r = a->replays;
 	struct loading l = {a, REPLAY, 0, false};
@@ -52,12 +52,12 @@ static void load(struct addressee *a)
 	}
 	r->sent += l.rows;
 	if (l.rows > 0)
-		r->after = a->second->prev->id; /* the list's last one */
+		r->after = a->resend_queue->prev->id; /* the list's last one */
 	if (l.rows < REPLAY_ROWS && !l.is_cut)
-		r->after = r->upto; /* outbox_replay_done says so at the last confirm */
+		r->after = r->upto; /* outbox_replay_done logs it at the last confirm */
 }
 
-struct entry *outbox_replay_next(struct addressee *a)
+struct entry *outbox_replay_next(struct outbox_caller *a)
 {
 	struct entry *n;
 
@@ -69,7 +69,7 @@ struct entry *outbox_replay_next(struct addressee *a)
 		outbox_ring_add(a);
 	}
 	if (a->replayed > 0)
-		DL_FOREACH(a->second, n)
+		DL_FOREACH(a->resend_queue, n)
 			if (n->kind == REPLAY && n->state == WAITING)
 				return n;
 	return NULL;
@@ -77,30 +77,30 @@ struct entry *outbox_replay_next(struct addressee *a)
 
 void outbox_replay_done(struct entry *n)
 {
-	struct addressee *a = n->to;
+	struct outbox_caller *a = n->to;
 	struct replay *r = a->replays;
 
 	CRASH_POINT(replay_confirmed);
-	outbox_second_remove(n);
+	outbox_resend_remove(n);
 	if (r == NULL || a->replayed > 0 || r->after < r->upto)
 		return; /* given up meanwhile, or there is more */
 	log_info("replayed: caller=%s messages=%lld", a->caller_id, (long long)r->sent);
 	drop(a, r);
 }
 
-void outbox_replay_give_up(struct addressee *a, const char *why)
+void outbox_replay_give_up(struct outbox_caller *a, const char *why)
 {
 	struct entry *n, *tmp;
 
 	if (a->replay_count > 0)
 		log_warn("a replay is given up, ask for it again: caller=%s why=%s", a->caller_id, why);
-	DL_FOREACH_SAFE(a->second, n, tmp)
+	DL_FOREACH_SAFE(a->resend_queue, n, tmp)
 		if (n->kind == REPLAY && n->state == WAITING)
-			outbox_second_remove(n);
+			outbox_resend_remove(n);
 	outbox_replay_fini(a);
 }
 
-void outbox_replay_fini(struct addressee *a)
+void outbox_replay_fini(struct outbox_caller *a)
 {
 	while (a->replays != NULL)
 		drop(a, a->replays);

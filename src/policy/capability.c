@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* capability.c: declaration files.
- * Owns what a declaration must have, and what becomes of it: compiled schemas, risk model, envelope.
- * Never decides about a task (gate.c), never starts the command. The sentences are declaration.c's. */
+ * Owns what a declaration must have, and what it becomes: compiled schemas, risk model, envelope. Never
+ * decides about a task (gate.c), never starts the command. declaration.c writes the sentences. */
 #include "policy/capability.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 
 #include "base/buf.h"
 #include "json/canonical.h"
-#include "config/table_private.h"
+#include "json/text.h"
+#include "base/io.h"
 #include "policy/declaration.h"
 #include "base/duration.h"
 #include "policy/envelope.h"
@@ -25,7 +27,7 @@
 
 #define FILE_MAX (1 << 20)
 
-/* What a file may have beside what it must: for people and catalogues, and never looked at. */
+/* Members that a file may have for people and catalogues; they are never read. */
 #define DESCRIPTIVE \
 	"title", "summary", "tags", "keywords", "labels", "category", "examples", "metadata", "author", \
 		"authors", "contact", "license", "homepage", "documentation", "deprecated", "$schema", \
@@ -87,7 +89,7 @@ static bool read_bool(struct declaration *d, const struct declared *safety, cons
 	return json_is_true(v.value);
 }
 
-/* NULL-terminated; also where something was wrong. */
+/* NULL-terminated, also after a complaint. */
 static char **read_strings(struct declaration *d, const struct declared *safety, const char *name)
 {
 	struct declared v = declared_member(safety, name);
@@ -124,7 +126,7 @@ static void read_safety(struct declaration *d, const struct declared *object, st
 	c->requires_human_approval = read_bool(d, &safety, "requires_human_approval");
 	c->involves_physical_resources = read_bool(d, &safety, "involves_physical_resources");
 	c->resource_types = read_strings(d, &safety, "resource_types");
-	words_free(read_strings(d, &safety, "hazard_categories"));
+	shellwords_free(read_strings(d, &safety, "hazard_categories"));
 	c->envelope = envelope_read(d, &envelope);
 }
 
@@ -172,19 +174,19 @@ complain_of_file(struct declaration *d, const char *fmt, ...)
 	buf_fini(&b);
 }
 
-static json_t *read_file(struct declaration *d, char sha256[CANON_HASH_SIZE])
+static json_t *read_file(struct declaration *d, char sha256[CANONICAL_HASH_SIZE])
 {
 	struct buf text = {0};
 	struct stat st;
 	json_error_t error;
 	json_t *root = NULL;
 
-	if (config_read_file(d->path, FILE_MAX, &text, &st) < 0) {
+	if (io_read_file(d->path, FILE_MAX, &text, &st) < 0) {
 		complain_of_file(d, " cannot be read: %s; name the declaration's file",
 			errno == EFBIG ? "it is over 1 MiB" : strerror(errno));
 	} else {
-		canon_hash_bytes(text.data, text.size, sha256);
-		root = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, &error);
+		canonical_hash_bytes(text.data, text.size, sha256);
+		root = jtext_load(text.data, text.size, JSON_REJECT_DUPLICATES, &error);
 		if (!root)
 			complain_of_file(d, "%d:%d: %s", error.line, error.column, error.text);
 	}
@@ -192,7 +194,7 @@ static json_t *read_file(struct declaration *d, char sha256[CANON_HASH_SIZE])
 	return root;
 }
 
-/* Beside `capability`: what belongs inside it would protect from nothing there. */
+/* Checks members beside `capability`: a protection that stands there by mistake would protect nothing. */
 static void check_outside(struct declaration *d, const struct declared *root)
 {
 	static const char *const members[] = {"input_schema", "output_schema", "safety", "constraints",
@@ -240,7 +242,7 @@ void capability_free(struct capability *c)
 	jschema_free(c->output_schema);
 	risk_model_free(c->risk);
 	envelope_free(c->envelope);
-	words_free(c->resource_types);
+	shellwords_free(c->resource_types);
 	free(c);
 }
 
@@ -262,7 +264,7 @@ static bool is_program(const char *path)
 		return false;
 	if (S_ISREG(st.st_mode))
 		return true;
-	errno = EACCES; /* a directory is executable too, in its way */
+	errno = EACCES; /* a directory has the x bit, too */
 	return false;
 }
 
@@ -287,7 +289,7 @@ static bool is_in_path(const char *name, const char *path)
 
 		buf_clear(&b);
 		buf_addf(&b, "%.*s/%s", size ? (int)size : 1, size ? path : ".",
-			name); /* an empty part is . */
+			name); /* an empty part means . */
 		found = is_program(buf_text(&b));
 		if (path[size] == '\0')
 			break;
@@ -297,7 +299,7 @@ static bool is_in_path(const char *name, const char *path)
 	return found;
 }
 
-/* NULL: it can be run now. */
+/* NULL: the program can be run now; else why not. */
 static const char *find_fault(const char *program, char *const *env)
 {
 	if (strchr(program, '/'))
@@ -329,8 +331,7 @@ void capability_check_command(const struct config_capability *cc, config_say_fn 
 		buf_clear(&b);
 		buf_addf(&b,
 			"%s:%d: [capability %s] migrate %s cannot be run now: %s; sessions whose state is of "
-			"another version will "
-			"fail until it can",
+			"another version will fail until it can",
 			cc->path, cc->line, cc->name, cc->migrate[0], fault);
 		say(ctx, false, buf_text(&b));
 	}

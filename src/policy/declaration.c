@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* declaration.c: the sentences about a declaration file.
- * Owns how a place in it is named and how a wrong type is told. Never knows which members there are. */
+ * Owns how a place in the file is named and how a wrong type is reported. Never knows which members there
+ * are (capability.c, risk_read.c, envelope.c). */
 #include "policy/declaration.h"
 
 #include <stdarg.h>
@@ -7,10 +9,10 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "config/table_private.h"
+#include "base/name.h"
 
 static void __attribute__((format(printf, 4, 0)))
-tell(struct declaration *d, bool is_error, const struct declared *where, const char *fmt, va_list args)
+report(struct declaration *d, bool is_error, const struct declared *where, const char *fmt, va_list args)
 {
 	char text[1024];
 	struct buf b = {0};
@@ -27,7 +29,7 @@ void declaration_complain(struct declaration *d, const struct declared *where, c
 	va_list args;
 
 	va_start(args, fmt);
-	tell(d, true, where, fmt, args);
+	report(d, true, where, fmt, args);
 	va_end(args);
 }
 
@@ -46,7 +48,7 @@ void declaration_warn(struct declaration *d, const struct declared *where, const
 	va_list args;
 
 	va_start(args, fmt);
-	tell(d, false, where, fmt, args);
+	report(d, false, where, fmt, args);
 	va_end(args);
 }
 
@@ -129,7 +131,7 @@ enum risk declared_risk(struct declaration *d, const struct declared *v)
 	return R_NONE;
 }
 
-/* has_own: members that begin with x- are their writer's. */
+/* has_own: members that begin with x- are allowed. */
 static void check_names(
 	struct declaration *d, const struct declared *object, const char *const *names, bool has_own)
 {
@@ -142,7 +144,8 @@ static void check_names(
 
 	while (names[count])
 		count++;
-	/* jansson's iterators want what they do not change unconst; json_object_foreach hides it no better */
+	/* jansson's iterators take no const, although they change nothing; json_object_foreach hides that no
+	 * better */
 	void *iter = json_object_iter((json_t *)(uintptr_t)object->value);
 
 	for (; iter; iter = json_object_iter_next((json_t *)(uintptr_t)object->value, iter)) {
@@ -156,7 +159,7 @@ static void check_names(
 			(strcmp(name, "description") == 0 && json_is_string(value)))
 			continue;
 		member = declared_member(object, name);
-		near = config_find_nearest(name, names, count);
+		near = name_find_nearest(name, names, count);
 		declaration_complain(d, &member, "is not known here; %s%s%s", near ? "did you mean " : other,
 			near ? near : "", near ? "?" : "");
 	}

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* envelope.c: the safety envelope.
- * Owns the bounds and the list of what is never done. Never answers anybody (gate.c does, and whoever reads a
- * worker's lines). */
+ * Owns the bounds and the list of prohibited actions. Never answers a caller (gate.c) or a worker
+ * (core/running/action.c). */
 #include "policy/envelope.h"
 
 #include <stdint.h>
@@ -16,7 +17,7 @@ struct bound {
 	char *name;
 	struct jpoint *pointer;
 	json_t *max, *min, *hard; /* NULL: none */
-	bool hard_is_low;         /* below it is what is forbidden */
+	bool hard_is_low;         /* the hard limit is a lower bound */
 	char *unit;               /* "" or " C" */
 };
 
@@ -178,7 +179,7 @@ static void show_number(const json_t *v, char out[40])
 		snprintf(out, 40, "%.12g", json_real_value(v));
 }
 
-static void tell_bound(const struct bound *b, const json_t *v, const json_t *limit, const char *word,
+static void describe_breach(const struct bound *b, const json_t *v, const json_t *limit, const char *word,
 	const char *what, struct envelope_breach *breach)
 {
 	char is[40], allowed[40];
@@ -192,14 +193,14 @@ static void tell_bound(const struct bound *b, const json_t *v, const json_t *lim
 		allowed, b->unit);
 }
 
-static enum envelope_verdict check_bound(
+static enum envelope_result check_bound(
 	const struct bound *b, const json_t *holder, struct envelope_breach *breach)
 {
 	const json_t *v = jpoint_get(b->pointer, holder);
 
 	if (v == NULL)
 		return ENVELOPE_INSIDE;
-	if (!json_is_number(v)) { /* what cannot be compared cannot be inside */
+	if (!json_is_number(v)) { /* a value that cannot be compared is not inside */
 		snprintf(breach->where, sizeof breach->where, "%s", jpoint_text(b->pointer));
 		snprintf(breach->message, sizeof breach->message,
 			"%s is not a number, and the safety envelope limits it", breach->where);
@@ -207,32 +208,32 @@ static enum envelope_verdict check_bound(
 		return ENVELOPE_OUTSIDE;
 	}
 	if (b->hard && jpoint_compare(v, b->hard) * (b->hard_is_low ? -1 : 1) > 0) {
-		tell_bound(b, v, b->hard, b->hard_is_low ? "at least" : "at most", "hard limit", breach);
+		describe_breach(b, v, b->hard, b->hard_is_low ? "at least" : "at most", "hard limit", breach);
 		return ENVELOPE_VIOLATED;
 	}
 	if (b->max && jpoint_compare(v, b->max) > 0) {
-		tell_bound(b, v, b->max, "at most", "limit", breach);
+		describe_breach(b, v, b->max, "at most", "limit", breach);
 		return ENVELOPE_OUTSIDE;
 	}
 	if (b->min && jpoint_compare(v, b->min) < 0) {
-		tell_bound(b, v, b->min, "at least", "limit", breach);
+		describe_breach(b, v, b->min, "at least", "limit", breach);
 		return ENVELOPE_OUTSIDE;
 	}
 	return ENVELOPE_INSIDE;
 }
 
-static enum envelope_verdict check_bounds(
+static enum envelope_result check_bounds(
 	const struct envelope *e, const json_t *holder, struct envelope_breach *breach)
 {
-	enum envelope_verdict worst = ENVELOPE_INSIDE;
+	enum envelope_result worst = ENVELOPE_INSIDE;
 
 	for (size_t i = 0; i < e->bound_count; i++) {
 		struct envelope_breach this;
-		enum envelope_verdict verdict = check_bound(&e->bounds[i], holder, &this);
+		enum envelope_result result = check_bound(&e->bounds[i], holder, &this);
 
-		if (verdict <= worst)
+		if (result <= worst)
 			continue;
-		worst = verdict;
+		worst = result;
 		*breach = this;
 	}
 	return worst;
@@ -257,7 +258,7 @@ static const char *action_name(const json_t *action)
 	return json_string_value(json_is_object(action) ? json_object_get(action, "name") : action);
 }
 
-enum envelope_verdict envelope_check_inputs(
+enum envelope_result envelope_check_inputs(
 	const struct envelope *e, const json_t *inputs, struct envelope_breach *breach)
 {
 	const json_t *actions = json_object_get(inputs, "actions");
@@ -270,7 +271,7 @@ enum envelope_verdict envelope_check_inputs(
 	return check_bounds(e, inputs, breach);
 }
 
-enum envelope_verdict envelope_check_action(
+enum envelope_result envelope_check_action(
 	const struct envelope *e, const char *name, const json_t *parameters, struct envelope_breach *breach)
 {
 	if (is_prohibited(e, name, breach))

@@ -1,5 +1,6 @@
-/* expect.c: outputs held against what was promised.
- * Owns the order of the checks and the sentence for each. Never ends a session (report.c does). */
+/* SPDX-License-Identifier: MIT */
+/* output_check.c: checks outputs against what was promised.
+ * Owns the order of the checks and the sentence for each. Never ends a session (worker_messages.c). */
 #include "policy/output_check.h"
 
 #include <stdio.h>
@@ -9,30 +10,30 @@
 #include "json/pointer.h"
 #include "jschema/jschema.h"
 
-#define STEPS_MAX 1000000 /* of a caller's schema: some 20 ms, since the loop waits for it */
-#define MISSING_MAX 16    /* that are named */
+#define STEPS_MAX 1000000 /* limit for a caller's schema: about 20 ms, since the main loop waits */
+#define MISSING_MAX 16    /* missing fields that are named */
 
-struct expectation {
+struct output_check {
 	json_t *fields;         /* NULL: none */
 	struct jschema *schema; /* NULL: none */
 };
 
-struct expectation *expect_new(const json_t *expected, char *why, size_t why_size)
+struct output_check *output_check_new(const json_t *expected, char *why, size_t why_size)
 {
 	const struct jschema_options options = {.max_steps = STEPS_MAX};
 	const json_t *schema = json_object_get(expected, "schema");
-	struct expectation *e = xcalloc(1, sizeof *e);
+	struct output_check *e = xcalloc(1, sizeof *e);
 
 	e->fields = json_incref(json_object_get(expected, "required_fields"));
 	if (schema == NULL || json_is_null(schema))
 		return e;
 	if ((e->schema = jschema_compile(schema, &options, why, why_size)) != NULL)
 		return e;
-	expect_free(e);
+	output_check_free(e);
 	return NULL;
 }
 
-void expect_free(struct expectation *e)
+void output_check_free(struct output_check *e)
 {
 	if (e == NULL)
 		return;
@@ -41,12 +42,12 @@ void expect_free(struct expectation *e)
 	free(e);
 }
 
-void expect_failure_fini(struct expect_failure *f)
+void output_failure_fini(struct output_failure *f)
 {
 	buf_fini(&f->missing);
 }
 
-/* A member of the outputs; or, where it begins with /, a pointer into them. */
+/* Is the field there? A member of the outputs; or, where it begins with /, a pointer into them. */
 static bool is_there(const json_t *outputs, const char *field, size_t size)
 {
 	struct jpoint *p;
@@ -61,7 +62,7 @@ static bool is_there(const json_t *outputs, const char *field, size_t size)
 	return found;
 }
 
-/* A name as a pointer's next step. */
+/* Appends a name as a step of a JSON pointer. */
 static void add_step(struct buf *b, const char *name, size_t size)
 {
 	buf_add_text(b, "/");
@@ -72,14 +73,14 @@ static void add_step(struct buf *b, const char *name, size_t size)
 			buf_add(b, name + i, 1);
 }
 
-static void note_missing(struct expect_failure *f, const char *pointer, size_t size)
+static void add_missing(struct output_failure *f, const char *pointer, size_t size)
 {
 	if (f->missing.size > 0)
 		buf_add_text(&f->missing, ",");
 	buf_add_json(&f->missing, pointer, buf_utf8_cut(pointer, size, 250));
 }
 
-static bool has_fields(const struct expectation *e, const json_t *outputs, struct expect_failure *f)
+static bool has_fields(const struct output_check *e, const json_t *outputs, struct output_failure *f)
 {
 	struct buf pointer = {0}, list = {0};
 	size_t i, count = 0;
@@ -96,7 +97,7 @@ static bool has_fields(const struct expectation *e, const json_t *outputs, struc
 			buf_add(&pointer, name, size);
 		else
 			add_step(&pointer, name, size);
-		note_missing(f, pointer.data, pointer.size);
+		add_missing(f, pointer.data, pointer.size);
 		buf_addf(&list, "%s%.*s", list.size > 0 ? ", " : "",
 			(int)buf_utf8_cut(pointer.data, pointer.size, 80), pointer.data);
 	}
@@ -112,7 +113,7 @@ static bool has_fields(const struct expectation *e, const json_t *outputs, struc
 }
 
 static bool fits(
-	const struct jschema *schema, const char *against, const json_t *outputs, struct expect_failure *f)
+	const struct jschema *schema, const char *against, const json_t *outputs, struct output_failure *f)
 {
 	struct jschema_failure why;
 	struct buf pointer = {0};
@@ -123,7 +124,7 @@ static bool fits(
 	if (strcmp(why.keyword, "required") == 0 && why.property[0] != '\0') {
 		buf_add_text(&pointer, why.instance);
 		add_step(&pointer, why.property, strlen(why.property));
-		note_missing(f, pointer.data, pointer.size);
+		add_missing(f, pointer.data, pointer.size);
 		snprintf(f->message, sizeof f->message, "the outputs lack %s, which %s requires",
 			buf_text(&pointer), against);
 	} else {
@@ -134,8 +135,8 @@ static bool fits(
 	return false;
 }
 
-bool expect_check(const struct expectation *e, const struct jschema *output_schema, const json_t *outputs,
-	struct expect_failure *f)
+bool output_check_run(const struct output_check *e, const struct jschema *output_schema,
+	const json_t *outputs, struct output_failure *f)
 {
 	f->against = "";
 	f->message[0] = '\0';

@@ -1,6 +1,7 @@
-/* expect.h: what a caller expects of the outputs (`expected_output`), and whether they fit. Pure. */
-#ifndef HCPD_EXPECT_H
-#define HCPD_EXPECT_H
+/* SPDX-License-Identifier: MIT */
+/* output_check.h: do the outputs fit what the caller expects (`expected_output`)? Pure. */
+#ifndef HCPD_POLICY_OUTPUT_CHECK_H
+#define HCPD_POLICY_OUTPUT_CHECK_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -8,28 +9,29 @@
 
 #include "base/buf.h"
 
-struct expectation;
+struct output_check;
 struct jschema;
 
 #define EXPECT_MESSAGE_SIZE 900
 
-struct expect_failure {
-	const char *against; /* expected_output.required_fields, expected_output.schema or output_schema */
+struct output_failure {
+	/* expected_output.required_fields, expected_output.schema or output_schema */
+	const char *against;
 	char message[EXPECT_MESSAGE_SIZE]; /* with a JSON pointer into the outputs */
-	struct buf missing; /* pointers of what is not there, as JSON strings with commas between; may be
-			       empty */
+	/* pointers to missing members, as JSON strings with commas between; may be empty */
+	struct buf missing;
 };
-void expect_failure_fini(struct expect_failure *f);
+void output_failure_fini(struct output_failure *f);
 
-/* Compiles it; NULL, or JSON's null, expects nothing. Its form was checked by codec.c. NULL where the schema
- * is broken, with a pointer into it and the reason in `why`. */
-struct expectation *expect_new(const json_t *expected, char *why, size_t why_size)
+/* Compiles an `expected_output`; NULL and JSON's null expect nothing. protocol/message.c has checked its
+ * form. NULL where the schema is broken, with a pointer into it and the reason in `why`. */
+struct output_check *output_check_new(const json_t *expected, char *why, size_t why_size)
 	__attribute__((warn_unused_result));
-void expect_free(struct expectation *e); /* NULL is fine */
+void output_check_free(struct output_check *e); /* NULL is fine */
 
-/* First what the caller names, then its schema, then the capability's. e may be NULL. Whatever the answer,
- * expect_failure_fini the failure. */
-bool expect_check(const struct expectation *e, const struct jschema *output_schema, const json_t *outputs,
-	struct expect_failure *f) __attribute__((warn_unused_result));
+/* Checks the caller's fields, then the caller's schema, then the capability's. e may be NULL. The caller
+ * calls output_failure_fini in all cases. */
+bool output_check_run(const struct output_check *e, const struct jschema *output_schema,
+	const json_t *outputs, struct output_failure *f) __attribute__((warn_unused_result));
 
 #endif

@@ -1,4 +1,5 @@
-/* risk.c: the level of a task.
+/* SPDX-License-Identifier: MIT */
+/* risk.c: the risk level of a task.
  * Owns when a condition holds, and the explanation. Never reads a declaration (risk_read.c), never keeps
  * anything. */
 #include "policy/risk.h"
@@ -21,7 +22,7 @@ const struct risk_operator risk_operators[OP_COUNT] = {
 	[OP_IS_NOT] = {"!=", ARG_SCALAR, 0, OP_IS},
 	[OP_IN] = {"in", ARG_LIST, 0, OP_NOT_IN},
 	[OP_NOT_IN] = {"not_in", ARG_LIST, 0, OP_IN},
-	[OP_BETWEEN] = {"between", ARG_PAIR, 0, OP_COUNT},
+	[OP_BETWEEN] = {"between", ARG_PAIR, 0, OP_NOT_BETWEEN},
 	[OP_PRESENT] = {"present", ARG_NONE, 0, OP_ABSENT},
 	[OP_ABSENT] = {"absent", ARG_NONE, 0, OP_PRESENT},
 	[OP_COUNT_ABOVE] = {"count>", ARG_SIZE, SIGN(1), OP_COUNT_UPTO},
@@ -58,8 +59,8 @@ static bool accepts_size(const struct risk_test *t, const json_t *v)
 	return (risk_operators[t->op].accepts & SIGN((size > most) - (size < most))) != 0;
 }
 
-/* What is not there, or not of the kind that is compared, meets no condition but `absent`: input_schema says
- * what must be there and of which kind, and it was asked before. */
+/* A missing value, or one of another type, meets no condition except `absent`. The input_schema says what
+ * must be there, and was checked before. */
 static bool compare(const struct risk_test *t, const json_t *inputs)
 {
 	const json_t *v = jpoint_get(t->pointer, inputs);
@@ -79,7 +80,7 @@ static bool compare(const struct risk_test *t, const json_t *inputs)
 	return false;
 }
 
-/* Descends RISK_DEPTH_MAX levels at most: deeper ones are refused when they are read. */
+/* Recursion is bounded: risk_read.c refuses conditions deeper than RISK_DEPTH_MAX. */
 bool risk_test_holds(const struct risk_test *t, const json_t *inputs)
 {
 	bool looking_for = t->junction == JUNCTION_ANY;
@@ -94,7 +95,7 @@ bool risk_test_holds(const struct risk_test *t, const json_t *inputs)
 	return !looking_for;
 }
 
-/* --- the moment --- */
+/* --- context --- */
 
 void risk_clock_read(int64_t wall_us, struct risk_clock *out)
 {
@@ -123,7 +124,7 @@ static bool factor_holds(const struct risk_factor *f, const struct risk_context 
 		return false;
 	if (f->from < f->to)
 		return now >= f->from && now < f->to;
-	return now >= f->from || now < f->to; /* over midnight */
+	return now >= f->from || now < f->to; /* the span goes over midnight */
 }
 
 /* --- the level --- */
@@ -162,8 +163,8 @@ static void add_reason(char *out, size_t size, enum risk level, const char *reas
 	int wrote = snprintf(
 		out + used, size - used, "%s%s (%s)", used > 0 ? "; " : "", reason, risk_names[level]);
 
-	if (wrote >=
-		(int)(size - used)) /* a reason is a whole one or none, but the first is cut at a character */
+	/* a later reason is left out where it does not fit; the first one is cut between characters */
+	if (wrote >= (int)(size - used))
 		out[used > 0 ? used : buf_utf8_cut(out, size - 1, size - 4)] = '\0';
 }
 

@@ -1,6 +1,8 @@
-/* risk_private.h: between the files of risk only: a model as it was read. */
-#ifndef HCPD_RISK_PRIVATE_H
-#define HCPD_RISK_PRIVATE_H
+/* SPDX-License-Identifier: MIT */
+/* risk_private.h: a risk model in memory, for risk.c, risk_read.c and risk_suggest.c. No other file includes
+ * it. */
+#ifndef HCPD_POLICY_RISK_PRIVATE_H
+#define HCPD_POLICY_RISK_PRIVATE_H
 
 #include "json/pointer.h"
 #include "policy/risk.h"
@@ -23,20 +25,20 @@ enum risk_op {
 	OP_COUNT_UPTO,
 	OP_COUNT_IS,
 	OP_COUNT_IS_NOT,
-	OP_COUNT
+	OP_COUNT,
+	OP_NOT_BETWEEN = OP_COUNT /* only as the contrary of between: no declaration can name it */
 };
 
 enum risk_argument { ARG_NONE, ARG_NUMBER, ARG_SCALAR, ARG_LIST, ARG_PAIR, ARG_SIZE };
 
 #define SIGN(sign) (1u << ((sign) + 1)) /* below, same, above */
 
-/* What an operator is: how it is written, what it is compared with, which orders it accepts, and its
- * contrary. */
+/* An operator: its name, the type of its argument, the orders that it accepts, and its contrary. */
 struct risk_operator {
 	const char *name;
 	enum risk_argument argument;
-	unsigned accepts;      /* of a number or a size */
-	enum risk_op contrary; /* OP_COUNT: none */
+	unsigned accepts; /* bits of SIGN, for a number or a size */
+	enum risk_op contrary;
 };
 extern const struct risk_operator risk_operators[OP_COUNT];
 
@@ -58,13 +60,13 @@ struct risk_rule {
 };
 
 struct risk_factor {
-	bool is_hours; /* else it is running sessions */
+	bool is_hours; /* false: the factor is about running sessions */
 	int from, to;  /* minutes of the day; -1: none */
-	unsigned days; /* all day long; bit 0 is Sunday */
+	unsigned days; /* whole days; bit 0 is Sunday */
 	enum risk_zone zone;
 	unsigned at_least;
 	bool of_resource;
-	char *resource; /* NULL with of_resource: any of the capability's own */
+	char *resource; /* NULL with of_resource: any resource of the capability */
 	enum risk level;
 	char *reason;
 };
@@ -78,7 +80,7 @@ struct risk_model {
 };
 
 bool risk_test_holds(const struct risk_test *t, const json_t *inputs);
-/* As risk_assess, but that factors of the mask do not hold. */
+/* The same as risk_assess, without the factors of the mask. */
 void risk_assess_without(const struct risk_model *m, const json_t *inputs, const struct risk_context *context,
 	uint32_t without, struct risk_result *out);
 

@@ -1,5 +1,6 @@
-/* risk_read.c: floor, rules and context factors out of a declaration.
- * Owns their form and what is said of a wrong one. Never assesses anything (risk.c). */
+/* SPDX-License-Identifier: MIT */
+/* risk_read.c: reads floor, rules and context factors of a declaration.
+ * Owns their form and the complaints about it. Never assesses a task (risk.c). */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,7 +311,7 @@ static void read_rule(
 	read_level(d, entry, floor, &r->level, &r->reason);
 }
 
-/* How many entries there are to read: none where it is no array, or too long a one. */
+/* The number of entries to read; 0 where it is no array, or too long. */
 static size_t count_entries(struct declaration *d, const struct declared *list, size_t most)
 {
 	if (!list->value || !declared_is_array(d, list, "an array of objects"))

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* risk_suggest.c: what a caller could change so that its task may run.
  * Owns the sentence, and that it is true: each change is made on a copy of the inputs, and the copy is
  * assessed. Never looks at input_schema: the sentence is about the risk alone. */
@@ -11,13 +12,13 @@
 #include "policy/risk_private.h"
 
 struct attempt {
-	const json_t *inputs; /* as they came */
-	json_t *changed;      /* a copy, in which the changes are made */
+	const json_t *inputs; /* unchanged */
+	json_t *changed;      /* a copy with the changes */
 	struct buf text;
-	bool failed; /* no such change is known */
+	bool failed; /* no change was found */
 };
 
-/* --- a value that meets a comparison; NULL where none can be made up --- */
+/* --- a value that meets a comparison; NULL: none can be made --- */
 
 static json_t *beside(const json_t *number, int direction)
 {
@@ -62,7 +63,7 @@ static json_t *other_than_one(const json_t *v)
 	return other;
 }
 
-/* The first so many items of an array; a longer one, or an object, cannot be made up. */
+/* The first items of an array. Longer arrays, and objects, cannot be made. */
 static json_t *shortened(const struct risk_test *t, const json_t *inputs, json_int_t size)
 {
 	const json_t *now = jpoint_get(t->pointer, inputs);
@@ -93,7 +94,7 @@ static json_t *witness(const struct risk_test *t, enum risk_op op, const json_t 
 	case OP_COUNT_IS: return shortened(t, inputs, json_integer_value(t->value));
 	case OP_COUNT_BELOW:
 	case OP_COUNT_IS_NOT: return shortened(t, inputs, json_integer_value(t->value) - 1);
-	case OP_COUNT: /* not between */ return beside(json_array_get(t->value, 0), -1);
+	case OP_NOT_BETWEEN: return beside(json_array_get(t->value, 0), -1);
 	case OP_ABSENT:
 	case OP_COUNT_ABOVE:
 	case OP_COUNT_FROM: break;
@@ -103,7 +104,7 @@ static json_t *witness(const struct risk_test *t, enum risk_op op, const json_t 
 
 /* --- sentences --- */
 
-/* Around the pointer and the value. */
+/* The words around the pointer and the value. */
 static const struct {
 	const char *before, *between, *after;
 } phrases[OP_COUNT + 1] = {
@@ -124,7 +125,7 @@ static const struct {
 	[OP_COUNT_UPTO] = {"with ", " of at most ", " entries"},
 	[OP_COUNT_IS] = {"with ", " of exactly ", " entries"},
 	[OP_COUNT_IS_NOT] = {"with ", " of other than ", " entries"},
-	[OP_COUNT] = {"with ", " outside ", ""},
+	[OP_NOT_BETWEEN] = {"with ", " outside ", ""},
 };
 
 static void change_comparison(struct attempt *a, const struct risk_test *t, bool wanted)
@@ -141,7 +142,7 @@ static void change_comparison(struct attempt *a, const struct risk_test *t, bool
 	json_decref(value);
 }
 
-/* Of parts that must all change, all that are not yet so; of parts of which one is enough, the first. */
+/* Where all parts must change, changes all; where one is enough, changes the first. */
 static void change(struct attempt *a, const struct risk_test *t, bool wanted)
 {
 	bool one_does = (t->junction == JUNCTION_ANY) == wanted;

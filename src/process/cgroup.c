@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cgroup.c: groups hcpd-INSTANCE8-NUMBER below one directory of a cgroup2 file system.
  * Owns those directories, the controllers that their limits need, and the daemon's own place. Never touches a
  * group of another name. */
@@ -20,7 +21,7 @@
 #include "base/log.h"
 #include "process/proctree.h"
 
-#define DEPTH_MAX 32 /* of groups that a worker made inside its own */
+#define DEPTH_MAX 32 /* depth of groups that a worker made inside its own */
 #define DAEMONS_PLACE "hcpd-daemon"
 #define CPU_PERIOD_US INT64_C(100000)
 #define CPU_PERIOD_TEXT " 100000"
@@ -51,8 +52,8 @@ static bool find_own_path(char *path, size_t size)
 	return found;
 }
 
-/* ID PARENT DEV ROOT POINT OPTIONS ... - cgroup2 SOURCE OPTIONS: where is `own`, a path inside it, mounted?
- */
+/* ID PARENT DEV ROOT POINT OPTIONS ... - cgroup2 SOURCE OPTIONS: the mount point of `own`, a path in the
+ * file system. */
 static bool find_mount(const char *own, char *path, size_t size)
 {
 	FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -75,7 +76,7 @@ static bool find_mount(const char *own, char *path, size_t size)
 	return found;
 }
 
-/* systemd marks what it will leave alone. */
+/* systemd marks the groups that it delegates. */
 static bool is_delegated(int dir)
 {
 	char value[4];
@@ -156,7 +157,7 @@ void cgroups_free(struct cgroups *cs)
 	free(cs);
 }
 
-/* A file of it, if need be with the spare descriptor. */
+/* Opens a file of a group, with the spare descriptor where no other is left. */
 static int group_open(struct cgroups *cs, unsigned group, const char *file, int flags)
 {
 	char path[64];
@@ -173,7 +174,7 @@ unsigned cgroup_make(struct cgroups *cs, int *procs_fd)
 	*procs_fd = -1;
 	if (!cs)
 		return 0;
-	do { /* a number that an undying group of an earlier life still has is passed over */
+	do { /* the number belongs to a group of a previous run whose processes do not die: take the next */
 		snprintf(name, sizeof name, "%s%u", cs->prefix, ++cs->last);
 	} while (mkdirat(cs->dir, name, 0755) < 0 && errno == EEXIST);
 	snprintf(path, sizeof path, "%s/cgroup.procs", name);
@@ -202,7 +203,7 @@ static int write_file(int dir, const char *path, const char *text)
 	return n < 0 ? -1 : 0;
 }
 
-/* Controllers are for the groups below, and a group that hands them down may have no process itself. */
+/* Controllers are enabled for the groups below. A group that does so may have no process itself. */
 static int leave_parent(struct cgroups *cs)
 {
 	if (mkdirat(cs->dir, DAEMONS_PLACE, 0755) < 0 && errno != EEXIST)
@@ -234,7 +235,8 @@ static int limit_one(struct cgroups *cs, unsigned group, const char *controller,
 	snprintf(path, sizeof path, "%s%u/%s.max", cs->prefix, group, controller);
 	if (write_file(cs->dir, path, text) == 0)
 		return 0;
-	if (errno != ENOENT || enable_controller(cs, controller) < 0) /* the file comes with the controller */
+	/* the file comes with the controller */
+	if (errno != ENOENT || enable_controller(cs, controller) < 0)
 		return -1;
 	return write_file(cs->dir, path, text);
 }
@@ -253,8 +255,7 @@ int cgroup_limit(
 	if (!cs || !group) {
 		snprintf(why, why_size,
 			"cgroup_memory_max, cgroup_pids_max and cgroup_cpu_max need a cgroup of version 2 "
-			"that is "
-			"delegated to hcpd, and there is none");
+			"that is delegated to hcpd, and there is none");
 		errno = EOPNOTSUPP;
 		return -1;
 	}
@@ -318,7 +319,7 @@ static void each_group(int dir, int depth, void (*on_group)(void *ctx, int dir),
 		if (sub < 0)
 			continue;
 		each_group(sub, depth + 1, on_group, ctx);
-		if (!on_group) /* only to be removed; refused while somebody is in it */
+		if (!on_group) /* only to remove it; the kernel refuses while a process is in it */
 			unlinkat(dir, e->d_name, AT_REMOVEDIR);
 	}
 	if (d)
@@ -364,7 +365,7 @@ void cgroup_each_pid(struct cgroups *cs, unsigned group, void (*on_pid)(void *ct
 		each_group(dir, 0, read_pids, &r);
 }
 
-/* True: it is not there any more. */
+/* True: the group does not exist any more. */
 static bool remove_group(struct cgroups *cs, const char *name)
 {
 	int dir;
@@ -390,7 +391,7 @@ void cgroup_remove(struct cgroups *cs, unsigned group)
 			strerror(errno));
 }
 
-int cgroups_kill_leftovers(struct cgroups *cs, void (*on_pid)(void *ctx, int pid), void *ctx)
+int cgroups_kill_stale(struct cgroups *cs, void (*on_pid)(void *ctx, int pid), void *ctx)
 {
 	struct pid_reader r = {on_pid, ctx};
 	int list = cs ? openat(cs->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, left = 0, dir, kill;
@@ -405,7 +406,7 @@ int cgroups_kill_leftovers(struct cgroups *cs, void (*on_pid)(void *ctx, int pid
 		if (dir < 0)
 			continue;
 		kill = openat(dir, "cgroup.kill", O_WRONLY | O_CLOEXEC);
-		each_group(dir, 0, read_pids, &r); /* first: afterwards there is nobody to tell of */
+		each_group(dir, 0, read_pids, &r); /* before the kill: afterwards no pid is left to report */
 		if (kill >= 0) {
 			(void)!write(kill, "1", 1);
 			close(kill);

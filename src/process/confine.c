@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* confine.c: the parent's half of keeping a worker in its place.
  * Owns the translation of settings into limits, rules and owners. The child's half, a few system calls, is in
  * launch.c. Never knows a session. */
@@ -15,13 +16,13 @@
 #include "base/buf.h"
 #include "process/landlock.h"
 
-#define USUAL_NOFILE 1024 /* what programs that use select(2) survive */
+#define USUAL_NOFILE 1024 /* the limit that programs with select(2) can handle */
 #define TASK "task.json"
 #define SECOND 1000000
 
 /* --- limits --- */
 
-/* Not above what we have ourselves: nobody may raise that. */
+/* Not above our own limit, which cannot be raised. */
 static void limit_add(struct confine *c, int resource, rlim_t soft, rlim_t hard, bool may_fail)
 {
 	struct confine_limit *l = &c->limits[c->limit_count];
@@ -55,13 +56,13 @@ static void limits_fill(struct confine *c, const struct config_confine *f, uint6
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		if (rows[i].value > 0)
 			limit_add(c, rows[i].resource, (rlim_t)rows[i].value, (rlim_t)rows[i].value, false);
-	/* We took all the descriptors that may be had; a worker starts with the usual, and may do the same.
-	 */
+	/* The daemon raised its own limit to the maximum; a worker starts with the usual one, and may raise
+	 * it too. */
 	if (!has_files && getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_cur > USUAL_NOFILE)
 		limit_add(c, RLIMIT_NOFILE, USUAL_NOFILE, RLIM_INFINITY, false);
 	if (f)
 		limit_add(c, RLIMIT_CORE, (rlim_t)f->limit_core, (rlim_t)f->limit_core, false);
-	if (tag) /* refused: its processes are known by the rest */
+	if (tag) /* refused: the worker's processes are then found by the other means */
 		limit_add(c, RLIMIT_LOCKS, tag, RLIM_INFINITY, true);
 }
 _Static_assert(CONFINE_LIMITS >= 5 + 3, "every limit has a place");
@@ -73,9 +74,9 @@ bool confine_has_cgroup(const struct config_confine *f)
 
 /* --- the directory's owner --- */
 
-/* By descriptor, and only what we made for one session: closed to others, ours or already the user's, and,
- * for a file, without a second name. An earlier attempt, or another worker of that user, may have put
- * something in its place. */
+/* By descriptor, and only a directory or file that we made for one session: closed to others, owned by us or
+ * already by the user, and, for a file, without a second name. An earlier attempt, or another worker of that
+ * user, may have put something else in its place. */
 static int give_file(int fd, const struct config_confine *f)
 {
 	struct stat st;
@@ -99,7 +100,7 @@ static int close_keep(int fd, int result)
 	return result;
 }
 
-/* The file first: once the directory is the user's, who knows what stands under its name. */
+/* The file first: when the directory belongs to the user, the file can be replaced. */
 static int give_directory(const char *workdir, const struct config_confine *f)
 {
 	int dir = open(workdir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), file, r;
@@ -129,8 +130,8 @@ int confine_init(struct confine *c, const struct config_confine *f, const char *
 	if (!f)
 		return 0;
 	c->no_new_privs = f->user || f->landlock;
-	/* With root's capabilities one reads memories, loads modules and mounts: no rules of files can hold
-	 * that. */
+	/* With root's capabilities a process reads any memory, loads modules and mounts: no file rules hold
+	 * against that. */
 	c->no_capabilities = f->landlock && !f->user && geteuid() == 0;
 	if (f->user) {
 		c->user = f;
@@ -177,7 +178,7 @@ static const struct {
 	{CAP_SETUID, "CAP_SETUID"},
 };
 
-/* Names of those that we do not have; "" where we have all. */
+/* Names of the capabilities that we lack; "" where we have all. */
 static void find_missing(struct buf *out)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -201,8 +202,7 @@ bool confine_check(const struct config_capability *cc, config_say_fn *say, void 
 	if (missing.size) {
 		buf_addf(&text,
 			"%s:%d: [capability %s] user = %s cannot be done by this process, which lacks %s; "
-			"start hcpd as "
-			"root, or give it these capabilities",
+			"start hcpd as root, or give it these capabilities",
 			cc->path, cc->line, cc->name, f->user, buf_text(&missing));
 		say(ctx, false, buf_text(&text));
 		buf_clear(&text);
@@ -215,8 +215,7 @@ bool confine_check(const struct config_capability *cc, config_say_fn *say, void 
 	} else if (f->landlock && !f->user && geteuid() == 0) {
 		buf_addf(&text,
 			"%s:%d: [capability %s] landlock = yes with workers that are root: services of the "
-			"system obey them; "
-			"write user = NAME too, or run hcpd as another user",
+			"system obey them; write user = NAME too, or run hcpd as another user",
 			cc->path, cc->line, cc->name);
 		say(ctx, false, buf_text(&text));
 	}

@@ -1,6 +1,7 @@
-/* kin.c: attributes processes to kins, over a snapshot of /proc.
- * Owns the tables of main processes, tags, marks and processes seen before.
- * Never talks to a worker: no pipe, no deadline, no callback. */
+/* SPDX-License-Identifier: MIT */
+/* group.c: assigns processes to process groups, over a snapshot of /proc.
+ * Owns the tables of main processes, tags, marks and processes seen before. Never talks to a worker: no
+ * pipe, no deadline, no callback. */
 #include "process/group.h"
 
 #include <assert.h>
@@ -17,25 +18,26 @@
 #include "base/crashpoint.h"
 #include "base/log.h"
 
-#define STOP_ROUNDS 6          /* walks to get hold of a tree that forks while it is being stopped */
-#define TAG_SERIALS (1u << 24) /* low bits of a tag; above them 38 bits that name the instance */
-#define NOBODY_ELSE UINT64_MAX /* since: no foreigner is looked for */
-/* Foreigners of a short life are looked for one by one, among the pids that were given out meanwhile. That is
- * some microseconds, a walk hundreds. Beyond these the pids may have gone round, or a walk is cheaper. */
+#define STOP_ROUNDS 6            /* walks to stop a tree that forks while it is being stopped */
+#define TAG_SERIALS (1u << 24)   /* low bits of a tag; above them 38 bits that name the instance */
+#define NO_FOREIGNERS UINT64_MAX /* value of since: no search for foreign processes */
+/* Foreign processes (no descendants of ours) of workers that ran for a short time are looked up one by one,
+ * among the pids that were given out meanwhile. That takes some microseconds, a walk hundreds. Above these
+ * limits the pids may have wrapped, or a walk is cheaper. */
 #define SCAN_PIDS 256
 #define SCAN_AGE 200 /* in the unit of `start`: 2 s */
 
 struct member {
 	int pid;
-	bool foreign; /* no descendant of ours: only its mark gave it away */
+	bool foreign; /* no descendant of ours: found by its mark */
 	unsigned stopped;
 	uint64_t start;
-	struct kin *kin; /* NULL: nobody's */
+	struct proc_group *proc_group; /* NULL: no group's */
 	UT_hash_handle hh;
 };
 
-/* FNV-1a: the same in every life of the instance, so that leftovers of the last one are known by their tags.
- */
+/* FNV-1a: the same in every run of the instance, so that processes of the previous run are found by their
+ * tags. */
 static uint64_t make_tag_base(const char *instance)
 {
 	uint64_t h = 0xcbf29ce484222325u;
@@ -45,569 +47,570 @@ static uint64_t make_tag_base(const char *instance)
 	return (h >> 26 | 1) * TAG_SERIALS;
 }
 
-int kins_init(struct kins *ks, const char *cgroup_setting, const char *instance)
+int groups_init(struct proc_groups *gs, const char *cgroup_setting, const char *instance)
 {
 	struct rlimit lim;
 
-	memset(ks, 0, sizeof *ks);
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || proctree_init(&ks->tree) < 0)
+	memset(gs, 0, sizeof *gs);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || proctree_init(&gs->tree) < 0)
 		return -1;
 	if (getrlimit(RLIMIT_LOCKS, &lim) == 0 && lim.rlim_max == RLIM_INFINITY)
-		ks->tag_base = make_tag_base(instance);
+		gs->tag_base = make_tag_base(instance);
 	else
 		log_warn(
 			"a limit on file locks (LimitLOCKS=, ulimit -x) is set: daemons of workers may go "
 			"unnoticed");
-	ks->cgroups = cgroups_new(cgroup_setting, instance, &ks->tree);
+	gs->cgroups = cgroups_new(cgroup_setting, instance, &gs->tree);
 	return 0;
 }
 
-static void member_drop(struct kins *ks, struct member *m)
+static void member_drop(struct proc_groups *gs, struct member *m)
 {
-	HASH_DEL(ks->members, m);
+	HASH_DEL(gs->members, m);
 	free(m);
 }
 
-static struct member *member_find(struct kins *ks, int pid)
+static struct member *member_find(struct proc_groups *gs, int pid)
 {
 	struct member *m;
 
-	HASH_FIND_INT(ks->members, &pid, m);
+	HASH_FIND_INT(gs->members, &pid, m);
 	return m;
 }
 
-static struct kin *main_find(struct kins *ks, int pid)
+static struct proc_group *main_find(struct proc_groups *gs, int pid)
 {
-	struct kin *k;
+	struct proc_group *g;
 
-	HASH_FIND(by_pid, ks->by_pid, &pid, sizeof pid, k);
-	return k;
+	HASH_FIND(by_pid, gs->by_pid, &pid, sizeof pid, g);
+	return g;
 }
 
-void kins_fini(struct kins *ks)
+void groups_fini(struct proc_groups *gs)
 {
 	struct member *m, *next;
 
-	assert(!ks->all);
-	HASH_ITER(hh, ks->members, m, next)
-		member_drop(ks, m);
-	cgroups_free(ks->cgroups);
-	proctree_fini(&ks->tree);
+	assert(!gs->all);
+	HASH_ITER(hh, gs->members, m, next)
+		member_drop(gs, m);
+	cgroups_free(gs->cgroups);
+	proctree_fini(&gs->tree);
 }
 
-bool kins_may_be_tag(const struct kins *ks, uint64_t tag)
+bool groups_may_be_tag(const struct proc_groups *gs, uint64_t tag)
 {
-	return ks->tag_base && tag / TAG_SERIALS == ks->tag_base / TAG_SERIALS;
+	return gs->tag_base && tag / TAG_SERIALS == gs->tag_base / TAG_SERIALS;
 }
 
-static struct kin *tag_find(struct kins *ks, uint64_t tag)
+static struct proc_group *tag_find(struct proc_groups *gs, uint64_t tag)
 {
-	struct kin *k = NULL;
+	struct proc_group *g = NULL;
 
-	if (kins_may_be_tag(ks, tag))
-		HASH_FIND(by_tag, ks->by_tag, &tag, sizeof tag, k);
-	return k;
+	if (groups_may_be_tag(gs, tag))
+		HASH_FIND(by_tag, gs->by_tag, &tag, sizeof tag, g);
+	return g;
 }
 
-uint64_t kins_next_tag(struct kins *ks)
+uint64_t groups_next_tag(struct proc_groups *gs)
 {
-	if (!ks->tag_base)
+	if (!gs->tag_base)
 		return 0;
-	do { /* after sixteen million processes they come round */
-		ks->last_tag = ks->tag_base | ((ks->last_tag + 1) & (TAG_SERIALS - 1));
-	} while (tag_find(ks, ks->last_tag));
-	return ks->last_tag;
+	do { /* tags wrap after sixteen million processes */
+		gs->last_tag = gs->tag_base | ((gs->last_tag + 1) & (TAG_SERIALS - 1));
+	} while (tag_find(gs, gs->last_tag));
+	return gs->last_tag;
 }
 
-void kins_add(struct kins *ks, struct kin *k, int pid, uint64_t start, uint64_t tag, const char *mark,
-	unsigned cgroup)
+void groups_add(struct proc_groups *gs, struct proc_group *g, int pid, uint64_t start, uint64_t tag,
+	const char *mark, unsigned cgroup)
 {
-	struct kin *old = main_find(ks, pid);
-	struct member *m = member_find(ks, pid);
+	struct proc_group *old = main_find(gs, pid);
+	struct member *m = member_find(gs, pid);
 
-	memset(k, 0, sizeof *k);
-	k->pid = pid;
-	k->start = start;
-	k->tag = tag;
-	k->cgroup = cgroup;
-	ks->fresh = false; /* the snapshot does not have it */
-	DL_APPEND(ks->all, k);
-	if (old) { /* its main process was reaped long ago, and the pid went round */
-		HASH_DELETE(by_pid, ks->by_pid, old);
+	memset(g, 0, sizeof *g);
+	g->pid = pid;
+	g->start = start;
+	g->tag = tag;
+	g->cgroup = cgroup;
+	gs->fresh = false; /* the snapshot does not have it */
+	DL_APPEND(gs->all, g);
+	if (old) { /* the group's main process was reaped long ago, and the pid was used again */
+		HASH_DELETE(by_pid, gs->by_pid, old);
 		old->has_pid = false;
 	}
 	if (m)
-		member_drop(ks, m);
-	HASH_ADD(by_pid, ks->by_pid, pid, sizeof k->pid, k);
-	k->has_pid = true;
+		member_drop(gs, m);
+	HASH_ADD(by_pid, gs->by_pid, pid, sizeof g->pid, g);
+	g->has_pid = true;
 	if (tag)
-		HASH_ADD(by_tag, ks->by_tag, tag, sizeof k->tag, k);
+		HASH_ADD(by_tag, gs->by_tag, tag, sizeof g->tag, g);
 	if (!mark)
 		return;
-	k->mark = xstrdup(mark);
-	HASH_FIND(by_mark, ks->by_mark, mark, strlen(mark), old);
-	if (old) { /* the newest of a session has it */
-		HASH_DELETE(by_mark, ks->by_mark, old);
+	g->mark = xstrdup(mark);
+	HASH_FIND(by_mark, gs->by_mark, mark, strlen(mark), old);
+	if (old) { /* the newest group of a session has the mark */
+		HASH_DELETE(by_mark, gs->by_mark, old);
 		old->has_mark = false;
 	}
-	HASH_ADD_KEYPTR(by_mark, ks->by_mark, k->mark, strlen(k->mark), k);
-	k->has_mark = true;
+	HASH_ADD_KEYPTR(by_mark, gs->by_mark, g->mark, strlen(g->mark), g);
+	g->has_mark = true;
 }
 
-void kins_remove(struct kins *ks, struct kin *k)
+void groups_remove(struct proc_groups *gs, struct proc_group *g)
 {
 	struct member *m, *next;
 	size_t i;
 
-	DL_DELETE(ks->all, k);
-	if (k->has_pid)
-		HASH_DELETE(by_pid, ks->by_pid, k);
-	if (k->has_mark)
-		HASH_DELETE(by_mark, ks->by_mark, k);
-	if (k->tag)
-		HASH_DELETE(by_tag, ks->by_tag, k);
-	if (k->reaped)
-		DL_DELETE2(ks->ended, k, prev_ended, next_ended);
-	HASH_ITER(hh, ks->members, m, next)
-		if (m->kin == k)
-			member_drop(ks, m);
-	for (i = 0; i < ks->tree.count; i++) /* the snapshot may live longer */
-		if (ks->tree.procs[i].owner == k)
-			ks->tree.procs[i].owner = NULL;
-	cgroup_remove(ks->cgroups, k->cgroup);
-	free(k->mark);
-	k->mark = NULL;
+	DL_DELETE(gs->all, g);
+	if (g->has_pid)
+		HASH_DELETE(by_pid, gs->by_pid, g);
+	if (g->has_mark)
+		HASH_DELETE(by_mark, gs->by_mark, g);
+	if (g->tag)
+		HASH_DELETE(by_tag, gs->by_tag, g);
+	if (g->reaped)
+		DL_DELETE2(gs->ended, g, prev_ended, next_ended);
+	HASH_ITER(hh, gs->members, m, next)
+		if (m->proc_group == g)
+			member_drop(gs, m);
+	for (i = 0; i < gs->tree.count; i++) /* the snapshot may outlive the group */
+		if (gs->tree.procs[i].owner == g)
+			gs->tree.procs[i].owner = NULL;
+	cgroup_remove(gs->cgroups, g->cgroup);
+	free(g->mark);
+	g->mark = NULL;
 }
 
-void kins_forget(struct kins *ks)
+void groups_invalidate(struct proc_groups *gs)
 {
-	ks->fresh = false;
+	gs->fresh = false;
 }
 
-struct kin *kins_on_reaped(struct kins *ks, int pid)
+struct proc_group *groups_on_reaped(struct proc_groups *gs, int pid)
 {
-	struct kin *k = main_find(ks, pid);
-	struct member *m = member_find(ks, pid);
+	struct proc_group *g = main_find(gs, pid);
+	struct member *m = member_find(gs, pid);
 
-	ks->fresh = false; /* what it left behind got a new parent */
+	gs->fresh = false; /* its children got a new parent */
 	if (m)
-		member_drop(ks, m);
-	if (!k || k->reaped)
+		member_drop(gs, m);
+	if (!g || g->reaped)
 		return NULL;
-	k->reaped = true;
-	DL_APPEND2(ks->ended, k, prev_ended, next_ended);
-	return k;
+	g->reaped = true;
+	DL_APPEND2(gs->ended, g, prev_ended, next_ended);
+	return g;
 }
 
 /* --- attribution --- */
 
 struct mark_look {
-	struct kins *ks;
-	struct kin *found;
+	struct proc_groups *gs;
+	struct proc_group *found;
 };
 
 static bool look_for_mark(void *ctx, const char *var)
 {
 	struct mark_look *l = ctx;
 
-	HASH_FIND(by_mark, l->ks->by_mark, var, strlen(var), l->found);
+	HASH_FIND(by_mark, l->gs->by_mark, var, strlen(var), l->found);
 	return l->found == NULL;
 }
 
-static struct kin *find_by_mark(struct kins *ks, const struct proc *p)
+static struct proc_group *find_by_mark(struct proc_groups *gs, const struct proc *p)
 {
-	struct mark_look l = {ks, NULL};
+	struct mark_look l = {gs, NULL};
 
-	if (ks->by_mark && !p->dead)
-		proctree_environ(&ks->tree, p->pid, look_for_mark, &l);
+	if (gs->by_mark && !p->dead)
+		proctree_environ(&gs->tree, p->pid, look_for_mark, &l);
 	return l.found;
 }
 
-static struct kin *find_by_evidence(struct kins *ks, const struct proc *p)
+static struct proc_group *find_by_evidence(struct proc_groups *gs, const struct proc *p)
 {
-	struct kin *k = tag_find(ks, proctree_tag(&ks->tree, p->pid));
+	struct proc_group *g = tag_find(gs, proctree_tag(&gs->tree, p->pid));
 
-	if (!k || k->start > p->start) /* an earlier life's that would not die */
-		k = main_find(ks, p->pgid);
-	if (!k || k->start > p->start)
-		k = main_find(ks, p->sid);
-	if (k && k->start <= p->start)
-		return k;
-	return find_by_mark(ks, p);
+	if (!g || g->start > p->start) /* of a previous run, and could not be killed */
+		g = main_find(gs, p->pgid);
+	if (!g || g->start > p->start)
+		g = main_find(gs, p->sid);
+	if (g && g->start <= p->start)
+		return g;
+	return find_by_mark(gs, p);
 }
 
-/* p's parent is settled, or NULL. */
-static void settle_one(struct kins *ks, struct proc *p, const struct proc *parent)
+/* The parent of p is settled, or NULL. */
+static void settle_one(struct proc_groups *gs, struct proc *p, const struct proc *parent)
 {
-	struct kin *k = main_find(ks, p->pid);
-	struct member *m = member_find(ks, p->pid);
+	struct proc_group *g = main_find(gs, p->pid);
+	struct member *m = member_find(gs, p->pid);
 
 	p->settled = true;
-	if (p->pid == ks->tree.self) {
+	if (p->pid == gs->tree.self) {
 		p->ours = true;
 		return;
 	}
-	/* A parent that is not to be seen may be a hidden one of ours. */
-	p->ours = parent ? parent->ours : p->ppid > 0 && tag_find(ks, proctree_tag(&ks->tree, p->pid));
-	if (k && !k->reaped)
-		p->owner = k;
+	/* A parent that the snapshot lacks may be a hidden one of ours. */
+	p->ours = parent ? parent->ours : p->ppid > 0 && tag_find(gs, proctree_tag(&gs->tree, p->pid));
+	if (g && !g->reaped)
+		p->owner = g;
 	else if (m && m->start == p->start)
-		p->owner = m->kin;
+		p->owner = m->proc_group;
 	else if (parent && parent->owner)
 		p->owner = parent->owner;
 	else if (p->ours)
-		p->owner = find_by_evidence(ks, p);
+		p->owner = find_by_evidence(gs, p);
 }
 
-/* From the top down, without recursion: a chain of processes may be as long as it likes. */
-static void settle(struct kins *ks, struct proc *p)
+/* From the ancestor down, without recursion: a chain of processes may be very long. */
+static void settle(struct proc_groups *gs, struct proc *p)
 {
 	while (!p->settled) {
 		struct proc *at = p, *parent;
 		size_t steps = 0;
 
-		while ((parent = proctree_parent(&ks->tree, at)) && !parent->settled &&
-			steps++ < ks->tree.count)
+		while ((parent = proctree_parent(&gs->tree, at)) && !parent->settled &&
+			steps++ < gs->tree.count)
 			at = parent;
-		settle_one(ks, at, parent && parent->settled ? parent : NULL);
+		settle_one(gs, at, parent && parent->settled ? parent : NULL);
 	}
 }
 
-static void member_record(struct kins *ks, const struct proc *p)
+static void member_record(struct proc_groups *gs, const struct proc *p)
 {
-	struct kin *k = p->owner;
+	struct proc_group *g = p->owner;
 	struct member *m;
 
-	if (p->dead || (k ? p->pid == k->pid && !k->reaped : !p->ours || p->pid == ks->tree.self))
+	if (p->dead || (g ? p->pid == g->pid && !g->reaped : !p->ours || p->pid == gs->tree.self))
 		return;
-	m = member_find(ks, p->pid);
+	m = member_find(gs, p->pid);
 	if (!m) {
 		m = xcalloc(1, sizeof *m);
 		m->pid = p->pid;
-		HASH_ADD_INT(ks->members, pid, m);
+		HASH_ADD_INT(gs->members, pid, m);
 	} else if (m->start != p->start) {
 		m->stopped = 0;
 	}
 	m->start = p->start;
-	m->kin = k;
+	m->proc_group = g;
 	m->foreign = !p->ours;
 }
 
-/* Those who carry a mark though nobody of ours started them: somebody else did, for a worker. */
-static void find_foreign(struct kins *ks)
+/* Processes started by another daemon (at, systemd-run) on a worker's behalf, found by their environment. */
+static void find_foreign(struct proc_groups *gs)
 {
 	size_t i;
 
-	for (i = 0; i < ks->tree.count; i++) {
-		struct proc *p = &ks->tree.procs[i], *parent;
+	for (i = 0; i < gs->tree.count; i++) {
+		struct proc *p = &gs->tree.procs[i], *parent;
 
-		if (p->owner || p->dead || p->start < ks->since || p->pid == ks->tree.self)
+		if (p->owner || p->dead || p->start < gs->since || p->pid == gs->tree.self)
 			continue;
-		parent = proctree_parent(&ks->tree, p);
-		p->owner = parent && parent->owner ? parent->owner : find_by_mark(ks, p);
+		parent = proctree_parent(&gs->tree, p);
+		p->owner = parent && parent->owner ? parent->owner : find_by_mark(gs, p);
 	}
 }
 
-/* Foreigners are looked for among those that started since then. */
-static bool walk(struct kins *ks, uint64_t since)
+/* Foreign processes are searched among those that started since then. */
+static bool walk(struct proc_groups *gs, uint64_t since)
 {
 	static struct log_limit limit;
 	struct member *m, *next;
 	size_t i;
 
-	ks->since = since;
-	ks->fresh = proctree_walk(&ks->tree) == 0;
-	if (!ks->fresh) {
+	gs->since = since;
+	gs->fresh = proctree_walk(&gs->tree) == 0;
+	if (!gs->fresh) {
 		if (log_may(&limit, 3))
 			log_warn("cannot read /proc, trying again error=%s", strerror(errno));
-		ks->tree.count = 0;
+		gs->tree.count = 0;
 		return false;
 	}
-	for (i = 0; i < ks->tree.count; i++)
-		settle(ks, &ks->tree.procs[i]);
-	if (since != NOBODY_ELSE)
-		find_foreign(ks);
-	HASH_ITER(hh, ks->members, m, next) {
-		struct proc *p = proctree_find(&ks->tree, m->pid);
+	for (i = 0; i < gs->tree.count; i++)
+		settle(gs, &gs->tree.procs[i]);
+	if (since != NO_FOREIGNERS)
+		find_foreign(gs);
+	HASH_ITER(hh, gs->members, m, next) {
+		struct proc *p = proctree_find(&gs->tree, m->pid);
 
 		if (!p || p->start != m->start || p->dead)
-			member_drop(ks, m);
+			member_drop(gs, m);
 	}
-	for (i = 0; i < ks->tree.count; i++)
-		member_record(ks, &ks->tree.procs[i]);
+	for (i = 0; i < gs->tree.count; i++)
+		member_record(gs, &gs->tree.procs[i]);
 	return true;
 }
 
 /* A walk, unless there was one in this turn. */
-static bool look(struct kins *ks, uint64_t since)
+static bool look(struct proc_groups *gs, uint64_t since)
 {
-	return (ks->fresh && ks->since <= since) || walk(ks, since);
+	return (gs->fresh && gs->since <= since) || walk(gs, since);
 }
 
 struct cgroup_look {
-	struct kins *ks;
-	struct kin *kin;
+	struct proc_groups *gs;
+	struct proc_group *proc_group;
 };
 
 static void claim_pid(void *ctx, int pid)
 {
 	struct cgroup_look *l = ctx;
-	struct proc *p = proctree_find(&l->ks->tree, pid);
+	struct proc *p = proctree_find(&l->gs->tree, pid);
 
-	if (!p || pid == l->ks->tree.self)
+	if (!p || pid == l->gs->tree.self)
 		return;
-	p->owner = l->kin;
-	member_record(l->ks, p);
+	p->owner = l->proc_group;
+	member_record(l->gs, p);
 }
 
-static void claim_cgroup(struct kins *ks, struct kin *k)
+static void claim_cgroup(struct proc_groups *gs, struct proc_group *g)
 {
-	struct cgroup_look l = {ks, k};
+	struct cgroup_look l = {gs, g};
 
-	cgroup_each_pid(ks->cgroups, k->cgroup, claim_pid, &l);
+	cgroup_each_pid(gs->cgroups, g->cgroup, claim_pid, &l);
 }
 
-/* --- questions --- */
+/* --- queries --- */
 
-static bool member_lives(struct kins *ks, const struct member *m)
+static bool member_lives(struct proc_groups *gs, const struct member *m)
 {
 	struct proc now;
 
 	if (m->start == PROC_HIDDEN)
 		return proctree_child_lives(m->pid) == 1;
-	return proctree_look(&ks->tree, m->pid, &now) && now.start == m->start && !now.dead;
+	return proctree_look(&gs->tree, m->pid, &now) && now.start == m->start && !now.dead;
 }
 
-/* A zombie counts: we are about to be told of it, and whoever it left behind is our child by then. */
+/* A zombie counts: its SIGCHLD comes next, and its children are ours by then. */
 static bool look_at_child(void *ctx, int pid)
 {
-	struct kins *ks = ctx;
-	struct kin *k = main_find(ks, pid);
+	struct proc_groups *gs = ctx;
+	struct proc_group *g = main_find(gs, pid);
 	struct member *m;
 
-	if (k && !k->reaped)
+	if (g && !g->reaped)
 		return true;
-	k = tag_find(ks, proctree_tag(&ks->tree, pid));
-	m = k ? NULL : member_find(ks, pid);
-	if (m && member_lives(ks, m))
-		k = m->kin;
-	else if (!k)
-		ks->unknown = true;
-	if (k)
-		k->seen = ks->check;
+	g = tag_find(gs, proctree_tag(&gs->tree, pid));
+	m = g ? NULL : member_find(gs, pid);
+	if (m && member_lives(gs, m))
+		g = m->proc_group;
+	else if (!g)
+		gs->unknown = true;
+	if (g)
+		g->seen = gs->check;
 	return true;
 }
 
-/* Looks at our children and at nobody else, one small read. False: there is one that only a walk can tell. */
-static bool look_at_children(struct kins *ks)
+/* Looks only at our children, with one small read. False: for one of them a walk is needed. */
+static bool look_at_children(struct proc_groups *gs)
 {
-	ks->check++;
-	ks->unknown = false;
-	return proctree_children(&ks->tree, look_at_child, ks) == 0 && !ks->unknown;
+	gs->check++;
+	gs->unknown = false;
+	return proctree_children(&gs->tree, look_at_child, gs) == 0 && !gs->unknown;
 }
 
-/* May somebody who does not descend from us carry a mark of those who have just ended? *since: the start of
- * the oldest of those. */
-static bool may_have_foreigners(struct kins *ks, uint64_t *since)
+/* May a process that does not descend from us carry a mark of the groups that have just ended? *since: the
+ * start of the oldest of those. */
+static bool may_have_foreigners(struct proc_groups *gs, uint64_t *since)
 {
 	int first = INT_MAX, last, pid;
-	struct kin *k;
+	struct proc_group *g;
 
-	*since = NOBODY_ELSE;
-	DL_FOREACH2(ks->ended, k, next_ended)
-	if (!k->searched) {
-		*since = k->start < *since ? k->start : *since;
-		first = k->pid < first ? k->pid : first;
+	*since = NO_FOREIGNERS;
+	DL_FOREACH2(gs->ended, g, next_ended)
+	if (!g->searched) {
+		*since = g->start < *since ? g->start : *since;
+		first = g->pid < first ? g->pid : first;
 	}
-	if (*since == NOBODY_ELSE)
+	if (*since == NO_FOREIGNERS)
 		return false;
-	last = proctree_last_pid(&ks->tree);
+	last = proctree_last_pid(&gs->tree);
 	if (last < first || last - first > SCAN_PIDS || proctree_now() - *since > SCAN_AGE)
 		return true;
 	for (pid = first; pid <= last; pid++) {
 		struct proc p = {.pid = pid};
 
-		k = main_find(ks, pid);
-		if ((k && !k->reaped) || (kill(pid, 0) < 0 && errno == ESRCH))
+		g = main_find(gs, pid);
+		if ((g && !g->reaped) || (kill(pid, 0) < 0 && errno == ESRCH))
 			continue;
-		k = find_by_mark(ks, &p);
-		if (k && k->reaped && !k->searched)
+		g = find_by_mark(gs, &p);
+		if (g && g->reaped && !g->searched)
 			return true;
 	}
-	*since = NOBODY_ELSE;
+	*since = NO_FOREIGNERS;
 	return false;
 }
 
-static void check_members(struct kins *ks)
+static void check_members(struct proc_groups *gs)
 {
 	struct member *m, *next;
 
-	HASH_ITER(hh, ks->members, m, next)
-		if (m->foreign && m->kin && m->kin->seen != ks->check && member_lives(ks, m))
-			m->kin->seen = ks->check;
+	HASH_ITER(hh, gs->members, m, next)
+		if (m->foreign && m->proc_group && m->proc_group->seen != gs->check && member_lives(gs, m))
+			m->proc_group->seen = gs->check;
 }
 
-static void check_snapshot(struct kins *ks)
+static void check_snapshot(struct proc_groups *gs)
 {
 	size_t i;
 
-	for (i = 0; i < ks->tree.count; i++) {
-		struct proc *p = &ks->tree.procs[i];
-		bool is_child = p->ppid == ks->tree.self;
+	for (i = 0; i < gs->tree.count; i++) {
+		struct proc *p = &gs->tree.procs[i];
+		bool is_child = p->ppid == gs->tree.self;
 
 		if (p->owner && (!p->dead || is_child))
-			((struct kin *)p->owner)->seen = ks->check;
-		else if (!p->owner && p->dead && is_child && !ks->tag_base)
-			ks->unsure =
-				true; /* whose it was, and whom it left behind, shows when it is reaped */
+			((struct proc_group *)p->owner)->seen = gs->check;
+		else if (!p->owner && p->dead && is_child && !gs->tag_base)
+			/* its group and its children are found when it is reaped */
+			gs->unsure = true;
 	}
 }
 
-void kins_check(struct kins *ks)
+void groups_check(struct proc_groups *gs)
 {
-	bool known = look_at_children(ks);
+	bool known = look_at_children(gs);
 	uint64_t since;
-	struct kin *k;
+	struct proc_group *g;
 
-	ks->unsure = false;
-	if (!may_have_foreigners(ks, &since) && known)
-		check_members(ks);
-	else if (look(ks, since))
-		check_snapshot(ks);
+	gs->unsure = false;
+	if (!may_have_foreigners(gs, &since) && known)
+		check_members(gs);
+	else if (look(gs, since))
+		check_snapshot(gs);
 	else
-		ks->unsure = true;
-	DL_FOREACH2(ks->ended, k, next_ended)
-	k->searched = k->searched || !ks->unsure;
+		gs->unsure = true;
+	DL_FOREACH2(gs->ended, g, next_ended)
+	g->searched = g->searched || !gs->unsure;
 }
 
-bool kin_is_empty(struct kins *ks, const struct kin *k)
+bool group_is_empty(struct proc_groups *gs, const struct proc_group *g)
 {
-	return k->reaped && !ks->unsure && k->seen != ks->check &&
-		!cgroup_is_populated(ks->cgroups, k->cgroup);
+	return g->reaped && !gs->unsure && g->seen != gs->check &&
+		!cgroup_is_populated(gs->cgroups, g->cgroup);
 }
 
-static int count_live(struct kins *ks, const struct kin *k, int *pid)
+static int count_live(struct proc_groups *gs, const struct proc_group *g, int *pid)
 {
 	int n = 0;
 	size_t i;
 
-	for (i = 0; i < ks->tree.count; i++)
-		if (ks->tree.procs[i].owner == k && !ks->tree.procs[i].dead) {
-			*pid = ks->tree.procs[i].pid;
+	for (i = 0; i < gs->tree.count; i++)
+		if (gs->tree.procs[i].owner == g && !gs->tree.procs[i].dead) {
+			*pid = gs->tree.procs[i].pid;
 			n++;
 		}
 	return n;
 }
 
-int kin_find_live(struct kins *ks, const struct kin *k)
+int group_find_live(struct proc_groups *gs, const struct proc_group *g)
 {
 	int pid = 0;
 
-	(void)look(ks, k->start);
-	count_live(ks, k, &pid);
+	(void)look(gs, g->start);
+	count_live(gs, g, &pid);
 	return pid;
 }
 
-bool kin_is_alone(struct kins *ks, struct kin *k)
+bool group_is_alone(struct proc_groups *gs, struct proc_group *g)
 {
 	int pid;
 
-	/* It may be a zombie whose SIGCHLD we have not come to yet. */
-	if (k->reaped || proctree_child_lives(k->pid) != 1)
+	/* It may be a zombie whose SIGCHLD was not handled yet. */
+	if (g->reaped || proctree_child_lives(g->pid) != 1)
 		return false;
-	if (proctree_has_children(&ks->tree, k->pid) == 0 && look_at_children(ks) && !k->cgroup)
-		return k->seen != ks->check;
-	if (!walk(ks, NOBODY_ELSE))
-		return false; /* not known: then not */
-	claim_cgroup(ks, k);
-	return count_live(ks, k, &pid) == 1;
+	if (proctree_has_children(&gs->tree, g->pid) == 0 && look_at_children(gs) && !g->cgroup)
+		return g->seen != gs->check;
+	if (!walk(gs, NO_FOREIGNERS))
+		return false; /* not known: counts as no */
+	claim_cgroup(gs, g);
+	return count_live(gs, g, &pid) == 1;
 }
 
 /* --- signals --- */
 
-int kin_signal(struct kins *ks, struct kin *k, int sig)
+int group_signal(struct proc_groups *gs, struct proc_group *g, int sig)
 {
 	int n = 0;
 	size_t i;
 
-	if (!look(ks, k->start)) /* better the group than nobody; not reaped, so it is ours */
-		return !k->reaped && kill(-k->pid, sig) == 0;
-	claim_cgroup(ks, k);
-	for (i = 0; i < ks->tree.count; i++) {
-		struct proc *p = &ks->tree.procs[i];
+	if (!look(gs, g->start)) /* at least the kernel's process group; the main process is not reaped, so
+				    the group is ours */
+		return !g->reaped && kill(-g->pid, sig) == 0;
+	claim_cgroup(gs, g);
+	for (i = 0; i < gs->tree.count; i++) {
+		struct proc *p = &gs->tree.procs[i];
 
-		if (p->owner == k && !p->dead && proctree_signal(&ks->tree, p->pid, p->start, sig) == 0)
+		if (p->owner == g && !p->dead && proctree_signal(&gs->tree, p->pid, p->start, sig) == 0)
 			n++;
 	}
 	return n;
 }
 
-/* True: it was not stopped in this round before. */
-static bool stop_one(struct kins *ks, const struct proc *p)
+/* True: the process was not stopped in this round before. */
+static bool stop_one(struct proc_groups *gs, const struct proc *p)
 {
-	struct kin *k = p->owner;
-	struct member *m = member_find(ks, p->pid);
-	unsigned *stopped = m ? &m->stopped : &k->stopped;
+	struct proc_group *g = p->owner;
+	struct member *m = member_find(gs, p->pid);
+	unsigned *stopped = m ? &m->stopped : &g->stopped;
 
-	if (*stopped == ks->round)
+	if (*stopped == gs->round)
 		return false;
-	*stopped = ks->round;
-	return proctree_signal(&ks->tree, p->pid, p->start, SIGSTOP) == 0;
+	*stopped = gs->round;
+	return proctree_signal(&gs->tree, p->pid, p->start, SIGSTOP) == 0;
 }
 
-static bool is_doomed(const struct proc *p)
+static bool is_being_killed(const struct proc *p)
 {
-	return p->owner && !p->dead && ((struct kin *)p->owner)->doomed;
+	return p->owner && !p->dead && ((struct proc_group *)p->owner)->killing;
 }
 
-/* A walk, and whoever it finds is stopped: what is stopped forks no more, keeps its parent, and can be told
- * for what it is. True: nobody new was found. */
-static bool stop_all(struct kins *ks)
+/* A walk that stops every process it finds: a stopped process does not fork, keeps its parent, and can be
+ * assigned. True: no new process was found. */
+static bool stop_all(struct proc_groups *gs)
 {
-	uint64_t since = NOBODY_ELSE;
+	uint64_t since = NO_FOREIGNERS;
 	bool anew = false;
-	struct kin *k;
+	struct proc_group *g;
 	size_t i;
 
-	DL_FOREACH(ks->all, k)
-		if (k->doomed && k->start < since)
-			since = k->start;
-	if (!walk(ks, since))
+	DL_FOREACH(gs->all, g)
+		if (g->killing && g->start < since)
+			since = g->start;
+	if (!walk(gs, since))
 		return true;
-	DL_FOREACH(ks->all, k)
-		if (k->doomed)
-			claim_cgroup(ks, k);
-	for (i = 0; i < ks->tree.count; i++) {
-		const struct proc *p = &ks->tree.procs[i];
+	DL_FOREACH(gs->all, g)
+		if (g->killing)
+			claim_cgroup(gs, g);
+	for (i = 0; i < gs->tree.count; i++) {
+		const struct proc *p = &gs->tree.procs[i];
 
-		if (is_doomed(p) && !((struct kin *)p->owner)->cgroup_killed && stop_one(ks, p))
+		if (is_being_killed(p) && !((struct proc_group *)p->owner)->cgroup_killed && stop_one(gs, p))
 			anew = true;
 	}
 	return !anew;
 }
 
-void kins_kill(struct kins *ks)
+void groups_kill(struct proc_groups *gs)
 {
-	struct kin *k;
+	struct proc_group *g;
 	size_t i;
 	int n;
 
-	ks->round++;
-	DL_FOREACH(ks->all, k)
-		if (k->doomed)
-			k->cgroup_killed = cgroup_kill(ks->cgroups, k->cgroup);
-	for (n = 0; n < STOP_ROUNDS && !stop_all(ks); n++)
+	gs->round++;
+	DL_FOREACH(gs->all, g)
+		if (g->killing)
+			g->cgroup_killed = cgroup_kill(gs->cgroups, g->cgroup);
+	for (n = 0; n < STOP_ROUNDS && !stop_all(gs); n++)
 		;
 	CRASH_POINT(kin_stopped);
-	if (!ks->fresh) {
-		DL_FOREACH(ks->all, k)
-			if (k->doomed && !k->reaped)
-				kill(-k->pid, SIGKILL);
+	if (!gs->fresh) {
+		DL_FOREACH(gs->all, g)
+			if (g->killing && !g->reaped)
+				kill(-g->pid, SIGKILL);
 		return;
 	}
-	for (i = 0; i < ks->tree.count; i++)
-		if (is_doomed(&ks->tree.procs[i]))
-			proctree_signal(&ks->tree, ks->tree.procs[i].pid, ks->tree.procs[i].start, SIGKILL);
+	for (i = 0; i < gs->tree.count; i++)
+		if (is_being_killed(&gs->tree.procs[i]))
+			proctree_signal(&gs->tree, gs->tree.procs[i].pid, gs->tree.procs[i].start, SIGKILL);
 	CRASH_POINT(kin_killed);
-	ks->fresh = false;
+	gs->fresh = false;
 }

@@ -1,15 +1,18 @@
-/* kin.h: whose process is it? A kin is a main process and all that came from it.
+/* SPDX-License-Identifier: MIT */
+/* group.h: which worker does a process belong to? A process group here is a main process and all that came
+ * from it; the kernel's process groups are only one sign of that.
  *
- * A process belongs to a kin by its tag, by descent, by the main process's group or session, by the mark in
- * its environment, by its cgroup, or because an earlier look found it there. The tag is a number in a
- * resource limit that nobody uses (proctree_tag): every process inherits it, whatever it does to its parent,
- * its session and its environment. What has none of these is nobody's and is left alone: a child that this
- * process inherited, what a stranger's orphan left to it as process 1 of a container.
+ * A process belongs to a group by its tag, by descent, by the main process's kernel group or session, by the
+ * mark in its environment, by its cgroup, or because an earlier look found it there. The tag is a number in
+ * a resource limit that the kernel does not enforce (proctree_tag): every process inherits it, whatever it
+ * does to its parent, its session and its environment. A process with none of these signs belongs to no
+ * group and is left alone: a child that the daemon had from its start, or an orphan of another program that
+ * the daemon adopted as process 1 of a container.
  *
- * This process is a subreaper, so that orphans become its children: where it has no child but main processes,
- * nobody has anything left behind, and that is cheap to see. */
-#ifndef HCPD_KIN_H
-#define HCPD_KIN_H
+ * The daemon is a subreaper, so orphans become its children: while its only children are main processes, no
+ * group has other processes left, and that is cheap to see. */
+#ifndef HCPD_PROCESS_GROUP_H
+#define HCPD_PROCESS_GROUP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,74 +22,71 @@
 #include "process/cgroup.h"
 #include "process/proctree.h"
 
-struct kin {           /* embedded in what it belongs to */
-	int pid;       /* of the main process */
-	bool reaped;   /* it is no more: the pid may be another's */
-	bool doomed;   /* kins_kill kills it */
-	bool searched; /* since it was reaped, those who do not descend from us were looked through */
-	bool has_mark, has_pid; /* is in the table */
+struct proc_group {   /* embedded in its owner */
+	int pid;      /* of the main process */
+	bool reaped;  /* the main process was reaped: the pid may be reused */
+	bool killing; /* groups_kill kills this group */
+	/* foreign processes were searched since the main process was reaped */
+	bool searched;
+	bool has_mark, has_pid; /* is in that table */
 	bool cgroup_killed;
 	unsigned cgroup;
-	unsigned seen, stopped; /* in which check, in which round of killing */
-	uint64_t start;         /* not later than the main process's */
+	unsigned seen, stopped; /* number of the last check, and of the last round of killing */
+	uint64_t start;         /* not later than the start of the main process */
 	uint64_t tag;           /* 0: none */
 	char *mark;
-	struct kin *prev, *next;
-	struct kin *prev_ended, *next_ended;
+	struct proc_group *prev, *next;
+	struct proc_group *prev_ended, *next_ended;
 	UT_hash_handle by_pid, by_mark, by_tag;
 };
 
-struct member; /* a process that was seen to belong to a kin, or to nobody */
+struct member; /* a process that was seen, with its group or with none */
 
-struct kins {
+struct proc_groups {
 	struct proctree tree;
 	struct cgroups *cgroups; /* NULL: none */
-	struct kin *all, *by_pid, *by_mark, *by_tag;
-	struct kin *ended; /* whose main process was reaped */
+	struct proc_group *all, *by_pid, *by_mark, *by_tag;
+	struct proc_group *ended; /* groups whose main process was reaped */
 	struct member *members;
-	uint64_t tag_base; /* of this instance; 0: there can be no tags */
+	uint64_t tag_base; /* of this instance; 0: tags cannot be used */
 	uint64_t last_tag;
 	bool fresh;     /* the snapshot is of this turn ... */
-	uint64_t since; /* ... and foreigners that started since then are in it, too */
+	uint64_t since; /* ... and has the foreign processes that started since then */
 	unsigned check, round;
-	bool unsure; /* the last check could not look */
+	bool unsure; /* the last check could not read /proc */
 	bool unknown;
 };
 
 /* Makes this process a subreaper. -1 with errno. */
-int kins_init(struct kins *ks, const char *cgroup_setting, const char *instance)
+int groups_init(struct proc_groups *gs, const char *cgroup_setting, const char *instance)
 	__attribute__((warn_unused_result));
-void kins_fini(struct kins *ks);
-/* For the next process that is started; 0: none. */
-uint64_t kins_next_tag(struct kins *ks);
-/* Does it look like one of this instance, of this life or another? */
-bool kins_may_be_tag(const struct kins *ks, uint64_t tag);
+void groups_fini(struct proc_groups *gs);
+/* A tag for the next process that is started; 0: none. */
+uint64_t groups_next_tag(struct proc_groups *gs);
+/* Has the tag the form of this instance's, of this run or another? */
+bool groups_may_be_tag(const struct proc_groups *gs, uint64_t tag);
 /* start: proctree_now() from before the fork. mark is copied, and may be NULL. */
-void kins_add(struct kins *ks, struct kin *k, int pid, uint64_t start, uint64_t tag, const char *mark,
-	unsigned cgroup);
-/* Also removes its cgroup. */
-void kins_remove(struct kins *ks, struct kin *k);
-/* The snapshot is kept for a turn, so that many share it. */
-void kins_forget(struct kins *ks);
-/* A child was reaped: the kin whose main process it was, or NULL. */
-struct kin *kins_on_reaped(struct kins *ks, int pid);
+void groups_add(struct proc_groups *gs, struct proc_group *g, int pid, uint64_t start, uint64_t tag,
+	const char *mark, unsigned cgroup);
+/* Also removes the group's cgroup. */
+void groups_remove(struct proc_groups *gs, struct proc_group *g);
+/* The snapshot is kept for a turn, so that many checks share it; this drops it. */
+void groups_invalidate(struct proc_groups *gs);
+/* A child was reaped: the group whose main process it was, or NULL. */
+struct proc_group *groups_on_reaped(struct proc_groups *gs, int pid);
 
-/* Looks who has processes left; kin_is_empty then answers for each. Once empty after its main process was
- * reaped, a kin stays empty. */
-void kins_check(struct kins *ks);
-bool kin_is_empty(struct kins *ks, const struct kin *k);
-/* Is the main process alive, and the only one? */
-bool kin_is_alone(struct kins *ks, struct kin *k);
-/* A pid of its that lives; 0: none. */
-int kin_find_live(struct kins *ks, const struct kin *k);
-/* To all its processes; how many that were. */
-int kin_signal(struct kins *ks, struct kin *k, int sig);
-/* One round: all processes of all doomed kins are stopped, until no new one is found, and then killed. */
-void kins_kill(struct kins *ks);
-
-/* Before the first kin: kills what carries HCP_INSTANCE=instance in its environment or a tag of this
- * instance, what descends from such a process, and what is in a cgroup of ours; waits for their end, 10 s at
- * most. How many there were. */
-int leftovers_kill(struct kins *ks, const char *instance);
+/* Finds the groups that have processes left; group_is_empty then answers for each. A group that is empty
+ * after its main process was reaped stays empty. */
+void groups_check(struct proc_groups *gs);
+bool group_is_empty(struct proc_groups *gs, const struct proc_group *g);
+/* Is the main process alive, and the only one of the group? */
+bool group_is_alone(struct proc_groups *gs, struct proc_group *g);
+/* A pid of a live process of the group; 0: none. */
+int group_find_live(struct proc_groups *gs, const struct proc_group *g);
+/* Signals all processes of the group; how many. */
+int group_signal(struct proc_groups *gs, struct proc_group *g, int sig);
+/* One round: stops all processes of the groups that are being killed, until no new one is found, and then
+ * kills them. */
+void groups_kill(struct proc_groups *gs);
 
 #endif

@@ -1,6 +1,7 @@
-/* landlock.c: rules of files for one worker.
- * Owns what of the system every confined worker may use, and the versions of the kernel's interface.
- * Never runs in a child: launch.c puts the rules on there. */
+/* SPDX-License-Identifier: MIT */
+/* landlock.c: file rules for one worker.
+ * Owns which parts of the system every confined worker may use, and the versions of the kernel's interface.
+ * Never runs in a child: launch.c applies the rules there. */
 #include "process/landlock.h"
 
 #include <dirent.h>
@@ -36,7 +37,7 @@
 #define FS_FIRST ((UINT64_C(1) << 13) - 1) /* all that version 1 has */
 #define FS_REFER (UINT64_C(1) << 13)       /* from 2: rename and link between directories */
 #define FS_TRUNCATE (UINT64_C(1) << 14)    /* from 3 */
-#define SCOPE_SIGNAL (UINT64_C(1) << 1)    /* from 6: no signals to others */
+#define SCOPE_SIGNAL (UINT64_C(1) << 1)    /* from 6: no signals to processes outside */
 
 #if defined __x86_64__
 #define OUR_ARCH AUDIT_ARCH_X86_64
@@ -57,10 +58,10 @@ struct path_beneath_attr {
 	int32_t fd;
 } __attribute__((packed));
 
-/* Programs, libraries, their settings, and what the kernel tells about itself. Not /tmp and /dev/shm, where
- * sessions would meet (TMPDIR is the working directory); not /var, /home, /root, /srv and /run, where secrets
- * lie, but for the name servers; not /dev/pts, where another's terminal can be opened. What of /proc belongs
- * to one process the kernel keeps from processes under other rules. */
+/* Programs, libraries, their settings, and the kernel's information. Not /tmp and /dev/shm, which sessions
+ * would share (TMPDIR is the working directory). Not /var, /home, /root, /srv and /run, which hold secrets,
+ * except for the name servers. Not /dev/pts, where another user's terminal can be opened. The kernel itself
+ * protects the parts of /proc that belong to one process from processes under other rules. */
 static const char *const system_read[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 	"/etc", "/opt", "/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager",
 	NULL};
@@ -104,7 +105,7 @@ const char *landlock_find_fault(void)
 
 /* --- rules --- */
 
-/* A path that cannot be opened is a path less. */
+/* A path that cannot be opened is left out. */
 static int rule_add(struct rules *r, const char *path, int flags, uint64_t access)
 {
 	struct path_beneath_attr rule = {.allowed = access};
@@ -147,8 +148,8 @@ static bool holds_secret(const struct rules *r, const char *path)
 	return false;
 }
 
-/* path is real. Symbolic links in a directory that is taken apart need no rule: what they lead to does. Depth
- * is that of the secrets. */
+/* path is a real path. Symbolic links in a directory that is added entry by entry need no rule; their
+ * targets do. The depth is that of the secrets. */
 static int allow_tree(struct rules *r, const char *path, uint64_t access)
 {
 	struct dirent *e;
@@ -224,10 +225,10 @@ static int allow_all(
 	struct rules *r, const struct config_confine *f, const char *workdir, const char *program)
 {
 	const uint64_t read = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR;
-	/* A device node of one's own would be a way around all of this for who may make one. */
+	/* A process that may make device nodes could bypass all rules with one. */
 	const uint64_t write = r->handled & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK);
 
-	/* The working directory lies among the secrets, and is the one thing there that is let in. */
+	/* The working directory lies among the secrets, and is the only path there that is allowed. */
 	if (rule_add(r, workdir, O_DIRECTORY | O_NOFOLLOW, write) < 0)
 		return -1;
 	if (program && strchr(program, '/') && allow_path(r, program, read) < 0)
@@ -265,8 +266,8 @@ int landlock_make(const struct config_confine *f, const char *workdir, const cha
 
 /* --- versions 1 and 2 --- */
 
-/* Programs of another architecture (32 bits, mostly) have other numbers: they get no call at all, and do not
- * run. */
+/* Programs of another architecture (mostly 32 bits) use other call numbers: all their calls are refused, and
+ * they do not run. */
 const struct sock_fprog *landlock_filter(void)
 {
 #ifdef OUR_ARCH

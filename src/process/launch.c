@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* launch.c: clone and exec.
- * The child borrows the daemon's memory until it executes (CLONE_VM with CLONE_VFORK), so a start costs the
- * same however large the daemon is, and a failed exec tells its errno through that memory, at once.
- * Owns what a child inherits. Never knows what the program is for, never waits for one that runs. */
+ * The child uses the daemon's memory until it executes (CLONE_VM with CLONE_VFORK), so a start costs the
+ * same however large the daemon is, and a failed exec reports its errno through that memory at once.
+ * Owns what a child inherits. Never knows what the program is for, never waits for a running one. */
 #include "process/launch.h"
 
 #include <errno.h>
@@ -49,17 +50,17 @@ enum stage {
 struct child { /* shared by both sides until the exec */
 	const struct launch *launch;
 	struct confine confine;
-	char **paths; /* what to try, in order; NULL-terminated */
+	char **paths; /* paths to try, in order; NULL-terminated */
 	pid_t parent;
 	volatile enum stage stage;
 	volatile int error;        /* 0: executed */
-	const char *volatile path; /* the one that error is about */
+	const char *volatile path; /* the path that `error` is about */
 };
 
-static int ignored[SIGNALS]; /* signals; 0 ends them */
+static int ignored[SIGNALS]; /* signals; 0 ends the list */
 
-/* The kernel's own call: libc's refuses to touch the two signals that its threads use, and whoever started us
- * may have left those ignored. The handler is the first word, however the rest is laid out. */
+/* The kernel's own call: libc's refuses to touch the two signals that its threads use, and the daemon's
+ * parent may have left those ignored. The handler is the first word, however the rest is laid out. */
 static bool is_ignored(int sig)
 {
 	unsigned long action[8] = {0};
@@ -68,8 +69,8 @@ static bool is_ignored(int sig)
 		action[0] == (unsigned long)(uintptr_t)SIG_IGN;
 }
 
-/* Handlers go with the exec; only what is ignored stays so, and that does not change in a daemon's life.
- * Looked up once, since each is a system call and a start has none to spare. */
+/* An exec resets handlers; ignored signals stay ignored, and the daemon never changes those. They are looked
+ * up once, because each is a system call and a start must be fast. */
 static void find_ignored(void)
 {
 	static bool done;
@@ -92,12 +93,12 @@ static IN_CHILD void child_reset_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Dies with us. */
+/* The child dies with the daemon. */
 static IN_CHILD int child_tie(const struct child *c)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return -1;
-	if (getppid() != c->parent) { /* died before the line above: nobody would tell us */
+	if (getppid() != c->parent) { /* the daemon died before prctl: no signal would come */
 		errno = ESRCH;
 		return -1;
 	}
@@ -114,11 +115,12 @@ static IN_CHILD int child_limit(const struct confine *f)
 }
 
 /* The kernel's own calls: libc's would change all threads of the daemon, whose memory this still is.
- * Capabilities go, too: those of root with the user, and ambient ones, which systemd may have given, by hand;
- * what is left ends with the exec. */
+ * Capabilities are dropped too: those of root with the user, and ambient ones, which systemd may have given,
+ * by hand; the exec ends the rest. */
 static IN_CHILD int child_become(const struct config_confine *user)
 {
-	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* a kernel that has none refuses */
+	/* a kernel without ambient capabilities refuses */
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (!user)
 		return 0;
 	if (syscall(SYS_setgroups, user->group_count, user->groups) < 0)
@@ -139,14 +141,14 @@ static IN_CHILD int child_restrict(const struct confine *f)
 	return f->filter ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, f->filter, 0, 0) : 0;
 }
 
-/* Only calls that are safe between vfork and exec. -1 with errno; the stage says where. */
+/* Only calls that are safe between vfork and exec. -1 with errno; `stage` says where. */
 static IN_CHILD int child_prepare(struct child *c)
 {
 	const struct launch *s = c->launch;
 	const struct confine *f = &c->confine;
 	int i;
 
-	c->stage = STAGE_CGROUP; /* first: whatever it forks is then inside */
+	c->stage = STAGE_CGROUP; /* first, so that everything it forks is inside */
 	if (s->cgroup_fd >= 0 && write(s->cgroup_fd, "0", 1) < 0)
 		return -1;
 	c->stage = STAGE_PARENT;
@@ -159,17 +161,17 @@ static IN_CHILD int child_prepare(struct child *c)
 	for (i = 0; i < 3; i++)
 		if (dup2(s->fds[i], i) < 0)
 			return -1;
-	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* ours all have it; libraries' may not */
+	(void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* a library's descriptor may lack the flag */
 	c->stage = STAGE_LIMIT;
 	if (child_limit(f) < 0)
 		return -1;
 	c->stage = STAGE_USER;
 	if (child_become(f->user) < 0)
 		return -1;
-	c->stage = STAGE_PARENT; /* a change of the user undid it */
+	c->stage = STAGE_PARENT; /* the change of the user undid it */
 	if (f->user && child_tie(c) < 0)
 		return -1;
-	c->stage = STAGE_WORKDIR; /* as the one that has to live there */
+	c->stage = STAGE_WORKDIR; /* as the user who has to work there */
 	if (s->workdir && chdir(s->workdir) < 0)
 		return -1;
 	umask(077);
@@ -186,7 +188,7 @@ static IN_CHILD int child_main(void *arg)
 		c->error = errno;
 		_exit(127);
 	}
-	child_reset_signals(); /* all are blocked till here, so no handler ran in our memory */
+	child_reset_signals(); /* all are blocked until here: no handler ran in our memory */
 	c->stage = STAGE_EXEC;
 	for (i = 0; c->paths[i]; i++) {
 		execve(c->paths[i], c->launch->argv, c->launch->env);
@@ -199,7 +201,8 @@ static IN_CHILD int child_main(void *arg)
 			c->path = c->paths[i];
 		error = errno;
 		if (errno != EACCES)
-			break; /* there it is, and it is broken: a later one would be another program */
+			/* the program exists and is broken; a later path would be another program */
+			break;
 	}
 	c->error = error;
 	_exit(127);
@@ -251,7 +254,7 @@ static char **paths_make(const char *program, char *const *env)
 	return paths;
 }
 
-/* ENOENT though the file is there: an interpreter is missing. Which? */
+/* ENOENT although the file exists: its interpreter is missing. Which one? */
 static void explain_missing(const struct launch *s, const char *path, char *why, size_t why_size)
 {
 	char head[256], *end;
@@ -312,15 +315,15 @@ static void explain(const struct child *c, char *why, size_t why_size)
 				"");
 }
 
-/* What the child did of its own is undone with it, but for one thing that belongs to the shared memory: a
- * change of the user forbids core dumps and debuggers. */
+/* The child's changes end with it, except one that belongs to the shared memory: a change of the user
+ * forbids core dumps and debuggers. */
 static int launch_child(struct child *c)
 {
 	static char stack[CHILD_STACK_SIZE] __attribute__((aligned(64)));
 	int dumpable = c->confine.user ? prctl(PR_GET_DUMPABLE) : -1, pid;
 	sigset_t all, old;
 
-	/* A handler that ran in the child would run in our memory. */
+	/* A handler in the child would run in the daemon's memory. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
@@ -331,7 +334,7 @@ static int launch_child(struct child *c)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (dumpable == 1)
 		(void)prctl(PR_SET_DUMPABLE, 1);
-	if (pid > 0 && c->error) { /* it is at its _exit: this takes no time */
+	if (pid > 0 && c->error) { /* the child is at its _exit: this wait is short */
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
 		pid = -1;
@@ -376,7 +379,7 @@ void launch_pipes_close(int fds[3])
 	errno = error;
 }
 
-/* Above the standard descriptors, which may be closed in a daemon: dup2 would run over them. */
+/* Above the standard descriptors, which may be closed in a daemon: dup2 would overwrite them. */
 static int fd_raise(int fd)
 {
 	int up, error;

@@ -1,6 +1,7 @@
-/* launch.h: one process, started the fast way, with nothing of the daemon's left in it. */
-#ifndef HCPD_LAUNCH_H
-#define HCPD_LAUNCH_H
+/* SPDX-License-Identifier: MIT */
+/* launch.h: starts one process fast, without anything of the daemon's left in it. */
+#ifndef HCPD_PROCESS_LAUNCH_H
+#define HCPD_PROCESS_LAUNCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,22 +17,21 @@ struct launch {
 	int cgroup_fd;                        /* a cgroup.procs open for writing, or -1 */
 	const struct config_confine *confine; /* NULL: only what every worker gets */
 	uint64_t tag;                         /* becomes its soft RLIMIT_LOCKS (proctree_tag); 0: none */
-	bool cgroup_failed;                   /* out: it was the joining of the cgroup that failed */
+	bool cgroup_failed;                   /* out: joining the cgroup failed */
 };
 
-/* The pid once the program was executed; else -1 with errno, and in `why` a sentence that says what could
- * not be done. The child is a process group of its own, dies with the calling thread, has default
- * signals, an empty mask, umask 077, no ambient capabilities and at most 1024 descriptors; what confine says
- * is in force before the program is. Only one thread may call this; signals that are ignored must be so from
- * the first call on. */
+/* The pid once the program was executed; else -1 with errno, and a sentence in `why`. The child is a process
+ * group of its own, dies with the calling thread, has default signals, an empty mask, umask 077, no ambient
+ * capabilities and at most 1024 descriptors; the restrictions of `confine` hold before the program runs.
+ * Only one thread may call this. A signal that is ignored must be so from the first call on. */
 int launch_process(struct launch *s, char *why, size_t why_size) __attribute__((warn_unused_result));
 
 struct launch_pipes { /* theirs[i] is for the child's descriptor i */
 	int ours[3], theirs[3];
 };
 
-/* Ours do not block, theirs do; all are above 2 and close on exec. Without stdin theirs[0] is /dev/null and
- * ours[0] is -1. -1 with errno, and nothing is open. */
+/* Our ends do not block, the child's do; all are above 2 and close on exec. Without stdin theirs[0] is
+ * /dev/null and ours[0] is -1. -1 with errno, and nothing is open. */
 int launch_pipes_open(struct launch_pipes *p, bool has_stdin) __attribute__((warn_unused_result));
 void launch_pipes_close(int fds[3]); /* either side; errno stays */
 

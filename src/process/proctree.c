@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* proctree.c: reads /proc, sends signals through pidfds.
  * Owns the snapshot's memory and one spare descriptor, so that it works when descriptors have run out.
  * Never decides whose process one is. */
@@ -78,7 +79,7 @@ int proctree_init(struct proctree *t)
 	if (tid != t->self && t->children_fd[0] >= 0) {
 		snprintf(path, sizeof path, "%d/task/%d/children", t->self, t->self);
 		t->children_fd[1] = proc_open(t, path, O_RDONLY);
-		if (t->children_fd[1] < 0) { /* half of the truth is none */
+		if (t->children_fd[1] < 0) { /* an incomplete list is useless */
 			close(t->children_fd[0]);
 			t->children_fd[0] = -1;
 		}
@@ -125,7 +126,7 @@ static bool parse_stat(char *text, struct proc *p)
 		return false;
 	state = at[2];
 	at += 3;
-	for (i = 4; i <= 22; i++) { /* numbered as in proc(5); negative ones wrap, and are not used */
+	for (i = 4; i <= 22; i++) { /* numbered as in proc(5); negative values wrap, and are not used */
 		char *end;
 
 		field[i] = strtoull(at, &end, 10);
@@ -192,11 +193,11 @@ int proctree_child_lives(int pid)
 
 struct child_adder {
 	struct proctree *tree;
-	size_t listed; /* how many the directory showed; those are sorted */
+	size_t listed; /* how many the directory listed; those are sorted */
 };
 
-/* A child that the directory did not show: it came meanwhile, or it is hidden. Even then its group is no
- * secret. */
+/* A child that the directory did not list: it is new, or hidden. The kernel group of a hidden child can
+ * still be read. */
 static bool add_child(void *ctx, int pid)
 {
 	struct child_adder *a = ctx;
@@ -246,7 +247,7 @@ int proctree_walk(struct proctree *t)
 		if (proctree_look(t, (int)strtol(e->d_name, NULL, 10), proc_room(t)))
 			t->count++;
 		else if (errno != ENOENT && errno != ESRCH && errno != EACCES && errno != EPERM)
-			return -1; /* a snapshot with a hole would say that somebody is gone */
+			return -1; /* in an incomplete snapshot a live process would seem gone */
 	}
 	if (errno)
 		return -1;
@@ -282,7 +283,7 @@ struct proc *proctree_parent(struct proctree *t, struct proc *p)
 	return NULL;
 }
 
-/* Numbers and blanks; one may be cut by the end of what was read. */
+/* Numbers and blanks; the end of the read may cut one. */
 static int read_children(int fd, bool (*on_child)(void *ctx, int pid), void *ctx)
 {
 	char text[4096];
@@ -329,7 +330,7 @@ int proctree_last_pid(struct proctree *t)
 	return at ? (int)strtol(at, NULL, 10) : -1;
 }
 
-static bool note_child(void *ctx, int pid)
+static bool record_child(void *ctx, int pid)
 {
 	(void)pid;
 	*(bool *)ctx = true;
@@ -346,7 +347,7 @@ static int thread_has_children(struct proctree *t, int pid, const char *tid)
 	fd = proc_open(t, path, O_RDONLY);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -1;
-	r = read_children(fd, note_child, &any);
+	r = read_children(fd, record_child, &any);
 	proctree_close_spare(t, fd);
 	return r < 0 ? -1 : any;
 }
@@ -385,7 +386,7 @@ int proctree_has_children(struct proctree *t, int pid)
 	return r;
 }
 
-/* Into t->text, with a NUL after it; its size, or -1. */
+/* Reads into t->text, with a NUL after it; its size, or -1. */
 static ssize_t read_environ(struct proctree *t, int fd)
 {
 	size_t size = 0;
@@ -447,8 +448,8 @@ uint64_t proctree_tag(struct proctree *t, int pid)
 
 	if (prlimit(pid, RLIMIT_LOCKS, NULL, &lim) == 0)
 		return lim.rlim_cur;
-	/* Refused where it executed a set-group-ID program, such as ssh-agent; the file may be read by all.
-	 */
+	/* Refused where the process executed a set-group-ID program, such as ssh-agent; the file may be read
+	 * by all. */
 	return errno == EPERM ? read_tag(t, pid) : 0;
 }
 
@@ -463,7 +464,7 @@ int proctree_open(struct proctree *t, int pid, uint64_t start)
 	}
 	if (fd < 0)
 		return -1;
-	/* The descriptor holds on to whoever has the pid now: is that still the one that is meant? */
+	/* The descriptor refers to the process that has the pid now: is it still the right one? */
 	if (!proctree_look(t, pid, &now)) {
 		int error = errno == EMFILE || errno == ENFILE ? errno : ESRCH;
 
@@ -488,7 +489,7 @@ int proctree_signal(struct proctree *t, int pid, uint64_t start, int sig)
 		errno = EINVAL;
 		return -1;
 	}
-	if (start == PROC_HIDDEN) { /* nobody else gets the pid of a child before we reap it */
+	if (start == PROC_HIDDEN) { /* the pid of a child is not reused before we reap it */
 		if (proctree_child_lives(pid) == 1)
 			return kill(pid, sig);
 		errno = ESRCH;
@@ -504,7 +505,7 @@ int proctree_signal(struct proctree *t, int pid, uint64_t start, int sig)
 	}
 	if (errno == ESRCH)
 		return -1;
-	/* No pidfd to be had (no descriptor, an old kernel, a filter): the pid alone, right after a look. */
+	/* No pidfd (no descriptor, an old kernel, a filter): the pid alone, right after a look. */
 	if (!proctree_look(t, pid, &now) || now.start != start) {
 		errno = ESRCH;
 		return -1;

@@ -1,7 +1,8 @@
-/* proctree.h: what /proc says: a snapshot of all processes, one's own children, environments; and signals
- * that cannot hit a stranger. Knows nothing of workers. */
-#ifndef HCPD_PROCTREE_H
-#define HCPD_PROCTREE_H
+/* SPDX-License-Identifier: MIT */
+/* proctree.h: reads /proc: a snapshot of all processes, the daemon's own children, environments; and sends
+ * signals that cannot hit a wrong process. Knows nothing of workers. */
+#ifndef HCPD_PROCESS_PROCTREE_H
+#define HCPD_PROCESS_PROCTREE_H
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -12,12 +13,13 @@
 
 struct proc {
 	int pid, ppid, pgid, sid;
-	uint64_t start; /* clock ticks since boot: with the pid it names one process for ever */
-	bool dead;      /* a zombie: nothing left to signal or to wait for but its parent */
-	/* For whoever asked for the snapshot to fill: */
+	/* clock ticks since boot: with the pid it identifies one process for ever */
+	uint64_t start;
+	bool dead; /* a zombie: nothing left to signal or to wait for but its parent */
+	/* For the caller of proctree_walk to fill: */
 	bool settled; /* the two below are final */
 	bool ours;    /* descends from this process */
-	void *owner;  /* whose it is */
+	void *owner;  /* what the process belongs to */
 };
 
 struct proctree {
@@ -27,8 +29,9 @@ struct proctree {
 	int self;           /* our pid */
 	int children_fd[2]; /* our threads' lists of children; -1: none */
 	int loadavg_fd;     /* -1: none */
-	int spare_fd;       /* given up for a moment where descriptors ran out: killing must go on */
-	char *text;         /* an environment, while it is looked at */
+	/* closed for a moment where no other descriptor is left: killing must go on */
+	int spare_fd;
+	char *text; /* an environment, while it is read */
 	size_t text_room;
 };
 
@@ -39,27 +42,27 @@ void proctree_fini(struct proctree *t);
  * hides from us (hidepid, ProtectProc=). -1: /proc could not be read. */
 int proctree_walk(struct proctree *t) __attribute__((warn_unused_result));
 struct proc *proctree_find(struct proctree *t, int pid);
-/* The snapshot's parent of p; NULL: it has none that is known. Looks again where p was given a new one
- * while the snapshot was taken. */
+/* The parent of p in the snapshot; NULL: none is known. Looks again where p got a new parent while the
+ * snapshot was taken. */
 struct proc *proctree_parent(struct proctree *t, struct proc *p);
-/* One process, now. False with errno: there is none (ENOENT, ESRCH), or it cannot be looked at. */
+/* Reads one process now. False with errno: there is none (ENOENT, ESRCH), or it cannot be read. */
 bool proctree_look(struct proctree *t, int pid, struct proc *out);
 
-/* Our own children, zombies and adopted orphans too: a few microseconds, no walk. -1: this kernel does not
- * tell. Stops where on_child says so. Exact as long as nobody reaps meanwhile. */
+/* Our own children, also zombies and adopted orphans: a few microseconds, no walk. -1: this kernel has no
+ * such list. on_child ends it with false. Exact as long as no child is reaped meanwhile. */
 int proctree_children(struct proctree *t, bool (*on_child)(void *ctx, int pid), void *ctx);
-/* A child of ours, adopted or not: 1 it lives, 0 it is a zombie, -1 it is none. */
+/* A child of ours, adopted or not: 1 it is alive, 0 it is a zombie, -1 there is none. */
 int proctree_child_lives(int pid);
-/* The pid that was given out last, to whatever process or thread of the machine; -1: not known. */
+/* The newest pid of the machine, of a process or a thread; -1: not known. */
 int proctree_last_pid(struct proctree *t);
 /* Has process pid children of its own? 1, 0, or -1: not known. */
 int proctree_has_children(struct proctree *t, int pid);
-/* Every variable of a process, NAME=value, until on_var says false. False: it could not be read. */
+/* Every variable of a process, NAME=value, until on_var returns false. False: it could not be read. */
 bool proctree_environ(struct proctree *t, int pid, bool (*on_var)(void *ctx, const char *var), void *ctx);
-/* The process's soft RLIMIT_LOCKS: a limit that the kernel keeps, hands down to every child and shows, and
+/* The process's soft RLIMIT_LOCKS: a limit that the kernel stores, passes on to every child and shows, and
  * has not enforced since 2.4. Survives exec, setsid and the loss of parent and environment. 0: not known. */
 uint64_t proctree_tag(struct proctree *t, int pid);
-/* To exactly that process; a hidden one must be our child. 0, or -1 with errno (ESRCH: it is gone). */
+/* Signals exactly that process; a hidden one must be our child. 0, or -1 with errno (ESRCH: it is gone). */
 int proctree_signal(struct proctree *t, int pid, uint64_t start, int sig);
 /* A descriptor that becomes readable when exactly that process ends; -1 with errno. */
 int proctree_open(struct proctree *t, int pid, uint64_t start);

@@ -1,6 +1,9 @@
-/* leftover.c: what a previous life of the daemon left running is killed before this one begins.
- * Owns the search by HCP_INSTANCE and by tag. The only place here that waits: nothing else goes on yet. */
+/* SPDX-License-Identifier: MIT */
+/* stale.c: kills the processes that a previous run of the daemon left, before this run begins.
+ * Owns the search by HCP_INSTANCE and by tag. The only file of this room that waits: nothing else runs yet.
+ * Never runs after the start. */
 #include "base/crashpoint.h"
+#include "process/stale.h"
 #include "process/group.h"
 
 #include <errno.h>
@@ -17,36 +20,36 @@
 #define BOUND_US (10 * 1000000LL)
 #define PAUSE_MS 20
 
-struct leftovers {
-	struct kins *kins;
+struct stale_search {
+	struct proc_groups *proc_groups;
 	struct proctree *tree;
 	char *mark;
-	struct proc *seen; /* each is counted once, however often it is killed */
+	struct proc *seen; /* each counts once, however often it is killed */
 	size_t count, room;
-	bool has_mark; /* the one being looked at */
+	bool has_mark; /* the process that is looked at */
 	size_t left;   /* in this round */
-	int pid;       /* one of them */
+	int pid;       /* a process that is left */
 	uint64_t start;
 };
 
 static bool look_at_var(void *ctx, const char *var)
 {
-	struct leftovers *l = ctx;
+	struct stale_search *l = ctx;
 
 	l->has_mark = strcmp(var, l->mark) == 0;
 	return !l->has_mark;
 }
 
-static bool has_mark(struct leftovers *l, int pid)
+static bool has_mark(struct stale_search *l, int pid)
 {
-	l->has_mark = kins_may_be_tag(l->kins, proctree_tag(l->tree, pid));
+	l->has_mark = groups_may_be_tag(l->proc_groups, proctree_tag(l->tree, pid));
 	if (l->has_mark)
 		return true;
 	proctree_environ(l->tree, pid, look_at_var, l);
 	return l->has_mark;
 }
 
-static void kill_one(struct leftovers *l, const struct proc *p)
+static void kill_one(struct stale_search *l, const struct proc *p)
 {
 	size_t i;
 
@@ -69,15 +72,15 @@ static void kill_one(struct leftovers *l, const struct proc *p)
 
 static void kill_pid(void *ctx, int pid)
 {
-	struct leftovers *l = ctx;
+	struct stale_search *l = ctx;
 	struct proc *p = proctree_find(l->tree, pid);
 
 	if (p)
 		kill_one(l, p);
 }
 
-/* Parents mostly have lower pids; one that has not is caught in the next round. */
-static void kill_marked(struct leftovers *l)
+/* Parents mostly have lower pids; the next round finds the others. */
+static void kill_marked(struct stale_search *l)
 {
 	size_t i;
 
@@ -94,16 +97,16 @@ static void kill_marked(struct leftovers *l)
 	}
 }
 
-static bool still_lives(struct leftovers *l, const struct proc *p)
+static bool still_lives(struct stale_search *l, const struct proc *p)
 {
 	struct proc now;
 
 	return proctree_look(l->tree, p->pid, &now) && now.start == p->start && !now.dead;
 }
 
-/* One that was killed has lost its environment, and maybe its parent, some time before it is dead: until then
- * it still holds its files, and is known only because we remember it. */
-static void wait_for_seen(struct leftovers *l)
+/* A killed process loses its environment, and maybe its parent, some time before it is dead. Until then it
+ * still holds its files, and only this list knows it. */
+static void wait_for_seen(struct stale_search *l)
 {
 	size_t i;
 
@@ -115,7 +118,7 @@ static void wait_for_seen(struct leftovers *l)
 		}
 }
 
-static void wait_a_little(struct leftovers *l)
+static void wait_a_little(struct stale_search *l)
 {
 	struct pollfd pfd = {.events = POLLIN, .fd = l->left ? proctree_open(l->tree, l->pid, l->start) : -1};
 
@@ -124,7 +127,7 @@ static void wait_a_little(struct leftovers *l)
 		close(pfd.fd);
 }
 
-static void complain(struct leftovers *l, int groups)
+static void log_survivors(struct stale_search *l, int cgroups_left)
 {
 	size_t i;
 
@@ -132,38 +135,38 @@ static void complain(struct leftovers *l, int groups)
 		if (still_lives(l, &l->seen[i]))
 			log_error(
 				"a process of a previous life will not die, going on pid=%d", l->seen[i].pid);
-	if (groups)
-		log_error("cgroups of a previous life cannot be emptied, going on count=%d", groups);
+	if (cgroups_left)
+		log_error("cgroups of a previous life cannot be emptied, going on count=%d", cgroups_left);
 }
 
-int leftovers_kill(struct kins *ks, const char *instance)
+int stale_kill(struct proc_groups *gs, const char *instance)
 {
 	static const char name[] = "HCP_INSTANCE=";
-	struct leftovers l = {.kins = ks, .tree = &ks->tree};
+	struct stale_search l = {.proc_groups = gs, .tree = &gs->tree};
 	int64_t until = clock_boot_us() + BOUND_US;
-	int count, groups = 0;
+	int count, cgroups_left = 0;
 
 	l.mark = xmalloc(sizeof name + strlen(instance));
 	memcpy(l.mark, name, sizeof name);
 	strcat(l.mark, instance);
 	for (;;) {
 		l.left = 0;
-		if (proctree_walk(&ks->tree) < 0) {
+		if (proctree_walk(&gs->tree) < 0) {
 			log_error("cannot look for processes of a previous life error=%s", strerror(errno));
 			break;
 		}
 		kill_marked(&l);
 		wait_for_seen(&l);
-		groups = cgroups_kill_leftovers(ks->cgroups, kill_pid, &l);
-		if (!l.left && !groups)
+		cgroups_left = cgroups_kill_stale(gs->cgroups, kill_pid, &l);
+		if (!l.left && !cgroups_left)
 			break;
 		if (clock_boot_us() >= until) {
-			complain(&l, groups);
+			log_survivors(&l, cgroups_left);
 			break;
 		}
 		wait_a_little(&l);
 	}
-	kins_forget(ks);
+	groups_invalidate(gs);
 	count = (int)l.count;
 	if (count)
 		log_info("killed what a previous life left running count=%d", count);

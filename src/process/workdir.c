@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* workdir.c: the working directories of sessions: state_dir/work/SESSION.
- * Owns everything below work/. A worker may put there what it likes, symbolic links in place of our names
- * too: no path is followed below work/, every step is relative to an open directory.
+ * Owns everything below work/. A worker may put anything there, also symbolic links in place of our names:
+ * no path is followed below work/, each step is relative to an open directory. Never starts or signals a
+ * process.
  *
- * To make and to delete a directory is the dearest part of a small session (an inode and a block each time),
- * so a few that were left empty are kept under names of their own, and given to the sessions that come. */
-#include "process/worker.h"
+ * Making and deleting a directory is the most expensive part of a small session (an inode and a block each
+ * time), so a few empty ones are kept under names of their own, and given to new sessions. */
+#include "process/workdir.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -16,24 +18,25 @@
 #include <unistd.h>
 
 #include "base/crashpoint.h"
+#include "base/id.h"
 #include "base/log.h"
 
-#define TRASH ".trash" /* no UUID, and neither is ... */
+#define TRASH ".trash" /* no UUID, like ... */
 #define SPARE ".spare" /* ... this, with a number behind it */
 #define SPARES_MAX 64
 #define TASK "task.json"
 #define TASK_NEW ".task.json.new"
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* Sweeping goes through the trash again and again, a slice at a time, until a whole pass changed nothing:
- * what is still there then cannot be deleted. */
+/* A sweep goes through the trash again and again, a slice at a time, until a whole pass changed nothing:
+ * what is left then cannot be deleted. */
 static struct {
 	long at;         /* where the next slice begins; 0: at the beginning */
-	bool changed;    /* something was deleted or came in during this pass */
+	bool changed;    /* something was deleted or added during this pass */
 	int left, error; /* how many were not deleted in this pass, and why the last was not */
 } sweeping;
 
-/* How many lie there: .spare0 and so on. One that is not where it should be costs a mkdir, no more. */
+/* How many spares there are: .spare0 and so on. A missing one only costs a mkdir. */
 static unsigned spares;
 
 static int close_keep(int fd)
@@ -58,7 +61,7 @@ static void dir_permit(int at, const char *name)
 	close(fd);
 }
 
-/* Makes it, mode 0700 whatever the umask, unless there; opens it. */
+/* Makes the directory unless it is there, mode 0700 whatever the umask; opens it. */
 static int dir_make(int at, const char *name)
 {
 	bool made = mkdirat(at, name, 0700) == 0;
@@ -113,8 +116,8 @@ static int write_all(int fd, const char *data, size_t size)
 	return 0;
 }
 
-/* Made aside and renamed: what stands under either name, a link to our store perhaps, is replaced, never
- * written through. */
+/* The file is made under another name and renamed: whatever has either name, perhaps a link to our store, is
+ * replaced and never written through. */
 static int task_write(int dir, const void *task, size_t size)
 {
 	int fd;
@@ -139,7 +142,7 @@ fail:
 	return -1;
 }
 
-/* In a directory that we have just made and nobody else has seen. */
+/* For a directory that we have just made, and no other process has seen. */
 static int task_write_first(int work, const char *session_id, const void *task, size_t size)
 {
 	char name[ID_SIZE + sizeof TASK];
@@ -188,7 +191,7 @@ static bool spare_take(int work, const char *session_id)
 	return true;
 }
 
-/* As we make them: ours, closed to others, nothing in it, and not grown by what was. */
+/* As we make them: ours, closed to others, empty, and not grown by earlier entries. */
 static bool is_as_new(int dir)
 {
 	char entries[256]; /* "." and ".." take 48 bytes of it */
@@ -244,15 +247,14 @@ int workdir_make(const char *state_dir, const char *session_id, const void *task
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	/* A file system over a network, or in a program, may be interrupted in any call: that ends no
-	 * session. */
+	/* A network or user-space file system may be interrupted in any call: that must not end a session. */
 	do
 		r = make_once(state_dir, session_id, task, task_size);
 	while (r < 0 && errno == EINTR);
 	return r;
 }
 
-/* Under a name of its own into the trash. */
+/* Moves it into the trash, under a new name. */
 static int trash_put(int at, const char *name, int trash)
 {
 	char id[ID_SIZE];
@@ -269,7 +271,7 @@ static int trash_put(int at, const char *name, int trash)
 	return 0;
 }
 
-/* The usual one is empty but for the task. */
+/* Most directories are empty except for the task. */
 static bool remove_empty(int work, const char *session_id)
 {
 	int dir = openat(work, session_id, OPEN_DIR);
@@ -339,7 +341,7 @@ int workdir_collect(const char *state_dir, bool (*is_known)(void *ctx, const cha
 	return count;
 }
 
-/* Deletes it, unless it is a directory with something in it. */
+/* Deletes an entry, unless it is a directory that is not empty. */
 static bool delete_at(int at, const char *name)
 {
 	if (unlinkat(at, name, 0) < 0 && unlinkat(at, name, AT_REMOVEDIR) < 0)

@@ -1,7 +1,9 @@
-/* worker.c: processes of sessions: their pipes, their ladder, their end.
- * Owns every struct worker, when a pipe is read, and the order of callbacks.
- * Never looks into a line, never knows a session, never waits. Whose process one is: kin.c. */
+/* SPDX-License-Identifier: MIT */
+/* worker.c: the processes of sessions: their pipes, their escalation from SIGTERM to SIGKILL, their end.
+ * Owns every struct worker, when a pipe is read, and the order of callbacks. Never looks into a line, never
+ * knows a session, never waits. group.c decides which worker a process belongs to. */
 #include "process/worker.h"
+#include "process/stale.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,35 +24,36 @@
 #include "process/group.h"
 #include "base/line_reader.h"
 #include "base/log.h"
+#include "base/slice.h"
 #include "process/launch.h"
 
-/* What a turn may take, so that its transaction stays bounded: in bytes, a line at LINES_CHARGE at least. So
- * that is 16,384 lines in all, and 1024 of one pipe. */
+/* What a turn may read, so that its transaction stays bounded: in bytes, a line counts LINES_CHARGE at
+ * least. That is 16,384 lines in all, and 1024 of one pipe. */
 #define TURN_BYTES (4u << 20)
 #define PIPE_BYTES (256u << 10)
-#define STARVED_BYTES 4096     /* what a pipe still gets after that: nobody waits for the loud ones */
-#define REAP_MAX 1000          /* at once; an orphan or an end is as good as a line */
-#define TICK_MIN_US 50000      /* where something is known to be left: look again after this, ... */
+#define STARVED_BYTES 4096     /* what each other pipe still gets: a loud worker starves none */
+#define REAP_MAX 1000          /* at once; an orphan or an end counts as a line */
+#define TICK_MIN_US 50000      /* where a process is known to be left: look again after this, ... */
 #define TICK_MAX_US 500000     /* ... doubling up to this */
-#define DRAIN_US 1000000       /* a pipe that only a stranger holds open is given up after this */
-#define DRAIN_BYTES (2u << 20) /* no pipe can hold more than 1 MiB: beyond, a stranger is writing */
+#define DRAIN_US 1000000       /* a pipe that only a foreign process holds open is closed after this */
+#define DRAIN_BYTES (2u << 20) /* a pipe holds 1 MiB at most: the rest is of a foreign process */
 #define STUCK_US 10000000
-#define HOG_US 1000000           /* while somebody waits for memory: look for silent lines this often */
+#define HOG_US 1000000           /* while a pipe waits for memory: look for silent lines this often */
 #define WORKER_MAGIC 0x776f726bu /* a stale pointer stops at the first touch */
 #define NEVER INT64_MAX
 
 struct pipe_end {
 	struct ev_io io; /* fd -1: closed */
 	struct worker *worker;
-	struct lines lines;
+	struct line_reader lines;
 	struct pipe_end *prev, *next; /* in `list` */
-	struct pipe_end **list;       /* of those that wait for memory, or have lines left; NULL: neither */
+	struct pipe_end **list;       /* the pipes that wait for memory, or have lines left; NULL: neither */
 	enum worker_stream stream;
 };
 
 struct worker {
 	unsigned magic;
-	struct kin kin;
+	struct proc_group proc_group;
 	struct workers *all;
 	struct worker *prev, *next;
 	struct worker *prev_ended, *next_ended;
@@ -59,8 +62,8 @@ struct worker {
 	struct pipe_end out[2];
 	struct ev_io in;    /* fd -1: closed */
 	struct buf queue;   /* for its stdin ... */
-	size_t written;     /* ... of which this much went: a long queue is not moved about */
-	struct timer timer; /* the ladder; once the tree is empty, the bound for its pipes */
+	size_t written;     /* ... of which this much is written: a long queue is not moved in memory */
+	struct timer timer; /* the escalation; once the tree is empty, the limit for its pipes */
 	int64_t term_at_us, kill_at_us, killed_at_us;
 	size_t drained; /* bytes since the tree is empty */
 	int status;
@@ -74,17 +77,18 @@ struct workers {
 	struct timers *timers;
 	const struct worker_ops *ops;
 	char *instance;
-	struct kins kins;
-	struct lines_pool pool;
+	struct proc_groups proc_groups;
+	struct line_pool pool;
 	struct worker *list;
 	struct worker *ended;        /* reaped and not yet gone */
 	struct pipe_end *waiting;    /* for memory */
 	struct pipe_end *unfinished; /* read and not yet handed out */
-	struct ev_timer more;        /* for those; a turn later */
+	struct ev_timer more;        /* for those pipes; a turn later */
 	struct timer hog;
-	struct timer tick; /* for all whose tree must be looked at again */
+	struct timer tick; /* for all workers whose tree must be checked again */
 	int64_t tick_us;
 	size_t budget;
+	struct slice slice;
 	bool held;
 };
 
@@ -100,7 +104,7 @@ static void worker_check(const struct worker *w)
 	assert(w && w->magic == WORKER_MAGIC);
 }
 
-/* --- all of them --- */
+/* --- all workers --- */
 
 struct workers *workers_new(struct ev_loop *loop, struct timers *timers, const struct config *config,
 	const char *instance, const struct worker_ops *ops)
@@ -109,7 +113,7 @@ struct workers *workers_new(struct ev_loop *loop, struct timers *timers, const s
 
 	/* libev's default loop reaps all children itself, and would take their statuses away. */
 	assert(!ev_is_default_loop(loop));
-	if (kins_init(&ws->kins, config->cgroup, instance) < 0) {
+	if (groups_init(&ws->proc_groups, config->cgroup, instance) < 0) {
 		log_error("cannot host processes, is /proc mounted? error=%s", strerror(errno));
 		free(ws);
 		return NULL;
@@ -122,7 +126,7 @@ struct workers *workers_new(struct ev_loop *loop, struct timers *timers, const s
 	ws->tick.on_due = on_tick;
 	ws->hog.on_due = on_hog;
 	ev_timer_init(&ws->more, on_more, 0., 0.);
-	lines_pool_init(&ws->pool, config->max_line, config->max_lines_total);
+	line_pool_init(&ws->pool, config->max_line, config->max_lines_total);
 	return ws;
 }
 
@@ -145,7 +149,7 @@ static void pipe_close(struct workers *ws, struct pipe_end *p)
 	close(p->io.fd);
 	p->io.fd = -1;
 	pipe_put(p, NULL);
-	lines_fini(&ws->pool, &p->lines);
+	line_reader_fini(&ws->pool, &p->lines);
 	if (ws->pool.freed)
 		wake_waiting(ws);
 }
@@ -168,7 +172,7 @@ static void worker_detach(struct worker *w)
 	stdin_close(w);
 	pipe_close(w->all, &w->out[0]);
 	pipe_close(w->all, &w->out[1]);
-	kins_remove(&w->all->kins, &w->kin);
+	groups_remove(&w->all->proc_groups, &w->proc_group);
 }
 
 void workers_free(struct workers *ws)
@@ -179,11 +183,12 @@ void workers_free(struct workers *ws)
 	if (!ws)
 		return;
 	DL_FOREACH(ws->list, w) {
-		w->kin.doomed = !w->empty && !w->gone;
-		left = left || w->kin.doomed;
+		w->proc_group.killing = !w->empty && !w->gone;
+		left = left || w->proc_group.killing;
 	}
-	if (left) /* the owner gave up waiting for them: they still may not outlive us */
-		kins_kill(&ws->kins);
+	/* the owner stopped waiting for them: they still must not outlive the daemon */
+	if (left)
+		groups_kill(&ws->proc_groups);
 	DL_FOREACH_SAFE(ws->list, w, next) {
 		if (!w->gone)
 			worker_detach(w);
@@ -193,20 +198,21 @@ void workers_free(struct workers *ws)
 	timer_cancel(ws->timers, &ws->tick);
 	timer_cancel(ws->timers, &ws->hog);
 	ev_timer_stop(ws->loop, &ws->more);
-	kins_fini(&ws->kins);
+	groups_fini(&ws->proc_groups);
 	free(ws->instance);
 	free(ws);
 }
 
-int workers_kill_leftovers(struct workers *ws)
+int workers_kill_stale(struct workers *ws)
 {
-	return leftovers_kill(&ws->kins, ws->instance);
+	return stale_kill(&ws->proc_groups, ws->instance);
 }
 
 void workers_new_turn(struct workers *ws)
 {
 	ws->budget = TURN_BYTES;
-	kins_forget(&ws->kins);
+	slice_renew(&ws->slice);
+	groups_invalidate(&ws->proc_groups);
 }
 
 static void tick_soon(struct workers *ws, int64_t in_us)
@@ -220,8 +226,8 @@ static void tick_soon(struct workers *ws, int64_t in_us)
 
 /* --- reading --- */
 
-/* Once nobody of the tree is left, what its pipes hold is little, and the worker cannot be gone before it is
- * read: then a pause counts no more. */
+/* When no process of the tree is left, its pipes hold little, and the worker is not gone before that is
+ * read: a pause has no effect then. */
 static bool pipe_may_read(const struct pipe_end *p)
 {
 	return p->io.fd >= 0 && !p->worker->all->held && (!p->worker->paused || p->worker->empty);
@@ -255,7 +261,8 @@ void workers_hold(struct workers *ws, bool hold)
 		pipe_watch(&w->out[1]);
 	}
 	if (!hold)
-		tick_soon(ws, 0); /* what was due meanwhile; not from here, where no callback may be made */
+		/* what was due meanwhile; not from here, because no callback may be made here */
+		tick_soon(ws, 0);
 }
 
 void worker_pause_reading(struct worker *w, bool pause)
@@ -266,7 +273,7 @@ void worker_pause_reading(struct worker *w, bool pause)
 	pipe_watch(&w->out[1]);
 }
 
-static void say_line(void *ctx, const char *line, size_t size, enum line_kind kind)
+static void report_line(void *ctx, const char *line, size_t size, enum line_kind kind)
 {
 	struct pipe_end *p = ctx;
 
@@ -297,16 +304,16 @@ static void pipe_end_now(struct pipe_end *p)
 	worker_settle(w);
 }
 
-/* One portion a turn: what is more waits for the next, behind everybody else. */
+/* One portion a turn: the rest waits for the next turn, behind all others. */
 static void pipe_read(struct pipe_end *p)
 {
 	struct workers *ws = p->worker->all;
 	size_t share = ws->budget < PIPE_BYTES ? ws->budget : PIPE_BYTES, got, used;
-	enum lines_result r;
+	enum line_result r;
 
 	if (share < STARVED_BYTES)
 		share = STARVED_BYTES;
-	r = lines_read(&ws->pool, &p->lines, p->io.fd, share, &got, &used, say_line, p);
+	r = line_reader_read(&ws->pool, &p->lines, p->io.fd, share, &got, &used, report_line, p);
 	ws->budget -= used < ws->budget ? used : ws->budget;
 	if (p->worker->empty)
 		p->worker->drained += got;
@@ -324,9 +331,17 @@ static void pipe_read(struct pipe_end *p)
 
 static void on_readable(struct ev_loop *loop, struct ev_io *io, int events)
 {
+	struct pipe_end *p = container_of(io, struct pipe_end, io);
+
 	(void)loop;
 	(void)events;
-	pipe_read(container_of(io, struct pipe_end, io));
+	if (slice_is_over(
+		    &p->worker->all->slice)) { /* read in the next turn, before pipes that were read now */
+		pipe_put(p, &p->worker->all->unfinished);
+		pipe_watch(p);
+		return;
+	}
+	pipe_read(p);
 }
 
 static void on_more(struct ev_loop *loop, struct ev_timer *t, int events)
@@ -336,15 +351,18 @@ static void on_more(struct ev_loop *loop, struct ev_timer *t, int events)
 
 	(void)loop;
 	(void)events;
-	for (p = ws->unfinished; p; p = p == last ? NULL : next) { /* those that are put behind wait a turn */
+	/* Pipes that are put at the end wait a turn. Pipes for which there is no time keep their place. */
+	for (p = ws->unfinished; p; p = p == last ? NULL : next) {
 		next = p->next;
-		if (pipe_may_read(p))
+		if (pipe_may_read(p) && slice_is_over(&ws->slice))
+			pipe_watch(p);
+		else if (pipe_may_read(p))
 			pipe_read(p);
 	}
 }
 
-/* Somebody waits for memory. Whoever holds the most of it for a line that does not go on gives it up; one
- * that we do not read ourselves cannot go on. */
+/* A pipe waits for memory. The pipe that holds the most of it for an unfinished line gives it up; a pipe
+ * that we do not read cannot finish its line, and is not chosen. */
 static void on_hog(struct timer *t)
 {
 	struct workers *ws = container_of(t, struct workers, hog);
@@ -359,7 +377,7 @@ static void on_hog(struct timer *t)
 	DL_FOREACH(ws->list, w)
 		for (i = 0; i < 2; i++) {
 			n = pipe_may_read(&w->out[i]) && !w->out[i].list ?
-				lines_idle_bytes(&w->out[i].lines, now) :
+				line_reader_idle_bytes(&w->out[i].lines, now) :
 				0;
 			if (n > most) {
 				most = n;
@@ -367,7 +385,7 @@ static void on_hog(struct timer *t)
 			}
 		}
 	if (hog)
-		lines_give_up(&ws->pool, &hog->lines, say_line, hog);
+		line_reader_give_up(&ws->pool, &hog->lines, report_line, hog);
 	if (ws->pool.freed)
 		wake_waiting(ws);
 	timer_set(ws->timers, t, now + HOG_US);
@@ -386,7 +404,7 @@ static void stdin_flush(struct worker *w)
 			ev_io_start(w->all->loop, &w->in);
 			return;
 		}
-		if (n < 0) { /* it reads no more; its exit will say why */
+		if (n < 0) { /* the worker reads no more; its exit gives the reason */
 			stdin_close(w);
 			return;
 		}
@@ -458,7 +476,7 @@ bool worker_has_stdin(const struct worker *w)
 
 /* --- the end --- */
 
-/* Gone is: reaped, nobody left, pipes at their end; in whichever order. */
+/* A worker is gone when it was reaped, no process is left, and its pipes are at their end; in any order. */
 static void worker_settle(struct worker *w)
 {
 	if (w->gone || !w->exit_said || !w->empty)
@@ -475,8 +493,7 @@ static void worker_settle(struct worker *w)
 	w->ops->on_gone(w);
 }
 
-/* Nobody of ours holds the pipes. Is there something in them, or their end, that we did not come round to
- * read? */
+/* No process of the worker holds the pipes. Is there unread data, or an end, in them? */
 static void worker_drain(struct worker *w)
 {
 	bool busy = false;
@@ -493,10 +510,10 @@ static void worker_drain(struct worker *w)
 		timer_set(w->all->timers, &w->timer, clock_boot_us() + DRAIN_US);
 		return;
 	}
-	log_info("somebody else holds a pipe of an ended worker, giving it up pid=%d", w->kin.pid);
+	log_info("somebody else holds a pipe of an ended worker, giving it up pid=%d", w->proc_group.pid);
 	for (i = 0; i < 2; i++)
 		if (w->out[i].io.fd >= 0) {
-			lines_end(&w->all->pool, &w->out[i].lines, say_line, &w->out[i]);
+			line_reader_end(&w->all->pool, &w->out[i].lines, report_line, &w->out[i]);
 			pipe_end_now(&w->out[i]);
 		}
 }
@@ -504,9 +521,9 @@ static void worker_drain(struct worker *w)
 static void worker_begin_kill(struct worker *w)
 {
 	CRASH_POINT(worker_doomed);
-	w->kin.doomed = true;
+	w->proc_group.killing = true;
 	w->killed_at_us = clock_boot_us();
-	tick_soon(w->all, 0); /* one round for all whose time has come */
+	tick_soon(w->all, 0); /* one round for all workers whose time has come */
 }
 
 static void worker_set_rung(struct worker *w)
@@ -535,10 +552,10 @@ static void on_timer(struct timer *t)
 		if (w->term_at_us <= now && !w->termed) {
 			w->termed = true;
 			CRASH_POINT(worker_before_term);
-			kin_signal(&w->all->kins, &w->kin, SIGTERM);
+			group_signal(&w->all->proc_groups, &w->proc_group, SIGTERM);
 			CRASH_POINT(worker_termed);
-			kin_signal(
-				&w->all->kins, &w->kin, SIGCONT); /* one that is stopped would not notice */
+			/* a stopped process would not notice */
+			group_signal(&w->all->proc_groups, &w->proc_group, SIGCONT);
 		}
 		worker_set_rung(w);
 	}
@@ -552,7 +569,7 @@ void worker_end(struct worker *w, int64_t term_at_us, int64_t kill_at_us)
 	if (kill_at_us < w->kill_at_us)
 		w->kill_at_us = kill_at_us;
 	w->ending = true;
-	if (!w->empty && !w->gone && !w->kin.doomed)
+	if (!w->empty && !w->gone && !w->proc_group.killing)
 		worker_set_rung(w);
 }
 
@@ -562,7 +579,7 @@ bool worker_is_ending(const struct worker *w)
 	return w->ending;
 }
 
-/* Who of those whose main process has ended has nobody left? */
+/* Which of the workers whose main process has ended have no process left? */
 static void check_trees(struct workers *ws)
 {
 	struct worker *w, *next;
@@ -572,10 +589,10 @@ static void check_trees(struct workers *ws)
 	any = any || !w->empty;
 	if (!any)
 		return;
-	kins_check(&ws->kins);
-	/* First all verdicts, then the callbacks: those may start a worker, which changes what was seen. */
+	groups_check(&ws->proc_groups);
+	/* First all results, then the callbacks: a callback may start a worker, which changes the results. */
 	DL_FOREACH2(ws->ended, w, next_ended)
-	if (!w->empty && kin_is_empty(&ws->kins, &w->kin)) {
+	if (!w->empty && group_is_empty(&ws->proc_groups, &w->proc_group)) {
 		w->empty = true;
 		timer_cancel(ws->timers, &w->timer);
 		pipe_watch(&w->out[0]);
@@ -594,11 +611,11 @@ void workers_reap(struct workers *ws)
 	if (ws->held)
 		return;
 	while (n++ < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		struct kin *k = kins_on_reaped(&ws->kins, pid);
+		struct proc_group *g = groups_on_reaped(&ws->proc_groups, pid);
 
-		if (!k) /* an orphan: its status is nobody's */
+		if (!g) /* an orphan: no worker needs its status */
 			continue;
-		w = container_of(k, struct worker, kin);
+		w = container_of(g, struct worker, proc_group);
 		w->status = status;
 		CRASH_POINT(worker_reaped);
 		DL_APPEND2(ws->ended, w, prev_ended, next_ended);
@@ -621,17 +638,17 @@ void workers_reap(struct workers *ws)
 		tick_soon(ws, TICK_MIN_US);
 }
 
-static void say_stuck(struct workers *ws, int64_t now)
+static void report_stuck(struct workers *ws, int64_t now)
 {
 	struct worker *w;
 	int pid;
 
 	DL_FOREACH(ws->list, w) {
-		if (!w->kin.doomed || w->empty || w->stuck_said || now - w->killed_at_us < STUCK_US)
+		if (!w->proc_group.killing || w->empty || w->stuck_said || now - w->killed_at_us < STUCK_US)
 			continue;
-		pid = kin_find_live(&ws->kins, &w->kin);
+		pid = group_find_live(&ws->proc_groups, &w->proc_group);
 		w->stuck_said = true;
-		w->ops->on_stuck(w, pid ? pid : w->kin.pid);
+		w->ops->on_stuck(w, pid ? pid : w->proc_group.pid);
 	}
 }
 
@@ -647,13 +664,13 @@ static void on_tick(struct timer *t)
 		return;
 	}
 	DL_FOREACH(ws->list, w)
-		kill = kill || (w->kin.doomed && !w->empty);
+		kill = kill || (w->proc_group.killing && !w->empty);
 	if (kill)
-		kins_kill(&ws->kins);
+		groups_kill(&ws->proc_groups);
 	workers_reap(ws);
-	say_stuck(ws, now);
+	report_stuck(ws, now);
 	DL_FOREACH(ws->list, w)
-		left = left || (!w->empty && (w->kin.doomed || w->kin.reaped));
+		left = left || (!w->empty && (w->proc_group.killing || w->proc_group.reaped));
 	if (!left)
 		return;
 	if (!timer_is_set(t) || t->at_us > now + wait_us)
@@ -686,24 +703,25 @@ static struct worker *worker_adopt(
 	return w;
 }
 
-/* With its cgroup, if there can be one; without, where joining it is refused: the other kill path works. */
+/* With a cgroup, if there can be one; without, where joining is refused: the other way to kill still
+ * works. */
 static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup, char *why, size_t why_size)
 {
 	static struct log_limit limit;
-	bool must_have; /* a limit that was asked for and cannot be had is no start */
+	bool must_have; /* a configured limit that cannot be set refuses the start */
 	int pid, error;
 
-	*cgroup = cgroup_make(ws->kins.cgroups, &s->cgroup_fd);
-	if (ws->kins.cgroups && !*cgroup && (errno == EMFILE || errno == ENFILE)) {
+	*cgroup = cgroup_make(ws->proc_groups.cgroups, &s->cgroup_fd);
+	if (ws->proc_groups.cgroups && !*cgroup && (errno == EMFILE || errno == ENFILE)) {
 		snprintf(why, why_size, "cannot make a cgroup: %s", strerror(errno));
 		return -1;
 	}
 	must_have = confine_has_cgroup(s->confine);
-	if (must_have && cgroup_limit(ws->kins.cgroups, *cgroup, s->confine, why, why_size) < 0) {
+	if (must_have && cgroup_limit(ws->proc_groups.cgroups, *cgroup, s->confine, why, why_size) < 0) {
 		error = errno;
 		if (s->cgroup_fd >= 0)
 			close(s->cgroup_fd);
-		cgroup_remove(ws->kins.cgroups, *cgroup);
+		cgroup_remove(ws->proc_groups.cgroups, *cgroup);
 		errno = error;
 		return -1;
 	}
@@ -712,7 +730,7 @@ static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup,
 	if (s->cgroup_fd >= 0)
 		close(s->cgroup_fd);
 	if (pid < 0 && *cgroup)
-		cgroup_remove(ws->kins.cgroups, *cgroup);
+		cgroup_remove(ws->proc_groups.cgroups, *cgroup);
 	if (pid < 0 && s->cgroup_failed && !must_have) {
 		if (log_may(&limit, 3))
 			log_warn("a worker may not join its cgroup, starting it without one error=%s",
@@ -733,7 +751,7 @@ int worker_start(
 		.workdir = spec->workdir,
 		.cgroup_fd = -1,
 		.confine = spec->confine,
-		.tag = kins_next_tag(&ws->kins)};
+		.tag = groups_next_tag(&ws->proc_groups)};
 	uint64_t start = proctree_now();
 	unsigned cgroup;
 	struct launch_pipes pipes;
@@ -753,7 +771,7 @@ int worker_start(
 	}
 	CRASH_POINT(worker_spawned);
 	*out = worker_adopt(ws, spec, &pipes);
-	kins_add(&ws->kins, &(*out)->kin, pid, start, s.tag, spec->mark, cgroup);
+	groups_add(&ws->proc_groups, &(*out)->proc_group, pid, start, s.tag, spec->mark, cgroup);
 	CRASH_POINT(worker_adopted);
 	return 0;
 }
@@ -775,19 +793,19 @@ void worker_set_owner(struct worker *w, void *owner)
 int worker_pid(const struct worker *w)
 {
 	worker_check(w);
-	return w->kin.pid;
+	return w->proc_group.pid;
 }
 
 bool worker_has_exited(const struct worker *w)
 {
 	worker_check(w);
-	return w->kin.reaped;
+	return w->proc_group.reaped;
 }
 
 bool worker_is_alone(struct worker *w)
 {
 	worker_check(w);
-	return !w->gone && kin_is_alone(&w->all->kins, &w->kin);
+	return !w->gone && group_is_alone(&w->all->proc_groups, &w->proc_group);
 }
 
 void worker_free(struct worker *w)

@@ -1,5 +1,6 @@
-/* seal.c: the sealed intent.
- * Owns what is sealed. Never decides what becomes of a session whose seal is broken (run_start.c does). */
+/* SPDX-License-Identifier: MIT */
+/* intent_seal.c: the sealed intent.
+ * Owns what is sealed. Never decides what happens to a session whose seal is broken (run_start.c does). */
 #include "protocol/intent_seal.h"
 
 #include <string.h>
@@ -7,8 +8,8 @@
 #include "json/scan.h"
 #include "json/text.h"
 
-/* As canonical JSON has them: sorted. Only these are read: the inputs, which are most of a task, are passed
- * over. */
+/* Sorted, as canonical JSON has them. Only these members are parsed: the inputs, the largest part of a task,
+ * are skipped. */
 enum { CONSTRAINTS, EXPECTED, INTENT, MEMBERS };
 
 static bool find_members(const char *task, size_t size, struct jscan_member members[MEMBERS])
@@ -19,7 +20,8 @@ static bool find_members(const char *task, size_t size, struct jscan_member memb
 
 	if (jscan_object(task, size, members, MEMBERS, &is_escaped))
 		return !is_escaped;
-	/* It may only be deeper than is ever needed: slower, and the same. */
+	/* The scan refuses a text that nests too deep for it. jansson parses such a text: slower, with the
+	 * same result. */
 	root = jtext_parse(task, size, why, sizeof why);
 	is_one = json_is_object(root);
 	for (int i = 0; i < MEMBERS; i++) {
@@ -31,7 +33,7 @@ static bool find_members(const char *task, size_t size, struct jscan_member memb
 	return is_one;
 }
 
-bool seal_task(const char *task, size_t size, char seal[CANON_HASH_SIZE])
+bool intent_seal_task(const char *task, size_t size, char seal[CANONICAL_HASH_SIZE])
 {
 	struct jscan_member members[MEMBERS] = {[CONSTRAINTS] = {.name = "constraints"},
 		[EXPECTED] = {.name = "expected_output"},
@@ -46,34 +48,35 @@ bool seal_task(const char *task, size_t size, char seal[CANON_HASH_SIZE])
 
 		buf_addf(&b, "%s\"%s\":", i == 0 ? "{" : ",", members[i].name);
 		if (value != NULL)
-			canon_add(&b, value);
+			canonical_add(&b, value);
 		is_good = value != NULL;
 		json_decref(value);
 	}
 	buf_add_text(&b, "}");
-	canon_hash_bytes(b.data, b.size, seal);
+	canonical_hash_bytes(b.data, b.size, seal);
 	buf_fini(&b);
 	return is_good;
 }
 
-const char *seal_find_fault(
+const char *intent_seal_find_fault(
 	const char *task, size_t size, const char *seal, const struct token_keys *keys, const char *token)
 {
-	char now[CANON_HASH_SIZE], given[65], whole[65];
+	char now[CANONICAL_HASH_SIZE], given[65], whole[65];
 	int said = token_find_seals(keys, token, given, whole);
 
-	/* Where the key was removed, nobody can say what a token was given for: the row's seal remains. */
+	/* Where the token's key was removed, the token proves nothing, and only the seal in the row is
+	 * left. */
 	if (said > 0 && strcmp(given, seal) != 0)
 		return "the seal in its row is not the one that it was accepted with";
 	if (seal[0] == '\0')
-		return NULL; /* accepted by a version that sealed nothing */
-	if (!seal_task(task, size, now))
+		return NULL; /* accepted by a version without seals */
+	if (!intent_seal_task(task, size, now))
 		return "the stored task cannot be read in one way only";
 	if (strcmp(now, seal) != 0)
 		return "intent, constraints or expected output of the stored task were changed";
 	if (said <= 0 || whole[0] == '\0')
-		return NULL; /* its token is of a version that did not say */
-	canon_hash_bytes(task, size, now);
+		return NULL; /* the token is of a version without these hashes */
+	canonical_hash_bytes(task, size, now);
 	return strcmp(now, whole) == 0 ?
 		NULL :
 		"the stored task is not the one that was accepted: its inputs or its context were changed";

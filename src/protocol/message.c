@@ -1,6 +1,7 @@
-/* codec.c: the wire's field names, and nothing else's.
- * Owns the reading of commands and the head of every message. Never decides whether a task may run
- * (gate.c), never knows a session's state (session.c). */
+/* SPDX-License-Identifier: MIT */
+/* message.c: the member names on the wire.
+ * Owns the parsing of commands and the head of every message. Never decides whether a task may run (gate.c),
+ * never knows a session's state (core/session.c). */
 #include "protocol/message.h"
 
 #include <ctype.h>
@@ -10,20 +11,17 @@
 
 #include "base/duration.h"
 #include "base/semver.h"
+#include "json/scan.h"
 
-/* jansson descends by recursion: a text that nests deeper than this is not parsed even to find out whom
- * to answer. */
+/* jansson parses by recursion: a text that nests deeper than this is not parsed, not even to find its
+ * sender. */
 #define PARSE_DEPTH 512
-
-const char *const priority_names[PRIORITY_COUNT] = {"low", "normal", "high", "urgent"};
-const char *const data_class_names[4] = {"T1", "T2", "T3", "T4"};
-const char *const risk_names[6] = {"", "R1", "R2", "R3", "R4", "R5"};
 
 /* ---- reading ---- */
 
-static enum codec_verdict refuse(struct command *c, const char *code, const char *fmt, ...)
+static enum message_result refuse(struct command *c, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static enum codec_verdict refuse(struct command *c, const char *code, const char *fmt, ...)
+static enum message_result refuse(struct command *c, const char *code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -31,12 +29,12 @@ static enum codec_verdict refuse(struct command *c, const char *code, const char
 	vsnprintf(c->message, sizeof c->message, fmt, ap);
 	va_end(ap);
 	c->code = code;
-	return c->caller_id[0] != '\0' ? CODEC_REJECT : CODEC_DROP;
+	return c->caller_id[0] != '\0' ? MESSAGE_REJECT : MESSAGE_DROP;
 }
 
 #define invalid(c, ...) refuse(c, "invalid_input", __VA_ARGS__)
 
-bool codec_is_caller_id(const char *text, size_t size)
+bool message_is_caller_id(const char *text, size_t size)
 {
 	if (size < 1 || size >= CALLER_ID_SIZE)
 		return false;
@@ -46,19 +44,22 @@ bool codec_is_caller_id(const char *text, size_t size)
 	return memchr(text, '\0', size) == NULL;
 }
 
+static bool is_printable(const char *text)
+{
+	while (isprint((unsigned char)*text))
+		text++;
+	return *text == '\0';
+}
+
 static bool is_message_id(const json_t *v)
 {
 	size_t size = json_string_length(v);
 
-	if (!json_is_string(v) || size < 1 || size >= MESSAGE_ID_SIZE)
-		return false;
-	for (size_t i = 0; i < size; i++)
-		if (!isprint((unsigned char)json_string_value(v)[i]))
-			return false;
-	return true;
+	return json_is_string(v) && size >= 1 && size < MESSAGE_ID_SIZE &&
+		strlen(json_string_value(v)) == size && is_printable(json_string_value(v));
 }
 
-/* A string without NUL inside, so that C may handle it. */
+/* A string without NUL inside, which C can handle. */
 static bool is_text(const json_t *v)
 {
 	return json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v);
@@ -80,13 +81,13 @@ static int name_index(const char *const *names, int count, const json_t *v)
 	return -1;
 }
 
-void codec_copy_id(char to[ID_SIZE], const char *uuid)
+void message_copy_id(char to[ID_SIZE], const char *uuid)
 {
 	for (size_t i = 0; i < ID_SIZE; i++)
 		to[i] = (char)tolower((unsigned char)uuid[i]);
 }
 
-static enum codec_verdict read_constraints(struct command *c, const json_t *constraints)
+static enum message_result read_constraints(struct command *c, const json_t *constraints)
 {
 	struct task *t = &c->task;
 	const json_t *v;
@@ -118,25 +119,25 @@ static enum codec_verdict read_constraints(struct command *c, const json_t *cons
 	if ((v = optional(constraints, "checkpoint")) != NULL) {
 		if (!is_text(v) || !id_is_uuid4(json_string_value(v)))
 			return invalid(c, "payload.constraints.checkpoint is not the id of a checkpoint");
-		codec_copy_id(t->checkpoint, json_string_value(v));
+		message_copy_id(t->checkpoint, json_string_value(v));
 	}
-	return CODEC_OK;
+	return MESSAGE_OK;
 }
 
-/* Of the rest of it nobody but the worker knows what it means. */
-static enum codec_verdict read_context(struct command *c, const json_t *context)
+/* The rest of the object has a meaning to the worker only. */
+static enum message_result read_context(struct command *c, const json_t *context)
 {
 	const json_t *v = json_is_object(context) ? optional(context, "continues") : NULL;
 
 	if (v == NULL)
-		return CODEC_OK;
+		return MESSAGE_OK;
 	if (!is_text(v) || !id_is_uuid4(json_string_value(v)))
 		return invalid(c, "payload.context.continues is not the id of a session");
-	codec_copy_id(c->task.continues, json_string_value(v));
-	return CODEC_OK;
+	message_copy_id(c->task.continues, json_string_value(v));
+	return MESSAGE_OK;
 }
 
-static enum codec_verdict check_expected(struct command *c, const json_t *expected)
+static enum message_result check_expected(struct command *c, const json_t *expected)
 {
 	const json_t *v, *field;
 	size_t i;
@@ -153,10 +154,10 @@ static enum codec_verdict check_expected(struct command *c, const json_t *expect
 	}
 	if ((v = optional(expected, "schema")) != NULL && !json_is_object(v) && !json_is_boolean(v))
 		return invalid(c, "payload.expected_output.schema is not a JSON Schema");
-	return CODEC_OK;
+	return MESSAGE_OK;
 }
 
-/* The members of the worker's `task`, in its order; which must be there, and of what type. */
+/* The members of the worker's `task`, in their order: which are required, and their types. */
 #define ANY_TYPE JSON_NULL /* never validated */
 static const struct {
 	const char *name;
@@ -174,7 +175,7 @@ static const struct {
 };
 #define TASK_MEMBERS (sizeof task_members / sizeof *task_members)
 
-static enum codec_verdict check_members(struct command *c, const json_t *payload)
+static enum message_result check_members(struct command *c, const json_t *payload)
 {
 	for (size_t i = 0; i < TASK_MEMBERS; i++) {
 		const json_t *v = json_object_get(payload, task_members[i].name);
@@ -188,7 +189,7 @@ static enum codec_verdict check_members(struct command *c, const json_t *payload
 		if (json_typeof(v) != task_members[i].type)
 			return invalid(c, "payload.%s is not %s", task_members[i].name, what);
 	}
-	return CODEC_OK;
+	return MESSAGE_OK;
 }
 
 static void write_task(struct task *t, const json_t *payload, struct jslice raw)
@@ -208,20 +209,20 @@ static void write_task(struct task *t, const json_t *payload, struct jslice raw)
 			jtext_add_value(&b, jtext_member(raw.at, raw.size, name), v);
 	}
 	buf_add_text(&b, "}");
-	(void)buf_text(&b); /* a NUL behind it: seal.h wants one */
+	(void)buf_text(&b); /* intent_seal.h needs a NUL behind it */
 	t->json = b.data;
 	t->json_size = b.size;
 }
 
-static enum codec_verdict read_submit(struct command *c, const json_t *payload, struct jslice raw)
+static enum message_result read_submit(struct command *c, const json_t *payload, struct jslice raw)
 {
 	struct task *t = &c->task;
-	enum codec_verdict verdict;
+	enum message_result result;
 	const json_t *v;
 
 	t->priority = PRIORITY_NORMAL;
-	if ((verdict = check_members(c, payload)) != CODEC_OK)
-		return verdict;
+	if ((result = check_members(c, payload)) != MESSAGE_OK)
+		return result;
 	v = json_object_get(payload, "capability");
 	if (!is_text(v) || json_string_length(v) == 0)
 		return invalid(c, "payload.capability is not a name");
@@ -232,13 +233,13 @@ static enum codec_verdict read_submit(struct command *c, const json_t *payload, 
 				"payload.capability_version is not a version range such as 1.x or >=2.0.0");
 		t->version_range = xstrdup(json_string_value(v));
 	}
-	if ((v = optional(payload, "constraints")) != NULL && (verdict = read_constraints(c, v)) != CODEC_OK)
-		return verdict;
-	if ((verdict = read_context(c, json_object_get(payload, "context"))) != CODEC_OK)
-		return verdict;
+	if ((v = optional(payload, "constraints")) != NULL && (result = read_constraints(c, v)) != MESSAGE_OK)
+		return result;
+	if ((result = read_context(c, json_object_get(payload, "context"))) != MESSAGE_OK)
+		return result;
 	if ((v = optional(payload, "expected_output")) != NULL &&
-		(verdict = check_expected(c, v)) != CODEC_OK)
-		return verdict;
+		(result = check_expected(c, v)) != MESSAGE_OK)
+		return result;
 	if ((v = optional(payload, "metadata")) != NULL) {
 		struct buf b = {0};
 
@@ -251,10 +252,10 @@ static enum codec_verdict read_submit(struct command *c, const json_t *payload, 
 	t->inputs = json_incref(json_object_get(payload, "inputs"));
 	t->expected_output = json_incref(json_object_get(payload, "expected_output"));
 	write_task(t, payload, raw);
-	return CODEC_OK;
+	return MESSAGE_OK;
 }
 
-static enum codec_verdict read_abort(struct command *c, const json_t *payload)
+static enum message_result read_abort(struct command *c, const json_t *payload)
 {
 	const json_t *v;
 
@@ -268,18 +269,18 @@ static enum codec_verdict read_abort(struct command *c, const json_t *payload)
 			return invalid(c, "payload.reason is not a string");
 		c->reason = xstrdup(json_string_value(v));
 	}
-	return CODEC_OK;
+	return MESSAGE_OK;
 }
 
 static void find_caller(struct command *c, const json_t *payload)
 {
 	const json_t *v = json_object_get(payload, "caller_id");
 
-	if (json_is_string(v) && codec_is_caller_id(json_string_value(v), json_string_length(v)))
+	if (json_is_string(v) && message_is_caller_id(json_string_value(v), json_string_length(v)))
 		snprintf(c->caller_id, sizeof c->caller_id, "%s", json_string_value(v));
 }
 
-static enum codec_verdict check_version(struct command *c, const json_t *root)
+static enum message_result check_version(struct command *c, const json_t *root)
 {
 	const json_t *v = json_object_get(root, "hcp_version");
 	const char *text = json_string_value(v);
@@ -289,17 +290,17 @@ static enum codec_verdict check_version(struct command *c, const json_t *root)
 	if (strncmp(text, "1.", 2) != 0 || text[2] == '\0' ||
 		text[2 + strspn(text + 2, "0123456789.")] != '\0')
 		return refuse(c, "unsupported_version", "hcp_version %.32s is not spoken here; 1.0 is", text);
-	return CODEC_OK;
+	return MESSAGE_OK;
 }
 
-static enum codec_verdict check_envelope(struct command *c, const json_t *root, const char **type)
+static enum message_result check_envelope(struct command *c, const json_t *root, const char **type)
 {
 	const json_t *v;
 	int64_t wall_us;
-	enum codec_verdict verdict;
+	enum message_result result;
 
-	if ((verdict = check_version(c, root)) != CODEC_OK)
-		return verdict;
+	if ((result = check_version(c, root)) != MESSAGE_OK)
+		return result;
 	if (c->message_id[0] == '\0')
 		return invalid(c, "message_id is missing or not 1 to 128 printable characters");
 	v = json_object_get(root, "timestamp");
@@ -314,18 +315,18 @@ static enum codec_verdict check_envelope(struct command *c, const json_t *root, 
 		return invalid(c, "session_id is missing");
 	if (!json_is_object(json_object_get(root, "payload")))
 		return invalid(c, "payload is missing or not an object");
-	return CODEC_OK;
+	return MESSAGE_OK;
 }
 
-static enum codec_verdict read_root(struct command *c, const json_t *root, const char *body, size_t size)
+static enum message_result read_root(struct command *c, const json_t *root, const char *body, size_t size)
 {
 	const json_t *payload = json_object_get(root, "payload"), *session;
 	const char *type = NULL;
-	enum codec_verdict verdict;
+	enum message_result result;
 	struct jslice raw;
 
-	if ((verdict = check_envelope(c, root, &type)) != CODEC_OK)
-		return verdict;
+	if ((result = check_envelope(c, root, &type)) != MESSAGE_OK)
+		return result;
 	session = json_object_get(root, "session_id");
 	raw = jtext_member(body, size, "payload");
 	if (strcmp(type, "task_submit") == 0) {
@@ -348,9 +349,9 @@ static enum codec_verdict read_root(struct command *c, const json_t *root, const
 	return invalid(c, "type %.64s is not a command; task_submit and abort are", type);
 }
 
-enum codec_verdict codec_read(const char *body, size_t size, int max_depth, struct command *c)
+enum message_result message_read(const char *body, size_t size, int max_depth, struct command *c)
 {
-	enum codec_verdict verdict;
+	enum message_result result;
 	size_t depth = jtext_depth(body, size);
 	json_t *root;
 	char why[256];
@@ -362,21 +363,82 @@ enum codec_verdict codec_read(const char *body, size_t size, int max_depth, stru
 	if (root == NULL)
 		return invalid(c, "not JSON: %s", why);
 	if (!json_is_object(root)) {
-		verdict = invalid(c, "the message is not a JSON object");
+		result = invalid(c, "the message is not a JSON object");
 	} else {
 		const json_t *id = json_object_get(root, "message_id");
 
-		/* Both first: they say to whom, and to what, an error is answered. */
+		/* Both first: an error is answered to this caller, about this message. */
 		find_caller(c, json_object_get(root, "payload"));
 		if (is_message_id(id))
 			snprintf(c->message_id, sizeof c->message_id, "%s", json_string_value(id));
 		if (depth > (size_t)max_depth)
-			verdict = invalid(c, "the message nests %zu deep; %d is allowed", depth, max_depth);
+			result = invalid(c, "the message nests %zu deep; %d is allowed", depth, max_depth);
 		else
-			verdict = read_root(c, root, body, size);
+			result = read_root(c, root, body, size);
 	}
 	json_decref(root);
-	return verdict;
+	return result;
+}
+
+/* The text of a member without escapes, up to size - 1 bytes. */
+static bool take_plain(struct jslice v, char *out, size_t size)
+{
+	if (v.at == NULL || *v.at != '"' || v.size - 2 >= size || memchr(v.at, '\\', v.size) != NULL)
+		return false;
+	memcpy(out, v.at + 1, v.size - 2);
+	out[v.size - 2] = '\0';
+	return true;
+}
+
+bool message_scan_submit(const char *body, size_t size, struct command *c)
+{
+	enum { TYPE, ID, PAYLOAD };
+	enum { CALLER, CAPABILITY };
+	struct jscan_member inner[] = {
+		[CALLER] = {.name = "caller_id"}, [CAPABILITY] = {.name = "capability"}};
+	struct jscan_member members[] = {[TYPE] = {.name = "type"},
+		[ID] = {.name = "message_id"},
+		[PAYLOAD] = {.name = "payload", .inner = inner, .inner_count = 2}};
+	char type[32], capability[129];
+	bool is_escaped = false;
+
+	memset(c, 0, sizeof *c);
+	if (!jscan_object(body, size, members, 3, &is_escaped) || is_escaped ||
+		!take_plain(members[TYPE].at, type, sizeof type) || strcmp(type, "task_submit") != 0 ||
+		!take_plain(members[ID].at, c->message_id, sizeof c->message_id) ||
+		!take_plain(inner[CALLER].at, c->caller_id, sizeof c->caller_id) ||
+		!message_is_caller_id(c->caller_id, strlen(c->caller_id)) || !is_printable(c->message_id))
+		return false;
+	if (take_plain(inner[CAPABILITY].at, capability, sizeof capability))
+		c->task.capability = xstrdup(capability);
+	return true;
+}
+
+bool message_read_task(const char *json, size_t size, int max_depth, struct command *c)
+{
+	size_t depth = jtext_depth(json, size) + 1; /* as it was inside of its message */
+	enum message_result result;
+	json_t *task;
+	char why[256];
+
+	memset(c, 0, sizeof *c);
+	c->kind = COMMAND_SUBMIT;
+	if (depth > (size_t)max_depth) {
+		invalid(c, "the message nests %zu deep; %d is allowed", depth, max_depth);
+		return false;
+	}
+	task = jtext_parse(json, size, why, sizeof why);
+	find_caller(c, task);
+	if (task == NULL)
+		result = invalid(c, "not JSON: %s", why);
+	else if (!json_is_object(task))
+		result = invalid(c, "payload is missing or not an object");
+	else if (c->caller_id[0] == '\0')
+		result = invalid(c, "payload.caller_id is missing or not 1 to 128 of letters, digits, - _ :");
+	else
+		result = read_submit(c, task, (struct jslice){json, size});
+	json_decref(task);
+	return result == MESSAGE_OK;
 }
 
 void command_fini(struct command *c)
@@ -398,7 +460,7 @@ void command_fini(struct command *c)
 #define ID_AT (sizeof HEAD_ID - 1)
 #define TIME_AT (ID_AT + ID_SIZE - 1 + sizeof HEAD_TIME - 1)
 
-void codec_begin_as(
+void message_begin_as(
 	struct buf *b, const char *message_id, const char *time, const char *session_id, const char *type)
 {
 	buf_add(b, HEAD_ID, sizeof HEAD_ID - 1);
@@ -416,21 +478,21 @@ void codec_begin_as(
 	buf_add_text(b, "\",\"payload\":");
 }
 
-void codec_begin(struct buf *b, const char *session_id, const char *type)
+void message_begin(struct buf *b, const char *session_id, const char *type)
 {
 	char message_id[ID_SIZE], time[CLOCK_TEXT_SIZE];
 
 	id_make(message_id);
 	clock_format(clock_wall_us(), time);
-	codec_begin_as(b, message_id, time, session_id, type);
+	message_begin_as(b, message_id, time, session_id, type);
 }
 
-void codec_end(struct buf *b)
+void message_end(struct buf *b)
 {
 	buf_add(b, "}", 1);
 }
 
-bool codec_peek(const char *body, size_t size, struct codec_head *head)
+bool message_peek(const char *body, size_t size, struct message_head *head)
 {
 	char time[CLOCK_TEXT_SIZE];
 	int64_t us;

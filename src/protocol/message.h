@@ -1,6 +1,7 @@
-/* codec.h: the names of the wire. Bytes to commands, and messages to bytes. */
-#ifndef HCPD_CODEC_H
-#define HCPD_CODEC_H
+/* SPDX-License-Identifier: MIT */
+/* message.h: bytes to commands, and messages to bytes. */
+#ifndef HCPD_PROTOCOL_MESSAGE_H
+#define HCPD_PROTOCOL_MESSAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "config/config.h"
+#include "protocol/names.h"
 #include "base/id.h"
 #include "json/text.h"
 
@@ -16,13 +17,7 @@
 #define MESSAGE_ID_SIZE 129 /* 1 to 128 printable characters */
 #define HCP_VERSION "1.0"
 
-enum priority { PRIORITY_LOW, PRIORITY_NORMAL, PRIORITY_HIGH, PRIORITY_URGENT, PRIORITY_COUNT };
-
-extern const char *const priority_names[PRIORITY_COUNT];
-extern const char *const data_class_names[4];
-extern const char *const risk_names[6]; /* by enum risk; [R_NONE] is "" */
-
-/* A task as it was submitted: what the gate looks at, and the text that the worker gets. */
+/* A task as it was submitted: the members for the gate, and the text for the worker. */
 struct task {
 	char *capability;
 	char *version_range; /* NULL: any */
@@ -40,10 +35,10 @@ struct task {
 
 enum command_kind { COMMAND_SUBMIT, COMMAND_ABORT };
 
-enum codec_verdict {
-	CODEC_OK,
-	CODEC_REJECT, /* the caller is known: answer with code and message */
-	CODEC_DROP    /* nobody to answer: message says what is wrong */
+enum message_result {
+	MESSAGE_OK,
+	MESSAGE_REJECT, /* the caller is known: answer with code and message */
+	MESSAGE_DROP    /* there is no caller to answer: message says what is wrong */
 };
 
 struct command {
@@ -57,25 +52,33 @@ struct command {
 	char message[512];                /* of a rejection or a drop */
 };
 
-/* Reads one command. Whatever the verdict, command_fini frees what it holds. */
-enum codec_verdict codec_read(const char *body, size_t size, int max_depth, struct command *out);
+/* Reads one command. Whatever the result, command_fini frees what the command holds. */
+enum message_result message_read(const char *body, size_t size, int max_depth, struct command *out);
+/* Who sends this task_submit? One pass over the bytes, without a tree: for a sender that is refused by its
+ * name. Sets only the ids and the capability. False: message_read has to say. body has a NUL behind its size
+ * bytes. */
+bool message_scan_submit(const char *body, size_t size, struct command *out);
+/* Reads a stored task again: the text that message_read left in task.json. It stood one level deeper in its
+ * message, and is held against the same limits. False: out->message says why. command_fini frees what out
+ * holds in both cases. */
+bool message_read_task(const char *json, size_t size, int max_depth, struct command *out);
 void command_fini(struct command *c);
 /* A UUID in lower case. */
-void codec_copy_id(char to[ID_SIZE], const char *uuid);
-bool codec_is_caller_id(const char *text, size_t size);
+void message_copy_id(char to[ID_SIZE], const char *uuid);
+bool message_is_caller_id(const char *text, size_t size);
 
-/* What goes into the AMQP properties stands at a fixed place of every body that we compose. */
-struct codec_head {
+/* The members for the AMQP properties stand at a fixed place of every body that is composed here. */
+struct message_head {
 	char message_id[ID_SIZE];
 	int64_t timestamp_s;
 };
-/* Begins a message, up to and including `"payload":`. session_id may be NULL. The head's message_id and
- * time are made here. */
-void codec_begin(struct buf *b, const char *session_id, const char *type);
-void codec_begin_as(
+/* Begins a message, up to and including `"payload":`. session_id may be NULL. Makes the message_id and the
+ * timestamp. */
+void message_begin(struct buf *b, const char *session_id, const char *type);
+void message_begin_as(
 	struct buf *b, const char *message_id, const char *time, const char *session_id, const char *type);
-void codec_end(struct buf *b);
-/* False where the bytes are not a message of ours. */
-bool codec_peek(const char *body, size_t size, struct codec_head *head);
+void message_end(struct buf *b);
+/* False: the bytes were not composed by message_begin. */
+bool message_peek(const char *body, size_t size, struct message_head *head);
 
 #endif

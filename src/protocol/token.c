@@ -1,6 +1,7 @@
-/* token.c: KID.CLAIMS.MAC, made and verified.
+/* SPDX-License-Identifier: MIT */
+/* token.c: makes and verifies KID.CLAIMS.MAC.
  * Owns the form of a token and the order of the checks. Never touches the keys' file (token_keys.c), never
- * decides what a good token allows (intake.c asks). */
+ * decides what a good token allows (the callers do). */
 #include "protocol/token.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 #define MAC_SIZE 32
 #define MAC_TEXT 43    /* 32 bytes in base64 without padding */
-#define CLAIMS_MAX 880 /* an id, a caller of 128, three hashes and fixed text stay below it */
+#define CLAIMS_MAX 880 /* an id, a caller of 128 characters, three hashes and fixed text are shorter */
 
 const char *const token_fault_names[TOKEN_FAULTS] = {
 	[TOKEN_GOOD] = "token_good",
@@ -48,7 +49,7 @@ static size_t base64url(const unsigned char *data, size_t size, char *out)
 	return (size_t)n;
 }
 
-/* Made once: to look up the algorithm takes ten times as long as to use it. */
+/* Fetched once: to look up the algorithm takes ten times as long as to use it. */
 static EVP_MAC_CTX *hmac_sha256(void)
 {
 	static EVP_MAC_CTX *ctx;
@@ -79,7 +80,7 @@ static void sign(const struct token_key *key, const char *text, size_t size, cha
 		!EVP_MAC_update(ctx, (const unsigned char *)text, size) ||
 		!EVP_MAC_final(ctx, mac, &mac_size, sizeof mac) || mac_size != sizeof mac) {
 		log_error("libcrypto cannot sign");
-		abort(); /* a token that is not signed must never go out */
+		abort(); /* a token without a MAC must never be sent */
 	}
 	base64url(mac, sizeof mac, out);
 }
@@ -91,7 +92,7 @@ void token_make(const struct token_keys *keys, const struct token_claims *c, cha
 
 	clock_format(c->issued_us, issued);
 	clock_format(c->expires_us, expires);
-	/* Every value is of an alphabet that needs no escapes. */
+	/* No value needs escapes: their characters are restricted. */
 	n = (size_t)snprintf(claims, sizeof claims,
 		"{\"v\":2,\"session_id\":\"%s\",\"caller_id\":\"%s\",\"risk\":\"%s\",\"data\":\"%s\","
 		"\"constraints\":{\"max_duration\":\"%s\",\"envelope\":\"%s\",\"intent\":\"%s\",\"task\":\"%"
@@ -108,9 +109,9 @@ void token_make(const struct token_keys *keys, const struct token_claims *c, cha
 
 /* ---- verifying ---- */
 
-/* Where its parts stand. */
+/* The parts of a token. */
 struct parts {
-	const char *kid; /* NULL: it is of a version that had one key */
+	const char *kid; /* NULL: a token of a version with one key */
 	const char *claims, *mac;
 	size_t claims_size, signed_size;
 };
@@ -137,7 +138,7 @@ static bool is_of(const struct token_key *key, const char *token, const struct p
 	char mac[MAC_TEXT + 2];
 
 	if (p->kid != NULL && memcmp(p->kid, key->kid, TOKEN_KID_SIZE - 1) != 0)
-		return false; /* it names another; a kid is no secret */
+		return false; /* the token names another key; a kid is no secret */
 	sign(key, token, p->signed_size, mac);
 	return CRYPTO_memcmp(mac, p->mac, MAC_TEXT) == 0;
 }
@@ -162,7 +163,7 @@ static enum token_fault check_signature(
 	return is_known ? TOKEN_FORGED : TOKEN_UNKNOWN_KEY;
 }
 
-/* Only of what was signed: NULL where that is no JSON object. */
+/* Only for signed claims. NULL: they are no JSON object. */
 static json_t *read_claims(const struct parts *p)
 {
 	unsigned char claims[TOKEN_SIZE];
@@ -179,7 +180,7 @@ static json_t *read_claims(const struct parts *p)
 	if (size < 0)
 		return NULL;
 	while (size > 0 && claims[size - 1] == '\0')
-		size--; /* what the padding decoded to */
+		size--; /* drop the bytes of the padding */
 	root = jtext_depth((const char *)claims, (size_t)size) <= 4 ?
 		jtext_parse((const char *)claims, (size_t)size, why, sizeof why) :
 		NULL;
@@ -196,7 +197,7 @@ static const char *claim(const json_t *claims, const char *name)
 	return text != NULL ? text : "";
 }
 
-/* Of the same length, where nothing can be learnt from the time that it takes. */
+/* Compares texts of the same length in constant time. */
 static bool is_same(const char *a, const char *b)
 {
 	size_t size = strlen(a);
@@ -211,8 +212,8 @@ static enum token_fault check_claims(
 
 	if (!is_same(claim(claims, "session_id"), s->session_id))
 		return TOKEN_OTHER_SESSION;
-	/* Each session has one token. Another that is well signed was made under an old key that leaked, or
-	 * is of an older form. */
+	/* Each session has one token. Another token with a good MAC was made with an old key that leaked, or
+	 * has an older form. */
 	if (!is_same(token, s->token))
 		return TOKEN_NOT_ISSUED;
 	if (s->is_revoked)

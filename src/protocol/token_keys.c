@@ -1,5 +1,7 @@
-/* token_keys.c: the keys of session tokens, in a file: a line a key, KID HEX MADE UNTIL, the one that signs
- * first. Owns STATE_DIR/token.keys, and takes over token.key of older versions. Never signs (token.c). */
+/* SPDX-License-Identifier: MIT */
+/* token_keys.c: the keys of session tokens, in a file: one line a key, KID HEX MADE UNTIL, the signing key
+ * first.
+ * Owns STATE_DIR/token.keys, and takes over token.key of older versions. Never signs (token.c). */
 #include "protocol/token.h"
 
 #include <errno.h>
@@ -19,19 +21,19 @@
 #include "base/log.h"
 
 #define PATH_SIZE 4096
-#define NEVER "-" /* in the place of a time */
+#define NEVER "-" /* stands for a missing time */
 #define LINE_MAX_SIZE 160
 
 void token_name_key(struct token_key *key)
 {
-	char hash[CANON_HASH_SIZE];
+	char hash[CANONICAL_HASH_SIZE];
 
-	canon_hash_bytes(key->bytes, TOKEN_KEY_SIZE, hash);
+	canonical_hash_bytes(key->bytes, TOKEN_KEY_SIZE, hash);
 	memcpy(key->kid, hash, TOKEN_KID_SIZE - 1);
 	key->kid[TOKEN_KID_SIZE - 1] = '\0';
 }
 
-/* Times as the file has them, so that what is in memory is what will be read. */
+/* Cuts times to the file's precision, so that memory and file agree. */
 static struct token_key new_key(int64_t now_us)
 {
 	struct token_key key = {.made_us = now_us / 1000 * 1000};
@@ -71,12 +73,13 @@ static int sync_dir(const char *dir)
 
 	if (fd < 0)
 		return -1;
-	rc = fsync(fd); /* tokens go out under it: the name must last as long as they do */
+	rc = fsync(fd); /* tokens depend on this key: the name must be as durable as they are */
 	close(fd);
 	return rc;
 }
 
-/* Complete on disk before it has its name, so that a crash leaves the old keys or the new ones, whole. */
+/* The file is complete on disk before it gets its name, so that after a crash the old or the new keys are
+ * there, whole. */
 static int save(const char *dir, const struct token_keys *keys, char *why, size_t why_size)
 {
 	char path[PATH_SIZE], part[PATH_SIZE];
@@ -124,7 +127,7 @@ static ssize_t read_whole(const char *path, char *out, size_t size, char *why, s
 	}
 	while ((n = read(fd, out, size)) < 0 && errno == EINTR)
 		;
-	if (n < 0 || fstat(fd, &st) < 0) { /* a disk in trouble: nobody may be told to remove the keys */
+	if (n < 0 || fstat(fd, &st) < 0) { /* an I/O error: the advice to remove the keys would be wrong */
 		snprintf(why, why_size, "%s cannot be read: %s", path, strerror(errno));
 		close(fd);
 		return -1;
@@ -137,8 +140,7 @@ static ssize_t read_whole(const char *path, char *out, size_t size, char *why, s
 	if (n == 0 || (size_t)n == size) {
 		snprintf(why, why_size,
 			"%s has a size that it never had when it was written; put a copy of it back, or "
-			"remove it to have "
-			"a new one made (tokens given out before are then void)",
+			"remove it to have a new one made (tokens given out before are then void)",
 			path);
 		return -1;
 	}
@@ -186,7 +188,7 @@ static bool read_lines(char *text, struct token_keys *keys)
 	return keys->count > 0 && keys->list[0].until_us == 0;
 }
 
-/* The one key of an older version, or a new one where there was none. -1: it cannot be used. */
+/* The key of an older version, or a new key where there was none. -1: the old key cannot be used. */
 static int first_key(const char *old, struct token_keys *keys, char *why, size_t why_size)
 {
 	char bytes[TOKEN_KEY_SIZE + 1];
@@ -201,8 +203,7 @@ static int first_key(const char *old, struct token_keys *keys, char *why, size_t
 	if (n != TOKEN_KEY_SIZE) {
 		snprintf(why, why_size,
 			"%s is not a key of %d bytes; remove it to have a new one made (tokens given out "
-			"before are then "
-			"void)",
+			"before are then void)",
 			old, TOKEN_KEY_SIZE);
 		return -1;
 	}
@@ -231,15 +232,14 @@ int token_load_keys(const char *dir, struct token_keys *keys, char *why, size_t 
 		if (strlen(text) != (size_t)n || !read_lines(text, keys)) {
 			snprintf(why, why_size,
 				"%s is damaged; put a copy of it back, or remove it to have a new one made "
-				"(tokens given out "
-				"before are then void)",
+				"(tokens given out before are then void)",
 				path);
 			return -1;
 		}
 		OPENSSL_cleanse(text, sizeof text);
 	}
 	CRASH_POINT(key_taken_over);
-	if (unlink(old) < 0 && errno != ENOENT) /* a secret lies in one place */
+	if (unlink(old) < 0 && errno != ENOENT) /* remove the old file: a secret is kept in one place only */
 		log_warn(
 			"the key file of an older version is no longer needed and cannot be removed: path=%s "
 			"error=%s",
@@ -251,7 +251,7 @@ int token_rotate(const char *dir, struct token_keys *keys, int64_t now_us, int64
 	token_needs_fn *needs, void *ctx, char *why, size_t why_size)
 {
 	struct token_keys next = {.count = 1};
-	int64_t first_us = INT64_MAX; /* by then one of them should be free */
+	int64_t first_us = INT64_MAX; /* when the first of the keys should be free again */
 
 	next.list[0] = new_key(now_us);
 	for (size_t i = 0; i < keys->count; i++) {
@@ -268,8 +268,7 @@ int token_rotate(const char *dir, struct token_keys *keys, int64_t now_us, int64
 			clock_format(first_us > now_us ? first_us : now_us, until);
 			snprintf(why, why_size,
 				"all %d keys have signed tokens of sessions that go on; one is free when its "
-				"sessions have ended, "
-				"the first by about %s",
+				"sessions have ended, the first by about %s",
 				TOKEN_KEYS_MAX, until);
 			return -1;
 		}

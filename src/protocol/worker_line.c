@@ -1,6 +1,8 @@
-/* wline.c: the worker protocol, from the worker's side of the pipe, as tables.
- * Owns the names and types of its fields. Never knows what a line does to a session (report.c). */
+/* SPDX-License-Identifier: MIT */
+/* worker_line.c: the lines of a worker, as tables.
+ * Owns the names and types of their fields. Never knows what a line does to a session (worker_messages.c). */
 #include "protocol/worker_line.h"
+#include "json/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,14 +25,14 @@ struct field {
 	const char *name;
 	enum kind kind;
 	bool required;
-	const char *otherwise; /* what the event says where the worker says nothing; NULL: nothing */
+	const char *otherwise; /* default of the event where the worker gives no value; NULL: none */
 };
 
 #define MAX_FIELDS 6
 
 static const struct type {
 	const char *name;
-	struct field fields[MAX_FIELDS]; /* up to the first without a name */
+	struct field fields[MAX_FIELDS]; /* ends at the first field without a name */
 } types[WL_COUNT] = {
 	[WL_PROGRESS] = {"progress",
 		{{"stage", K_STRING, false, "\"\""}, {"percent", K_NUMBER, false, NULL},
@@ -61,8 +63,8 @@ static const struct type {
 	[WL_ACTION] = {"action",
 		{{"name", K_NAME, true, NULL}, {"parameters", K_OBJECT, false, NULL},
 			{"ref", K_SCALAR, false, NULL}}},
-	[WL_SNAPSHOT] = {"snapshot",
-		{{NULL, K_ANY, false, NULL}}}, /* strictly, by HARP's own rules: snapshot.c */
+	/* harp_snapshot.c checks it strictly, by HARP's own rules */
+	[WL_SNAPSHOT] = {"snapshot", {{NULL, K_ANY, false, NULL}}},
 	[WL_CONTINUITY] = {"continuity",
 		{{"summary", K_STRING, false, NULL}, {"decisions", K_STRINGS, false, NULL},
 			{"open_questions", K_STRINGS, false, NULL}, {"next_steps", K_STRINGS, false, NULL}}},
@@ -107,7 +109,7 @@ static bool fits(const json_t *v, enum kind kind)
 	return true;
 }
 
-/* Absent and null are the same, but where any value will do: there null is one. */
+/* Absent and null are the same, except for fields that take any value: there null is a value. */
 static const json_t *given(const json_t *root, const struct field *f)
 {
 	const json_t *v = json_object_get(root, f->name);
@@ -127,7 +129,7 @@ static int find_type(const json_t *root)
 
 static const char *article(const struct type *t)
 {
-	return strchr("aeio", t->name[0]) != NULL ? "an" : "a"; /* "a usage" */
+	return strchr("aeio", t->name[0]) != NULL ? "an" : "a"; /* an article for messages: "a usage" */
 }
 
 static int check_fields(const json_t *root, const struct type *t, char *why, size_t why_size)
@@ -148,7 +150,8 @@ static int check_fields(const json_t *root, const struct type *t, char *why, siz
 	return 0;
 }
 
-int wline_read(struct wline *l, const char *line, size_t size, int max_depth, char *why, size_t why_size)
+int worker_line_read(
+	struct worker_line *l, const char *line, size_t size, int max_depth, char *why, size_t why_size)
 {
 	size_t depth = jtext_depth(line, size);
 	char reason[200];
@@ -177,7 +180,7 @@ int wline_read(struct wline *l, const char *line, size_t size, int max_depth, ch
 	}
 	if (check_fields(l->root, &types[type], why, why_size) < 0)
 		goto bad;
-	l->type = (enum wline_type)type;
+	l->type = (enum worker_line_type)type;
 	l->text = line;
 	l->size = size;
 	return 0;
@@ -186,33 +189,33 @@ bad:
 	return -1;
 }
 
-bool wline_salvage(struct wline *l, const char *line, size_t size)
+bool worker_line_salvage(struct worker_line *l, const char *line, size_t size)
 {
 	const size_t flags = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL; /* a key twice: the last counts */
 	int type;
 
-	*l = (struct wline){.text = line, .size = size, .root = json_loadb(line, size, flags, NULL)};
+	*l = (struct worker_line){.text = line, .size = size, .root = jtext_load(line, size, flags, NULL)};
 	if ((type = find_type(l->root)) >= 0) {
-		l->type = (enum wline_type)type;
+		l->type = (enum worker_line_type)type;
 		if (!fits(json_object_get(l->root, "ref"), K_SCALAR))
-			json_object_del(l->root, "ref"); /* it can be given back to nobody */
+			json_object_del(l->root, "ref"); /* a ref that is no scalar cannot be sent back */
 		return true;
 	}
 	json_decref(l->root);
 	return false;
 }
 
-void wline_fini(struct wline *l)
+void worker_line_fini(struct worker_line *l)
 {
 	json_decref(l->root);
 }
 
-const char *wline_type_name(enum wline_type type)
+const char *worker_line_type_name(enum worker_line_type type)
 {
 	return types[type].name;
 }
 
-void wline_add_data(const struct wline *l, struct buf *b)
+void worker_line_add_data(const struct worker_line *l, struct buf *b)
 {
 	const struct type *t = &types[l->type];
 	const char *before = "{";
@@ -232,16 +235,16 @@ void wline_add_data(const struct wline *l, struct buf *b)
 	buf_add_text(b, *before == '{' ? "{}" : "}");
 }
 
-const json_t *wline_get(const struct wline *l, const char *name)
+const json_t *worker_line_get(const struct worker_line *l, const char *name)
 {
 	const json_t *v = json_object_get(l->root, name);
 
 	return json_is_null(v) ? NULL : v;
 }
 
-void wline_add_raw(const struct wline *l, struct buf *b, const char *name, const char *otherwise)
+void worker_line_add_raw(const struct worker_line *l, struct buf *b, const char *name, const char *otherwise)
 {
-	const json_t *v = wline_get(l, name);
+	const json_t *v = worker_line_get(l, name);
 
 	if (v == NULL)
 		buf_add_text(b, otherwise);
@@ -249,9 +252,9 @@ void wline_add_raw(const struct wline *l, struct buf *b, const char *name, const
 		jtext_add_value(b, jtext_member(l->text, l->size, name), v);
 }
 
-const char *wline_string(const struct wline *l, const char *name, const char *otherwise)
+const char *worker_line_string(const struct worker_line *l, const char *name, const char *otherwise)
 {
-	const char *text = json_string_value(wline_get(l, name));
+	const char *text = json_string_value(worker_line_get(l, name));
 
 	return text != NULL ? text : otherwise;
 }

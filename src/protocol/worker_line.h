@@ -1,6 +1,7 @@
-/* wline.h: one line of a worker: is it good, what is it, what does its event say. */
-#ifndef HCPD_WLINE_H
-#define HCPD_WLINE_H
+/* SPDX-License-Identifier: MIT */
+/* worker_line.h: one line of a worker: is it valid, what is its type, and what data its event gets. */
+#ifndef HCPD_PROTOCOL_WORKER_LINE_H
+#define HCPD_PROTOCOL_WORKER_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,12 +9,17 @@
 #include "base/buf.h"
 #include "json/text.h"
 
-enum wline_type {
+/* A worker that leaves so many checkpoint_requests in a row unanswered gets no more, until it makes a
+ * checkpoint by itself. */
+enum { CHECKPOINT_UNANSWERED_MAX = 2 };
+
+enum worker_line_type {
+	/* these become events of the same name */
 	WL_PROGRESS,
 	WL_INTERMEDIATE_RESULT,
 	WL_LOG,
 	WL_WARNING,
-	WL_ERROR, /* become events of that name */
+	WL_ERROR,
 	WL_CHECKPOINT,
 	WL_STEP,
 	WL_USAGE,
@@ -28,33 +34,34 @@ enum wline_type {
 	WL_COUNT
 };
 
-struct wline {
-	enum wline_type type;
-	const char *text; /* the line itself, a loan */
+struct worker_line {
+	enum worker_line_type type;
+	const char *text; /* borrowed: the line itself */
 	size_t size;
 	json_t *root;
 };
 
-/* Checks and takes apart one line; -1 with the reason in `why`. wline_fini only after 0. */
-int wline_read(struct wline *l, const char *line, size_t size, int max_depth, char *why, size_t why_size)
-	__attribute__((warn_unused_result));
-/* Of a line that wline_read refused: what can be made out of it, so that whoever waits for an answer gets
- * one. False where it is no JSON object of a known type; wline_fini only after true. Nothing in it is
+/* Checks and parses one line; -1 with the reason in `why`. Call worker_line_fini only after 0. */
+int worker_line_read(struct worker_line *l, const char *line, size_t size, int max_depth, char *why,
+	size_t why_size) __attribute__((warn_unused_result));
+/* For a line that worker_line_read refused: as much of it as is known, so that a caller that waits for an
+ * answer gets one. False: no JSON object of a known type. Call worker_line_fini only after true. No member is
  * checked. */
-bool wline_salvage(struct wline *l, const char *line, size_t size) __attribute__((warn_unused_result));
-void wline_fini(struct wline *l);
+bool worker_line_salvage(struct worker_line *l, const char *line, size_t size)
+	__attribute__((warn_unused_result));
+void worker_line_fini(struct worker_line *l);
 
-const char *wline_type_name(enum wline_type type);
-static inline bool wline_is_event(const struct wline *l)
+const char *worker_line_type_name(enum worker_line_type type);
+static inline bool worker_line_is_event(const struct worker_line *l)
 {
 	return l->type <= WL_ERROR;
 }
 /* Writes the event's data object: the fields of the type in their order, defaults filled in. */
-void wline_add_data(const struct wline *l, struct buf *b);
-/* A member, NULL where absent or null; its raw text appended to b, `otherwise` where absent or null. */
-const json_t *wline_get(const struct wline *l, const char *name);
-void wline_add_raw(const struct wline *l, struct buf *b, const char *name, const char *otherwise);
+void worker_line_add_data(const struct worker_line *l, struct buf *b);
+/* A member, NULL where absent or null. Its raw text is appended to b, `otherwise` where absent or null. */
+const json_t *worker_line_get(const struct worker_line *l, const char *name);
+void worker_line_add_raw(const struct worker_line *l, struct buf *b, const char *name, const char *otherwise);
 /* A string member, or `otherwise`. */
-const char *wline_string(const struct wline *l, const char *name, const char *otherwise);
+const char *worker_line_string(const struct worker_line *l, const char *name, const char *otherwise);
 
 #endif

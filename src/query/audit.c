@@ -1,6 +1,7 @@
-/* query_audit.c: the rows of the audit, as they are stored, and what the store has kept of its end.
- * Owns how they are written as items. Never verifies: whoever asks does, with the very texts (audit_chain.h).
- */
+/* SPDX-License-Identifier: MIT */
+/* audit.c: the rows of the audit, as they are stored, and the end of the chain as the store keeps it.
+ * Owns how a row is written as an item. Never verifies: the reader of the items does, with the same texts
+ * (audit_chain.h). */
 #include "query/query_private.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include "json/text.h"
 #include "store/migrations.h"
 
-/* FIRST: no row was given yet. Not every number that somebody may have put there is above 0. */
+/* FIRST: no row was given yet. A row that was put in by hand may have a number below 1. */
 enum { PART_BEGIN, PART_FIRST, PART_ROWS, PARTS };
 #define BELOW_ALL (-1e19)
 
@@ -30,7 +31,7 @@ static int give_meta(struct query *q, struct query_cursor *c, const char *sql, q
 	return query_finish(q, st, rc);
 }
 
-/* Times grow with the rows, but for a clock that was put back. */
+/* Times grow with the rows, unless the clock was set back. */
 static bool is_wanted(const struct query_cursor *c, const char *entry, size_t size)
 {
 	struct jslice at = jtext_member(entry, size, "at");
@@ -40,7 +41,7 @@ static bool is_wanted(const struct query_cursor *c, const char *entry, size_t si
 	return at.size == CLOCK_TEXT_SIZE + 1 && memcmp(at.at + 1, c->since, CLOCK_TEXT_SIZE - 1) >= 0;
 }
 
-/* 0: somebody dropped it, which the first item says. */
+/* 0: the table was dropped; the first item reports that. */
 static int has_table(struct query *q)
 {
 	sqlite3_stmt *st =
@@ -114,7 +115,7 @@ int query_more_audit(struct query *q, struct query_cursor *c, int max_rows, quer
 			"triggers,"
 			" EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit') AS "
 			"\"table?\"",
-			schema_count_audit_triggers);
+			migrations_count_audit_triggers);
 		given = give_meta(q, c, buf_text(&sql), fn, ctx);
 		buf_fini(&sql);
 		c->part = given < 0 ? PART_BEGIN : PART_FIRST;
@@ -123,9 +124,9 @@ int query_more_audit(struct query *q, struct query_cursor *c, int max_rows, quer
 	if (c->part >= PARTS)
 		return QUERY_DONE;
 	/* The last rows and the head in one view: the daemon writes both in one transaction. */
-	sqlite3_exec(q->db, "BEGIN", NULL, NULL, NULL);
+	sqlite3_exec(q->reader->db, "BEGIN", NULL, NULL, NULL);
 	rc = give_slice(q, c, max_rows, fn, ctx);
-	sqlite3_exec(q->db, "COMMIT", NULL, NULL, NULL);
+	sqlite3_exec(q->reader->db, "COMMIT", NULL, NULL, NULL);
 	if (rc == QUERY_UNREADABLE && c->part == PARTS)
 		c->part = PART_ROWS;
 	return rc;

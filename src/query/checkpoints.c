@@ -1,13 +1,15 @@
-/* query_checkpoints.c: a session's checkpoints, and what is in them: restored and verified, as the daemon
- * would do it. Never changes a row; one that is damaged is shown, with what is wrong. */
+/* SPDX-License-Identifier: MIT */
+/* checkpoints.c: a session's checkpoints and their states, restored and verified as the daemon does it.
+ * Owns which columns of a checkpoint are shown. A damaged checkpoint is shown with its fault. Never changes
+ * a row. */
 #include "query/query_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "store/checkpoint.h"
+#include "store/checkpoint_restore.h"
 
-/* What checkpoint_restore needs of a row, in this order. */
+/* The columns that checkpoint_restore needs, in this order. */
 #define RAW "id, session, base, state_size, encoding, sha256, step, state"
 enum { RAW_ID, RAW_SESSION, RAW_BASE, RAW_SIZE, RAW_ENCODING, RAW_SHA256, RAW_STEP, RAW_STATE, RAW_COUNT };
 
@@ -40,7 +42,7 @@ static void take_raw(sqlite3_stmt *st, int first, struct store_kept *k)
 	take_bytes(st, first + RAW_STATE, &k->state);
 }
 
-/* -1: the store cannot be read; 0 also where it is not there. */
+/* -1: the store cannot be read; 0 also where there is no such row. */
 static int load_base(struct query *q, int64_t row, struct store_kept *base)
 {
 	sqlite3_stmt *st;
@@ -57,7 +59,7 @@ static int load_base(struct query *q, int64_t row, struct store_kept *base)
 	return query_finish(q, st, rc);
 }
 
-/* ,"state":..., where that was asked for, and ,"damage":... */
+/* ,"state":..., where the request wants it, and ,"damage":... */
 static int add_state(struct query *q, sqlite3_stmt *st, int first, bool has_state)
 {
 	struct store_kept own = {0}, base = {0};

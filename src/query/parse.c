@@ -1,6 +1,7 @@
-/* query_ask.c: a request to a cursor.
- * Owns which members a verb takes and what may stand in them.
- * Never reads more of the store than it needs to find a session. */
+/* SPDX-License-Identifier: MIT */
+/* parse.c: turns a request into a cursor.
+ * Owns which members a verb takes and which values are valid. Never reads more of the store than it needs to
+ * find a session. */
 #include "query/query_private.h"
 
 #include <stdarg.h>
@@ -17,8 +18,7 @@ static const char *const verb_names[QUERY_VERBS] = {[QUERY_LIST] = "list",
 	[QUERY_APPROVALS] = "approvals"};
 
 #define LIMIT_DEFAULT 1000
-#define ALL_STATES ((1u << STATE_COUNT) - 1)
-#define LIVE_MASK ((1u << LIVE_STATES) - 1)
+#define ALL_STATES ((1u << S_COUNT) - 1)
 
 static int __attribute__((format(printf, 2, 3))) refuse(struct query_error *e, const char *fmt, ...)
 {
@@ -32,7 +32,7 @@ static int __attribute__((format(printf, 2, 3))) refuse(struct query_error *e, c
 	return -1;
 }
 
-/* ---- members: each takes a value into the cursor, and says in one word what else would have done ---- */
+/* ---- members: each takes a value into the cursor; the result describes in one word what is valid ---- */
 
 typedef const char *member_fn(struct query_cursor *c, const json_t *v);
 
@@ -70,15 +70,15 @@ static const char *take_state(struct query_cursor *c, const json_t *v)
 	}
 	if (!json_is_string(v))
 		return what;
-	for (i = 0; i < STATE_COUNT; i++)
-		if (strcasecmp(json_string_value(v), query_states[i]) == 0) {
+	for (i = 0; i < S_COUNT; i++)
+		if (strcasecmp(json_string_value(v), sstate_names[i]) == 0) {
 			c->states |= 1u << i;
 			return NULL;
 		}
 	if (strcasecmp(json_string_value(v), "live") == 0)
-		c->states |= LIVE_MASK;
+		c->states |= QUERY_LIVE;
 	else if (strcasecmp(json_string_value(v), "over") == 0)
-		c->states |= ALL_STATES & ~LIVE_MASK;
+		c->states |= ALL_STATES & ~QUERY_LIVE;
 	else
 		return what;
 	return NULL;
@@ -135,7 +135,7 @@ static const char *take_checkpoint(struct query_cursor *c, const json_t *v)
 	return take_text(v, c->checkpoint, sizeof c->checkpoint, "the beginning of a checkpoint's id");
 }
 
-/* query_begin looks it up. A NUL would hide what stands behind it. */
+/* query_begin finds the session. A NUL would hide the text behind it. */
 static const char *take_session(struct query_cursor *c, const json_t *v)
 {
 	(void)c;
@@ -144,7 +144,7 @@ static const char *take_session(struct query_cursor *c, const json_t *v)
 		"the beginning of a session's id";
 }
 
-static const char *pass(struct query_cursor *c, const json_t *v) /* others look at it */
+static const char *skip_member(struct query_cursor *c, const json_t *v) /* others look at it */
 {
 	(void)c, (void)v;
 	return NULL;
@@ -159,8 +159,8 @@ static const struct member {
 	const char *name;
 	member_fn *take;
 } members[] = {
-	{~0u, "id", pass},
-	{~0u, "do", pass},
+	{~0u, "id", skip_member},
+	{~0u, "do", skip_member},
 	{OF_ONE, "session", take_session},
 	{BIT(QUERY_LIST), "state", take_state},
 	{BIT(QUERY_LIST), "caller", take_caller},
@@ -213,7 +213,7 @@ static int take_members(struct query_cursor *c, const json_t *request, struct qu
 
 /* ---- where it begins ---- */
 
-static int64_t ask_bound(struct query *q, const char *sql, int64_t a, int64_t b, int64_t *second)
+static int64_t query_bound(struct query *q, const char *sql, int64_t a, int64_t b, int64_t *second)
 {
 	sqlite3_stmt *st = query_prepare(q, sql);
 	int64_t answer = 0;
@@ -232,25 +232,25 @@ static int64_t ask_bound(struct query *q, const char *sql, int64_t a, int64_t b,
 	return query_finish(q, st, rc) < 0 ? -1 : answer;
 }
 
-/* Behind which row all that came after the event before that sequence stands. Rows and sequences grow
- * together, and no index has the sequence: so by halves. 0, or -1 unreadable. */
+/* Finds the row after which all messages from that sequence on stand. Rows and sequences grow together, and
+ * no index has the sequence: so by bisection. 0, or -1 unreadable. */
 static int seek_sequence(struct query *q, struct query_cursor *c, int64_t from)
 {
 	int64_t low, high = 0, row, sequence = 0;
 
 	c->row = 0;
 	if (from <= 1)
-		return 0; /* task_accepted stands before the first */
-	low = ask_bound(q, "SELECT min(id), max(id) FROM events WHERE session = ?", c->session, 0, &high);
+		return 0; /* task_accepted comes before the first sequence */
+	low = query_bound(q, "SELECT min(id), max(id) FROM events WHERE session = ?", c->session, 0, &high);
 	if (low < 0)
 		return -1;
 	if (low == 0)
 		return 0;
-	/* low: no row before it is wanted; high + 1: that row, or one before it, is. */
+	/* low: no earlier row is wanted; high + 1: that row, or an earlier one, is wanted. */
 	for (high++; low < high;) {
 		int64_t middle = low + (high - low) / 2;
 
-		row = ask_bound(q,
+		row = query_bound(q,
 			"SELECT id, sequence FROM events WHERE session = ?1 AND id >= ?2 AND sequence IS NOT "
 			"NULL"
 			" ORDER BY id LIMIT 1",
@@ -281,8 +281,8 @@ int query_begin(struct query *q, struct query_cursor *c, const json_t *request, 
 		return -1;
 	if (c->verb == QUERY_LIST) {
 		if (c->row == 0 &&
-			(c->row = ask_bound(q, "SELECT max(id) + 1 FROM sessions WHERE id > ?", 0, 0, NULL)) <
-				0)
+			(c->row = query_bound(
+				 q, "SELECT max(id) + 1 FROM sessions WHERE id > ?", 0, 0, NULL)) < 0)
 			goto unreadable;
 		return 0;
 	}

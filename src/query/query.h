@@ -1,12 +1,12 @@
-/* query.h: questions to the store, for people: list, show, events, checkpoints, log, audit, approvals.
+/* SPDX-License-Identifier: MIT */
+/* query.h: queries of the store for people: list, show, events, checkpoints, log, audit, approvals.
  *
- * Read-only, on a connection of its own; the daemon's control thread has one beside the core's, and hcpctl
- * has one where no daemon answers. A query belongs to one thread. Answers come in slices: a cursor is plain
- * data that says how far one came, and between two slices nothing is held, neither a transaction nor a
- * statement. Nothing is ever written or migrated, and no session token is shown: where a stored message has
- * one, it is "***". */
-#ifndef HCPD_QUERY_H
-#define HCPD_QUERY_H
+ * Read-only, on a connection of its own: the daemon's control thread has one beside the core's, and hcpctl
+ * has one where no daemon answers. A query belongs to one thread. Answers come in slices. A cursor is plain
+ * data with the position; between two slices neither a transaction nor a statement is open. Nothing is ever
+ * written or migrated. No session token is shown: where a stored message has one, it is "***". */
+#ifndef HCPD_QUERY_QUERY_H
+#define HCPD_QUERY_QUERY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,13 +17,14 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "protocol/message.h"
+#include "protocol/names.h"
 #include "base/id.h"
 
 struct query;
 
 enum { QUERY_SLICE = 256, QUERY_PREFIX_MIN = 4 };
 
-/* As the control socket says it; texts are UTF-8 and may repeat what the request said. */
+/* An error as the control socket sends it; texts are UTF-8 and may quote the request. */
 struct query_error {
 	const char *code; /* bad_request, not_found, ambiguous, unavailable */
 	char message[512];
@@ -41,7 +42,7 @@ enum query_verb {
 	QUERY_VERBS
 };
 
-/* How far one came. Plain: may be copied, needs no fini. */
+/* The position of an answer. Plain data: may be copied, needs no fini. */
 struct query_cursor {
 	enum query_verb verb;
 	bool is_follow;              /* events, log: goes on at the end of what there is */
@@ -52,15 +53,15 @@ struct query_cursor {
 	char session_id[ID_SIZE];    /* whole; "" for list */
 	int64_t row;                 /* the last one that was given */
 	int64_t limit;               /* list: how many items yet; 0: all */
-	bool is_cut;                 /* list: the limit cut it, query_add_done says where */
+	bool is_cut;                 /* list: the limit ended it; query_add_done adds where */
 	int64_t items;               /* given so far */
 	uint32_t states;             /* list: a bit for each state; 0: all */
 	char since[CLOCK_TEXT_SIZE]; /* list, audit: created then or later; "": at any time */
 	char caller[CALLER_ID_SIZE], capability[129]; /* list: "": any */
 };
 
-/* One item, a JSON object in one line without its newline; the text is a loan. False: this was taken, but no
- * more now. */
+/* One item: a JSON object in one line without its newline; the text is borrowed. False: the item was taken,
+ * but no more now. */
 typedef bool query_item_fn(void *ctx, const char *json, size_t size);
 
 /* Opens STATE_DIR/hcpd.db. 0, or a sysexits code with one or two sentences that say what to do. */
@@ -68,10 +69,10 @@ int query_open(const char *state_dir, struct query **out, char *why, size_t why_
 	__attribute__((warn_unused_result));
 void query_close(struct query *q);
 
-/* Is it one of them? */
+/* Is the word one of the verbs? */
 bool query_knows(const char *verb);
-/* Begins an answer. `request` is the whole request, an object with `do`, and maybe `id`; any other member
- * must be one of that verb's. Session words are resolved here. 0, or -1 with the error filled in. */
+/* Begins an answer. `request` is the whole request: an object with `do`, and maybe `id`; every other member
+ * must be one of that verb's. A session's word is resolved here. 0, or -1 with the error filled in. */
 int query_begin(struct query *q, struct query_cursor *c, const json_t *request, struct query_error *e)
 	__attribute__((warn_unused_result));
 
@@ -83,14 +84,14 @@ enum { QUERY_UNREADABLE = -1, QUERY_DONE = 0, QUERY_MORE = 1, QUERY_WAIT = 2 };
  * tried again. QUERY_MORE may come with no item given: rows that a filter passes over count as rows. */
 int query_more(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 	__attribute__((warn_unused_result));
-/* Why the last call could not read: code unavailable. */
+/* The reason of the last QUERY_UNREADABLE; its code is unavailable. */
 void query_fault(const struct query *q, struct query_error *e);
 /* Members of the closing line, each with a comma before it: ,"items":N and, where there is one,
  * ,"session":"ID"; for a list that its limit cut also ,"before":KEY, to go on with. */
 void query_add_done(const struct query_cursor *c, struct buf *out);
 
-/* A session by its whole id, or by a beginning of it that fits only one; either case. For verbs that are not
- * ours. 0, or -1 with not_found, ambiguous, bad_request or unavailable. */
+/* Finds a session by its whole id, or by a beginning that fits only one, in either case. For verbs of other
+ * rooms. 0, or -1 with not_found, ambiguous, bad_request or unavailable. */
 int query_find(struct query *q, const char *word, int64_t *key, char session_id[ID_SIZE],
 	struct query_error *e) __attribute__((warn_unused_result));
 

@@ -1,6 +1,7 @@
-/* query_rows.c: rows to items, a slice at a time: list, events, log.
- * Owns how a row is written as JSON, and the questions that may go over many rows.
- * Never keeps a statement beyond the slice: an open one keeps the daemon's log from being reset. */
+/* SPDX-License-Identifier: MIT */
+/* rows.c: rows to items, a slice at a time: list, events, log.
+ * Owns how a row is written as JSON, and the queries that may go over many rows. Never keeps a statement
+ * beyond the slice: an open one keeps the store's log from being reset. */
 #include "query/query_private.h"
 
 #include <math.h>
@@ -9,8 +10,8 @@
 
 #include "store/migrations.h"
 
-/* Keys that one statement of a list looks at, however few of them its filter lets through: bounded time, 25
- * ms for 100,000 rows where they are in memory. */
+/* How many keys one statement of a list checks, however few its filter accepts: bounded time, 25 ms for
+ * 100,000 rows in memory. */
 #define LIST_WINDOW 16384
 #define SECRET "\"***\""
 
@@ -24,8 +25,8 @@ void query_add_raw(struct buf *b, const char *json, size_t size)
 		buf_add(b, json, size);
 }
 
-/* A column of JSON text that is none any more, for a disk may lie, is null: whoever reads an item can read
- * all of it. */
+/* Stored rows are not trusted: a column whose text is no JSON is written as null, so that the whole item can
+ * still be read. */
 static void add_json_column(struct buf *b, const char *text, size_t size)
 {
 	char why[64];
@@ -88,24 +89,21 @@ bool query_give(struct query *q, struct query_cursor *c, query_item_fn *fn, void
 
 /* ---- list ---- */
 
-/* The last transition is the end's; its reason is one step into an index away. */
+/* The last transition is the end; its reason is one step in an index away. */
 #define LIST_COLUMNS \
-	"SELECT id AS key, session_id, caller_id, capability, capability_version, state, priority, " \
-	"risk_level, created_at," \
-	" updated_at, started_at, deadline, attempt, step, paused_by, CASE state WHEN 'PENDING' THEN " \
-	"waits_for END AS waits_for," \
-	" CASE WHEN " SCHEMA_IS_OVER \
-	" THEN (SELECT reason FROM transitions WHERE session = sessions.id ORDER BY state_version DESC " \
-	"LIMIT 1) END" \
-	" AS end_reason FROM sessions"
-#define LIVE_MASK ((1u << LIVE_STATES) - 1)
+	"SELECT id AS key, session_id, caller_id, capability, capability_version, state, priority," \
+	" risk_level, created_at, updated_at, started_at, deadline, attempt, step, paused_by," \
+	" CASE state WHEN 'PENDING' THEN waits_for END AS waits_for," \
+	" CASE WHEN " SQL_IS_OVER \
+	" THEN (SELECT reason FROM transitions WHERE session = sessions.id" \
+	" ORDER BY state_version DESC LIMIT 1) END AS end_reason FROM sessions"
 
 static bool is_live_only(const struct query_cursor *c)
 {
-	return c->states != 0 && (c->states & ~LIVE_MASK) == 0;
+	return c->states != 0 && (c->states & ~QUERY_LIVE) == 0;
 }
 
-/* The few that are alive have an index, which is used only where its condition is repeated word for word. */
+/* The few live sessions have an index; SQLite uses it only where its condition is repeated word for word. */
 static sqlite3_stmt *prepare_list(struct query *q, const struct query_cursor *c, int64_t low, int64_t rows)
 {
 	struct buf sql = {0};
@@ -116,12 +114,12 @@ static sqlite3_stmt *prepare_list(struct query *q, const struct query_cursor *c,
 		buf_add_text(&sql, " INDEXED BY sessions_live");
 	buf_add_text(&sql, " WHERE id < ?1 AND id >= ?2");
 	if (is_live_only(c))
-		buf_add_text(&sql, " AND " SCHEMA_IS_LIVE);
+		buf_add_text(&sql, " AND " SQL_IS_LIVE);
 	if (c->states != 0) {
 		buf_add_text(&sql, " AND state IN (''");
-		for (int i = 0; i < STATE_COUNT; i++)
+		for (int i = 0; i < S_COUNT; i++)
 			if (c->states & 1u << i)
-				buf_addf(&sql, ",'%s'", query_states[i]);
+				buf_addf(&sql, ",'%s'", sstate_names[i]);
 		buf_add_text(&sql, ")");
 	}
 	buf_add_text(&sql, c->caller[0] ? " AND caller_id = ?3" : " AND ?3 = ''");
@@ -141,7 +139,7 @@ static sqlite3_stmt *prepare_list(struct query *q, const struct query_cursor *c,
 	return st;
 }
 
-/* Was any session of these keys created since then? 1, 0, or -1 unreadable. */
+/* Was a session with these keys created since then? 1, 0, or -1 unreadable. */
 static int is_recent(struct query *q, const struct query_cursor *c, int64_t low, int64_t high)
 {
 	sqlite3_stmt *st = query_prepare(
@@ -191,7 +189,7 @@ static int more_list(struct query *q, struct query_cursor *c, int max_rows, quer
 	c->row = low;
 	if (low <= 1)
 		return QUERY_DONE;
-	/* Times grow with keys, but for a clock that was put back: a whole window without any is the end. */
+	/* Times grow with keys, unless the clock was set back: a whole window without a match is the end. */
 	if (c->since[0] && seen == 0 && (recent = is_recent(q, c, low, high)) <= 0)
 		return recent < 0 ? QUERY_UNREADABLE : QUERY_DONE;
 	return QUERY_MORE;
@@ -201,7 +199,7 @@ static int more_list(struct query *q, struct query_cursor *c, int max_rows, quer
 
 static int is_over(struct query *q, const struct query_cursor *c)
 {
-	sqlite3_stmt *st = query_prepare(q, "SELECT " SCHEMA_IS_OVER " FROM sessions WHERE id = ?");
+	sqlite3_stmt *st = query_prepare(q, "SELECT " SQL_IS_OVER " FROM sessions WHERE id = ?");
 	int rc, over = 1;
 
 	if (st == NULL)
@@ -212,7 +210,7 @@ static int is_over(struct query *q, const struct query_cursor *c)
 	return query_finish(q, st, rc) < 0 ? -1 : over;
 }
 
-/* Only two messages carry the token; ours are compact, and its name is never written with escapes. */
+/* Only two messages carry the token. The daemon writes them compact, with the name unescaped. */
 static struct jslice find_token(const char *body, size_t size)
 {
 	struct jslice payload = jtext_member(body, size, "payload"), data, token;
@@ -250,7 +248,7 @@ static bool is_named(sqlite3_stmt *st, int n, const char *name)
 	return text != NULL && strcmp(text, name) == 0;
 }
 
-/* False: this row is none of what was asked for. */
+/* False: the row is not part of this answer. */
 static bool write_event(struct query *q, sqlite3_stmt *st)
 {
 	struct buf *b = &q->item;
@@ -279,7 +277,7 @@ static void add_text_member(struct buf *b, const char *name, const json_t *v)
 		buf_add_text(b, "\"\"");
 }
 
-/* {at, level, message, row}: a warning's or an error's code stands before its message. */
+/* {at, level, message, row}: the code of a warning or an error stands before its message. */
 static void add_log_line(struct buf *b, const json_t *event, const char *kind, int64_t row)
 {
 	const json_t *data = json_object_get(json_object_get(event, "payload"), "data");
@@ -325,7 +323,7 @@ static bool write_log(struct query *q, sqlite3_stmt *st)
 static int more_events(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
 	bool (*write_item)(struct query *, sqlite3_stmt *) = c->verb == QUERY_LOG ? write_log : write_event;
-	/* Before the rows: a session's last ones are committed with its end, so none comes after it. */
+	/* Before the rows: the last rows of a session are committed with its end, so none comes later. */
 	int over = is_over(q, c), seen = 0, rc = SQLITE_ROW;
 	bool is_full = false;
 	sqlite3_stmt *st;
@@ -333,8 +331,8 @@ static int more_events(struct query *q, struct query_cursor *c, int max_rows, qu
 	if (over < 0)
 		return QUERY_UNREADABLE;
 	st = query_prepare(q,
-		"SELECT id, type, event_type, id <= (SELECT confirmed FROM callers WHERE callers.id = "
-		"events.caller)"
+		"SELECT id, type, event_type,"
+		" id <= (SELECT confirmed FROM callers WHERE callers.id = events.caller)"
 		" AND NOT EXISTS (SELECT 1 FROM unroutable WHERE event = events.id), substitute, body"
 		" FROM events WHERE session = ? AND id > ? AND type <> 'harp' ORDER BY id LIMIT ?");
 	if (st == NULL)

@@ -1,5 +1,7 @@
-/* query_show.c: all that is known of one session: its row, how it went, its checkpoints, artifacts and
- * result. Owns the questions about one session. */
+/* SPDX-License-Identifier: MIT */
+/* show.c: one session in full: its row, its transitions, checkpoints, artifacts and result; and the open
+ * approvals.
+ * Owns the queries about one session. Never shows its token. */
 #include "query/query_private.h"
 
 #include <stdio.h>
@@ -7,12 +9,12 @@
 
 #include "store/artifact_name.h"
 
-#define LAST_ROWS 8 /* a session's result stands just before its session_closed, its last row */
+#define LAST_ROWS 8 /* the result comes just before session_closed, the session's last row */
 
 typedef void add_fn(struct buf *b, const struct query_cursor *c, sqlite3_stmt *st);
 
-/* Rows of one session that stand behind c->row, each an object below a name, or not; the last column, which
- * is not shown, is that row. What is no column comes from add(), where there is one. */
+/* The rows of one session behind c->row, each an object, below a name where there is one. The last column is
+ * the row's number, and is not shown. add(), where there is one, adds members that are no columns. */
 static int more_rows(struct query *q, struct query_cursor *c, const char *sql, const char *name, add_fn *add,
 	int max_rows, query_item_fn *fn, void *ctx)
 {
@@ -44,16 +46,16 @@ static int more_rows(struct query *q, struct query_cursor *c, const char *sql, c
 	return is_full || seen == max_rows ? QUERY_MORE : QUERY_DONE;
 }
 
-/* What waits for a human. The artifact is a text: what is hashed are its bytes. */
+/* The requests that wait for a human. The artifact is a text: its bytes are what is hashed. */
 int query_more_approvals(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
 	return more_rows(q, c,
 		"SELECT r.session_id AS session_id, s.caller_id AS caller_id, s.capability AS capability,"
-		" r.risk_level AS risk_level, r.request_id AS request_id, r.created_at AS created_at, "
-		"r.expires_at AS expires_at,"
-		" (SELECT json_group_array(signer) FROM decisions d WHERE d.request_id = r.request_id AND "
-		"decision = 'allow')"
-		" AS \"allowed_by#\", r.artifact_hash AS artifact_hash, r.artifact AS artifact, r.id"
+		" r.risk_level AS risk_level, r.request_id AS request_id, r.created_at AS created_at,"
+		" r.expires_at AS expires_at,"
+		" (SELECT json_group_array(signer) FROM decisions d"
+		" WHERE d.request_id = r.request_id AND decision = 'allow') AS \"allowed_by#\","
+		" r.artifact_hash AS artifact_hash, r.artifact AS artifact, r.id"
 		" FROM reviews r JOIN sessions s ON s.id = r.session WHERE r.state = 'AWAITING_DECISION'"
 		" AND (?1 = 0 OR r.session = ?1) AND r.id > ?2 ORDER BY r.id LIMIT ?3",
 		NULL, NULL, max_rows, fn, ctx);
@@ -75,32 +77,30 @@ static void add_task(struct buf *b, const char *task, size_t size)
 	buf_add_text(b, "}");
 }
 
-/* One item: the row but its token, what the task said, how far its messages came, and the last error event,
- * unless it is long past. */
+/* One item: the row without its token, parts of the task, counts of its messages, and the last error event
+ * unless it is old. */
 static int show_session(struct query *q, struct query_cursor *c, query_item_fn *fn, void *ctx)
 {
 	sqlite3_stmt *st = query_prepare(q,
-		"SELECT s.id AS key, session_id, s.caller_id AS caller_id, capability, capability_version, "
-		"state,"
-		" state_version, risk_level, data_classification, priority, metadata AS \"metadata#\", "
-		"created_at, updated_at, started_at,"
-		" deadline, max_duration_us, attempt, deaths, paused_by, recover_as, CASE state WHEN "
-		"'PENDING' THEN waits_for END AS waits_for,"
-		" (SELECT expires_at FROM reviews WHERE session = s.id AND reviews.state = "
-		"'AWAITING_DECISION') AS waits_until, steps, step, checkpoints, warnings AS \"warnings#\", "
-		"tokens_in,"
-		" tokens_out, cost, CASE WHEN s.harp THEN (SELECT count(*) FROM events WHERE session = s.id "
-		"AND type <> 'harp')"
+		"SELECT s.id AS key, session_id, s.caller_id AS caller_id, capability, capability_version,"
+		" state, state_version, risk_level, data_classification, priority, metadata AS \"metadata#\","
+		" created_at, updated_at, started_at, deadline, max_duration_us, attempt, deaths, paused_by,"
+		" recover_as, CASE state WHEN 'PENDING' THEN waits_for END AS waits_for,"
+		" (SELECT expires_at FROM reviews WHERE session = s.id"
+		" AND reviews.state = 'AWAITING_DECISION') AS waits_until,"
+		" steps, step, checkpoints, warnings AS \"warnings#\", tokens_in, tokens_out, cost,"
+		" CASE WHEN s.harp"
+		" THEN (SELECT count(*) FROM events WHERE session = s.id AND type <> 'harp')"
 		" ELSE (SELECT count(*) FROM events WHERE session = s.id) END AS events,"
 		" coalesce((SELECT sequence FROM events WHERE session = s.id AND sequence IS NOT NULL"
 		"  ORDER BY id DESC LIMIT 1), 0) AS last_sequence,"
 		" (SELECT count(*) FROM events WHERE session = s.id AND id > c.confirmed AND type <> 'harp')"
 		" + (SELECT count(*) FROM unroutable u JOIN events e ON e.id = u.event WHERE u.caller = c.id"
 		"    AND u.event <= c.confirmed AND e.session = s.id) AS unconfirmed,"
-		" (SELECT CASE WHEN json_valid(body) THEN json_extract(body, '$.payload.data') END FROM "
-		"events WHERE id ="
-		"  (SELECT id FROM (SELECT id, event_type FROM events WHERE session = s.id ORDER BY id DESC "
-		"LIMIT 1000)"
+		" (SELECT CASE WHEN json_valid(body) THEN json_extract(body, '$.payload.data') END"
+		" FROM events WHERE id ="
+		"  (SELECT id FROM (SELECT id, event_type FROM events WHERE session = s.id"
+		" ORDER BY id DESC LIMIT 1000)"
 		"   WHERE event_type = 'error' ORDER BY id DESC LIMIT 1)) AS \"last_error#\","
 		" (SELECT task FROM tasks WHERE session = s.id)"
 		" FROM sessions s LEFT JOIN callers c ON c.caller_id = s.caller_id WHERE s.id = ?");
@@ -149,7 +149,7 @@ static void add_uri(struct buf *b, const struct query_cursor *c, sqlite3_stmt *s
 	buf_add_text(b, "\"");
 }
 
-/* What is announced and not yet kept has no size, and is none. */
+/* An announced file that is not stored yet has no size; it is no artifact. */
 static int show_artifacts(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
 	return more_rows(q, c,
@@ -158,13 +158,12 @@ static int show_artifacts(struct query *q, struct query_cursor *c, int max_rows,
 		"artifact", add_uri, max_rows, fn, ctx);
 }
 
-/* The last message but one, which says how it ended; *out is the payload. 1, 0 there is none, -1 unreadable.
- */
+/* The last message but one, which has the result; *out is its payload. 1, 0 there is none, -1 unreadable. */
 static int load_result(struct query *q, const struct query_cursor *c, char type[32], struct buf *out)
 {
 	sqlite3_stmt *st = query_prepare(q,
-		"SELECT type, body FROM (SELECT id, type, body FROM events WHERE session = ? ORDER BY id "
-		"DESC LIMIT ?)"
+		"SELECT type, body FROM"
+		" (SELECT id, type, body FROM events WHERE session = ? ORDER BY id DESC LIMIT ?)"
 		" WHERE type IN ('task_completed','task_failed') ORDER BY id DESC LIMIT 1");
 	int rc;
 
@@ -202,7 +201,7 @@ static int show_result(struct query *q, struct query_cursor *c, query_item_fn *f
 	return found < 0 ? QUERY_UNREADABLE : QUERY_DONE;
 }
 
-/* What it leaves to the next; before its end, what its worker has said of that so far. */
+/* The record for the next session; before the end, what the worker has reported so far. */
 static int show_continuity(
 	struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {

@@ -1,7 +1,8 @@
-/* retain_pack.c: sessions into the archive, and old archives away.
- * Owns the archive's directory. A file's length counts only once the store says so: what lies behind it is
- * cut before the next append. Never deletes a file that it does not know: one that has no row is moved aside.
- */
+/* SPDX-License-Identifier: MIT */
+/* archive.c: writes sessions into the archive, and deletes old archives.
+ * Owns the archive's directory. A file's length counts only after the store has committed it; the next
+ * append removes bytes behind it. Never deletes a file that the store does not know: a file without a row is
+ * renamed. */
 #include "retain/retain_private.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "base/crashpoint.h"
 #include "base/log.h"
 
-#define GROUP_BYTES (4 * 1024 * 1024) /* of text, after which a group is closed */
+#define GROUP_BYTES (4 * 1024 * 1024) /* of text; then the group is closed */
 #define SECOND INT64_C(1000000)
 #define NONCE_US (600 * SECOND) /* how long a decision is remembered beyond its expiry */
 
@@ -23,7 +24,7 @@ enum { NOT_NOW = -1, NOT_THAT_DAY = -2 };
 
 /* ---- the directory ---- */
 
-/* Its name is on the disk, before anything in it counts. */
+/* The directory's name is on the disk before anything in it counts. */
 static int make_dir(const char *state_dir, const char *path)
 {
 	int state, rc;
@@ -45,14 +46,14 @@ static int open_dir(struct retain *r)
 		return r->dir_fd;
 	snprintf(path, sizeof path, "%s/" ARCHIVE_DIR, r->state_dir);
 	if (make_dir(r->state_dir, path) < 0) {
-		retain_note_trouble(r,
+		retain_add_trouble(r,
 			"no archive can be made, sessions stay in the store: dir=%.200s error=%s", path,
 			strerror(errno));
 		return -1;
 	}
 	r->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (r->dir_fd < 0)
-		retain_note_trouble(r,
+		retain_add_trouble(r,
 			"the archive cannot be used, sessions stay in the store: dir=%.200s error=%s", path,
 			strerror(errno));
 	return r->dir_fd;
@@ -70,13 +71,13 @@ static void name_file(const char *day, char name[ARCHIVE_DAY_SIZE + sizeof ARCHI
 	snprintf(name, ARCHIVE_DAY_SIZE + sizeof ARCHIVE_SUFFIX, "%.10s" ARCHIVE_SUFFIX, day);
 }
 
-static void say_trouble(struct retain *r, const char *day, const char *why)
+static void add_write_trouble(struct retain *r, const char *day, const char *why)
 {
-	retain_note_trouble(
+	retain_add_trouble(
 		r, "the archive cannot be written, sessions stay in the store: day=%s error=%s", day, why);
 }
 
-/* A file of a day that the store knows nothing of is somebody's: not ours to write to, and not to delete. */
+/* A day's file that the store does not know is not ours: it is neither written to nor deleted. */
 static int move_aside(struct retain *r, const char *day)
 {
 	char name[ARCHIVE_DAY_SIZE + sizeof ARCHIVE_SUFFIX], aside[96];
@@ -90,17 +91,17 @@ static int move_aside(struct retain *r, const char *day)
 	return renameat(r->dir_fd, name, r->dir_fd, aside);
 }
 
-/* The day has a row from now on, in which nothing counts yet. */
+/* From now on the day has a row, with length 0. */
 static bool begin_day(struct retain *r, const char *day)
 {
 	if (move_aside(r, day) < 0) {
-		say_trouble(r, day, strerror(errno));
+		add_write_trouble(r, day, strerror(errno));
 		return false;
 	}
-	snprintf(r->note.day, sizeof r->note.day, "%s", day);
-	r->note.size = r->note.sessions = 0;
+	snprintf(r->order.day, sizeof r->order.day, "%s", day);
+	r->order.size = r->order.sessions = 0;
 	CRASH_POINT(retain_day_begins);
-	return retain_tell(r);
+	return retain_commit_order(r);
 }
 
 /* ---- a session's rows ---- */
@@ -133,7 +134,7 @@ static int pack_table(struct packing *p, const char *table, int64_t session)
 
 	p->table = table;
 	do {
-		n = retain_each_row(p->r->query, table, session, &at, SLICE_ROWS, pack_row, p);
+		n = retain_each_row(p->r->reader, table, session, &at, SLICE_ROWS, pack_row, p);
 	} while (n == SLICE_ROWS && !p->failed && !atomic_load(&p->r->is_stopping));
 	return n < 0 || p->failed || atomic_load(&p->r->is_stopping) ? -1 : 0;
 }
@@ -157,7 +158,7 @@ static int pack_session(struct packing *p, const struct retain_candidate *c)
 
 /* ---- a group: of one day ---- */
 
-/* 1 leave, 0 not yet, -1. */
+/* 1: it may leave, 0: not yet, -1. */
 static int may_leave(struct retain *r, const struct retain_candidate *c)
 {
 	char nonces[CLOCK_TEXT_SIZE], unroutable[CLOCK_TEXT_SIZE] = "";
@@ -165,10 +166,11 @@ static int may_leave(struct retain *r, const struct retain_candidate *c)
 	clock_format(r->now_us - NONCE_US, nonces);
 	if (r->now.expire_us > 0)
 		clock_format(r->now_us - r->now.expire_us, unroutable);
-	return retain_may_leave(r->query, c->who.session, nonces, strcmp(c->ended_at, unroutable) < 0);
+	return retain_may_leave(r->reader, c->who.session, nonces, strcmp(c->ended_at, unroutable) < 0);
 }
 
-/* Who goes, into the note; *from is behind the last one that was looked at. How many were looked at, -1. */
+/* Adds the sessions that leave to the order; moves *from to the last session that was checked. How many were
+ * checked, or -1. */
 static int choose(struct retain *r, struct retain_candidate *from, struct retain_candidate chosen[GROUP_MAX])
 {
 	struct retain_candidate found[GROUP_MAX];
@@ -176,23 +178,23 @@ static int choose(struct retain *r, struct retain_candidate *from, struct retain
 	int n, looked = 0, may;
 
 	clock_format(r->now_us - r->now.grace_us, before);
-	if ((n = retain_find_ended(r->query, from, before, found)) < 0)
+	if ((n = retain_find_ended(r->reader, from, before, found)) < 0)
 		return -1;
 	for (; looked < n; looked++) {
-		if (r->note.leave_count > 0 && strncmp(found[looked].ended_at, chosen[0].ended_at, 10) != 0)
+		if (r->order.leave_count > 0 && strncmp(found[looked].ended_at, chosen[0].ended_at, 10) != 0)
 			break; /* the next group is of the next day */
 		if ((may = may_leave(r, &found[looked])) < 0)
 			return -1;
 		*from = found[looked];
 		if (may > 0) {
-			chosen[r->note.leave_count] = found[looked];
-			r->note.leave[r->note.leave_count++] = found[looked].who;
+			chosen[r->order.leave_count] = found[looked];
+			r->order.leave[r->order.leave_count++] = found[looked].who;
 		}
 	}
 	return looked;
 }
 
-/* What was written and does not count takes up room; it would be cut before the next append, too. */
+/* Bytes that do not count take up room; the next append would also remove them. */
 static void cut_back(struct retain *r, const char *day, int64_t size)
 {
 	char why[ARCHIVE_WHY_SIZE];
@@ -200,8 +202,8 @@ static void cut_back(struct retain *r, const char *day, int64_t size)
 	archive_close(archive_append(r->dir_fd, day, size, why));
 }
 
-/* Packs what the note names, or the first of them where that is much already. Nothing of a session that could
- * not be packed to its end may count. */
+/* Archives the sessions of the order, or only the first of them where their text is large. A session that
+ * was not archived to its end must not count. */
 static int pack_chosen(struct retain *r, const struct retain_candidate *chosen, const char *day,
 	struct retain_candidate *from)
 {
@@ -211,33 +213,33 @@ static int pack_chosen(struct retain *r, const struct retain_candidate *chosen, 
 	bool is_whole = true;
 	int n = 0;
 
-	if (retain_find_day(r->query, day, &size, &sessions) < 0 ||
+	if (retain_find_day(r->reader, day, &size, &sessions) < 0 ||
 		!(p.w = archive_append(r->dir_fd, day, size, why))) {
-		say_trouble(r, day, why[0] != '\0' ? why : r->query->error);
+		add_write_trouble(r, day, why[0] != '\0' ? why : r->reader->error);
 		return why[0] != '\0' ? NOT_THAT_DAY : NOT_NOW;
 	}
-	for (errno = 0; is_whole && n < r->note.leave_count && p.bytes < GROUP_BYTES; n += is_whole)
+	for (errno = 0; is_whole && n < r->order.leave_count && p.bytes < GROUP_BYTES; n += is_whole)
 		is_whole = pack_session(&p, &chosen[n]) == 0;
 	if (is_whole)
 		length = archive_sync(p.w);
 	if (length < 0)
-		snprintf(why, sizeof why, "%s", errno != 0 ? strerror(errno) : r->query->error);
+		snprintf(why, sizeof why, "%s", errno != 0 ? strerror(errno) : r->reader->error);
 	archive_close(p.w);
 	if (length < 0) {
-		say_trouble(r, day, why);
+		add_write_trouble(r, day, why);
 		cut_back(r, day, size);
 		return NOT_NOW;
 	}
-	if (n < r->note.leave_count)
-		*from = chosen[n - 1]; /* the others come with the next group */
-	r->note.leave_count = n;
-	snprintf(r->note.day, sizeof r->note.day, "%s", day);
-	r->note.size = length;
-	r->note.sessions = sessions + n;
+	if (n < r->order.leave_count)
+		*from = chosen[n - 1]; /* the other sessions come with the next group */
+	r->order.leave_count = n;
+	snprintf(r->order.day, sizeof r->order.day, "%s", day);
+	r->order.size = length;
+	r->order.sessions = sessions + n;
 	return n;
 }
 
-/* Behind its last moment: others are not to wait for whoever mends its file. */
+/* Advance past this day, so that one damaged file does not block the other days. */
 static void skip_day(struct retain_candidate *from, const char *day)
 {
 	*from = (struct retain_candidate){.who = {0}};
@@ -250,35 +252,35 @@ int retain_pack_group(struct retain *r, struct retain_candidate *from)
 	struct retain_who keep[GROUP_MAX];
 	char day[ARCHIVE_DAY_SIZE];
 	int64_t size, sessions;
-	int looked = choose(r, from, chosen), count = r->note.leave_count, has, packed;
+	int looked = choose(r, from, chosen), count = r->order.leave_count, has, packed;
 
 	if (looked <= 0 || count == 0) {
-		r->note.leave_count = 0;
+		r->order.leave_count = 0;
 		return looked;
 	}
-	r->note.with_artifacts = !r->now.archives;
+	r->order.with_artifacts = !r->now.archives;
 	if (!r->now.archives) {
 		CRASH_POINT(retain_group_goes);
-		return retain_tell(r) ? looked : NOT_NOW;
+		return retain_commit_order(r) ? looked : NOT_NOW;
 	}
 	snprintf(day, sizeof day, "%.10s", chosen[0].ended_at);
-	memcpy(keep, r->note.leave, sizeof keep);
-	r->note.leave_count = 0;
+	memcpy(keep, r->order.leave, sizeof keep);
+	r->order.leave_count = 0;
 	if (!archive_is_day(day) || open_dir(r) < 0 ||
-		(has = retain_find_day(r->query, day, &size, &sessions)) < 0)
+		(has = retain_find_day(r->reader, day, &size, &sessions)) < 0)
 		return NOT_NOW;
 	if (has == 0 && !begin_day(r, day))
 		return NOT_NOW;
-	memcpy(r->note.leave, keep, sizeof keep);
-	r->note.leave_count = count;
+	memcpy(r->order.leave, keep, sizeof keep);
+	r->order.leave_count = count;
 	if ((packed = pack_chosen(r, chosen, day, from)) < 0) {
-		r->note.leave_count = 0;
+		r->order.leave_count = 0;
 		if (packed == NOT_THAT_DAY)
 			skip_day(from, day);
 		return packed == NOT_THAT_DAY ? looked : NOT_NOW;
 	}
 	CRASH_POINT(retain_group_packed);
-	if (!retain_tell(r))
+	if (!retain_commit_order(r))
 		return NOT_NOW;
 	if (r->is_refused)
 		cut_back(r, day, size);
@@ -298,10 +300,10 @@ void retain_drop_artifacts(struct retain *r, const char *session_id)
 	artifact_collect(r->state_dir, session_id, is_known, NULL);
 }
 
-/* The artifacts of all that are in it; a file that is damaged names no more than it can. */
+/* Deletes the artifacts of all sessions in the file; a damaged file may not name all of them. */
 static void drop_artifacts(struct retain *r, const char *day, int64_t size)
 {
-	char name[ARCHIVE_DAY_SIZE + sizeof ARCHIVE_SUFFIX], why[ARCHIVE_WHY_SIZE], said[64] = "";
+	char name[ARCHIVE_DAY_SIZE + sizeof ARCHIVE_SUFFIX], why[ARCHIVE_WHY_SIZE], fault[64] = "";
 	struct archive_reader *reader;
 	struct archive_entry e;
 	int fd, rc;
@@ -311,22 +313,22 @@ static void drop_artifacts(struct retain *r, const char *day, int64_t size)
 		return;
 	reader = archive_open(fd, size);
 	while ((rc = archive_next(reader, &e, why)) > 0) {
-		/* It becomes a path: "..", which anybody may have written there, is our own directory. */
+		/* The id becomes a path: ".." from a changed file would be our own directory. */
 		if (!id_is_uuid4(e.session_id)) {
-			snprintf(said, sizeof said, "the entry at byte %lld names no session",
+			snprintf(fault, sizeof fault, "the entry at byte %lld names no session",
 				(long long)e.at);
 			continue;
 		}
 		retain_drop_artifacts(r, e.session_id);
 		CRASH_POINT(retain_artifacts_expired);
 	}
-	if (rc < 0 || said[0] != '\0')
+	if (rc < 0 || fault[0] != '\0')
 		log_warn("an archive that expires is damaged, some artifacts may be left: name=%s error=%s",
-			name, rc < 0 ? why : said);
+			name, rc < 0 ? why : fault);
 	archive_free(reader);
 }
 
-/* Nothing of it counts, so that it can be no half of anything; then the file, then the row. */
+/* First length 0 is committed, so that no half of the file counts; then the file is deleted, then the row. */
 static bool drop_day(struct retain *r, const char *day, int64_t size)
 {
 	char name[ARCHIVE_DAY_SIZE + sizeof ARCHIVE_SUFFIX];
@@ -334,23 +336,23 @@ static bool drop_day(struct retain *r, const char *day, int64_t size)
 	name_file(day, name);
 	if (size > 0) {
 		drop_artifacts(r, day, size);
-		snprintf(r->note.day, sizeof r->note.day, "%s", day);
-		r->note.size = r->note.sessions = 0;
-		if (!retain_tell(r))
+		snprintf(r->order.day, sizeof r->order.day, "%s", day);
+		r->order.size = r->order.sessions = 0;
+		if (!retain_commit_order(r))
 			return false;
 		log_info("an archive has expired: name=%s bytes=%lld", name, (long long)size);
 	}
 	CRASH_POINT(retain_day_counts_nothing);
 	if (unlinkat(r->dir_fd, name, 0) < 0 && errno != ENOENT) {
-		retain_note_trouble(r, "an archive cannot be deleted, trying again later: name=%s error=%s",
+		retain_add_trouble(r, "an archive cannot be deleted, trying again later: name=%s error=%s",
 			name, strerror(errno));
 		return true;
 	}
 	fsync(r->dir_fd);
 	CRASH_POINT(retain_day_unlinked);
-	snprintf(r->note.day, sizeof r->note.day, "%s", day);
-	r->note.forgets_day = true;
-	return retain_tell(r);
+	snprintf(r->order.day, sizeof r->order.day, "%s", day);
+	r->order.forgets_day = true;
+	return retain_commit_order(r);
 }
 
 static bool drop_days(struct retain *r, const char *before, bool empty)
@@ -360,7 +362,7 @@ static bool drop_days(struct retain *r, const char *before, bool empty)
 
 	do {
 		memcpy(after, day, sizeof after);
-		if (retain_next_day(r->query, after, before, empty, day, &size) <= 0)
+		if (retain_next_day(r->reader, after, before, empty, day, &size) <= 0)
 			return true;
 	} while (archive_is_day(day) && open_dir(r) >= 0 && drop_day(r, day, size) && retain_rules_hold(r));
 	return !atomic_load(&r->is_stopping);

@@ -1,12 +1,13 @@
-/* retain.c: the core's side of retention: the clock, and notes of the thread put into the batch.
- * Owns when the thread looks. Never waits for it, and never reads a row: the thread did. */
+/* SPDX-License-Identifier: MIT */
+/* retain.c: the core's side of retention: the timer, and the thread's orders put into the batch.
+ * Owns when the thread looks. Never waits for the thread, and never reads a row: the thread does. */
 #include "retain/retain_private.h"
 
 #include "core/turn.h"
 #include "base/crashpoint.h"
 #include "base/log.h"
 #include "core/pins.h"
-#include "process/worker.h"
+#include "process/workdir.h"
 
 #define SECOND INT64_C(1000000)
 #define TICK_MIN SECOND
@@ -37,85 +38,85 @@ void retain_on_tick(struct timer *t)
 	timer_set(&r->core->timers, t, clock_boot_us() + tick_us(config));
 }
 
-static void put_sessions(struct core *c, const struct retain_note *n)
+static void put_sessions(struct core *c, const struct retain_order *o)
 {
-	if (n->leave_count > 0 || n->answer_count > 0)
+	if (o->leave_count > 0 || o->answer_count > 0)
 		store_keep_keys(c->store);
-	for (int i = 0; i < n->leave_count; i++) {
-		if (session_find_key(c, n->leave[i].session) != NULL)
+	for (int i = 0; i < o->leave_count; i++) {
+		if (session_find_key(c, o->leave[i].session) != NULL)
 			log_error("a session that is not over was to leave, this is a defect: session=%.8s",
-				n->leave[i].session_id);
+				o->leave[i].session_id);
 		else
-			store_leave_session(c->store, n->leave[i].session, n->with_artifacts);
-		need_let_go(c, n->leave[i].session_id);
+			store_leave_session(c->store, o->leave[i].session, o->with_artifacts);
+		pins_let_leave(c, o->leave[i].session_id);
 	}
-	for (int i = 0; i < n->drop_count; i++) {
-		const struct retain_drop *d = &n->drops[i];
+	for (int i = 0; i < o->drop_count; i++) {
+		const struct retain_drop *d = &o->drops[i];
 
 		if (d->is_kept)
 			store_drop_kept(c->store, d->session, d->upto);
 		store_drop_rows(c->store, d->table, d->session, d->upto);
 	}
-	for (int i = 0; i < n->left_count; i++) {
-		c->has_trash |= workdir_remove(
-			c->state_dir, n->left[i].session_id); /* where it was kept; it left long ago */
+	for (int i = 0; i < o->left_count; i++) {
+		/* the working directory, where it was kept after the end */
+		c->has_trash |= workdir_remove(c->state_dir, o->left[i].session_id);
 		CRASH_POINT(retain_workdir_gone);
-		store_drop_leaving(c->store, n->left[i].session);
+		store_drop_leaving(c->store, o->left[i].session);
 	}
 }
 
-/* The thread looked at what was committed; a task that was accepted since, or is in this turn's batch, may
- * need one of them. */
-static bool is_needed(struct core *c, const struct retain_note *n)
+/* The thread saw only committed rows. A task that was accepted since, or is in this turn's batch, may need
+ * one of the sessions. */
+static bool is_pinned(struct core *c, const struct retain_order *o)
 {
-	for (int i = 0; i < n->leave_count; i++)
-		if (need_is_needed(c, n->leave[i].session_id))
+	for (int i = 0; i < o->leave_count; i++)
+		if (pins_is_pinned(c, o->leave[i].session_id))
 			return true;
 	return false;
 }
 
-static void put(struct core *c, const struct retain_note *n)
+static void put(struct core *c, const struct retain_order *o)
 {
-	if (n->day[0] != '\0' && n->forgets_day)
-		store_drop_archive(c->store, n->day);
-	else if (n->day[0] != '\0')
-		store_put_archive(c->store, n->day, n->size, n->sessions);
-	put_sessions(c, n);
-	for (int i = 0; i < n->answer_count; i++) {
-		store_drop_unroutable(c->store, n->answers[i]);
-		store_drop_answer(c->store, n->answers[i]);
+	if (o->day[0] != '\0' && o->forgets_day)
+		store_drop_archive(c->store, o->day);
+	else if (o->day[0] != '\0')
+		store_put_archive(c->store, o->day, o->size, o->sessions);
+	put_sessions(c, o);
+	for (int i = 0; i < o->answer_count; i++) {
+		store_drop_unroutable(c->store, o->answers[i]);
+		store_drop_answer(c->store, o->answers[i]);
 	}
-	if (n->vacuums)
+	if (o->vacuums)
 		store_vacuum(c->store);
 }
 
-bool retain_step(struct core *c)
+static bool step(struct retain *r)
 {
-	struct retain *r = c->retain;
-	enum note_state state;
+	struct core *c = r->core;
+	enum order_state state;
 	bool refuses;
 
-	if (r == NULL)
-		return false;
 	pthread_mutex_lock(&r->lock);
-	if (r->state == NOTE_IN_BATCH) { /* the turn that is just over committed it */
-		need_forget_gone(c);
-		r->state = NOTE_IDLE;
+	if (r->state == ORDER_IN_BATCH) { /* the turn that has just ended committed the order */
+		pins_forget_gone(c);
+		r->state = ORDER_IDLE;
 		pthread_cond_signal(&r->news);
 	}
 	state = r->state;
 	pthread_mutex_unlock(&r->lock);
-	if (state != NOTE_ASKED || c->is_stopping)
+	if (state != ORDER_WAITING || c->phase.is_stopping)
 		return false;
 	CRASH_POINT(retain_note_taken);
-	refuses = is_needed(c, &r->note);
+	refuses = is_pinned(c, &r->order);
 	if (!refuses)
-		put(c, &r->note); /* it is ours until it is idle */
+		put(c, &r->order); /* the order belongs to the core until the state is ORDER_IDLE */
 	pthread_mutex_lock(&r->lock);
 	r->is_refused = refuses;
-	r->state = refuses ? NOTE_IDLE : NOTE_IN_BATCH;
+	r->state = refuses ? ORDER_IDLE : ORDER_IN_BATCH;
 	if (refuses)
 		pthread_cond_signal(&r->news);
 	pthread_mutex_unlock(&r->lock);
 	return !refuses;
 }
+
+const struct retention_ops retain_ops = {.step = step, .get_trouble = retain_get_trouble};

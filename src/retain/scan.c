@@ -1,5 +1,7 @@
-/* retain_pass.c: one look at everything that may leave, and what is left of those who did.
- * Owns the order: what an earlier pass, or life, began is finished first. */
+/* SPDX-License-Identifier: MIT */
+/* scan.c: one pass over all sessions that may leave, and over the rows that earlier ones left.
+ * Owns the order of the parts: what an earlier pass, or a previous run of the daemon, began is finished
+ * first. Never writes to the store: it gives orders to the core. */
 #include "retain/retain_private.h"
 
 #include <stdio.h>
@@ -9,12 +11,12 @@
 #include "base/log.h"
 #include "store/retain.h"
 
-/* Free pages are used again; it is a file that has become much too large that gives some back. */
+/* SQLite reuses free pages. Only a file that has become much too large gives some back. */
 #define UNUSED_MIN 256
 #define UNUSED_BEGIN 8 /* an eighth of it ... */
 #define UNUSED_END 32  /* ... until a thirty-second is left */
 
-/* ---- rows of those who left ---- */
+/* ---- rows of sessions that left ---- */
 
 static bool count_row(void *ctx, sqlite3_stmt *st, int64_t row)
 {
@@ -27,14 +29,14 @@ static bool count_row(void *ctx, sqlite3_stmt *st, int64_t row)
 	return r->slice_rows < SLICE_ROWS && r->slice_bytes < SLICE_BYTES;
 }
 
-static bool tell_slice(struct retain *r)
+static bool commit_slice(struct retain *r)
 {
 	r->slice_rows = 0;
 	r->slice_bytes = 0;
-	return retain_is_empty(r) || retain_tell(r);
+	return retain_is_empty(r) || retain_commit_order(r);
 }
 
-/* 1 all its rows are in notes, 0 to stop, -1 unreadable. */
+/* 1: all its rows were in orders, 0: stop, -1: unreadable. */
 static int drop_table(struct retain *r, int table, int64_t session, bool is_kept)
 {
 	int64_t at = 0;
@@ -42,15 +44,15 @@ static int drop_table(struct retain *r, int table, int64_t session, bool is_kept
 
 	do {
 		most = SLICE_ROWS - r->slice_rows;
-		n = retain_each_row(r->query, r->owned.tables[table], session, &at, most, count_row, r);
+		n = retain_each_row(r->reader, r->owned.tables[table], session, &at, most, count_row, r);
 		if (n < 0)
 			return -1;
 		if (n > 0)
-			r->note.drops[r->note.drop_count++] =
+			r->order.drops[r->order.drop_count++] =
 				(struct retain_drop){table, session, at, is_kept};
 		if ((r->slice_rows >= SLICE_ROWS || r->slice_bytes >= SLICE_BYTES ||
-			    r->note.drop_count == DROPS_MAX) &&
-			!tell_slice(r))
+			    r->order.drop_count == DROPS_MAX) &&
+			!commit_slice(r))
 			return 0;
 	} while (n == most || (n > 0 && r->slice_rows == 0));
 	return 1;
@@ -58,7 +60,7 @@ static int drop_table(struct retain *r, int table, int64_t session, bool is_kept
 
 static int drop_one(struct retain *r, const struct retain_who *who, bool with_artifacts)
 {
-	int unroutable = retain_count_unroutable(r->query), rc;
+	int unroutable = retain_count_unroutable(r->reader), rc;
 
 	if (unroutable < 0)
 		return -1;
@@ -70,31 +72,31 @@ static int drop_one(struct retain *r, const struct retain_who *who, bool with_ar
 		retain_drop_artifacts(r, who->session_id);
 		CRASH_POINT(retain_artifacts_gone);
 	}
-	r->note.left[r->note.left_count++] = *who;
-	return r->note.left_count < GROUP_MAX || tell_slice(r);
+	r->order.left[r->order.left_count++] = *who;
+	return r->order.left_count < GROUP_MAX || commit_slice(r);
 }
 
-/* 1 nobody is on the way any more, 0 to stop, -1 unreadable. */
+/* 1: no session is leaving any more, 0: stop, -1: unreadable. */
 static int finish_leaving(struct retain *r)
 {
 	struct retain_who who[GROUP_MAX];
 	bool with_artifacts[GROUP_MAX];
 	int n, rc;
 
-	while ((n = retain_find_leaving(r->query, who, with_artifacts)) > 0) {
+	while ((n = retain_find_leaving(r->reader, who, with_artifacts)) > 0) {
 		CRASH_POINT(retain_leaving);
 		for (int i = 0; i < n; i++)
 			if ((rc = drop_one(r, &who[i], with_artifacts[i])) <= 0)
 				return rc;
-		if (!tell_slice(r))
+		if (!commit_slice(r))
 			return 0;
 	}
 	return n < 0 ? -1 : 1;
 }
 
-/* ---- the parts of a pass: 1 go on, 0 to stop, -1 unreadable ---- */
+/* ---- the parts of a pass: 1 continue, 0 stop, -1 unreadable ---- */
 
-static int let_sessions_go(struct retain *r)
+static int move_sessions_out(struct retain *r)
 {
 	struct retain_candidate from = {.who = {0}};
 	int64_t gone = 0, before;
@@ -103,27 +105,27 @@ static int let_sessions_go(struct retain *r)
 	if (r->now.grace_us == 0)
 		return 1;
 	do {
-		before = r->told;
+		before = r->committed;
 		n = retain_pack_group(r, &from);
-		retain_close_dir(r); /* somebody may move it away between two of them */
+		retain_close_dir(r); /* an operator may move the directory between two groups */
 		if (n < 0)
 			return atomic_load(&r->is_stopping) ? 0 : -1;
-		if ((rc = r->told != before ? finish_leaving(r) : 1) <= 0)
+		if ((rc = r->committed != before ? finish_leaving(r) : 1) <= 0)
 			return rc;
-		gone += r->told != before;
+		gone += r->committed != before;
 	} while (n > 0 && !atomic_load(&r->is_stopping) && retain_rules_hold(r));
 	if (gone > 0)
 		log_debug("sessions have left the store: groups=%lld", (long long)gone);
 	return !atomic_load(&r->is_stopping);
 }
 
-static int let_answers_go(struct retain *r)
+static int drop_answers(struct retain *r)
 {
 	char before[CLOCK_TEXT_SIZE];
 	int64_t at = 0;
 	int n = 0;
 
-	/* The second time those that nobody took: they were kept for longer. */
+	/* The second round is for unroutable answers, which are kept for longer. */
 	for (int too = 0; too < 2 && n >= 0; too++) {
 		int64_t age = too ? r->now.expire_us : r->now.grace_us;
 
@@ -131,9 +133,9 @@ static int let_answers_go(struct retain *r)
 			continue;
 		clock_format(r->now_us - age, before);
 		do {
-			n = retain_find_answers(r->query, &at, before, too != 0, r->note.answers);
-			r->note.answer_count = n > 0 ? n : 0;
-			if (n > 0 && !retain_tell(r))
+			n = retain_find_answers(r->reader, &at, before, too != 0, r->order.answers);
+			r->order.answer_count = n > 0 ? n : 0;
+			if (n > 0 && !retain_commit_order(r))
 				return 0;
 		} while (n >= 0 && at != 0 && !atomic_load(&r->is_stopping));
 	}
@@ -144,28 +146,28 @@ static int give_pages_back(struct retain *r)
 {
 	int64_t pages, unused, before;
 
-	if (retain_count_pages(r->query, &pages, &unused) < 0)
+	if (retain_count_pages(r->reader, &pages, &unused) < 0)
 		return -1;
 	if (unused < UNUSED_MIN || unused < pages / UNUSED_BEGIN)
 		return 1;
 	do {
 		before = unused;
-		r->note.vacuums = true;
-		if (!retain_tell(r))
+		r->order.vacuums = true;
+		if (!retain_commit_order(r))
 			return 0;
-		if (retain_count_pages(r->query, &pages, &unused) < 0)
+		if (retain_count_pages(r->reader, &pages, &unused) < 0)
 			return -1;
-	} while (unused > pages / UNUSED_END && unused < before); /* a store out of a dump has lost how to */
+		/* a store that was restored from a dump cannot shrink */
+	} while (unused > pages / UNUSED_END && unused < before);
 	return 1;
 }
 
-static int look_at_days(struct retain *r)
+static int tidy_days(struct retain *r)
 {
 	return retain_tidy_days(r) && (r->now.expire_us == 0 || retain_expire_days(r));
 }
 
-/* A connection that changes nothing: it only moves pages that the core has committed from the log to the
- * file. */
+/* A connection that changes no row: it only moves committed pages from the log to the file. */
 static void open_mover(struct retain *r)
 {
 	char path[4096];
@@ -182,23 +184,23 @@ static int open_store(struct retain *r)
 {
 	char why[512];
 
-	if (query_open(r->state_dir, &r->query, why, sizeof why) == 0) {
-		if (store_list_owned(r->query->db, &r->owned) == 0) {
+	if (reader_open(r->state_dir, &r->reader, why, sizeof why) == 0) {
+		if (store_list_owned(r->reader->db, &r->owned) == 0) {
 			open_mover(r);
 			return 0;
 		}
-		snprintf(why, sizeof why, "%s", sqlite3_errmsg(r->query->db));
-		query_close(r->query);
+		snprintf(why, sizeof why, "%s", sqlite3_errmsg(r->reader->db));
+		reader_close(r->reader);
 	}
-	retain_note_trouble(
+	retain_add_trouble(
 		r, "the store cannot be looked through for old sessions, trying again later: error=%s", why);
 	return -1;
 }
 
-void retain_pass(struct retain *r)
+void retain_scan(struct retain *r)
 {
 	static int (*const parts[])(struct retain * r) = {
-		finish_leaving, look_at_days, let_sessions_go, let_answers_go, give_pages_back, NULL};
+		finish_leaving, tidy_days, move_sessions_out, drop_answers, give_pages_back, NULL};
 	int rc = 1;
 
 	if (open_store(r) < 0) {
@@ -207,12 +209,12 @@ void retain_pass(struct retain *r)
 	}
 	for (int i = 0; rc > 0 && parts[i] != NULL; i++)
 		rc = parts[i](r);
-	if (rc < 0 && r->query->error[0] != '\0')
-		retain_note_trouble(r, "the store cannot be read for retention, trying again later: error=%s",
-			r->query->error);
+	if (rc < 0 && r->reader->error[0] != '\0')
+		retain_add_trouble(r, "the store cannot be read for retention, trying again later: error=%s",
+			r->reader->error);
 	retain_end_trouble(r);
 	sqlite3_close(r->mover);
 	r->mover = NULL;
-	query_close(r->query);
+	reader_close(r->reader);
 	retain_close_dir(r);
 }

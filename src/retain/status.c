@@ -1,7 +1,8 @@
-/* retain_trouble.c: what is in retention's way, said once.
- * Owns when it is said again: where it is another trouble, and every few minutes while it stays. A pass looks
- * at everything, as often as every second, and meets the same each time: so it is the first trouble of a pass
- * that counts, as its end. */
+/* SPDX-License-Identifier: MIT */
+/* status.c: the trouble of retention: what stops it, logged once.
+ * Owns when a trouble is logged again: when it is another one, and every few minutes while it lasts. A pass
+ * runs as often as every second and meets the same trouble each time, so only the first trouble of a pass
+ * counts, at the pass's end. Never stops a pass. */
 #include "retain/retain_private.h"
 
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 #define AGAIN_US (300 * SECOND)
 #define LINES_MAX 5 /* a minute: of a trouble that comes and goes */
 
-void retain_note_trouble(struct retain *r, const char *fmt, ...)
+void retain_add_trouble(struct retain *r, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -25,7 +26,7 @@ void retain_note_trouble(struct retain *r, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* For those who ask. */
+/* For retain_get_trouble, which other threads call. */
 static void publish(struct retain *r)
 {
 	pthread_mutex_lock(&r->lock);
@@ -43,28 +44,23 @@ void retain_end_trouble(struct retain *r)
 
 	if (r->met_count > 1)
 		snprintf(r->met + size, sizeof r->met - size, " (and %d more)", r->met_count - 1);
-	is_same = strcmp(r->met, r->said) == 0;
+	is_same = strcmp(r->met, r->logged) == 0;
 	publish(r);
-	if (r->met[0] == '\0' && r->said[0] != '\0')
+	if (r->met[0] == '\0' && r->logged[0] != '\0')
 		log_info("retention goes on: nothing is in its way any more");
 	if (r->met[0] == '\0') {
-		r->said[0] = '\0';
-	} else if ((!is_same || now - r->said_us >= AGAIN_US) && log_may(&r->limit, LINES_MAX)) {
+		r->logged[0] = '\0';
+	} else if ((!is_same || now - r->logged_us >= AGAIN_US) && log_may(&r->limit, LINES_MAX)) {
 		log_error("%s", r->met);
-		memcpy(r->said, r->met, sizeof r->said);
-		r->said_us = now;
+		memcpy(r->logged, r->met, sizeof r->logged);
+		r->logged_us = now;
 	}
 	r->met[0] = '\0';
 	r->met_count = 0;
 }
 
-bool retain_get_trouble(struct core *c, char out[RETAIN_TROUBLE_SIZE], int64_t *since_us)
+bool retain_get_trouble(struct retain *r, char out[RETENTION_TROUBLE_SIZE], int64_t *since_us)
 {
-	struct retain *r = c->retain;
-
-	out[0] = '\0';
-	if (r == NULL)
-		return false;
 	pthread_mutex_lock(&r->lock);
 	memcpy(out, r->trouble, sizeof r->trouble);
 	*since_us = r->trouble_since_us;

@@ -1,5 +1,7 @@
-/* retain_thread.c: the thread of retention: its life, and its notes to the core.
- * Owns the pace: one note at a time, and a rest behind each, so that what new sessions need comes first. */
+/* SPDX-License-Identifier: MIT */
+/* thread.c: the thread of retention: its start and end, and its orders to the core.
+ * Owns the pace: one order at a time, and a pause after each, so that new sessions come first. Never touches
+ * the store's writer. */
 #include "retain/retain_private.h"
 
 #include <errno.h>
@@ -16,34 +18,35 @@
 #include "base/log.h"
 
 #define SECOND INT64_C(1000000)
-/* After each note, four times as long as it took the core to come to it: who is busy is left alone. */
+/* The pause after an order is four times as long as the core needed to take it: a busy core gets more
+ * time. */
 #define REST_TIMES 4
 #define REST_MIN_US 5000
 #define REST_MAX_US (SECOND / 2)
 #define NICENESS 10
 #define FIRST_LOOK_US \
-	(30 * SECOND) /* where nobody is to leave: only for what an earlier life left half done */
+	(30 * SECOND) /* without a grace: only for what a previous run of the daemon left unfinished */
 #define STACK_SIZE (512 * 1024)
 
-/* ---- notes ---- */
+/* ---- orders ---- */
 
 bool retain_is_empty(const struct retain *r)
 {
-	const struct retain_note *n = &r->note;
+	const struct retain_order *o = &r->order;
 
-	return n->day[0] == '\0' && n->leave_count + n->drop_count + n->left_count + n->answer_count == 0 &&
-		!n->vacuums;
+	return o->day[0] == '\0' && o->leave_count + o->drop_count + o->left_count + o->answer_count == 0 &&
+		!o->vacuums;
 }
 
-static void clear(struct retain_note *n)
+static void clear(struct retain_order *o)
 {
-	n->day[0] = '\0';
-	n->leave_count = n->drop_count = n->left_count = n->answer_count = 0;
-	n->vacuums = n->forgets_day = n->with_artifacts = false;
+	o->day[0] = '\0';
+	o->leave_count = o->drop_count = o->left_count = o->answer_count = 0;
+	o->vacuums = o->forgets_day = o->with_artifacts = false;
 }
 
 /* Under the lock; the condition is on the monotonic clock. */
-static void rest(struct retain *r, int64_t us)
+static void pause_for(struct retain *r, int64_t us)
 {
 	struct timespec until;
 
@@ -56,27 +59,28 @@ static void rest(struct retain *r, int64_t us)
 		;
 }
 
-bool retain_tell(struct retain *r)
+bool retain_commit_order(struct retain *r)
 {
 	int64_t began = clock_boot_us(), pause;
 
 	pthread_mutex_lock(&r->lock);
-	r->state = NOTE_ASKED;
+	r->state = ORDER_WAITING;
 	pthread_mutex_unlock(&r->lock);
 	CRASH_POINT(retain_told);
 	r->wake(r->wake_ctx);
 	pthread_mutex_lock(&r->lock);
-	while (r->state != NOTE_IDLE && !atomic_load(&r->is_stopping))
+	while (r->state != ORDER_IDLE && !atomic_load(&r->is_stopping))
 		pthread_cond_wait(&r->news, &r->lock);
-	if (r->state == NOTE_IDLE) {
-		clear(&r->note);
-		r->told++;
+	if (r->state == ORDER_IDLE) {
+		clear(&r->order);
+		r->committed++;
 		pause = REST_TIMES * (clock_boot_us() - began);
-		rest(r, pause < REST_MIN_US ? REST_MIN_US : pause > REST_MAX_US ? REST_MAX_US : pause);
+		pause_for(r, pause < REST_MIN_US ? REST_MIN_US : pause > REST_MAX_US ? REST_MAX_US : pause);
 	}
 	pthread_mutex_unlock(&r->lock);
 	CRASH_POINT(retain_note_done);
-	/* Else the core would, in one of its turns, as soon as the log is long: a thousand pages at once. */
+	/* Otherwise the core would do it, in one of its turns, when the log is long: a thousand pages at
+	 * once. */
 	if (r->mover != NULL)
 		sqlite3_wal_checkpoint_v2(r->mover, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 	return !atomic_load(&r->is_stopping);
@@ -93,7 +97,7 @@ bool retain_rules_hold(struct retain *r)
 	return hold;
 }
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 static bool wait_for_tick(struct retain *r)
 {
@@ -115,19 +119,19 @@ static void *thread_main(void *arg)
 	while (wait_for_tick(r)) {
 		int64_t began = clock_boot_us(), took;
 
-		/* Where nobody is to leave, what an earlier life left half done is all there can be. */
+		/* Without a grace there can only be what a previous run of the daemon left unfinished. */
 		if (has_looked && r->now.grace_us == 0 && r->now.expire_us == 0)
 			continue;
 		has_looked = true;
 		r->now_us = clock_wall_us();
 		r->slice_rows = 0;
 		r->slice_bytes = 0;
-		retain_pass(r);
+		retain_scan(r);
 		took = clock_boot_us() - began;
 		pthread_mutex_lock(&r->lock);
-		if (took > SECOND) /* where much is waiting for its callers, looking through it again is not
-				      all we do */
-			rest(r, 4 * took);
+		/* with a large backlog, passes must not take all of the time */
+		if (took > SECOND)
+			pause_for(r, 4 * took);
 		pthread_mutex_unlock(&r->lock);
 	}
 	return NULL;

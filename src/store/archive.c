@@ -1,6 +1,7 @@
-/* archive.c: entries appended to a day's file of the archive.
- * Owns the file while it is open, and the layout of an entry. Never decides how much of a file counts:
- * whoever has the committed length does (retain_thread.c). Reading is archive_read.c. */
+/* SPDX-License-Identifier: MIT */
+/* archive.c: appends entries to a day's file of the archive.
+ * Owns the file while it is open, and the layout of an entry. Never decides how much of a file counts: the
+ * caller passes the committed length (retain/archive.c). archive_read.c reads. */
 #include "store/archive_private.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 
 struct archive_writer {
 	int fd, dir_fd;
-	bool is_new; /* its name is not on the disk yet */
+	bool is_new; /* the file's name is not on the disk yet */
 	int64_t at;  /* where the next byte goes */
 	int64_t entry_at, text_size;
 	char session_id[ID_SIZE];
@@ -43,7 +44,7 @@ bool archive_is_day(const char *text)
 	return true;
 }
 
-/* ---- the header: a frame that unpackers step over ---- */
+/* ---- the header: a frame that unpackers skip ---- */
 
 static void put_number(unsigned char *to, uint64_t n, int bytes)
 {
@@ -86,7 +87,7 @@ static int write_at(int fd, const void *data, size_t size, int64_t at)
 	return 0;
 }
 
-/* Brings it to the length that counts. */
+/* Cuts the file to the length that counts. */
 static int cut(struct archive_writer *w, const char *name, int64_t committed, char *why)
 {
 	struct stat st;
@@ -158,7 +159,7 @@ int archive_begin_entry(struct archive_writer *w, const char *session_id)
 	w->text_size = 0;
 	ZSTD_CCtx_reset(w->packer, ZSTD_reset_session_only);
 	EVP_DigestInit_ex(w->hash, EVP_sha256(), NULL);
-	make_header(header, w->session_id, 0, 0); /* its place; what it says is known at the end */
+	make_header(header, w->session_id, 0, 0); /* room for the header, which is known only at the end */
 	if (write_at(w->fd, header, sizeof header, w->at) < 0)
 		return -1;
 	w->at += HEADER_SIZE;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* archive_private.h: the layout of an entry, for archive.c and archive_read.c only.
  *
  *	0   4   0x184D2A5C          a skippable frame: zstd's programs step over it
@@ -10,8 +11,8 @@
  *	68  32  SHA-256 of the zstd frame
  *	100     the zstd frame
  * Numbers are little-endian. */
-#ifndef HCPD_ARCHIVE_PRIVATE_H
-#define HCPD_ARCHIVE_PRIVATE_H
+#ifndef HCPD_STORE_ARCHIVE_PRIVATE_H
+#define HCPD_STORE_ARCHIVE_PRIVATE_H
 
 #include "store/archive.h"
 

@@ -1,6 +1,7 @@
-/* archive_read.c: entries of a day's file, stepped over, unpacked and verified.
- * Trusts nothing in the file: every length is held against what is there, and no piece is larger than a
- * buffer. */
+/* SPDX-License-Identifier: MIT */
+/* archive_read.c: the entries of a day's file: skipped, unpacked and verified.
+ * Owns the reader's buffers. Trusts nothing in the file: every length is compared with the file's size, and
+ * no piece is larger than a buffer. Never writes. */
 #include "store/archive_private.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <zstd.h>
 
 #include "base/buf.h"
+#include "json/text.h"
 
 #define IN_SIZE (64 * 1024)
 #define OUT_SIZE (128 * 1024)
@@ -38,7 +40,7 @@ struct archive_reader *archive_open(int fd, int64_t limit)
 	r->unpacker = ZSTD_createDCtx();
 	r->hash = EVP_MD_CTX_new();
 	if (r->unpacker == NULL || r->hash == NULL)
-		abort(); /* as xmalloc does: there is no memory */
+		abort(); /* out of memory: ends as xmalloc does */
 	ZSTD_DCtx_setParameter(r->unpacker, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
 	return r;
 }
@@ -196,7 +198,7 @@ int archive_read(
 	return u.given == e->text_size ? 0 : fail(e, "it is shorter than it says", why);
 }
 
-/* ---- is it what it says? ---- */
+/* ---- verification ---- */
 
 struct first_line {
 	char text[ARCHIVE_FIRST_LINE_MAX];
@@ -227,7 +229,7 @@ int archive_verify(struct archive_reader *r, const struct archive_entry *e, char
 
 	if (archive_read(r, e, take_first_line, &l, why) < 0)
 		return -1;
-	first = l.is_whole ? json_loadb(l.text, l.size, 0, NULL) : NULL;
+	first = l.is_whole ? jtext_load(l.text, l.size, 0, NULL) : NULL;
 	id = json_string_value(json_object_get(first, "session_id"));
 	fits = id != NULL && strcmp(id, e->session_id) == 0 &&
 		json_integer_value(json_object_get(first, "archive")) == 1;

@@ -1,5 +1,7 @@
-/* artifact_name.c: what an artifact may be called, and its address.
- * Owns nothing. Whatever passes here is used as a file name, in a URI and on terminals. */
+/* SPDX-License-Identifier: MIT */
+/* artifact_name.c: which names an artifact may have, and its address.
+ * Owns nothing. A name that passes here is used as a file name, in a URI and on terminals. Never touches a
+ * file. */
 #include "store/artifact_name.h"
 
 #include <string.h>
@@ -41,7 +43,7 @@ bool artifact_type_is_good(const char *type, size_t size)
 	return true;
 }
 
-/* Those of a path segment in RFC 3986 that need no escape. */
+/* The characters of a path segment in RFC 3986 that need no escape. */
 static bool is_plain(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

@@ -1,4 +1,5 @@
-/* artifact_read.c: stored artifacts are found and read again. Owns nothing, changes nothing. */
+/* SPDX-License-Identifier: MIT */
+/* artifact_read.c: opens and reads stored artifacts. Owns nothing, never changes a file. */
 #include "store/artifact_read.h"
 
 #include <errno.h>

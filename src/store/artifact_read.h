@@ -1,14 +1,15 @@
+/* SPDX-License-Identifier: MIT */
 /* artifact_read.h: stored artifacts, for readers in any thread and any process that may open them. */
-#ifndef HCPD_ARTIFACT_READ_H
-#define HCPD_ARTIFACT_READ_H
+#ifndef HCPD_STORE_ARTIFACT_READ_H
+#define HCPD_STORE_ARTIFACT_READ_H
 
 #include "base/buf.h"
 
-/* A stored file, or -1 with errno: EINVAL where it is no session or no name, ENOENT where there is none. What
- * it opens stays what it was, even where another file takes the name. */
+/* Opens a stored file. -1 with errno: EINVAL the session or the name is not valid, ENOENT there is no such
+ * file. The open file stays the same even where another one takes its name. */
 int artifact_open(const char *state_dir, const char *session_id, const char *name);
-/* The next piece of it as an item of the control socket: {"data":"base64"}. 1, 0 at the end (nothing is
- * added), -1. */
+/* The file's next piece, as an item of the control socket: {"data":"base64"}. 1; 0 at the end, and nothing
+ * is added; -1. */
 int artifact_add_item(int fd, struct buf *out);
 
 #endif

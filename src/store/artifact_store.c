@@ -1,8 +1,9 @@
-/* artifact_file.c: files come into the artifact store, a slice at a time.
- * Owns everything below STATE_DIR/artifacts. Below work/ a worker may have put anything: every step of a path
- * is taken from an open directory and follows no link, so what is opened is below the session's directory
- * whoever renames what meanwhile; what was opened is judged by its descriptor, and read by the same one.
- * Never knows a session or the store (artifact.c). */
+/* SPDX-License-Identifier: MIT */
+/* artifact_store.c: copies files into the artifact store, a slice at a time.
+ * Owns everything below STATE_DIR/artifacts. Below work/ a worker may have put anything: each step of a path
+ * starts from an open directory and follows no link, so the opened file is below the session's directory,
+ * whatever is renamed meanwhile. The checks and the reads use the same descriptor. Never knows a session or
+ * the store (artifacts.c). */
 #include "store/artifact_store.h"
 
 #include <dirent.h>
@@ -22,12 +23,11 @@
 #include "base/id.h"
 #include "base/log.h"
 
-#define HALF ".new" /* no artifact's name: it has a dot in front; one at a time a session */
+#define HALF ".new" /* no artifact has this name: it begins with a dot; one at a time for each session */
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define PIECE (128 << 10)
-#define BEHIND \
-	(4 << 20) /* bytes on their way to the disk: the last sync has no more than that to wait for \
-		   */
+/* Bytes that are not synced yet: the last sync waits for no more than these. */
+#define BEHIND (4 << 20)
 
 struct artifact_copying {
 	char *name;
@@ -63,7 +63,7 @@ static int work_open(const struct artifact_source *src)
 	return open(path, OPEN_DIR);
 }
 
-/* The next component, "" at the end; "." and nothing between two slashes are none. */
+/* The next component, "" at the end; "." and an empty one between two slashes are skipped. */
 static const char *next_part(const char *at, char part[NAME_MAX + 1], const char **fault)
 {
 	size_t n;
@@ -84,8 +84,8 @@ static const char *next_part(const char *at, char part[NAME_MAX + 1], const char
 	return at;
 }
 
-/* An O_PATH descriptor of what the path names: not opened yet, so that a device or a FIFO feels nothing. One
- * of a link is the link's own, and leads nowhere. */
+/* An O_PATH descriptor of the path's target. It is not opened yet, so that a device or a FIFO is not
+ * touched. The descriptor of a link is the link itself. */
 static int walk(int dir, const char *path, const char **fault)
 {
 	int here = fcntl(dir, F_DUPFD_CLOEXEC, 0), next;
@@ -117,7 +117,8 @@ static const char *find_fault(
 		return "is no plain file";
 	if (st->st_dev != dir->st_dev)
 		return "is on another file system";
-	/* A worker may have linked what it cannot read: through us it would get at it. */
+	/* A worker may have linked a file that it cannot read: the daemon must not read it on the worker's
+	 * behalf. */
 	if (st->st_nlink != 1)
 		return "has other names, too; copy it, and announce the copy";
 	if (src->owner >= 0 && (int64_t)st->st_uid != src->owner)
@@ -125,7 +126,7 @@ static const char *find_fault(
 	return NULL;
 }
 
-/* Opens what the O_PATH descriptor stands for. O_NONBLOCK: a lease on it is no reason to wait. */
+/* Opens the file of the O_PATH descriptor. O_NONBLOCK: a lease on the file must not block. */
 static int reopen(int fd)
 {
 	char path[40];
@@ -134,7 +135,7 @@ static int reopen(int fd)
 	return open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-/* -1, and `why` says it. */
+/* -1 with `why`. */
 static int source_open(const struct artifact_source *src, struct stat *st, char *why, size_t why_size)
 {
 	int dir = work_open(src), fd = -1, in = -1;
@@ -156,7 +157,7 @@ static int source_open(const struct artifact_source *src, struct stat *st, char 
 
 /* ---- the way to the store ---- */
 
-/* Made and on the disk, unless it was there. */
+/* Makes the directory and syncs its name, unless it is there. */
 static int dir_make(int at, const char *name)
 {
 	bool made = mkdirat(at, name, 0700) == 0;
@@ -175,8 +176,8 @@ static int state_open(const char *state_dir)
 	return open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* The session's directory, made where that is wanted. What is no id may come out of a file that somebody
- * wrote, and would be a way to anywhere. */
+/* The session's directory, made where `make` says so. The id may come from a damaged file; one that is no id
+ * could lead to any path, so it is refused. */
 static int session_dir(const char *state_dir, const char *session_id, bool make)
 {
 	int state = -1, all = -1, fd = -1;
@@ -192,7 +193,7 @@ static int session_dir(const char *state_dir, const char *session_id, bool make)
 	return fd;
 }
 
-/* The session's directory goes too, where this was all that was in it. */
+/* Removes the session's directory too, where it is empty. */
 static void dir_drop(const char *state_dir, const char *session_id)
 {
 	int state = state_open(state_dir), all = state >= 0 ? openat(state, "artifacts", OPEN_DIR) : -1;
@@ -261,7 +262,7 @@ static int write_all(int fd, const char *data, size_t size)
 	return 0;
 }
 
-/* Never more than it had when it was opened: one that grows as fast as we read would have no end. */
+/* Never more than the size at the opening: a file that grows as fast as we read would have no end. */
 static ssize_t copy_piece(struct artifact_copy *c)
 {
 	struct artifact_copying *o = c->own;
@@ -280,8 +281,7 @@ static ssize_t copy_piece(struct artifact_copy *c)
 	return n;
 }
 
-/* Sends what was written on its way to the disk, and waits for what was sent long ago: so the last sync is
- * short. */
+/* Starts the write-out of new bytes, and waits for that of older ones: so the last sync is short. */
 static void push(struct artifact_copy *c)
 {
 	struct artifact_copying *o = c->own;

@@ -1,5 +1,7 @@
-/* audit_chain.c: one row's hash out of the one before it, and what is wrong with rows that do not fit.
- * Owns nothing. Never reads a store: rows come from query.c, or from a daemon. */
+/* SPDX-License-Identifier: MIT */
+/* audit_chain.c: computes a row's hash from the hash before it, and finds the faults of rows that do not
+ * fit.
+ * Owns nothing. Never reads a store: rows come from query, or from a daemon. */
 #include "store/audit_chain.h"
 
 #include <stdarg.h>
@@ -9,23 +11,24 @@
 #include "json/text.h"
 #include "store/migrations.h"
 
-void audit_genesis(const char *instance, char hex[CANON_HASH_SIZE])
+void audit_genesis(const char *instance, char hex[CANONICAL_HASH_SIZE])
 {
 	struct buf b = {0};
 
 	buf_addf(&b, "hcpd audit %s", instance);
-	canon_hash_bytes(b.data, b.size, hex);
+	canonical_hash_bytes(b.data, b.size, hex);
 	buf_fini(&b);
 }
 
-void audit_link(const char before[CANON_HASH_SIZE], const char *text, size_t size, char hex[CANON_HASH_SIZE])
+void audit_link(
+	const char before[CANONICAL_HASH_SIZE], const char *text, size_t size, char hex[CANONICAL_HASH_SIZE])
 {
 	struct buf b = {0};
 
-	buf_reserve(&b, CANON_HASH_SIZE + size);
-	buf_add(&b, before, CANON_HASH_SIZE - 1);
+	buf_reserve(&b, CANONICAL_HASH_SIZE + size);
+	buf_add(&b, before, CANONICAL_HASH_SIZE - 1);
 	buf_add(&b, text, size);
-	canon_hash_bytes(b.data, b.size, hex);
+	canonical_hash_bytes(b.data, b.size, hex);
 	buf_fini(&b);
 }
 
@@ -60,7 +63,7 @@ void audit_check_table(struct audit_check *k, bool has_table, int64_t triggers)
 			"took them away");
 }
 
-/* What the row says its own number is; 0: nothing. */
+/* The number that the row's text has; 0: none. */
 static int64_t number_of(const char *text, size_t size)
 {
 	char why[128];
@@ -74,10 +77,11 @@ static int64_t number_of(const char *text, size_t size)
 void audit_check_row(struct audit_check *k, int64_t n, const char *text, size_t size, const char *hash)
 {
 	long long expected = k->count + 1, says = number_of(text, size), at = n;
-	char hex[CANON_HASH_SIZE];
+	char hex[CANONICAL_HASH_SIZE];
 
 	k->rows++;
-	if (at < 1) { /* beside the chain: what follows is held against what was before it */
+	/* not part of the chain: the next row is compared with the row before this one */
+	if (at < 1) {
 		complain(k, n, "row %lld was put there: rows are numbered from 1 on", at);
 		return;
 	}

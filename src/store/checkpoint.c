@@ -1,12 +1,13 @@
-/* checkpoint.c: checkpoints are verified when they are loaded: a disk may lie.
- * Owns which one a session goes on from: the newest that is good (checkpoint_restore.c) and was made under
- * the intent that the session has. Never changes a row. */
+/* SPDX-License-Identifier: MIT */
+/* checkpoint.c: finds and verifies checkpoints when they are loaded: stored rows are not trusted.
+ * Owns which checkpoint a session continues from: the newest that is good (checkpoint_restore.c) and was
+ * made under the session's intent. Never changes a row. */
 #include "store/checkpoint.h"
+#include "store/checkpoint_restore.h"
 
 #include <string.h>
 
-/* A row and what it builds on. 1, 0, -1 as store_load_checkpoint; the base's row is 0 where it was not found.
- */
+/* Loads a row and its base. 1, 0, -1 as store_load_checkpoint; the base's row is 0 where it was not found. */
 static int load_rows(struct store *s, int64_t row, struct store_kept *own, struct store_kept *base)
 {
 	int found = store_load_checkpoint(s, row, own);
@@ -14,14 +15,14 @@ static int load_rows(struct store *s, int64_t row, struct store_kept *own, struc
 	store_kept_clear(base);
 	if (found <= 0 || own->base == 0)
 		return found;
-	/* One that cannot be read for damage is as good as gone; what passes is waited for. */
+	/* A damaged row counts as gone; a passing error is waited for. */
 	if (store_load_checkpoint(s, own->base, base) < 0 && !store_is_damaged(s))
 		return -1;
 	return 1;
 }
 
-/* 1: it is good; 0: it is not, and *damage says why; -1: the store cannot be read now. seal NULL: any will
- * do. */
+/* 1: the checkpoint is good; 0: it is not, and *damage is the reason; -1: the store cannot be read now. seal
+ * NULL: any intent. */
 static int load(struct store *s, int64_t row, const char *seal, struct checkpoint *out, const char **damage)
 {
 	struct store_kept own = {0}, base = {0};
@@ -51,7 +52,7 @@ out:
 	return found;
 }
 
-static void note_damage(struct checkpoint *c, const char *why)
+static void record_damage(struct checkpoint *c, const char *why)
 {
 	if (c->damaged++ > 0)
 		return;
@@ -59,9 +60,9 @@ static void note_damage(struct checkpoint *c, const char *why)
 	c->damage = why;
 }
 
-/* A row that is not there cannot be seen to be damaged: its session says that there was one. -1: it cannot be
- * read now. */
-static int miss_newest(struct store *s, int64_t session, struct checkpoint *out)
+/* A missing row cannot be seen to be damaged; the session's own row names its newest checkpoint. -1: the
+ * store cannot be read now. */
+static int check_newest(struct store *s, int64_t session, struct checkpoint *out)
 {
 	int found = store_find_newest(s, session, out->id);
 	int64_t row = found > 0 && out->id[0] != '\0' ? store_find_checkpoint(s, out->id) :
@@ -71,7 +72,7 @@ static int miss_newest(struct store *s, int64_t session, struct checkpoint *out)
 	if (row < 0 && !store_is_damaged(s))
 		return -1;
 	if (found > 0 && row == 0)
-		note_damage(out, "it is no longer in the store");
+		record_damage(out, "it is no longer in the store");
 	out->id[0] = '\0';
 	return 0;
 }
@@ -81,7 +82,7 @@ int checkpoint_find(struct store *s, int64_t session, const char *seal, struct c
 	int64_t row = INT64_MAX;
 
 	*out = (struct checkpoint){.damaged = 0};
-	if (miss_newest(s, session, out) < 0)
+	if (check_newest(s, session, out) < 0)
 		return -1;
 	while ((row = store_next_checkpoint(s, session, row)) > 0) {
 		const char *damage = NULL;
@@ -89,7 +90,7 @@ int checkpoint_find(struct store *s, int64_t session, const char *seal, struct c
 
 		if (found != 0)
 			return found;
-		note_damage(out, damage);
+		record_damage(out, damage);
 	}
 	return (int)row;
 }

@@ -1,15 +1,18 @@
-/* schema.c: the store's tables. Append steps, never change one that was released.
+/* SPDX-License-Identifier: MIT */
+/* migrations.c: the store's tables.
+ * Owns the steps between schema versions: append steps, never change one that was released. Never runs a
+ * step (open.c).
  *
  * sessions, transitions, events, checkpoints and artifacts are a documented read interface (hcpd(8), FILES).
  * Each has session_id as text for readers, and the integer key for joins: integers grow with time, so the
  * indexes grow at their right end however long the history is. */
 #include "store/migrations.h"
 
-const char *const schema_steps[] = {
+const char *const migrations_steps[] = {
 	/* 0 -> 1 */
 	"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);"
 
-	/* confirmed: everything of this caller up to that event is settled */
+	/* confirmed: every event of this caller up to that one is settled */
 	"CREATE TABLE callers ("
 	" id INTEGER PRIMARY KEY, caller_id TEXT NOT NULL UNIQUE, confirmed INTEGER NOT NULL DEFAULT 0);"
 
@@ -26,7 +29,7 @@ const char *const schema_steps[] = {
 	"CREATE INDEX sessions_live ON sessions (id) WHERE state IN "
 	"('PENDING','RUNNING','PAUSED','ABORTING');"
 
-	/* apart from sessions, whose rows are small and written again and again */
+	/* not in sessions, whose rows are small and written often */
 	"CREATE TABLE tasks (session INTEGER PRIMARY KEY, task TEXT NOT NULL);"
 	"CREATE TABLE outcomes (session INTEGER PRIMARY KEY, outcome TEXT NOT NULL);"
 
@@ -36,7 +39,7 @@ const char *const schema_steps[] = {
 	" at TEXT NOT NULL, state_version INTEGER NOT NULL);"
 	"CREATE UNIQUE INDEX transitions_by_session ON transitions (session, state_version);"
 
-	/* everything that was or will be published; substitute: what goes out in body's place */
+	/* every message that was or will be published; substitute: is published in place of body */
 	"CREATE TABLE events ("
 	" id INTEGER PRIMARY KEY, session INTEGER, session_id TEXT, caller INTEGER NOT NULL,"
 	" type TEXT NOT NULL, sequence INTEGER, event_type TEXT, body TEXT NOT NULL, substitute TEXT);"
@@ -50,7 +53,7 @@ const char *const schema_steps[] = {
 	" state TEXT NOT NULL);"
 	"CREATE INDEX checkpoints_by_session ON checkpoints (session);"
 
-	/* what was submitted, and the event that answered it */
+	/* submitted tasks, and the event that answered each */
 	"CREATE TABLE submits ("
 	" id INTEGER PRIMARY KEY, caller INTEGER NOT NULL, message_id TEXT NOT NULL, received_at TEXT NOT "
 	"NULL,"
@@ -59,27 +62,27 @@ const char *const schema_steps[] = {
 	"CREATE TABLE unroutable (event INTEGER PRIMARY KEY, caller INTEGER NOT NULL);"
 	"CREATE INDEX unroutable_by_caller ON unroutable (caller);",
 
-	/* 1 -> 2: of the canonical form of state; NULL in rows that are older */
+	/* 1 -> 2: sha256 of the canonical form of state; NULL in older rows */
 	"ALTER TABLE checkpoints ADD COLUMN sha256 TEXT;",
 
-	/* files that workers announced; size_bytes and sha256 are NULL until the file is in
-	 * STATE_DIR/artifacts. path: in the working directory. The latest announcement of a name is the only
-	 * one. */
+	/* artifacts: files that workers announced. size_bytes and sha256 are NULL until the file is in
+	 * STATE_DIR/artifacts. path: in the working directory. A name has one row, the latest
+	 * announcement. */
 	"CREATE TABLE artifacts ("
 	" id INTEGER PRIMARY KEY, session INTEGER NOT NULL, session_id TEXT NOT NULL, name TEXT NOT NULL,"
 	" type TEXT NOT NULL, path TEXT NOT NULL, created_at TEXT NOT NULL, size_bytes INTEGER, sha256 TEXT,"
 	" UNIQUE (session, name));",
 
-	/* who decided what: entry is canonical JSON, hash is over the hash before it and the entry
-	 * (audit_chain.h). Rows are numbered 1, 2, 3 ... without a hole, and are never changed: the triggers
-	 * keep slips away, not attackers, for whom there is the chain. Its end is also in meta, as 'audit'.
-	 */
+	/* audit: who decided what. entry is canonical JSON; hash is over the hash before it and the entry
+	 * (audit_chain.h). Rows are numbered 1, 2, 3 ... without a gap, and are never changed. The triggers
+	 * prevent accidents, not attacks; the chain is for those. The end of the chain is also in meta, as
+	 * 'audit'. */
 	"CREATE TABLE audit (id INTEGER PRIMARY KEY, entry TEXT NOT NULL, hash TEXT NOT "
-	"NULL);" SCHEMA_AUDIT_STAYS ";" SCHEMA_AUDIT_IS_KEPT ";",
+	"NULL);" SQL_AUDIT_STAYS ";" SQL_AUDIT_IS_KEPT ";",
 
-	/* A task that is undecided: whom it waits for (human, program; NULL: it was accepted), and the
-	 * message that its answer will reply to. What a human is asked is a review, in HARP's states; what
-	 * was answered, as it was signed. */
+	/* waits_for: what an undecided task waits for (human, program; NULL: it was accepted). message_id:
+	 * the message that the answer will reply to. reviews: requests to a human, with the states of HARP.
+	 * decisions: the answers, as they were signed. */
 	"ALTER TABLE sessions ADD COLUMN waits_for TEXT;"
 	"ALTER TABLE sessions ADD COLUMN message_id TEXT;"
 	"CREATE TABLE reviews ("
@@ -96,17 +99,18 @@ const char *const schema_steps[] = {
 	" reason TEXT, uid INTEGER NOT NULL, text TEXT NOT NULL, at TEXT NOT NULL, UNIQUE (nonce, signer));"
 	"CREATE INDEX decisions_by_request ON decisions (request_id);",
 
-	/* The intent that was accepted, as its hash (seal.h), NULL in rows that are older; what its worker
-	 * did at the limits; whether its token counts no more. Each checkpoint is of the intent that it was
-	 * made under. */
+	/* seal: hash of the accepted intent (intent_seal.h); NULL in older rows. risk_events: what the
+	 * worker did at the limits. token_revoked: the token is invalid. A checkpoint has the seal of the
+	 * intent that it was made under. */
 	"ALTER TABLE sessions ADD COLUMN seal TEXT;"
 	"ALTER TABLE sessions ADD COLUMN risk_events TEXT NOT NULL DEFAULT '[]';"
 	"ALTER TABLE sessions ADD COLUMN token_revoked INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE checkpoints ADD COLUMN seal TEXT;",
 
-	/* How state is stored (pack.h): json, its text; zstd; or delta, against the one in row base. What it
-	 * was made for; the version of the state's own schema; how long its text is. last_checkpoint: the
-	 * newest to go on from, which is missed where it is lost. */
+	/* encoding: how state is stored (state_compress.h): json, its text; zstd; or delta, against the
+	 * checkpoint in row base. trigger: why it was made. state_version: of the state's own schema.
+	 * state_size: length of its text. last_checkpoint: the newest resumable one, so that its loss is
+	 * noticed. */
 	"ALTER TABLE sessions ADD COLUMN last_checkpoint TEXT;"
 	"ALTER TABLE checkpoints ADD COLUMN encoding TEXT NOT NULL DEFAULT 'json';"
 	"ALTER TABLE checkpoints ADD COLUMN base INTEGER;"
@@ -115,10 +119,10 @@ const char *const schema_steps[] = {
 	"ALTER TABLE checkpoints ADD COLUMN state_size INTEGER;"
 	"CREATE INDEX checkpoints_bases ON checkpoints (session, base) WHERE base IS NOT NULL;",
 
-	/* How often its worker died; what an operator chose for it, NULL: what its capability says.
-	 * continuity: what a session leaves to the next; completion is NULL until its end. Ended sessions
-	 * that one needs until its own end: that whose checkpoint it goes on from, and that whose record it
-	 * was given. */
+	/* deaths: how often the worker died. recover_as: the operator's choice; NULL: as the capability
+	 * says. continuity: what a session leaves to the next one; completion is NULL until the end.
+	 * checkpoint_of and continues: ended sessions that this session needs until its own end; it
+	 * continues from a checkpoint of the first, and was given the record of the second. */
 	"ALTER TABLE sessions ADD COLUMN deaths INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE sessions ADD COLUMN recover_as TEXT;"
 	"ALTER TABLE sessions ADD COLUMN checkpoint_of TEXT;"
@@ -133,20 +137,20 @@ const char *const schema_steps[] = {
 	" checkpoint_count INTEGER NOT NULL, completion TEXT, closed_at TEXT);",
 
 	/* Retention. archives: how much of each day's file counts, and how many sessions that is. leaving:
-	 * sessions that are gone from their table, and whose other rows and files go in slices; 1: their
-	 * artifacts too. */
+	 * sessions whose row is gone, and whose other rows and files are being removed in slices; artifacts
+	 * 1: their artifacts too. */
 	"CREATE TABLE archives (day TEXT PRIMARY KEY, size INTEGER NOT NULL, sessions INTEGER NOT NULL) "
 	"WITHOUT ROWID;"
 	"CREATE TABLE leaving (session INTEGER PRIMARY KEY, session_id TEXT NOT NULL, artifacts INTEGER NOT "
 	"NULL);"
-	"CREATE INDEX sessions_ended ON sessions (updated_at) WHERE " SCHEMA_IS_OVER
+	"CREATE INDEX sessions_ended ON sessions (updated_at) WHERE " SQL_IS_OVER
 	";"
 	"DROP INDEX sessions_live;"
-	"CREATE INDEX sessions_live ON sessions (id) WHERE " SCHEMA_IS_LIVE ";",
+	"CREATE INDEX sessions_live ON sessions (id) WHERE " SQL_IS_LIVE ";",
 
-	/* Sessions that the world is told of in HARP-SESSION's words: such events are rows of type 'harp',
-	 * without a sequence, of a caller whose name ends in /harp. Of each snapshot what makes it known
-	 * again; its text is the event's. */
+	/* harp: HARP-SESSION events are published for this session. Such an event is a row of type 'harp'
+	 * without a sequence, of a caller whose name ends in /harp. snapshots: what identifies a snapshot;
+	 * its text is the event's. */
 	"ALTER TABLE sessions ADD COLUMN harp INTEGER NOT NULL DEFAULT 0;"
 	"CREATE TABLE snapshots ("
 	" id INTEGER PRIMARY KEY, session INTEGER NOT NULL, session_id TEXT NOT NULL, snapshot_id TEXT NOT "
@@ -156,10 +160,10 @@ const char *const schema_steps[] = {
 	" UNIQUE (session, snapshot_id));",
 };
 
-const int schema_version = sizeof schema_steps / sizeof *schema_steps;
+const int migrations_version = sizeof migrations_steps / sizeof *migrations_steps;
 
-/* SQLite keeps the text as it was written; within ours nothing is a double quote. */
-const char schema_count_audit_triggers[] =
+/* SQLite keeps the text as it was written; our texts have no double quote. */
+const char migrations_count_audit_triggers[] =
 	"SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'audit'"
 	" AND name IN ('audit_stays', 'audit_is_kept') AND replace(sql, '''', '\"') ="
 	" 'CREATE TRIGGER ' || name || ' BEFORE ' || CASE name WHEN 'audit_stays' THEN 'UPDATE' ELSE "

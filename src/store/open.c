@@ -1,5 +1,6 @@
-/* store_open.c: the database file: looked at, opened, brought up to date, closed.
- * Owns the pragmas and the migrations. */
+/* SPDX-License-Identifier: MIT */
+/* open.c: the database file: checked, opened, migrated, closed.
+ * Owns the pragmas and the order of migrations. Never reads or writes a session. */
 #include "store/store_private.h"
 
 #include <stdio.h>
@@ -15,13 +16,13 @@
 #define APPLICATION_ID 0x68637064 /* "hcpd" */
 #define CACHE_KIB 2048
 
-/* Somebody else who writes is waited for by the hold, not by the loop. At the start it is different: after a
- * crash the first who opens the file, be it a reader, brings its log in order under a lock. SQLite does not
- * wait for that in all cases, so the whole of it is tried again. */
+/* While the daemon runs, suspended turns wait for another writer, not the loop. The start is different:
+ * after a crash the first program that opens the file, even a reader, repairs its log under a lock. SQLite
+ * does not wait for that in all cases, so the whole opening is tried again. */
 #define BUSY_MS 50
 #define START_TRIES 100
 
-/* What was the greatest may have left (store_retain.c); a key is never given out twice. */
+/* The row with the greatest key may have left (retain.c); a key is never given out twice. */
 #define GREATEST(table, mark) \
 	"SELECT max(coalesce((SELECT max(id) FROM " table \
 	"), 0)," \
@@ -32,17 +33,17 @@ static int exec(struct store *s, const char *text_sql)
 	return sqlite3_exec(s->db, text_sql, NULL, NULL, NULL);
 }
 
-static int64_t ask(struct store *s, const char *question, int64_t otherwise)
+static int64_t query_int(struct store *s, const char *sql, int64_t fallback)
 {
 	sqlite3_stmt *st;
-	int64_t answer = otherwise;
+	int64_t value = fallback;
 
-	if (sqlite3_prepare_v2(s->db, question, -1, &st, NULL) != SQLITE_OK)
-		return otherwise;
+	if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) != SQLITE_OK)
+		return fallback;
 	if (sqlite3_step(st) == SQLITE_ROW)
-		answer = sqlite3_column_int64(st, 0);
+		value = sqlite3_column_int64(st, 0);
 	sqlite3_finalize(st);
-	return answer;
+	return value;
 }
 
 /* Each step commits with its version number, so a crash in between repeats nothing. */
@@ -50,10 +51,10 @@ static int migrate(struct store *s, int from)
 {
 	char set[64];
 
-	for (int v = from; v < schema_version; v++) {
+	for (int v = from; v < migrations_version; v++) {
 		CRASH_POINT(store_before_migration);
 		snprintf(set, sizeof set, "PRAGMA user_version = %d", v + 1);
-		if (exec(s, "BEGIN IMMEDIATE") != SQLITE_OK || exec(s, schema_steps[v]) != SQLITE_OK ||
+		if (exec(s, "BEGIN IMMEDIATE") != SQLITE_OK || exec(s, migrations_steps[v]) != SQLITE_OK ||
 			exec(s, set) != SQLITE_OK || exec(s, "COMMIT") != SQLITE_OK) {
 			snprintf(s->error, sizeof s->error, "%s", sqlite3_errmsg(s->db));
 			exec(s, "ROLLBACK");
@@ -86,16 +87,16 @@ static int load_instance(struct store *s)
 	return exec(s, insert) == SQLITE_OK ? 0 : -1;
 }
 
-/* Who changes rows by hand takes the triggers away first, and does not always think of putting them back. */
-static int mend_triggers(struct store *s)
+/* A person who changes rows by hand drops the triggers first, and may forget to make them again. */
+static int restore_triggers(struct store *s)
 {
-	int64_t count = ask(s, schema_count_audit_triggers, -1);
+	int64_t count = query_int(s, migrations_count_audit_triggers, -1);
 
 	if (count < 0 || count == SCHEMA_AUDIT_TRIGGERS)
 		return count < 0 ? -1 : 0;
 	if (exec(s,
 		    "BEGIN IMMEDIATE; DROP TRIGGER IF EXISTS audit_stays; DROP TRIGGER IF EXISTS "
-		    "audit_is_kept;" SCHEMA_AUDIT_STAYS ";" SCHEMA_AUDIT_IS_KEPT "; COMMIT") != SQLITE_OK)
+		    "audit_is_kept;" SQL_AUDIT_STAYS ";" SQL_AUDIT_IS_KEPT "; COMMIT") != SQLITE_OK)
 		return -1;
 	s->lacked_triggers = true;
 	log_warn(
@@ -111,7 +112,7 @@ static int prepare_all(struct store *s)
 			sqlite3_prepare_v3(s->db, store_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &s->st[i],
 				NULL) != SQLITE_OK)
 			return -1;
-	return store_prepare_retain(s);
+	return store_prepare_sessions(s) < 0 ? -1 : store_prepare_retain(s);
 }
 
 static int unusable(struct store *s)
@@ -129,8 +130,9 @@ static int unusable(struct store *s)
 	}
 }
 
-/* A file that is not ours, or too new, is left as it is: looked at read-only, before any pragma. */
-static int look(struct store *s, const char *path)
+/* A file that is not of hcpd, or is too new, must stay unchanged: it is checked read-only, before any
+ * pragma. */
+static int check_file(struct store *s, const char *path)
 {
 	int64_t version, application, tables;
 
@@ -139,18 +141,18 @@ static int look(struct store *s, const char *path)
 	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
 		return unusable(s);
 	sqlite3_busy_timeout(s->db, BUSY_MS);
-	version = ask(s, "PRAGMA user_version", -1);
+	version = query_int(s, "PRAGMA user_version", -1);
 	if (version < 0 && (sqlite3_errcode(s->db) & 0xff) == SQLITE_READONLY) {
-		/* A crash left a journal, and only a writer can bring back what was before it. */
+		/* A crash left a journal, which only a writer can roll back. */
 		sqlite3_close(s->db);
 		if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
 			return unusable(s);
 		sqlite3_busy_timeout(s->db, BUSY_MS);
-		version = ask(s, "PRAGMA user_version", -1);
+		version = query_int(s, "PRAGMA user_version", -1);
 	}
-	/* No further question after one that failed: it would take the reason away. */
-	application = version < 0 ? -1 : ask(s, "PRAGMA application_id", -1);
-	tables = application < 0 ? -1 : ask(s, "SELECT count(*) FROM sqlite_schema", -1);
+	/* No further query after a failed one: it would replace the error. */
+	application = version < 0 ? -1 : query_int(s, "PRAGMA application_id", -1);
+	tables = application < 0 ? -1 : query_int(s, "SELECT count(*) FROM sqlite_schema", -1);
 	if (tables < 0)
 		return unusable(s);
 	if (application != APPLICATION_ID && (version != 0 || tables != 0)) {
@@ -158,11 +160,11 @@ static int look(struct store *s, const char *path)
 			"is a database, but not one of hcpd; name another state_dir");
 		return EX_CONFIG;
 	}
-	if (version > schema_version) {
+	if (version > migrations_version) {
 		snprintf(s->error, sizeof s->error,
-			"has schema %lld, and this hcpd knows %d at most; run the newer hcpd that "
-			"made it, or name another state_dir",
-			(long long)version, schema_version);
+			"has schema %lld, and this hcpd knows %d at most; run the newer hcpd that made it, "
+			"or name another state_dir",
+			(long long)version, migrations_version);
 		return EX_CONFIG;
 	}
 	sqlite3_close(s->db);
@@ -175,7 +177,7 @@ static int open_database(struct store *s, const char *path)
 {
 	char pragmas[320];
 	int64_t version;
-	int code = look(s, path);
+	int code = check_file(s, path);
 
 	if (code != EX_OK)
 		return code;
@@ -185,8 +187,8 @@ static int open_database(struct store *s, const char *path)
 	CRASH_POINT(store_file_open);
 	sqlite3_extended_result_codes(s->db, 1);
 	sqlite3_busy_timeout(s->db, BUSY_MS);
-	/* auto_vacuum takes effect only before the first table. Some build SQLite so that every page of a
-	 * deleted row is written once more, with zeros: a row of 3 MiB would stop the loop for it. */
+	/* auto_vacuum takes effect only before the first table. Some builds of SQLite overwrite each page of
+	 * a deleted row with zeros: a row of 3 MiB would stop the loop for that time. */
 	snprintf(pragmas, sizeof pragmas,
 		"PRAGMA secure_delete = FAST; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; "
 		"PRAGMA synchronous = FULL;"
@@ -196,17 +198,17 @@ static int open_database(struct store *s, const char *path)
 	if (exec(s, pragmas) != SQLITE_OK)
 		return unusable(s);
 	CRASH_POINT(store_pragmas_set);
-	if ((version = ask(s, "PRAGMA user_version", -1)) < 0)
+	if ((version = query_int(s, "PRAGMA user_version", -1)) < 0)
 		return unusable(s);
 	if (migrate(s, (int)version) < 0)
 		return EX_IOERR;
-	if (prepare_all(s) < 0 || mend_triggers(s) < 0 || load_instance(s) < 0)
+	if (prepare_all(s) < 0 || restore_triggers(s) < 0 || load_instance(s) < 0)
 		return unusable(s);
 	CRASH_POINT(store_instance_made);
-	/* A table without rows says 0; to take a failed read for that would give keys out a second time. */
-	s->last_session = ask(s, GREATEST("sessions", "last_session"), -1);
-	s->last_event = s->last_session < 0 ? -1 : ask(s, GREATEST("events", "last_event"), -1);
-	s->last_caller = s->last_event < 0 ? -1 : ask(s, "SELECT max(id) FROM callers", -1);
+	/* A table without rows gives 0. A failed read must not count as 0: keys would be given out twice. */
+	s->last_session = query_int(s, GREATEST("sessions", "last_session"), -1);
+	s->last_event = s->last_session < 0 ? -1 : query_int(s, GREATEST("events", "last_event"), -1);
+	s->last_caller = s->last_event < 0 ? -1 : query_int(s, "SELECT max(id) FROM callers", -1);
 	return s->last_caller < 0 ? unusable(s) : EX_OK;
 }
 

@@ -1,5 +1,6 @@
-/* store_read.c: questions to the store. They see what was committed, never the batch.
- * Owns nothing; every statement is reset before it returns. */
+/* SPDX-License-Identifier: MIT */
+/* read.c: the store's queries. They see what was committed, never the batch.
+ * Owns nothing; each statement is reset before its function returns. Never writes. */
 #include "store/store_private.h"
 
 #include <stdio.h>
@@ -21,8 +22,8 @@ static int finish(struct store *s, sqlite3_stmt *st, int rc)
 	return -1;
 }
 
-/* To SQLite a page that the disk would not read is malformed. What really is, is so the second time too: only
- * then may anybody give up on it. */
+/* SQLite reports a page that the disk failed to read as malformed. A page that is really malformed is so the
+ * second time too; only then is the file damaged. */
 static int step_row(sqlite3_stmt *st)
 {
 	int rc = sqlite3_step(st);
@@ -46,7 +47,7 @@ int64_t store_find_answer(struct store *s, int64_t caller, const char *message_i
 	return finish(s, st, rc) < 0 ? STORE_UNREADABLE : answer;
 }
 
-/* The answer of a query for one row, whose columns were taken already where it is SQLITE_ROW. */
+/* The result of a query for one row; its columns were read already where rc is SQLITE_ROW. */
 static int one_row(struct store *s, sqlite3_stmt *st, int rc)
 {
 	return finish(s, st, rc) < 0 ? -1 : rc == SQLITE_ROW;
@@ -78,7 +79,7 @@ int store_find_session(struct store *s, const char *session_id, char state[16])
 	return one_row(s, st, rc);
 }
 
-/* Anybody may have written anything there: what is no number and hash is none. */
+/* The value may have been changed by hand: a text that is no number and hash counts as none. */
 int store_find_audit_end(struct store *s, struct store_audit_end *out)
 {
 	sqlite3_stmt *st = s->st[ST_FIND_AUDIT_END];
@@ -168,7 +169,7 @@ static void take_word(sqlite3_stmt *st, int n, char *out, size_t size)
 	snprintf(out, size, "%s", word != NULL ? word : "");
 }
 
-/* Anybody may have put text where bytes belong, and the other way round. */
+/* The column may have been changed by hand: it can hold text or bytes. */
 static void take_bytes(sqlite3_stmt *st, int n, struct buf *out)
 {
 	const void *bytes =
@@ -277,9 +278,9 @@ int store_find_snapshot(
 	return one_row(s, st, rc);
 }
 
-int store_find_told(struct store *s, int64_t session, struct buf *out)
+int store_find_last_harp(struct store *s, int64_t session, struct buf *out)
 {
-	sqlite3_stmt *st = s->st[ST_FIND_TOLD];
+	sqlite3_stmt *st = s->st[ST_FIND_LAST_HARP];
 	int rc;
 
 	sqlite3_bind_int64(st, 1, session);
@@ -335,48 +336,11 @@ int store_load_callers(struct store *s, store_caller_fn *fn, void *ctx)
 int store_load_live(struct store *s, store_session_fn *fn, void *ctx)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_LIVE];
+	struct store_session row;
 	int rc;
 
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
-		const struct store_session row = {
-			.key = sqlite3_column_int64(st, 0),
-			.session_id = text(st, 1),
-			.caller_id = text(st, 2),
-			.capability = text(st, 3),
-			.capability_version = text(st, 4),
-			.state = text(st, 5),
-			.state_version = sqlite3_column_int64(st, 6),
-			.risk_level = text(st, 7),
-			.data_classification = text(st, 8),
-			.priority = text(st, 9),
-			.session_token = text(st, 10),
-			.harp = sqlite3_column_int(st, 11) != 0,
-			.created_at = text(st, 12),
-			.updated_at = text(st, 13),
-			.started_at = text(st, 14),
-			.deadline = text(st, 15),
-			.max_duration_us = sqlite3_column_int64(st, 16),
-			.attempt = sqlite3_column_int64(st, 17),
-			.paused_by = text(st, 18),
-			.steps = sqlite3_column_int64(st, 19),
-			.step = text(st, 20),
-			.checkpoints = sqlite3_column_int64(st, 21),
-			.warnings = text(st, 22),
-			.tokens_in = sqlite3_column_int64(st, 23),
-			.tokens_out = sqlite3_column_int64(st, 24),
-			.cost = sqlite3_column_double(st, 25),
-			.sequence = sqlite3_column_int64(st, 26),
-			.waits_for = text(st, 27),
-			.message_id = text(st, 28),
-			.seal = text(st, 29),
-			.risk_events = text(st, 30),
-			.token_revoked = sqlite3_column_int(st, 31) != 0,
-			.deaths = sqlite3_column_int64(st, 32),
-			.recover_as = text(st, 33),
-			.checkpoint_of = text(st, 34),
-			.continues = text(st, 35),
-		};
-
+		store_read_session(st, &row);
 		fn(ctx, &row);
 	}
 	return finish(s, st, rc);
@@ -506,7 +470,7 @@ bool store_is_damaged(const struct store *s)
 
 bool store_is_readable(struct store *s)
 {
-	return one_row(s, s->st[ST_LOOK], sqlite3_step(s->st[ST_LOOK])) == 1;
+	return one_row(s, s->st[ST_CHECK_READABLE], sqlite3_step(s->st[ST_CHECK_READABLE])) == 1;
 }
 
 int64_t store_last_submit(struct store *s)

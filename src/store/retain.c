@@ -1,6 +1,8 @@
-/* store_retain.c: how a session leaves the store.
- * Owns which tables belong to sessions: all that have a column `session`, so that a table that is added later
- * is neither forgotten in the archive nor left behind. Never decides who leaves (retain_thread.c). */
+/* SPDX-License-Identifier: MIT */
+/* retain.c: removes a session from the store.
+ * Owns which tables belong to sessions: all that have a column `session`, so that a table that is added
+ * later is neither missing in the archive nor left in the store. Never decides which session leaves
+ * (retain/thread.c). */
 #include "store/store_private.h"
 
 #include <stdio.h>
@@ -8,13 +10,13 @@
 
 #include "store/retain.h"
 
-/* submits has its own window; leaving is about those who go. decisions goes before the reviews that it hangs
- * on. */
+/* submits has a window of its own; leaving lists the sessions that go. decisions comes before reviews, which
+ * it refers to. */
 #define LIST_OWNED \
-	"SELECT 'decisions' UNION ALL SELECT * FROM (SELECT m.name FROM sqlite_schema m WHERE m.type = " \
-	"'table' AND" \
-	" m.name NOT IN ('submits', 'leaving') AND EXISTS (SELECT 1 FROM pragma_table_info(m.name) WHERE " \
-	"name = 'session')" \
+	"SELECT 'decisions' UNION ALL SELECT * FROM" \
+	" (SELECT m.name FROM sqlite_schema m WHERE m.type = 'table'" \
+	" AND m.name NOT IN ('submits', 'leaving')" \
+	" AND EXISTS (SELECT 1 FROM pragma_table_info(m.name) WHERE name = 'session')" \
 	" ORDER BY m.name)"
 
 int store_list_owned(sqlite3 *db, struct store_owned *out)

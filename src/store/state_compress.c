@@ -1,6 +1,7 @@
-/* pack.c: texts packed and restored.
- * Owns what compression is used, and when it is worth it. Pure; never knows what a text means, nor where it
- * is kept. */
+/* SPDX-License-Identifier: MIT */
+/* state_compress.c: compresses and restores texts.
+ * Owns which compression is used, and when it is worth it. Pure; never knows what a text means, nor where it
+ * is stored. */
 #include "store/state_compress.h"
 
 #include <stdint.h>
@@ -12,21 +13,22 @@
 #define WINDOW_LOG_MIN 10
 #define WINDOW_LOG_MAX 31 /* of a text and its base together */
 #define SMALL_PART \
-	32 /* a delta of at most this part of the text is not compared with the whole, which costs more */
-#define FRAME 24 /* about what zstd adds to nothing: its header, its check sum, a block or two */
+	32 /* a delta of at most this part of the text is taken without compressing the whole text, which \
+	      costs more */
+#define FRAME 24 /* what zstd adds to an empty text: its header, its check sum, a block or two */
 
-const char *const pack_names[PACK_COUNT] = {
-	[PACK_JSON] = "json", [PACK_ZSTD] = "zstd", [PACK_DELTA] = "delta"};
+const char *const state_encoding_names[STATE_COUNT] = {
+	[STATE_JSON] = "json", [STATE_ZSTD] = "zstd", [STATE_DELTA] = "delta"};
 
-int pack_parse(const char *name)
+int state_encoding_parse(const char *name)
 {
-	for (int i = 0; i < PACK_COUNT; i++)
-		if (strcmp(pack_names[i], name) == 0)
+	for (int i = 0; i < STATE_COUNT; i++)
+		if (strcmp(state_encoding_names[i], name) == 0)
 			return i;
 	return -1;
 }
 
-/* A match may be as far back as the beginning of the base. */
+/* A match may reach back to the beginning of the base. */
 static int window_log(size_t size)
 {
 	int log = WINDOW_LOG_MIN;
@@ -36,7 +38,7 @@ static int window_log(size_t size)
 	return log;
 }
 
-/* Appends; false with nothing appended where zstd would not. */
+/* Appends; false, with nothing appended, where zstd fails. */
 static bool compress(const char *text, size_t size, const char *base, size_t base_size, struct buf *out)
 {
 	size_t room = ZSTD_compressBound(size), made = 0;
@@ -61,38 +63,39 @@ static bool compress(const char *text, size_t size, const char *base, size_t bas
 	return ok;
 }
 
-static enum pack_kind pack_whole(const char *text, size_t size, struct buf *out)
+static enum state_encoding pack_whole(const char *text, size_t size, struct buf *out)
 {
 	size_t before = out->size;
 
 	if (compress(text, size, NULL, 0, out) && out->size - before < size)
-		return PACK_ZSTD;
+		return STATE_ZSTD;
 	out->size = before;
 	buf_add(out, text, size);
-	return PACK_JSON;
+	return STATE_JSON;
 }
 
-enum pack_kind pack_state(const char *text, size_t size, const char *base, size_t base_size, struct buf *out)
+enum state_encoding state_compress(
+	const char *text, size_t size, const char *base, size_t base_size, struct buf *out)
 {
 	struct buf delta = {0};
 	size_t before = out->size;
-	enum pack_kind kind;
+	enum state_encoding kind;
 
-	if (size <= PACK_PLAIN_MAX) {
+	if (size <= STATE_PLAIN_MAX) {
 		buf_add(out, text, size);
-		return PACK_JSON;
+		return STATE_JSON;
 	}
 	if (base == NULL || !compress(text, size, base, base_size, &delta)) {
 		kind = pack_whole(text, size, out);
-	} else if (delta.size <= PACK_PLAIN_MAX / 2 || delta.size <= size / SMALL_PART) {
+	} else if (delta.size <= STATE_PLAIN_MAX / 2 || delta.size <= size / SMALL_PART) {
 		buf_add(out, delta.data, delta.size);
-		kind = PACK_DELTA;
+		kind = STATE_DELTA;
 	} else {
 		kind = pack_whole(text, size, out);
 		if (delta.size <= (out->size - before) / 2) {
 			out->size = before;
 			buf_add(out, delta.data, delta.size);
-			kind = PACK_DELTA;
+			kind = STATE_DELTA;
 		}
 	}
 	buf_fini(&delta);
@@ -106,7 +109,7 @@ static int decompress(
 	size_t made = 0;
 	bool ok;
 
-	/* Nothing is allotted for a size that only one damaged place names. */
+	/* No memory is allocated for a size that may come from one damaged place. */
 	if (ZSTD_getFrameContentSize(bytes, stored) != size)
 		return -1;
 	d = ZSTD_createDCtx();
@@ -122,12 +125,12 @@ static int decompress(
 	return ok ? 0 : -1;
 }
 
-int pack_restore(enum pack_kind kind, const void *bytes, size_t stored, size_t size, const char *base,
+int state_restore(enum state_encoding kind, const void *bytes, size_t stored, size_t size, const char *base,
 	size_t base_size, struct buf *out)
 {
-	if ((kind == PACK_DELTA) != (base != NULL))
+	if ((kind == STATE_DELTA) != (base != NULL))
 		return -1;
-	if (kind != PACK_JSON)
+	if (kind != STATE_JSON)
 		return decompress(bytes, stored, size, base, base_size, out);
 	if (stored != size)
 		return -1;
@@ -135,7 +138,7 @@ int pack_restore(enum pack_kind kind, const void *bytes, size_t stored, size_t s
 	return 0;
 }
 
-double pack_change(const char *text, size_t size, const char *before, size_t before_size)
+double state_change(const char *text, size_t size, const char *before, size_t before_size)
 {
 	struct buf whole = {0}, delta = {0};
 	double change = 1;

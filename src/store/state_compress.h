@@ -1,31 +1,34 @@
-/* pack.h: the state of a checkpoint, as it is stored: its text, compressed, or what differs from an earlier
- * one.
+/* SPDX-License-Identifier: MIT */
+/* state_compress.h: the stored form of a checkpoint's state: its text, the text compressed, or the
+ * difference to an earlier state.
  *
- * What comes back is the text byte for byte. A delta is zstd's, with the base's text as its prefix, and no
- * JSON Merge Patch (RFC 7396): that cannot say null, replaces an array or a long text whole where one word of
- * it changed, and makes 1.1 of 1.10; this needs neither text parsed, and is never longer than the text itself
- * by more than a few bytes. */
-#ifndef HCPD_PACK_H
-#define HCPD_PACK_H
+ * Restoring gives the text byte for byte. A delta is zstd's, with the base's text as prefix. It is no JSON
+ * Merge Patch (RFC 7396): that format cannot set null, replaces a whole array or long text for one changed
+ * word, and turns 1.10 into 1.1. A zstd delta needs no parsing, and is never more than a few bytes longer
+ * than the text. */
+#ifndef HCPD_STORE_STATE_COMPRESS_H
+#define HCPD_STORE_STATE_COMPRESS_H
 
 #include <stddef.h>
 
 #include "base/buf.h"
 
-enum pack_kind { PACK_JSON, PACK_ZSTD, PACK_DELTA, PACK_COUNT };
-extern const char *const pack_names[PACK_COUNT]; /* json, zstd, delta */
-int pack_parse(const char *name);                /* -1: no kind */
+enum state_encoding { STATE_JSON, STATE_ZSTD, STATE_DELTA, STATE_COUNT };
+extern const char *const state_encoding_names[STATE_COUNT]; /* json, zstd, delta */
+int state_encoding_parse(const char *name);                 /* -1: no such encoding */
 
-enum { PACK_PLAIN_MAX = 4096 }; /* up to here a state is always stored as its text, for people to read */
+/* up to this size a state is always stored as text, for people to read */
+enum { STATE_PLAIN_MAX = 4096 };
 
-/* base NULL: there is none; it is other memory than the text. *out is appended to. PACK_DELTA only where that
- * saves half of what the whole one takes. */
-enum pack_kind pack_state(const char *text, size_t size, const char *base, size_t base_size, struct buf *out);
-/* Appends the text. `size` is what it must have; base: of a delta. 0, or -1: these bytes are not that text.
- */
-int pack_restore(enum pack_kind kind, const void *bytes, size_t stored, size_t size, const char *base,
+/* base NULL: there is none; base and text must not share memory. Appends to *out. Chooses STATE_DELTA only
+ * where it saves half of the size of the compressed text. */
+enum state_encoding state_compress(
+	const char *text, size_t size, const char *base, size_t base_size, struct buf *out);
+/* Appends the text. `size` is its expected length; base: of a delta. 0, or -1: the bytes do not give such a
+ * text. */
+int state_restore(enum state_encoding kind, const void *bytes, size_t stored, size_t size, const char *base,
 	size_t base_size, struct buf *out) __attribute__((warn_unused_result));
 /* How much of a text is new against an earlier one: 0 nothing, 1 all of it. */
-double pack_change(const char *text, size_t size, const char *before, size_t before_size);
+double state_change(const char *text, size_t size, const char *before, size_t before_size);
 
 #endif

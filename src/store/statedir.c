@@ -1,5 +1,6 @@
-/* statedir.c: who may enter the state directory, and which hcpd it belongs to.
- * Owns its mode, the modes of the files that hcpd keeps in it, and the lock. Never looks into a file. */
+/* SPDX-License-Identifier: MIT */
+/* statedir.c: which users may enter the state directory, and which hcpd it belongs to.
+ * Owns its mode, the modes of the files that hcpd keeps in it, and the lock. Never reads a file. */
 #include "store/statedir.h"
 
 #include <dirent.h>
@@ -18,10 +19,11 @@
 #define LOCK_PAUSE_US 50000
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
-/* token.keys is not among them: what others could read is no secret any more, and token_keys.c refuses it. */
+/* token.keys is not among them: a key that others could read is no secret any more, and token_keys.c refuses
+ * it. */
 static const char *const files[] = {"hcpd.db", "hcpd.db-wal", "hcpd.db-shm", "hcpd.lock", NULL};
 
-static bool has_ours(int fd)
+static bool has_our_files(int fd)
 {
 	for (const char *const *name = files; *name; name++)
 		if (faccessat(fd, *name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -42,19 +44,22 @@ static bool is_empty(int fd)
 	return d && n == 2;
 }
 
-/* A mistyped state_dir must not cost /tmp or a home its mode. */
+/* A mistyped state_dir must not change the mode of /tmp or of a home directory. */
 static bool is_ours(int fd, const struct stat *st)
 {
-	return !(st->st_mode & S_ISVTX) && (has_ours(fd) || is_empty(fd));
+	return !(st->st_mode & S_ISVTX) && (has_our_files(fd) || is_empty(fd));
 }
 
+/* By way of /proc: fchmod refuses a descriptor of O_PATH. */
 static void set_mode(int fd, const char *what, const struct stat *st, mode_t mode)
 {
 	mode_t was = st->st_mode & 07777;
+	char path[40];
 
 	if (was == mode)
 		return;
-	if (fchmod(fd, mode) < 0)
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	if (chmod(path, mode) < 0)
 		log_warn("%s is mode %04o and cannot be made %04o: %s; others may get at what is in it", what,
 			was, mode, strerror(errno));
 	else if (was & 077 & ~mode)
@@ -67,9 +72,11 @@ static void set_mode(int fd, const char *what, const struct stat *st, mode_t mod
 			mode);
 }
 
+/* The core may have the database open: closing an ordinary descriptor of one of its files would take away the
+ * locks that SQLite holds in this process. A descriptor of O_PATH has no part in locks. */
 static void tighten_file(int dir, const char *name)
 {
-	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0)
@@ -85,7 +92,7 @@ static void fit_work(int dir, mode_t mode)
 	int fd;
 
 	if (mode == 0711)
-		(void)mkdirat(dir, "work", 0700); /* there, or said by whoever needs it */
+		(void)mkdirat(dir, "work", 0700); /* it is there, or its first user reports the error */
 	fd = openat(dir, "work", OPEN_DIR | O_NOFOLLOW);
 	if (fd < 0)
 		return;
@@ -94,7 +101,7 @@ static void fit_work(int dir, mode_t mode)
 	close(fd);
 }
 
-/* Without it every task would fail: better not to take any. */
+/* Without this directory every task would fail: it is better to refuse the start. */
 static int check_work(const char *dir, int fd)
 {
 	if (faccessat(fd, "work", R_OK | W_OK | X_OK, AT_EACCESS) == 0 || errno == ENOENT)
@@ -104,7 +111,7 @@ static int check_work(const char *dir, int fd)
 	return EX_CANTCREAT;
 }
 
-static int fit(const char *dir, int fd, mode_t mode)
+static int fit_mode(const char *dir, int fd, mode_t mode)
 {
 	struct stat st;
 
@@ -119,15 +126,15 @@ static int fit(const char *dir, int fd, mode_t mode)
 			dir, st.st_mode & 07777);
 		return EX_CONFIG;
 	}
-	/* Root could, and would leave there what its owner cannot use afterwards. */
-	if (st.st_uid != geteuid() && has_ours(fd)) {
+	/* Root could write there, and would leave files that the owner cannot use. */
+	if (st.st_uid != geteuid() && has_our_files(fd)) {
 		log_error(
 			"state_dir %s belongs to user %u, and hcpd runs as user %u; run it as that user, or "
 			"name another state_dir",
 			dir, (unsigned)st.st_uid, (unsigned)geteuid());
 		return EX_NOPERM;
 	}
-	/* Narrower than ours is the administrator's wish, unless others have to pass. */
+	/* A narrower mode is the administrator's wish, unless other users have to pass. */
 	if ((st.st_mode & 077 & ~mode) || (mode & ~st.st_mode & 077))
 		set_mode(fd, dir, &st, mode);
 	for (const char *const *name = files; *name; name++)
@@ -151,13 +158,13 @@ int statedir_prepare(const char *dir, bool has_users)
 			strerror(errno));
 		return EX_CANTCREAT;
 	}
-	code = fit(dir, fd, has_users ? 0711 : 0700);
+	code = fit_mode(dir, fd, has_users ? 0711 : 0700);
 	close(fd);
 	return code;
 }
 
-/* The directory is locked as well: whoever takes a lock file for a stale one and removes it does no harm
- * then. The descriptor stays open as long as we live. */
+/* The directory is locked too, so that removing a lock file by mistake does no harm. The descriptor stays
+ * open until the process ends. */
 static bool lock_directory(const char *dir)
 {
 	int fd = open(dir, OPEN_DIR);
@@ -184,7 +191,7 @@ int statedir_lock(const char *dir)
 			dir, path, strerror(errno));
 		return -EX_CANTCREAT;
 	}
-	/* One that was just killed may still be about for a moment. */
+	/* A daemon that was just killed may still exist for a moment. */
 	for (int i = 0; (locked = flock(fd, LOCK_EX | LOCK_NB)) < 0 && i < LOCK_TRIES; i++)
 		usleep(LOCK_PAUSE_US);
 	if (locked == 0 && !lock_directory(dir))

@@ -1,6 +1,8 @@
-/* store.c: the batch, the transaction, and every SQL statement.
- * Owns the database, with store_read.c and store_open.c. Never decides what is stored, never releases an
- * effect (core.c does, after store_run said 0). */
+/* SPDX-License-Identifier: MIT */
+/* store.c: the batch, the transaction, and the texts of the SQL statements; session_row.c and retain.c build
+ * the others.
+ * Owns the database, with read.c and open.c. Never decides what is stored, never releases an effect (turn.c
+ * does, after store_run returned 0). */
 #include "store/store_private.h"
 
 #include <assert.h>
@@ -13,99 +15,101 @@
 #include "base/log.h"
 #include "store/migrations.h"
 
+/* clang-format off */
 #define EVENT_COLUMNS \
-	"e.id, e.session, e.session_id, e.caller, e.type, e.sequence, e.event_type, coalesce(e.substitute, " \
-	"e.body)"
+	"e.id, e.session, e.session_id, e.caller, e.type, e.sequence, e.event_type," \
+	" coalesce(e.substitute, e.body)"
 
 #define OLD_SUBMITS \
 	"id > ?1 AND id <= ?2 AND received_at < ?3 AND (session IS NULL OR NOT EXISTS" \
 	" (SELECT 1 FROM sessions WHERE sessions.id = submits.session" \
-	"  AND " SCHEMA_IS_LIVE "))"
+	"  AND " SQL_IS_LIVE "))"
 
-/* What is no JSON is no list: a question must not fail for what somebody wrote there. */
+/* A text that is no JSON counts as an empty list: one damaged row must not make the query fail. */
 #define AS_LIST(column) "json(CASE WHEN json_valid(" column ") THEN " column " ELSE '[]' END)"
 
 const char *const store_sql[ST_COUNT] = {
 	[ST_PUT_CALLER] = "INSERT INTO callers (id, caller_id) VALUES (?,?)",
 	[ST_SAVE_CONFIRMED] = "UPDATE callers SET confirmed = ?2 WHERE id = ?1",
-	[ST_PUT_SESSION] =
-		"INSERT INTO sessions (id, session_id, caller_id, capability, capability_version, state, state_version,"
-		" risk_level, data_classification, priority, session_token, metadata, created_at, updated_at,"
-		" max_duration_us, attempt, waits_for, message_id, seal, harp, checkpoint_of, continues, steps, checkpoints, warnings, tokens_in,"
-		" tokens_out, cost) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0,'[]',0,0,0.0)",
 	[ST_PUT_TASK] = "INSERT INTO tasks VALUES (?,?)",
-	[ST_SAVE_SESSION] =
-		"UPDATE sessions SET state = ?2, state_version = ?3, updated_at = ?4, started_at = ?5, deadline = ?6,"
-		" attempt = ?7, paused_by = ?8, steps = ?9, step = ?10, checkpoints = ?11, warnings = ?12,"
-		" tokens_in = ?13, tokens_out = ?14, cost = ?15, risk_events = ?16, token_revoked = ?17,"
-		" deaths = ?18, recover_as = ?19 WHERE id = ?1",
 	[ST_PUT_TRANSITION] =
-		"INSERT INTO transitions (session, session_id, from_state, to_state, reason, actor, at, state_version)"
-		" VALUES (?,?,?,?,?,?,?,?)",
+		"INSERT INTO transitions (session, session_id, from_state, to_state, reason, actor, at,"
+		" state_version) VALUES (?,?,?,?,?,?,?,?)",
 	[ST_PUT_EVENT] =
 		"INSERT INTO events (id, session, session_id, caller, type, sequence, event_type, body)"
 		" VALUES (?,?,?,?,?,?,?,?)",
 	[ST_PUT_SUBSTITUTE] = "UPDATE events SET substitute = ?2 WHERE id = ?1",
 	[ST_PUT_CHECKPOINT] =
-		"INSERT INTO checkpoints (checkpoint_id, session, session_id, description, step, resumable, created_at, state,"
-		" sha256, seal, encoding, base, trigger, state_version, state_size) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+		"INSERT INTO checkpoints (checkpoint_id, session, session_id, description, step, resumable,"
+		" created_at, state, sha256, seal, encoding, base, trigger, state_version, state_size)"
+		" VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
 	[ST_SAVE_NEWEST] = "UPDATE sessions SET last_checkpoint = ?2 WHERE id = ?1",
+	/* Column base stands behind a state that may be long; the index has all that the condition needs. */
 	[ST_PRUNE_CHECKPOINTS] =
 		"DELETE FROM checkpoints WHERE session = ?1"
 		" AND id NOT IN (SELECT id FROM checkpoints WHERE session = ?1 ORDER BY id DESC LIMIT ?2)"
-		" AND id NOT IN (SELECT id FROM checkpoints WHERE session = ?1 AND resumable ORDER BY id DESC LIMIT ?2)"
-		/* The index has all that is asked for: base stands behind a state that may be long. */
-		" AND id NOT IN (SELECT base FROM checkpoints INDEXED BY checkpoints_bases WHERE session = ?1 AND base IS NOT NULL"
+		" AND id NOT IN (SELECT id FROM checkpoints WHERE session = ?1 AND resumable"
+		" ORDER BY id DESC LIMIT ?2)"
+		" AND id NOT IN (SELECT base FROM checkpoints INDEXED BY checkpoints_bases"
+		" WHERE session = ?1 AND base IS NOT NULL"
 		"  AND (id IN (SELECT id FROM checkpoints WHERE session = ?1 ORDER BY id DESC LIMIT ?2)"
-		"   OR id IN (SELECT id FROM checkpoints WHERE session = ?1 AND resumable ORDER BY id DESC LIMIT ?2)))",
+		"   OR id IN (SELECT id FROM checkpoints WHERE session = ?1 AND resumable"
+		" ORDER BY id DESC LIMIT ?2)))",
 	[ST_PUT_OUTCOME] = "INSERT INTO outcomes VALUES (?,?)",
 	[ST_DROP_OUTCOME] = "DELETE FROM outcomes WHERE session = ?",
-	[ST_PUT_SUBMIT] = "INSERT INTO submits (caller, message_id, received_at, session, answer) VALUES (?,?,?,?,?)",
+	[ST_PUT_SUBMIT] =
+		"INSERT INTO submits (caller, message_id, received_at, session, answer) VALUES (?,?,?,?,?)",
 	[ST_DROP_SUBMITS] = "DELETE FROM submits WHERE " OLD_SUBMITS,
 	[ST_PUT_UNROUTABLE] = "INSERT OR IGNORE INTO unroutable VALUES (?,?)",
 	[ST_DROP_UNROUTABLE] = "DELETE FROM unroutable WHERE event = ?",
-	/* the later announcement of a name takes the place of the earlier */
+	/* The later announcement of a name takes the place of the earlier. */
 	[ST_PUT_ARTIFACT] =
-		"INSERT OR REPLACE INTO artifacts (session, session_id, name, type, path, created_at) VALUES (?,?,?,?,?,?)",
-	[ST_SAVE_ARTIFACT] = "UPDATE artifacts SET size_bytes = ?3, sha256 = ?4 WHERE session = ?1 AND name = ?2",
+		"INSERT OR REPLACE INTO artifacts (session, session_id, name, type, path, created_at)"
+		" VALUES (?,?,?,?,?,?)",
+	[ST_SAVE_ARTIFACT] =
+		"UPDATE artifacts SET size_bytes = ?3, sha256 = ?4 WHERE session = ?1 AND name = ?2",
 	[ST_DROP_ARTIFACT] = "DELETE FROM artifacts WHERE session = ? AND name = ?",
 	[ST_PUT_AUDIT] = "INSERT INTO audit VALUES (?,?,?)",
-	/* the row stays where it is, and its index as it is: one page a commit */
+	/* An update in place: the row and its index stay where they are, which is one page a commit. */
 	[ST_SAVE_AUDIT_HEAD] =
-		"INSERT INTO meta VALUES ('audit', ?1 || ' ' || ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-	[ST_ACCEPT_SESSION] =
-		"UPDATE sessions SET capability_version = ?2, risk_level = ?3, session_token = ?4, max_duration_us = ?5,"
-		" updated_at = ?6, waits_for = ?7 WHERE id = ?1",
+		"INSERT INTO meta VALUES ('audit', ?1 || ' ' || ?2)"
+		" ON CONFLICT (key) DO UPDATE SET value = excluded.value",
 	[ST_SAVE_ANSWER] = "UPDATE submits SET answer = ?3 WHERE caller = ?1 AND message_id = ?2",
 	[ST_PUT_REVIEW] =
-		"INSERT INTO reviews (request_id, session, session_id, state, risk_level, created_at, expires_at, artifact_hash,"
-		" artifact) VALUES (?,?,?,?,?,?,?,?,?)",
+		"INSERT INTO reviews (request_id, session, session_id, state, risk_level, created_at,"
+		" expires_at, artifact_hash, artifact) VALUES (?,?,?,?,?,?,?,?,?)",
 	[ST_SAVE_REVIEW] = "UPDATE reviews SET state = ?2, decided_at = ?3 WHERE request_id = ?1",
 	[ST_PUT_DECISION] =
-		"INSERT INTO decisions (request_id, artifact_hash, signer, nonce, decision, is_final, expires_at, reason, uid,"
-		" text, at) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+		"INSERT INTO decisions (request_id, artifact_hash, signer, nonce, decision, is_final,"
+		" expires_at, reason, uid, text, at) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
 	[ST_PUT_CONTINUITY] = "INSERT OR REPLACE INTO continuity VALUES (?,?,?,?,?,?,?,?,?,?,?)",
 	[ST_CLOSE_CONTINUITY] =
 		"INSERT INTO continuity VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (session) DO UPDATE SET"
-		" checkpoint_count = excluded.checkpoint_count, completion = excluded.completion, closed_at = excluded.closed_at",
+		" checkpoint_count = excluded.checkpoint_count, completion = excluded.completion,"
+		" closed_at = excluded.closed_at",
 	[ST_RETIRE_CHECKPOINTS] = "UPDATE checkpoints SET resumable = 0 WHERE session = ?",
-	/* store_retain.c */
+	/* retain.c */
 	[ST_PUT_ARCHIVE] = "INSERT OR REPLACE INTO archives (day, size, sessions) VALUES (?,?,?)",
 	[ST_DROP_ARCHIVE] = "DELETE FROM archives WHERE day = ?",
 	[ST_KEEP_KEYS] =
-		"INSERT INTO meta SELECT 'last_session', max(id) FROM sessions HAVING max(id) IS NOT NULL UNION ALL"
-		" SELECT 'last_event', max(id) FROM events HAVING max(id) IS NOT NULL ON CONFLICT (key) DO UPDATE SET"
+		"INSERT INTO meta"
+		" SELECT 'last_session', max(id) FROM sessions HAVING max(id) IS NOT NULL UNION ALL"
+		" SELECT 'last_event', max(id) FROM events HAVING max(id) IS NOT NULL"
+		" ON CONFLICT (key) DO UPDATE SET"
 		" value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))",
-	[ST_PUT_LEAVING] = "INSERT OR IGNORE INTO leaving SELECT id, session_id, ?2 FROM sessions WHERE id = ?1 AND " SCHEMA_IS_OVER,
-	[ST_DROP_SESSION] = "DELETE FROM sessions WHERE id = ? AND " SCHEMA_IS_OVER,
+	[ST_PUT_LEAVING] =
+		"INSERT OR IGNORE INTO leaving SELECT id, session_id, ?2 FROM sessions"
+		" WHERE id = ?1 AND " SQL_IS_OVER,
+	[ST_DROP_SESSION] = "DELETE FROM sessions WHERE id = ? AND " SQL_IS_OVER,
 	[ST_DROP_LEAVING] = "DELETE FROM leaving WHERE session = ?",
 	[ST_DROP_KEPT] =
-		"DELETE FROM unroutable WHERE event IN (SELECT id FROM events WHERE session = ?1 AND id <= ?2)",
+		"DELETE FROM unroutable"
+		" WHERE event IN (SELECT id FROM events WHERE session = ?1 AND id <= ?2)",
 	[ST_DROP_EVENT] = "DELETE FROM events WHERE id = ? AND session IS NULL",
 	[ST_VACUUM] = "PRAGMA incremental_vacuum(32)",
 	[ST_PUT_SNAPSHOT] =
-		"INSERT INTO snapshots (session, session_id, snapshot_id, snapshot_type, created_at, sha256, event)"
-		" VALUES (?,?,?,?,?,?,?)",
+		"INSERT INTO snapshots (session, session_id, snapshot_id, snapshot_type, created_at, sha256,"
+		" event) VALUES (?,?,?,?,?,?,?)",
 	[ST_BEGIN] = "BEGIN IMMEDIATE",
 	[ST_COMMIT] = "COMMIT",
 	[ST_ROLLBACK] = "ROLLBACK",
@@ -117,20 +121,15 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_FIND_NEWEST] = "SELECT last_checkpoint FROM sessions WHERE id = ?",
 	[ST_FIND_CHECKPOINT] = "SELECT id FROM checkpoints WHERE checkpoint_id = ?",
 	[ST_LOAD_CHECKPOINT] =
-		"SELECT id, session, base, state_size, checkpoint_id, encoding, sha256, seal, state_version, resumable, description,"
-		" step, state FROM checkpoints WHERE id = ?",
+		"SELECT id, session, base, state_size, checkpoint_id, encoding, sha256, seal, state_version,"
+		" resumable, description, step, state FROM checkpoints WHERE id = ?",
 	[ST_LOAD_CALLERS] =
 		"SELECT id, caller_id, confirmed, (SELECT max(id) FROM events WHERE caller = callers.id),"
 		" (SELECT min(event) FROM unroutable WHERE caller = callers.id) FROM callers ORDER BY id",
-	[ST_LOAD_LIVE] =
-		"SELECT id, session_id, caller_id, capability, capability_version, state, state_version, risk_level,"
-		" data_classification, priority, session_token, harp, created_at, updated_at, started_at, deadline,"
-		" max_duration_us, attempt, paused_by, steps, step, checkpoints, warnings, tokens_in, tokens_out, cost,"
-		" (SELECT max(sequence) FROM events WHERE session = sessions.id), waits_for, message_id, seal,"
-		" risk_events, token_revoked, deaths, recover_as, checkpoint_of, continues FROM sessions WHERE " SCHEMA_IS_LIVE " ORDER BY id",
 	[ST_LOAD_BACKLOG] =
-		"SELECT session, sum(length(CAST(coalesce(substitute, body) AS BLOB))) FROM events WHERE caller = ? AND id > ?"
-		" AND id NOT IN (SELECT event FROM unroutable) GROUP BY session",
+		"SELECT session, sum(length(CAST(coalesce(substitute, body) AS BLOB))) FROM events"
+		" WHERE caller = ? AND id > ? AND id NOT IN (SELECT event FROM unroutable)"
+		" GROUP BY session",
 	[ST_LOAD_EVENTS] =
 		"SELECT " EVENT_COLUMNS " FROM events e WHERE e.caller = ? AND e.id > ?"
 		" AND e.id NOT IN (SELECT event FROM unroutable) ORDER BY e.id LIMIT ?",
@@ -139,62 +138,75 @@ const char *const store_sql[ST_COUNT] = {
 		" WHERE u.caller = ? AND u.event > ? ORDER BY u.event LIMIT ?",
 	[ST_LOAD_EVENT] = "SELECT " EVENT_COLUMNS " FROM events e WHERE e.id = ?",
 	[ST_LAST_SUBMIT] = "SELECT max(id) FROM submits",
-	[ST_LOOK] = "SELECT (SELECT max(id) FROM sessions), (SELECT max(id) FROM events), (SELECT max(id) FROM submits),"
-		" (SELECT max(id) FROM callers), (SELECT max(session) FROM tasks), (SELECT max(id) FROM checkpoints),"
+	[ST_CHECK_READABLE] =
+		"SELECT (SELECT max(id) FROM sessions), (SELECT max(id) FROM events),"
+		" (SELECT max(id) FROM submits), (SELECT max(id) FROM callers),"
+		" (SELECT max(session) FROM tasks), (SELECT max(id) FROM checkpoints),"
 		" (SELECT max(id) FROM reviews), (SELECT max(id) FROM decisions)",
-	/* A session's n-th row has sequence n at most, and few rows have none, HARP-SESSION's aside: the index alone leads
-	 * nearly there. Those are not the stream's, and only where there are any it pays to look at each row's type. */
+	/* The n-th row of a session has sequence n at most, and few rows have none, HARP-SESSION events
+	 * aside: so the index alone leads nearly to the place. HARP-SESSION events are no part of the stream.
+	 * Only a session that has such events pays for a look at the type of each row. */
 	[ST_FIND_REPLAY] =
-		"WITH s AS (SELECT id, caller_id, state, harp FROM sessions WHERE session_id = ?1), f AS (SELECT (SELECT id FROM events"
-		" WHERE session = (SELECT id FROM s) AND id >= (SELECT id FROM events WHERE session = (SELECT id FROM s) ORDER BY id"
-		" LIMIT 1 OFFSET ?2 - 1) AND (sequence >= ?2 OR ?2 = 1) ORDER BY id LIMIT 1) AS id)"
+		"WITH s AS (SELECT id, caller_id, state, harp FROM sessions WHERE session_id = ?1),"
+		" f AS (SELECT (SELECT id FROM events WHERE session = (SELECT id FROM s)"
+		" AND id >= (SELECT id FROM events WHERE session = (SELECT id FROM s)"
+		" ORDER BY id LIMIT 1 OFFSET ?2 - 1)"
+		" AND (sequence >= ?2 OR ?2 = 1) ORDER BY id LIMIT 1) AS id)"
 		" SELECT s.id, s.caller_id, s.state, f.id, (SELECT max(id) FROM events WHERE session = s.id),"
-		" CASE WHEN s.harp THEN (SELECT count(*) FROM events WHERE session = s.id AND id >= f.id AND type <> 'harp')"
+		" CASE WHEN s.harp"
+		" THEN (SELECT count(*) FROM events WHERE session = s.id AND id >= f.id AND type <> 'harp')"
 		" ELSE (SELECT count(*) FROM events WHERE session = s.id AND id >= f.id) END FROM s, f",
 	[ST_LOAD_REPLAY] =
-		"SELECT " EVENT_COLUMNS " FROM events e WHERE e.session = ? AND e.id > ? AND e.id <= ? AND e.type <> 'harp'"
-		" ORDER BY e.id LIMIT ?",
+		"SELECT " EVENT_COLUMNS " FROM events e"
+		" WHERE e.session = ? AND e.id > ? AND e.id <= ? AND e.type <> 'harp' ORDER BY e.id LIMIT ?",
 	[ST_FIND_AUDIT_END] =
-		"SELECT coalesce((SELECT max(id) FROM audit), 0), (SELECT hash FROM audit ORDER BY id DESC LIMIT 1),"
+		"SELECT coalesce((SELECT max(id) FROM audit), 0),"
+		" (SELECT hash FROM audit ORDER BY id DESC LIMIT 1),"
 		" (SELECT value FROM meta WHERE key = 'audit'), EXISTS (SELECT 1 FROM audit WHERE id < 1)",
 	[ST_FIND_OLD_SUBMIT] = "SELECT 1 FROM submits WHERE " OLD_SUBMITS " LIMIT 1",
-	[ST_LOAD_ARTIFACTS] = "SELECT name, type, path, size_bytes, sha256 FROM artifacts WHERE session = ? ORDER BY id",
+	[ST_LOAD_ARTIFACTS] =
+		"SELECT name, type, path, size_bytes, sha256 FROM artifacts WHERE session = ? ORDER BY id",
 	[ST_LOAD_REVIEW] = "SELECT session, state, artifact FROM reviews WHERE request_id = ?",
 	[ST_FIND_OPEN_REVIEW] =
-		"SELECT request_id, expires_at FROM reviews WHERE session = ? AND state = 'AWAITING_DECISION' ORDER BY id DESC LIMIT 1",
-	[ST_FIND_TOLD] =
-		"SELECT body FROM events WHERE session = ?1 AND type = 'harp' AND (event_type <> 'session.snapshot' OR id IN"
-		" (SELECT n.event FROM snapshots n JOIN checkpoints c ON c.checkpoint_id = n.snapshot_id WHERE n.session = ?1))"
-		" ORDER BY id DESC LIMIT 1",
+		"SELECT request_id, expires_at FROM reviews"
+		" WHERE session = ? AND state = 'AWAITING_DECISION' ORDER BY id DESC LIMIT 1",
+	[ST_FIND_LAST_HARP] =
+		"SELECT body FROM events WHERE session = ?1 AND type = 'harp'"
+		" AND (event_type <> 'session.snapshot' OR id IN"
+		" (SELECT n.event FROM snapshots n JOIN checkpoints c ON c.checkpoint_id = n.snapshot_id"
+		" WHERE n.session = ?1)) ORDER BY id DESC LIMIT 1",
 	[ST_FIND_SNAPSHOT] = "SELECT sha256, created_at FROM snapshots WHERE session = ? AND snapshot_id = ?",
 	[ST_FIND_NONCE] = "SELECT 1 FROM decisions WHERE nonce = ? AND signer = ?",
 	[ST_LOAD_VOTES] =
-		"SELECT signer, expires_at FROM decisions WHERE request_id = ? AND decision = 'allow' ORDER BY id",
+		"SELECT signer, expires_at FROM decisions"
+		" WHERE request_id = ? AND decision = 'allow' ORDER BY id",
 	[ST_LAST_CHECKPOINT] =
-		"SELECT checkpoint_id, description, step FROM checkpoints WHERE session = ? ORDER BY id DESC LIMIT 1",
+		"SELECT checkpoint_id, description, step FROM checkpoints"
+		" WHERE session = ? ORDER BY id DESC LIMIT 1",
 	[ST_FIND_OWNER] = "SELECT session_id, caller_id, capability, state FROM sessions WHERE id = ?",
 	[ST_LOAD_CONTINUITY] =
 		"SELECT json_object('session_id', session_id, 'capability', capability, 'summary', summary,"
 		" 'decisions', " AS_LIST("decisions") ", 'open_questions', " AS_LIST("open_questions") ","
-		" 'next_steps', " AS_LIST("next_steps") ", 'checkpoint_count', checkpoint_count, 'completion', completion,"
-		" 'closed_at', closed_at) FROM continuity WHERE session = (SELECT id FROM sessions WHERE session_id = ?) AND caller_id = ?"
+		" 'next_steps', " AS_LIST("next_steps") ", 'checkpoint_count', checkpoint_count,"
+		" 'completion', completion, 'closed_at', closed_at) FROM continuity"
+		" WHERE session = (SELECT id FROM sessions WHERE session_id = ?) AND caller_id = ?"
 		" AND completion IS NOT NULL",
 	[ST_LOAD_RESULTS] =
-		"SELECT " EVENT_COLUMNS " FROM events e WHERE e.id IN (SELECT id FROM events WHERE session = ? ORDER BY id DESC LIMIT ?)"
+		"SELECT " EVENT_COLUMNS " FROM events e"
+		" WHERE e.id IN (SELECT id FROM events WHERE session = ? ORDER BY id DESC LIMIT ?)"
 		" AND e.event_type = 'intermediate_result' ORDER BY e.id DESC",
 	[ST_FIND_CALLER] =
-		"SELECT id, confirmed, (SELECT max(id) FROM events WHERE caller = callers.id) FROM callers WHERE caller_id = ?",
+		"SELECT id, confirmed, (SELECT max(id) FROM events WHERE caller = callers.id)"
+		" FROM callers WHERE caller_id = ?",
 };
+/* clang-format on */
 
 /* ---- the batch ---- */
 
-/* i: int64_t, n: int64_t where 0 is NULL, r: double, t: text or NULL, s: text and size_t, z: bytes and
- * size_t, b: blob. */
-static void vadd(struct store *s, enum statement st, const char *kinds, va_list ap)
+struct value *store_add_op(struct store *s, enum statement st, unsigned count)
 {
 	struct batch *b = &s->batch;
-	unsigned count = (unsigned)strlen(kinds);
-	struct op *op;
+	struct value *v;
 
 	if (b->op_count == b->op_room) {
 		b->op_room = b->op_room ? b->op_room * 2 : 64;
@@ -204,10 +216,37 @@ static void vadd(struct store *s, enum statement st, const char *kinds, va_list 
 		b->value_room = b->value_room ? b->value_room * 2 : 512;
 		b->values = xrealloc(b->values, b->value_room * sizeof *b->values);
 	}
-	op = &b->ops[b->op_count++];
-	*op = (struct op){st, (unsigned)b->value_count, count};
-	for (const char *k = kinds; *k != '\0'; k++) {
-		struct value *v = &b->values[b->value_count++];
+	b->ops[b->op_count++] = (struct op){st, (unsigned)b->value_count, count};
+	v = &b->values[b->value_count];
+	b->value_count += count;
+	return v;
+}
+
+void store_trim_op(struct store *s, unsigned count)
+{
+	struct op *op = &s->batch.ops[s->batch.op_count - 1];
+
+	assert(count <= op->count);
+	op->count = count;
+	s->batch.value_count = op->first + count;
+}
+
+void store_set_text(struct batch *b, struct value *v, enum value_kind kind, const char *text, size_t size)
+{
+	v->kind = text != NULL ? kind : V_NULL;
+	v->text.at = b->arena.size;
+	v->text.size = size;
+	if (text != NULL)
+		buf_add(&b->arena, text, size);
+}
+
+/* i: int64_t, n: int64_t where 0 is NULL, r: double, t: text or NULL, s: text and size_t, z: bytes and
+ * size_t, b: blob. */
+static void vadd(struct store *s, enum statement st, const char *kinds, va_list ap)
+{
+	struct value *v = store_add_op(s, st, (unsigned)strlen(kinds));
+
+	for (const char *k = kinds; *k != '\0'; k++, v++) {
 		const char *text;
 
 		v->kind = V_NULL;
@@ -223,15 +262,13 @@ static void vadd(struct store *s, enum statement st, const char *kinds, va_list 
 			v->r = va_arg(ap, double);
 			break;
 		case 't':
+			text = va_arg(ap, const char *);
+			store_set_text(&s->batch, v, V_TEXT, text, text != NULL ? strlen(text) : 0);
+			break;
 		case 's':
 		case 'z':
 			text = va_arg(ap, const char *);
-			v->text.size = *k != 't' ? va_arg(ap, size_t) : text != NULL ? strlen(text) : 0;
-			v->text.at = b->arena.size;
-			if (text != NULL) {
-				v->kind = *k == 'z' ? V_BYTES : V_TEXT;
-				buf_add(&b->arena, text, v->text.size);
-			}
+			store_set_text(&s->batch, v, *k == 'z' ? V_BYTES : V_TEXT, text, va_arg(ap, size_t));
 			break;
 		case 'b':
 			v->kind = V_BLOB;
@@ -251,15 +288,6 @@ void store_add(struct store *s, enum statement st, const char *kinds, ...)
 	va_end(ap);
 }
 
-static void add(struct store *s, enum statement st, const char *kinds, ...)
-{
-	va_list ap;
-
-	va_start(ap, kinds);
-	vadd(s, st, kinds, ap);
-	va_end(ap);
-}
-
 void store_clear_batch(struct batch *b)
 {
 	for (size_t i = 0; i < b->value_count; i++)
@@ -267,7 +295,7 @@ void store_clear_batch(struct batch *b)
 			blob_unref(b->values[i].blob);
 	b->op_count = b->value_count = 0;
 	if (b->arena.room > 1 << 20)
-		buf_fini(&b->arena); /* one large task must not be paid for ever */
+		buf_fini(&b->arena); /* give the memory of one large task back */
 	buf_clear(&b->arena);
 }
 
@@ -294,14 +322,15 @@ static int step(struct store *s, enum statement which)
 
 	do {
 		rc = sqlite3_step(s->st[which]);
-	} while (rc == SQLITE_ROW); /* a vacuum says one for each page */
+	} while (rc == SQLITE_ROW); /* a vacuum gives one row for each page */
 	sqlite3_reset(s->st[which]);
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
 static int run_op(struct store *s, const struct op *op)
 {
-	for (unsigned i = 0; i < op->count; i++) { /* where nothing has a value, there is no list of them */
+	/* an operation without values has no list */
+	for (unsigned i = 0; i < op->count; i++) {
 		int rc = bind(s->st[op->st], (int)i + 1, &s->batch, &s->batch.values[op->first + i]);
 
 		if (rc != SQLITE_OK)
@@ -318,7 +347,7 @@ static int run_batch(struct store *s)
 		CRASH_POINT(store_mid_batch);
 		rc = run_op(s, &s->batch.ops[i]);
 		if ((rc & 0xff) == SQLITE_CONSTRAINT) {
-			/* Our own contradiction: to try it again would hold up everything for ever. */
+			/* A defect of ours: a retry would fail for ever and stop all turns. */
 			log_error("store refused a row, this is a defect: statement=%d error=%s",
 				(int)s->batch.ops[i].st, sqlite3_errmsg(s->db));
 			abort();
@@ -362,46 +391,18 @@ const char *store_error(const struct store *s)
 
 void store_put_caller(struct store *s, int64_t key, const char *caller_id)
 {
-	add(s, ST_PUT_CALLER, "it", key, caller_id);
+	store_add(s, ST_PUT_CALLER, "it", key, caller_id);
 }
 
 void store_save_confirmed(struct store *s, int64_t caller, int64_t event)
 {
-	add(s, ST_SAVE_CONFIRMED, "ii", caller, event);
-}
-
-void store_put_session(struct store *s, const struct store_session *r, const char *task, size_t task_size)
-{
-	add(s, ST_PUT_SESSION,
-		"ittttti"
-		"ttt"
-		"tttt"
-		"iittti"
-		"tt",
-		r->key, r->session_id, r->caller_id, r->capability, r->capability_version, r->state,
-		r->state_version, r->risk_level, r->data_classification, r->priority, r->session_token,
-		r->metadata, r->created_at, r->updated_at, r->max_duration_us, r->attempt, r->waits_for,
-		r->message_id, r->seal, (int64_t)r->harp, r->checkpoint_of, r->continues);
-	add(s, ST_PUT_TASK, "is", r->key, task, task_size);
-}
-
-void store_save_session(struct store *s, const struct store_session *r)
-{
-	add(s, ST_SAVE_SESSION,
-		"itittt"
-		"ititit"
-		"iirti"
-		"it",
-		r->key, r->state, r->state_version, r->updated_at, r->started_at, r->deadline, r->attempt,
-		r->paused_by, r->steps, r->step, r->checkpoints, r->warnings, r->tokens_in, r->tokens_out,
-		r->cost, r->risk_events != NULL ? r->risk_events : "[]", (int64_t)r->token_revoked, r->deaths,
-		r->recover_as);
+	store_add(s, ST_SAVE_CONFIRMED, "ii", caller, event);
 }
 
 void store_put_transition(struct store *s, const struct store_session *r, const char *from,
 	const char *reason, const char *actor)
 {
-	add(s, ST_PUT_TRANSITION,
+	store_add(s, ST_PUT_TRANSITION,
 		"ittttt"
 		"ti",
 		r->key, r->session_id, from, r->state, reason, actor, r->updated_at, r->state_version);
@@ -409,20 +410,20 @@ void store_put_transition(struct store *s, const struct store_session *r, const 
 
 void store_put_event(struct store *s, const struct store_event *e)
 {
-	add(s, ST_PUT_EVENT, "intitntb", e->id, e->session, e->session_id, e->caller, e->type, e->sequence,
-		e->event_type, e->body);
+	store_add(s, ST_PUT_EVENT, "intitntb", e->id, e->session, e->session_id, e->caller, e->type,
+		e->sequence, e->event_type, e->body);
 }
 
 void store_put_substitute(struct store *s, int64_t event, const char *body, size_t size)
 {
-	add(s, ST_PUT_SUBSTITUTE, "is", event, body, size);
+	store_add(s, ST_PUT_SUBSTITUTE, "is", event, body, size);
 }
 
 void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
 {
 	bool is_text = c->encoding == NULL || strcmp(c->encoding, "json") == 0;
 
-	add(s, ST_PUT_CHECKPOINT,
+	store_add(s, ST_PUT_CHECKPOINT,
 		is_text ? "titttitstt"
 			  "tntti" :
 			  "titttitztt"
@@ -432,13 +433,13 @@ void store_put_checkpoint(struct store *s, const struct store_checkpoint *c)
 		c->base, c->trigger, c->state_version,
 		c->whole_size != 0 ? c->whole_size : (int64_t)c->state_size);
 	if (c->resumable)
-		add(s, ST_SAVE_NEWEST, "it", c->session, c->checkpoint_id);
-	add(s, ST_PRUNE_CHECKPOINTS, "ii", c->session, (int64_t)STORE_CHECKPOINTS_KEPT);
+		store_add(s, ST_SAVE_NEWEST, "it", c->session, c->checkpoint_id);
+	store_add(s, ST_PRUNE_CHECKPOINTS, "ii", c->session, (int64_t)STORE_CHECKPOINTS_KEPT);
 }
 
 void store_put_artifact(struct store *s, const struct store_artifact *a, const char *at)
 {
-	add(s, ST_PUT_ARTIFACT,
+	store_add(s, ST_PUT_ARTIFACT,
 		"itttt"
 		"t",
 		a->session, a->session_id, a->name, a->type, a->path, at);
@@ -447,17 +448,17 @@ void store_put_artifact(struct store *s, const struct store_artifact *a, const c
 void store_save_artifact(
 	struct store *s, int64_t session, const char *name, int64_t size_bytes, const char *sha256)
 {
-	add(s, ST_SAVE_ARTIFACT, "itit", session, name, size_bytes, sha256);
+	store_add(s, ST_SAVE_ARTIFACT, "itit", session, name, size_bytes, sha256);
 }
 
 void store_drop_artifact(struct store *s, int64_t session, const char *name)
 {
-	add(s, ST_DROP_ARTIFACT, "it", session, name);
+	store_add(s, ST_DROP_ARTIFACT, "it", session, name);
 }
 
 static void add_continuity(struct store *s, enum statement st, const struct store_continuity *k)
 {
-	add(s, st,
+	store_add(s, st,
 		"itttt"
 		"tttitt",
 		k->session, k->session_id, k->caller_id, k->capability, k->summary, k->decisions,
@@ -476,43 +477,34 @@ void store_close_continuity(struct store *s, const struct store_continuity *k)
 
 void store_retire_checkpoints(struct store *s, int64_t session)
 {
-	add(s, ST_RETIRE_CHECKPOINTS, "i", session);
-	add(s, ST_SAVE_NEWEST, "it", session, (const char *)NULL); /* none of them is missed */
+	store_add(s, ST_RETIRE_CHECKPOINTS, "i", session);
+	store_add(s, ST_SAVE_NEWEST, "it", session, (const char *)NULL); /* none of them is expected now */
 }
 
 void store_put_outcome(struct store *s, int64_t session, const char *json, size_t size)
 {
-	add(s, ST_PUT_OUTCOME, "is", session, json, size);
+	store_add(s, ST_PUT_OUTCOME, "is", session, json, size);
 }
 
 void store_drop_outcome(struct store *s, int64_t session)
 {
-	add(s, ST_DROP_OUTCOME, "i", session);
+	store_add(s, ST_DROP_OUTCOME, "i", session);
 }
 
 void store_put_submit(struct store *s, int64_t caller, const char *message_id, const char *at,
 	int64_t session, int64_t answer)
 {
-	add(s, ST_PUT_SUBMIT, "ittnn", caller, message_id, at, session, answer);
-}
-
-void store_accept_session(struct store *s, const struct store_session *r)
-{
-	add(s, ST_ACCEPT_SESSION,
-		"ittti"
-		"tt",
-		r->key, r->capability_version, r->risk_level, r->session_token, r->max_duration_us,
-		r->updated_at, r->waits_for);
+	store_add(s, ST_PUT_SUBMIT, "ittnn", caller, message_id, at, session, answer);
 }
 
 void store_save_answer(struct store *s, int64_t caller, const char *message_id, int64_t answer)
 {
-	add(s, ST_SAVE_ANSWER, "iti", caller, message_id, answer);
+	store_add(s, ST_SAVE_ANSWER, "iti", caller, message_id, answer);
 }
 
 void store_put_review(struct store *s, const struct store_review *r)
 {
-	add(s, ST_PUT_REVIEW,
+	store_add(s, ST_PUT_REVIEW,
 		"tittt"
 		"ttts",
 		r->request_id, r->session, r->session_id, r->state, r->risk_level, r->created_at,
@@ -521,12 +513,12 @@ void store_put_review(struct store *s, const struct store_review *r)
 
 void store_save_review(struct store *s, const char *request_id, const char *state, const char *at)
 {
-	add(s, ST_SAVE_REVIEW, "ttt", request_id, state, at);
+	store_add(s, ST_SAVE_REVIEW, "ttt", request_id, state, at);
 }
 
 void store_put_decision(struct store *s, const struct store_decision *d)
 {
-	add(s, ST_PUT_DECISION,
+	store_add(s, ST_PUT_DECISION,
 		"tttt"
 		"titt"
 		"ist",
@@ -536,7 +528,7 @@ void store_put_decision(struct store *s, const struct store_decision *d)
 
 void store_put_snapshot(struct store *s, const struct store_snapshot *n)
 {
-	add(s, ST_PUT_SNAPSHOT,
+	store_add(s, ST_PUT_SNAPSHOT,
 		"itttt"
 		"ti",
 		n->session, n->session_id, n->snapshot_id, n->snapshot_type, n->created_at, n->sha256,
@@ -545,25 +537,25 @@ void store_put_snapshot(struct store *s, const struct store_snapshot *n)
 
 void store_drop_submits(struct store *s, int64_t after, int64_t upto, const char *before)
 {
-	add(s, ST_DROP_SUBMITS, "iit", after, upto, before);
+	store_add(s, ST_DROP_SUBMITS, "iit", after, upto, before);
 }
 
 void store_put_unroutable(struct store *s, int64_t event, int64_t caller)
 {
-	add(s, ST_PUT_UNROUTABLE, "ii", event, caller);
+	store_add(s, ST_PUT_UNROUTABLE, "ii", event, caller);
 }
 
 void store_drop_unroutable(struct store *s, int64_t event)
 {
-	add(s, ST_DROP_UNROUTABLE, "i", event);
+	store_add(s, ST_DROP_UNROUTABLE, "i", event);
 }
 
 void store_put_audit(struct store *s, int64_t n, const char *entry, size_t size, const char *hash)
 {
-	add(s, ST_PUT_AUDIT, "ist", n, entry, size, hash);
+	store_add(s, ST_PUT_AUDIT, "ist", n, entry, size, hash);
 }
 
 void store_save_audit_head(struct store *s, int64_t n, const char *hash)
 {
-	add(s, ST_SAVE_AUDIT_HEAD, "it", n, hash);
+	store_add(s, ST_SAVE_AUDIT_HEAD, "it", n, hash);
 }

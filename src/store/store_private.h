@@ -1,6 +1,8 @@
-/* store_private.h: what store.c (the batch), store_read.c and store_open.c share. Nobody else includes it. */
-#ifndef HCPD_STORE_PRIVATE_H
-#define HCPD_STORE_PRIVATE_H
+/* SPDX-License-Identifier: MIT */
+/* store_private.h: shared by store.c (the batch), session_row.c, read.c, retain.c and open.c; no other file
+ * includes it. */
+#ifndef HCPD_STORE_STORE_PRIVATE_H
+#define HCPD_STORE_STORE_PRIVATE_H
 
 #include "store/store.h"
 
@@ -48,8 +50,9 @@ enum statement {
 	ST_DROP_KEPT,
 	ST_DROP_EVENT,
 	ST_VACUUM,
+	/* one for each table in store.owned */
 	ST_DROP_ROWS,
-	ST_DROP_ROWS_END = ST_DROP_ROWS + STORE_OWNED_MAX - 1, /* of the tables in store.owned */
+	ST_DROP_ROWS_END = ST_DROP_ROWS + STORE_OWNED_MAX - 1,
 	/* the transaction */
 	ST_BEGIN,
 	ST_COMMIT,
@@ -72,7 +75,7 @@ enum statement {
 	ST_LAST_SUBMIT,
 	ST_FIND_CALLER,
 	ST_FIND_OLD_SUBMIT,
-	ST_LOOK,
+	ST_CHECK_READABLE,
 	ST_LOAD_ARTIFACTS,
 	ST_FIND_REPLAY,
 	ST_LOAD_REPLAY,
@@ -82,7 +85,7 @@ enum statement {
 	ST_FIND_NONCE,
 	ST_LOAD_VOTES,
 	ST_FIND_SNAPSHOT,
-	ST_FIND_TOLD,
+	ST_FIND_LAST_HARP,
 	ST_LAST_CHECKPOINT,
 	ST_FIND_OWNER,
 	ST_LOAD_CONTINUITY,
@@ -90,9 +93,11 @@ enum statement {
 	ST_COUNT
 };
 
+/* NULL: built at the opening (session_row.c, retain.c). */
 extern const char *const store_sql[ST_COUNT];
 
-/* One changed row to be: a statement and its values. Texts stand in the batch's arena, bodies are shared. */
+/* An operation of the batch: a statement and its values. Texts are in the batch's arena; bodies are
+ * shared. */
 enum value_kind { V_NULL, V_INT, V_REAL, V_TEXT, V_BYTES, V_BLOB };
 struct value {
 	enum value_kind kind;
@@ -124,14 +129,24 @@ struct store {
 	char instance[ID_SIZE];
 	int64_t last_session, last_event, last_caller;
 	char error[256];
-	bool is_damaged; /* the last error was */
+	bool is_damaged; /* the last error was damage */
 	struct store_owned owned;
-	bool lacked_triggers; /* of the audit, at the opening */
+	bool lacked_triggers; /* the audit's triggers were missing at the opening */
 };
 
 /* Appends to the batch; `kinds` as in store.c. */
 void store_add(struct store *s, enum statement st, const char *kinds, ...);
-/* Prepares what depends on the tables that there are. */
+/* The same with `count` values, which the caller sets; their place is good until the next append. */
+struct value *store_add_op(struct store *s, enum statement st, unsigned count);
+void store_trim_op(
+	struct store *s, unsigned count); /* the statement that was appended last has fewer values */
+/* Copies the text into the batch; NULL is NULL. */
+void store_set_text(struct batch *b, struct value *v, enum value_kind kind, const char *text, size_t size);
+/* session_row.c: prepares ST_PUT_SESSION, ST_SAVE_SESSION, ST_ACCEPT_SESSION and ST_LOAD_LIVE. */
+int store_prepare_sessions(struct store *s);
+/* A row of ST_LOAD_LIVE; its texts are good until the statement's next step. */
+void store_read_session(sqlite3_stmt *st, struct store_session *row);
+/* retain.c: prepares the statements that depend on which tables there are. */
 int store_prepare_retain(struct store *s);
 
 void store_clear_batch(struct batch *b);

@@ -1,17 +1,25 @@
+/* SPDX-License-Identifier: MIT */
 /* bare.c: the limits: what broker, kernel and disk do when nobody asks for more.
  * Owns the figures that the daemon's are divided by; each is printed as key=value, one a line.
  * Never talks to the daemon (drive.c).
  *
- *   bare limit N           L: messages a second, published with confirms and drained at the same time
- *   bare roundtrip N [unconfirmed]   microseconds from publish to delivery, persistent, one in flight, median
- * of N; the publisher has confirms on as in L, as the daemon must, unless told otherwise bare spawn N WIDTH
- * FILE COMMAND...   processes a second, fed with FILE, read to the end and waited for bare disk DIR fsyncs
- * and SQLite commits a second, for context */
+ *   bare limit N                     L: messages a second, published with confirms and drained at once
+ *   bare roundtrip N [unconfirmed]   microseconds from publish to delivery, one persistent message in
+ *                                    flight, median of N; confirms are on, as the daemon's are, unless
+ *                                    `unconfirmed` is given
+ *   bare spawn N WIDTH FILE COMMAND...   processes a second: fed with FILE, read to the end, waited for
+ *   bare disk DIR                    fsyncs and SQLite commits a second, for context */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 #include <sys/wait.h>
 
 #include <sqlite3.h>

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* checkpoint.c: what a checkpoint of a state of 1 MiB costs of which 1 kB is new: in the store, in time, and
  * to restore.
  *
- *   checkpoint [FULL_EVERY]     prints key=value lines. delta_bytes is the largest row of those between two
- * full ones; *_written is what the commit wrote, pages and all; times are of the processor.
+ *   checkpoint [FULL_EVERY]
  *
- * The changes are 1000 letters that nobody can guess, at a place that nobody can guess, and they stay: the
- * last of the deltas has them all. */
+ * Prints key=value lines. delta_bytes is the largest row of those between two full ones; *_written is what
+ * the commit wrote, pages and all; times are of the processor. The changes are 1000 letters that nobody can
+ * guess, at a place that nobody can guess, and they stay: the last of the deltas has them all. */
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -143,10 +144,10 @@ struct cost {
 	int64_t row; /* bytes of it, all columns */
 	long long written;
 	double pack_ms;
-	enum pack_kind kind;
+	enum state_encoding kind;
 };
 
-/* As report_checkpoint.c does it. base_id: "" for a full one. */
+/* As checkpoint_store.c does it. base_id: "" for a full one. */
 static struct cost put(int n, const char *base_id)
 {
 	struct store_checkpoint cp = {.session = 1,
@@ -157,7 +158,7 @@ static struct cost put(int n, const char *base_id)
 		.created_at = "2026-01-31T12:00:00.000Z",
 		.trigger = "steps"};
 	struct buf base = {0}, bytes = {0};
-	char hash[CANON_HASH_SIZE], why[64];
+	char hash[CANONICAL_HASH_SIZE], why[64];
 	json_t *value = jtext_parse(state.data, state.size, why, sizeof why);
 	struct cost c;
 	double began;
@@ -165,17 +166,17 @@ static struct cost put(int n, const char *base_id)
 
 	if (value == NULL)
 		die(why);
-	canon_hash(value, hash);
+	canonical_hash(value, hash);
 	json_decref(value);
 	cp.sha256 = cp.seal = hash;
 	snprintf(cp.checkpoint_id, ID_SIZE, "%08d-1111-4111-8111-111111111111", n % 100000000);
 	began = now_ms();
 	if (base_id[0] != '\0' && (cp.base = checkpoint_load_base(store, base_id, 1, &base)) == 0)
 		die("no base");
-	c.kind = pack_state(state.data, state.size, cp.base != 0 ? base.data : NULL, base.size, &bytes);
+	c.kind = state_compress(state.data, state.size, cp.base != 0 ? base.data : NULL, base.size, &bytes);
 	c.pack_ms = now_ms() - began;
-	cp.encoding = pack_names[c.kind];
-	if (c.kind != PACK_DELTA)
+	cp.encoding = state_encoding_names[c.kind];
+	if (c.kind != STATE_DELTA)
 		cp.base = 0;
 	cp.state = bytes.data;
 	cp.state_size = bytes.size;
@@ -223,7 +224,7 @@ int main(int argc, char **argv)
 	for (int n = 2; n <= full_every; n++) {
 		change();
 		one = put(n, full_id);
-		if (one.kind != PACK_DELTA)
+		if (one.kind != STATE_DELTA)
 			die("a small change was stored whole");
 		if (one.row > most.row)
 			most.row = one.row;

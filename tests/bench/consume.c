@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* consume.c: libhcp's consumer and `hcpctl watch` beside a bare one: the same messages, the same prefetch
  * (100), acks in groups (bare and watch for 50, libhcp for what one commit holds), the time from before the
  * connection until the last message. Owns what is in the caller's queue: events of several sessions, as hcpd
@@ -5,11 +6,16 @@
  *
  *   consume bare N               messages a second: librabbitmq, nothing done with them
  *   consume lib N FILE           libhcp with its file, every message committed before its ack
- *   consume watch N HCPCTL HOME  hcpctl watch --all --json into a pipe whose lines are counted; HOME is a
- * directory
- */
+ *   consume watch N HCPCTL HOME  hcpctl watch --all --json into a pipe whose lines are counted;
+ *                                HOME is a directory */
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 

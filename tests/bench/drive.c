@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* drive.c: a caller that loads a running daemon and times it, with the same bare consumer that gives the
  * limits. Owns the daemon's figures; each is printed as key=value, one a line. Looks at messages only as far
  * as it must: the type property, and two words in the body. Never starts or stops anything (scripts/bench).
@@ -5,9 +6,15 @@
  *   drive ready                        returns once the daemon consumes
  *   drive stream CAPABILITY N          one session of N progress events: messages a second, sequence checked
  *   drive sessions CAPABILITY N WINDOW N sessions, at most WINDOW submitted and not closed: sessions a second
- *   drive latency CAPABILITY N         one session at a time: microseconds from submit to task_completed,
- * median drive hold CAPABILITY N            submits N and returns once each has sent its first progress event
- */
+ *   drive latency CAPABILITY N         one at a time: microseconds from submit to task_completed, median
+ *   drive hold CAPABILITY N            submits N and returns once each has sent its first progress event */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "amqp_side.h"
 
 #define CALLEE "bench"
@@ -264,8 +271,7 @@ static int run(int argc, char **argv)
 	if (!strcmp(what, "hold") && n > 0)
 		return run_hold(argv[2], n);
 	fputs("usage: drive ready | stream CAPABILITY N | sessions CAPABILITY N WINDOW | latency CAPABILITY "
-	      "N | "
-	      "hold CAPABILITY N\n",
+	      "N | hold CAPABILITY N\n",
 		stderr);
 	return 64;
 }

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* gate.c: how many decisions a second the gate makes on one core: a task of 2 kB, an input_schema of 3 kB,
  * ten rules, an envelope and a rate limit. In processor time, as nothing else is waited for.
  *
- *   gate        prints key=value lines: sizes, decisions a second, and the time to read the same task from
- * its message */
+ *   gate        prints key=value lines: sizes, decisions a second, and the time to read the same task
+ *               from its message */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +174,7 @@ int main(void)
 	struct policy *p = mkdtemp(dir) != NULL ? make_policy(&schema_size) : NULL;
 	struct buf b = {0};
 	struct command cmd;
-	struct verdict v;
+	struct gate_result v;
 	struct rate rate = {0};
 	struct gate_context context = {
 		.may_start = true, .rate = &rate, .now_us = 1000000, .clock = {{720, 720}, {1, 1}}};
@@ -184,14 +185,14 @@ int main(void)
 		die("no policy");
 	add_task(&b);
 	caller = gate_identify(p, "bench", NULL, &v);
-	if (codec_read(b.data, b.size, 64, &cmd) != CODEC_OK)
+	if (message_read(b.data, b.size, 64, &cmd) != MESSAGE_OK)
 		die(cmd.message);
 	printf("task_bytes=%zu\nschema_bytes=%zu\nrules=10\n", cmd.task.json_size, schema_size);
 	began = now();
 	for (int i = 0; i < DECISIONS; i++) {
 		context.now_us += 100;
 		gate_decide(p, caller, &cmd.task, &context, &v);
-		if (v.kind != VERDICT_APPROVED)
+		if (v.kind != GATE_APPROVED)
 			die(v.message);
 		rate_take(&caller->rate, &rate, context.now_us);
 	}
@@ -199,7 +200,7 @@ int main(void)
 	command_fini(&cmd);
 	began = now();
 	for (int i = 0; i < DECISIONS / 10; i++) {
-		if (codec_read(b.data, b.size, 64, &cmd) != CODEC_OK)
+		if (message_read(b.data, b.size, 64, &cmd) != MESSAGE_OK)
 			die(cmd.message);
 		command_fini(&cmd);
 	}

@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* history.c: a state directory with a past, for what is measured over one.
  * Owns its rows: written through the store, as the daemon writes them, and as large as real ones are.
  * Never runs a daemon.
  *
- *   history DIR SESSIONS [EVENTS [EACH]]       SESSIONS of 20 callers in DIR with 2 events and EACH more (0),
- * the last 20 of them paused by an operator, the very last with EVENTS more (0); all is confirmed, so a
- *                                      daemon has nothing to do */
+ *   history DIR SESSIONS [EVENTS [EACH]]
+ *
+ * SESSIONS of 20 callers in DIR, each with 2 events and EACH more (0). An operator paused the last 20 of
+ * them; the very last has EVENTS more (0). All is confirmed, so a daemon has nothing to do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

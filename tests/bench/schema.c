@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* schema.c: how long a check of 10 kB against a schema of 5 kB takes, beside parsing the same bytes.
  * Owns both texts: a plan of robot tasks with references, alternatives, patterns, enumerations and closed
  * objects, as a capability's input_schema would have them.

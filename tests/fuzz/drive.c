@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* drive.c: a main() without a fuzzer: runs files through a target, each as it is and cut off after every
  * byte.
  *

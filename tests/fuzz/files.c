@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* files.c: the directory in memory, and the modules that read files, compiled to read it.
  * Owns what is in it. Never touches the disk. */
 #include "files.h"
@@ -55,13 +56,23 @@ static const struct file *find_file(const char *path)
 	return NULL;
 }
 
-size_t files_size(const char *name)
+const char *files_text(const char *name, size_t *size)
 {
 	char path[64];
 	const struct file *f;
 
 	snprintf(path, sizeof path, FILES_DIR "/%.40s", name);
-	return (f = find_file(path)) != NULL ? f->size : 0;
+	f = find_file(path);
+	*size = f != NULL ? f->size : 0;
+	return f != NULL ? f->data : NULL;
+}
+
+size_t files_size(const char *name)
+{
+	size_t size;
+
+	files_text(name, &size);
+	return size;
 }
 
 /* `=== NAME MODE` at p: its length with the newline; 0: it is none. */
@@ -216,6 +227,7 @@ static int files_getgrouplist(const char *name, gid_t group, gid_t *groups, int 
 #include <libgen.h>
 
 #include "policy/capability.h"
+#include "base/io.h"
 #include "config/table_private.h"
 
 #define open files_open
@@ -229,6 +241,7 @@ static int files_getgrouplist(const char *name, gid_t group, gid_t *groups, int 
 #define getgrnam files_getgrnam
 #define getgrouplist files_getgrouplist
 
+#include "base/io.c"
 #include "policy/capability.c"
 #include "config/amqp.c"
 #include "config/confine.c"

@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* files.h: a directory in memory, /etc/hcpd, that configuration and declarations are read from instead of the
  * disk. A fuzzer that may name any path would else open devices. */
-#ifndef HCPD_FUZZ_FILES_H
-#define HCPD_FUZZ_FILES_H
+#ifndef HCPD_TESTS_FUZZ_FILES_H
+#define HCPD_TESTS_FUZZ_FILES_H
 
 #include <stddef.h>
 #include <sys/stat.h>
@@ -17,6 +18,8 @@ void files_add(const char *name, const void *data, size_t size, mode_t mode);
  * line is the file of that name. NAME is letters, digits, dots; MODE is octal, 0600 where it is left out. */
 void files_split(const char *first, const char *data, size_t size);
 size_t files_size(const char *name); /* 0: none */
+/* The bytes of a file, NULL where there is none; a loan. */
+const char *files_text(const char *name, size_t *size);
 
 /* What the disk would do. */
 int files_open(const char *path, int flags, ...);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz.h: what the targets share: a promise that ends the run when it is broken, ways to take an input apart,
  * and comparisons of JSON.
  *
@@ -5,8 +6,8 @@
  * from one input to the next, does no I/O, and takes whatever chance it needs from the input itself: the same
  * bytes do the same again. Inputs of its own lie in corpus/NAME, what once broke it in findings/NAME, words
  * of its language in NAME.dict. */
-#ifndef HCPD_FUZZ_H
-#define HCPD_FUZZ_H
+#ifndef HCPD_TESTS_FUZZ_FUZZ_H
+#define HCPD_TESTS_FUZZ_FUZZ_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_archive.c: a day's file of the archive, as whoever may write to it makes it. Input: 'r' and the file;
  * or 'w', how many bytes are changed, where and how (three bytes each), and the text of an entry that is
- * packed here, not by archive.c. */
+ * packed here, not by store/archive.c. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_capability.c: a declaration file. Input: the file of the capability `echo`. */
 #include <jansson.h>
 #include <stdio.h>

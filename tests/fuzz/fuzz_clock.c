@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_clock.c: instants as text. Input: an instant as text; its first bytes are also taken for a number. */
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,8 @@
 #define FIRST_US (INT64_C(-62167219200) * 1000000) /* the year 0, and the end of 9999 */
 #define LAST_US (INT64_C(253402300799) * 1000000 + 999999)
 
-/* Every number is written as 24 characters, and read again as the same to the millisecond, within four-digit
- * years. */
+/* Every number is written as 24 characters, and read again as the same to the millisecond, within
+ * four-digit years. */
 static void check_number(int64_t us)
 {
 	char text[CLOCK_TEXT_SIZE], again[CLOCK_TEXT_SIZE];

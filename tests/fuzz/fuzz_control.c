@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_control.c: a line of the control socket: what becomes of it, and what is answered where it is no
  * request. */
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 #include "fuzz.h"
 
 #include "control/control_private.h"
+#include "core/operator/operator.h"
 #include "query/query_private.h"
 #include "harp/harp.h"
 
@@ -40,18 +42,19 @@ static void check_error(const struct control_request *r, const struct query_erro
 /* A store of one session, which nobody changes: made once. */
 static struct query *store(void)
 {
-	static struct query q;
+	static struct store_reader reader;
+	static struct query q = {.reader = &reader};
 
-	if (q.db == NULL) {
-		MUST(sqlite3_open(":memory:", &q.db) == SQLITE_OK);
-		MUST(sqlite3_exec(q.db,
+	if (reader.db == NULL) {
+		MUST(sqlite3_open(":memory:", &reader.db) == SQLITE_OK);
+		MUST(sqlite3_exec(reader.db,
 			     "CREATE TABLE sessions (id INTEGER PRIMARY KEY, session_id TEXT);"
 			     "CREATE TABLE events (id INTEGER PRIMARY KEY, session INTEGER, sequence "
 			     "INTEGER);"
 			     "INSERT INTO sessions VALUES (7, '" SESSION
 			     "'); INSERT INTO events VALUES (1, 7, NULL), (2, 7, 1), (3, 7, 2)",
 			     NULL, NULL, NULL) == SQLITE_OK);
-		q.dir = (char *)(uintptr_t) "memory";
+		reader.dir = (char *)(uintptr_t) "memory";
 	}
 	return &q;
 }
@@ -128,7 +131,7 @@ static void check_ask(const struct control_request *r, const char *verb, const c
 	while (i < sizeof verbs / sizeof *verbs && strcmp(verbs[i].name, verb) != 0)
 		i++;
 	MUST(i < sizeof verbs / sizeof *verbs);
-	MUST(r->verb < ASK_VERBS && strcmp(ask_name(r->verb), verb) == 0);
+	MUST(r->verb < OP_VERBS && strcmp(op_verb_name(r->verb), verb) == 0);
 	MUST(verbs[i].session == MAY_SESSION || (verbs[i].session == MUST_SESSION) == (r->session != NULL));
 	MUST(verbs[i].has_reason || r->reason == NULL);
 	MUST(verbs[i].has_decision == (json_object_get(r->root, "decision") != NULL));

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_duration.c: lengths of time. Input: a duration as text; its first bytes are also taken for numbers. */
 #include <inttypes.h>
 #include <stdio.h>

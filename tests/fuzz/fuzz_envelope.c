@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_envelope.c: bytes to a command, and back. Input: a message's body. */
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +21,13 @@ static void must_be_minified(const char *text, size_t size)
 }
 
 /* A refusal can be told: to a well-formed caller, with a code of the wire, as JSON. */
-static void check_refusal(const struct command *c, enum codec_verdict verdict)
+static void check_refusal(const struct command *c, enum message_result verdict)
 {
 	struct buf b = {0};
 
 	MUST(memchr(c->message, '\0', sizeof c->message) != NULL && c->message[0] != '\0');
 	MUST(strcmp(c->code, "invalid_input") == 0 || strcmp(c->code, "unsupported_version") == 0);
-	MUST((verdict == CODEC_REJECT) == (c->caller_id[0] != '\0'));
+	MUST((verdict == MESSAGE_REJECT) == (c->caller_id[0] != '\0'));
 	buf_add_json(&b, c->message, strlen(c->message));
 	json_decref(fuzz_json(b.data, b.size));
 	buf_fini(&b);
@@ -69,17 +70,17 @@ static void check_submit_again(const struct command *c, int max_depth)
 {
 	struct buf b = {0};
 	struct command again;
-	struct codec_head head;
+	struct message_head head;
 
-	codec_begin_as(&b, MESSAGE_ID, TIME, NULL, "task_submit");
+	message_begin_as(&b, MESSAGE_ID, TIME, NULL, "task_submit");
 	buf_add(&b, c->task.json, c->task.json_size - 1);
 	if (c->task.metadata != NULL)
 		buf_addf(&b, ",\"metadata\":%s", c->task.metadata);
 	buf_add_text(&b, "}");
-	codec_end(&b);
-	MUST(codec_peek(b.data, b.size, &head) && strcmp(head.message_id, MESSAGE_ID) == 0 &&
+	message_end(&b);
+	MUST(message_peek(b.data, b.size, &head) && strcmp(head.message_id, MESSAGE_ID) == 0 &&
 		head.timestamp_s == 1769860800);
-	MUST(codec_read(b.data, b.size, max_depth, &again) == CODEC_OK && again.kind == COMMAND_SUBMIT);
+	MUST(message_read(b.data, b.size, max_depth, &again) == MESSAGE_OK && again.kind == COMMAND_SUBMIT);
 	MUST(again.task.json_size == c->task.json_size &&
 		memcmp(again.task.json, c->task.json, c->task.json_size) == 0);
 	MUST(strcmp(again.caller_id, c->caller_id) == 0 && strcmp(again.message_id, MESSAGE_ID) == 0);
@@ -104,7 +105,7 @@ static void check_abort_again(const struct command *c)
 
 	MUST(id_is_uuid4(c->session_id) && strpbrk(c->session_id, "ABCDEF") == NULL);
 	ctl_task_compose_abort(&b, c->session_id, c->token, c->reason);
-	MUST(codec_read(b.data, b.size, 8, &again) == CODEC_OK && again.kind == COMMAND_ABORT);
+	MUST(message_read(b.data, b.size, 8, &again) == MESSAGE_OK && again.kind == COMMAND_ABORT);
 	MUST(strcmp(again.session_id, c->session_id) == 0);
 	MUST(is_same_text(again.token, c->token) && is_same_text(again.reason, c->reason));
 	command_fini(&again);
@@ -113,13 +114,13 @@ static void check_abort_again(const struct command *c)
 
 /* White space between the tokens has no say. */
 static void check_minified(
-	const struct command *c, enum codec_verdict verdict, const char *body, size_t size, int max_depth)
+	const struct command *c, enum message_result verdict, const char *body, size_t size, int max_depth)
 {
 	struct buf b = {0};
 	struct command again;
 
 	jtext_add_minified(&b, body, size);
-	MUST(codec_read(b.data, b.size, max_depth, &again) == verdict);
+	MUST(message_read(b.data, b.size, max_depth, &again) == verdict);
 	MUST(again.kind == c->kind && again.task.json_size == c->task.json_size);
 	MUST(c->task.json_size == 0 || memcmp(again.task.json, c->task.json, c->task.json_size) == 0);
 	MUST(strcmp(again.message, c->message) == 0 && strcmp(again.caller_id, c->caller_id) == 0);
@@ -130,16 +131,16 @@ static void check_minified(
 static void check(const char *body, size_t size, int max_depth)
 {
 	struct command c;
-	struct codec_head head;
-	enum codec_verdict verdict = codec_read(body, size, max_depth, &c);
+	struct message_head head;
+	enum message_result verdict = message_read(body, size, max_depth, &c);
 	char why[256];
 	json_t *root = jtext_depth(body, size) <= 512 ? jtext_parse(body, size, why, sizeof why) : NULL;
 
 	MUST(memchr(c.message_id, '\0', sizeof c.message_id) != NULL &&
 		fuzz_is_plain(c.message_id, strlen(c.message_id), ""));
-	MUST(c.caller_id[0] == '\0' || codec_is_caller_id(c.caller_id, strlen(c.caller_id)));
-	codec_peek(body, size, &head);
-	if (verdict != CODEC_OK) {
+	MUST(c.caller_id[0] == '\0' || message_is_caller_id(c.caller_id, strlen(c.caller_id)));
+	message_peek(body, size, &head);
+	if (verdict != MESSAGE_OK) {
 		check_refusal(&c, verdict);
 	} else if (c.kind == COMMAND_SUBMIT) {
 		MUST(c.caller_id[0] != '\0' && c.message_id[0] != '\0');
@@ -151,8 +152,8 @@ static void check(const char *body, size_t size, int max_depth)
 	if (root != NULL)
 		check_minified(&c, verdict, body, size, max_depth);
 	else
-		MUST(verdict == CODEC_DROP);
-	MUST(verdict != CODEC_OK || jtext_depth(body, size) <= (size_t)max_depth);
+		MUST(verdict == MESSAGE_DROP);
+	MUST(verdict != MESSAGE_OK || jtext_depth(body, size) <= (size_t)max_depth);
 	json_decref(root);
 	command_fini(&c);
 }

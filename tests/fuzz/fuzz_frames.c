@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_frames.c: AMQP frames in any order, against a second, simpler assembler. Input: a letter a frame and
  * what it has, see `feed_one`; sizes are letters and digits too, so that an input can be read. */
 #include <amqp.h>
@@ -35,9 +36,8 @@ static amqp_bytes_t take_bytes(struct run *r, char **block)
 {
 	size_t size = feed_byte(&r->f), left;
 
-	size = size == 'z' ?
-		300 :
-		size & 31; /* longer than a short string may be: the decoder would not, we must not mind */
+	/* longer than a short string may be: the decoder would not, we must not mind */
+	size = size == 'z' ? 300 : size & 31;
 	left = size < r->f.left ? size : r->f.left;
 	*block = xmalloc(size);
 	memset(*block, 'x', size);
@@ -186,8 +186,8 @@ static void feed_body(struct run *r)
 	free(block);
 }
 
-/* A method of the channel that carries no content: bad in the middle of one, an event of its own otherwise.
- */
+/* A method of the channel that carries no content: bad in the middle of one, an event of its own
+ * otherwise. */
 static void feed_plain(struct run *r, char letter)
 {
 	uint8_t tag = feed_byte(&r->f);
@@ -256,11 +256,10 @@ static void feed_one(struct run *r)
 	switch (letter) {
 	case 'D':
 	case 'R': /* deliver, return: tag, key */ begin_content(r, letter == 'R'); break;
+	/* header, one of another class, one without properties: flags, size, a text */
 	case 'H':
 	case 'q':
-	case '0': /* header, one of another class, one without properties: flags, size, a text */
-		feed_header(r, letter != 'q', letter != '0');
-		break;
+	case '0': feed_header(r, letter != 'q', letter != '0'); break;
 	case 'B': /* body: bytes */ feed_body(r); break;
 	case 'A':
 	case 'N':

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_harp.c: human decisions. Input: flags (a byte), an artifact's text (a line), a decision's text (the
  * rest). As they are, and once more with hashes and signature put right, so that a mutation gets further than
  * to them. */

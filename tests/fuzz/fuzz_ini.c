@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_ini.c: INI text to lines. Input: a whole file. */
 #include <stdlib.h>
 #include <string.h>

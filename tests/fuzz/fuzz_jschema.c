@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_jschema.c: a schema compiled and an instance checked. Input: the schema on the first line, the
  * instance behind it; without an instance the schema is checked against itself. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_log.c: the log's promise that nothing printed can forge or break a line. Input: the text that is
  * printed. */
 #include <stdlib.h>
@@ -13,7 +14,8 @@ static size_t caught_size;
 
 static ssize_t catch_write(int fd, const void *data, size_t size)
 {
-	MUST(fd == STDERR_FILENO && caught_size == 0 && size <= sizeof caught); /* one write(2) a line */
+	/* one write(2) a line */
+	MUST(fd == STDERR_FILENO && caught_size == 0 && size <= sizeof caught);
 	memcpy(caught, data, size);
 	caught_size = size;
 	return (ssize_t)size;

@@ -1,6 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_outcome.c: rows of a damaged store. Input: the column `warnings` of a session, its `step`, a line
  * each; the rest is its stored outcome. Whatever they hold, the session ends, and what it says is JSON. */
-#include "stage.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "one_session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

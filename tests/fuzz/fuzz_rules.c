@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_rules.c: a declaration with schema, rules, context and envelope, and a task that is judged by it.
  * Input: the members of the declaration's `safety` object as JSON, its input_schema, the task's inputs, a
- * line each; then bytes: the caller's limits, the hour, the day, running sessions, and flags of the moment.
- */
+ * line each; then bytes: the caller's limits, the hour, the day, running sessions, and flags of the
+ * moment. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ static unsigned running(void *arg, const char *capability)
 	return *(unsigned *)arg;
 }
 
-static void check(const struct verdict *v, const struct capability *c, const struct task *task,
+static void check(const struct gate_result *v, const struct capability *c, const struct task *task,
 	const struct config_caller *caller, const struct gate_context *context)
 {
 	struct envelope_breach breach;
@@ -52,20 +53,20 @@ static void check(const struct verdict *v, const struct capability *c, const str
 
 	MUST(memchr(v->message, '\0', sizeof v->message) &&
 		memchr(v->suggestion, '\0', sizeof v->suggestion));
-	MUST(v->kind == VERDICT_REJECTED ? v->code != NULL && v->message[0] != '\0' : v->capability == c);
+	MUST(v->kind == GATE_REJECTED ? v->code != NULL && v->message[0] != '\0' : v->capability == c);
 	MUST((v->risk == R_NONE) ==
 		(v->code != NULL &&
 			(strcmp(v->code, "invalid_input") == 0 ||
 				(strcmp(v->code, "policy_denied") == 0 && v->assessed.level == R_NONE))));
-	if (v->kind != VERDICT_REJECTED) {
+	if (v->kind != GATE_REJECTED) {
 		MUST(v->risk <= caller->max_risk && v->risk <= c->risk_ceiling);
 		MUST(jschema_check(c->input_schema, task->inputs, NULL));
 		MUST(envelope_check_inputs(c->envelope, task->inputs, &breach) == ENVELOPE_INSIDE);
-		MUST(v->kind == VERDICT_ASK || !c->requires_human_approval || v->risk < R3);
-		MUST(v->kind == VERDICT_APPROVED || context->can_ask);
+		MUST(v->kind == GATE_NEEDS_APPROVAL || !c->requires_human_approval || v->risk < R3);
+		MUST(v->kind == GATE_APPROVED || context->has_approver);
 	}
 	/* A promise about the risk is one that would be kept. */
-	if (v->kind == VERDICT_REJECTED && strcmp(v->code, "risk_too_high") == 0 &&
+	if (v->kind == GATE_REJECTED && strcmp(v->code, "risk_too_high") == 0 &&
 		(would = strstr(v->suggestion, " the risk would be R")) != NULL && strlen(would) == 21)
 		MUST(would[20] - '0' <= (int)caller->max_risk && would[20] - '0' <= (int)c->risk_ceiling);
 }
@@ -83,7 +84,7 @@ static void judge(const struct capability *c, json_t *inputs, struct feed *f)
 	struct task task = {.capability = name, .inputs = inputs};
 	unsigned count = 0;
 	struct gate_context context = {.may_start = true, .running = running, .running_arg = &count};
-	struct verdict v, again;
+	struct gate_result v, again;
 	uint8_t flags;
 
 	memcpy(&policy.capabilities, &(const struct capability **){listed}, sizeof policy.capabilities);
@@ -93,7 +94,7 @@ static void judge(const struct capability *c, json_t *inputs, struct feed *f)
 	}
 	count = feed_byte(f);
 	flags = feed_byte(f);
-	context.can_ask = (flags & 1) != 0;
+	context.has_approver = (flags & 1) != 0;
 	context.has_program = (flags & 2) != 0;
 	memset(&v, 0x11, sizeof v);
 	memset(&again, 0x22, sizeof again);

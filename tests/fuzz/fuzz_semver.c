@@ -1,5 +1,6 @@
-/* fuzz_semver.c: versions and ranges. Input: a version, another version, a range, another range, a line each.
- */
+/* SPDX-License-Identifier: MIT */
+/* fuzz_semver.c: versions and ranges. Input: a version, another version, a range, another range, a line
+ * each. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

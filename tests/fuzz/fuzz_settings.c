@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_settings.c: hcpctl's own file. Input: hcpctl.ini; behind lines `=== NAME MODE` other files (files.h);
  * the three lines at its very front that begin with `--` are the options url, caller and callee, where they
  * are there. */
@@ -8,7 +9,9 @@
 #include <unistd.h>
 
 #include "protocol/message.h"
-#include "config/table_private.h"
+#include "base/io.h"
+#include "base/name.h"
+#include "config/reader.h"
 #include "files.h"
 #include "fuzz.h"
 
@@ -50,8 +53,8 @@ static void check(const struct ctl_settings *s, const char *url, const char *cal
 {
 	const struct config_amqp *a = &s->config->amqp;
 
-	MUST(s->caller == NULL || codec_is_caller_id(s->caller, strlen(s->caller)));
-	MUST(s->callee == NULL || config_is_name(s->callee, "-_"));
+	MUST(s->caller == NULL || message_is_caller_id(s->caller, strlen(s->caller)));
+	MUST(s->callee == NULL || name_is_valid(s->callee, "-_"));
 	MUST(caller == NULL || strcmp(s->caller, caller) == 0);
 	MUST(callee == NULL || strcmp(s->callee, callee) == 0);
 	MUST(url == NULL || strncmp(url, "amqp", 4) == 0 || *url == '"' || *url == '\'');

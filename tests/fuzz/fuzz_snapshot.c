@@ -1,8 +1,13 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_snapshot.c: HARP-SESSION from outside. Input: a worker's snapshot lines, one a line. As they are,
  * through the session (verified, stored, published once or refused); and each once more by itself, with its
  * hash put right, so that a mutation gets further than to that. */
-#include "stage.h"
+#include <stdlib.h>
+#include <string.h>
 
+#include "one_session.h"
+
+#include "core/running/harp_snapshot.h"
 #include "harp/harp_private.h"
 #include "harp/session.h"
 
@@ -25,11 +30,11 @@ static void check_heard(const struct harp_heard *h)
 	harp_hash(b.data, b.size, hash);
 	if (h->kind == HARP_EVENT_SNAPSHOT) {
 		MUST(strcmp(hash, h->hash) == 0 && strcmp(hash, again.hash) == 0);
-		MUST(harp_judge_event(h, false, hash, &is_new, why, sizeof why) == HARP_OK && !is_new);
+		MUST(harp_check_event(h, false, hash, &is_new, why, sizeof why) == HARP_OK && !is_new);
 		hash[0] = hash[0] == '0' ? '1' : '0';
-		MUST(harp_judge_event(h, false, hash, &is_new, why, sizeof why) == HARP_DUPLICATE_SNAPSHOT);
+		MUST(harp_check_event(h, false, hash, &is_new, why, sizeof why) == HARP_DUPLICATE_SNAPSHOT);
 	}
-	MUST(harp_judge_event(h, true, NULL, &is_new, why, sizeof why) == HARP_SESSION_CLOSED);
+	MUST(harp_check_event(h, true, NULL, &is_new, why, sizeof why) == HARP_SESSION_CLOSED);
 	harp_heard_fini(&again);
 	json_decref(o);
 	buf_fini(&b);
@@ -88,17 +93,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		read_event(line, n);
 		read_line(line, n);
-		report_line(s, WORKER_STDOUT, line, n, LINE_WHOLE);
-		report_line(s, WORKER_STDOUT, line, n, LINE_WHOLE); /* the same again never is another one */
+		worker_message_read(s, WORKER_STDOUT, line, n, LINE_WHOLE);
+		/* the same again never is another one */
+		worker_message_read(s, WORKER_STDOUT, line, n, LINE_WHOLE);
 		free(line);
 		f.at += n + (newline != NULL);
 		f.left -= n + (newline != NULL);
 	}
 	if (!session_has_outcome(s))
-		report_death(s);
+		worker_message_death(s);
 	sessions_save_dirty(&stage.core);
 	session_save_outcome(s);
 	stage_end(s);
-	snapshot_end_turn(&stage.core);
+	harp_snapshot_end_turn(&stage.core);
 	return 0;
 }

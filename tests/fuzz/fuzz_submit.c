@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_submit.c: a command line of hcpctl to a task_submit. Input: capability, caller, intent, a JSON object
  * of inputs (or nothing), a line each; then a line an --input, name=value; behind a line `--` those of
  * --context. */
@@ -38,16 +39,16 @@ static void check(const struct ctl_task *t, json_t *base)
 {
 	struct buf b = {0};
 	struct command c;
-	enum codec_verdict verdict;
+	enum message_result verdict;
 	json_t *task;
 
 	ctl_task_compose(&b, t);
 	json_decref(fuzz_json(b.data, b.size));
-	verdict = codec_read(b.data, b.size, 1024, &c);
+	verdict = message_read(b.data, b.size, 1024, &c);
 	/* All that the daemon may refuse is what the words said, never how we wrote them. */
-	MUST(verdict == CODEC_OK || (verdict == CODEC_REJECT && strstr(c.message, "capability") != NULL));
+	MUST(verdict == MESSAGE_OK || (verdict == MESSAGE_REJECT && strstr(c.message, "capability") != NULL));
 	MUST(strcmp(c.caller_id, t->caller) == 0);
-	if (verdict == CODEC_OK) {
+	if (verdict == MESSAGE_OK) {
 		task = fuzz_json(c.task.json, c.task.json_size);
 		lay_over(base, (json_t *)(uintptr_t)t->inputs);
 		MUST(fuzz_same(json_object_get(task, "inputs"), base));
@@ -77,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.max_duration = "PT1M",
 		.priority = "high"};
 
-	if (codec_is_caller_id(caller, strlen(caller)))
+	if (message_is_caller_id(caller, strlen(caller)))
 		t.caller = caller;
 	if (json_is_object(base)) {
 		t.inputs_text = text;

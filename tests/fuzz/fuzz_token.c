@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_token.c: session tokens. Input: session's id, caller, a token from elsewhere, a line each; the rest is
  * taken for claims and times. */
 #include <stdlib.h>
@@ -101,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.intent = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8b",
 		.task = ""};
 
-	if (codec_is_caller_id(caller, strlen(caller)))
+	if (message_is_caller_id(caller, strlen(caller)))
 		claims.caller_id = caller;
 	MUST(check(&keys, stranger, SESSION, stranger) != TOKEN_GOOD);
 	check_signed(f.at, f.left, NULL);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_worker_line.c: what a pipe brings, cut into reads anywhere, to lines, and each line to an event's
  * data. Input: the bytes of the pipe. */
 #include <errno.h>
@@ -91,25 +92,26 @@ static void check_lines(const char *data, size_t size, struct chance *chance)
 {
 	static const int64_t max_lines[] = {1, 16, 100, LINES_HEAD, 4096, 1 << 20},
 			     totals[] = {0, 64, 8192, 1 << 26};
-	struct lines_pool p;
-	struct lines l = {0};
+	struct line_pool p;
+	struct line_reader l = {0};
 	struct expected x = {data, size, 0};
-	enum lines_result result = LINES_OK;
+	enum line_result result = LINES_OK;
 	size_t got, used, share, all = 0;
 	unsigned calls = 0;
 
-	lines_pool_init(&p, max_lines[chance_below(chance, 6)], totals[chance_below(chance, 4)]);
+	line_pool_init(&p, max_lines[chance_below(chance, 6)], totals[chance_below(chance, 4)]);
 	x.max_line = p.max_line;
 	incoming.data = data;
 	incoming.left = size;
 	incoming.chance = chance;
 	while (result != LINES_END) {
 		share = chance_below(chance, 3) == 0 ? 1 + chance_below(chance, 600) : LINES_READ_MAX;
-		result = lines_read(&p, &l, 77, share, &got, &used, on_line, &x);
-		MUST(got <= share && got <= LINES_READ_MAX &&
-			result != LINES_WAIT); /* alone, it never has to wait */
+		result = line_reader_read(&p, &l, 77, share, &got, &used, on_line, &x);
+		/* alone, it never has to wait */
+		MUST(got <= share && got <= LINES_READ_MAX && result != LINES_WAIT);
 		MUST(used < share + (got > LINES_READ_MAX ? got : LINES_READ_MAX) + LINES_CHARGE);
-		MUST(p.used == l.room + (l.more != NULL ? l.more_size : 0)); /* the account is right */
+		/* the account is right */
+		MUST(p.used == l.room + (l.more != NULL ? l.more_size : 0));
 		MUST(l.size <= p.max_line && l.room <= 2 * p.max_line + LINES_READ_MAX);
 		MUST((result == LINES_MORE) == (l.more != NULL));
 		all += got;
@@ -121,13 +123,13 @@ static void check_lines(const char *data, size_t size, struct chance *chance)
 /* --- one line --- */
 
 /* Member for member, data says what the line says. */
-static void check_data(const struct wline *l)
+static void check_data(const struct worker_line *l)
 {
 	struct buf b = {0};
 	const char *key;
 	json_t *data, *value;
 
-	wline_add_data(l, &b);
+	worker_line_add_data(l, &b);
 	data = fuzz_json(b.data, b.size);
 	MUST(json_is_object(data) && memchr(b.data, '\n', b.size) == NULL);
 	json_object_foreach(data, key, value) {
@@ -141,7 +143,7 @@ static void check_data(const struct wline *l)
 }
 
 /* Every member can be had raw, and is the same then. */
-static void check_raw(const struct wline *l)
+static void check_raw(const struct worker_line *l)
 {
 	const char *key;
 	json_t *value, *raw;
@@ -149,12 +151,13 @@ static void check_raw(const struct wline *l)
 	json_object_foreach(l->root, key, value) {
 		struct buf b = {0};
 
-		wline_add_raw(l, &b, key, "\"otherwise\"");
+		worker_line_add_raw(l, &b, key, "\"otherwise\"");
 		raw = fuzz_json(b.data, b.size);
 		if (json_is_null(value))
-			MUST(strcmp(json_string_value(raw), "otherwise") == 0 && wline_get(l, key) == NULL);
+			MUST(strcmp(json_string_value(raw), "otherwise") == 0 &&
+				worker_line_get(l, key) == NULL);
 		else
-			MUST(fuzz_same(raw, value) && wline_get(l, key) == value);
+			MUST(fuzz_same(raw, value) && worker_line_get(l, key) == value);
 		MUST(jtext_depth(b.data, b.size) < jtext_depth(l->text, l->size));
 		json_decref(raw);
 		buf_fini(&b);
@@ -186,18 +189,19 @@ static void check_text(const char *line, size_t size)
 static void check_line(const char *line, size_t size, int max_depth)
 {
 	char why[320] = "";
-	struct wline l;
+	struct worker_line l;
 
 	check_text(line, size);
-	if (wline_read(&l, line, size, max_depth, why, sizeof why) < 0) {
+	if (worker_line_read(&l, line, size, max_depth, why, sizeof why) < 0) {
 		MUST(why[0] != '\0' && memchr(why, '\0', sizeof why) != NULL);
 		return;
 	}
-	MUST(l.type < WL_COUNT && strcmp(wline_type_name(l.type), wline_string(&l, "type", "")) == 0);
+	MUST(l.type < WL_COUNT &&
+		strcmp(worker_line_type_name(l.type), worker_line_string(&l, "type", "")) == 0);
 	MUST(jtext_depth(line, size) <= (size_t)max_depth);
 	check_data(&l);
 	check_raw(&l);
-	wline_fini(&l);
+	worker_line_fini(&l);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kit.c: what fuzz.h promises. Owns nothing; never looks at a module of the program but buf and jtext. */
 #include "fuzz.h"
 

@@ -1,5 +1,6 @@
-/* quiet_log.c: replaces log.c: counts what is logged, and formats it, so that every format is used; writes
- * nothing. */
+/* SPDX-License-Identifier: MIT */
+/* quiet_log.c: replaces base/log.c: counts what is logged, and formats it, so that every format is used;
+ * writes nothing. */
 #include "base/log.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_aborts.c: who may abort, and that nothing is left of what was aborted. */
 #include <signal.h>
 #include <stdio.h>
@@ -6,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "scene.h"
+#include "support/scene.h"
 
 static double moment_in(const char *path, const char *word)
 {
@@ -20,7 +21,7 @@ static double moment_in(const char *path, const char *word)
 
 START_TEST(an_abort_ends_a_worker_that_listens) /* proves L2-11 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
 	peer_event(p, s, "progress");
 	must(rig_processes(r, NULL, 0) == 1, "one worker");
@@ -32,13 +33,13 @@ START_TEST(an_abort_ends_a_worker_that_listens) /* proves L2-11 */
 	must_str(note_text(peer_state(p, s, "ABORTING"), "payload.data.reason"), "aborted_by_caller");
 	must(!peer_find(p, s, "task_completed", NULL) && !peer_find(p, s, "task_failed", NULL),
 		"a result for an aborted task");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(an_abort_ends_the_deaf_with_their_runaway_grandchildren) /* proves L2-11 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['grandchild','%s',true],"
 		  "['progress',1],['stuck']]}",
@@ -53,13 +54,13 @@ START_TEST(an_abort_ends_the_deaf_with_their_runaway_grandchildren) /* proves L2
 	must(rig_processes(r, NULL, 0) == 0, "something survived");
 	must(n->at - t < 2.0 + 0.5 * harness_scale(), "%.2f s with an abort_timeout of 2", n->at - t);
 	must(n->at - t > 1.3, "killed after %.2f s, three quarters of 2 would be 1.5", n->at - t);
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(an_abort_ends_a_grandchild_that_shed_its_environment) /* proves L2-11 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['grandchild','%s',false,true],['"
 		  "progress',1],"
@@ -73,13 +74,13 @@ START_TEST(an_abort_ends_a_grandchild_that_shed_its_environment) /* proves L2-11
 	peer_abort(p, s);
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	must(kill(pid, 0) < 0, "it belongs by descent, and survived");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(an_abort_ends_those_that_grow_again) /* proves L2-11 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(
 		p, "agent", J("{'do':[['hydra','%s'],['progress',1],['forever']]}", rig_path(r, "hydra")));
 	peer_event(p, s, "progress");
@@ -88,13 +89,13 @@ START_TEST(an_abort_ends_those_that_grow_again) /* proves L2-11 */
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	harness_pass(0.2);
 	must(rig_processes(r, NULL, 0) == 0, "a head grew again");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(the_ladder_has_its_rungs_at_none_half_and_three_quarters) /* proves L2-11 */
 {
-	begin_with("session", "abort_timeout", "4s");
+	scene_begin_with("session", "abort_timeout", "4s");
 	const char *lines = rig_path(r, "lines"), *terms = rig_path(r, "terms");
 	const char *s = peer_run(p, "agent",
 		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['note_lines','%s'],['note_term','%s'],"
@@ -111,7 +112,7 @@ START_TEST(the_ladder_has_its_rungs_at_none_half_and_three_quarters) /* proves L
 	must(termed > 1.8 && termed < 2 + slack, "SIGTERM came after %.2f s, half of 4 would be 2", termed);
 	must(killed > 2.8 && killed < 3 + slack, "it was gone after %.2f s, three quarters of 4 would be 3",
 		killed);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -129,13 +130,13 @@ START_TEST(a_text_worker_gets_sigterm_at_once) /* proves L2-11 */
 	must(n->at - t < 1.5 * harness_scale(), "%.2f s", n->at - t);
 	must(peer_find_text(p, s, "log", "payload.data.message", "got term"),
 		"output is published until the pipe is drained");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(only_the_right_token_aborts) /* proves L2-13 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
 	const char *other = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
 	peer_event(p, s, "progress");
@@ -147,13 +148,14 @@ START_TEST(only_the_right_token_aborts) /* proves L2-13 */
 	peer_abort_with(p, s, json_pack("{s:s}", "session_token", ""));
 	peer_abort_with(p, s, J("{'session_token':17}"));
 	peer_abort(p, other);
-	peer_closed(p, other, "ABORTED", "aborted_by_caller"); /* FIFO: the others were seen before */
+	/* FIFO: the others were seen before */
+	peer_closed(p, other, "ABORTED", "aborted_by_caller");
 	harness_pass(0.2);
 	must(!peer_find_state(p, s, "ABORTING", 1), "a wrong token was obeyed");
 	peer_abort_with(p, s, J("{}")); /* [caller *] has no amqp_user: identity is not checked for it */
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	free(token);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -179,7 +181,7 @@ START_TEST(a_user_id_of_the_sessions_caller_aborts_without_a_token) /* proves L2
 	must(!peer_find_state(p, a, "ABORTING", 1), "an abort with a wrong token was obeyed");
 	peer_abort_with(p, a, J("{}"));
 	peer_closed(p, a, "ABORTED", "aborted_by_caller");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -187,7 +189,7 @@ START_TEST(an_abort_for_nothing_has_no_effect) /* proves L2-13 */
 {
 	int messages = -1, consumers;
 
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['complete']]}"));
 	peer_completed(p, s);
 	size_t count = p->note_count;
@@ -199,13 +201,13 @@ START_TEST(an_abort_for_nothing_has_no_effect) /* proves L2-13 */
 	harness_pass(0.3);
 	must(p->note_count == count, "something was said about it: %s", p->notes[p->note_count - 1]->body);
 	peer_completed(p, peer_run(p, "agent", NULL));
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(two_aborts_are_one) /* proves L2-12 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['deaf'],['progress',1],['forever']]}"));
 	peer_event(p, s, "progress");
@@ -214,13 +216,13 @@ START_TEST(two_aborts_are_one) /* proves L2-12 */
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	peer_abort(p, s);
 	must(peer_count(p, s, "event", "state_changed") == 3, "ABORTING more than once");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(an_abort_while_queued_starts_no_worker) /* proves L2-12, L2-02 */
 {
-	begin_with("daemon", "max_sessions", "1");
+	scene_begin_with("daemon", "max_sessions", "1");
 	const char *first = peer_run(
 		p, "agent", J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
 	peer_event(p, first, "progress");
@@ -234,13 +236,13 @@ START_TEST(an_abort_while_queued_starts_no_worker) /* proves L2-12, L2-02 */
 	peer_completed(p, first);
 	peer_completed(p, peer_run(p, "agent", NULL)); /* the slot is free again */
 	must(!file_exists(rig_path(r, "started")), "its worker was started");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(an_abort_while_paused_ends_it) /* proves L2-12 */
 {
-	begin();
+	scene_begin();
 	const char *s =
 		peer_run(p, "agent", J("{'do':[['emit',{'type':'paused','reason':'tea'}],['forever']]}"));
 	struct note *n = peer_state(p, s, "PAUSED");
@@ -248,13 +250,13 @@ START_TEST(an_abort_while_paused_ends_it) /* proves L2-12 */
 	peer_abort(p, s);
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	must_str(note_text(peer_state(p, s, "ABORTING"), "payload.data.from_state"), "PAUSED");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_worker_may_pause_and_go_on)
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['emit',{'type':'paused','reason':'tea'}],['hold','%s'],['emit',{'type':'resumed'}]"
 		  ","
@@ -264,20 +266,20 @@ START_TEST(a_worker_may_pause_and_go_on)
 	rig_touch(r, "go");
 	peer_completed(p, s);
 	must(peer_find_state(p, s, "RUNNING", 2), "RUNNING again");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(an_answer_to_an_abort_comes_too_late) /* proves L2-12 */
 {
-	begin();
+	scene_begin();
 	const char *s =
 		peer_run(p, "agent", J("{'on':{'abort':'complete'},'do':[['progress',1],['forever']]}"));
 	peer_event(p, s, "progress");
 	peer_abort(p, s);
 	peer_closed(p, s, "ABORTED", "aborted_by_caller"); /* the first committed cause decides */
 	must(!peer_find(p, s, "task_completed", NULL), "completed after the abort");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -288,7 +290,7 @@ START_TEST(an_abort_racing_with_completion_has_one_end) /* proves L2-12 */
 	unsigned seed = 4711;
 	int completed = 0;
 
-	begin();
+	scene_begin();
 	printf("seed %u\n", seed);
 	for (int i = 0; i < RACES; i += 4) {
 		for (int k = i; k < i + 4; k++)
@@ -312,13 +314,13 @@ START_TEST(an_abort_racing_with_completion_has_one_end) /* proves L2-12 */
 		completed += strcmp(end_state, "COMPLETED") == 0;
 	}
 	printf("%d of %d won the race\n", completed, RACES);
-	end(); /* the judge looks at each stream */
+	scene_end(); /* the judge looks at each stream */
 }
 END_TEST
 
 START_TEST(an_abort_before_the_worker_has_started_holds) /* proves L2-12 */
 {
-	begin();
+	scene_begin();
 	for (int i = 0; i < 10; i++) {
 		/* Both commands are in the queue before the daemon sees either. */
 		rig_signal(r, SIGSTOP);
@@ -328,7 +330,7 @@ START_TEST(an_abort_before_the_worker_has_started_holds) /* proves L2-12 */
 		peer_abort(p, s);
 		peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	}
-	end();
+	scene_end();
 }
 END_TEST
 

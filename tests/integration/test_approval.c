@@ -1,15 +1,16 @@
+/* SPDX-License-Identifier: MIT */
 /* test_approval.c: a task that waits for a human: with a real broker and a real daemon, hcpctl as people use
  * it, and attackers at the control socket, who sign by themselves (approver.h). */
-#include "hcpctl_kit.h"
+#include "support/hcpctl_kit.h"
 
 #include <sqlite3.h>
 #include <sys/stat.h>
 
 #include <openssl/evp.h>
 
-#include "approver.h"
-#include "peer.h"
-#include "talk.h"
+#include "support/approver.h"
+#include "support/peer.h"
+#include "support/talk.h"
 
 #define LAB source_path("tests/integration/agents/agent.py")
 #define HOT "{\"temperature_c\":90}"
@@ -27,11 +28,11 @@ static const char *key_file(const char *name)
 static void add_approver(const char *name, const char *max_risk)
 {
 	char section[64], line[80];
-	struct run run = start("keygen", key_file(name), NULL);
+	struct ctl_run run = ctl_start("keygen", key_file(name), NULL);
 
-	finish(&run, 0);
-	must_have(run.out, "key = ed25519:");
-	snprintf(line, sizeof line, "%.51s", strstr(text_of(run.out), "ed25519:"));
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "key = ed25519:");
+	snprintf(line, sizeof line, "%.51s", strstr(ctl_text_of(run.out), "ed25519:"));
 	snprintf(section, sizeof section, "approver %s", name);
 	rig_set(r, section, "key", "%s", line);
 	rig_set(r, section, "max_risk", "%s", max_risk);
@@ -39,7 +40,7 @@ static void add_approver(const char *name, const char *max_risk)
 
 static void begin_lab(const char *expires)
 {
-	begin_on(broker_shared(), false);
+	ctl_begin_on(broker_shared(), false);
 	path = talk_path(r);
 	setenv("HCP_DAEMON_CONFIG", r->ini, 1);
 	unsetenv("HCP_SOCKET");
@@ -54,13 +55,13 @@ static void begin_lab(const char *expires)
 	rig_start(r);
 }
 
-static struct run submit(const char *inputs)
+static struct ctl_run submit(const char *inputs)
 {
 	char input[200];
 
 	file_write(rig_path(r, "inputs.json"), inputs);
 	snprintf(input, sizeof input, "%s", rig_path(r, "inputs.json"));
-	return start("submit", "lab", "--intent", "heat the sample", "--inputs", input, NULL);
+	return ctl_start("submit", "lab", "--intent", "heat the sample", "--inputs", input, NULL);
 }
 
 /* The session that waits; there is one. */
@@ -100,111 +101,111 @@ static void reload(void)
 START_TEST(a_task_waits_through_crashes_until_it_is_approved_with_hcpctl) /* proves L3-09, HC-02 */
 {
 	begin_lab("1h");
-	struct run task = submit("{\"temperature_c\":90,\"note\":\"for batch 7\"}");
+	struct ctl_run task = submit("{\"temperature_c\":90,\"note\":\"for batch 7\"}");
 	char id[37];
 
 	snprintf(id, sizeof id, "%s", waiting());
 	must(rig_sql(r, "SELECT count(*) FROM events") == 0, "nothing is said");
 	kill_and_start();
-	struct run run = start("approvals", NULL);
-	finish(&run, 0);
-	must_have(run.out, short_id(id));
-	must_have(run.out, "heat the sample");
-	run = start("list", NULL);
-	finish(&run, 0);
-	must_have(run.out, "waiting for a human");
-	run = start("show", short_id(id), NULL);
-	finish(&run, 0);
-	must_have(run.out, "PENDING, waiting for a human until 20");
-	run = start("stats", NULL);
-	finish(&run, 0);
-	must_have(run.out, ", 1 undecided");
-	wait_for(task.err, "may be waiting for a human");
+	struct ctl_run run = ctl_start("approvals", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, ctl_short_id(id));
+	ctl_must_have(run.out, "heat the sample");
+	run = ctl_start("list", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "waiting for a human");
+	run = ctl_start("show", ctl_short_id(id), NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "PENDING, waiting for a human until 20");
+	run = ctl_start("stats", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, ", 1 undecided");
+	ctl_wait_for(task.err, "may be waiting for a human");
 	kill_and_start();
 	/* No: it stays. */
-	static const struct key no[] = {{"(y/N)?", "n\n"}, {NULL, NULL}},
-				yes[] = {{"(y/N)?", "y\n"}, {NULL, NULL}};
-	run = start_on_terminal(no, "approve", short_id(id), "--key", key_file("ann"), NULL);
-	finish(&run, 1);
-	must_have(run.out, "nothing was decided");
-	run = start("approve", id, "--key", key_file("ann"), NULL); /* nobody to ask, and no --yes */
-	finish(&run, 64);
+	static const struct ctl_key no[] = {{"(y/N)?", "n\n"}, {NULL, NULL}},
+				    yes[] = {{"(y/N)?", "y\n"}, {NULL, NULL}};
+	run = ctl_start_on_terminal(no, "approve", ctl_short_id(id), "--key", key_file("ann"), NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.out, "nothing was decided");
+	run = ctl_start("approve", id, "--key", key_file("ann"), NULL); /* nobody to ask, and no --yes */
+	ctl_finish(&run, 64);
 	must_str(waiting(), id);
 	/* Yes: all of the task is shown before. */
-	run = start_on_terminal(yes, "approve", short_id(id), "--key", key_file("ann"), NULL);
-	finish(&run, 0);
-	must_have(run.out, "heat the sample");
-	must_have(run.out, "\"note\": \"for batch 7\"");
-	must_have(run.out, "R3: hot (R3)");
-	must_have(run.out, "is approved");
-	finish(&task, 0);
-	must_have(task.out, "completed");
+	run = ctl_start_on_terminal(yes, "approve", ctl_short_id(id), "--key", key_file("ann"), NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "heat the sample");
+	ctl_must_have(run.out, "\"note\": \"for batch 7\"");
+	ctl_must_have(run.out, "R3: hot (R3)");
+	ctl_must_have(run.out, "is approved");
+	ctl_finish(&task, 0);
+	ctl_must_have(task.out, "completed");
 	must(rig_sql(r, "SELECT count(*) FROM reviews WHERE state = 'EXECUTED'") == 1, "used up");
 	must(rig_sql(r, "SELECT count(*) FROM decisions WHERE signer = 'ann' AND is_final") == 1, "and kept");
-	run = start("approve", id, "--key", key_file("ann"), "--yes", NULL);
-	finish(&run, 1);
-	must_have(run.err, "waits for no human");
-	run = start("approvals", NULL);
-	finish(&run, 0);
-	must_have(run.err, "nothing waits for a human");
-	end();
+	run = ctl_start("approve", id, "--key", key_file("ann"), "--yes", NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "waits for no human");
+	run = ctl_start("approvals", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.err, "nothing waits for a human");
+	ctl_end();
 }
 END_TEST
 
 START_TEST(a_task_below_r3_asks_nobody) /* proves L3-09 */
 {
 	begin_lab("1h");
-	struct run task = submit("{\"temperature_c\":20}");
-	finish(&task, 0);
+	struct ctl_run task = submit("{\"temperature_c\":20}");
+	ctl_finish(&task, 0);
 	must(rig_sql(r, "SELECT count(*) FROM reviews") == 0, "nobody was asked");
-	end();
+	ctl_end();
 }
 END_TEST
 
 START_TEST(a_denial_is_told_to_the_caller_with_its_reason) /* proves L3-09 */
 {
 	begin_lab("1h");
-	struct run task = submit(HOT);
-	struct run run = start(
+	struct ctl_run task = submit(HOT);
+	struct ctl_run run = ctl_start(
 		"deny", waiting(), "--key", key_file("bob"), "--yes", "--reason", "the lab is closed", NULL);
 
-	finish(&run, 0);
-	must_have(run.out, "is denied: REJECTED");
-	finish(&task, 3);
-	must_have(task.out, "approval_denied");
-	must_have(task.out, "the lab is closed");
-	run = start("list", "--state", "REJECTED", NULL);
-	finish(&run, 0);
-	must_have(run.out, "approval_denied");
-	end();
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "is denied: REJECTED");
+	ctl_finish(&task, 3);
+	ctl_must_have(task.out, "approval_denied");
+	ctl_must_have(task.out, "the lab is closed");
+	run = ctl_start("list", "--state", "REJECTED", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "approval_denied");
+	ctl_end();
 }
 END_TEST
 
 START_TEST(nobody_decides_and_it_expires_also_while_the_daemon_is_dead) /* proves L3-09 */
 {
 	begin_lab("4s");
-	struct run task = submit(HOT);
+	struct ctl_run task = submit(HOT);
 	char id[37];
 
 	snprintf(id, sizeof id, "%s", waiting());
-	finish(&task, 3);
-	must_have(task.out, "approval_expired");
+	ctl_finish(&task, 3);
+	ctl_must_have(task.out, "approval_expired");
 	task = submit(HOT);
 	snprintf(id, sizeof id, "%s", waiting());
 	rig_kill(r);
 	/* Its store can be looked into. */
-	struct run run = start("approvals", "--json", NULL);
-	finish(&run, 0);
-	must_have(run.out, id);
+	struct ctl_run run = ctl_start("approvals", "--json", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, id);
 	wait_until(rig_sql(r,
 			   "SELECT count(*) FROM reviews WHERE state = 'AWAITING_DECISION'"
 			   " AND julianday('now') > julianday(expires_at)") == 1,
 		WAIT_S, "its time");
 	rig_start(r);
-	finish(&task, 3);
-	must_have(task.out, "approval_expired");
+	ctl_finish(&task, 3);
+	ctl_must_have(task.out, "approval_expired");
 	must(rig_sql(r, "SELECT count(*) FROM reviews WHERE state = 'EXPIRED'") == 2, "both");
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -216,67 +217,67 @@ START_TEST(from_r5_on_it_takes_two_persons) /* proves L3-09, HC-03 */
 	add_approver("ann2", "R5");
 	rig_set(r, "approver ann2", "person", "ann");
 	reload();
-	struct run task = submit("{\"temperature_c\":600}");
+	struct ctl_run task = submit("{\"temperature_c\":600}");
 	char id[37];
 
 	snprintf(id, sizeof id, "%s", waiting());
-	struct run run = start("approve", id, "--key", key_file("ann"), "--yes", NULL);
-	finish(&run, 0);
-	must_have(run.out, "another person must allow it, too");
+	struct ctl_run run = ctl_start("approve", id, "--key", key_file("ann"), "--yes", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "another person must allow it, too");
 	kill_and_start();
-	run = start("approve", id, "--key", key_file("ann2"), "--yes", NULL);
-	finish(&run, 1);
-	must_have(run.err, "HARP_ERR_POLICY_DENY");
-	must(!strstr(text_of(run.err), "another person"), "said twice: %s", text_of(run.err));
+	run = ctl_start("approve", id, "--key", key_file("ann2"), "--yes", NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "HARP_ERR_POLICY_DENY");
+	must(!strstr(ctl_text_of(run.err), "another person"), "said twice: %s", ctl_text_of(run.err));
 	must_str(waiting(), id);
-	run = start("approvals", NULL);
-	finish(&run, 0);
-	must_have(run.out, "by 1 ");
+	run = ctl_start("approvals", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "by 1 ");
 	/* A revocation reaches back. */
 	rig_set(r, "approver ann", "revoked", "true");
 	reload();
-	run = start("approvals", NULL);
-	finish(&run, 0);
-	must(!strstr(text_of(run.out), "by 1"), "%s", text_of(run.out));
-	must_have(run.out, "1 void");
-	run = start("approvals", id, NULL);
-	finish(&run, 0);
-	must_have(run.out, "allowed by  ann (void: its key is revoked)");
+	run = ctl_start("approvals", NULL);
+	ctl_finish(&run, 0);
+	must(!strstr(ctl_text_of(run.out), "by 1"), "%s", ctl_text_of(run.out));
+	ctl_must_have(run.out, "1 void");
+	run = ctl_start("approvals", id, NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "allowed by  ann (void: its key is revoked)");
 	rig_set(r, "approver ann", "revoked", "false");
 	reload();
-	run = start("approve", id, "--key", key_file("bob"), "--yes", NULL);
-	finish(&run, 0);
-	must_have(run.out, "allowed by  ann");
-	finish(&task, 0);
-	end();
+	run = ctl_start("approve", id, "--key", key_file("bob"), "--yes", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "allowed by  ann");
+	ctl_finish(&task, 0);
+	ctl_end();
 }
 END_TEST
 
 START_TEST(a_key_that_nobody_knows_is_told_what_to_do)
 {
 	begin_lab("1h");
-	struct run task = submit(HOT);
-	struct run run = start("keygen", NULL);
+	struct ctl_run task = submit(HOT);
+	struct ctl_run run = ctl_start("keygen", NULL);
 	const char *own = rig_path(r, "home/hcp/approver.pem");
 	struct stat st;
 
-	finish(&run, 0);
+	ctl_finish(&run, 0);
 	must(stat(own, &st) == 0 && (st.st_mode & 0777) == 0600, "%s", own);
-	must(!strstr(text_of(run.out), "PRIVATE"), "%s", text_of(run.out));
-	run = start("keygen", NULL);
-	finish(&run, 1); /* never over a key */
-	run = start("keygen", "--show", NULL);
-	finish(&run, 0);
-	must_have(run.out, "key = ed25519:");
-	run = start("approve", waiting(), "--yes", NULL);
-	finish(&run, 1);
-	must_have(run.err, "does not know your key");
-	must_have(run.out, "[approver ");
-	run = start("abort", waiting(), "--reason", "not needed", NULL);
-	finish(&run, 0);
-	finish(&task, 3);
-	must_have(task.out, "policy_denied");
-	end();
+	must(!strstr(ctl_text_of(run.out), "PRIVATE"), "%s", ctl_text_of(run.out));
+	run = ctl_start("keygen", NULL);
+	ctl_finish(&run, 1); /* never over a key */
+	run = ctl_start("keygen", "--show", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "key = ed25519:");
+	run = ctl_start("approve", waiting(), "--yes", NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "does not know your key");
+	ctl_must_have(run.out, "[approver ");
+	run = ctl_start("abort", waiting(), "--reason", "not needed", NULL);
+	ctl_finish(&run, 0);
+	ctl_finish(&task, 3);
+	ctl_must_have(task.out, "policy_denied");
+	ctl_end();
 }
 END_TEST
 
@@ -324,8 +325,8 @@ static void set(json_t *decision, const char *name, const char *value)
 	json_object_set_new(decision, name, json_string(value));
 }
 
-START_TEST(
-	forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_with_its_code) /* proves HC-03 */
+/* proves HC-03 */
+START_TEST(approval_refuses_bad_decisions_each_with_its_code)
 {
 	begin_lab("1h");
 	struct peer *p = peer_new(r);
@@ -391,10 +392,10 @@ START_TEST(
 		"none of it counted");
 	static const char *const codes[] = {
 		"SIGNATURE_INVALID", "EXPIRED", "HASH_MISMATCH", "SCOPE", "UNSUPPORTED", "CANONICALIZATION"};
-	static const int rows[] = {
-		2, 1, 1, 2, 1, 1}; /* ann's, and those that name nobody whom we know or cannot be read */
-	for (size_t i = 0; i < sizeof codes / sizeof *codes;
-		i++) /* and each is in the audit, under its own code */
+	/* ann's, and those that name nobody whom we know or cannot be read */
+	static const int rows[] = {2, 1, 1, 2, 1, 1};
+	/* and each is in the audit, under its own code */
+	for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
 		must(rig_sql(r,
 			     "SELECT count(*) FROM audit WHERE entry->>'$.what' = 'decide' AND "
 			     "entry->>'$.outcome' = 'refused'"
@@ -416,18 +417,20 @@ START_TEST(
 	snprintf(id, sizeof id, "%s", waiting());
 	must_str(send_it(d, id), "HARP_ERR_HASH_MISMATCH");
 	artifact = asked();
-	json_t *moved = json_deep_copy(d); /* the old signature below the new task's names */
+	/* the old signature below the new task's names */
+	json_t *moved = json_deep_copy(d);
 	set(moved, "requestId", json_text_at(artifact, "requestId"));
 	set(moved, "artifactHash", json_text_at(artifact, "artifactHash"));
 	must_str(send_it(moved, id), "HARP_ERR_SIGNATURE_INVALID");
-	sign(moved, key_file("ann")); /* signed anew, with the nonce that she has used */
+	/* signed anew, with the nonce that she has used */
+	sign(moved, key_file("ann"));
 	must_str(send_it(moved, id), "HARP_ERR_REPLAY");
 	must_str(send_it(decision_on(artifact, "allow", "bob"), id), "HARP_ERR_POLICY_DENY");
 	must(!peer_find_reply(p, second), "it waits");
 	must_str(send_it(decision_on(artifact, "deny", "ann"), id), "");
 	peer_rejected(p, second, "approval_denied");
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -445,18 +448,18 @@ START_TEST(a_human_is_shown_all_that_is_signed)
 	json_object_set_new(more, "intent", json_stringn("cool\0, then melt \033[8mit\xe2\x80\xae", 26));
 	task = peer_submit_more(p, "lab", J("{'temperature_c':90,'do':[['complete',{}]]}"), more);
 	const char *id = waiting();
-	struct run run = start("approvals", id, NULL);
-	finish(&run, 0);
-	must_have(run.out, "cool\\x00, then melt \\x1b[8mit\\u202e");
-	must_have(run.out, "\"temperature_c\": 90");
-	must_have(run.out, "\"1.x\"");
-	must_have(run.out, "\"priority\": \"high\"");
-	must_have(run.out, "\"format\": \"verse\"");
-	must_have(run.out, "context\n    7\n");
+	struct ctl_run run = ctl_start("approvals", id, NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "cool\\x00, then melt \\x1b[8mit\\u202e");
+	ctl_must_have(run.out, "\"temperature_c\": 90");
+	ctl_must_have(run.out, "\"1.x\"");
+	ctl_must_have(run.out, "\"priority\": \"high\"");
+	ctl_must_have(run.out, "\"format\": \"verse\"");
+	ctl_must_have(run.out, "context\n    7\n");
 	must_str(send_it(decision_on(asked(), "allow", "ann"), id), "");
 	peer_completed(p, peer_accepted(p, task));
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -479,7 +482,7 @@ START_TEST(a_decision_that_comes_after_the_request_expired_is_expired) /* proves
 	must_str(send_it(d, NULL), "HARP_ERR_EXPIRED");
 	must(rig_sql(r, "SELECT count(*) FROM decisions") == 0, "nothing was decided");
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -507,7 +510,7 @@ START_TEST(one_persons_vote_said_again_is_never_two) /* proves HC-03 */
 	must_str(send_it(decision_on(artifact, "allow", "bob"), id), "");
 	peer_completed(p, peer_accepted(p, task));
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -555,8 +558,8 @@ START_TEST(a_risk_written_down_in_the_store_lets_no_smaller_key_decide) /* prove
 	earlier = decision_on(artifact, "allow", "ann"); /* about what was asked */
 	write_down(artifact, "R3");
 	must_str(send_it(earlier, id), "HARP_ERR_HASH_MISMATCH");
-	/* Bob, up to R4, is shown R3 and believes it. The gate does not: it is R5, and he is asked anew about
-	 * that. */
+	/* Bob, up to R4, is shown R3 and believes it. The gate does not: it is R5, and he is asked anew
+	 * about that. */
 	must_str(send_it(decision_on(artifact, "allow", "bob"), id), "refused");
 	must(!peer_find_reply(p, task), "nothing is said");
 	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'RUNNING'") == 0, "nothing runs");
@@ -567,7 +570,7 @@ START_TEST(a_risk_written_down_in_the_store_lets_no_smaller_key_decide) /* prove
 	must_str(send_it(decision_on(artifact, "allow", "ann"), id), "");
 	peer_completed(p, peer_accepted(p, task));
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -584,7 +587,7 @@ START_TEST(access_to_data_that_a_human_let_pass_is_logged) /* proves L3-06 */
 	peer_completed(p, peer_accepted(p, task));
 	must(rig_log_count(r, "access to data: class=T2") == 1, "the access is logged");
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -601,15 +604,15 @@ START_TEST(a_key_that_is_revoked_decides_nothing_from_the_reload_on) /* proves H
 	rig_set(r, "approver ann", "revoked", "yes");
 	reload();
 	must_str(send_it(d, id), "HARP_ERR_POLICY_DENY");
-	struct run run = start("approve", id, "--key", key_file("ann"), "--yes", NULL);
-	finish(&run, 1);
-	must_have(run.err, "is revoked");
+	struct ctl_run run = ctl_start("approve", id, "--key", key_file("ann"), "--yes", NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "is revoked");
 	must(!peer_find_reply(p, task), "it waits");
-	run = start("approve", id, "--key", key_file("bob"), "--yes", NULL);
-	finish(&run, 0);
+	run = ctl_start("approve", id, "--key", key_file("bob"), "--yes", NULL);
+	ctl_finish(&run, 0);
 	peer_completed(p, peer_accepted(p, task));
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -622,13 +625,13 @@ START_TEST(what_the_policy_forbids_meanwhile_is_not_run_for_a_humans_yes)
 
 	rig_set(r, "caller *", "max_risk", "R2");
 	reload();
-	struct run run = start("approve", id, "--key", key_file("ann"), "--yes", NULL);
-	finish(&run, 1);
-	must_have(run.err, "the policy of now rejects it, risk_too_high");
+	struct ctl_run run = ctl_start("approve", id, "--key", key_file("ann"), "--yes", NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "the policy of now rejects it, risk_too_high");
 	peer_rejected(p, task, "risk_too_high");
 	must(rig_sql(r, "SELECT count(*) FROM transitions WHERE to_state = 'RUNNING'") == 0, "nothing ran");
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -636,7 +639,7 @@ START_TEST(what_a_policy_program_allows_still_needs_the_human) /* proves L3-09, 
 {
 	begin_lab("1h");
 	file_write(rig_path(r, "rules.json"), "[{\"decision\":\"allow\",\"reason\":\"everything is fine\"}]");
-	rig_set(r, "policy", "command", "%s %s", source_path("scripts/policies/opa-like.py"),
+	rig_set(r, "policy", "command", "%s %s", source_path("examples/policies/opa-like.py"),
 		rig_path(r, "rules.json"));
 	rig_set(r, "policy", "timeout", "30s");
 	reload();
@@ -651,11 +654,10 @@ START_TEST(what_a_policy_program_allows_still_needs_the_human) /* proves L3-09, 
 		"the program said what it had to say");
 	must_str(send_it(decision_on(asked(), "allow", "bob"), id), "");
 	peer_completed(p, peer_accepted(p, task));
-	peer_completed(p,
-		peer_run(p, "lab",
-			J("{'temperature_c':20,'do':[['complete',{}]]}"))); /* below R3 its word is enough */
+	/* below R3 its word is enough */
+	peer_completed(p, peer_run(p, "lab", J("{'temperature_c':20,'do':[['complete',{}]]}")));
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -669,7 +671,7 @@ int main(void)
 	suite_test(s, nobody_decides_and_it_expires_also_while_the_daemon_is_dead, 60);
 	suite_test(s, from_r5_on_it_takes_two_persons, 40);
 	suite_test(s, a_key_that_nobody_knows_is_told_what_to_do, 40);
-	suite_test(s, forged_replayed_retargeted_and_downgraded_decisions_are_refused_each_with_its_code, 60);
+	suite_test(s, approval_refuses_bad_decisions_each_with_its_code, 60);
 	suite_test(s, a_human_is_shown_all_that_is_signed, 40);
 	suite_test(s, a_decision_that_comes_after_the_request_expired_is_expired, 60);
 	suite_test(s, one_persons_vote_said_again_is_never_two, 60);

@@ -1,5 +1,6 @@
-/* test_artifacts.c: files that workers announce, from the working directory to the artifact store and the
- * result. */
+/* SPDX-License-Identifier: MIT */
+/* test_artifacts.c: files that workers announce, from the working directory to the artifact store and
+ * the result. */
 #include <dirent.h>
 #include <errno.h>
 #include <pwd.h>
@@ -13,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "scene.h"
+#include "support/scene.h"
 
 #define ARTIFACT(name, path) \
 	"['emit',{'type':'artifact','name':'" name "','path':'" path "','mime':'text/plain'}]"
@@ -79,14 +80,14 @@ static int warnings_of(const char *session)
 
 START_TEST(a_file_that_is_announced_is_kept_when_its_directory_is_gone) /* proves L4-05 */
 {
-	begin_with("capability agent", "keep_workdir", "never");
+	scene_begin_with("capability agent", "keep_workdir", "never");
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['shell','mkdir d; printf hello > d/out']," ARTIFACT("report.txt",
 			"d/out") ",['shell','rm -r d; :']," ARTIFACT("empty", "e") ",['complete']]}"));
 	struct note *n = peer_completed(p, s);
 
-	/* The first may be gone before it was looked at: what is promised is that the result and the store
-	 * agree. */
+	/* The first may be gone before it was looked at: what is promised is that the result and the
+	 * store agree. */
 	must(json_array_size(note_at(n, "payload.artifacts")) + (size_t)warnings_of(s) == 2, "%s", n->body);
 	s = peer_run(p, "agent",
 		J("{'do':[['shell','mkdir d; printf hello > d/out; : > e']," ARTIFACT(
@@ -102,13 +103,13 @@ START_TEST(a_file_that_is_announced_is_kept_when_its_directory_is_gone) /* prove
 	rig_stop(r);
 	rig_start(r);
 	must(must_match(n, s, "report.txt") != NULL, "kept over a restart");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_failed_task_names_its_artifacts) /* proves L4-05 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['shell','echo so far > log']," ARTIFACT(
 			"log", "log") ",['failing',{'error_code':'input_error'}]]}"));
@@ -119,7 +120,7 @@ START_TEST(a_failed_task_names_its_artifacts) /* proves L4-05 */
 		J("{'do':[['shell','echo so far > log']," ARTIFACT("log", "log") ",['exit',3]]}"));
 	n = peer_failed(p, s, "worker_failed", "execution_error");
 	must(must_match(n, s, "log") != NULL, "%s", n->body);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -166,7 +167,7 @@ START_TEST(every_trick_costs_a_warning_and_no_more) /* proves L4-05 */
 	char script[2000], text[10000];
 	size_t size;
 
-	begin_with("limits", "artifact", "1GiB");
+	scene_begin_with("limits", "artifact", "1GiB");
 	file_write(rig_path(r, "secret"), "the daemon's own");
 	snprintf(script, sizeof script, MAKE_TRICKS, r->state, rig_path(r, "secret"));
 	file_write(rig_path(r, "tricks.sh"), script);
@@ -186,7 +187,7 @@ START_TEST(every_trick_costs_a_warning_and_no_more) /* proves L4-05 */
 		files += e->d_name[0] != '.';
 	closedir(d);
 	must(files == 1 && !file_exists(stored(s, ".new")), "%d files", files);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -229,7 +230,7 @@ START_TEST(a_worker_of_another_user_hands_out_only_what_is_its_own) /* proves L4
 	must(must_match(n, s, "mine") != NULL && json_array_size(note_at(n, "payload.artifacts")) == 1, "%s",
 		n->body);
 	must(warnings_of(s) == 1, "%d", warnings_of(s));
-	end();
+	scene_end();
 	tree_remove(open_dir);
 }
 END_TEST
@@ -252,13 +253,13 @@ START_TEST(a_reused_process_announces_files_of_its_sessions_directory)
 		must_str(got, want);
 		free(got);
 	}
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(the_later_file_of_a_name_is_the_one)
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['shell','echo one > one; echo second > two']," ARTIFACT("a", "one") "," ARTIFACT(
 			"b", "one") "," ARTIFACT("a", "two") ",['complete']]}"));
@@ -269,13 +270,13 @@ START_TEST(the_later_file_of_a_name_is_the_one)
 	text = file_read(stored(s, "a"), NULL);
 	must_str(text, "second\n");
 	free(text);
-	end();
+	scene_end();
 }
 END_TEST
 
 /* ---- large ones ---- */
 
-#define MAKE_LARGE(mib) "['shell','head -c " #mib "M /dev/urandom > large']"
+#define MAKE_LARGE(mib) "['shell','yes 0123456789 | head -c " #mib "M > large']"
 #define MAKE_SLOW "['shell','truncate -s 600M large']" /* made at once; the copy takes a while */
 
 START_TEST(a_large_one_delays_nobody_elses_events) /* proves L4-05 */
@@ -283,7 +284,7 @@ START_TEST(a_large_one_delays_nobody_elses_events) /* proves L4-05 */
 	double worst = 0, last = 0, from, until;
 	int count = 0;
 
-	begin();
+	scene_begin();
 	const char *a = peer_run(p, "agent",
 		J("{'do':[" MAKE_LARGE(200) ",['progress',1],['hold','%s']," ARTIFACT(
 			  "large", "large") ",['emit',{'type':'log','message':'announced'}],['complete']]}",
@@ -315,7 +316,7 @@ START_TEST(a_large_one_delays_nobody_elses_events) /* proves L4-05 */
 		until - from, count, worst);
 	fflush(stdout);
 	must(count > 3 && worst < 1.5 * harness_scale(), "%d events, %.3f s apart", count, worst);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -327,7 +328,7 @@ static void wait_for_half(const char *s)
 
 START_TEST(a_daemon_killed_while_it_copies_copies_again) /* proves L4-05 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[" MAKE_SLOW ",['shell','echo small > small']," ARTIFACT(
 			"large", "large") "," ARTIFACT("small", "small") ",['complete']]}"));
@@ -340,13 +341,13 @@ START_TEST(a_daemon_killed_while_it_copies_copies_again) /* proves L4-05 */
 	struct note *n = peer_completed(p, s);
 	must(must_match(n, s, "large") != NULL && must_match(n, s, "small") != NULL, "%s", n->body);
 	must(!file_exists(stored(s, ".new")), "half of it is left");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_session_that_goes_on_after_a_crash_keeps_its_artifacts) /* proves L4-05 */
 {
-	begin();
+	scene_begin();
 	/* Announced before the checkpoint, and not again behind it. */
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['first',['shell','echo small > small']," MAKE_SLOW
@@ -363,13 +364,13 @@ START_TEST(a_session_that_goes_on_after_a_crash_keeps_its_artifacts) /* proves L
 	wait_until(peer_find(p, s, "event", "session_closed"), 4 * WAIT_S, "its end");
 	struct note *n = peer_completed(p, s);
 	must(must_match(n, s, "small") != NULL && must_match(n, s, "large") != NULL, "%s", n->body);
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(an_abort_while_it_copies_is_obeyed_in_time)
 {
-	begin_with("session", "abort_timeout", "2s");
+	scene_begin_with("session", "abort_timeout", "2s");
 	const char *s = peer_run(p, "agent",
 		J("{'do':[" MAKE_SLOW "," ARTIFACT("large", "large") ",['progress',1],['forever']]}"));
 	peer_event(p, s, "progress");
@@ -382,7 +383,7 @@ START_TEST(an_abort_while_it_copies_is_obeyed_in_time)
 	must(!file_exists(stored(s, ".new")), "half of it is left");
 	must(rig_sql(r, "SELECT count(*) FROM artifacts WHERE size_bytes IS NULL") == 0,
 		"a row without a file");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -392,7 +393,7 @@ START_TEST(a_file_that_has_no_room_costs_a_warning) /* proves L4-05 */
 {
 	struct rlimit old, limit = {2 << 20, RLIM_INFINITY};
 
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[" MAKE_LARGE(
 			  4) ",['shell','echo small > small'],['progress',1],['hold','%s']," ARTIFACT("large",
@@ -406,7 +407,7 @@ START_TEST(a_file_that_has_no_room_costs_a_warning) /* proves L4-05 */
 		n->body);
 	must(warnings_of(s) == 1 && !file_exists(stored(s, ".new")) && !file_exists(stored(s, "large")), "%d",
 		warnings_of(s));
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -437,7 +438,7 @@ START_TEST(a_disk_that_fills_up_with_it_is_given_its_room_back) /* proves L4-05 
 	must(warning && strstr(warning->body, "No space left"), "%s", warning ? warning->body : "no warning");
 	must(!file_exists(stored(s, ".new")), "half of it is left");
 	peer_completed(p, peer_run(p, "agent", NULL));
-	end();
+	scene_end();
 }
 END_TEST
 

@@ -1,10 +1,11 @@
-/* test_attempts.c: real workers that die: their session goes on from its checkpoint, or ends when it has died
- * too often. */
+/* SPDX-License-Identifier: MIT */
+/* test_attempts.c: real workers that die: their session goes on from its checkpoint, or ends when it has
+ * died too often. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "scene.h"
+#include "support/scene.h"
 
 static void begin_trying(const char *attempts)
 {
@@ -31,7 +32,7 @@ START_TEST(a_killed_worker_is_started_again_and_the_task_completes) /* proves L2
 	must_str(note_text(peer_find_state(p, s, "PAUSED", 1), "payload.data.reason"), "worker_died");
 	must_str(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.reason"),
 		"recovered_from_checkpoint");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -43,7 +44,7 @@ START_TEST(a_crash_loop_ends_FAILED)
 	must(file_lines(rig_path(r, "starts")) == 3, "%d attempts", file_lines(rig_path(r, "starts")));
 	must(json_integer_value(note_at(n, "payload.error_details.deaths")) == 3, "%s", n->body);
 	must(peer_count(p, s, "event", "error") == 2, "an event for each but the last");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -55,7 +56,7 @@ START_TEST(nobody_of_a_dead_attempt_lives_beside_the_next)
 		  "'kill -0 $(cat %s) 2>/dev/null && exit 1; exit 0'],['complete']]}",
 			rig_path(r, "old"), rig_path(r, "old")));
 	peer_completed(p, s);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -80,7 +81,7 @@ START_TEST(worker_and_daemon_may_die_in_any_order) /* proves L2-08 */
 	must(json_integer_value(note_at(n, "payload.outputs.n")) == 120, "%s", n->body);
 	must(json_integer_value(note_at(n, "payload.outputs.first")) % 10 == 1, "not from a checkpoint: %s",
 		n->body);
-	end();
+	scene_end();
 }
 END_TEST
 

@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: MIT */
 /* test_audit.c: the audit of a real daemon: what hcpctl shows of it, with the daemon and without, and that
  * whoever changes the file is found out. */
-#include "hcpctl_kit.h"
+#include "support/hcpctl_kit.h"
 
 #include <sqlite3.h>
 
 static void begin_here(void)
 {
-	begin();
+	ctl_begin();
 	setenv("HCP_DAEMON_CONFIG", r->ini, 1);
 	unsetenv("HCP_SOCKET");
 }
@@ -25,78 +26,79 @@ static void write_sql(const char *text)
 /* Two that ran, one that did not, and an operator's word: seven rows, with the start. */
 static void make_history(void)
 {
-	struct run run;
+	struct ctl_run run;
 
 	for (int i = 0; i < 2; i++) {
-		run = start("submit", "agent", "--input", "do=[[\"complete\",{\"n\":1}]]", NULL);
-		finish(&run, 0);
+		run = ctl_start("submit", "agent", "--input", "do=[[\"complete\",{\"n\":1}]]", NULL);
+		ctl_finish(&run, 0);
 	}
-	run = start("submit", "nonsense", NULL);
-	finish(&run, 3);
-	run = start("drain", NULL);
-	finish(&run, 0);
-	run = start("undrain", NULL);
-	finish(&run, 0);
-	run = start("resume", session_of(rig_path(r, "ctl-1.out")), NULL);
-	finish(&run, 1);
+	run = ctl_start("submit", "nonsense", NULL);
+	ctl_finish(&run, 3);
+	run = ctl_start("drain", NULL);
+	ctl_finish(&run, 0);
+	run = ctl_start("undrain", NULL);
+	ctl_finish(&run, 0);
+	run = ctl_start("resume", ctl_session_of(rig_path(r, "ctl-1.out")), NULL);
+	ctl_finish(&run, 1);
 	must(rig_sql(r, "SELECT max(id) FROM audit") == 7, "%lld rows",
 		rig_sql(r, "SELECT max(id) FROM audit"));
 }
 
 static void verify(int status, const char *says)
 {
-	struct run run = start("audit", "verify", NULL);
+	struct ctl_run run = ctl_start("audit", "verify", NULL);
 
-	finish(&run, status);
-	must_have(status == 0 ? run.out : run.err, says);
+	ctl_finish(&run, status);
+	ctl_must_have(status == 0 ? run.out : run.err, says);
 }
 
-START_TEST(who_did_what_is_shown_and_verified_by_the_daemon_and_by_the_store_of_a_dead_one) /* proves SA-15 */
+/* proves SA-15 */
+START_TEST(audit_is_shown_and_verified_with_and_without_a_daemon)
 {
-	struct run run;
+	struct ctl_run run;
 	char head[200];
 
 	begin_here();
 	make_history();
 	for (int is_dead = 0; is_dead < 2; is_dead++) {
-		run = start("audit", NULL);
-		finish(&run, 0);
-		must_have(run.out, "WHAT");
-		must_have(run.out, "accepted");
-		must_have(run.out, "unknown_capability");
-		must_have(run.out, "undrain");
-		must_have(run.out, "operator");
-		run = start("audit", "--json", NULL);
-		finish(&run, 0);
-		must_have(run.out, "\"what\":\"resume\",\"who\":\"operator\"");
-		must_have(run.out, "\"outcome\":\"refused\"");
-		must_have(run.out, caller);
-		run = start("audit", "--since", "2099-01-01T00:00:00Z", NULL);
-		finish(&run, 0);
-		must(strcmp(text_of(run.out), "") == 0, "%s", text_of(run.out));
+		run = ctl_start("audit", NULL);
+		ctl_finish(&run, 0);
+		ctl_must_have(run.out, "WHAT");
+		ctl_must_have(run.out, "accepted");
+		ctl_must_have(run.out, "unknown_capability");
+		ctl_must_have(run.out, "undrain");
+		ctl_must_have(run.out, "operator");
+		run = ctl_start("audit", "--json", NULL);
+		ctl_finish(&run, 0);
+		ctl_must_have(run.out, "\"what\":\"resume\",\"who\":\"operator\"");
+		ctl_must_have(run.out, "\"outcome\":\"refused\"");
+		ctl_must_have(run.out, ctl_caller);
+		run = ctl_start("audit", "--since", "2099-01-01T00:00:00Z", NULL);
+		ctl_finish(&run, 0);
+		must(strcmp(ctl_text_of(run.out), "") == 0, "%s", ctl_text_of(run.out));
 		verify(0, "good: 7 rows, head 7:");
 		if (!is_dead) {
-			run = start("audit", "verify", NULL);
-			finish(&run, 0);
-			snprintf(head, sizeof head, "%s", strstr(text_of(run.out), "head ") + 5);
+			run = ctl_start("audit", "verify", NULL);
+			ctl_finish(&run, 0);
+			snprintf(head, sizeof head, "%s", strstr(ctl_text_of(run.out), "head ") + 5);
 			head[strcspn(head, "\n")] = '\0';
-			run = start("stats", NULL);
-			finish(&run, 0);
-			must_have(run.out, head); /* where an operator can note it */
+			run = ctl_start("stats", NULL);
+			ctl_finish(&run, 0);
+			ctl_must_have(run.out, head); /* where an operator can note it */
 			rig_stop(r);
 			must(rig_log_count(r, strchr(head, ':') + 1) == 1, "the log has it, too");
 		}
-		run = start("audit", "verify", "--noted", head, NULL);
-		finish(&run, 0);
+		run = ctl_start("audit", "verify", "--noted", head, NULL);
+		ctl_finish(&run, 0);
 	}
-	run = start("audit", "verify", "--noted", "7:0123456789abcdef", NULL);
-	finish(&run, 2);
-	must_have(run.err, "row 7 has not the hash that was noted");
-	run = start("audit", "verify", "--noted", "seven", NULL);
-	finish(&run, 64);
-	run = start("audit", "verfy", NULL);
-	finish(&run, 64);
-	end();
+	run = ctl_start("audit", "verify", "--noted", "7:0123456789abcdef", NULL);
+	ctl_finish(&run, 2);
+	ctl_must_have(run.err, "row 7 has not the hash that was noted");
+	run = ctl_start("audit", "verify", "--noted", "seven", NULL);
+	ctl_finish(&run, 64);
+	run = ctl_start("audit", "verfy", NULL);
+	ctl_finish(&run, 64);
+	ctl_end();
 }
 END_TEST
 
@@ -153,13 +155,13 @@ START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
 	must(rig_log_count(r, "the audit's triggers against changes were missing") ==
 			(int)(sizeof cases / sizeof *cases),
 		"each time");
-	end();
+	ctl_end();
 }
 END_TEST
 
 START_TEST(a_table_that_was_dropped_is_a_fault_and_no_reason_to_try_again)
 {
-	struct run run;
+	struct ctl_run run;
 
 	begin_here();
 	make_history();
@@ -167,44 +169,44 @@ START_TEST(a_table_that_was_dropped_is_a_fault_and_no_reason_to_try_again)
 	write_sql("DROP TABLE audit");
 	verify(2, "the table is gone");
 	verify(2, "there were 7 rows");
-	run = start("audit", NULL);
-	finish(&run, 2);
-	must_have(run.err, "table is gone");
-	end();
+	run = ctl_start("audit", NULL);
+	ctl_finish(&run, 2);
+	ctl_must_have(run.err, "table is gone");
+	ctl_end();
 }
 END_TEST
 
 START_TEST(tampering_beside_a_running_daemon_is_found_out_and_hurts_it_not)
 {
-	struct run run;
+	struct ctl_run run;
 
 	begin_here();
 	make_history();
 	write_sql("DROP TRIGGER audit_is_kept; DELETE FROM audit WHERE id = 7");
 	verify(2, "the end is missing");
-	run = start("submit", "agent", "--input", "do=[[\"complete\",{\"n\":1}]]", NULL);
-	finish(&run, 0);
+	run = ctl_start("submit", "agent", "--input", "do=[[\"complete\",{\"n\":1}]]", NULL);
+	ctl_finish(&run, 0);
 	verify(2, "row 7 is missing");
 	must(rig_sql(r, "SELECT max(id) FROM audit") == 8, "it goes on counting");
-	end();
+	ctl_end();
 }
 END_TEST
 
 START_TEST(a_crash_leaves_a_good_chain)
 {
-	struct run run;
+	struct ctl_run run;
 
 	begin_here();
 	for (int i = 0; i < 3; i++) {
-		run = start(
+		run = ctl_start(
 			"submit", "agent", "--detach", "--input", "do=[[\"hold\",\"/nonexistent\"]]", NULL);
-		finish(&run, 0);
+		ctl_finish(&run, 0);
 		rig_kill(r);
 		verify(0, "good:");
 		rig_start(r);
 		verify(0, "good:");
 	}
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -212,7 +214,7 @@ int main(void)
 {
 	Suite *s = suite_create("audit");
 
-	suite_test(s, who_did_what_is_shown_and_verified_by_the_daemon_and_by_the_store_of_a_dead_one, 120);
+	suite_test(s, audit_is_shown_and_verified_with_and_without_a_daemon, 120);
 	suite_test(s, whoever_changes_removes_or_moves_a_row_is_found_out, 180);
 	suite_test(s, a_table_that_was_dropped_is_a_fault_and_no_reason_to_try_again, 60);
 	suite_test(s, tampering_beside_a_running_daemon_is_found_out_and_hurts_it_not, 90);

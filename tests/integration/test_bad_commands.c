@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* test_bad_commands.c: what callers may send wrongly, and what they hear. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "peer.h"
-#include "rig.h"
-#include "wire.h"
+#include "support/peer.h"
+#include "support/rig.h"
+#include "support/wire.h"
 
 static struct rig *r;
 static struct peer *p;
@@ -289,6 +290,15 @@ START_TEST(a_command_that_is_too_deep_or_not_utf8_runs_nothing) /* proves L1-15 
 		"\"inputs\":{}}}",
 		p->id);
 	peer_publish(p, bad, strlen(bad), NULL);
+	/* A raw NUL behind a number: jansson would step over it, and the metadata would be stored with it. */
+	snprintf(bad, sizeof bad,
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"nul\",\"timestamp\":\"2024-05-06T07:08:09.123Z\","
+		"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"agent\",\"caller_"
+		"id\":\"%s\",\"intent\":\"i\",\"inputs\":{},\"metadata\":{\"n\":1~}}}",
+		p->id);
+	size_t size = strlen(bad);
+	*strchr(bad, '~') = '\0';
+	peer_publish(p, bad, size, NULL);
 	still_works();
 	must(peer_count(p, NULL, "task_accepted", NULL) == 1, "a bad one was accepted");
 	end();

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* test_bad_workers.c: programs that do not behave, and the daemon that lives with them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "peer.h"
-#include "rig.h"
+#include "support/peer.h"
+#include "support/rig.h"
 
 static struct rig *r;
 static struct peer *p;
@@ -41,6 +42,29 @@ START_TEST(a_line_that_is_not_valid_costs_a_warning_and_never_the_session)
 	must(peer_count(p, s, "event", "progress") == 2, "the good lines are kept");
 	must(peer_find(p, s, "event", "warning"), "no warning");
 	must(peer_find(p, s, "event", "warning")->sequence > 2, "a warning before RUNNING");
+	end();
+}
+END_TEST
+
+/* jansson steps over a NUL behind a number. It must reach neither a message nor a checkpoint. */
+START_TEST(a_raw_nul_in_a_line_is_published_and_stored_nowhere) /* proves L2-06 */
+{
+	static const char progress[] = "{\"type\":\"progress\",\"percent\":7\0}",
+			  checkpoint[] = "{\"type\":\"checkpoint\",\"state\":{\"n\":1\0}}";
+	char hex[2][200];
+
+	begin();
+	for (size_t i = 0; i < sizeof progress - 1; i++)
+		snprintf(hex[0] + 2 * i, 3, "%02x", (unsigned char)progress[i]);
+	for (size_t i = 0; i < sizeof checkpoint - 1; i++)
+		snprintf(hex[1] + 2 * i, 3, "%02x", (unsigned char)checkpoint[i]);
+	const char *s = peer_run(p, "agent",
+		J("{'do':[['hex','%s'],['hex','%s'],['complete',{'fine':true}]]}", hex[0], hex[1]));
+	peer_completed(p, s);
+	must(peer_count(p, s, "event", "progress") == 0, "the line became an event");
+	must(peer_count(p, s, "event", "checkpoint_created") == 0, "the line became a checkpoint");
+	must(rig_sql(r, "SELECT count(*) FROM checkpoints") == 0, "it was stored");
+	must(peer_find(p, s, "event", "warning"), "no warning");
 	end();
 }
 END_TEST
@@ -268,6 +292,7 @@ int main(void)
 	Suite *s = suite_create("bad workers");
 
 	suite_test(s, a_line_that_is_not_valid_costs_a_warning_and_never_the_session, 40);
+	suite_test(s, a_raw_nul_in_a_line_is_published_and_stored_nowhere, 40);
 	suite_test(s, thousands_of_lines_of_garbage_give_few_warnings, 40);
 	suite_test(s, a_worker_cannot_speak_for_the_protocol, 40);
 	suite_test(s, a_worker_cannot_put_fields_of_its_own_into_an_event, 40);

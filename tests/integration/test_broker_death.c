@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* test_broker_death.c: the broker dies, hangs, comes back. The suite has one of its own to do that to. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "peer.h"
-#include "rig.h"
+#include "support/peer.h"
+#include "support/rig.h"
 
 static struct rig *r;
 static struct peer *p;
@@ -17,8 +18,13 @@ static void begin(void)
 	r = rig_new();
 }
 
+/* A killed broker may come back without the caller's binding. Where the daemon is quicker than the caller,
+ * who makes the binding again, the broker returns the daemon's first events: those come later, behind others.
+ */
 static void end(void)
 {
+	rig_stop(r);
+	p->any_order = strstr(r->status, ", 0 unroutable") == NULL;
 	peer_finish(p);
 	rig_finish(r);
 }
@@ -35,7 +41,7 @@ START_TEST(a_killed_broker_costs_nothing_once_it_is_back) /* proves L1-10, L1-07
 		J("{'do':[['progress',3],['hold','%s'],['progress',500],['complete']]}", rig_path(r, "go")));
 	peer_event(p, s, "progress");
 	peer_event(p, done, "progress");
-	kill(broker->pid, SIGKILL);
+	broker_kill(broker);
 	int fed = r->watchdog;
 	rig_touch(r, "go");
 	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s' AND state = 'COMPLETED'",
@@ -46,7 +52,8 @@ START_TEST(a_killed_broker_costs_nothing_once_it_is_back) /* proves L1-10, L1-07
 	rig_wait_consuming(r);
 	peer_completed(p, s);
 	peer_completed(p, done);
-	must(peer_count(p, done, "event", "progress") >= 503, "%d", peer_count(p, done, "event", "progress"));
+	wait_until(peer_count(p, done, "event", "progress") >= 503, WAIT_S, "%d",
+		peer_count(p, done, "event", "progress"));
 	peer_completed(p, peer_run(p, "agent", NULL));
 	end();
 }
@@ -106,7 +113,7 @@ START_TEST(a_stop_does_not_wait_for_a_broker_that_hangs) /* proves L2-16 */
 }
 END_TEST
 
-START_TEST(what_happened_without_a_broker_is_told_by_the_next_life_too) /* proves L1-10 */
+START_TEST(what_happened_without_a_broker_is_told_by_the_next_run_too) /* proves L1-10 */
 {
 	begin();
 	rig_start(r);
@@ -114,7 +121,7 @@ START_TEST(what_happened_without_a_broker_is_told_by_the_next_life_too) /* prove
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['progress',1],['hold','%s'],['progress',200],['complete']]}", rig_path(r, "go")));
 	peer_event(p, s, "progress");
-	kill(broker->pid, SIGKILL);
+	broker_kill(broker);
 	rig_touch(r, "go");
 	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S,
 		"completed unseen");
@@ -124,7 +131,8 @@ START_TEST(what_happened_without_a_broker_is_told_by_the_next_life_too) /* prove
 	broker_start(broker, broker->dir);
 	rig_wait_consuming(r);
 	peer_completed(p, s);
-	must(peer_count(p, s, "event", "progress") >= 201, "%d", peer_count(p, s, "event", "progress"));
+	wait_until(peer_count(p, s, "event", "progress") >= 201, WAIT_S, "%d",
+		peer_count(p, s, "event", "progress"));
 	end();
 }
 END_TEST
@@ -136,6 +144,6 @@ int main(void)
 	suite_test(s, a_killed_broker_costs_nothing_once_it_is_back, 120);
 	suite_test(s, a_broker_that_hangs_is_noticed_and_the_daemon_lives, 120);
 	suite_test(s, a_stop_does_not_wait_for_a_broker_that_hangs, 120);
-	suite_test(s, what_happened_without_a_broker_is_told_by_the_next_life_too, 120);
+	suite_test(s, what_happened_without_a_broker_is_told_by_the_next_run_too, 120);
 	return harness_run(s, true);
 }

@@ -1,12 +1,13 @@
-/* test_chaos.c: everything at once: crashes, stops, lost connections, a full caller, an absent one. Seeded.
- */
+/* SPDX-License-Identifier: MIT */
+/* test_chaos.c: everything at once: crashes, stops, lost connections, a full caller, an absent one.
+ * Seeded. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "peer.h"
-#include "rig.h"
+#include "support/peer.h"
+#include "support/rig.h"
 
 #define FULL "x-max-length=15,x-overflow=reject-publish"
 

@@ -1,6 +1,7 @@
-/* test_checkpoints.c: checkpoints of real workers: asked for, stored as differences, shown, damaged, gone on
- * from. */
-#include "hcpctl_kit.h"
+/* SPDX-License-Identifier: MIT */
+/* test_checkpoints.c: checkpoints of real workers: asked for, stored as differences, shown, damaged,
+ * gone on from. */
+#include "support/hcpctl_kit.h"
 
 #include <sqlite3.h>
 
@@ -9,7 +10,7 @@
 static void configure(void)
 {
 	r = rig_new();
-	snprintf(caller, sizeof caller, "ckpt-%d", getpid());
+	snprintf(ctl_caller, sizeof ctl_caller, "ckpt-%d", getpid());
 	setenv("HCP_DAEMON_CONFIG", r->ini, 1);
 	unsetenv("HCP_SOCKET");
 }
@@ -18,7 +19,7 @@ static const char *submit(const char *fmt, ...) __attribute__((format(printf, 1,
 static const char *submit(const char *fmt, ...)
 {
 	char steps[800], input[900];
-	struct run run;
+	struct ctl_run run;
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -28,13 +29,13 @@ static const char *submit(const char *fmt, ...)
 		if (*c == '\'')
 			*c = '"';
 	snprintf(input, sizeof input, "do=[%s]", steps);
-	run = start("submit", "agent", "--json", "--detach", "--intent", "count", "--input", input, NULL);
-	finish(&run, 0);
-	return session_of(run.out);
+	run = ctl_start("submit", "agent", "--json", "--detach", "--intent", "count", "--input", input, NULL);
+	ctl_finish(&run, 0);
+	return ctl_session_of(run.out);
 }
 
-/* A session with seven checkpoints of 60 kB, that waits for the file `go` and then says what it went on from.
- */
+/* A session with seven checkpoints of 60 kB, that waits for the file `go` and then says what it went on
+ * from. */
 static const char *submit_large(void)
 {
 	const char *id = submit("['first',['large',7,'%s'],['hold','%s']],['restored']",
@@ -65,7 +66,7 @@ static void wait_for_state(const char *state)
 /* The n-th line of the file of hashes. */
 static const char *hash_of(int n)
 {
-	const char *at = text_of(rig_path(r, "hashes"));
+	const char *at = ctl_text_of(rig_path(r, "hashes"));
 	static char hash[65];
 
 	for (int i = 1; i < n; i++)
@@ -84,20 +85,20 @@ static void must_have_restored(int n)
 		"it did not go on from checkpoint %d as it was", n);
 }
 
-static struct run run_ctl(
+static struct ctl_run run_ctl(
 	int status, const char *a, const char *b, const char *c, const char *d, const char *e)
 {
-	struct run run = start("checkpoints", a, b, c, d, e, NULL);
+	struct ctl_run run = ctl_start("checkpoints", a, b, c, d, e, NULL);
 
-	finish(&run, status);
+	ctl_finish(&run, status);
 	return run;
 }
 
 /* The id of the n-th of those that are kept, the oldest first. */
 static const char *kept(const char *id, int n)
 {
-	struct run run = run_ctl(0, id, "--json", NULL, NULL, NULL);
-	const char *at = text_of(run.out);
+	struct ctl_run run = run_ctl(0, id, "--json", NULL, NULL, NULL);
+	const char *at = ctl_text_of(run.out);
 	static char ids[4][9];
 	static int turn;
 	char *to = ids[turn++ % 4];
@@ -128,7 +129,7 @@ START_TEST(a_killed_daemon_goes_on_from_a_difference) /* proves CK-02 */
 	rig_start(r);
 	must_have_restored(7);
 	must(rig_sql(r, "SELECT count(*) FROM events WHERE event_type = 'warning'") == 0, "no warning");
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -145,7 +146,7 @@ static void damage_and_resume(const char *sql, int expected)
 		     "SELECT count(*) FROM events WHERE event_type = 'warning' AND body LIKE "
 		     "'%%checkpoint_damaged%%'") == 1,
 		"a warning");
-	end();
+	ctl_end();
 }
 
 #define NEWEST "id = (SELECT max(id) FROM checkpoints)"
@@ -192,7 +193,7 @@ START_TEST(where_what_all_build_on_is_gone_the_session_fails_and_says_so) /* pro
 		     "SELECT count(*) FROM events WHERE event_type = 'warning' AND body LIKE '%%builds on is "
 		     "gone%%'") == 1,
 		"a warning");
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -207,7 +208,7 @@ static void wait_for_trigger(const char *trigger)
 START_TEST(each_trigger_brings_a_checkpoint_that_says_so) /* proves CK-01 CK-12 */
 {
 	const char *id;
-	struct run run;
+	struct ctl_run run;
 
 	configure();
 	rig_set(r, "capability agent", "checkpoint_interval", "1s");
@@ -220,34 +221,36 @@ START_TEST(each_trigger_brings_a_checkpoint_that_says_so) /* proves CK-01 CK-12 
 		"with its description and step");
 	wait_for_trigger("steps");
 	wait_for_trigger("interval");
-	run = start("checkpoint", short_id(id), NULL);
-	finish(&run, 0);
+	run = ctl_start("checkpoint", ctl_short_id(id), NULL);
+	ctl_finish(&run, 0);
 	wait_for_trigger("operator");
-	run = start("pause", short_id(id), NULL);
-	finish(&run, 0);
+	run = ctl_start("pause", ctl_short_id(id), NULL);
+	ctl_finish(&run, 0);
 	wait_for_state("PAUSED");
 	wait_for_trigger("pause");
-	run = start("resume", short_id(id), NULL);
-	finish(&run, 0);
+	run = ctl_start("resume", ctl_short_id(id), NULL);
+	ctl_finish(&run, 0);
 	wait_for_state("RUNNING");
 	rig_stop(r);
 	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE trigger = 'stop'") == 1,
 		"a checkpoint for the stop");
 	rig_touch(r, "go");
 	rig_start(r);
-	run = start("abort", short_id(id), NULL);
+	run = ctl_start("abort", ctl_short_id(id), NULL);
 	wait_until(
 		rig_sql(r, "SELECT count(*) FROM sessions WHERE state IN ('COMPLETED','FAILED','ABORTED')") ==
 			1,
 		WAIT_S, "its end");
-	end();
+	/* its status depends on who was first; it must be over before its directory goes */
+	wait_until(file_exists(run.rc), WAIT_S, "the end of hcpctl abort");
+	ctl_end();
 }
 END_TEST
 
 START_TEST(a_worker_that_never_answers_is_left_alone) /* proves CK-01 */
 {
 	const char *id;
-	struct run run;
+	struct ctl_run run;
 
 	configure();
 	rig_set(r, "capability agent", "checkpoint_interval", "1s");
@@ -257,16 +260,16 @@ START_TEST(a_worker_that_never_answers_is_left_alone) /* proves CK-01 */
 	wait_until(rig_log_has(r, "requests for checkpoints are not answered"), WAIT_S, "a word about it");
 	harness_pass(2.5);
 	must(file_lines(rig_path(r, "lines")) == 2, "asked twice, not more: %s",
-		text_of(rig_path(r, "lines")));
-	run = start("show", short_id(id), NULL);
-	finish(&run, 0);
-	must_have(run.out,
+		ctl_text_of(rig_path(r, "lines")));
+	run = ctl_start("show", ctl_short_id(id), NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out,
 		"left the last requests for checkpoints unanswered: it is no longer asked by itself");
 	rig_touch(r, "go");
 	wait_for_state("COMPLETED");
 	must(rig_sql(r, "SELECT count(*) FROM events WHERE event_type = 'warning'") == 0,
 		"the caller hears nothing of it");
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -275,58 +278,58 @@ END_TEST
 static void look_at_them(const char *id)
 {
 	char was[9], is[9];
-	struct run run = run_ctl(0, id, NULL, NULL, NULL, NULL);
+	struct ctl_run run = run_ctl(0, id, NULL, NULL, NULL, NULL);
 
-	must_have(run.out, "TRIGGER");
-	must_have(run.out, "delta ");
+	ctl_must_have(run.out, "TRIGGER");
+	ctl_must_have(run.out, "delta ");
 	snprintf(was, sizeof was, "%s", kept(id, 3));
 	snprintf(is, sizeof is, "%s", kept(id, 4));
 	run = run_ctl(0, id, "--show", is, NULL, NULL);
-	must_have(run.out, "\"n\": 7");
-	must_have(run.out, "\"rows\": [");
+	ctl_must_have(run.out, "\"n\": 7");
+	ctl_must_have(run.out, "\"rows\": [");
 	run = run_ctl(0, id, "--show", is, "--json", NULL);
-	must_have(run.out, "\"damage\":null");
+	ctl_must_have(run.out, "\"damage\":null");
 	run = run_ctl(0, id, "--diff", was, is, NULL);
-	must_have(run.out, "~ /n  6 -> 7\n~ /rows/");
-	must(file_lines(run.out) == 2, "two places differ: %s", text_of(run.out));
+	ctl_must_have(run.out, "~ /n  6 -> 7\n~ /rows/");
+	must(file_lines(run.out) == 2, "two places differ: %s", ctl_text_of(run.out));
 	run = run_ctl(0, "--diff", was, is, id, "--json");
-	must_have(run.out, "{\"path\":\"/n\",\"was\":6,\"is\":7}");
+	ctl_must_have(run.out, "{\"path\":\"/n\",\"was\":6,\"is\":7}");
 	run = run_ctl(0, id, "--diff", is, is, NULL);
-	must_have(run.err, "the two states are the same");
+	ctl_must_have(run.err, "the two states are the same");
 }
 
-START_TEST(
-	states_are_shown_and_compared_by_the_daemon_and_by_the_store_of_a_dead_one) /* proves CK-02 CK-12 */
+/* proves CK-02 CK-12 */
+START_TEST(states_are_shown_and_compared_by_the_daemon_and_by_the_store_of_a_dead_one)
 {
 	char id[37], newest[9];
-	struct run run;
+	struct ctl_run run;
 
 	configure();
 	rig_start(r);
 	snprintf(id, sizeof id, "%s", submit_large());
-	look_at_them(short_id(id));
+	look_at_them(ctl_short_id(id));
 	snprintf(newest, sizeof newest, "%s", kept(id, 4));
 	run = run_ctl(1, id, "--show", "ffffffff", NULL, NULL);
-	must_have(run.err, "there is no checkpoint ffffffff");
+	ctl_must_have(run.err, "there is no checkpoint ffffffff");
 	run = run_ctl(64, id, "--diff", newest, NULL, NULL);
-	must_have(run.err, "--diff takes two checkpoints");
+	ctl_must_have(run.err, "--diff takes two checkpoints");
 	run = run_ctl(64, id, "--state", "--show", newest, NULL);
-	must_have(run.err, "do not go together");
+	ctl_must_have(run.err, "do not go together");
 	rig_kill(r);
-	look_at_them(short_id(id));
+	look_at_them(ctl_short_id(id));
 	write_sql("UPDATE checkpoints SET state = substr(state, 1, length(state) - 1) WHERE " NEWEST);
 	run = run_ctl(1, id, "--show", newest, NULL, NULL);
-	must_have(run.err, "is damaged: its state cannot be restored");
+	ctl_must_have(run.err, "is damaged: its state cannot be restored");
 	run = run_ctl(0, id, "--state", NULL, NULL, NULL);
-	must_have(run.out, "is damaged: its state cannot be restored");
-	must_have(run.out, "\"n\": 6");
+	ctl_must_have(run.out, "is damaged: its state cannot be restored");
+	ctl_must_have(run.out, "\"n\": 6");
 	write_sql("UPDATE checkpoints SET step = '{{' WHERE " NEWEST);
 	run = run_ctl(0, id, NULL, NULL, NULL, NULL);
-	must_have(run.out, "  damaged  ");
-	must_have(run.out, newest);
+	ctl_must_have(run.out, "  damaged  ");
+	ctl_must_have(run.out, newest);
 	rig_start(r);
 	must_have_restored(6);
-	end();
+	ctl_end();
 }
 END_TEST
 

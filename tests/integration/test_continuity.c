@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* test_continuity.c: sessions that take up what others left, and states that outlive their version. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "scene.h"
+#include "support/scene.h"
 
 #define RECORD \
 	"['emit',{'type':'continuity','summary':'half of it','decisions':['by hand'],'next_steps':['the " \
@@ -12,7 +13,7 @@
 
 START_TEST(a_task_continues_an_earlier_session) /* proves CK-05 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent", J("{'do':[" RECORD ",['failing',{}]]}"));
 	peer_failed(p, s, "worker_failed", "execution_error");
 	const char *next =
@@ -24,13 +25,13 @@ START_TEST(a_task_continues_an_earlier_session) /* proves CK-05 */
 	const char *stranger =
 		peer_submit_more(p, "agent", NULL, J("{'context':{'continues':'%s'}}", uuid_text(p)));
 	peer_rejected(p, stranger, "invalid_input");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_task_goes_on_from_an_ended_sessions_checkpoint) /* proves L4-06 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':40}],['failing',{}]]}"));
 	struct note *n = peer_failed(p, s, "worker_failed", "execution_error");
 	const char *id = note_text(n, "payload.error_details.last_checkpoint");
@@ -44,7 +45,7 @@ START_TEST(a_task_goes_on_from_an_ended_sessions_checkpoint) /* proves L4-06 */
 		peer_submit_more(other, "agent", NULL, J("{'constraints':{'checkpoint':'%s'}}", id)),
 		"invalid_input");
 	peer_finish(other);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -75,7 +76,7 @@ START_TEST(a_state_of_an_earlier_version_is_migrated) /* proves CK-11 */
 		n->body);
 	must_str(note_text(n, "payload.outputs.start.checkpoint.state_version"), "2.0");
 	must(peer_count(p, s, "event", "checkpoint_created") == 2, "the migrated one is told, too");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -84,7 +85,7 @@ START_TEST(a_migration_that_fails_ends_the_session) /* proves CK-11 */
 	const char *s = come_back("#!/bin/sh\necho no rule >&2\nsleep 60 &\nexit 4\n");
 	struct note *n = peer_failed(p, s, "migration_failed", "internal_error");
 	must_str(note_text(n, "payload.error_details.stderr"), "no rule\n");
-	end(); /* and nothing of it is left */
+	scene_end(); /* and nothing of it is left */
 }
 END_TEST
 

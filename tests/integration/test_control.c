@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_control.c: the control socket of a real daemon: every verb, those who may not speak, those who speak
  * nonsense or do not listen, and what a stop or a crash leaves. */
 #include <errno.h>
@@ -13,10 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "peer.h"
-#include "rig.h"
-#include "talk.h"
-#include "wire.h"
+#include "support/peer.h"
+#include "support/rig.h"
+#include "support/talk.h"
+#include "support/wire.h"
 
 static struct rig *r;
 static struct peer *p;
@@ -185,8 +186,8 @@ START_TEST(a_request_that_waits_for_its_worker_shows_and_is_told_once)
 	for (int i = 0; i < 2; i++)
 		must_code(call("'do':'resume','session':'%s'", s), "");
 	live = json_object_get(item(call("'do':'live','session':'%s'", s), 0), "live");
-	must(json_is_null(json_object_get(live, "asked")), "%s",
-		json_dumps(live, 0)); /* it runs, as it was asked to */
+	/* it runs, as it was asked to */
+	must(json_is_null(json_object_get(live, "asked")), "%s", json_dumps(live, 0));
 	call("'do':'abort','session':'%s'", s);
 	peer_closed(p, s, "ABORTED", NULL);
 	must((text = file_read(heard, NULL)) != NULL, "%s", heard);
@@ -459,6 +460,9 @@ START_TEST(nonsense_costs_an_error_line_and_no_more)
 	talk_send(&t, "\0\0\0\n", 4);
 	must_code((line = talk_line(&t)), "bad_request");
 	json_decref(line);
+	talk_send(&t, "{\"id\":1\0,\"do\":\"stats\"}\n", 23); /* jansson would step over it */
+	must_code((line = talk_line(&t)), "bad_request");
+	json_decref(line);
 	/* 64 KiB are a line, one more is none. */
 	long_line = malloc(70001);
 	memset(long_line, ' ', 70000);
@@ -569,8 +573,8 @@ END_TEST
 
 /* --- who may speak --- */
 
-/* As another user: what connect said (an errno), or the code of the line that came, "" for a proper answer.
- */
+/* As another user: what connect said (an errno), or the code of the line that came, "" for a proper
+ * answer. */
 static void try_as(uid_t uid, gid_t gid, gid_t more, char *out, size_t size)
 {
 	int pipes[2], status;
@@ -624,8 +628,8 @@ START_TEST(strangers_are_turned_away_and_members_of_the_group_are_not) /* proves
 	must_str(said, "Permission denied");
 	must(chmod(place, 0666) == 0, "chmod"); /* even if somebody opens the file, */
 	try_as(65534, 65534, group, said, sizeof said);
-	must(strstr(said, "\"code\":\"refused\"") && strstr(said, "[control]"), "%s",
-		said); /* hcpd looks who it is */
+	/* hcpd looks who it is */
+	must(strstr(said, "\"code\":\"refused\"") && strstr(said, "[control]"), "%s", said);
 	rig_stop(r);
 	rig_set(r, "control", "group", "%s", "daemon");
 	rig_write_ini(r);
@@ -708,7 +712,7 @@ START_TEST(a_stop_answers_who_follows_and_removes_the_socket)
 }
 END_TEST
 
-START_TEST(a_crash_in_the_middle_of_requests_leaves_a_socket_that_the_next_life_replaces)
+START_TEST(control_socket_of_a_crashed_run_is_replaced)
 {
 	begin();
 	const char *s = run("['progress',3000,500],['hold','/nonexistent']");
@@ -827,7 +831,7 @@ int main(void)
 	suite_test(s, strangers_are_turned_away_and_members_of_the_group_are_not, 60);
 	suite_test(s, a_group_that_cannot_get_to_the_socket_is_warned_of, 60);
 	suite_test(s, a_stop_answers_who_follows_and_removes_the_socket, 60);
-	suite_test(s, a_crash_in_the_middle_of_requests_leaves_a_socket_that_the_next_life_replaces, 60);
+	suite_test(s, control_socket_of_a_crashed_run_is_replaced, 60);
 	suite_test(s, what_is_not_ours_is_left_alone, 60);
 	suite_test(s, while_the_store_refuses_stats_are_answered, 60);
 	return harness_run(s, false);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_doctor.c: hcpctl doctor: a healthy daemon gets no word of complaint, and every fault that was prepared
  * is found, named, and told what to do about. Each test has a virtual host of its own, with a user that may
  * do what hcpd must. */
@@ -5,8 +6,8 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
-#include "hcpctl_kit.h"
-#include "wire.h"
+#include "support/hcpctl_kit.h"
+#include "support/wire.h"
 
 #define REDIRECT ">/dev/null 2>&1"
 
@@ -59,7 +60,7 @@ static void admit(void)
 
 	umask(077);
 	make_ward();
-	begin_on(&hospital, false);
+	ctl_begin_on(&hospital, false);
 	rig_set(r, "amqp", "url", "amqp://%s:secret@%s/%s", vhost, host_port, vhost);
 	rig_set(r, "daemon", "max_sessions", "8");
 	rig_set(r, "session", "max_outbox_total", "64MiB");
@@ -87,15 +88,15 @@ static void discharge(void)
 
 /* --- the visit --- */
 
-static struct run visit(const char *option, const char *value, int status)
+static struct ctl_run visit(const char *option, const char *value, int status)
 {
-	struct run run = start("doctor", "--daemon-config", r->ini, option, value, NULL);
+	struct ctl_run run = ctl_start("doctor", "--daemon-config", r->ini, option, value, NULL);
 
-	finish(&run, status);
+	ctl_finish(&run, status);
 	return run;
 }
 
-static struct run look(int status)
+static struct ctl_run look(int status)
 {
 	return visit(NULL, NULL, status);
 }
@@ -103,7 +104,7 @@ static struct run look(int status)
 /* A line LEVEL SUBJECT ... what ..., and behind it one that says what to do. */
 static bool has_finding(const char *out, const char *level, const char *what, const char *todo)
 {
-	char *text = strdup(text_of(out)), *save = NULL;
+	char *text = strdup(ctl_text_of(out)), *save = NULL;
 	bool found = false, was = false;
 
 	for (char *line = strtok_r(text, "\n", &save); line && !found; line = strtok_r(NULL, "\n", &save)) {
@@ -116,12 +117,12 @@ static bool has_finding(const char *out, const char *level, const char *what, co
 
 #define found(run, level, what, todo) \
 	must(has_finding((run).out, level, what, todo), "no %s %s -> %s in:\n%s", level, what, todo, \
-		text_of((run).out))
+		ctl_text_of((run).out))
 
 /* The machine's own clock is not the test's to set. */
 static int count_complaints(const char *out)
 {
-	char *text = strdup(text_of(out)), *save = NULL;
+	char *text = strdup(ctl_text_of(out)), *save = NULL;
 	int count = 0;
 
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
@@ -131,9 +132,9 @@ static int count_complaints(const char *out)
 	return count;
 }
 
-static void must_be_alone(const struct run *run)
+static void must_be_alone(const struct ctl_run *run)
 {
-	must(count_complaints(run->out) == 1, "more than the one fault:\n%s", text_of(run->out));
+	must(count_complaints(run->out) == 1, "more than the one fault:\n%s", ctl_text_of(run->out));
 }
 
 /* --- health --- */
@@ -142,16 +143,16 @@ START_TEST(a_healthy_daemon_gets_no_complaint)
 {
 	admit();
 	rig_start(r);
-	struct run run = look(0);
-	must(count_complaints(run.out) == 0, "%s", text_of(run.out));
-	must_have(run.out, "hcpd runs, pid");
-	must_have(run.out, "has one consumer");
-	must_have(run.out, "it answers: 0 sessions run");
-	must_have(run.out, "is sound");
-	must_have(run.out, "0 to mend");
+	struct ctl_run run = look(0);
+	must(count_complaints(run.out) == 0, "%s", ctl_text_of(run.out));
+	ctl_must_have(run.out, "hcpd runs, pid");
+	ctl_must_have(run.out, "has one consumer");
+	ctl_must_have(run.out, "it answers: 0 sessions run");
+	ctl_must_have(run.out, "is sound");
+	ctl_must_have(run.out, "0 to mend");
 	must(!rig_log_has(r, "level=error"), "the daemon noticed");
 	run = visit("--json", NULL, 0);
-	must_have(run.out, "{\"subject\":\"config\",\"level\":\"ok\",\"what\":\"");
+	ctl_must_have(run.out, "{\"subject\":\"config\",\"level\":\"ok\",\"what\":\"");
 	discharge();
 }
 END_TEST
@@ -161,11 +162,11 @@ START_TEST(a_daemon_that_is_down_is_told_and_is_no_failure)
 	admit();
 	rig_start(r);
 	rig_stop(r);
-	struct run run = look(0);
+	struct ctl_run run = look(0);
 	found(run, "WARN  daemon", "hcpd does not run", "systemctl start hcpd");
 	found(run, "WARN  topology", "nobody consumes queue hcp.cmd.", "start hcpd");
-	must(count_complaints(run.out) == 2, "%s", text_of(run.out));
-	must_have(run.out, "is sound");
+	must(count_complaints(run.out) == 2, "%s", ctl_text_of(run.out));
+	ctl_must_have(run.out, "is sound");
 	discharge();
 }
 END_TEST
@@ -174,8 +175,8 @@ START_TEST(what_a_running_daemon_says_of_itself_is_heard_and_not_waited_for)
 {
 	admit();
 	rig_start(r);
-	struct run run = start("drain", "--daemon-config", r->ini, NULL);
-	finish(&run, 0);
+	struct ctl_run run = ctl_start("drain", "--daemon-config", r->ini, NULL);
+	ctl_finish(&run, 0);
 	run = look(0);
 	found(run, "WARN  daemon", "hcpd is draining", "hcpctl undrain");
 	must_be_alone(&run);
@@ -202,12 +203,12 @@ START_TEST(a_broken_line_and_an_unknown_key_are_named_with_their_line)
 	admit();
 	append(r->ini, "[daemon]\nmax_session = 3\nthis is nonsense\n");
 	file_write(rig_path(r, "agent.json"), "{\"capability\": {\"name\": \"agent\", ");
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  declaration", "agent.json", "correct the file");
 	found(run, "FAIL  config", "[daemon] has no key max_session", "did you mean max_sessions?");
-	must_have(run.out, "hcpd.ini:");
-	must(count_complaints(run.out) == 3, "%s", text_of(run.out));
-	must_have(run.out, "SKIP  config");
+	ctl_must_have(run.out, "hcpd.ini:");
+	must(count_complaints(run.out) == 3, "%s", ctl_text_of(run.out));
+	ctl_must_have(run.out, "SKIP  config");
 	discharge();
 }
 END_TEST
@@ -215,8 +216,8 @@ END_TEST
 START_TEST(a_configuration_that_is_nowhere_is_told)
 {
 	admit();
-	struct run run = start("doctor", "--daemon-config", "/nonexistent/hcpd.ini", NULL);
-	finish(&run, 1);
+	struct ctl_run run = ctl_start("doctor", "--daemon-config", "/nonexistent/hcpd.ini", NULL);
+	ctl_finish(&run, 1);
 	found(run, "FAIL  config", "/nonexistent/hcpd.ini: cannot be read: No such file",
 		"name the configuration with --daemon-config FILE");
 	discharge();
@@ -230,7 +231,7 @@ START_TEST(an_env_file_that_others_can_read_is_told)
 	chmod(rig_path(r, "agent.env"), 0644);
 	rig_set(r, "capability agent", "env_file", "agent.env");
 	rig_write_ini(r);
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  config", "has mode 0644, so others can get at its secrets", "chmod 600");
 	must_be_alone(&run);
 	discharge();
@@ -242,20 +243,20 @@ START_TEST(a_broken_declaration_is_told)
 	admit();
 	rig_start(r);
 	file_write(rig_path(r, "agent.json"), "{\"capability\": {\"name\": \"agent\", ");
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  declaration", "agent.json", "correct the file");
 	must_be_alone(&run);
 	discharge();
 }
 END_TEST
 
-START_TEST(a_caller_with_the_daemons_own_log_in_is_told_before_anything_sends_to_topology)
+START_TEST(doctor_names_a_caller_with_the_daemons_own_log_in)
 {
 	admit();
 	rig_set(r, "caller alpha", "amqp_user", "%s", vhost);
 	rig_write_ini(r);
 	permit(vhost, ".*", ".*", ".*");
-	struct run run = look(0);
+	struct ctl_run run = look(0);
 	found(run, "WARN  permissions", "caller alpha has the user",
 		"give the caller a user of its own, amqp_user in [caller alpha]");
 	found(run, "WARN  permissions", "may write to exchanges that are none of hcpd's",
@@ -273,7 +274,7 @@ START_TEST(an_output_that_cannot_be_written_is_told)
 	for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
 		size_t size;
 
-		snprintf(command, sizeof command, "%s %s --daemon-config %s 2>%s >/dev/full", program(),
+		snprintf(command, sizeof command, "%s %s --daemon-config %s 2>%s >/dev/full", ctl_program(),
 			what[i], r->ini, rig_path(r, "said"));
 		int status = system(command);
 		char *said = file_read(rig_path(r, "said"), &size);
@@ -299,7 +300,7 @@ static void try_command(const char *text, mode_t mode, const char *what, const c
 	}
 	rig_set(r, "capability agent", "command", "%s", path);
 	rig_write_ini(r);
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  command", what, todo);
 	must_be_alone(&run);
 }
@@ -318,7 +319,7 @@ START_TEST(commands_that_cannot_be_executed_are_told_apart)
 	try_command("echo hello\n", 0755, "neither a program nor a script", "#!/bin/sh");
 	rig_set(r, "capability agent", "command", "no-such-command --fast");
 	rig_write_ini(r);
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  command", "no-such-command is not in PATH", "whole path");
 	rig_set(r, "capability agent", "command", "/bin/sh /nonexistent/agent.sh");
 	rig_write_ini(r);
@@ -358,7 +359,7 @@ static bool admit_for_nobody(void)
 
 START_TEST(a_policy_program_is_looked_at_and_its_state_is_told)
 {
-	struct run run;
+	struct ctl_run run;
 
 	admit();
 	rig_set(r, "policy", "command", "/no/such/policy");
@@ -368,21 +369,22 @@ START_TEST(a_policy_program_is_looked_at_and_its_state_is_told)
 		"install it, or correct command in that section");
 	found(run, "FAIL  policy", "the policy program /no/such/policy is down for",
 		"correct command in [policy]");
-	run = start("stats", "--daemon-config", r->ini, NULL);
-	finish(&run, 0);
-	must_have(run.out, "policy      /no/such/policy is DOWN for ");
-	must_have(run.out, "every task is denied: cannot execute /no/such/policy: No such file or directory");
+	run = ctl_start("stats", "--daemon-config", r->ini, NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "policy      /no/such/policy is DOWN for ");
+	ctl_must_have(
+		run.out, "every task is denied: cannot execute /no/such/policy: No such file or directory");
 	rig_set(r, "policy", "command", "/usr/bin/env RIG_MARK=%s /bin/cat", r->dir);
 	rig_write_ini(r);
 	rig_signal(r, SIGHUP);
 	wait_until(rig_log_has(r, "the policy program runs"), WAIT_S, "the other one runs");
 	run = look(0);
-	must(count_complaints(run.out) == 0, "%s", text_of(run.out));
-	must_have(run.out, "[policy] /usr/bin/env can be executed by user");
-	must_have(run.out, "the policy program /usr/bin/env runs, for ");
-	run = start("stats", "--daemon-config", r->ini, NULL);
-	finish(&run, 0);
-	must_have(run.out, "policy      /usr/bin/env runs for ");
+	must(count_complaints(run.out) == 0, "%s", ctl_text_of(run.out));
+	ctl_must_have(run.out, "[policy] /usr/bin/env can be executed by user");
+	ctl_must_have(run.out, "the policy program /usr/bin/env runs, for ");
+	run = ctl_start("stats", "--daemon-config", r->ini, NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "policy      /usr/bin/env runs for ");
 	discharge();
 }
 END_TEST
@@ -396,9 +398,9 @@ START_TEST(a_command_is_looked_at_as_the_daemons_user)
 	chmod(in_open("command"), 0700); /* root's alone */
 	rig_set(r, "capability agent", "command", "%s", in_open("command"));
 	rig_write_ini(r);
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  command", "is not executable by user nobody", "chmod +x");
-	must_have(run.out, "state can be used by user nobody");
+	ctl_must_have(run.out, "state can be used by user nobody");
 	chmod(open_dir, 0700);
 	run = visit("--user", "nobody", 1);
 	found(run, "FAIL  command", "cannot be reached by user nobody: Permission denied",
@@ -414,7 +416,7 @@ START_TEST(a_state_directory_of_somebody_else_is_told)
 {
 	if (!admit_for_nobody())
 		return;
-	struct run run = visit("--user", "nobody", 1);
+	struct ctl_run run = visit("--user", "nobody", 1);
 	found(run, "FAIL  state", "belongs to user root, and hcpd runs as nobody", "chown -R nobody");
 	must(chown(in_open("state"), 65534, 65534) == 0 && chmod(in_open("state"), 0500) == 0, "%s",
 		open_dir);
@@ -422,7 +424,7 @@ START_TEST(a_state_directory_of_somebody_else_is_told)
 	found(run, "FAIL  state", "cannot be used by user nobody: Permission denied", "chmod u+rwx");
 	must(chmod(in_open("state"), 0700) == 0, "%s", open_dir);
 	run = visit("--user", "nobody", 0);
-	must_have(run.out, "state can be used by user nobody");
+	ctl_must_have(run.out, "state can be used by user nobody");
 	run = visit("--user", "no-such-user", 1);
 	found(run, "FAIL  daemon", "there is no user no-such-user", "leave --user out");
 	tree_remove(open_dir);
@@ -435,7 +437,7 @@ START_TEST(a_state_directory_is_good_only_where_it_can_be_made)
 	admit();
 	rig_set(r, "daemon", "state_dir", "/proc/nope");
 	rig_write_ini(r);
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  state", "/proc/nope is not there and cannot be made", "name a state_dir on a disk");
 	rig_set(r, "daemon", "state_dir", "%s", rig_path(r, "one/two"));
 	rig_write_ini(r);
@@ -444,7 +446,7 @@ START_TEST(a_state_directory_is_good_only_where_it_can_be_made)
 	rig_set(r, "daemon", "state_dir", "%s", rig_path(r, "one"));
 	rig_write_ini(r);
 	run = look(0);
-	must_have(run.out, "is not there yet; hcpd makes it at its first start");
+	ctl_must_have(run.out, "is not there yet; hcpd makes it at its first start");
 	discharge();
 }
 END_TEST
@@ -455,7 +457,7 @@ START_TEST(a_state_directory_that_only_root_could_make_is_told)
 		return;
 	rig_set(r, "daemon", "state_dir", "%s", in_open("new"));
 	rig_write_ini(r);
-	struct run run = visit("--user", "nobody", 1);
+	struct ctl_run run = visit("--user", "nobody", 1);
 	found(run, "FAIL  state", "user nobody cannot make it: Permission denied",
 		"make it, owned by that user");
 	tree_remove(open_dir);
@@ -470,12 +472,12 @@ START_TEST(a_control_group_that_cannot_get_to_the_socket_is_told)
 	rig_set(r, "control", "socket", NULL);
 	rig_set(r, "control", "group", "daemon");
 	rig_write_ini(r);
-	struct run run = look(0);
+	struct ctl_run run = look(0);
 	found(run, "WARN  control", "its members may not enter", "write socket = PATH into [control]");
 	rig_set(r, "control", "socket", "%s", in_open("control.sock"));
 	rig_write_ini(r);
 	run = look(0);
-	must_have(run.out, "group daemon gets to the control socket");
+	ctl_must_have(run.out, "group daemon gets to the control socket");
 	tree_remove(open_dir);
 	discharge();
 }
@@ -492,14 +494,14 @@ START_TEST(what_only_another_user_could_look_at_is_named)
 	/* The tree may be out of nobody's reach: everything that is needed comes along. */
 	snprintf(command, sizeof command,
 		"cp %s %s/hcpctl && cp %s %s/agent.json && chmod 755 %s/hcpctl && chmod 644 %s/agent.json",
-		program(), open_dir, rig_path(r, "agent.json"), open_dir, open_dir, open_dir);
+		ctl_program(), open_dir, rig_path(r, "agent.json"), open_dir, open_dir, open_dir);
 	must(system(command) == 0, "%s", command);
 	rig_set(r, "capability agent", "declaration", "%s", in_open("agent.json"));
 	rig_write_ini(r);
 	snprintf(command, sizeof command,
-		"cp %s %s/hcpd.ini && chown nobody %s/hcpd.ini && chmod 600 %s/hcpd.ini && cd / && "
-		"HOME=/ setpriv --reuid=65534 --clear-groups %s/hcpctl doctor --daemon-config %s/hcpd.ini "
-		">%s/said 2>&1",
+		"cp %s %s/hcpd.ini && chown nobody %s/hcpd.ini && chmod 600 %s/hcpd.ini && cd / && HOME=/ "
+		"setpriv --reuid=65534 --clear-groups %s/hcpctl doctor --daemon-config %s/hcpd.ini >%s/said "
+		"2>&1",
 		r->ini, open_dir, open_dir, open_dir, open_dir, open_dir, open_dir);
 	must(system(command) >= 0, "%s", command);
 	char *said = file_read(in_open("said"), &size);
@@ -519,10 +521,10 @@ START_TEST(an_open_state_directory_and_an_open_key_are_told)
 	rig_start(r);
 	chmod(r->state, 0755);
 	chmod(rig_path(r, "state/token.keys"), 0644);
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "WARN  state", "has mode 0755, so others get at tasks and tokens", "chmod 0700");
 	found(run, "FAIL  state", "token.keys has mode 0644", "a new one is made");
-	must(count_complaints(run.out) == 2, "%s", text_of(run.out));
+	must(count_complaints(run.out) == 2, "%s", ctl_text_of(run.out));
 	chmod(r->state, 0700);
 	chmod(rig_path(r, "state/token.keys"), 0600);
 	discharge();
@@ -547,7 +549,7 @@ START_TEST(a_store_of_a_newer_hcpd_is_told_and_left_alone)
 	rig_stop(r);
 	int version = (int)rig_sql(r, "PRAGMA user_version");
 	set_version(99);
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  store", "has schema 99, and this hcpd knows", "run the newer hcpd");
 	must(rig_sql(r, "PRAGMA user_version") == 99, "it was changed");
 	set_version(version);
@@ -566,7 +568,7 @@ START_TEST(a_damaged_store_is_told)
 	FILE *f = fopen(r->db, "r+");
 	must(f && fwrite("this is no database, and never was one", 1, 38, f) == 38 && fclose(f) == 0, "%s",
 		r->db);
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  store", "cannot be read: file is not a database", "bring back a backup");
 	f = fopen(r->db, "w");
 	must(f && fwrite(good, 1, size, f) == size && fclose(f) == 0, "%s", r->db);
@@ -581,9 +583,9 @@ static void try_url(const char *url, const char *what, const char *todo)
 {
 	rig_set(r, "amqp", "url", "%s", url);
 	rig_write_ini(r);
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  broker", what, todo);
-	must_have(run.out, "SKIP  topology");
+	ctl_must_have(run.out, "SKIP  topology");
 }
 
 START_TEST(a_broker_that_does_not_let_hcpd_in_says_why)
@@ -610,8 +612,7 @@ START_TEST(an_expired_certificate_is_told)
 	admit();
 	snprintf(command, sizeof command,
 		"cd %s && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "
-		"/CN=localhost -keyout k.pem "
-		"-out c.csr " REDIRECT
+		"/CN=localhost -keyout k.pem -out c.csr " REDIRECT
 		" && openssl x509 -req -in c.csr -signkey k.pem -days -1 -out c.pem " REDIRECT,
 		r->dir);
 	must(system(command) == 0, "%s", command);
@@ -631,13 +632,13 @@ START_TEST(an_expired_certificate_is_told)
 	rig_set(r, "amqp", "url", "amqps://%s:secret@localhost:%d/%s", vhost, port, vhost);
 	rig_set(r, "amqp", "ca_file", "c.pem");
 	rig_write_ini(r);
-	struct run run;
+	struct ctl_run run;
 	do { /* until it listens */
 		run = look(1);
 		harness_pass(0.05);
-	} while (strstr(text_of(run.out), "shows no certificate") && --tries > 0);
+	} while (strstr(ctl_text_of(run.out), "shows no certificate") && --tries > 0);
 	found(run, "FAIL  tls", "the certificate of localhost:", "renew it at the broker");
-	must_have(run.out, "has expired: ");
+	ctl_must_have(run.out, "has expired: ");
 	found(run, "FAIL  tls", "the certificate of ca_file", "have it renewed");
 	kill(pid, SIGKILL);
 	discharge();
@@ -650,9 +651,9 @@ START_TEST(a_queue_with_other_arguments_is_told)
 {
 	admit();
 	wire_make_queue(&hospital, r->queue, "x-max-length=5", NULL, NULL);
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  topology", "was made with other arguments", "delete the queue");
-	must_have(run.out, "x-max-length");
+	ctl_must_have(run.out, "x-max-length");
 	rig_set(r, "amqp", "queue_type", "quorum");
 	rig_write_ini(r);
 	wire_delete_queue(&hospital, r->queue);
@@ -669,7 +670,7 @@ START_TEST(an_exchange_of_another_type_or_none_is_told)
 
 	admit();
 	wire_delete_exchange(&hospital, "hcp.events");
-	struct run run = look(0);
+	struct ctl_run run = look(0);
 	found(run, "WARN  topology", "exchange hcp.events: there is none", "hcpctl topology");
 	must((c = wire_connect(&hospital)), "connect");
 	amqp_exchange_declare(c, 1, amqp_cstring_bytes("hcp.events"), amqp_cstring_bytes("fanout"), 0, 1, 0,
@@ -691,7 +692,7 @@ START_TEST(a_look_makes_nothing_at_the_broker)
 	admit();
 	wire_delete_exchange(&hospital, "hcp.commands");
 	wire_delete_queue(&hospital, "hcp.evt.alpha");
-	struct run run = look(0);
+	struct ctl_run run = look(0);
 	found(run, "WARN  topology", "exchange hcp.commands: there is none", "hcpctl topology");
 	found(run, "WARN  topology", "hcp.cmd.", "hcpctl topology");
 	run = look(0);
@@ -708,10 +709,10 @@ START_TEST(missing_queues_of_callers_and_dead_letters_are_told)
 	rig_start(r);
 	wire_delete_queue(&hospital, "hcp.evt.alpha");
 	wire_delete_exchange(&hospital, "hcp.dead");
-	struct run run = look(0);
+	struct ctl_run run = look(0);
 	found(run, "WARN  topology", "caller alpha has no queue hcp.evt.alpha", "start the caller");
 	found(run, "WARN  topology", "there is no dead-letter exchange hcp.dead", "hcpctl topology");
-	must(count_complaints(run.out) == 2, "%s", text_of(run.out));
+	must(count_complaints(run.out) == 2, "%s", ctl_text_of(run.out));
 	discharge();
 }
 END_TEST
@@ -724,7 +725,7 @@ START_TEST(a_daemon_that_does_not_consume_and_strangers_that_do_are_told)
 	wire_make_queue(&hospital, r->queue, "x-queue-type=classic", "hcp.commands", r->callee);
 	must((one = wire_connect(&hospital)) && (two = wire_connect(&hospital)), "connect");
 	amqp_basic_consume(one, 1, amqp_cstring_bytes(r->queue), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
-	struct run run = look(0);
+	struct ctl_run run = look(0);
 	found(run, "WARN  topology", "is consumed, but not by the hcpd of", "list_consumers");
 	amqp_basic_consume(two, 1, amqp_cstring_bytes(r->queue), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
 	run = look(1);
@@ -741,7 +742,7 @@ START_TEST(a_daemon_that_does_not_consume_and_strangers_that_do_are_told)
 	found(run, "FAIL  topology", "hcpd runs, and nobody consumes queue", "see hcpd's log");
 	found(run, "FAIL  daemon", "hcpd does not consume commands now", "see its log");
 	found(run, "FAIL  daemon", "hcpd cannot publish now", "nothing is lost");
-	must(count_complaints(run.out) == 3, "%s", text_of(run.out));
+	must(count_complaints(run.out) == 3, "%s", ctl_text_of(run.out));
 	discharge();
 }
 END_TEST
@@ -756,7 +757,7 @@ START_TEST(too_few_and_too_many_permissions_are_told_without_sending_anything)
 	rig_start(r);
 	wire_make_queue(&hospital, "everything", "", "hcp.events", "#");
 	permit(vhost, ".*", "^hcp.cmd.*$", ".*");
-	struct run run = look(1);
+	struct ctl_run run = look(1);
 	found(run, "FAIL  permissions", "may not publish to hcp.events with key alpha.", "hcpctl topology");
 	permit(vhost, ".*", ".*", ".*");
 	run = look(0);
@@ -779,8 +780,8 @@ START_TEST(a_broker_that_refuses_harp_sessions_is_told_where_a_capability_wants_
 	must(wire_ok(c), "declare");
 	wire_disconnect(&c);
 	rig_start(r);
-	struct run run = look(0);
-	must(count_complaints(run.out) == 0, "nobody wants it:\n%s", text_of(run.out));
+	struct ctl_run run = look(0);
+	must(count_complaints(run.out) == 0, "nobody wants it:\n%s", ctl_text_of(run.out));
 	rig_set(r, "capability agent", "harp", "yes");
 	rig_write_ini(r);
 	run = look(1);
@@ -790,8 +791,8 @@ START_TEST(a_broker_that_refuses_harp_sessions_is_told_where_a_capability_wants_
 	permit(vhost, "^(hcp.(commands|events|cmd.*)|harp.sessions)$", "^(hcp.(events|cmd.*)|harp.sessions)$",
 		"^hcp.(commands|cmd.*)$");
 	run = look(0);
-	must(count_complaints(run.out) == 0, "%s", text_of(run.out));
-	must_have(run.out, "may publish to harp.sessions");
+	must(count_complaints(run.out) == 0, "%s", ctl_text_of(run.out));
+	ctl_must_have(run.out, "may publish to harp.sessions");
 	discharge();
 }
 END_TEST
@@ -805,7 +806,7 @@ int main(void)
 	suite_test(s, what_a_running_daemon_says_of_itself_is_heard_and_not_waited_for, 60);
 	suite_test(s, a_broken_line_and_an_unknown_key_are_named_with_their_line, 60);
 	suite_test(s, a_configuration_that_is_nowhere_is_told, 60);
-	suite_test(s, a_caller_with_the_daemons_own_log_in_is_told_before_anything_sends_to_topology, 60);
+	suite_test(s, doctor_names_a_caller_with_the_daemons_own_log_in, 60);
 	suite_test(s, an_output_that_cannot_be_written_is_told, 60);
 	suite_test(s, an_env_file_that_others_can_read_is_told, 60);
 	suite_test(s, a_broken_declaration_is_told, 60);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_full_disk.c: commits that fail. A limit on the size of files, put on the running daemon, is our full
  * disk; and where we may mount one, a small tmpfs in a mount namespace of the test's own, which goes with its
  * processes. */
@@ -13,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "peer.h"
-#include "rig.h"
+#include "support/peer.h"
+#include "support/rig.h"
 
 static struct rig *r;
 static struct peer *p;

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* test_gate.c: the gate seen from outside: what callers hear about inputs, risk, envelope and rate, and what
  * a reload of a broken declaration does not do. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "scene.h"
+#include "support/scene.h"
 
 /* A furnace: contracts, rules and an envelope over the agent. */
 static void furnace(void)
@@ -57,11 +58,12 @@ START_TEST(inputs_that_do_not_fit_are_rejected_with_pointer_and_name) /* proves 
 	refused(J("{'temperature_c':20,'load':{'grams':0}}"), "invalid_input",
 		"\"/load/grams\", property \"grams\"");
 	ran_at(J("{'temperature_c':20,'load':{'grams':1}}"), "R1");
-	end();
+	scene_end();
 }
 END_TEST
 
-START_TEST(hot_inputs_raise_the_risk_and_the_caller_hears_why_and_what_would_do) /* proves L3-03, L3-04 */
+/* proves L3-03, L3-04 */
+START_TEST(hot_inputs_raise_the_risk_and_the_caller_hears_why_and_what_would_do)
 {
 	begin_furnace();
 	ran_at(J("{'temperature_c':80}"), "R1");
@@ -83,7 +85,7 @@ START_TEST(hot_inputs_raise_the_risk_and_the_caller_hears_why_and_what_would_do)
 	for (size_t i = 0; i < p->note_count; i++)
 		if (strcmp(p->notes[i]->kind, "task_accepted") == 0)
 			peer_wait(p, p->notes[i]->session, "event", "session_closed");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -95,13 +97,13 @@ START_TEST(a_task_outside_the_envelope_is_rejected) /* proves L3-07 */
 	refused(J("{'temperature_c':251}"), "policy_denied", "hard limit");
 	refused(J("{'temperature_c':20,'action':'vent'}"), "policy_denied", "vent is prohibited");
 	ran_at(J("{'temperature_c':200}"), "R4");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(data_of_class_t3_is_refused_without_tls_and_t2_is_logged) /* proves L3-06 */
 {
-	begin_with("store", "encrypted", "yes");
+	scene_begin_with("store", "encrypted", "yes");
 	struct note *n = peer_rejected(p,
 		peer_submit_more(p, "agent", NULL, J("{'constraints':{'data_classification':'T3'}}")),
 		"policy_denied");
@@ -111,7 +113,7 @@ START_TEST(data_of_class_t3_is_refused_without_tls_and_t2_is_logged) /* proves L
 	must(!rig_log_has(r, "access to data"), "T1 is public");
 	peer_completed(p, peer_run_more(p, "agent", NULL, J("{'constraints':{'data_classification':'T2'}}")));
 	must(rig_log_count(r, "access to data: class=T2") == 1, "the access is logged");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -145,8 +147,8 @@ START_TEST(who_sends_too_much_is_told_when_to_come_back_and_then_let_in) /* prov
 		else
 			n = answer;
 	}
-	must(n != NULL && accepted >= 3 && accepted <= 5, "%d were let in",
-		accepted); /* one every two seconds comes back */
+	/* one every two seconds comes back */
+	must(n != NULL && accepted >= 3 && accepted <= 5, "%d were let in", accepted);
 	must_str(note_text(n, "payload.reason_code"), "rate_limited");
 	double came = harness_now(), wait = hinted_s(n);
 	must(wait <= 2.001, "%f", wait);
@@ -157,7 +159,7 @@ START_TEST(who_sends_too_much_is_told_when_to_come_back_and_then_let_in) /* prov
 		if (strcmp(p->notes[i]->kind, "task_accepted") == 0)
 			peer_wait(p, p->notes[i]->session, "event", "session_closed");
 	peer_finish(q);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -165,8 +167,8 @@ START_TEST(a_broken_declaration_is_refused_whole_and_the_old_set_serves_on) /* p
 {
 	begin_furnace();
 	ran_at(J("{'temperature_c':151}"), "R4");
-	/* One file is broken in its rules; another, and the caller's limit, are fine and new: none of it may
-	 * count. */
+	/* One file is broken in its rules; another, and the caller's limit, are fine and new: none of it
+	 * may count. */
 	rig_capability(r, "second", AGENT, NULL);
 	rig_capability(r, "furnace", AGENT,
 		J("{'safety':{'risk_floor':'R1','rules':[{'when':{'pointer':'/"
@@ -191,7 +193,7 @@ START_TEST(a_broken_declaration_is_refused_whole_and_the_old_set_serves_on) /* p
 			strcmp(peer_reply(p, id)->kind, "task_accepted") == 0,
 		WAIT_S, "the new set");
 	peer_completed(p, peer_accepted(p, id));
-	end();
+	scene_end();
 }
 END_TEST
 

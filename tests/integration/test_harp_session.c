@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_harp_session.c: sessions that others are told of, on a real broker. What comes is held against the
  * rules as this file knows them: it uses nothing of hcpd's. */
 #include <amqp.h>
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scene.h"
-#include "talk.h"
-#include "wire.h"
+#include "support/scene.h"
+#include "support/talk.h"
+#include "support/wire.h"
 
 #define EXCHANGE "harp.sessions"
 
@@ -51,7 +52,7 @@ static void end_told(void)
 		free(heard[i].body);
 	}
 	heard_count = 0;
-	end();
+	scene_end();
 }
 
 static void copy(char *to, size_t size, amqp_bytes_t from)
@@ -112,8 +113,8 @@ static void check_hash(const struct heard *h)
 	char hex[65], *text;
 
 	json_object_del(rest, "snapshotHash");
-	text = json_dumps(
-		rest, JSON_SORT_KEYS | JSON_COMPACT); /* all ASCII here, and no control characters */
+	/* all ASCII here, and no control characters */
+	text = json_dumps(rest, JSON_SORT_KEYS | JSON_COMPACT);
 	must(EVP_Digest(text, strlen(text), digest, NULL, EVP_sha256(), NULL) == 1, "no SHA-256");
 	for (int i = 0; i < 32; i++)
 		snprintf(hex + 2 * i, 3, "%02x", digest[i]);
@@ -332,8 +333,7 @@ START_TEST(nobody_has_to_listen)
 	peer_completed(p, s);
 	wait_until(rig_sql(r,
 			   "SELECT count(*) FROM events e JOIN callers c ON c.id = e.caller WHERE e.type = "
-			   "'harp' AND "
-			   "e.id > c.confirmed") == 0,
+			   "'harp' AND e.id > c.confirmed") == 0,
 		WAIT_S, "all of it done with");
 	must(rig_sql(r, "SELECT count(*) FROM unroutable") == 0, "kept");
 	must(!rig_log_has(r, "no queue"), "a word about it");
@@ -378,8 +378,7 @@ START_TEST(the_exchange_is_made_when_it_is_wanted_and_again_when_it_is_gone)
 	peer_completed(p, s);
 	wait_until(rig_sql(r,
 			   "SELECT count(*) FROM events e JOIN callers c ON c.id = e.caller WHERE e.type = "
-			   "'harp' AND "
-			   "e.id > c.confirmed") == 0,
+			   "'harp' AND e.id > c.confirmed") == 0,
 		WAIT_S, "published");
 	must(rig_log_has(r, "exchange harp.sessions is needed"), "why it connected anew");
 	listen_with(""); /* fails where there is none */
@@ -391,15 +390,14 @@ START_TEST(the_exchange_is_made_when_it_is_wanted_and_again_when_it_is_gone)
 	peer_completed(p, s); /* its own stream goes on */
 	wait_until(rig_sql(r,
 			   "SELECT count(*) FROM events e JOIN callers c ON c.id = e.caller WHERE e.type = "
-			   "'harp' AND "
-			   "e.id > c.confirmed") == 0,
+			   "'harp' AND e.id > c.confirmed") == 0,
 		WAIT_S, "published to a new one");
 	end_told();
 }
 END_TEST
 
-/* Somebody else's exchange of that name came up while we ran: nobody is told of sessions then, and that is
- * all. */
+/* Somebody else's exchange of that name came up while we ran: nobody is told of sessions then, and that
+ * is all. */
 START_TEST(an_exchange_of_another_type_is_not_in_the_callers_way)
 {
 	r = rig_new();
@@ -420,8 +418,7 @@ START_TEST(an_exchange_of_another_type_is_not_in_the_callers_way)
 		peer_completed(p, peer_run(p, "agent", J("{'do':[['complete']]}")));
 	must(rig_sql(r,
 		     "SELECT count(*) FROM events e JOIN callers c ON c.id = e.caller WHERE e.type = 'harp' "
-		     "AND "
-		     "e.id > c.confirmed") > 0,
+		     "AND e.id > c.confirmed") > 0,
 		"they wait");
 	/* It is mended, and everything comes. */
 	wire_delete_exchange(r->broker, EXCHANGE);

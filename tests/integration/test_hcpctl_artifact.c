@@ -1,10 +1,11 @@
-/* test_hcpctl_artifact.c: artifacts fetched by people: from the disk, through the daemon, whole or not at
- * all. */
+/* SPDX-License-Identifier: MIT */
+/* test_hcpctl_artifact.c: artifacts fetched by people: from the disk, through the daemon, whole or not
+ * at all. */
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
 
-#include "hcpctl_kit.h"
+#include "support/hcpctl_kit.h"
 
 #define HELLO "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
 
@@ -16,16 +17,16 @@ static const char *keep_some(void)
 	const char *inputs = rig_path(r, "inputs.json");
 
 	file_write(inputs,
-		"{\"do\":[[\"shell\",\"printf hello > hello; head -c 3000000 /dev/urandom > noise\"],"
+		"{\"do\":[[\"shell\",\"printf hello > hello; seq 1000000 | head -c 3000000 > noise\"],"
 		"[\"emit\",{\"type\":\"artifact\",\"name\":\"hello.txt\",\"path\":\"hello\",\"mime\":\"text/"
 		"plain\"}],"
 		"[\"emit\",{\"type\":\"artifact\",\"name\":\"big "
 		"noise\",\"path\":\"noise\"}],[\"complete\"]]}");
-	struct run run = start("submit", "agent", "--inputs", inputs, "--json", NULL);
-	finish(&run, 0);
+	struct ctl_run run = ctl_start("submit", "agent", "--inputs", inputs, "--json", NULL);
+	ctl_finish(&run, 0);
 	snprintf(here, sizeof here, "%s", rig_path(r, "here"));
 	mkdir(here, 0777);
-	return session_of(run.out);
+	return ctl_session_of(run.out);
 }
 
 static const char *in_here(const char *name)
@@ -34,10 +35,10 @@ static const char *in_here(const char *name)
 }
 
 /* `cd here` is not hcpctl's affair: paths are given. */
-static struct run artifact(
+static struct ctl_run artifact(
 	const char *a, const char *b, const char *c, const char *d, const char *e, const char *f)
 {
-	return start("artifact", "--daemon-config", r->ini, a, b, c, d, e, f, NULL);
+	return ctl_start("artifact", "--daemon-config", r->ini, a, b, c, d, e, f, NULL);
 }
 
 static void must_be_empty(void)
@@ -48,40 +49,40 @@ static void must_be_empty(void)
 
 START_TEST(artifacts_are_listed) /* proves L4-05 */
 {
-	begin();
+	ctl_begin();
 	const char *s = keep_some();
-	struct run run = artifact("list", short_id(s), NULL, NULL, NULL, NULL);
+	struct ctl_run run = artifact("list", ctl_short_id(s), NULL, NULL, NULL, NULL);
 
-	finish(&run, 0);
-	must_have(run.out, "hello.txt");
-	must_have(run.out, "text/plain");
-	must_have(run.out, HELLO);
-	must_have(run.out, "big noise");
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "hello.txt");
+	ctl_must_have(run.out, "text/plain");
+	ctl_must_have(run.out, HELLO);
+	ctl_must_have(run.out, "big noise");
 	run = artifact("list", s, "--json", NULL, NULL, NULL);
-	finish(&run, 0);
-	must_have(run.out, "\"size_bytes\":5");
-	must_have(run.out, "/artifacts/big%20noise\"");
-	end();
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "\"size_bytes\":5");
+	ctl_must_have(run.out, "/artifacts/big%20noise\"");
+	ctl_end();
 }
 END_TEST
 
 static void fetch_all(const char *s, bool daemon_is_down)
 {
 	char there[900];
-	struct run run = artifact("get", short_id(s), "hello.txt", "-o", in_here("x"), NULL);
+	struct ctl_run run = artifact("get", ctl_short_id(s), "hello.txt", "-o", in_here("x"), NULL);
 
-	finish(&run, 0);
-	must_str(text_of(in_here("x")), "hello");
-	must_have(run.err, HELLO);
+	ctl_finish(&run, 0);
+	must_str(ctl_text_of(in_here("x")), "hello");
+	ctl_must_have(run.err, HELLO);
 	if (daemon_is_down)
-		must_have(run.err, "not running");
+		ctl_must_have(run.err, "not running");
 	run = artifact("get", s, "big noise", "-o", in_here("noise"), NULL);
-	finish(&run, 0);
+	ctl_finish(&run, 0);
 	snprintf(there, sizeof there, "cmp '%s' '%s/artifacts/%s/big noise'", in_here("noise"), r->state, s);
 	must(system(there) == 0, "%s", there);
 	run = artifact("get", s, "hello.txt", "-o", "-", NULL);
-	finish(&run, 0);
-	must_str(text_of(run.out), "hello");
+	ctl_finish(&run, 0);
+	must_str(ctl_text_of(run.out), "hello");
 	unlink(in_here("x"));
 	unlink(in_here("noise"));
 	must_be_empty();
@@ -89,44 +90,44 @@ static void fetch_all(const char *s, bool daemon_is_down)
 
 START_TEST(an_artifact_is_fetched_whether_the_daemon_runs_or_not) /* proves L4-05 */
 {
-	begin();
+	ctl_begin();
 	const char *s = keep_some();
 
 	fetch_all(s, false);
 	rig_stop(r);
 	fetch_all(s, true);
-	end();
+	ctl_end();
 }
 END_TEST
 
 START_TEST(a_file_that_is_there_is_not_replaced_unless_told)
 {
-	begin();
+	ctl_begin();
 	const char *s = keep_some();
 	struct stat st;
-	struct run run;
+	struct ctl_run run;
 
 	file_write(in_here("x"), "mine");
 	run = artifact("get", s, "hello.txt", "-o", in_here("x"), NULL);
-	finish(&run, 1);
-	must_have(run.err, "--force");
-	must_str(text_of(in_here("x")), "mine");
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "--force");
+	must_str(ctl_text_of(in_here("x")), "mine");
 	run = artifact("get", s, "hello.txt", "-o", in_here("x"), "--force");
-	finish(&run, 0);
-	must_str(text_of(in_here("x")), "hello");
+	ctl_finish(&run, 0);
+	must_str(ctl_text_of(in_here("x")), "hello");
 	run = artifact("get", s, "hello.txt", "-o", here, NULL);
-	finish(&run, 1);
-	must_have(run.err, "directory");
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "directory");
 	unlink(in_here("x"));
 	must(mkfifo(in_here("x"), 0600) == 0, "a FIFO");
-	run = artifact(
-		"get", s, "hello.txt", "-o", in_here("x"), "--force"); /* /dev/null would go the same way */
-	finish(&run, 1);
-	must_have(run.err, "no plain file");
+	/* /dev/null would go the same way */
+	run = artifact("get", s, "hello.txt", "-o", in_here("x"), "--force");
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "no plain file");
 	must(lstat(in_here("x"), &st) == 0 && S_ISFIFO(st.st_mode), "it is still one");
 	unlink(in_here("x"));
 	must_be_empty();
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -134,39 +135,39 @@ START_TEST(what_is_damaged_is_not_taken_for_it) /* proves L4-05 */
 {
 	char path[900];
 
-	begin();
+	ctl_begin();
 	const char *s = keep_some();
 	snprintf(path, sizeof path, "%s/artifacts/%s/hello.txt", r->state, s);
 	must(chmod(path, 0600) == 0, "%s", path);
 	file_write(path, "hellx");
-	struct run run = artifact("get", s, "hello.txt", "-o", in_here("x"), NULL);
-	finish(&run, 1);
-	must_have(run.err, "should have");
+	struct ctl_run run = artifact("get", s, "hello.txt", "-o", in_here("x"), NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "should have");
 	must_be_empty();
 	run = artifact("get", s, "hello.txt", "-o", "-", NULL);
-	finish(&run, 1);
-	end();
+	ctl_finish(&run, 1);
+	ctl_end();
 }
 END_TEST
 
 START_TEST(what_is_not_there_is_said_with_what_is)
 {
-	begin();
+	ctl_begin();
 	const char *s = keep_some();
-	struct run run = artifact("get", s, "none", "-o", in_here("x"), NULL);
+	struct ctl_run run = artifact("get", s, "none", "-o", in_here("x"), NULL);
 
-	finish(&run, 1);
-	must_have(run.err, "hello.txt");
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "hello.txt");
 	run = artifact("get", s, "../../hcpd.db", "-o", in_here("x"), NULL);
-	finish(&run, 1);
+	ctl_finish(&run, 1);
 	must_be_empty();
 	run = artifact("get", s, NULL, NULL, NULL, NULL);
-	finish(&run, 64);
+	ctl_finish(&run, 64);
 	run = artifact("list", NULL, NULL, NULL, NULL, NULL);
-	finish(&run, 64);
+	ctl_finish(&run, 64);
 	run = artifact("fetch", s, NULL, NULL, NULL, NULL);
-	finish(&run, 64);
-	end();
+	ctl_finish(&run, 64);
+	ctl_end();
 }
 END_TEST
 
@@ -181,13 +182,13 @@ START_TEST(a_member_of_the_group_fetches_it_through_the_daemon) /* proves L4-05 
 		return;
 	}
 	must(mkdtemp(open_dir) && chmod(open_dir, 0777) == 0, "%s", strerror(errno));
-	begin_on(broker_shared(), false);
+	ctl_begin_on(broker_shared(), false);
 	snprintf(socket, sizeof socket, "%s/socket", open_dir);
 	rig_set(r, "control", "socket", "%s", socket);
 	rig_set(r, "control", "group", "games");
 	rig_start(r);
 	const char *s = keep_some();
-	snprintf(command, sizeof command, "cp %s %s/hcpctl && chmod 755 %s/hcpctl", program(), open_dir,
+	snprintf(command, sizeof command, "cp %s %s/hcpctl && chmod 755 %s/hcpctl", ctl_program(), open_dir,
 		open_dir);
 	must(system(command) == 0, "%s", command);
 	snprintf(to, sizeof to, "%s/noise", open_dir);
@@ -197,10 +198,10 @@ START_TEST(a_member_of_the_group_fetches_it_through_the_daemon) /* proves L4-05 
 		" 2>'%s'",
 		open_dir, (unsigned)getgrnam("games")->gr_gid, open_dir, socket, s, to, rig_path(r, "err"));
 	int status = system(command);
-	must(status == 0, "%d: %s", status, text_of(rig_path(r, "err")));
+	must(status == 0, "%d: %s", status, ctl_text_of(rig_path(r, "err")));
 	snprintf(command, sizeof command, "cmp '%s' '%s/artifacts/%s/big noise'", to, r->state, s);
 	must(system(command) == 0, "%s", command);
-	end();
+	ctl_end();
 	tree_remove(open_dir);
 }
 END_TEST

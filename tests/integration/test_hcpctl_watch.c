@@ -1,115 +1,117 @@
+/* SPDX-License-Identifier: MIT */
 /* test_hcpctl_watch.c: hcpctl follows sessions: left and found again, on a terminal, all of them, over a
  * broker's death and its own.
  *
  * What is promised of a watch: no event is left out. Each is shown once, unless the watch was killed
  * (SIGKILL, a lost machine) after it had printed a group of messages and before the broker had their ack:
  * those, at most the prefetch, are shown again by the next one. */
-#include "hcpctl_kit.h"
+#include "support/hcpctl_kit.h"
 
 #include <sys/stat.h>
 
-#include "peer.h"
-#include "wire.h"
+#include "support/peer.h"
+#include "support/wire.h"
 
 /* --- leaving and coming back --- */
 
 static int check_sequences(const char *path, int from)
 {
-	for (const char *at = text_of(path); (at = strstr(at, "\"sequence\":")); at++)
-		must(atoi(at + 11) == ++from, "%d is due in: %s", from, text_of(path));
+	for (const char *at = ctl_text_of(path); (at = strstr(at, "\"sequence\":")); at++)
+		must(atoi(at + 11) == ++from, "%d is due in: %s", from, ctl_text_of(path));
 	return from;
 }
 
 START_TEST(a_detached_session_is_watched_later_without_a_gap)
 {
-	begin();
+	ctl_begin();
 	char input[400];
 	snprintf(input, sizeof input,
 		"do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]",
 		rig_path(r, "go"));
-	struct run first = start("submit", "agent", "--json", "--detach", "--input", input, NULL);
-	finish(&first, 0);
-	must_have(first.err, " goes on\nhcpctl: see it: hcpctl watch ");
-	const char *s = session_of(first.out);
-	must(strstr(sessions_file(), s), "not kept: %s", sessions_file());
+	struct ctl_run first = ctl_start("submit", "agent", "--json", "--detach", "--input", input, NULL);
+	ctl_finish(&first, 0);
+	ctl_must_have(first.err, " goes on\nhcpctl: see it: hcpctl watch ");
+	const char *s = ctl_session_of(first.out);
+	must(strstr(ctl_sessions_file(), s), "not kept: %s", ctl_sessions_file());
 	int seen = check_sequences(first.out, 0);
-	must(seen >= 1, "session_created comes with the answer: %s", text_of(first.out));
+	must(seen >= 1, "session_created comes with the answer: %s", ctl_text_of(first.out));
 
-	struct run second = start("watch", "--json", short_id(s), NULL);
-	wait_until(is_consumed(s), WAIT_S, "the watch");
-	signal_run(&second, SIGINT);
-	finish(&second, 130);
+	struct ctl_run second = ctl_start("watch", "--json", ctl_short_id(s), NULL);
+	wait_until(ctl_is_consumed(s), WAIT_S, "the watch");
+	ctl_signal_run(&second, SIGINT);
+	ctl_finish(&second, 130);
 	rig_touch(r, "go");
 	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S,
 		"its end");
 
-	struct run third = start("watch", "--json", short_id(s), NULL);
-	finish(&third, 0);
+	struct ctl_run third = ctl_start("watch", "--json", ctl_short_id(s), NULL);
+	ctl_finish(&third, 0);
 	seen = check_sequences(second.out, seen);
 	seen = check_sequences(third.out, seen);
 	must(seen == rig_sql(r, "SELECT max(sequence) FROM events"), "only %d", seen);
-	must_have(third.out, "\"type\":\"task_completed\"");
-	must_str(sessions_file(), "{}");
-	must(count_queues() == 0, "a queue is left");
-	end();
+	ctl_must_have(third.out, "\"type\":\"task_completed\"");
+	must_str(ctl_sessions_file(), "{}");
+	must(ctl_count_queues() == 0, "a queue is left");
+	ctl_end();
 }
 END_TEST
 
 START_TEST(ctrl_c_without_a_terminal_leaves_the_session_alone)
 {
-	begin();
-	struct run run = start("submit", "agent", "--input", "do=[[\"progress\",1],[\"forever\"]]", NULL);
-	wait_for(run.out, " progress ");
-	signal_run(&run, SIGINT);
-	finish(&run, 130);
-	const char *s = session_of(run.out);
-	must_have(run.err, " goes on\nhcpctl: see it: hcpctl watch ");
-	must_have(run.err, "end it: hcpctl abort ");
+	ctl_begin();
+	struct ctl_run run =
+		ctl_start("submit", "agent", "--input", "do=[[\"progress\",1],[\"forever\"]]", NULL);
+	ctl_wait_for(run.out, " progress ");
+	ctl_signal_run(&run, SIGINT);
+	ctl_finish(&run, 130);
+	const char *s = ctl_session_of(run.out);
+	ctl_must_have(run.err, " goes on\nhcpctl: see it: hcpctl watch ");
+	ctl_must_have(run.err, "end it: hcpctl abort ");
 	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'RUNNING'") == 1, "it runs");
 
-	struct run aborted = start("abort", short_id(s), "--reason", "enough", NULL);
-	finish(&aborted, 0);
-	must_have(aborted.out, "sent abort of session ");
-	struct run watched = start("watch", short_id(s), NULL);
-	finish(&watched, 4);
-	must_have(watched.out, " ABORTED    session closed: aborted_by_caller\n");
-	struct run again = start("abort", short_id(s), NULL);
-	finish(&again, 1);
-	must_have(again.err, "no session of ours begins with ");
-	must(count_queues() == 0, "a queue is left");
-	end();
+	struct ctl_run aborted = ctl_start("abort", ctl_short_id(s), "--reason", "enough", NULL);
+	ctl_finish(&aborted, 0);
+	ctl_must_have(aborted.out, "sent abort of session ");
+	struct ctl_run watched = ctl_start("watch", ctl_short_id(s), NULL);
+	ctl_finish(&watched, 4);
+	ctl_must_have(watched.out, " ABORTED    session closed: aborted_by_caller\n");
+	struct ctl_run again = ctl_start("abort", ctl_short_id(s), NULL);
+	ctl_finish(&again, 1);
+	ctl_must_have(again.err, "no session of ours begins with ");
+	must(ctl_count_queues() == 0, "a queue is left");
+	ctl_end();
 }
 END_TEST
 
 START_TEST(ctrl_c_on_a_terminal_asks)
 {
-	static const struct key keys[] = {{"100%", "\003"}, {"go on (Enter)? ", "\n"}, {"100%", "\003"},
+	static const struct ctl_key keys[] = {{"100%", "\003"}, {"go on (Enter)? ", "\n"}, {"100%", "\003"},
 		{"go on (Enter)? ", "a\n"}, {NULL, NULL}};
 
-	begin();
-	struct run run = start_on_terminal(
+	ctl_begin();
+	struct ctl_run run = ctl_start_on_terminal(
 		keys, "submit", "agent", "--input", "do=[[\"progress\",1],[\"forever\"]]", NULL);
-	finish(&run, 4);
-	must_have(run.out, "] 100% 00:0");
-	must_have(run.out, "later: hcpctl abort ");
-	must_have(run.out, "\033[33mABORTED   \033[0m session closed: aborted_by_caller");
-	end();
+	ctl_finish(&run, 4);
+	ctl_must_have(run.out, "] 100% 00:0");
+	ctl_must_have(run.out, "later: hcpctl abort ");
+	ctl_must_have(run.out, "\033[33mABORTED   \033[0m session closed: aborted_by_caller");
+	ctl_end();
 }
 END_TEST
 
 START_TEST(no_color_is_honoured_on_a_terminal)
 {
-	static const struct key keys[] = {{NULL, NULL}};
+	static const struct ctl_key keys[] = {{NULL, NULL}};
 
-	begin();
+	ctl_begin();
 	setenv("NO_COLOR", "1", 1);
-	struct run run = start_on_terminal(
+	struct ctl_run run = ctl_start_on_terminal(
 		keys, "submit", "agent", "--input", "do=[[\"progress\",3],[\"complete\",{}]]", NULL);
-	finish(&run, 0);
+	ctl_finish(&run, 0);
 	unsetenv("NO_COLOR");
-	must(!strstr(text_of(run.out), "\033[3"), "%s", text_of(run.out));
-	must_have(run.out, "COMPLETED  session closed");
-	end();
+	must(!strstr(ctl_text_of(run.out), "\033[3"), "%s", ctl_text_of(run.out));
+	ctl_must_have(run.out, "COMPLETED  session closed");
+	ctl_end();
 }
 END_TEST
 
@@ -117,45 +119,47 @@ END_TEST
 
 START_TEST(a_watch_of_all_shows_what_came_while_it_was_away)
 {
-	begin();
-	struct run first = start("watch", NULL);
+	ctl_begin();
+	struct ctl_run first = ctl_start("watch", NULL);
 	wait_until(file_exists(rig_path(r, "home/hcp/instance")), WAIT_S, "the instance");
-	wait_until(is_consumed(text_of(rig_path(r, "home/hcp/instance"))), WAIT_S, "the watch");
-	const char *about = ask_broker(
+	wait_until(ctl_is_consumed(ctl_text_of(rig_path(r, "home/hcp/instance"))), WAIT_S, "the watch");
+	const char *about = ctl_ask_broker(
 		"[{amqqueue:is_durable(Q), [V || {<<\"x-expires\">>, _, V} <- amqqueue:get_arguments(Q)]} || "
 		"Q <- rabbit_amqqueue:list(), string:prefix(element(4, amqqueue:get_name(Q)), "
 		"<<\"hcp.evt.ctl-\">>) =/= nomatch].");
 	must(strstr(about, "true") && strstr(about, "86400000"), "durable, and expires after a day: %s",
 		about);
-	struct run submit = start("submit", "agent", "--input", "do=[[\"complete\",{\"first\":1}]]", NULL);
-	finish(&submit, 0);
-	wait_for(first.out, "\"first\": 1");
+	struct ctl_run submit =
+		ctl_start("submit", "agent", "--input", "do=[[\"complete\",{\"first\":1}]]", NULL);
+	ctl_finish(&submit, 0);
+	ctl_wait_for(first.out, "\"first\": 1");
 
 	/* Two at once do not take each other's events. */
-	struct run other = start("watch", "--all", NULL);
-	wait_for(other.err, "another hcpctl is watching the same");
-	wait_until(count_queues() == 2, WAIT_S, "a queue of its own");
-	submit = start("submit", "agent", "--input", "do=[[\"complete\",{\"second\":2}]]", NULL);
-	finish(&submit, 0);
-	wait_for(first.out, "\"second\": 2");
-	wait_for(other.out, "\"second\": 2");
-	signal_run(&other, SIGTERM);
-	signal_run(&first, SIGINT);
-	finish(&other, 0);
-	finish(&first, 0);
-	must(count_queues() == 1, "the kept one is left: %d", count_queues());
+	struct ctl_run other = ctl_start("watch", "--all", NULL);
+	ctl_wait_for(other.err, "another hcpctl is watching the same");
+	wait_until(ctl_count_queues() == 2, WAIT_S, "a queue of its own");
+	submit = ctl_start("submit", "agent", "--input", "do=[[\"complete\",{\"second\":2}]]", NULL);
+	ctl_finish(&submit, 0);
+	ctl_wait_for(first.out, "\"second\": 2");
+	ctl_wait_for(other.out, "\"second\": 2");
+	ctl_signal_run(&other, SIGTERM);
+	ctl_signal_run(&first, SIGINT);
+	ctl_finish(&other, 0);
+	ctl_finish(&first, 0);
+	must(ctl_count_queues() == 1, "the kept one is left: %d", ctl_count_queues());
 
-	submit = start("submit", "agent", "--input", "do=[[\"complete\",{\"third\":3}]]", NULL);
-	finish(&submit, 0);
-	struct run later = start("watch", NULL);
-	wait_for(later.out, "\"third\": 3");
-	must(!strstr(text_of(later.out), "second"), "shown before: %s", text_of(later.out));
-	signal_run(&later, SIGINT);
-	finish(&later, 0);
+	submit = ctl_start("submit", "agent", "--input", "do=[[\"complete\",{\"third\":3}]]", NULL);
+	ctl_finish(&submit, 0);
+	struct ctl_run later = ctl_start("watch", NULL);
+	ctl_wait_for(later.out, "\"third\": 3");
+	must(!strstr(ctl_text_of(later.out), "second"), "shown before: %s", ctl_text_of(later.out));
+	ctl_signal_run(&later, SIGINT);
+	ctl_finish(&later, 0);
 	char queue[200];
-	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", caller, text_of(rig_path(r, "home/hcp/instance")));
+	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", ctl_caller,
+		ctl_text_of(rig_path(r, "home/hcp/instance")));
 	wire_delete_queue(r->broker, queue);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -164,7 +168,7 @@ static void say_event(struct peer *p, const char *session, int sequence, const c
 {
 	char key[300], body[1000];
 
-	snprintf(key, sizeof key, "%s.%s.event", caller, session);
+	snprintf(key, sizeof key, "%s.%s.event", ctl_caller, session);
 	snprintf(body, sizeof body,
 		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"2026-01-31T12:00:00.000Z\","
 		"\"session_id\":\"%s\","
@@ -177,29 +181,29 @@ START_TEST(events_are_put_in_order_shown_once_and_gaps_are_told)
 {
 	const char *s = "5f0c1111-1111-4111-8111-111111111111";
 
-	begin_on(broker_shared(), false);
+	ctl_begin_on(broker_shared(), false);
 	struct peer *p = peer_absent(r, "somebody-else");
-	struct run run = start("watch", s, NULL);
-	wait_until(is_consumed(s), WAIT_S, "the watch");
+	struct ctl_run run = ctl_start("watch", s, NULL);
+	wait_until(ctl_is_consumed(s), WAIT_S, "the watch");
 	say_event(p, s, 1, "log", "{\"level\":\"info\",\"message\":\"m1\"}");
 	say_event(p, s, 3, "log", "{\"level\":\"info\",\"message\":\"m3\"}");
 	say_event(p, s, 1, "log", "{\"level\":\"info\",\"message\":\"m1\"}");
 	say_event(p, s, 3, "log", "{\"level\":\"info\",\"message\":\"m3\"}");
 	say_event(p, s, 2, "log", "{\"level\":\"info\",\"message\":\"m2\"}");
-	wait_for(run.out, "m3\n");
+	ctl_wait_for(run.out, "m3\n");
 	double from = harness_now();
 	say_event(p, s, 6, "log", "{\"level\":\"info\",\"message\":\"m6\"}");
 	say_event(p, s, 7, "session_closed", "{\"final_state\":\"ABORTED\",\"reason\":\"x\"}");
-	finish(&run, 4);
+	ctl_finish(&run, 4);
 	must(harness_now() - from > 4, "it did not wait for what was missing");
-	must_str(text_of(run.out),
+	must_str(ctl_text_of(run.out),
 		"12:00:00 info       m1\n12:00:00 info       m2\n12:00:00 info       m3\n12:00:00 info       "
 		"m6\n"
 		"12:00:00 ABORTED    session closed: x\n");
-	must_have(run.err, "events 4 to 5 are missing");
-	p->unjudged = true;
+	ctl_must_have(run.err, "events 4 to 5 are missing");
+	p->unchecked = true;
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -208,14 +212,14 @@ END_TEST
 static const char *instance(void)
 {
 	wait_until(file_exists(rig_path(r, "home/hcp/instance")), WAIT_S, "the instance");
-	return text_of(rig_path(r, "home/hcp/instance"));
+	return ctl_text_of(rig_path(r, "home/hcp/instance"));
 }
 
 static void drop_own_queue(void)
 {
 	char queue[200];
 
-	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", caller, instance());
+	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", ctl_caller, instance());
 	wire_delete_queue(r->broker, queue);
 }
 
@@ -224,7 +228,7 @@ static bool is_drained(void)
 	char queue[200];
 	int messages, consumers;
 
-	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", caller, instance());
+	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", ctl_caller, instance());
 	return queue_look(r->broker, queue, &messages, &consumers) && messages == 0;
 }
 
@@ -240,34 +244,34 @@ START_TEST(a_watch_of_all_knows_after_its_restart_what_it_has_shown) /* proves L
 {
 	const char *a = "5f0c2222-1111-4111-8111-111111111111", *b = "6a0c2222-1111-4111-8111-111111111111";
 
-	begin_on(broker_shared(), false);
+	ctl_begin_on(broker_shared(), false);
 	struct peer *p = peer_absent(r, "somebody-else");
-	struct run run = start("watch", "--all", NULL);
-	wait_until(is_consumed(instance()), WAIT_S, "the watch");
+	struct ctl_run run = ctl_start("watch", "--all", NULL);
+	wait_until(ctl_is_consumed(instance()), WAIT_S, "the watch");
 	for (int i = 1; i <= 5; i++)
 		say_event(p, a, i, "log", log_data("first"));
 	say_event(p, b, 1, "log", log_data("other"));
-	wait_for(run.out, "other");
-	signal_run(&run, SIGTERM);
-	finish(&run, 0);
+	ctl_wait_for(run.out, "other");
+	ctl_signal_run(&run, SIGTERM);
+	ctl_finish(&run, 0);
 	/* What the broker lost the ack of comes again; what is new comes behind it. */
 	say_event(p, a, 4, "log", log_data("again"));
 	say_event(p, a, 5, "log", log_data("again"));
 	say_event(p, b, 1, "log", log_data("again"));
 	say_event(p, a, 6, "log", log_data("news"));
 	say_event(p, b, 2, "log", log_data("tidings"));
-	run = start("watch", "--all", NULL);
-	wait_for(run.out, "tidings");
+	run = ctl_start("watch", "--all", NULL);
+	ctl_wait_for(run.out, "tidings");
 	wait_until(is_drained(), WAIT_S, "the acks");
-	must(!strstr(text_of(run.out), "again"), "shown before: %s", text_of(run.out));
-	must_have(run.out, "news");
-	must(!strstr(text_of(run.err), "missing"), "%s", text_of(run.err));
-	signal_run(&run, SIGTERM);
-	finish(&run, 0);
+	must(!strstr(ctl_text_of(run.out), "again"), "shown before: %s", ctl_text_of(run.out));
+	ctl_must_have(run.out, "news");
+	must(!strstr(ctl_text_of(run.err), "missing"), "%s", ctl_text_of(run.err));
+	ctl_signal_run(&run, SIGTERM);
+	ctl_finish(&run, 0);
 	drop_own_queue();
-	p->unjudged = true;
+	p->unchecked = true;
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -279,7 +283,7 @@ static void check_run(const char *path, int next[3], int *repeats)
 {
 	int first[3] = {0};
 
-	for (const char *at = text_of(path), *line; (line = strstr(at, "\"session_id\":\"5f0c"));
+	for (const char *at = ctl_text_of(path), *line; (line = strstr(at, "\"session_id\":\"5f0c"));
 		at = line + 20) {
 		const char *sequence = strstr(line, "\"sequence\":");
 		int session = line[14 + 7] - '0', number = sequence ? atoi(sequence + 11) : 0;
@@ -304,40 +308,41 @@ START_TEST(a_watch_that_is_killed_again_and_again_leaves_nothing_out) /* proves 
 	char id[3][40];
 	int next[3] = {1, 1, 1}, repeats = 0, kills = 0;
 
-	begin_on(broker_shared(), false);
+	ctl_begin_on(broker_shared(), false);
 	struct peer *p = peer_absent(r, "somebody-else");
-	struct run run = start("watch", "--all", "--json", NULL);
-	wait_until(is_consumed(instance()), WAIT_S, "the watch");
-	signal_run(&run, SIGTERM);
-	finish(&run, 0);
+	struct ctl_run run = ctl_start("watch", "--all", "--json", NULL);
+	wait_until(ctl_is_consumed(instance()), WAIT_S, "the watch");
+	ctl_signal_run(&run, SIGTERM);
+	ctl_finish(&run, 0);
 	for (int i = 0; i < 3; i++)
 		snprintf(id[i], sizeof id[i], "5f0c333%d-1111-4111-8111-111111111111", i);
 	for (int i = 0; i < MANY; i++)
 		say_event(p, id[i % 3], i / 3 + 1, "log", log_data("m"));
 	while (kills < KILLS && next[0] + next[1] + next[2] < MANY + 3) {
-		run = start("watch", "--all", "--json", NULL);
-		wait_until(strstr(text_of(run.out), "sequence") || is_drained(), WAIT_S, "its first line");
+		run = ctl_start("watch", "--all", "--json", NULL);
+		wait_until(
+			strstr(ctl_text_of(run.out), "sequence") || is_drained(), WAIT_S, "its first line");
 		usleep((useconds_t)(rand() % 3000));
-		signal_run(&run, SIGKILL);
-		finish(&run, 128 + SIGKILL);
+		ctl_signal_run(&run, SIGKILL);
+		ctl_finish(&run, 128 + SIGKILL);
 		check_run(run.out, next, &repeats);
 		kills++;
 	}
-	run = start("watch", "--all", "--json", NULL);
+	run = ctl_start("watch", "--all", "--json", NULL);
 	/* A queue without messages may have handed them over a moment ago: one more comes behind them all. */
 	say_event(p, "6f0c3333-1111-4111-8111-111111111111", 1, "log", log_data("the very last"));
-	wait_for(run.out, "the very last");
-	signal_run(&run, SIGTERM);
-	finish(&run, 0);
+	ctl_wait_for(run.out, "the very last");
+	ctl_signal_run(&run, SIGTERM);
+	ctl_finish(&run, 0);
 	check_run(run.out, next, &repeats);
 	for (int i = 0; i < 3; i++)
 		must(next[i] == MANY / 3 + 1, "session %d ends at %d", i, next[i] - 1);
 	must(repeats <= kills * 100, "%d came twice after %d kills", repeats, kills);
 	printf("%d events, %d kills, %d shown twice\n", MANY, kills, repeats);
 	drop_own_queue();
-	p->unjudged = true;
+	p->unchecked = true;
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -348,28 +353,28 @@ START_TEST(a_watch_of_all_goes_on_over_a_broker_that_is_killed) /* proves L1-18 
 
 	snprintf(dir, sizeof dir, "%sown-broker-%d", harness_tmp(), getpid());
 	broker_start(&b, dir);
-	begin_on(&b, true);
-	struct run all = start("watch", "--all", "--json", NULL);
-	wait_until(is_consumed(instance()), WAIT_S, "the watch");
+	ctl_begin_on(&b, true);
+	struct ctl_run all = ctl_start("watch", "--all", "--json", NULL);
+	wait_until(ctl_is_consumed(instance()), WAIT_S, "the watch");
 	snprintf(input, sizeof input,
 		"do=[[\"progress\",300],[\"hold\",\"%s\"],[\"progress\",300],[\"complete\",{}]]",
 		rig_path(r, "go"));
-	struct run run = start("submit", "agent", "--detach", "--input", input, NULL);
-	finish(&run, 0);
-	wait_for(all.out, "event 300 ");
-	kill(b.pid, SIGKILL);
-	wait_for(all.err, "broker gone");
+	struct ctl_run run = ctl_start("submit", "agent", "--detach", "--input", input, NULL);
+	ctl_finish(&run, 0);
+	ctl_wait_for(all.out, "event 300 ");
+	broker_kill(&b);
+	ctl_wait_for(all.err, "broker gone");
 	rig_touch(r, "go");
 	broker_start(&b, b.dir);
-	wait_for(all.out, "\"session_closed\"");
-	signal_run(&all, SIGINT);
-	finish(&all, 0);
+	ctl_wait_for(all.out, "\"session_closed\"");
+	ctl_signal_run(&all, SIGINT);
+	ctl_finish(&all, 0);
 	must(check_sequences(all.out, 0) == rig_sql(r, "SELECT max(sequence) FROM events"), "%s",
-		text_of(all.out));
-	must_have(all.out, "\"task_completed\"");
-	must_have(all.err, "broker is back");
-	must(!strstr(text_of(all.err), "missing"), "%s", text_of(all.err));
-	end();
+		ctl_text_of(all.out));
+	ctl_must_have(all.out, "\"task_completed\"");
+	ctl_must_have(all.err, "broker is back");
+	must(!strstr(ctl_text_of(all.err), "missing"), "%s", ctl_text_of(all.err));
+	ctl_end();
 	broker_stop(&b);
 }
 END_TEST
@@ -380,28 +385,28 @@ START_TEST(several_sessions_are_aborted_by_the_beginnings_of_their_ids)
 {
 	char first[40], second[40], little[4];
 
-	begin();
-	struct run run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
-	finish(&run, 0);
-	snprintf(first, sizeof first, "%.8s", session_of(run.out));
-	run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
-	finish(&run, 0);
-	snprintf(second, sizeof second, "%.8s", session_of(run.out));
+	ctl_begin();
+	struct ctl_run run = ctl_start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+	ctl_finish(&run, 0);
+	snprintf(first, sizeof first, "%.8s", ctl_session_of(run.out));
+	run = ctl_start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+	ctl_finish(&run, 0);
+	snprintf(second, sizeof second, "%.8s", ctl_session_of(run.out));
 	/* One that is not there: nothing is ended, not even the first. */
-	run = start("abort", first, "zz", NULL);
-	finish(&run, 1);
+	run = ctl_start("abort", first, "zz", NULL);
+	ctl_finish(&run, 1);
 	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'RUNNING'") == 2, "both run");
 	snprintf(little, sizeof little, "%.3s", first);
-	run = start("watch", little, NULL);
-	finish(&run, 1);
-	must_have(run.err, "4 characters at least");
-	run = start("abort", first, second, NULL);
-	finish(&run, 0);
+	run = ctl_start("watch", little, NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "4 characters at least");
+	run = ctl_start("abort", first, second, NULL);
+	ctl_finish(&run, 0);
 	wait_until(rig_sql(r,
 			   "SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = "
 			   "'aborted_by_caller'") == 2,
 		WAIT_S, "both ends");
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -409,21 +414,21 @@ END_TEST
 START_TEST(a_session_that_could_not_be_kept_is_named_by_its_whole_id)
 {
 	char line[120];
-	struct run run;
+	struct ctl_run run;
 
-	begin();
+	ctl_begin();
 	must(mkdir(rig_path(r, "home"), 0700) == 0 && mkdir(rig_path(r, "home/hcp"), 0700) == 0 &&
 			mkdir(rig_path(r, "home/hcp/sessions.lock"), 0700) == 0,
 		"a lock that nobody can open, not even root");
-	run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
-	finish(&run, 0);
-	must_have(run.err, "token is not kept");
-	snprintf(line, sizeof line, "hcpctl watch %s ", session_of(run.err));
-	must_have(run.err, line);
-	run = start("submit", "agent", "--wait", "--detach", NULL);
-	finish(&run, 64);
-	must_have(run.err, "--wait and --detach");
-	end();
+	run = ctl_start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.err, "token is not kept");
+	snprintf(line, sizeof line, "hcpctl watch %s ", ctl_session_of(run.err));
+	ctl_must_have(run.err, line);
+	run = ctl_start("submit", "agent", "--wait", "--detach", NULL);
+	ctl_finish(&run, 64);
+	ctl_must_have(run.err, "--wait and --detach");
+	ctl_end();
 }
 END_TEST
 
@@ -431,21 +436,21 @@ START_TEST(a_session_of_others_is_aborted_by_the_daemons_socket)
 {
 	char mine[40], theirs[40];
 
-	begin();
-	struct run run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
-	finish(&run, 0);
-	snprintf(theirs, sizeof theirs, "%.8s", session_of(run.out));
+	ctl_begin();
+	struct ctl_run run = ctl_start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+	ctl_finish(&run, 0);
+	snprintf(theirs, sizeof theirs, "%.8s", ctl_session_of(run.out));
 	must(rename(rig_path(r, "home/hcp/sessions.json"), rig_path(r, "theirs.json")) == 0,
 		"its token is not ours");
-	run = start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
-	finish(&run, 0);
-	snprintf(mine, sizeof mine, "%.8s", session_of(run.out));
-	run = start("abort", theirs, NULL);
-	finish(&run, 1);
-	must_have(run.err, "no session of ours begins with ");
-	run = start("abort", theirs, mine, "--daemon-config", rig_path(r, "hcpd.ini"), "--reason", "enough",
-		NULL);
-	finish(&run, 0);
+	run = ctl_start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+	ctl_finish(&run, 0);
+	snprintf(mine, sizeof mine, "%.8s", ctl_session_of(run.out));
+	run = ctl_start("abort", theirs, NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "no session of ours begins with ");
+	run = ctl_start("abort", theirs, mine, "--daemon-config", rig_path(r, "hcpd.ini"), "--reason",
+		"enough", NULL);
+	ctl_finish(&run, 0);
 	wait_until(rig_sql(r,
 			   "SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = "
 			   "'aborted_by_operator'") == 1 &&
@@ -453,7 +458,7 @@ START_TEST(a_session_of_others_is_aborted_by_the_daemons_socket)
 				"SELECT count(*) FROM transitions WHERE to_state = 'ABORTING' AND reason = "
 				"'aborted_by_caller'") == 1,
 		WAIT_S, "both ends");
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -464,23 +469,23 @@ START_TEST(a_broker_that_restarts_interrupts_nothing)
 
 	snprintf(dir, sizeof dir, "%sown-broker-%d", harness_tmp(), getpid());
 	broker_start(&b, dir);
-	begin_on(&b, true);
+	ctl_begin_on(&b, true);
 	snprintf(input, sizeof input,
 		"do=[[\"progress\",5],[\"hold\",\"%s\"],[\"progress\",5],[\"complete\",{\"n\":1}]]",
 		rig_path(r, "go"));
-	struct run run = start("submit", "agent", "--input", input, NULL);
-	wait_for(run.out, " progress ");
-	kill(b.pid, SIGKILL);
-	wait_for(run.err, "broker gone");
+	struct ctl_run run = ctl_start("submit", "agent", "--input", input, NULL);
+	ctl_wait_for(run.out, " progress ");
+	broker_kill(&b);
+	ctl_wait_for(run.err, "broker gone");
 	rig_touch(r, "go");
 	broker_start(&b, b.dir);
-	finish(&run, 0);
-	must_have(run.out, "\"n\": 1");
-	const char *gone = strstr(text_of(run.err), "broker gone");
-	must(!strstr(gone + 1, "broker gone"), "said twice: %s", text_of(run.err));
-	must_have(run.err, "broker is back");
-	must(!strstr(text_of(run.err), "missing"), "%s", text_of(run.err));
-	end();
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "\"n\": 1");
+	const char *gone = strstr(ctl_text_of(run.err), "broker gone");
+	must(!strstr(gone + 1, "broker gone"), "said twice: %s", ctl_text_of(run.err));
+	ctl_must_have(run.err, "broker is back");
+	must(!strstr(ctl_text_of(run.err), "missing"), "%s", ctl_text_of(run.err));
+	ctl_end();
 	broker_stop(&b);
 }
 END_TEST

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_links.c: the daemon's side of AMQP: what it declares, consumes and confirms, and whose trouble is
  * whose. */
 #include <amqp.h>
@@ -6,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "peer.h"
-#include "rig.h"
-#include "wire.h"
+#include "support/peer.h"
+#include "support/rig.h"
+#include "support/wire.h"
 
 static struct rig *r;
 static struct peer *p;
@@ -108,7 +109,7 @@ START_TEST(two_daemons_on_one_queue_are_noticed) /* proves L1-03 */
 	const char *id = peer_submit(p, "agent", NULL); /* retried: now it is the second's */
 	peer_completed(p, peer_accepted(p, id));
 	must(rig_sql(second, "SELECT count(*) FROM sessions") == 1, "the second one did not take over");
-	p->unjudged = true; /* two stores */
+	p->unchecked = true; /* two stores */
 	peer_finish(p);
 	rig_finish(second);
 	rig_finish(r);
@@ -252,13 +253,14 @@ START_TEST(a_deleted_exchange_is_made_again) /* proves L1-21 */
 	peer_declare(p, ""); /* the binding went with the exchange */
 	peer_completed(p, s);
 	wait_until(peer_count(p, s, "event", "progress") >= 40, WAIT_S, "nothing is lost");
-	p->any_order = true; /* what was unroutable meanwhile comes later */
+	/* what was unroutable meanwhile comes later */
+	p->any_order = true;
 	end();
 }
 END_TEST
 
-/* The binding goes with the exchange, and no consumer is told: a submit finds nobody until it is made again.
- */
+/* The binding goes with the exchange, and no consumer is told: a submit finds nobody until it is made
+ * again. */
 START_TEST(a_deleted_command_exchange_is_bound_again) /* proves L1-03 */
 {
 	begin();

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* test_pause.c: sessions that rest, with real processes: given up, brought back, decided about, expired,
  * extended. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "scene.h"
-#include "talk.h"
+#include "support/scene.h"
+#include "support/talk.h"
 
 static char path[300];
 
@@ -56,7 +57,7 @@ START_TEST(a_paused_session_has_no_process_and_no_slot_and_comes_back) /* proves
 	rig_touch(r, "go");
 	struct note *n = peer_completed(p, s);
 	must(json_integer_value(note_at(n, "payload.outputs.start.checkpoint.state.n")) == 3, "%s", n->body);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -68,7 +69,7 @@ START_TEST(one_that_rests_too_long_ends_with_its_processes) /* proves CK-10 */
 		  "['forever']]}"));
 	peer_failed(p, s, "pause_expired", "timeout");
 	must(processes() == 0, "a process is left");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -117,7 +118,7 @@ START_TEST(interrupted_sessions_wait_for_an_operator) /* proves CK-04 */
 		note_text(n, "payload.partial_outputs.checkpoint.checkpoint_id"));
 	n = peer_failed(p, s[4], "failed_by_operator", "internal_error");
 	must(json_is_true(note_at(n, "payload.error_details.recoverable")), "%s", n->body);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -134,7 +135,7 @@ START_TEST(a_session_gets_more_time) /* proves SA-10 */
 	json_t *no = talk_once(path, "'do':'extend','session':'%s','by':'25h'", late);
 	must_str(talk_code(no), "refused");
 	peer_failed(p, late, "timeout", "timeout");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -150,7 +151,7 @@ START_TEST(what_may_no_longer_run_does_not_start_again) /* proves CK-09 */
 	struct note *n = peer_failed(p, s, "recheck_failed", "resource_unavailable");
 	must_str(note_text(n, "payload.error_details.check"), "command");
 	must(file_lines(rig_path(r, "starts")) == 1, "it was started");
-	end();
+	scene_end();
 }
 END_TEST
 

@@ -1,10 +1,11 @@
-/* test_policy_program.c: a real policy program beside a real daemon: its verdicts, its failures, and restarts
- * of both. */
+/* SPDX-License-Identifier: MIT */
+/* test_policy_program.c: a real policy program beside a real daemon: its verdicts, its failures, and
+ * restarts of both. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "scene.h"
+#include "support/scene.h"
 
 #define POLICY source_path("tests/integration/agents/policy.py")
 
@@ -44,7 +45,7 @@ START_TEST(what_it_allows_runs_and_what_it_denies_does_not) /* proves L3-11 */
 	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'REJECTED'") == 2, "two are rejected");
 	must(rig_sql(r, "SELECT count(*) FROM audit WHERE json_extract(entry, '$.who') = 'program'") == 3,
 		"three verdicts");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -61,7 +62,7 @@ START_TEST(one_that_is_silent_or_talks_nonsense_denies_in_time) /* proves L3-11 
 	runs_again(); /* and says the late one then */
 	must(rig_log_count(r, "answered late") == 1, "the late one is passed over");
 	must(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'REJECTED'") == 4, "and stays rejected");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -75,7 +76,7 @@ START_TEST(one_that_dies_denies_and_runs_again) /* proves L3-11 */
 	denied(submit("allow"), "is not running");
 	wait_until(rig_log_count(r, "policy: running") == 3, WAIT_S, "it runs again");
 	runs_again();
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -91,11 +92,12 @@ START_TEST(a_program_that_is_not_there_denies)
 	rig_signal(r, SIGHUP);
 	wait_until(rig_log_has(r, "policy: running"), WAIT_S, "a reload names another");
 	runs_again();
-	end();
+	scene_end();
 }
 END_TEST
 
-START_TEST(a_task_waits_through_a_crash_of_the_daemon_unanswered_and_is_asked_about_again) /* proves L3-11 */
+/* proves L3-11 */
+START_TEST(approval_waits_through_a_crash_and_is_requested_again)
 {
 	begin_judged("60s");
 	const char *id = submit(rig_path(r, "go"));
@@ -118,7 +120,7 @@ START_TEST(a_task_waits_through_a_crash_of_the_daemon_unanswered_and_is_asked_ab
 	struct note *n = peer_reply(p, id);
 	must_str(n->kind, "task_accepted");
 	peer_completed(p, n->session);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -139,7 +141,7 @@ START_TEST(a_reload_swaps_the_program_and_the_old_one_is_gone)
 	rig_signal(r, SIGHUP);
 	wait_until(rig_processes(r, pids, 8) == 0, WAIT_S, "without one none runs");
 	peer_completed(p, peer_run(p, "agent", json_pack("{s:s}", "policy", "deny")));
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -149,14 +151,14 @@ START_TEST(the_example_decides_by_its_rules)
 	file_write(rig_path(r, "rules.json"),
 		"[{\"if\":{\"risk\":[\"R1\",\"R2\"],\"task.inputs.policy\":[\"/srv/*\"]},"
 		"\"decision\":\"allow\"}]");
-	rig_set(r, "policy", "command", "%s %s", source_path("scripts/policies/opa-like.py"),
+	rig_set(r, "policy", "command", "%s %s", source_path("examples/policies/opa-like.py"),
 		rig_path(r, "rules.json"));
 	rig_set(r, "policy", "timeout", "20s");
 	rig_start(r);
 	p = peer_new(r);
 	peer_completed(p, peer_run(p, "agent", json_pack("{s:s}", "policy", "/srv/tea")));
 	denied(submit("/etc/passwd"), "no rule allows it");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -168,7 +170,7 @@ int main(void)
 	suite_test(s, one_that_is_silent_or_talks_nonsense_denies_in_time, 60);
 	suite_test(s, one_that_dies_denies_and_runs_again, 60);
 	suite_test(s, a_program_that_is_not_there_denies, 60);
-	suite_test(s, a_task_waits_through_a_crash_of_the_daemon_unanswered_and_is_asked_about_again, 90);
+	suite_test(s, approval_waits_through_a_crash_and_is_requested_again, 90);
 	suite_test(s, a_reload_swaps_the_program_and_the_old_one_is_gone, 60);
 	suite_test(s, the_example_decides_by_its_rules, 60);
 	return harness_run(s, false);

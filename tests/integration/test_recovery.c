@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_recovery.c: the daemon is killed, and what its sessions and callers see of that. */
 #include <signal.h>
 #include <stdio.h>
@@ -5,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "scene.h"
+#include "support/scene.h"
 
 #define CHECKPOINT_AND_HOLD \
 	"{'do':[['write','%s'],['checkpoint',{'n':3}],['await','checkpoint_saved'],['progress',1],['hold','" \
@@ -24,7 +25,7 @@ static void must_have_recovered(const char *s, int nth, const char *reason)
 
 START_TEST(a_killed_daemon_goes_on_from_the_last_checkpoint) /* proves L2-08, L2-04 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['count',60,10,0.02]]}"));
 	wait_until(peer_count(p, s, "event", "checkpoint_created") >= 2, WAIT_S, "two checkpoints");
 	rig_kill(r);
@@ -35,13 +36,13 @@ START_TEST(a_killed_daemon_goes_on_from_the_last_checkpoint) /* proves L2-08, L2
 		n->body);
 	must(json_integer_value(note_at(n, "payload.outputs.first")) % 10 == 1, "%s", n->body);
 	must(json_integer_value(note_at(n, "payload.outputs.attempt")) == 2, "%s", n->body);
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(without_a_checkpoint_it_starts_again) /* proves L2-08 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['write','%s'],['progress',1],['hold','%s'],['dump']]}", rig_path(r, "starts"),
 			rig_path(r, "go")));
@@ -55,7 +56,7 @@ START_TEST(without_a_checkpoint_it_starts_again) /* proves L2-08 */
 	must(json_is_null(note_at(n, "payload.outputs.start.checkpoint")), "%s", n->body);
 	must(json_integer_value(note_at(n, "payload.outputs.start.attempt")) == 2, "attempt");
 	must_str(note_text(n, "payload.outputs.env.HCP_ATTEMPT"), "2");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -82,7 +83,7 @@ START_TEST(recovery_may_be_restart_or_fail) /* proves L2-08 */
 	peer_failed(p, never, "no_checkpoint", "internal_error");
 	must(file_lines(rig_path(r, "n")) == 1, "it was started again");
 	must_str(note_text(peer_state(p, never, "FAILED"), "payload.data.reason"), "no_checkpoint");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -104,7 +105,7 @@ START_TEST(a_text_worker_is_started_again) /* proves L2-08 */
 	must_have_recovered(s, 1, "restarted");
 	must_str(note_text(n, "payload.outputs.stdout"),
 		"run\nrun\n"); /* the same directory for all attempts */
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -112,7 +113,7 @@ START_TEST(what_a_killed_daemon_left_running_is_ended_before_recovery) /* proves
 {
 	pid_t old[16], now[16];
 
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'on':{'eof':'ignore','abort':'ignore'},'do':[['deaf'],['grandchild','%s'],['progress',1],"
 		  "['hold','%s'],['complete']]}",
@@ -129,13 +130,13 @@ START_TEST(what_a_killed_daemon_left_running_is_ended_before_recovery) /* proves
 			must(old[i] != now[k], "process %d of the first attempt lives", old[i]);
 	rig_touch(r, "go");
 	peer_completed(p, s);
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_session_with_an_outcome_is_never_started_again)
 {
-	begin_with("session", "exit_grace", "30s");
+	scene_begin_with("session", "exit_grace", "30s");
 	const char *done = peer_run(p, "agent",
 		J("{'on':{'eof':'ignore'},'do':[['write','%s'],['deaf'],['complete',{'a':7}],['progress',1],["
 		  "'stuck']]}",
@@ -150,13 +151,13 @@ START_TEST(a_session_with_an_outcome_is_never_started_again)
 	struct note *n = peer_completed(p, done);
 	must(json_integer_value(note_at(n, "payload.outputs.a")) == 7, "%s", n->body);
 	must(file_lines(rig_path(r, "starts")) == 1, "it was started again");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_crash_while_aborting_ends_aborted) /* proves L2-12 */
 {
-	begin_with("session", "abort_timeout", "20s");
+	scene_begin_with("session", "abort_timeout", "20s");
 	const char *s = peer_run(p, "agent",
 		J("{'on':{'abort':'ignore','eof':'ignore'},'do':[['write','%s'],['deaf'],['progress',1],['"
 		  "stuck']]}",
@@ -169,13 +170,13 @@ START_TEST(a_crash_while_aborting_ends_aborted) /* proves L2-12 */
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	must(file_lines(rig_path(r, "starts")) == 1, "it was started again");
 	must(rig_processes(r, NULL, 0) == 0, "something survived");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(an_abort_that_waited_for_the_daemon_ends_the_recovery) /* proves L2-12 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
 	peer_event(p, s, "progress");
 	rig_kill(r);
@@ -183,7 +184,7 @@ START_TEST(an_abort_that_waited_for_the_daemon_ends_the_recovery) /* proves L2-1
 	rig_start(r);
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	must_have_recovered(s, 1, "restarted");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -191,7 +192,7 @@ START_TEST(recovery_is_committed_before_the_daemon_is_ready)
 {
 	const char *s[5];
 
-	begin();
+	scene_begin();
 	for (int i = 0; i < 5; i++)
 		s[i] = peer_run(p, "agent",
 			J("{'do':[['progress',1],['hold','%s'],['complete']]}", rig_path(r, "go")));
@@ -211,13 +212,13 @@ START_TEST(recovery_is_committed_before_the_daemon_is_ready)
 	rig_touch(r, "go");
 	for (int i = 0; i < 5; i++)
 		peer_completed(p, s[i]);
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_session_paused_by_its_worker_is_recovered_too)
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['emit',{'type':'paused','reason':'tea'}],['hold','%s'],['emit',{'type':'resumed'}]"
 		  ",['complete']]}",
@@ -231,13 +232,13 @@ START_TEST(a_session_paused_by_its_worker_is_recovered_too)
 			strcmp(note_text(peer_find_state(p, s, "RUNNING", 2), "payload.data.from_state"),
 				"PAUSED") == 0,
 		"from PAUSED to RUNNING");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_checkpoint_is_stored_before_it_is_announced) /* proves L2-07 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['checkpoint',{'n':1,'deep':{'x':[1,2]}},'d'],['await','checkpoint_saved'],['dump']"
 		  "]}"));
@@ -251,13 +252,13 @@ START_TEST(a_checkpoint_is_stored_before_it_is_announced) /* proves L2-07 */
 	must_str(note_text(done, "payload.outputs.heard.0.type"), "checkpoint_saved");
 	must_str(note_text(done, "payload.outputs.heard.0.checkpoint_id"),
 		note_text(n, "payload.data.checkpoint_id"));
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_checkpoint_over_its_limit_is_dropped_with_a_warning)
 {
-	begin_with("limits", "checkpoint_state", "2KiB");
+	scene_begin_with("limits", "checkpoint_state", "2KiB");
 	char text[3001];
 	memset(text, 's', 3000);
 	text[3000] = 0;
@@ -266,7 +267,7 @@ START_TEST(a_checkpoint_over_its_limit_is_dropped_with_a_warning)
 	peer_completed(p, s);
 	must(peer_count(p, s, "event", "checkpoint_created") == 1 && peer_find(p, s, "event", "warning"),
 		"one is too large");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -292,13 +293,13 @@ START_TEST(a_large_checkpoint_comes_back_whole) /* proves L2-08 */
 	rig_start(r);
 	struct note *n = peer_completed(p, s);
 	must(json_is_true(note_at(n, "payload.outputs.same")), "%s", n->body);
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_checkpoint_that_is_not_resumable_is_not_resumed_from) /* proves L2-08 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['emit',{'type':'checkpoint','description':'d','state':{'n':1},'resumable':false}],"
 		  "['progress',1],"
@@ -313,13 +314,13 @@ START_TEST(a_checkpoint_that_is_not_resumable_is_not_resumed_from) /* proves L2-
 	struct note *n = peer_completed(p, s);
 	must(json_is_null(note_at(n, "payload.outputs.start.checkpoint")), "%s", n->body);
 	must_have_recovered(s, 1, "restarted");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(tokens_of_before_are_good_after_a_restart)
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
 	peer_event(p, s, "progress");
 	rig_kill(r);
@@ -328,13 +329,14 @@ START_TEST(tokens_of_before_are_good_after_a_restart)
 	peer_abort_with(p, s, J("{'session_token':'wrong'}"));
 	peer_abort(p, s);
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
-	end();
+	scene_end();
 }
 END_TEST
 
 /* --- at random --- */
 
-START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence) /* proves L2-04, L2-08, L1-07 */
+/* proves L2-04, L2-08, L1-07 */
+START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence)
 {
 	enum { SESSIONS = 6, KILLS = 14 };
 	const char *ids[SESSIONS + KILLS];
@@ -342,12 +344,12 @@ START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence) /* p
 	unsigned seed = env ? (unsigned)atoi(env) : 19;
 	int n = 0;
 
-	begin();
+	scene_begin();
 	printf("seed %u\n", seed);
 	for (; n < SESSIONS; n++)
 		ids[n] = peer_submit(p, "agent", J("{'do':[['count',%d,7,0.015]]}", 120 + 20 * n));
 	for (int i = 0; i < KILLS; i++) {
-		/* From the very start of a life to well into it; and something new comes in each. */
+		/* From the very start of a run to well into it; and something new comes in each. */
 		ids[n++] = peer_submit(p, "agent", J("{'do':[['progress',20],['count',5,2,0.01]]}"));
 		harness_pass((double)(rand_r(&seed) % 500) / 1000 * (i % 3 ? 1 : 0.1));
 		if (i % 4 == 3) { /* also in the middle of a graceful stop */
@@ -368,7 +370,7 @@ START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence) /* p
 				(i < SESSIONS ? 120 + 20 * i : 5),
 			"%s", done->body);
 	}
-	end(); /* the judge looks at each stream, and at the store */
+	scene_end(); /* the judge looks at each stream, and at the store */
 }
 END_TEST
 
@@ -388,7 +390,7 @@ START_TEST(a_working_directory_that_is_nobodys_is_deleted_at_start)
 	wait_until(!file_exists(path), WAIT_S, "what a crash left behind goes");
 	p = peer_new(r);
 	peer_completed(p, peer_run(p, "agent", NULL));
-	end();
+	scene_end();
 }
 END_TEST
 

@@ -1,12 +1,13 @@
-/* test_repeated_submits.c: the same submit again is the same answer and no second session, over restarts too.
- */
+/* SPDX-License-Identifier: MIT */
+/* test_repeated_submits.c: the same submit again is the same answer and no second session, over restarts
+ * too. */
 #include <string.h>
 
-#include "scene.h"
+#include "support/scene.h"
 
 START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts) /* proves L1-06 */
 {
-	begin();
+	scene_begin();
 	rig_capability(r, "risky", AGENT, J("{'safety':{'risk_ceiling':'R4'}}"));
 	json_t *good = peer_payload(
 		p, "agent", J("{'do':[['write','%s'],['complete']]}", rig_path(r, "starts")), NULL);
@@ -43,13 +44,13 @@ START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts) /* p
 	peer_send_as(q, yes, "task_submit", NULL, peer_payload(q, "agent", NULL, NULL));
 	peer_completed(q, peer_accepted(q, yes));
 	peer_finish(q);
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_submit_repeated_while_it_runs_is_still_one_session) /* proves L1-06 */
 {
-	begin();
+	scene_begin();
 	json_t *payload =
 		peer_payload(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go")), NULL);
 	const char *id = uuid_text(p);
@@ -62,13 +63,13 @@ START_TEST(a_submit_repeated_while_it_runs_is_still_one_session) /* proves L1-06
 	peer_send_as(p, id, "task_submit", NULL, json_incref(payload));
 	wait_until(peer_count_replies(p, id) > before, WAIT_S, "the answer once more");
 	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "more than one session");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_submit_is_remembered_for_its_window_and_as_long_as_its_session) /* proves L1-06 */
 {
-	begin_with("daemon", "dedup_window", "1s");
+	scene_begin_with("daemon", "dedup_window", "1s");
 	json_t *payload =
 		peer_payload(p, "agent", J("{'do':[['hold','%s'],['complete']]}", rig_path(r, "go")), NULL);
 	const char *id = peer_send(p, "task_submit", NULL, json_incref(payload));
@@ -79,7 +80,7 @@ START_TEST(a_submit_is_remembered_for_its_window_and_as_long_as_its_session) /* 
 	must(rig_sql(r, "SELECT count(*) FROM sessions") == 1, "forgotten while it ran");
 	rig_touch(r, "go");
 	peer_completed(p, s);
-	end();
+	scene_end();
 }
 END_TEST
 

@@ -1,17 +1,21 @@
+/* SPDX-License-Identifier: MIT */
 /* test_retention.c: ended sessions of a real daemon leave its store: into the archive, which hcpctl shows, or
  * for good; and wherever hcpd is killed in that, each of them is in exactly one of the two places, whole. */
-#include "hcpctl_kit.h"
+#include "support/hcpctl_kit.h"
 
 #include <sys/stat.h>
 
-#include "peer.h"
+#include "support/peer.h"
+
+/* Whoever leaves does so at leisure, the more so on a busy machine: a deadline, not a measurement. */
+#define LEAVE_S 240
 
 static struct peer *p;
 
 /* A session may leave a second after its end; its submit is forgotten as soon. */
 static void begin_here(void)
 {
-	begin_on(broker_shared(), false);
+	ctl_begin_on(broker_shared(), false);
 	rig_set(r, "daemon", "dedup_window", "1s");
 	rig_set(r, "amqp", "heartbeat", "1");
 	rig_set(r, "retention", "grace", "1s");
@@ -22,7 +26,7 @@ static void begin_here(void)
 static void end_here(void)
 {
 	peer_finish(p);
-	end();
+	ctl_end();
 }
 
 static long long left_in_store(void)
@@ -35,10 +39,10 @@ static long long left_in_store(void)
 /* What hcpctl says, as text; it lives until the test's end. */
 static const char *hear(int status, const char *a, const char *b)
 {
-	struct run run = start("archive", a, b, NULL);
+	struct ctl_run run = ctl_start("archive", a, b, NULL);
 
-	finish(&run, status);
-	return strdup(text_of(status == 0 ? run.out : run.err));
+	ctl_finish(&run, status);
+	return strdup(ctl_text_of(status == 0 ? run.out : run.err));
 }
 
 static int count_in(const char *text, const char *word)
@@ -91,8 +95,8 @@ START_TEST(after_grace_a_session_is_in_the_archive_and_nowhere_else) /* proves C
 	path = strdup(rig_path(r, "state/archive/%s.jsonl.zst", day));
 	struct stat st;
 	must(stat(path, &st) == 0 && (st.st_mode & 077) == 0, "mode %o", st.st_mode);
-	struct run run = start("show", a, NULL);
-	finish(&run, 1);
+	struct ctl_run run = ctl_start("show", a, NULL);
+	ctl_finish(&run, 1);
 	free(path);
 	end_here();
 }
@@ -100,22 +104,22 @@ END_TEST
 
 START_TEST(with_archive_off_nothing_of_it_is_left) /* proves CK-06 */
 {
-	struct run run;
+	struct ctl_run run;
 
 	begin_here();
 	rig_set(r, "retention", "archive", "no");
 	rig_set(r, "capability agent", "keep_workdir", "always");
 	rig_start(r);
-	run = start("submit", "agent", "--input", "do=[[\"complete\",{\"n\":1}]]", NULL);
-	finish(&run, 0);
-	const char *a = session_of(run.out);
+	run = ctl_start("submit", "agent", "--input", "do=[[\"complete\",{\"n\":1}]]", NULL);
+	ctl_finish(&run, 0);
+	const char *a = ctl_session_of(run.out);
 	must(file_exists(rig_path(r, "state/work/%s", a)) || left_in_store() == 0,
 		"it is not there at first");
 	wait_until(left_in_store() == 0, WAIT_S, "an empty store");
 	wait_until(!file_exists(rig_path(r, "state/work/%s", a)), WAIT_S, "no working directory");
 	must(!file_exists(rig_path(r, "state/archive")), "an archive");
 	must(rig_sql(r, "SELECT count(*) FROM audit") > 1, "the audit stays");
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -151,12 +155,13 @@ START_TEST(the_store_stays_small_however_many_sessions_there_were) /* proves SA-
 			last = peer_run(p, "agent", J("{'do':[['progress',40,1000],['complete']]}"));
 		peer_submit(p, "nosuch", J("{}")); /* answers that belong to no session go as well */
 		wait_until(peer_find(p, last, "event", "session_closed"), 60, "the end of a wave");
-		wait_until(left_in_store() == 0, 60, "an empty store, not %lld", left_in_store());
-		pages = rig_sql(r, "PRAGMA page_count");
+		wait_until(left_in_store() == 0, LEAVE_S, "an empty store, not %lld", left_in_store());
+		/* pages are given back in slices, after the sessions have left */
+		if (wave >= 2)
+			wait_until((pages = rig_sql(r, "PRAGMA page_count")) < largest * 2, LEAVE_S,
+				"less than %lld pages, twice as many as after the second wave", largest * 2);
 		if (wave == 1)
-			largest = pages;
-		must(wave < 2 || pages < largest * 2, "%lld pages, and %lld after the second wave", pages,
-			largest);
+			largest = rig_sql(r, "PRAGMA page_count");
 	}
 	must(count_in(hear(0, "verify", NULL), "good: 150 sessions") == 1, "%s", hear(0, "verify", NULL));
 	must(sent == 150, "%d", sent);
@@ -173,11 +178,12 @@ START_TEST(killed_at_any_moment_it_loses_none_and_has_none_twice) /* proves CK-0
 	rig_set(r, "capability agent", "reuse", "1000");
 	rig_start(r);
 	p = peer_new(r);
-	for (int life = 0; life < 10; life++) {
+	for (int run = 0; run < 10; run++) {
 		for (int i = 0; i < 6; i++)
 			ids[count++] = peer_run(p, "agent", J("{'do':[['progress',30,300],['complete']]}"));
 		wait_until(peer_find(p, ids[count - 1], "event", "session_closed"), WAIT_S, "the end");
-		double until = harness_now() + 1.0 + life * 0.23; /* somewhere in the midst of leaving */
+		/* somewhere in the midst of leaving */
+		double until = harness_now() + 1.0 + run * 0.23;
 		wait_until(harness_now() > until, WAIT_S, "that moment");
 		rig_kill(r);
 		must(strstr(hear(0, "verify", NULL), "good:") ||
@@ -185,7 +191,7 @@ START_TEST(killed_at_any_moment_it_loses_none_and_has_none_twice) /* proves CK-0
 			"damaged");
 		rig_start(r);
 	}
-	wait_until(left_in_store() == 0, 60, "an empty store, not %lld", left_in_store());
+	wait_until(left_in_store() == 0, LEAVE_S, "an empty store, not %lld", left_in_store());
 	must(strstr(hear(0, "verify", NULL), "good: 60 sessions"), "%s", hear(0, "verify", NULL));
 	for (int i = 0; i < count; i += 7) {
 		const char *shown = hear(0, "show", ids[i]);
@@ -242,7 +248,8 @@ static bool is_in_store(const char *id)
 	return rig_sql(r, "SELECT count(*) FROM sessions WHERE session_id = '%s'", id) == 1;
 }
 
-START_TEST(what_a_session_goes_on_from_stays_until_that_is_over_also_over_a_crash) /* proves CK-06, L4-06 */
+/* proves CK-06, L4-06 */
+START_TEST(what_a_session_goes_on_from_stays_until_that_is_over_also_over_a_crash)
 {
 	begin_here();
 	rig_start(r);
@@ -282,30 +289,30 @@ END_TEST
 static const char *told(
 	int status, const char *a, const char *b, const char *c, const char *d, const char *e, const char *f)
 {
-	struct run run = start(a, b, c, d, e, f, NULL);
+	struct ctl_run run = ctl_start(a, b, c, d, e, f, NULL);
 
-	finish(&run, status);
-	return strdup(text_of(status == 0 ? run.out : run.err));
+	ctl_finish(&run, status);
+	return strdup(ctl_text_of(status == 0 ? run.out : run.err));
 }
 
 START_TEST(artifacts_of_an_archived_session_can_be_fetched) /* proves L4-05 */
 {
 	char out[400];
-	struct run run;
+	struct ctl_run run;
 
 	begin_here();
 	rig_start(r);
-	run = start("submit", "agent", "--input",
+	run = ctl_start("submit", "agent", "--input",
 		"do=[[\"shell\",\"printf hello > hello\"],[\"emit\",{\"type\":\"artifact\",\"name\":"
 		"\"hello.txt\",\"path\":\"hello\",\"mime\":\"text/plain\"}],[\"complete\"]]",
 		NULL);
-	finish(&run, 0);
-	const char *s = session_of(run.out);
+	ctl_finish(&run, 0);
+	const char *s = ctl_session_of(run.out);
 	char brief[9];
 	snprintf(brief, sizeof brief, "%.8s", s);
 	snprintf(out, sizeof out, "%s", rig_path(r, "fetched"));
 	wait_until(left_in_store() == 0, WAIT_S, "an empty store");
-	for (int life = 0; life < 2; life++) {
+	for (int start = 0; start < 2; start++) {
 		const char *list = told(0, "artifact", "list", brief, NULL, NULL, NULL);
 
 		must(strstr(list, "hello.txt") && strstr(list, "text/plain") &&
@@ -314,7 +321,7 @@ START_TEST(artifacts_of_an_archived_session_can_be_fetched) /* proves L4-05 */
 		list = told(0, "artifact", "list", brief, "--json", NULL, NULL);
 		must(strstr(list, "\"size_bytes\":5") && strstr(list, "/artifacts/hello.txt\""), "%s", list);
 		told(0, "artifact", "get", s, "hello.txt", "-o", out);
-		must_str(text_of(out), "hello");
+		must_str(ctl_text_of(out), "hello");
 		unlink(out);
 		must(strstr(told(1, "artifact", "get", brief, "nothing", "-o", out), "it has hello.txt"),
 			"what there is");
@@ -325,13 +332,13 @@ START_TEST(artifacts_of_an_archived_session_can_be_fetched) /* proves L4-05 */
 			"a hint");
 		must(!strstr(told(1, "show", "ffffffff-ffff", NULL, NULL, NULL, NULL), "archive"),
 			"one for nobody");
-		if (life == 0)
+		if (start == 0)
 			rig_kill(r); /* and the same without the daemon */
 	}
 	file_write(rig_path(r, "state/artifacts/%s/hello.txt", s), "jello");
 	told(1, "artifact", "get", s, "hello.txt", "-o", out);
 	must(!file_exists(out), "what has another checksum was kept");
-	end();
+	ctl_end();
 }
 END_TEST
 
@@ -377,8 +384,8 @@ int main(void)
 	suite_test(s, after_grace_a_session_is_in_the_archive_and_nowhere_else, 120);
 	suite_test(s, with_archive_off_nothing_of_it_is_left, 90);
 	suite_test(s, as_long_as_a_submit_is_remembered_its_session_stays, 90);
-	suite_test(s, the_store_stays_small_however_many_sessions_there_were, 300);
-	suite_test(s, killed_at_any_moment_it_loses_none_and_has_none_twice, 300);
+	suite_test(s, the_store_stays_small_however_many_sessions_there_were, 590);
+	suite_test(s, killed_at_any_moment_it_loses_none_and_has_none_twice, 590);
 	suite_test(s, damage_is_found_and_costs_the_entry_only, 120);
 	suite_test(s, what_a_session_goes_on_from_stays_until_that_is_over_also_over_a_crash, 120);
 	suite_test(s, artifacts_of_an_archived_session_can_be_fetched, 120);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_rules.c: what holds while a session runs, seen from outside: actions are asked for, outputs keep their
  * promise, an intent stays what it was, and a token is good for what it was given for. */
 #include <stdio.h>
@@ -9,8 +10,8 @@
 #include <openssl/hmac.h>
 #include <sqlite3.h>
 
-#include "scene.h"
-#include "talk.h"
+#include "support/scene.h"
+#include "support/talk.h"
 
 #define ENVELOPE "{'parameters':{'t':{'max':80,'unit':'C','hard_limit':95}},'prohibited_actions':['vent']}"
 
@@ -46,7 +47,7 @@ START_TEST(a_worker_asks_before_it_acts_and_hears_what_it_may) /* proves L3-07 *
 		"/t is 81 C, and the limit is at most 80 C");
 	must(json_is_true(json_object_get(json_array_get(verdicts, 2), "allowed")), "%s", n->body);
 	must(json_array_size(note_at(n, "payload.execution_summary.risk_events")) == 1, "%s", n->body);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -64,7 +65,7 @@ START_TEST(beyond_a_hard_limit_prohibited_or_asked_again_ends_it) /* proves L3-0
 	violates("['action','heat',{'t':96}]");
 	violates("['action','vent']");
 	violates("['action','heat',{'t':90}],['action','heat',{'t':90}]");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -98,7 +99,7 @@ START_TEST(outputs_that_break_their_promise_fail_with_what_is_missing) /* proves
 		peer_submit_more(p, "oven", NULL, J("{'expected_output':{'schema':{'type':'numbr'}}}")),
 		"invalid_input");
 	must(strstr(note_text(n, "payload.reason_message"), "/type") != NULL, "%s", n->body);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -116,13 +117,13 @@ static void tamper(const char *sql)
 
 START_TEST(a_task_that_was_changed_in_the_store_does_not_go_on) /* proves CK-08 */
 {
-	static const char *const changes[] = {
-		"'\"intent\":\"', '\"intent\":\"not '", "'\"n\":1', '\"n\":9'"}; /* the goal; an input */
+	/* the goal; an input */
+	static const char *const changes[] = {"'\"intent\":\"', '\"intent\":\"not '", "'\"n\":1', '\"n\":9'"};
 	enum { CHANGES = sizeof changes / sizeof *changes };
 	const char *s[CHANGES], *seal;
 	char sql[300];
 
-	begin();
+	scene_begin();
 	for (int i = 0; i < CHANGES; i++) {
 		s[i] = peer_run(p, "agent", J("{'do':[['checkpoint',{'n':1}],['forever']]}"));
 		peer_event(p, s[i], "checkpoint_created");
@@ -136,8 +137,7 @@ START_TEST(a_task_that_was_changed_in_the_store_does_not_go_on) /* proves CK-08 
 	for (int i = 0; i < CHANGES; i++) {
 		snprintf(sql, sizeof sql,
 			"UPDATE tasks SET task = replace(replace(task, '\"n\": 1', '\"n\":1'), %s) WHERE "
-			"session = "
-			"(SELECT id FROM sessions WHERE session_id = '%s')",
+			"session = (SELECT id FROM sessions WHERE session_id = '%s')",
 			changes[i], s[i]);
 		tamper(sql);
 	}
@@ -152,7 +152,7 @@ START_TEST(a_task_that_was_changed_in_the_store_does_not_go_on) /* proves CK-08 
 	}
 	must(rig_log_count(r, "ALARM: a sealed intent was changed") == CHANGES, "the operator hears of each");
 	peer_completed(p, t); /* the other one is as it was */
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -219,7 +219,7 @@ static const char *run_on(void)
 
 START_TEST(a_forged_replayed_or_downgraded_token_is_refused_with_its_own_code) /* proves L3-08 */
 {
-	begin();
+	scene_begin();
 	const char *s = run_on(), *other = run_on();
 	char *token = strdup(peer_token(p, s)), claims[400];
 	size_t size = strlen(token);
@@ -242,7 +242,7 @@ START_TEST(a_forged_replayed_or_downgraded_token_is_refused_with_its_own_code) /
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	peer_closed(p, other, "ABORTED", "aborted_by_caller");
 	free(token);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -263,7 +263,7 @@ START_TEST(an_expired_token_still_aborts_what_it_owns) /* proves L3-08 */
 	peer_closed(p, s, "ABORTED", "aborted_by_caller");
 	peer_abort(p, first);
 	peer_closed(p, first, "ABORTED", NULL);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -291,7 +291,7 @@ START_TEST(keys_rotate_and_tokens_are_revoked_by_an_operator) /* proves L3-08 */
 	peer_closed(p, young, "ABORTED", "aborted_by_caller");
 	must_str(talk_code(talk_once(path, "'do':'abort','session':'%s'", revoked)), "");
 	peer_closed(p, revoked, "ABORTED", "aborted_by_operator");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -315,7 +315,7 @@ START_TEST(tokens_whose_key_was_removed_are_counted_at_the_start)
 	must_str(talk_code(talk_once(path, "'do':'abort','session':'%s'", second)), "");
 	peer_closed(p, first, "ABORTED", NULL);
 	peer_closed(p, second, "ABORTED", NULL);
-	end();
+	scene_end();
 }
 END_TEST
 

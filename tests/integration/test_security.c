@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_security.c: workers that try to get at what is not theirs, secrets that must not show, what a token
  * says, input that tries to be more than text. */
 #include <dirent.h>
@@ -17,15 +18,16 @@
 
 #include <openssl/evp.h>
 
-#include "peer.h"
-#include "rig.h"
+#include "support/peer.h"
+#include "support/rig.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define PASSWORD "S3cret-p4ssword-of-the-broker"
 
 static struct rig *r;
 static struct peer *p;
-static char open_dir[64]; /* that every user can enter, which cannot be said of all temporary directories */
+/* that every user can enter, which cannot be said of all temporary directories */
+static char open_dir[64];
 
 static const char *in_open(const char *name)
 {
@@ -156,8 +158,8 @@ static void make_probe(const struct variant *v)
 	rig_set(r, "capability probe", "env_file", "%s", in_open("probe.env"));
 	set_confined("capability probe", v->user, v->landlock);
 	if (v->landlock)
-		rig_set(r, "capability probe", "landlock_read", "%s",
-			open_dir); /* all of it: but not the secrets */
+		/* all of it: but not the secrets */
+		rig_set(r, "capability probe", "landlock_read", "%s", open_dir);
 	if (v->landlock)
 		rig_set(r, "capability victim", "landlock_read", "%s", open_dir);
 }
@@ -381,10 +383,8 @@ START_TEST(neither_the_brokers_password_nor_a_token_shows_anywhere) /* proves SA
 	r = rig_new();
 	must(broker_eval(r->broker,
 		     "rabbit_auth_backend_internal:add_user(<<\"hcp-secret\">>, <<\"" PASSWORD
-		     "\">>, <<\"t\">>), "
-		     "rabbit_auth_backend_internal:set_permissions(<<\"hcp-secret\">>, <<\"/\">>, "
-		     "<<\".*\">>, <<\".*\">>, <<\".*\">>, "
-		     "<<\"t\">>).") == 0,
+		     "\">>, <<\"t\">>), rabbit_auth_backend_internal:set_permissions(<<\"hcp-secret\">>, "
+		     "<<\"/\">>, <<\".*\">>, <<\".*\">>, <<\".*\">>, <<\"t\">>).") == 0,
 		"no user");
 	at = strchr(r->broker->url, '@');
 	snprintf(url, sizeof url, "amqp://hcp-secret:" PASSWORD "%s", at);
@@ -397,8 +397,8 @@ START_TEST(neither_the_brokers_password_nor_a_token_shows_anywhere) /* proves SA
 	char *token = strdup(peer_token(p, s));
 	const char *held = peer_run(p, "agent", J("{'do':[['progress',1],['forever']]}"));
 	peer_event(p, held, "progress");
-	peer_abort_with(p, held,
-		json_pack("{s:s}", "session_token", token)); /* of another session: refused, and said */
+	/* of another session: refused, and said */
+	peer_abort_with(p, held, json_pack("{s:s}", "session_token", token));
 	wait_until(rig_log_has(r, "abort refused"), WAIT_S, "the refusal");
 	peer_abort(p, held);
 	peer_closed(p, held, "ABORTED", NULL);
@@ -740,9 +740,8 @@ START_TEST(names_in_commands_are_never_paths_formats_patterns_or_lines)
 		"\"caller_id\":\"victim\\u0000x\","
 		"\"intent\":\"i\",\"inputs\":{}}}";
 	peer_publish(p, body, strlen(body), NULL);
-	peer_completed(p,
-		peer_run(
-			p, "agent", J("{'do':[['complete']]}"))); /* it lives, and all of that is behind it */
+	/* it lives, and all of that is behind it */
+	peer_completed(p, peer_run(p, "agent", J("{'do':[['complete']]}")));
 	must(victim->note_count == 0, "%zu messages reached another caller: %s", victim->note_count,
 		victim->note_count ? victim->notes[0]->body : "");
 	must(count_entries(r->dir) == before && count_entries(r->state) <= states + 1, "files were made");

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* test_slots.c: how many run at once, who comes next, who is turned away. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "peer.h"
-#include "rig.h"
+#include "support/peer.h"
+#include "support/rig.h"
 
 static struct rig *r;
 static struct peer *p;

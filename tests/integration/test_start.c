@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_start.c: configuration, options, the state directory, reload: everything before the first task. */
 #include <signal.h>
 #include <sqlite3.h>
@@ -7,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "peer.h"
-#include "rig.h"
-#include "wire.h"
+#include "support/peer.h"
+#include "support/rig.h"
+#include "support/wire.h"
 
 #define EX_CONFIG 78
 
@@ -100,7 +101,7 @@ START_TEST(a_declaration_that_is_broken_stops_the_start)
 }
 END_TEST
 
-START_TEST(what_is_wrong_in_declarations_and_keys_is_told_beside_what_is_wrong_in_the_configuration)
+START_TEST(doctor_names_mistakes_in_declarations_and_keys)
 {
 	r = rig_new();
 	rig_write_ini(r);
@@ -435,8 +436,7 @@ int main(void)
 	suite_test(s, contradictions_are_refused, 40);
 	suite_test(s, a_file_that_cannot_be_read_is_said, 40);
 	suite_test(s, a_declaration_that_is_broken_stops_the_start, 40);
-	suite_test(s,
-		what_is_wrong_in_declarations_and_keys_is_told_beside_what_is_wrong_in_the_configuration, 40);
+	suite_test(s, doctor_names_mistakes_in_declarations_and_keys, 40);
 	suite_test(s, a_policy_program_that_is_missing_is_a_warning_of_dash_t_and_of_the_start, 40);
 	suite_test(s, a_migration_that_is_missing_is_a_warning_of_dash_t, 40);
 	suite_test(s, dash_t_checks_and_a_missing_command_is_only_a_warning, 40);

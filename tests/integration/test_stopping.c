@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* test_stopping.c: a graceful stop, what still works during it, and the way back. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "peer.h"
-#include "rig.h"
+#include "support/peer.h"
+#include "support/rig.h"
 
 static struct rig *r;
 static struct peer *p;

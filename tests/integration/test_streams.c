@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* test_streams.c: what a caller sees of a session, from the answer to session_closed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "judge.h"
-#include "scene.h"
+#include "support/oracle.h"
+#include "support/scene.h"
 
 /* --- the whole --- */
 
@@ -14,7 +15,7 @@ START_TEST(
 	static const char *const order[] = {"task_accepted", "session_created", "state_changed", "progress",
 		"progress", "progress", "state_changed", "task_completed", "session_closed"};
 
-	begin();
+	scene_begin();
 	const char *id = peer_submit(p, "agent", J("{'do':[['progress',3],['complete',{'answer':42}]]}"));
 	const char *s = peer_accepted(p, id);
 	peer_completed(p, s);
@@ -32,13 +33,13 @@ START_TEST(
 	must(json_integer_value(note_at(p->notes[7], "payload.outputs.answer")) == 42, "%s",
 		p->notes[7]->body);
 	must(p->notes[8]->sequence == 7, "%s", p->notes[8]->body);
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(the_answer_names_what_was_approved) /* proves L1-12, L1-19 */
 {
-	begin();
+	scene_begin();
 	const char *id = peer_submit_more(p, "agent", J("{}"),
 		J("{'constraints':{'max_duration':'PT2M30.5S','data_classification':'T1','priority':'high'}"
 		  "}"));
@@ -49,7 +50,7 @@ START_TEST(the_answer_names_what_was_approved) /* proves L1-12, L1-19 */
 	must_str(note_text(n, "payload.data_classification"), "T1");
 	must(json_is_object(note_at(n, "payload.safety_envelope")), "%s", n->body);
 	peer_completed(p, n->session);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -57,7 +58,7 @@ START_TEST(each_of_the_workers_events_arrives_with_its_fields) /* proves L2-06 *
 {
 	struct note *n;
 
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':["
 		  "['emit',{'type':'progress','stage':'one','percent':12.5,'message':'m'}],"
@@ -97,7 +98,7 @@ START_TEST(each_of_the_workers_events_arrives_with_its_fields) /* proves L2-06 *
 	must(rig_sql(r, "SELECT count(*) FROM checkpoints WHERE checkpoint_id = '%s' AND session_id = '%s'",
 		     note_text(n, "payload.data.checkpoint_id"), s) == 1,
 		"the checkpoint is not in the store");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -106,7 +107,7 @@ START_TEST(a_task_reaches_its_worker_unchanged) /* proves L4-01 */
 	static const char *const parts[] = {
 		"capability", "intent", "inputs", "constraints", "expected_output", "context", "caller_id"};
 
-	begin();
+	scene_begin();
 	json_t *payload = peer_payload(p, "agent",
 		J("{'do':[['dump']],'real':1.5,'whole':1.0,'big':9007199254740993,"
 		  "'neg':-0.25,'nothing':null,'yes':true,'deep':{'a':[[[{}]]]},'text':'"
@@ -134,7 +135,7 @@ START_TEST(a_task_reaches_its_worker_unchanged) /* proves L4-01 */
 	must(json_is_object(note_at(n, "payload.outputs.start.safety_envelope")), "safety_envelope");
 	const char *deadline = note_text(n, "payload.outputs.start.deadline");
 	must(deadline && deadline[strlen(deadline) - 1] == 'Z', "deadline");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -146,7 +147,7 @@ START_TEST(a_version_range_picks_as_npm_does) /* proves L4-01 */
 		"2.x", ">1.2.3", "~1.1", "^0.2.3", "1.2.4", "<1.2.3", ">=2.0.0 || <1.0.0"};
 	const char *ids[20];
 
-	begin();
+	scene_begin();
 	size_t n = 0;
 	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
 		ids[n++] = peer_submit_more(p, "agent", J("{}"), J("{'capability_version':'%s'}", good[i]));
@@ -160,7 +161,7 @@ START_TEST(a_version_range_picks_as_npm_does) /* proves L4-01 */
 		"invalid_input");
 	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
 		peer_completed(p, peer_accepted(p, ids[i]));
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -168,7 +169,7 @@ END_TEST
 
 START_TEST(a_completed_task_brings_outputs_artifacts_and_a_summary) /* proves L4-03 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['emit',{'type':'step','name':'first'}],['emit',{'type':'step','name':'second'}],"
 		  "['checkpoint',{'n':1}],['emit',{'type':'warning','code':'careful','message':'thin ice'}],"
@@ -184,13 +185,13 @@ START_TEST(a_completed_task_brings_outputs_artifacts_and_a_summary) /* proves L4
 	const char *duration = note_text(n, "payload.execution_summary.duration");
 	must(duration && strncmp(duration, "PT", 2) == 0 && duration[strlen(duration) - 1] == 'S', "%s",
 		n->body);
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(an_artifact_never_travels_inline) /* proves L1-13 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['write','report.txt','the content of '],['write','report.txt','the artifact'],"
 		  "['emit',{'type':'artifact','name':'report','path':'report.txt','mime':'text/"
@@ -205,13 +206,13 @@ START_TEST(an_artifact_never_travels_inline) /* proves L1-13 */
 		must(!strstr(p->notes[i]->body, "the content of"), "inline: %s", p->notes[i]->body);
 	must(json_array_size(list) || peer_find(p, s, "event", "warning"),
 		"neither an artifact nor a word about it");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_failed_task_says_where_and_what_is_left) /* proves L4-04 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'do':[['emit',{'type':'step','name':'mixing'}],['checkpoint',{'n':1}],"
 		  "['failing',{'error_code':'input_error','error_message':'no "
@@ -228,13 +229,13 @@ START_TEST(a_failed_task_says_where_and_what_is_left) /* proves L4-04 */
 	must(json_equal(note_at(n, "payload.partial_outputs"), J("{'half':1}")), "%s", n->body);
 	must(json_is_object(note_at(n, "payload.execution_summary")), "%s", n->body);
 	must_str(note_text(peer_state(p, s, "FAILED"), "payload.data.reason"), "worker_failed");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_worker_that_just_ends_has_failed_with_its_status_and_last_words) /* proves L4-04 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['stderr','the last words'],['exit',7]]}"));
 	struct note *n = peer_failed(p, s, "worker_failed", "execution_error");
 	must(strstr(n->body, "7"), "no exit status: %s", n->body);
@@ -249,23 +250,23 @@ START_TEST(a_worker_that_just_ends_has_failed_with_its_status_and_last_words) /*
 
 	s = peer_run(p, "agent", J("{'do':[['exit',0]]}"));
 	peer_failed(p, s, "worker_failed", "execution_error");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(an_error_code_that_there_is_not_becomes_one_that_there_is)
 {
-	begin();
+	scene_begin();
 	const char *s =
 		peer_run(p, "agent", J("{'do':[['failing',{'error_code':'weird','error_message':'m'}]]}"));
 	peer_failed(p, s, "worker_failed", "execution_error");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_confidence_below_the_threshold_gives_a_warning)
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run_more(p, "agent", J("{'do':[['complete',{'confidence':0.4}]]}"),
 		J("{'constraints':{'confidence_threshold':0.8}}"));
 	peer_completed(p, s);
@@ -274,7 +275,7 @@ START_TEST(a_confidence_below_the_threshold_gives_a_warning)
 		J("{'constraints':{'confidence_threshold':0.8}}"));
 	peer_completed(p, s);
 	must(!peer_find(p, s, "event", "warning"), "a warning for nothing");
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -297,7 +298,7 @@ START_TEST(any_program_is_a_worker_under_protocol_text)
 	s = peer_run(p, "broken", NULL);
 	n = peer_failed(p, s, "worker_failed", "execution_error");
 	must(strstr(n->body, "why") && strstr(n->body, "5"), "%s", n->body);
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -320,7 +321,7 @@ START_TEST(what_a_text_worker_prints_is_bounded_in_its_outputs)
 	struct note *n = peer_completed(p, s);
 	must(n->size < 1048576, "%zu bytes", n->size);
 	must(peer_count(p, s, "event", "log") == 3000, "%d lines", peer_count(p, s, "event", "log"));
-	end();
+	scene_end();
 }
 END_TEST
 
@@ -330,7 +331,7 @@ START_TEST(many_sessions_interleave_and_each_keeps_its_own_order)
 {
 	const char *ids[30];
 
-	begin();
+	scene_begin();
 	for (int i = 0; i < 30; i++)
 		ids[i] = peer_submit(p, "agent",
 			J("{'do':[['progress',20],['sleep',0.05],['progress',20],['complete',{'i':%d}]]}",
@@ -340,13 +341,13 @@ START_TEST(many_sessions_interleave_and_each_keeps_its_own_order)
 		must(json_integer_value(note_at(n, "payload.outputs.i")) == i, "%s", n->body);
 		must(peer_count(p, n->session, "event", "progress") == 40, "%s", n->session);
 	}
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(nothing_new_comes_after_session_closed) /* proves L2-15 */
 {
-	begin();
+	scene_begin();
 	const char *s = peer_run(p, "agent",
 		J("{'on':{'eof':'ignore'},'do':[['complete',{'first':1}],['complete',{'second':2}],"
 		  "['progress',5],['failing',{}],['sleep',0.3],['progress',5],['exit',1]]}"));
@@ -355,13 +356,13 @@ START_TEST(nothing_new_comes_after_session_closed) /* proves L2-15 */
 	harness_pass(0.6);
 	must(peer_count(p, s, "event", "session_closed") == 1, "closed twice");
 	must_str(p->notes[p->note_count - 1]->event, "session_closed");
-	end();
+	scene_end();
 }
 END_TEST
 
 START_TEST(a_session_and_its_transitions_are_rows) /* proves L2-01, L2-03 */
 {
-	begin();
+	scene_begin();
 	const char *s =
 		peer_run_more(p, "agent", J("{'do':[['complete']]}"), J("{'metadata':{'ticket':'T-77'}}"));
 	peer_completed(p, s);
@@ -390,7 +391,7 @@ START_TEST(a_session_and_its_transitions_are_rows) /* proves L2-01, L2-03 */
 		     " WHERE session_id = '%s'",
 		     s) == 1,
 		"the session's version is the last transition's");
-	end();
+	scene_end();
 }
 END_TEST
 

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* test_tls.c: the bus over TLS: whom it trusts, as whom it logs in, and that nothing waits inside the TLS
  * layer. Needs a broker with a TLS listener (HCP_TEST_BROKER_TLS_PORT, certificates in its tls/). */
-#include "../unit/bus_kit.h"
+#include "support/bus_kit.h"
 
 #include "amqp/connection.h"
 
@@ -14,24 +15,24 @@ static void set_up(void)
 	char callee[32];
 
 	snprintf(callee, sizeof callee, "tls%d", n++);
-	config = kit_make_config(callee);
+	config = bus_kit_make_config(callee);
 	config->amqp.tls = true;
 	config->amqp.port = tls_port;
 	config->amqp.host = (char *)(uintptr_t) "localhost";
 	config->amqp.ca_file = ca;
 }
 
-static struct link *try_open(struct link_error *e)
+static struct connection *try_open(struct connection_error *e)
 {
-	struct link_spec spec = {.amqp = &config->amqp, .name = "tls test", .max_body = 1000};
+	struct connection_spec spec = {.amqp = &config->amqp, .name = "tls test", .max_body = 1000};
 
-	return link_open(&spec, e);
+	return connection_open(&spec, e);
 }
 
 static void assert_refused(const char *words)
 {
-	struct link_error e;
-	struct link *l = try_open(&e);
+	struct connection_error e;
+	struct connection *l = try_open(&e);
 
 	ck_assert_msg(l == NULL, "let in, though it should not be");
 	ck_assert_msg(strstr(e.text, words), "%s", e.text);
@@ -39,24 +40,24 @@ static void assert_refused(const char *words)
 
 START_TEST(a_broker_with_a_known_authority_is_trusted) /* proves L1-14 */
 {
-	amqp_connection_state_t k = peer_open();
-	struct core *c = core_start(config);
-	struct bus_out *o = outs_new(500, "nobody", "{}", 2);
+	amqp_connection_state_t k = bus_client_open();
+	struct bus_user *c = bus_user_start(config);
+	struct bus_out *o = bus_kit_outs_new(500, "nobody", "{}", 2);
 	static char body[2000];
 
-	core_wait_up(c);
+	bus_user_wait_up(c);
 	c->auto_ack = true;
 	bus_publish(c->bus, o);
 	bus_flush(c->bus);
-	core_wait(c, c->status[BUS_UNROUTABLE] == 500, 20);
+	bus_user_wait(c, c->status[BUS_UNROUTABLE] == 500, 20);
 	/* A flood: records hold several frames, and the descriptor is silent while some wait inside. */
 	memset(body, 'x', sizeof body);
 	for (int i = 0; i < 3000; i++)
-		peer_command(k, body, sizeof body);
-	core_wait(c, c->count[BUS_DELIVERY] == 3000, 30);
-	core_stop(c);
-	ck_assert_int_eq(peer_ready(k, kit_queue()), 0);
-	peer_close(k);
+		bus_client_command(k, body, sizeof body);
+	bus_user_wait(c, c->count[BUS_DELIVERY] == 3000, 30);
+	bus_user_stop(c);
+	ck_assert_int_eq(bus_client_ready(k, bus_kit_queue()), 0);
+	bus_client_close(k);
 	free(o);
 }
 END_TEST
@@ -90,7 +91,8 @@ static void *pass_on(void *arg)
 	struct sockaddr_in a = {.sin_family = AF_INET,
 		.sin_port = htons((uint16_t)tls_port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct proxy_pair p = {.client = accept4(other_listener, NULL, NULL, SOCK_CLOEXEC), .role = ROLE_PUB};
+	struct bus_proxy_pair p = {
+		.client = accept4(other_listener, NULL, NULL, SOCK_CLOEXEC), .role = ROLE_PUB};
 	struct pollfd fds[2];
 
 	(void)arg;
@@ -100,10 +102,10 @@ static void *pass_on(void *arg)
 	fds[0] = (struct pollfd){.fd = p.client, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = p.broker, .events = POLLIN};
 	while (poll(fds, 2, 20000) > 0)
-		if ((fds[0].revents && !proxy_pass(&p, p.client, p.broker)) ||
-			(fds[1].revents && !proxy_pass(&p, p.broker, p.client)))
+		if ((fds[0].revents && !bus_proxy_pass(&p, p.client, p.broker)) ||
+			(fds[1].revents && !bus_proxy_pass(&p, p.broker, p.client)))
 			break;
-	proxy_drop(&p);
+	bus_proxy_drop(&p);
 	return NULL;
 }
 
@@ -136,14 +138,14 @@ END_TEST
 START_TEST(verification_can_be_turned_off)
 {
 	pthread_t thread = listen_elsewhere();
-	struct link_error e;
-	struct link *l;
+	struct connection_error e;
+	struct connection *l;
 
 	config->amqp.ca_file = NULL;
 	config->amqp.verify = false;
 	l = try_open(&e);
 	ck_assert_msg(l != NULL, "%s", e.text);
-	link_close(l, 1000);
+	connection_close(l, 1000);
 	pthread_join(thread, NULL);
 	close(other_listener);
 }
@@ -151,9 +153,9 @@ END_TEST
 
 START_TEST(a_client_certificate_logs_in) /* proves L1-14 */
 {
-	struct link_error e;
-	struct link *l;
-	bool made = kit_eval(
+	struct connection_error e;
+	struct connection *l;
+	bool made = bus_kit_eval(
 		"rabbit_auth_backend_internal:add_user(<<\"tlsuser\">>, <<\"unused\">>, <<\"t\">>).");
 
 	if (!made) {
@@ -161,19 +163,18 @@ START_TEST(a_client_certificate_logs_in) /* proves L1-14 */
 		return;
 	}
 	ck_assert(
-		kit_eval("rabbit_auth_backend_internal:set_permissions(<<\"tlsuser\">>, <<\"%s\">>, "
-			 "<<\".*\">>, <<\".*\">>, "
-			 "<<\".*\">>, <<\"t\">>).",
-			kit_vhost));
+		bus_kit_eval("rabbit_auth_backend_internal:set_permissions(<<\"tlsuser\">>, <<\"%s\">>, "
+			     "<<\".*\">>, <<\".*\">>, <<\".*\">>, <<\"t\">>).",
+			bus_kit_vhost));
 	config->amqp.sasl = SASL_EXTERNAL;
 	config->amqp.user = config->amqp.password = NULL;
 	config->amqp.cert_file = cert;
 	config->amqp.key_file = key;
 	l = try_open(&e);
 	ck_assert_msg(l != NULL, "%s", e.text);
-	ck_assert_int_eq(link_declare_exchange(l, "hcp.events", "topic", &e), 0);
-	link_close(l, 1000);
-	ck_assert(kit_eval("rabbit_auth_backend_internal:delete_user(<<\"tlsuser\">>, <<\"t\">>)."));
+	ck_assert_int_eq(connection_declare_exchange(l, "hcp.events", "topic", &e), 0);
+	connection_close(l, 1000);
+	ck_assert(bus_kit_eval("rabbit_auth_backend_internal:delete_user(<<\"tlsuser\">>, <<\"t\">>)."));
 }
 END_TEST
 
@@ -188,7 +189,7 @@ END_TEST
 START_TEST(external_without_tls_says_that_it_is_not_offered)
 {
 	config->amqp.tls = false;
-	config->amqp.port = kit_port;
+	config->amqp.port = bus_kit_port;
 	config->amqp.sasl = SASL_EXTERNAL;
 	assert_refused("EXTERNAL");
 }
@@ -203,7 +204,7 @@ END_TEST
 
 START_TEST(tls_on_a_plain_port_is_told)
 {
-	config->amqp.port = kit_port;
+	config->amqp.port = bus_kit_port;
 	assert_refused("no TLS");
 }
 END_TEST
@@ -216,13 +217,13 @@ int main(void)
 	SRunner *r;
 	int failed;
 
-	if (!kit_open("tls"))
+	if (!bus_kit_open("tls"))
 		return EXIT_SUCCESS;
 	if (!port || !dir) {
 		printf("tls: skipped: HCP_TEST_BROKER_TLS_PORT is not set (HCP_BROKER_TLS=1 scripts/broker "
 		       "start DIR)\n"
 		       "100%%: Checks: 0, Failures: 0, Errors: 0\n");
-		kit_close();
+		bus_kit_close();
 		return EXIT_SUCCESS;
 	}
 	tls_port = atoi(port);
@@ -247,6 +248,6 @@ int main(void)
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
 	srunner_free(r);
-	kit_close();
+	bus_kit_close();
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* test_volume.c: much of everything: events in order, bounded memory, pressure on one worker only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "peer.h"
-#include "rig.h"
+#include "support/peer.h"
+#include "support/rig.h"
 
 static struct rig *r;
 static struct peer *p;
@@ -129,6 +130,67 @@ START_TEST(the_watchdog_is_fed_through_the_flood) /* proves L1-22 */
 }
 END_TEST
 
+/* The longest time between two progress events of a session, by the daemon's clock. */
+static double longest_gap(const char *session)
+{
+	double last = 0, worst = 0;
+
+	for (size_t i = 0; i < p->note_count; i++) {
+		int hours, minutes;
+		double seconds, at;
+
+		if (strcmp(p->notes[i]->session, session) != 0 || strcmp(p->notes[i]->event, "progress") != 0)
+			continue;
+		must(sscanf(note_text(p->notes[i], "timestamp"), "%*d-%*d-%*dT%d:%d:%lfZ", &hours, &minutes,
+			     &seconds) == 3,
+			"%s", p->notes[i]->body);
+		at = hours * 3600 + minutes * 60 + seconds;
+		at += at < last - 43200 ? 86400 : 0; /* midnight */
+		worst = last > 0 && at - last > worst ? at - last : worst;
+		last = at;
+	}
+	return worst;
+}
+
+/* Commands of nearly the largest size, all there at once. Another session's events go on between them. */
+START_TEST(a_burst_of_large_commands_holds_up_no_session)
+{
+	enum { MANY = 250, SIZE = 830 << 10 };
+	char *body = malloc(SIZE + 1000);
+	size_t size, head;
+	double worst;
+
+	r = rig_new();
+	rig_start(r);
+	p = peer_new(r);
+	const char *s = peer_run(p, "agent", J("{'do':[['count',100000,0,0.02],['complete']]}"));
+	peer_event(p, s, "progress");
+	for (int i = 0; i < MANY; i++) {
+		head = (size_t)sprintf(body,
+			"{\"hcp_version\":\"1.0\",\"message_id\":\"big-%d\",\"timestamp\":\"2024-05-06T07:08:"
+			"09.123Z\","
+			"\"session_id\":null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"nothing-"
+			"here\","
+			"\"caller_id\":\"%s\",\"intent\":\"i\",\"inputs\":{\"list\":[0",
+			i, p->id);
+		for (size = head; size < SIZE; size += 14)
+			memcpy(body + size, ",{\"n\":1,\"m\":2}", 14);
+		strcpy(body + size, "]}}}");
+		peer_publish(p, body, size + 4, NULL);
+	}
+	free(body);
+	wait_until(peer_count(p, NULL, "task_rejected", NULL) == MANY, 90, "%d answers",
+		peer_count(p, NULL, "task_rejected", NULL));
+	peer_abort(p, s);
+	peer_event(p, s, "session_closed");
+	worst = longest_gap(s);
+	fprintf(stderr, "%d commands of %d KiB: at most %.2f s between two events of another session\n", MANY,
+		SIZE >> 10, worst);
+	must(worst < 1.0 * harness_scale(), "%.2f s", worst);
+	end();
+}
+END_TEST
+
 START_TEST(unroutable_messages_do_not_fill_the_outbox)
 {
 	r = rig_new();
@@ -139,7 +201,7 @@ START_TEST(unroutable_messages_do_not_fill_the_outbox)
 	peer_submit(p, "agent", J("{'do':[['progress',2000,200],['complete']]}"));
 	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'COMPLETED'") == 1, WAIT_S,
 		"an absent caller stops nobody");
-	p->unjudged = true;
+	p->unchecked = true;
 	end();
 }
 END_TEST
@@ -196,6 +258,7 @@ int main(void)
 	suite_test(s, a_worker_waits_when_its_outbox_is_full_and_nobody_else_does, 90);
 	suite_test(s, a_worker_that_is_kept_waiting_is_not_idle, 60);
 	suite_test(s, the_watchdog_is_fed_through_the_flood, 90);
+	suite_test(s, a_burst_of_large_commands_holds_up_no_session, 150);
 	suite_test(s, unroutable_messages_do_not_fill_the_outbox, 60);
 	suite_test(s, hundreds_of_submits_at_once_are_all_served, 90);
 	suite_test(s, idle_means_idle, 40);

@@ -1,5 +1,6 @@
-/* test_worlds.c: the world a worker lives in: directory, environment, descriptors; and processes used again.
- */
+/* SPDX-License-Identifier: MIT */
+/* test_worlds.c: the world a worker lives in: directory, environment, descriptors; and processes used
+ * again. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "peer.h"
-#include "rig.h"
+#include "support/peer.h"
+#include "support/rig.h"
 
 #define AGENT source_path("tests/integration/agents/agent.py")
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kit.c: the application under test and the stub.
  * Never starts hcpd (rig.c does, where a test wants the real one). */
 #include "kit.h"
@@ -12,7 +13,7 @@
 #include <unistd.h>
 #include <uuid/uuid.h>
 
-#include "rig.h"
+#include "support/rig.h"
 
 static char dir[300], callee[64];
 static amqp_connection_state_t wire;

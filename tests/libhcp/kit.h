@@ -1,14 +1,15 @@
+/* SPDX-License-Identifier: MIT */
 /* kit.h: an application of libhcp under test, and a stub that speaks as a daemon would. The stub uses
  * librabbitmq and nothing of the library, so it can lie, repeat itself and say things in any order. */
-#ifndef LIBHCP_KIT_H
-#define LIBHCP_KIT_H
+#ifndef HCPD_TESTS_LIBHCP_KIT_H
+#define HCPD_TESTS_LIBHCP_KIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "harness.h"
+#include "support/harness.h"
 #include "hcp/hcp.h"
-#include "wire.h"
+#include "support/wire.h"
 
 /* --- a test's frame --- */
 

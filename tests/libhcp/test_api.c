@@ -1,5 +1,6 @@
-/* test_api.c: opening, sending and what goes wrong with either; the real daemon at the other end where there
- * is one. */
+/* SPDX-License-Identifier: MIT */
+/* test_api.c: opening, sending and what goes wrong with either; the real daemon at the other end where
+ * there is one. */
 #include <amqp.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include <unistd.h>
 
 #include "kit.h"
-#include "rig.h"
+#include "support/rig.h"
 
 static struct app *a;
 
@@ -397,7 +398,7 @@ START_TEST(a_pending_submit_survives_a_restart_of_the_application) /* proves L1-
 	begin();
 	stub_listen();
 	app_open(a);
-	/* Sent, but the answer does not come in this life. */
+	/* Sent, but the answer does not come in this run. */
 	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, id) == HCP_OK, "%s", hcp_error(a->h));
 	must(hcp_flush(a->h, 20000) == HCP_OK && stub_waiting() == 1, "flushed");
 	must_str(json_text_at(stub_hear(), "message_id"), id);

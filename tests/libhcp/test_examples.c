@@ -1,5 +1,6 @@
-/* test_examples.c: the two examples of the documentation, built as an application would be, against the real
- * daemon. */
+/* SPDX-License-Identifier: MIT */
+/* test_examples.c: the two examples of the documentation, built as an application would be, against the
+ * real daemon. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include <unistd.h>
 
 #include "kit.h"
-#include "rig.h"
+#include "support/rig.h"
 
 static struct rig *r;
 

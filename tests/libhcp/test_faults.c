@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_faults.c: the broker dies, hangs, comes back and cuts connections; the disk is full. The suite has a
  * broker of its own to do that to. */
 #include <poll.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 #include "kit.h"
-#include "rig.h"
+#include "support/rig.h"
 
 static struct app *a;
 static struct broker *broker;
@@ -39,7 +40,7 @@ START_TEST(a_killed_broker_costs_nothing_once_it_is_back) /* proves L1-16 */
 	app_open(a);
 	stub_events(a->caller, s, 1, 50);
 	app_until(a, app_count(a, s) >= 20, "some events");
-	kill(broker->pid, SIGKILL);
+	broker_kill(broker);
 	app_until(a, !hcp_is_up(a->h), "noticed");
 	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, id) == HCP_OK,
 		"submits are taken meanwhile: %s", hcp_error(a->h));
@@ -163,7 +164,8 @@ START_TEST(an_alarm_of_the_broker_stops_submits_but_no_events)
 	app_open(a);
 	must(hcp_submit(a->h, &(struct hcp_task){.capability = "x"}, NULL) == HCP_OK, "%s", hcp_error(a->h));
 	must(hcp_flush(a->h, 20000) == HCP_OK, "%s", hcp_error(a->h));
-	stub_events(a->caller, s, 1, 40); /* before the alarm: the stub could not publish in it either */
+	/* before the alarm: the stub could not publish in it either */
+	stub_events(a->caller, s, 1, 40);
 	app_until(a, app_count(a, s) == 40, "events");
 	app_close(a);
 	stub_events(a->caller, s, 41, 60);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_kill.c: the caller is killed at random moments; what it stored in the transaction it was handed is
  * there exactly once. LIBHCP_KILL_SEED and LIBHCP_KILLS choose another run. */
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 #include "kit.h"
-#include "rig.h"
+#include "support/rig.h"
 
 enum { KILLS = 200, SESSIONS = 7, FOLLOW_UP_EVERY = 20 };
 
@@ -210,8 +211,8 @@ START_TEST(each_event_is_stored_exactly_once_through_200_kills) /* proves L1-16,
 	for (int i = 0; i < kills; i++) {
 		feed_some(&f, a, 16);
 		life_begin(&l, a);
-		/* A moment after a random event, so most of them are between on_event, commit and ack; some
-		 * at any time. */
+		/* A moment after a random event, so most of them are between on_event, commit and ack;
+		 * some at any time. */
 		if (dice(10) == 0)
 			life_follow(&l, 1000, (int)dice(60));
 		else if (life_follow(&l, 1 + (long)dice(20), 300))

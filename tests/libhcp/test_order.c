@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* test_order.c: what comes twice, late, never, or in a mess; and an application that says no. */
 #include <sqlite3.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """amqp_probe: what may this log-in do? One AMQP 0-9-1 method, and the broker's word on it.
 
     amqp_probe.py URL publish EXCHANGE KEY [BODY]      amqp_probe.py URL bind QUEUE EXCHANGE KEY

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # lib.sh: what the tests of the scripts share. Sourced; $root is the tree, $tmp a directory of the test's own,
 # removed at its end; $build the directory of hcpd and hcpctl.
 # shellcheck shell=sh disable=SC2034

@@ -1,8 +1,9 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The example agents, alone: what they print for what they read.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
-agents=$root/scripts/agents
+agents=$root/examples/agents
 
 are_short() { for f in "$agents"/*; do [ "$(wc -l <"$f")" -lt 40 ] || { echo "$f"; return 1; }; done; }
 it "each example agent has fewer than 40 lines" are_short
@@ -22,13 +23,14 @@ every_line_is_json() { echo_of 'a "b" \' | jq -e -s 'length == 6 and all(.[]; .t
 it "echo prints a JSON object a line" every_line_is_json
 it "echo passes the task on" same 'a "b"' "$(echo_of x | tail -n 1 | jq -r .outputs.task.inputs.q)"
 
-count() { # CHECKPOINT INPUTS [LINE...]: lines are sent 0.3 s apart, then the input stays open a while
+count() { # CHECKPOINT INPUTS [LINE...]: lines are sent 0.3 s apart, then the input stays open until the agent ends
+	rm -f "$tmp/over"
 	(
 		printf '{"type":"start","attempt":1,"task":{"inputs":%s},"checkpoint":%s}\n' "$2" "$1"
 		shift 2
 		for line; do sleep 0.3; printf '%s\n' "$line"; done
-		sleep 1
-	) | "$agents/count.py"
+		until_true 5 [ -e "$tmp/over" ]
+	) | { "$agents/count.py"; rc=$?; : >"$tmp/over"; (exit $rc); }
 }
 from_start=$(count null '{"to":3,"delay":0.01}')
 steps() { printf '%s\n' "$1" | jq -r 'select(.type == "checkpoint") | .state.n' | tr '\n' ' '; }

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # hcpctl topology: what it prints, run at a broker of our own, lets hcpd, hcpctl and libhcp work, and nobody do more.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -29,11 +30,11 @@ url = $(url_of hcpd:hcpd-secret)
 reconnect_max = 1s
 [capability echo]
 declaration = $root/etc/capabilities.d/echo.json
-command = $root/scripts/agents/echo.sh
+command = $root/examples/agents/echo.sh
 harp = yes
 [capability count]
 declaration = $root/etc/capabilities.d/count.json
-command = $root/scripts/agents/count.py
+command = $root/examples/agents/count.py
 [caller alpha]
 capabilities = *
 amqp_user = alpha

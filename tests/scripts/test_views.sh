@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What a user sees of hcpctl submit and hcpctl watch on a terminal, captured under tmux at several sizes.
 # A private broker, a daemon of its own; the agents do what their inputs say and wait for files.
 # shellcheck source-path=SCRIPTDIR source=lib.sh

@@ -1,6 +1,7 @@
-/* review.c: what humans are asked, and what follows from their answers.
- * Owns reviews, their expiry, the votes and the memory of this turn's nonces. Never judges a signature
- * (harp.c) or a task (gate.c), never changes a session's state by itself (session.c). */
+/* SPDX-License-Identifier: MIT */
+/* approval.c: the question to a human, and the end of waiting without a yes.
+ * Owns approvals, their expiry, the votes and the memory of this turn's nonces. Never checks a signature
+ * (harp/harp.c) or a task (gate.c), never changes a session's state by itself (core/session.c). */
 #include "core/admission/approval_private.h"
 
 #include <assert.h>
@@ -10,64 +11,65 @@
 
 #include "base/clock.h"
 #include "base/crashpoint.h"
+#include "core/admission/intake.h"
 #include "base/log.h"
 #include "core/operator/operator.h"
 
-void review_end_turn(struct core *c)
+void approval_end_turn(struct core *c)
 {
-	for (struct nonce_seen *n = c->turn_nonces, *next; n != NULL; n = next) {
+	for (struct nonce_seen *n = c->turn.nonces, *next; n != NULL; n = next) {
 		next = n->next;
 		free(n->nonce);
 		free(n->signer);
 		free(n);
 	}
-	c->turn_nonces = NULL;
+	c->turn.nonces = NULL;
 }
 
-const char *review_request(const struct session *s)
+const char *approval_request(const struct session *s)
 {
-	return s->review != NULL ? s->review->request_id : NULL;
+	return s->admission.approval != NULL ? s->admission.approval->request_id : NULL;
 }
 
-void review_forget(struct session *s)
+void approval_forget(struct session *s)
 {
-	struct review *r = s->review;
+	struct approval *a = s->admission.approval;
 
-	if (r == NULL)
+	if (a == NULL)
 		return;
-	timer_cancel(&s->core->timers, &r->expiry);
-	for (size_t i = 0; i < r->vote_count; i++)
-		free((char *)(uintptr_t)r->votes[i].signer_key_id);
-	free(r->votes);
-	free(r);
-	s->review = NULL;
+	timer_cancel(&s->core->timers, &a->expiry);
+	for (size_t i = 0; i < a->vote_count; i++)
+		free((char *)(uintptr_t)a->votes[i].signer_key_id);
+	free(a->votes);
+	free(a);
+	s->admission.approval = NULL;
 }
 
-void review_add_vote(struct review *r, const char *signer, int64_t expires_us)
+void approval_add_vote(struct approval *a, const char *signer, int64_t expires_us)
 {
-	r->votes = xrealloc(r->votes, (r->vote_count + 1) * sizeof *r->votes);
-	r->votes[r->vote_count++] = (struct harp_vote){xstrdup(signer), expires_us};
+	a->votes = xrealloc(a->votes, (a->vote_count + 1) * sizeof *a->votes);
+	a->votes[a->vote_count++] = (struct harp_vote){xstrdup(signer), expires_us};
 }
 
-void review_move(struct review *r, enum harp_state to)
+void approval_move(struct approval *a, enum harp_state to)
 {
 	char at[CLOCK_TEXT_SIZE];
 
-	assert(harp_state_may(r->state, to));
-	r->state = to;
-	timer_cancel(&r->session->core->timers, &r->expiry);
+	assert(harp_state_may(a->state, to));
+	a->state = to;
+	timer_cancel(&a->session->core->timers, &a->expiry);
 	clock_format(clock_wall_us(), at);
-	store_save_review(r->session->core->store, r->request_id, harp_state_name(to), at);
+	store_save_review(a->session->core->store, a->request_id, harp_state_name(to), at);
 }
 
 /* ---- the end of waiting without a yes ---- */
 
-/* The review has its state already. */
-void review_reject(struct session *s, const char *code, const char *reason, const char *actor,
+/* The caller has moved the approval to its state before. */
+void approval_reject(struct session *s, const char *code, const char *reason, const char *actor,
 	const char *message, const char *suggestion, enum risk risk)
 {
-	int64_t answer =
-		intake_put_rejected(s->core, s->to, s->message_id, code, message, suggestion, risk, false);
+	int64_t answer = intake_put_rejected(
+		s->core, s->outbox.caller, s->admission.message_id, code, message, suggestion, risk, false);
 
 	log_info("task rejected: session=%.8s caller=%s code=%s why=%s", s->id, s->caller_id, code, message);
 	session_reject(s, reason, actor, answer);
@@ -76,12 +78,12 @@ void review_reject(struct session *s, const char *code, const char *reason, cons
 
 static void on_expiry(struct timer *t)
 {
-	struct review *r = container_of(t, struct review, expiry);
-	struct session *s = r->session;
+	struct approval *a = container_of(t, struct approval, expiry);
+	struct session *s = a->session;
 	char at[CLOCK_TEXT_SIZE], message[128];
 
 	CRASH_POINT(review_expiring);
-	clock_format(r->expires_us, at);
+	clock_format(a->expires_us, at);
 	snprintf(message, sizeof message, "a human had to decide by %s, and nobody did", at);
 	audit_put(s->core,
 		&(struct audit_entry){.what = "expire",
@@ -91,50 +93,51 @@ static void on_expiry(struct timer *t)
 			.capability = s->capability,
 			.risk = risk_names[s->risk],
 			.code = "approval_expired",
-			.request = r->request_id});
-	review_move(r, HARP_IS_EXPIRED);
-	review_reject(s, "approval_expired", "approval_expired", "daemon", message,
+			.request = a->request_id});
+	approval_move(a, HARP_IS_EXPIRED);
+	approval_reject(s, "approval_expired", "approval_expired", "daemon", message,
 		"submit it again, under a new message_id", s->risk);
 }
 
-void review_cancel(struct session *s, const char *reason)
+void approval_cancel(struct session *s, const char *reason)
 {
 	char message[256];
 
 	CRASH_POINT(review_cancelling);
 	snprintf(message, sizeof message, "an operator ended it before anybody decided%s%.160s",
 		reason != NULL ? ": " : "", reason != NULL ? reason : "");
-	if (s->review != NULL)
-		review_move(s->review, HARP_DENIED);
-	review_reject(s, "policy_denied", "aborted_by_operator", "operator", message, "", s->risk);
+	if (s->admission.approval != NULL)
+		approval_move(s->admission.approval, HARP_DENIED);
+	approval_reject(s, "policy_denied", "aborted_by_operator", "operator", message, "", s->risk);
 }
 
-/* ---- asking ---- */
+/* ---- the question ---- */
 
-static void set_clock(struct review *r)
+static void set_clock(struct approval *a)
 {
-	int64_t left = r->expires_us - clock_wall_us();
+	int64_t left = a->expires_us - clock_wall_us();
 
-	r->expiry.on_due = on_expiry;
-	timer_set(&r->session->core->timers, &r->expiry, clock_boot_us() + (left > 0 ? left : 0));
+	a->expiry.on_due = on_expiry;
+	timer_set(&a->session->core->timers, &a->expiry, clock_boot_us() + (left > 0 ? left : 0));
 }
 
-static struct review *new_review(struct session *s, const char *request_id, int64_t expires_us)
+static struct approval *new_approval(struct session *s, const char *request_id, int64_t expires_us)
 {
-	struct review *r = xcalloc(1, sizeof *r);
+	struct approval *a = xcalloc(1, sizeof *a);
 
-	review_forget(s);
-	r->session = s;
-	snprintf(r->request_id, sizeof r->request_id, "%s", request_id);
-	r->state = HARP_AWAITING_DECISION;
-	r->expires_us = expires_us;
-	s->review = r;
-	set_clock(r);
-	return r;
+	approval_forget(s);
+	a->session = s;
+	snprintf(a->request_id, sizeof a->request_id, "%s", request_id);
+	a->state = HARP_AWAITING_DECISION;
+	a->expires_us = expires_us;
+	s->admission.approval = a;
+	set_clock(a);
+	return a;
 }
 
-bool review_write_question(struct core *c, struct question *q, const char *session_id, const char *caller_id,
-	const struct verdict *v, const struct task *task, char *why, size_t why_size)
+bool approval_write_question(struct core *c, struct question *q, const char *session_id,
+	const char *caller_id, const struct gate_result *v, const struct task *task, char *why,
+	size_t why_size)
 {
 	char rule[160];
 	const char *reasons[2];
@@ -148,8 +151,8 @@ bool review_write_question(struct core *c, struct question *q, const char *sessi
 			data_class_names[task->data_class]);
 	else
 		snprintf(rule, sizeof rule, "%.100s is not done unasked from R3 on", v->capability->name);
-	if ((v->ask & ASK_HUMAN) ||
-		count == 0) /* else it was the policy program that wants one to be asked */
+	/* Without a rule of the gate, the policy program wants a human to decide. */
+	if ((v->needs & NEEDS_HUMAN) || count == 0)
 		reasons[count++] = rule;
 	id_make(q->request_id);
 	q->created_us = clock_wall_us() / second * second;
@@ -169,13 +172,13 @@ bool review_write_question(struct core *c, struct question *q, const char *sessi
 		       &q->artifact, q->hash, why, why_size) == HARP_OK;
 }
 
-void review_put_question(struct session *s, const struct question *q, enum risk risk)
+void approval_put_question(struct session *s, const struct question *q, enum risk risk)
 {
 	char created[CLOCK_TEXT_SIZE], expires[CLOCK_TEXT_SIZE];
 
 	clock_format(q->created_us, created);
 	clock_format(q->expires_us, expires);
-	new_review(s, q->request_id, q->expires_us);
+	new_approval(s, q->request_id, q->expires_us);
 	store_put_review(s->core->store,
 		&(struct store_review){.session = s->key,
 			.session_id = s->id,
@@ -192,31 +195,31 @@ void review_put_question(struct session *s, const struct question *q, enum risk 
 		s->id, s->caller_id, s->capability, risk_names[risk], q->request_id, expires);
 }
 
-struct session *review_begin(struct core *c, const struct command *cmd, const struct verdict *v,
-	struct addressee *to, char *why, size_t why_size)
+struct session *approval_begin(struct core *c, const struct command *cmd, const struct gate_result *v,
+	struct outbox_caller *to, char *why, size_t why_size)
 {
 	struct question q = {.artifact = {0}};
 	struct session *s = NULL;
 	char id[ID_SIZE];
 
 	id_make(id);
-	if (review_write_question(c, &q, id, cmd->caller_id, v, &cmd->task, why, why_size)) {
-		s = session_ask(c, cmd, v, to, WAITS_FOR_HUMAN, id);
-		review_put_question(s, &q, v->risk);
+	if (approval_write_question(c, &q, id, cmd->caller_id, v, &cmd->task, why, why_size)) {
+		s = session_new_undecided(c, cmd, v, to, WAITS_FOR_HUMAN, id);
+		approval_put_question(s, &q, v->risk);
 	}
 	buf_fini(&q.artifact);
 	return s;
 }
 
-bool review_take_over(
-	struct session *s, const struct verdict *v, const struct task *task, char *why, size_t why_size)
+bool approval_take_over(
+	struct session *s, const struct gate_result *v, const struct task *task, char *why, size_t why_size)
 {
 	struct question q = {.artifact = {0}};
-	bool is_good = review_write_question(s->core, &q, s->id, s->caller_id, v, task, why, why_size);
+	bool is_good = approval_write_question(s->core, &q, s->id, s->caller_id, v, task, why, why_size);
 
 	if (is_good) {
-		session_hand_over(s, v);
-		review_put_question(s, &q, v->risk);
+		session_wait_for_human(s, v);
+		approval_put_question(s, &q, v->risk);
 	}
 	buf_fini(&q.artifact);
 	return is_good;
@@ -227,10 +230,10 @@ static void on_vote(void *ctx, const char *signer, const char *expires_at)
 	int64_t us;
 
 	if (clock_parse(expires_at, &us))
-		review_add_vote(ctx, signer, us);
+		approval_add_vote(ctx, signer, us);
 }
 
-int review_recover(struct session *s)
+int approval_recover(struct session *s)
 {
 	char request_id[STORE_WORD_SIZE], expires_at[STORE_WORD_SIZE];
 	int found = store_find_open_review(s->core->store, s->key, request_id, expires_at);
@@ -241,11 +244,11 @@ int review_recover(struct session *s)
 	if (found == 0 || !clock_parse(expires_at, &expires_us)) {
 		log_error(
 			"a task waits for a human who was not asked, this is a defect: session=%.8s", s->id);
-		review_reject(s, "approval_expired", "approval_expired", "daemon",
+		approval_reject(s, "approval_expired", "approval_expired", "daemon",
 			"what a human would have decided is lost", "submit it again, under a new message_id",
 			s->risk);
 		return 0;
 	}
 	CRASH_POINT(review_recovering);
-	return store_load_votes(s->core->store, request_id, on_vote, new_review(s, request_id, expires_us));
+	return store_load_votes(s->core->store, request_id, on_vote, new_approval(s, request_id, expires_us));
 }

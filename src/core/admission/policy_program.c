@@ -1,6 +1,7 @@
-/* judge.c: the policy program: its process, its questions, its answers.
- * Owns the process and the time limits. Every way in which the program can fail ends in a denial here. Never
- * decides by itself, and never touches a session (consult.c). */
+/* SPDX-License-Identifier: MIT */
+/* policy_program.c: the policy program: its process, its questions, its answers.
+ * Owns the process and the time limits. Turns every way in which the program can fail into a denial. Never
+ * decides by itself, and never touches a session (policy_wait.c). */
 #include "core/admission/policy_program.h"
 
 #include <stdio.h>
@@ -19,9 +20,9 @@
 
 #define SECOND INT64_C(1000000)
 #define BACKOFF_MAX_US (60 * SECOND)
-#define STEADY_US (10 * SECOND)   /* one that lived so long is started again at once */
-#define UNANSWERED_MAX (32 << 20) /* bytes of questions: as much as is kept of them */
-#define END_US (2 * SECOND)       /* for one that was replaced */
+#define STEADY_US (10 * SECOND)   /* a process that ran so long is started again at once */
+#define UNANSWERED_MAX (32 << 20) /* bytes of questions that are kept: further ones fail */
+#define END_US (2 * SECOND)       /* to SIGTERM of a replaced process, and from SIGTERM to SIGKILL */
 #define REASON_MAX 512
 
 struct question {
@@ -30,49 +31,50 @@ struct question {
 	uint64_t id;
 	int64_t session;
 	struct timer limit;
-	char *line; /* kept for a program that is started anew; with its newline */
+	char *line; /* with its newline; kept, since a new process gets it again */
 	size_t size;
-	bool is_put; /* to the process that runs now */
+	bool is_put; /* it was written to the process that runs now */
 };
 
-struct process { /* one life of the program */
+struct process { /* one process of the program */
 	struct policy_program *program;
 	struct worker *worker;
 	int64_t began_us;
 	bool is_gone;
-	struct process *next; /* those that were replaced, until they are gone */
+	struct process *next; /* replaced processes, until they are gone */
 };
 
 struct policy_program {
 	struct core *core;
-	judge_answer_fn *on_answer;
+	policy_answer_fn *on_answer;
 	struct question *questions, *by_session;
 	struct process *now, *former;
 	uint64_t last_id;
 	size_t bytes;       /* of all questions */
 	int64_t backoff_us; /* 0: the next start is at once */
-	struct timer again; /* set: it is down until then */
-	int64_t down_us;    /* since when it does not run, but for lives that were too short to count; 0: it
-			       never fell */
+	struct timer again; /* set: the program is down until then */
+	/* since when it does not run; processes that ran too short a time do not count as running; 0: it
+	 * never failed */
+	int64_t down_us;
 	char down_why[128];
 	struct log_limit talk_limit, late_limit, garbage_limit;
 	char mark[64];
 };
 
-bool judge_is_there(const struct core *c)
+bool policy_program_is_there(const struct core *c)
 {
 	return c->policy->config->policy_command != NULL;
 }
 
-void judge_get_state(const struct policy_program *p, struct judge_state *out)
+void policy_program_get_state(const struct policy_program *p, struct policy_program_state *out)
 {
 	int64_t now = clock_boot_us();
 
 	if (p->now != NULL)
-		*out = (struct judge_state){
+		*out = (struct policy_program_state){
 			.pid = worker_pid(p->now->worker), .span_us = now - p->now->began_us, .why = ""};
 	else
-		*out = (struct judge_state){
+		*out = (struct policy_program_state){
 			.span_us = p->down_us > 0 ? now - p->down_us : 0, .why = p->down_why};
 }
 
@@ -91,7 +93,7 @@ static void question_free(struct question *q)
 }
 
 static void answer(
-	struct question *q, enum judge_decision decision, const char *reason, size_t size, bool has_failed)
+	struct question *q, enum policy_decision decision, const char *reason, size_t size, bool has_failed)
 {
 	struct policy_program *p = q->program;
 	int64_t session = q->session;
@@ -99,13 +101,13 @@ static void answer(
 
 	snprintf(text, sizeof text, "%.*s", (int)buf_utf8_cut(reason, size, REASON_MAX), reason);
 	question_free(q);
-	CRASH_POINT(judge_answered);
+	CRASH_POINT(policy_program_answered);
 	p->on_answer(p->core, session, decision, text, has_failed);
 }
 
 static void fail(struct question *q, const char *reason)
 {
-	answer(q, JUDGE_DENY, reason, strlen(reason), true);
+	answer(q, PROGRAM_DENY, reason, strlen(reason), true);
 }
 
 static void fail_all(struct policy_program *p, bool only_put, const char *reason)
@@ -131,27 +133,27 @@ static void add_member(struct buf *b, const char *name, const char *text)
 		buf_add_text(b, "null");
 }
 
-void judge_ask(struct policy_program *p, const struct judge_question *ask)
+void policy_program_put(struct policy_program *p, const struct policy_question *question)
 {
 	struct question *q = xcalloc(1, sizeof *q);
 	struct buf b = {0};
 
-	judge_forget(p, ask->session);
+	policy_program_forget(p, question->session);
 	q->program = p;
 	q->id = ++p->last_id;
-	q->session = ask->session;
+	q->session = question->session;
 	q->limit.on_due = on_limit;
 	buf_addf(&b, "{\"type\":\"decide\",\"id\":%llu", (unsigned long long)q->id);
-	add_member(&b, "session", ask->session_id);
-	add_member(&b, "caller", ask->caller);
-	add_member(&b, "user", ask->user);
-	add_member(&b, "capability", ask->capability);
-	add_member(&b, "version", ask->version);
-	add_member(&b, "risk", ask->risk);
-	add_member(&b, "data_classification", ask->data_class);
-	add_member(&b, "raised_by", ask->rules);
+	add_member(&b, "session", question->session_id);
+	add_member(&b, "caller", question->caller);
+	add_member(&b, "user", question->user);
+	add_member(&b, "capability", question->capability);
+	add_member(&b, "version", question->version);
+	add_member(&b, "risk", question->risk);
+	add_member(&b, "data_classification", question->data_class);
+	add_member(&b, "raised_by", question->rules);
 	buf_add_text(&b, ",\"task\":");
-	buf_add(&b, ask->task, ask->task_size);
+	buf_add(&b, question->task, question->task_size);
 	buf_add_text(&b, "}\n");
 	q->line = b.data;
 	q->size = b.size;
@@ -161,7 +163,7 @@ void judge_ask(struct policy_program *p, const struct judge_question *ask)
 	timer_set(&p->core->timers, &q->limit, clock_boot_us() + p->core->policy->config->policy_timeout_us);
 }
 
-void judge_forget(struct policy_program *p, int64_t session)
+void policy_program_forget(struct policy_program *p, int64_t session)
 {
 	struct question *q;
 
@@ -170,12 +172,12 @@ void judge_forget(struct policy_program *p, int64_t session)
 		question_free(q);
 }
 
-/* ---- what it says ---- */
+/* ---- answers ---- */
 
 static int find_decision(const char *word)
 {
 	static const char *const words[] = {
-		[JUDGE_DENY] = "deny", [JUDGE_ALLOW] = "allow", [JUDGE_ASK] = "ask"};
+		[PROGRAM_DENY] = "deny", [PROGRAM_ALLOW] = "allow", [PROGRAM_ASK] = "ask"};
 
 	for (int i = 0; word != NULL && i < (int)(sizeof words / sizeof *words); i++)
 		if (strcmp(words[i], word) == 0)
@@ -183,8 +185,8 @@ static int find_decision(const char *word)
 	return -1;
 }
 
-/* {"id":N,"decision":"allow|deny|ask","reason":"..."}; reason may be left out, other members are passed over.
- */
+/* {"id":N,"decision":"allow|deny|ask","reason":"..."}; reason may be left out, other members are passed
+ * over. */
 static void take_answer(struct policy_program *p, const json_t *said)
 {
 	const json_t *id = json_object_get(said, "id"), *reason = json_object_get(said, "reason");
@@ -207,7 +209,7 @@ static void take_answer(struct policy_program *p, const json_t *said)
 	} else if (decision < 0 || (reason != NULL && !json_is_string(reason))) {
 		fail(q, "the policy program gave an answer that is neither allow nor deny nor ask");
 	} else {
-		answer(q, (enum judge_decision)decision,
+		answer(q, (enum policy_decision)decision,
 			json_is_string(reason) ? json_string_value(reason) : "", json_string_length(reason),
 			false);
 	}
@@ -227,7 +229,7 @@ static void on_line(
 		return;
 	}
 	if (o != p->now)
-		return; /* it was replaced, and another is asked */
+		return; /* a replaced process: the new one got the question */
 	if (kind != LINE_TOO_LONG)
 		said = jtext_parse(line, size, why, sizeof why);
 	if (json_is_object(said))
@@ -244,10 +246,10 @@ static void on_eof(struct worker *w, enum worker_stream s)
 	int64_t now = clock_boot_us();
 
 	if (s == WORKER_STDOUT && o == o->program->now)
-		worker_end(w, now, now + END_US); /* nothing more can come of it */
+		worker_end(w, now, now + END_US); /* without stdout it cannot answer any more */
 }
 
-/* ---- its life ---- */
+/* ---- the process ---- */
 
 static void go_down(struct policy_program *p, const char *why)
 {
@@ -271,7 +273,7 @@ static void go_down(struct policy_program *p, const char *why)
 	p->backoff_us = p->backoff_us == 0         ? SECOND :
 		p->backoff_us * 2 < BACKOFF_MAX_US ? p->backoff_us * 2 :
 						     BACKOFF_MAX_US;
-	CRASH_POINT(judge_down);
+	CRASH_POINT(policy_program_down);
 }
 
 static void on_exit_of(struct worker *w, int status)
@@ -280,7 +282,7 @@ static void on_exit_of(struct worker *w, int status)
 	int64_t now = clock_boot_us();
 	char why[64];
 
-	worker_end(w, now, now + END_US); /* whatever it has started goes with it */
+	worker_end(w, now, now + END_US); /* its whole process group ends with it */
 	if (o != o->program->now)
 		return;
 	if (WIFSIGNALED(status))
@@ -329,7 +331,7 @@ static void start(struct policy_program *p)
 	spec.env = env;
 	o->program = p;
 	o->began_us = clock_boot_us();
-	CRASH_POINT(judge_starting);
+	CRASH_POINT(policy_program_starting);
 	rc = worker_start(p->core->workers, &spec, &o->worker, why, sizeof why);
 	free(env);
 	if (rc < 0) {
@@ -345,7 +347,7 @@ static void start(struct policy_program *p)
 
 static void on_again(struct timer *t)
 {
-	(void)t; /* the end of the turn starts it */
+	(void)t; /* policy_program_end_turn starts it */
 }
 
 static void put_all(struct policy_program *p)
@@ -361,7 +363,7 @@ static void put_all(struct policy_program *p)
 		}
 		q->is_put = true;
 		worker_write(p->now->worker, q->line, q->size);
-		CRASH_POINT(judge_asked);
+		CRASH_POINT(policy_program_asked);
 	}
 }
 
@@ -378,10 +380,10 @@ static void sweep(struct policy_program *p)
 	}
 }
 
-void judge_end_turn(struct policy_program *p)
+void policy_program_end_turn(struct policy_program *p)
 {
 	sweep(p);
-	if (!judge_is_there(p->core)) {
+	if (!policy_program_is_there(p->core)) {
 		fail_all(p, false, "there is no policy program any more");
 		return;
 	}
@@ -409,7 +411,7 @@ static void retire(struct policy_program *p)
 	p->now = NULL;
 }
 
-void judge_reload(struct policy_program *p)
+void policy_program_reload(struct policy_program *p)
 {
 	struct question *q, *tmp;
 
@@ -420,10 +422,10 @@ void judge_reload(struct policy_program *p)
 	p->down_why[0] = '\0';
 	HASH_ITER(hh, p->questions, q, tmp)
 		q->is_put = false;
-	CRASH_POINT(judge_reloaded);
+	CRASH_POINT(policy_program_reloaded);
 }
 
-void judge_touch_all(struct policy_program *p)
+void policy_program_touch_all(struct policy_program *p)
 {
 	int64_t at = clock_boot_us() + p->core->policy->config->policy_timeout_us;
 	struct question *q, *tmp;
@@ -432,7 +434,7 @@ void judge_touch_all(struct policy_program *p)
 		timer_set(&p->core->timers, &q->limit, at);
 }
 
-struct policy_program *judge_new(struct core *c, judge_answer_fn *on_answer)
+struct policy_program *policy_program_new(struct core *c, policy_answer_fn *on_answer)
 {
 	struct policy_program *p = xcalloc(1, sizeof *p);
 	char id[ID_SIZE];
@@ -445,7 +447,7 @@ struct policy_program *judge_new(struct core *c, judge_answer_fn *on_answer)
 	return p;
 }
 
-void judge_free(struct policy_program *p)
+void policy_program_free(struct policy_program *p)
 {
 	struct question *q, *tmp;
 

@@ -1,12 +1,14 @@
-/* judge.h: the external policy (L3-11): a program of the operator's that has the last word on every task that
- * the gate would let pass. JSON lines: a question in, a verdict out (hcpd.ini(5), [policy]).
+/* SPDX-License-Identifier: MIT */
+/* policy_program.h: the external policy (L3-11): a program of the operator's that decides last about every
+ * task that the gate would let pass. It speaks JSON lines: a question in, an answer out (hcpd.ini(5),
+ * [policy]).
  *
- * The program is kept running, and started again with a growing delay where it dies. A question is put to it
- * after the turn's commit, and gets exactly one answer, unless it is forgotten: what the program says; or a
- * denial where it says nothing in time, nothing that can be understood, dies, or is not running. Answers that
- * come late are dropped. Only the core's thread calls these. */
-#ifndef HCPD_POLICY_JUDGE_H
-#define HCPD_POLICY_JUDGE_H
+ * The program is kept running, and started again with a growing delay after it dies. A question is written to
+ * it after the turn's commit. Each question gets exactly one answer, unless it is forgotten: the program's,
+ * or a denial where the program is silent for too long, answers nonsense, dies, or is not running. Late
+ * answers are dropped. Only the core's thread calls these functions. */
+#ifndef HCPD_CORE_ADMISSION_POLICY_PROGRAM_H
+#define HCPD_CORE_ADMISSION_POLICY_PROGRAM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,43 +17,42 @@
 struct core;
 struct policy_program;
 
-enum judge_decision { JUDGE_DENY, JUDGE_ALLOW, JUDGE_ASK }; /* ask: a human */
+enum policy_decision { PROGRAM_DENY, PROGRAM_ALLOW, PROGRAM_ASK }; /* ASK: a human has to decide */
 
-struct judge_question {
-	int64_t session;                        /* its key: whom the answer is for; one question a session */
-	const char *session_id, *caller, *user; /* user: NULL: not known */
+struct policy_question {
+	int64_t session;                        /* the session's key; one question a session */
+	const char *session_id, *caller, *user; /* user may be NULL: not known */
 	const char *capability, *version;
 	const char *risk, *data_class, *rules;
 	const char *task; /* JSON text */
 	size_t task_size;
 };
 
-/* reason: the program's, or what was wrong with it; never NULL, bounded to 512 bytes. has_failed: it is the
- * latter. */
-typedef void judge_answer_fn(
-	struct core *c, int64_t session, enum judge_decision decision, const char *reason, bool has_failed);
+/* reason: the program's, or what is wrong with the program (has_failed); never NULL, at most 512 bytes. */
+typedef void policy_answer_fn(
+	struct core *c, int64_t session, enum policy_decision decision, const char *reason, bool has_failed);
 
-struct policy_program *judge_new(struct core *c, judge_answer_fn *on_answer);
-/* Its process is the workers' to end. */
-void judge_free(struct policy_program *p);
-/* How it is. */
-struct judge_state {
-	int pid;         /* 0: it does not run */
-	int64_t span_us; /* for so long it runs, or is down */
-	const char *why; /* it is down; "" where it runs, or was not started yet */
+struct policy_program *policy_program_new(struct core *c, policy_answer_fn *on_answer);
+/* Does not end the process: the workers' end does that. */
+void policy_program_free(struct policy_program *p);
+/* The program's state, for operators. */
+struct policy_program_state {
+	int pid;         /* of its process; 0: it does not run */
+	int64_t span_us; /* how long it has been running, or down */
+	const char *why; /* why it is down; "": it runs, or was not started yet */
 };
-void judge_get_state(const struct policy_program *p, struct judge_state *out);
+void policy_program_get_state(const struct policy_program *p, struct policy_program_state *out);
 /* Does the configuration in force name a program? */
-bool judge_is_there(const struct core *c);
-void judge_ask(struct policy_program *p, const struct judge_question *q);
-/* Nobody waits for the answer any more; fine where nothing was asked. */
-void judge_forget(struct policy_program *p, int64_t session);
-/* The policy was reloaded: the program is started anew, and asked again what the old one had not answered. */
-void judge_reload(struct policy_program *p);
-/* Nobody listened to it until now: its time begins anew. */
-void judge_touch_all(struct policy_program *p);
-/* After the commit: starts the program where it is due, puts this turn's questions to it, frees what is gone.
- */
-void judge_end_turn(struct policy_program *p);
+bool policy_program_is_there(const struct core *c);
+void policy_program_put(struct policy_program *p, const struct policy_question *q);
+/* No session waits for the answer any more. Fine where there is no question. */
+void policy_program_forget(struct policy_program *p, int64_t session);
+/* The policy was reloaded: starts a new process and repeats the open questions to it. */
+void policy_program_reload(struct policy_program *p);
+/* The turns were suspended, so answers could not be read: all time limits begin again. */
+void policy_program_touch_all(struct policy_program *p);
+/* After the commit: starts the program where that is due, writes this turn's questions to it, frees processes
+ * that are gone. */
+void policy_program_end_turn(struct policy_program *p);
 
 #endif

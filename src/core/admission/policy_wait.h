@@ -1,29 +1,30 @@
-/* consult.h: tasks that wait for the policy program (judge.h): what it is asked, and what follows from its
- * verdict.
+/* SPDX-License-Identifier: MIT */
+/* policy_wait.h: tasks that wait for the policy program (policy_program.h): the question, and what follows
+ * from the answer.
  *
- * Such a task is a PENDING session of which nothing was said to its caller, as one that waits for a human is
- * (review.h). An allow lets the gate look at the task once more, under the policy of that moment; where a
- * human has to agree too, or the program wants one to, the task goes on waiting for that one. After a restart
- * the program is asked again. */
-#ifndef HCPD_CONSULT_H
-#define HCPD_CONSULT_H
+ * Such a task is a PENDING session; its caller has heard nothing of it, as with one that waits for a human
+ * (approval.h). After an allow the gate looks at the task once more, under the policy in force. Where a human
+ * has to agree too, or the program wants that, the task goes on waiting for a human. After a restart the
+ * program gets the question again. */
+#ifndef HCPD_CORE_ADMISSION_POLICY_WAIT_H
+#define HCPD_CORE_ADMISSION_POLICY_WAIT_H
 
 #include "protocol/message.h"
 #include "policy/gate.h"
 #include "core/admission/policy_program.h"
 
-struct addressee;
-struct consult;
+struct outbox_caller;
+struct policy_wait;
 struct core;
 struct session;
 
-/* Makes the session and asks. user: the broker-validated one, NULL: none. */
-struct session *consult_begin(struct core *c, const struct command *cmd, const char *user,
-	const struct verdict *v, struct addressee *to);
-/* A session of an earlier life that waits is asked about again. -1: the store cannot be read. */
-int consult_recover(struct session *s) __attribute__((warn_unused_result));
-void consult_forget(struct session *s); /* it is decided otherwise, or about to be freed */
-/* For judge_new. */
-judge_answer_fn consult_on_answer;
+/* Makes the session and puts the question. user: the broker-validated user, NULL: none. */
+struct session *policy_wait_begin(struct core *c, const struct command *cmd, const char *user,
+	const struct gate_result *v, struct outbox_caller *to);
+/* A session of the previous run that waits: puts the question again. -1: the store cannot be read. */
+int policy_wait_recover(struct session *s) __attribute__((warn_unused_result));
+void policy_wait_forget(struct session *s); /* it was decided in another way, or is about to be freed */
+/* For policy_program_new. */
+policy_answer_fn policy_wait_on_answer;
 
 #endif

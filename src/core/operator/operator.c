@@ -1,16 +1,16 @@
-/* operate.c: what an operator may do to sessions and to the daemon, a handler a verb.
- * Owns the answers, and the table of verbs. Never waits for a worker (operate_pause.c). Knows no socket
- * (control.c). */
+/* SPDX-License-Identifier: MIT */
+/* operator.c: the verbs of operators on sessions and on the daemon, one handler a verb.
+ * Owns the answers and the table of verbs. Never waits for a worker (pause.c). Never uses a socket
+ * (control/). */
 #include "core/operator/operator_private.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "control/control.h"
+#include "core/op_queue.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
 #include "base/duration.h"
@@ -20,115 +20,82 @@
 
 #define CHOICE_SIZE 96
 
-/* ---- asks ---- */
-
-struct ask *ask_new(enum ask_verb verb)
-{
-	struct ask *a = xcalloc(1, sizeof *a);
-
-	a->verb = verb;
-	a->from = 1;
-	return a;
-}
-
-void ask_free(struct ask *a)
-{
-	if (a == NULL)
-		return;
-	free(a->reason);
-	free(a->decision);
-	free(a->token);
-	buf_fini(&a->item);
-	buf_fini(&a->done);
-	free(a);
-}
-
-void ask_refuse(struct ask *a, const char *code, const char *remedy, const char *fmt, ...)
-{
-	va_list ap;
-
-	a->code = code;
-	va_start(ap, fmt);
-	vsnprintf(a->message, sizeof a->message, fmt, ap);
-	va_end(ap);
-	snprintf(a->remedy, sizeof a->remedy, "%s", remedy);
-}
-
-void operate_say_state(struct ask *a, const struct session *s)
+void operator_say_state(struct op_request *a, const struct session *s)
 {
 	buf_addf(&a->done, ",\"session\":\"%s\",\"state\":\"%s\"", s->id, sstate_names[s->state]);
 }
 
 /* ---- verbs on a session that is not over ---- */
 
-static void do_abort(struct session *s, struct ask *a)
+static void do_abort(struct session *s, struct op_request *a)
 {
 	bool again = s->state == S_ABORTING;
 
 	CRASH_POINT(operate_abort);
 	s->core->stats.aborts++;
-	if (s->waits_for != WAITS_NOT) {
-		review_cancel(s, a->reason);
-		operate_say_state(a, s);
+	if (s->admission.waits_for != WAITS_NOT) {
+		approval_cancel(s, a->reason);
+		operator_say_state(a, s);
 		return;
 	}
 	if (!run_abort(s, "aborted_by_operator", "operator", a->reason) && !again)
-		ask_refuse(a, "not_now", "wait for its end", "the end of session %.8s was decided before: %s",
-			s->id, sstate_names[s->outcome.state]);
+		op_request_refuse(a, "not_now", "wait for its end",
+			"the end of session %.8s was decided before: %s", s->id,
+			sstate_names[s->outcome.state]);
 	else
-		operate_say_state(a, s);
+		operator_say_state(a, s);
 }
 
-/* From now on it proves nothing; who it was given to is not told, since whoever has it by now would hear it
- * too. */
-static void do_revoke_token(struct session *s, struct ask *a)
+/* The token is invalid from here on. The caller is not notified, because a thief of the token would be, too.
+ */
+static void do_revoke_token(struct session *s, struct op_request *a)
 {
 	if (s->token[0] == '\0') {
-		ask_refuse(a, "not_now", "deny it instead",
+		op_request_refuse(a, "not_now", "deny it instead",
 			"session %.8s is not accepted yet, and has no token", s->id);
 		return;
 	}
 	s->token_revoked = true;
 	session_mark_dirty(s);
 	CRASH_POINT(operate_token_revoked);
-	operate_say_state(a, s);
+	operator_say_state(a, s);
 }
 
-static void do_live(struct session *s, struct ask *a)
+static void do_live(struct session *s, struct op_request *a)
 {
 	const struct worker *w = run_worker(s);
 
 	a->has_live = true;
-	a->live = (struct ask_live){
+	a->live = (struct op_live){
 		.pid = w != NULL && !worker_has_exited(w) ? worker_pid(w) : 0,
-		.reads = !s->is_unread,
-		.waits = s->is_waiting,
-		.migrates = s->migration != NULL,
-		.idle_us = w != NULL ? clock_boot_us() - s->active_us : 0,
-		.outbox_bytes = s->waiting_bytes,
+		.reads = !s->run.is_unread,
+		.waits = s->slot.is_waiting,
+		.migrates = s->run.migration != NULL,
+		.idle_us = w != NULL ? clock_boot_us() - s->run.active_us : 0,
+		.outbox_bytes = s->outbox.waiting_bytes,
 	};
-	operate_look_asked(s, &a->live);
+	operator_describe_pending(s, &a->live);
 }
 
 /* ---- verbs on the store, and on the daemon ---- */
 
-static bool do_replay(struct core *c, struct ask *a)
+static bool do_replay(struct core *c, struct op_request *a)
 {
 	struct store_replay r = {.session = 0};
 	int found = store_find_replay(c->store, a->session_id, a->from, &r);
-	struct addressee *to;
+	struct outbox_caller *to;
 
 	if (found < 0)
 		return false;
 	if (found == 0) {
-		ask_refuse(a, "not_found", "see list", "there is no session %.36s", a->session_id);
+		op_request_refuse(a, "not_found", "see list", "there is no session %.36s", a->session_id);
 		return true;
 	}
-	if ((to = outbox_addressee(c->outbox, r.caller_id)) == NULL)
+	if ((to = outbox_find_caller(c->outbox, r.caller_id)) == NULL)
 		return false;
 	CRASH_POINT(operate_replay);
 	if (r.count > 0 && !outbox_replay(c->outbox, to, r.session, r.first - 1, r.last))
-		ask_refuse(a, "unavailable", "ask again when those are done",
+		op_request_refuse(a, "unavailable", "ask again when those are done",
 			"16 replays to caller %s are waiting already", r.caller_id);
 	else
 		buf_addf(&a->done, ",\"session\":\"%s\",\"state\":\"%s\",\"messages\":%lld", a->session_id,
@@ -136,18 +103,18 @@ static bool do_replay(struct core *c, struct ask *a)
 	return true;
 }
 
-static void do_drain(struct core *c, struct ask *a, bool drain)
+static void do_drain(struct core *c, struct op_request *a, bool drain)
 {
 	CRASH_POINT(operate_drain);
-	if (c->is_stopping) {
-		ask_refuse(a, "not_now", "wait until it runs again", "the daemon is stopping");
+	if (c->phase.is_stopping) {
+		op_request_refuse(a, "not_now", "wait until it runs again", "the daemon is stopping");
 		return;
 	}
-	if (drain != c->is_draining)
+	if (drain != c->phase.is_draining)
 		log_warn("%s",
 			drain ? "draining: what runs goes on, new tasks are accepted and wait" :
 				"no longer draining: what waits starts");
-	c->is_draining = drain;
+	c->phase.is_draining = drain;
 	core_say_status(c);
 	buf_addf(&a->done, ",\"draining\":%s", drain ? "true" : "false");
 }
@@ -158,24 +125,25 @@ static bool is_key_needed(void *ctx, const struct token_key *key)
 	struct session *s, *tmp;
 
 	HASH_ITER(by_key, c->by_key, s, tmp)
-		if (!s->is_closed && token_is_of(key, s->token))
+		if (!s->turn.is_closed && token_is_of(key, s->token))
 			return true;
 	return false;
 }
 
-/* The new key is on disk before anything is signed with it. No token can outlive the longest that a session
- * may run. */
-static void do_rotate_key(struct core *c, struct ask *a)
+/* The new key is on disk before a token is signed with it. The old key is kept until its last token has
+ * expired. */
+static void do_rotate_key(struct core *c, struct op_request *a)
 {
 	int64_t now = clock_wall_us(), until = now + c->policy->config->max_duration_us;
 	struct session *s, *tmp;
 	char why[256];
 
 	HASH_ITER(by_key, c->by_key, s, tmp)
-		if (s->updated_us + s->max_duration_us > until)
-			until = s->updated_us + s->max_duration_us; /* accepted under a longer one */
+		if (s->times.updated_us + s->times.max_duration_us > until)
+			until = s->times.updated_us +
+				s->times.max_duration_us; /* it was accepted under a longer max_duration */
 	if (token_rotate(c->state_dir, &c->keys, now, until, is_key_needed, c, why, sizeof why) < 0) {
-		ask_refuse(a, "unavailable", "the old key signs on; ask again later", "%.200s", why);
+		op_request_refuse(a, "unavailable", "the old key signs on; ask again later", "%.200s", why);
 		return;
 	}
 	CRASH_POINT(operate_key_rotated);
@@ -188,43 +156,44 @@ static void do_rotate_key(struct core *c, struct ask *a)
 
 static const struct {
 	const char *name;
-	void (*on_session)(struct session *s, struct ask *a); /* NULL: it is no verb of a session in memory */
-	bool only_looks;
-} verbs[ASK_VERBS] = {
-	[ASK_ABORT] = {"abort", do_abort, false},
-	[ASK_PAUSE] = {"pause", operate_pause, false},
-	[ASK_RESUME] = {"resume", operate_resume, false},
-	[ASK_CHECKPOINT] = {"checkpoint", operate_checkpoint, false},
-	[ASK_REPLAY] = {"replay", NULL, false},
-	[ASK_DRAIN] = {"drain", NULL, false},
-	[ASK_REVOKE_TOKEN] = {"revoke_token", do_revoke_token, false},
-	[ASK_ROTATE_KEY] = {"rotate_token_key", NULL, false},
-	[ASK_UNDRAIN] = {"undrain", NULL, false},
-	[ASK_STATS] = {"stats", NULL, true},
-	[ASK_LIVE] = {"live", do_live, true},
-	[ASK_RECOVER] = {"recover", operate_recover, false},
-	[ASK_EXTEND] = {"extend", operate_extend, false},
-	[ASK_DECIDE] = {"decide", NULL, false},
-	[ASK_APPROVERS] = {"approvers", NULL, true},
+	/* NULL: the verb is not about a session in memory */
+	void (*on_session)(struct session *s, struct op_request *a);
+	bool only_reads;
+} verbs[OP_VERBS] = {
+	[OP_ABORT] = {"abort", do_abort, false},
+	[OP_PAUSE] = {"pause", operator_pause, false},
+	[OP_RESUME] = {"resume", operator_resume, false},
+	[OP_CHECKPOINT] = {"checkpoint", operator_checkpoint, false},
+	[OP_REPLAY] = {"replay", NULL, false},
+	[OP_DRAIN] = {"drain", NULL, false},
+	[OP_REVOKE_TOKEN] = {"revoke_token", do_revoke_token, false},
+	[OP_ROTATE_KEY] = {"rotate_token_key", NULL, false},
+	[OP_UNDRAIN] = {"undrain", NULL, false},
+	[OP_STATS] = {"stats", NULL, true},
+	[OP_LIVE] = {"live", do_live, true},
+	[OP_RECOVER] = {"recover", operator_recover, false},
+	[OP_EXTEND] = {"extend", operator_extend, false},
+	[OP_DECIDE] = {"decide", NULL, false},
+	[OP_APPROVERS] = {"approvers", NULL, true},
 };
 
-const char *ask_name(enum ask_verb verb)
+const char *op_verb_name(enum op_verb verb)
 {
 	return verbs[verb].name;
 }
 
-bool operate_only_looks(enum ask_verb verb)
+bool operator_only_reads(enum op_verb verb)
 {
-	return verbs[verb].only_looks;
+	return verbs[verb].only_reads;
 }
 
-static bool on_session(struct core *c, struct ask *a)
+static bool on_session(struct core *c, struct op_request *a)
 {
 	struct session *s = session_find(c, a->session_id);
 	char state[16] = "";
 	int found = 1;
 
-	if (s != NULL && !s->is_closed) {
+	if (s != NULL && !s->turn.is_closed) {
 		verbs[a->verb].on_session(s, a);
 		return true;
 	}
@@ -233,48 +202,48 @@ static bool on_session(struct core *c, struct ask *a)
 	else if ((found = store_find_session(c->store, a->session_id, state)) < 0)
 		return false;
 	if (found == 0)
-		ask_refuse(a, "not_found", "see list", "there is no session %.36s", a->session_id);
+		op_request_refuse(a, "not_found", "see list", "there is no session %.36s", a->session_id);
 	else
-		ask_refuse(a, "not_now", "see what came of it with show", "session %.8s has ended: %s",
+		op_request_refuse(a, "not_now", "see what came of it with show", "session %.8s has ended: %s",
 			a->session_id, state);
 	return true;
 }
 
-static bool act(struct core *c, struct ask *a)
+static bool act(struct core *c, struct op_request *a)
 {
 	switch (a->verb) {
-	case ASK_REPLAY: return do_replay(c, a);
-	case ASK_DRAIN:
-	case ASK_UNDRAIN: do_drain(c, a, a->verb == ASK_DRAIN); return true;
-	case ASK_ROTATE_KEY: do_rotate_key(c, a); return true;
-	case ASK_STATS: operate_stats(c, a); return true;
-	case ASK_DECIDE: return review_decide(c, a);
-	case ASK_APPROVERS: review_list_approvers(c, a); return true;
+	case OP_REPLAY: return do_replay(c, a);
+	case OP_DRAIN:
+	case OP_UNDRAIN: do_drain(c, a, a->verb == OP_DRAIN); return true;
+	case OP_ROTATE_KEY: do_rotate_key(c, a); return true;
+	case OP_STATS: operator_stats(c, a); return true;
+	case OP_DECIDE: return approval_decide(c, a);
+	case OP_APPROVERS: approval_list_approvers(c, a); return true;
 	default: return on_session(c, a);
 	}
 }
 
-/* What he chose besides the session: "how=discard"; "" where the verb has no choice. */
-static void describe_choice(const struct ask *a, char out[CHOICE_SIZE])
+/* The operator's choice besides the session: "how=discard"; "" where the verb has no choice. */
+static void describe_choice(const struct op_request *a, char out[CHOICE_SIZE])
 {
 	char by[DURATION_TEXT_SIZE];
 
 	out[0] = '\0';
-	if (a->verb == ASK_RECOVER)
+	if (a->verb == OP_RECOVER)
 		snprintf(out, CHOICE_SIZE, "how=%s", a->how);
-	if (a->verb == ASK_REPLAY)
+	if (a->verb == OP_REPLAY)
 		snprintf(out, CHOICE_SIZE, "from=%lld", (long long)a->from);
-	if (a->verb == ASK_EXTEND) {
+	if (a->verb == OP_EXTEND) {
 		duration_format(a->by_us > 0 ? a->by_us : 0, by);
 		snprintf(out, CHOICE_SIZE, "by=%s%s", by, a->token != NULL ? " with=token" : "");
 	}
 }
 
-/* What was done, and what was refused: the latter can be asked for at any rate. */
-static void note(struct core *c, const struct ask *a, const char *choice)
+/* Puts the request into the audit. Refused requests can come at any rate, so they are counted. */
+static void audit_request(struct core *c, const struct op_request *a, const char *choice)
 {
 	bool is_signed = a->signer[0] != '\0';
-	const struct audit_entry row = {.what = ask_name(a->verb),
+	const struct audit_entry row = {.what = op_verb_name(a->verb),
 		.outcome = a->code != NULL ? "refused" : "done",
 		.who = is_signed && a->code != NULL ? a->signer : "operator",
 		.has_uid = true,
@@ -292,30 +261,30 @@ static void note(struct core *c, const struct ask *a, const char *choice)
 		audit_put(c, &row);
 }
 
-bool operate_take(struct core *c, struct ask *a)
+bool operator_take(struct core *c, struct op_request *a)
 {
 	char choice[CHOICE_SIZE];
 
 	if (!act(c, a))
 		return false;
-	if (operate_only_looks(a->verb)) {
-		control_answer(c->control, a);
+	if (operator_only_reads(a->verb)) {
+		op_queue_answer(c->operator.queue, a);
 		return true;
 	}
 	describe_choice(a, choice);
-	log_info("operator: verb=%s session=%.8s%s%s uid=%lld answer=%s%s%s", ask_name(a->verb),
+	log_info("operator: verb=%s session=%.8s%s%s uid=%lld answer=%s%s%s", op_verb_name(a->verb),
 		a->session_id[0] != '\0' ? a->session_id : "-", choice[0] != '\0' ? " " : "", choice,
 		(long long)a->uid, a->code != NULL ? a->code : "done", a->reason != NULL ? " why=" : "",
 		a->reason != NULL ? a->reason : "");
-	note(c, a, choice);
+	audit_request(c, a, choice);
 	effect_answer(c, a);
 	return true;
 }
 
-void operate_note_strangers(struct core *c)
+void operator_audit_denied(struct core *c)
 {
-	struct control_stranger list[CONTROL_STRANGERS];
-	int count = control_take_strangers(c->control, list);
+	struct denied_peer list[OP_QUEUE_DENIED];
+	int count = op_queue_take_denied(c->operator.queue, list);
 
 	for (int i = 0; i < count; i++) {
 		const struct audit_entry row = {.what = "control",

@@ -1,25 +1,27 @@
-/* operate_private.h: what the handlers of operators' verbs share. Only operate*.c include it. */
-#ifndef HCPD_OPERATE_PRIVATE_H
-#define HCPD_OPERATE_PRIVATE_H
+/* SPDX-License-Identifier: MIT */
+/* operator_private.h: what operator.c, pause.c, recover_choice.c and stats.c share. No other file includes
+ * it. */
+#ifndef HCPD_CORE_OPERATOR_OPERATOR_PRIVATE_H
+#define HCPD_CORE_OPERATOR_OPERATOR_PRIVATE_H
 
 #include "config/config.h"
 #include "core/operator/operator.h"
 
-/* The members "session" and "state" of an answer. */
-void operate_say_state(struct ask *a, const struct session *s);
+/* Adds the members "session" and "state" to an answer. */
+void operator_say_state(struct op_request *a, const struct session *s);
 
-void operate_pause(struct session *s, struct ask *a);
-void operate_resume(struct session *s, struct ask *a);
-void operate_checkpoint(struct session *s, struct ask *a);
-/* What its worker was told and has not done. */
-void operate_look_asked(const struct session *s, struct ask_live *l);
+void operator_pause(struct session *s, struct op_request *a);
+void operator_resume(struct session *s, struct op_request *a);
+void operator_checkpoint(struct session *s, struct op_request *a);
+/* Fills in the request that the worker has not answered. */
+void operator_describe_pending(const struct session *s, struct op_live *l);
 
-/* Nobody holds it any more: it queues for a slot, or does so once its former process is gone. how:
- * RECOVERY_COUNT: as its capability says. */
-void operate_go_on(struct session *s, enum recovery how);
-void operate_recover(struct session *s, struct ask *a);
-void operate_extend(struct session *s, struct ask *a);
+/* Ends the pause: the session joins the queue for a slot, at once or when its process is gone. how
+ * RECOVERY_NONE: as its capability says. */
+void operator_go_on(struct session *s, enum recovery how);
+void operator_recover(struct session *s, struct op_request *a);
+void operator_extend(struct session *s, struct op_request *a);
 
-void operate_stats(struct core *c, struct ask *a);
+void operator_stats(struct core *c, struct op_request *a);
 
 #endif

@@ -1,4 +1,6 @@
-/* operate_stats.c: the daemon's figures, as one JSON object. Only looks. */
+/* SPDX-License-Identifier: MIT */
+/* stats.c: the verb stats: the daemon's figures as one JSON object.
+ * Owns the object's form. Never changes anything. */
 #include "core/operator/operator_private.h"
 
 #include <stdio.h>
@@ -8,7 +10,6 @@
 #include "base/clock.h"
 #include "core/turn.h"
 #include "core/admission/policy_program.h"
-#include "retain/retain.h"
 
 #define SECOND 1000000
 
@@ -35,7 +36,7 @@ static void add_states(struct core *c, struct buf *b)
 	struct session *s, *tmp;
 
 	HASH_ITER(by_key, c->by_key, s, tmp)
-		if (!s->is_closed)
+		if (!s->turn.is_closed)
 			counts[s->state]++;
 	buf_addf(b, ",\"by_state\":{\"PENDING\":%u,\"RUNNING\":%u,\"PAUSED\":%u,\"ABORTING\":%u}",
 		counts[S_PENDING], counts[S_RUNNING], counts[S_PAUSED], counts[S_ABORTING]);
@@ -66,15 +67,15 @@ static void add_capabilities(struct core *c, struct buf *b)
 		const struct capability *cap = c->policy->capabilities[i];
 		unsigned waiting = 0;
 		struct session *s;
-		struct lane *l;
+		struct slot_queue *q;
 
-		HASH_FIND_STR(c->slots.lanes, cap->name, l);
-		for (int p = 0; l != NULL && p < PRIORITY_COUNT; p++)
-			for (s = l->waiting[p]; s != NULL; s = s->lane_next)
+		HASH_FIND_STR(c->slots.queues, cap->name, q);
+		for (int p = 0; q != NULL && p < PRIORITY_COUNT; p++)
+			for (s = q->waiting[p]; s != NULL; s = s->slot.next)
 				waiting++;
 		buf_addf(b, "%s{\"name\":\"%s\",\"version\":", i > 0 ? "," : "", cap->name);
 		buf_add_json(b, cap->version, strlen(cap->version));
-		buf_addf(b, ",\"running\":%u,\"waiting\":%u,\"limit\":", l != NULL ? l->running : 0, waiting);
+		buf_addf(b, ",\"running\":%u,\"waiting\":%u,\"limit\":", q != NULL ? q->running : 0, waiting);
 		if (cap->concurrent_limit > 0)
 			buf_addf(b, "%d}", cap->concurrent_limit);
 		else
@@ -83,18 +84,18 @@ static void add_capabilities(struct core *c, struct buf *b)
 	buf_add_text(b, "]");
 }
 
-/* null where there is none: the gate decides alone. */
+/* null: no program is configured, the gate decides alone. */
 static void add_program(struct core *c, struct buf *b)
 {
-	struct judge_state state;
+	struct policy_program_state state;
 	const char *command;
 
 	buf_add_text(b, ",\"policy_program\":");
-	if (!judge_is_there(c)) {
+	if (!policy_program_is_there(c)) {
 		buf_add_text(b, "null");
 		return;
 	}
-	judge_get_state(c->program, &state);
+	policy_program_get_state(c->program, &state);
 	command = c->policy->config->policy_command[0];
 	buf_add_text(b, "{\"command\":");
 	buf_add_json(b, command, strlen(command));
@@ -108,14 +109,15 @@ static void add_program(struct core *c, struct buf *b)
 	buf_add_text(b, "}");
 }
 
-/* What keeps ended sessions in the store; null where nothing does. */
+/* Why ended sessions stay in the store; null: no trouble. */
 static void add_retention(struct core *c, struct buf *b)
 {
-	char why[RETAIN_TROUBLE_SIZE];
+	char why[RETENTION_TROUBLE_SIZE];
 	int64_t since_us;
 
 	buf_add_text(b, ",\"retention\":");
-	if (!retain_get_trouble(c, why, &since_us)) {
+	if (c->retention.retain == NULL ||
+		!c->retention.ops->get_trouble(c->retention.retain, why, &since_us)) {
 		buf_add_text(b, "null");
 		return;
 	}
@@ -124,7 +126,7 @@ static void add_retention(struct core *c, struct buf *b)
 	buf_add_text(b, "}");
 }
 
-void operate_stats(struct core *c, struct ask *a)
+void operator_stats(struct core *c, struct op_request *a)
 {
 	const struct core_stats *t = &c->stats;
 	struct buf *b = &a->item;
@@ -133,12 +135,13 @@ void operate_stats(struct core *c, struct ask *a)
 		"{\"version\":\"%s\",\"instance\":\"%s\",\"pid\":%d,\"uptime_s\":%lld,\"callee_id\":\"%s\","
 		"\"state_dir\":",
 		HCPD_VERSION, store_instance(c->store), getpid(),
-		(long long)((clock_boot_us() - c->began_us) / SECOND), c->first_policy->config->callee_id);
+		(long long)((clock_boot_us() - c->phase.began_us) / SECOND),
+		c->first_policy->config->callee_id);
 	buf_add_json(b, c->state_dir, strlen(c->state_dir));
 	buf_addf(b,
 		",\"draining\":%s,\"held\":%s,\"stopping\":%s,\"running\":%u,\"waiting\":%u,\"undecided\":%u",
-		yes(c->is_draining), yes(c->is_held), yes(c->is_stopping), c->slots.running, c->slots.waiting,
-		c->slots.asking);
+		yes(c->phase.is_draining), yes(c->phase.is_suspended), yes(c->phase.is_stopping),
+		c->slots.running, c->slots.waiting, c->slots.undecided);
 	add_states(c, b);
 	add_links(c, b);
 	buf_addf(b,

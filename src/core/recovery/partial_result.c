@@ -1,20 +1,21 @@
-/* summary.c: partial outputs out of what a session said while it ran.
+/* SPDX-License-Identifier: MIT */
+/* partial_result.c: partial outputs, made of what a session reported while it ran.
  * Owns their form and their bounds. Never ends the session (recover.c). */
 #include "core/recovery/partial_result.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/checkpoint.h"
+#include "store/checkpoint_restore.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
 
-#define ROWS_MAX 2000 /* messages looked at, from the last one back */
+#define ROWS_MAX 2000 /* messages that are read, from the last one back */
 #define TYPES_MAX 32  /* of results */
 
 struct collected {
 	struct buf list; /* JSON objects, a comma between */
-	size_t room;     /* bytes that it may have yet */
+	size_t room;     /* bytes that are left for the list */
 	char *types[TYPES_MAX];
 	size_t count;
 	int omitted; /* too large, or of too many types */
@@ -28,7 +29,7 @@ static bool is_there(const struct collected *k, struct jslice type)
 	return false;
 }
 
-/* One result, newest first: the first of a type is its last. */
+/* Results come newest first, so the first of a type is its last one. */
 static bool on_result(void *ctx, const struct store_event *e)
 {
 	struct collected *k = ctx;
@@ -74,18 +75,17 @@ static int add_checkpoint(struct session *s, struct buf *b)
 	return found < 0 && !store_is_damaged(s->core->store) ? -1 : 0;
 }
 
-int summary_decide(struct session *s, const char *actor)
+int partial_result_decide(struct session *s, const char *actor)
 {
 	struct collected k = {.room = (size_t)s->core->first_policy->config->max_message / 2};
 	struct buf b = {0};
 	int rc = store_load_results(s->core->store, s->key, ROWS_MAX, on_result, &k);
 
 	if (rc < 0 && store_is_damaged(s->core->store))
-		rc = 0; /* with what could be read */
+		rc = 0; /* the rows before the damage are enough */
 	buf_add_text(&b,
 		"{\"error_code\":\"internal_error\",\"error_message\":\"the session was interrupted, and is "
-		"closed with what "
-		"it came to\",\"error_details\":{");
+		"closed with what it came to\",\"error_details\":{");
 	session_add_details(s, &b, "recovery");
 	buf_add_text(&b, "},\"partial_outputs\":{\"intermediate_results\":[");
 	buf_add(&b, k.list.data, k.list.size);
@@ -96,7 +96,7 @@ int summary_decide(struct session *s, const char *actor)
 		buf_addf(&b, ",\"omitted\":%d", k.omitted);
 	buf_add_text(&b, "}}");
 	if (rc == 0)
-		session_decide(s, S_FAILED, "summarized", actor, b.data, b.size);
+		session_set_outcome(s, S_FAILED, "summarized", actor, b.data, b.size);
 	CRASH_POINT(summary_decided);
 	for (size_t i = 0; i < k.count; i++)
 		free(k.types[i]);

@@ -1,7 +1,8 @@
-/* recover.c: what becomes of the sessions of an earlier life.
- * Owns the decision between resume, restart, fail, summarize and discard, also for those that died, or were
- * paused, in this life. Everything that it decides about an earlier one is committed before the daemon
- * consumes a command. */
+/* SPDX-License-Identifier: MIT */
+/* recover.c: what becomes of the sessions of the previous run.
+ * Owns the choice between resume, restart, fail, summarize and discard, also for sessions that died or were
+ * paused in this run. Never commits: the main loop commits the recovery before the daemon consumes a
+ * command. */
 #include "core/recovery/recover.h"
 
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include "core/running/run.h"
 #include "core/recovery/partial_result.h"
 #include "core/running/harp_events.h"
+#include "process/workdir.h"
 
 static void on_row(void *ctx, const struct store_session *row)
 {
@@ -33,8 +35,8 @@ static void finish_as(struct session *s, const char *reason, const char *code, c
 	session_finish(s);
 }
 
-/* Says what was lost. False: it cannot go on: to begin again would do twice what the checkpoints say was
- * done. */
+/* Reports damaged checkpoints. False: no good one is left, and the session cannot go on: a new beginning
+ * would repeat work that the checkpoints say was done. */
 static bool accept_damage(struct session *s, const struct checkpoint *cp, bool found)
 {
 	if (cp->damaged == 0)
@@ -49,8 +51,8 @@ static bool accept_damage(struct session *s, const struct checkpoint *cp, bool f
 
 void recover_resume(struct session *s, const char *reason, bool from_checkpoint)
 {
-	s->attempt++;
-	s->from_checkpoint = from_checkpoint;
+	s->attempts.number++;
+	s->checkpoint.is_used = from_checkpoint;
 	session_run(s, reason, "daemon");
 	CRASH_POINT(recover_running);
 	slots_take(s->core, s);
@@ -58,8 +60,8 @@ void recover_resume(struct session *s, const char *reason, bool from_checkpoint)
 	effect_start(s);
 }
 
-/* What it was accepted under is no longer so: nothing starts, and the failure names what it was. */
-static void refuse(struct session *s, const struct recheck_fault *f)
+/* The conditions of its acceptance no longer hold: nothing starts, and the failure names the check. */
+static void refuse(struct session *s, const struct resume_fault *f)
 {
 	struct buf details = {0};
 
@@ -71,18 +73,18 @@ static void refuse(struct session *s, const struct recheck_fault *f)
 	buf_fini(&details);
 }
 
-/* Its state is of another version than its capability's workers go on from. */
+/* The checkpoint's state has another version than the capability's workers read. */
 static void resume_other_version(struct session *s, const struct checkpoint *cp, const struct capability *cap)
 {
-	struct recheck_fault f = {.check = "state_version", .code = "internal_error"};
+	struct resume_fault f = {.check = "state_version", .code = "internal_error"};
 
 	if (cap->config->migrate != NULL) {
 		migrate_begin(s, cp);
 		return;
 	}
 	snprintf(f.message, sizeof f.message,
-		"checkpoint %s has a state of version %s, capability %.64s takes %.32s and names no "
-		"migrate command",
+		"checkpoint %s has a state of version %s, capability %.64s takes %.32s and names no migrate "
+		"command",
 		cp->id, cp->state_version, cap->name, cap->config->state_version);
 	refuse(s, &f);
 }
@@ -90,43 +92,41 @@ static void resume_other_version(struct session *s, const struct checkpoint *cp,
 static void resume_from(
 	struct session *s, const struct checkpoint *cp, bool found, const struct capability *cap)
 {
-	bool has_one =
-		found || s->last_checkpoint[0] != '\0'; /* the latter: of this turn, and committed with it */
+	/* a checkpoint of this turn is committed with it */
+	bool has_one = found || s->checkpoint.last_id[0] != '\0';
 
 	if (!accept_damage(s, cp, found))
 		finish_as(s, "no_checkpoint", "internal_error",
 			"the session was interrupted, and all checkpoints are damaged");
-	else if (found && !recheck_is_same_major(cp->state_version, cap->config->state_version))
+	else if (found && !resume_check_is_same_major(cp->state_version, cap->config->state_version))
 		resume_other_version(s, cp, cap);
 	else
 		recover_resume(s, has_one ? "recovered_from_checkpoint" : "restarted", has_one);
 }
 
-/* From the beginning. Where an operator wants that, no later crash may bring it back to what he passed over.
- */
+/* Starts from the beginning. After an operator's restart no later crash may go back to the old checkpoints,
+ * so they are retired. */
 static void begin_anew(struct session *s)
 {
-	if (s->recover_as == RECOVERY_RESTART) {
+	if (s->pause.recover_as == RECOVERY_RESTART) {
 		store_retire_checkpoints(s->core->store, s->key);
-		s->last_checkpoint[0] = s->base.id[0] = '\0';
+		s->checkpoint.last_id[0] = s->checkpoint.base.id[0] = '\0';
 	}
 	recover_resume(s, "restarted", false);
 }
 
 int recover_end(struct session *s, enum recovery how, const char *actor)
 {
-	if (how == RECOVERY_SUMMARIZE && summary_decide(s, actor) < 0)
+	if (how == RECOVERY_SUMMARIZE && partial_result_decide(s, actor) < 0)
 		return -1;
 	if (how == RECOVERY_DISCARD)
-		session_decide(s, S_ABORTED, "discarded", actor, NULL, 0);
+		session_set_outcome(s, S_ABORTED, "discarded", actor, NULL, 0);
 	if (how == RECOVERY_FAIL && strcmp(actor, "operator") == 0)
 		session_fail(s, "failed_by_operator", "internal_error", actor, NULL,
-			"the session was interrupted, and an operator let it "
-			"fail");
+			"the session was interrupted, and an operator let it fail");
 	else if (how == RECOVERY_FAIL)
 		session_fail(s, "no_checkpoint", "internal_error", actor, NULL,
-			"the session was interrupted, and this capability does "
-			"not recover");
+			"the session was interrupted, and this capability does not recover");
 	CRASH_POINT(recover_ended);
 	session_finish(s);
 	return 0;
@@ -134,7 +134,8 @@ int recover_end(struct session *s, enum recovery how, const char *actor)
 
 static enum recovery choose(const struct session *s, const struct capability *cap)
 {
-	enum recovery how = s->recover_as < RECOVERY_COUNT ? s->recover_as : cap->config->recovery;
+	enum recovery how =
+		s->pause.recover_as != RECOVERY_NONE ? s->pause.recover_as : cap->config->recovery;
 
 	return how == RECOVERY_RESUME && cap->config->protocol == PROTOCOL_TEXT ? RECOVERY_RESTART : how;
 }
@@ -143,17 +144,18 @@ static int go_on_from(struct session *s, const struct checkpoint *cp, bool found
 {
 	const struct capability *cap = policy_find(s->core->policy, s->capability);
 	enum recovery how = cap != NULL ? choose(s, cap) : RECOVERY_RESUME;
-	struct recheck_fault f;
+	struct resume_fault f;
 
 	if (found)
-		memcpy(s->last_checkpoint, cp->id, ID_SIZE);
-	/* Where its timer runs, that is on the clock that counts: one that an operator paused was brought
-	 * back before. */
-	if (!timer_is_set(&s->deadline) && s->deadline_us != 0 && s->deadline_us <= clock_wall_us())
+		memcpy(s->checkpoint.last_id, cp->id, ID_SIZE);
+	/* A running timer is on the boot clock, which counts; the wall clock decides only right after a
+	 * restart. */
+	if (!timer_is_set(&s->run.deadline) && s->times.deadline_us != 0 &&
+		s->times.deadline_us <= clock_wall_us())
 		finish_as(s, "timeout", "timeout", "max_duration was over while the callee was down");
 	else if (cap != NULL && how != RECOVERY_RESUME && how != RECOVERY_RESTART)
 		return recover_end(s, how, "daemon");
-	else if (!recheck_pass(s, true, &f))
+	else if (!resume_check_pass(s, true, &f))
 		refuse(s, &f);
 	else if (how == RECOVERY_RESTART)
 		begin_anew(s);
@@ -162,13 +164,13 @@ static int go_on_from(struct session *s, const struct checkpoint *cp, bool found
 	return 0;
 }
 
-/* Before anything is said of its going on: is its task still the one that was accepted? What cannot be read,
- * or is not there, run_start.c says. -1: the store cannot be read now. */
+/* Is the task still the one that was accepted? Checked before the session is reported as going on.
+ * run_start.c handles a task that is lost or damaged. -1: the store cannot be read now. */
 static int check_seal(struct session *s)
 {
 	struct buf task = {0}, message = {0};
 	int found = store_load_task(s->core->store, s->key, &task);
-	const char *fault = found > 0 ? session_find_change(s, &task) : NULL;
+	const char *fault = found > 0 ? session_verify_task(s, &task) : NULL;
 
 	if (fault != NULL) {
 		log_error(
@@ -182,7 +184,8 @@ static int check_seal(struct session *s)
 	return found < 0 && !store_is_damaged(s->core->store) ? -1 : 0;
 }
 
-/* PAUSED by a crash, a stop, its worker or a death of it, or no longer by an operator. */
+/* For sessions that were PAUSED by a crash, a stop, their worker or its death, or that an operator resumed.
+ */
 int recover_go_on(struct session *s)
 {
 	struct checkpoint cp;
@@ -192,70 +195,72 @@ int recover_go_on(struct session *s)
 		return -1;
 	if (session_has_outcome(s))
 		return 0;
-	if ((found = checkpoint_find(s->core->store, s->key, s->seal, &cp)) >= 0 &&
+	if ((found = checkpoint_find(s->core->store, s->key, s->intent.seal, &cp)) >= 0 &&
 		go_on_from(s, &cp, found > 0) < 0)
 		found = -1;
 	checkpoint_fini(&cp);
 	return found < 0 ? -1 : 0;
 }
 
-/* Somebody wants it to rest, or to be asked. Who resumed it before we went down has been. */
+/* Does the session stay PAUSED? An operator paused it, or on_start = ask. A session that was resumed before
+ * the daemon ended goes on. */
 static bool stays(const struct session *s)
 {
-	if (s->paused_by == PAUSED_BY_OPERATOR)
+	if (s->pause.by == PAUSED_BY_OPERATOR)
 		return true;
-	return s->core->policy->config->on_start == ON_START_ASK && s->paused_by != PAUSED_NOT;
+	return s->core->policy->config->on_start == ON_START_ASK && s->pause.by != PAUSED_BY_NOBODY;
 }
 
-/* One that does not go on at once may end before it does, and its end tells what it could be resumed from. */
+/* Loads the id of the last checkpoint: the session may end before it goes on, and its last message names it.
+ */
 static int recall_checkpoint(struct session *s)
 {
 	struct checkpoint cp;
-	int found = checkpoint_find(s->core->store, s->key, s->seal, &cp);
+	int found = checkpoint_find(s->core->store, s->key, s->intent.seal, &cp);
 
 	if (found > 0)
-		memcpy(s->last_checkpoint, cp.id, ID_SIZE);
+		memcpy(s->checkpoint.last_id, cp.id, ID_SIZE);
 	checkpoint_fini(&cp);
 	return found < 0 ? -1 : 0;
 }
 
 static int recover(struct session *s)
 {
-	struct addressee *to = outbox_addressee(s->core->outbox, s->caller_id);
+	struct outbox_caller *to = outbox_find_caller(s->core->outbox, s->caller_id);
 
 	if (to == NULL)
 		return -1;
-	session_address(s, to);
-	if (tell_again(s) < 0 || session_load_outcome(s) < 0 || artifacts_load(s) < 0)
+	session_set_caller(s, to);
+	if (harp_events_again(s) < 0 || session_load_outcome(s) < 0 || artifacts_load(s) < 0)
 		return -1;
-	if (s->waits_for == WAITS_FOR_PROGRAM)
-		return consult_recover(s);
-	if (s->waits_for == WAITS_FOR_HUMAN)
-		return review_recover(s);
+	if (s->admission.waits_for == WAITS_FOR_PROGRAM)
+		return policy_wait_recover(s);
+	if (s->admission.waits_for == WAITS_FOR_HUMAN)
+		return approval_recover(s);
 	if (s->state == S_PENDING && !session_has_outcome(s)) {
 		slots_wait(s->core, s);
 		return 0;
 	}
 	if (s->state == S_ABORTING && !session_has_outcome(s))
-		session_decide(s, S_ABORTED, "aborted_by_caller", "daemon", NULL, 0);
+		session_set_outcome(s, S_ABORTED, "aborted_by_caller", "daemon", NULL, 0);
 	if (session_has_outcome(s)) {
-		session_finish(s); /* its processes were ended before */
+		session_finish(s); /* workers_kill_stale has killed its processes */
 		CRASH_POINT(recover_finished);
 		return 0;
 	}
 	if (s->state == S_RUNNING) {
-		session_go(s, S_PAUSED, "callee_restarted", "daemon");
-		s->paused_by = PAUSED_BY_CRASH;
+		session_transition(s, S_PAUSED, "callee_restarted", "daemon");
+		s->pause.by = PAUSED_BY_CRASH;
 		CRASH_POINT(recover_paused);
 	}
 	if (stays(s)) {
 		run_set_clocks(s);
 		return recall_checkpoint(s);
 	}
-	/* One that had given its slot back, or may have, queues again; the commit that follows looks who may
-	 * start. */
-	if (s->paused_by == PAUSED_NOT || s->paused_by == PAUSED_BY_RETRY ||
-		s->paused_by == PAUSED_BY_WORKER) {
+	/* A session that had no slot, or may have had none, joins the queue; the next commit fills the slots.
+	 */
+	if (s->pause.by == PAUSED_BY_NOBODY || s->pause.by == PAUSED_BY_RETRY ||
+		s->pause.by == PAUSED_BY_WORKER) {
 		run_set_clocks(s);
 		slots_wait(s->core, s);
 		return recall_checkpoint(s);
@@ -263,7 +268,7 @@ static int recover(struct session *s)
 	return recover_go_on(s);
 }
 
-/* Is this directory somebody's? A crash may have left one of a reused process, or of a session that had
+/* Is this working directory still wanted? A crash may leave one of a reused process, or of a session that has
  * ended. */
 static bool is_wanted(void *ctx, const char *name)
 {
@@ -281,7 +286,7 @@ static bool is_wanted(void *ctx, const char *name)
 	return strcmp(state, sstate_names[S_FAILED]) == 0;
 }
 
-/* Keys that are not there any more: whoever has such a token finds out by an abort that does nothing. */
+/* Counts sessions whose token was signed with a key that is gone: such a token aborts nothing. */
 static void say_void_tokens(struct core *c)
 {
 	struct session *s, *tmp;
@@ -301,12 +306,12 @@ static void say_void_tokens(struct core *c)
 			count);
 }
 
-int core_recover(struct core *c)
+int recover_all(struct core *c)
 {
 	struct session *s, *tmp;
 	unsigned count;
 
-	workers_kill_leftovers(c->workers);
+	workers_kill_stale(c->workers);
 	CRASH_POINT(recover_leftovers_killed);
 	if (store_load_live(c->store, on_row, c) < 0 || outbox_load(c->outbox) < 0)
 		goto unreadable;

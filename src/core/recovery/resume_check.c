@@ -1,5 +1,6 @@
-/* recheck.c: what was true when a task was accepted, looked at again before its session runs on.
- * Owns the order of the checks and their words. Never ends a session (recover.c), and never starts one. */
+/* SPDX-License-Identifier: MIT */
+/* resume_check.c: the conditions of a task's acceptance, checked again before its session goes on.
+ * Owns the order of the checks and their sentences. Never ends a session (recover.c), never starts one. */
 #include "core/recovery/resume_check.h"
 
 #include <stdarg.h>
@@ -9,7 +10,7 @@
 #include "core/turn.h"
 
 static bool __attribute__((format(printf, 4, 5)))
-fault(struct recheck_fault *f, const char *check, const char *code, const char *fmt, ...)
+fault(struct resume_fault *f, const char *check, const char *code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -21,8 +22,8 @@ fault(struct recheck_fault *f, const char *check, const char *code, const char *
 	return false;
 }
 
-/* The same as at the gate, for what cannot have changed of the task itself. */
-static bool has_rights(const struct session *s, struct recheck_fault *f)
+/* The gate's checks of the caller, without those of the task, which cannot have changed. */
+static bool has_rights(const struct session *s, struct resume_fault *f)
 {
 	const struct config_caller *caller = config_find_caller(s->core->policy->config, s->caller_id);
 
@@ -44,7 +45,7 @@ static bool has_rights(const struct session *s, struct recheck_fault *f)
 	return true;
 }
 
-bool recheck_pass(const struct session *s, bool needs_process, struct recheck_fault *f)
+bool resume_check_pass(const struct session *s, bool needs_process, struct resume_fault *f)
 {
 	const struct capability *cap = policy_find(s->core->policy, s->capability);
 	char why[256];
@@ -59,13 +60,13 @@ bool recheck_pass(const struct session *s, bool needs_process, struct recheck_fa
 	return true;
 }
 
-bool recheck_is_same_major(const char *of_state, const char *wanted)
+bool resume_check_is_same_major(const char *of_state, const char *wanted)
 {
 	size_t size;
 
 	if (of_state[0] == '\0' || wanted == NULL)
 		return true;
-	/* 02 is not 2: nobody writes that, and if somebody does, he means something by it. */
+	/* Versions are compared as text: "02" differs from "2". */
 	size = strcspn(of_state, ".");
 	return size == strcspn(wanted, ".") && memcmp(of_state, wanted, size) == 0;
 }

@@ -1,17 +1,18 @@
-/* action.h: what a worker announces before it does it, and whether it may. */
-#ifndef HCPD_ACTION_H
-#define HCPD_ACTION_H
+/* SPDX-License-Identifier: MIT */
+/* action.h: actions that a worker announces before it carries them out, and whether it may. */
+#ifndef HCPD_CORE_RUNNING_ACTION_H
+#define HCPD_CORE_RUNNING_ACTION_H
 
 struct session;
-struct wline;
+struct worker_line;
 
-/* An `action` line: held against the safety envelope that the session runs under, and answered by an
- * `action_verdict` line after the commit. Beyond a hard limit, prohibited, or announced again after a
- * refusal: the session is ended. */
-void action_announced(struct session *s, const struct wline *l);
-/* One that is no good line, and why: refused, since its worker may wait for the verdict. */
-void action_unreadable(struct session *s, const struct wline *l, const char *why);
-/* A new attempt, or the end: it may have forgotten what it was refused, so it is not held against it. */
+/* An `action` line: checked against the session's safety envelope, and answered by an `action_verdict` line
+ * after the commit. The session is ended for an action beyond a hard limit, a prohibited one, and one that is
+ * announced again after a refusal. */
+void action_announced(struct session *s, const struct worker_line *l);
+/* A broken `action` line, and why: refused, since its worker may wait for the reply. */
+void action_unreadable(struct session *s, const struct worker_line *l, const char *why);
+/* A new attempt, or the end: forgets the refusals, since a new process does not know them. */
 void action_forget(struct session *s);
 
 #endif

@@ -1,10 +1,11 @@
-/* artifact.c: which files of workers become artifacts, and when their sessions may end.
+/* SPDX-License-Identifier: MIT */
+/* artifacts.c: files of workers that become artifacts, and when their sessions may end.
  * Owns the list of a session's artifacts, the order of copies, their limits and rows. Never touches a file
- * (artifact_file.c), never composes a result (session.c).
+ * (artifact_store.c), never composes a result (session_end.c).
  *
- * A row is put when the file is announced and completed when the file is in: the file is on the disk before
- * that commit, so a row that says so never lacks it. A later announcement of a name drops the earlier one's
- * row first, so the file that stands under that name belongs to no row while it is replaced. */
+ * A row is put when the file is announced, and completed when the copy is done. The copy is on the disk
+ * before that commit, so a completed row always has its file. A later announcement of the same name drops
+ * the earlier row first, so the file under that name belongs to no row while it is replaced. */
 #include "core/running/artifacts.h"
 
 #include <stdio.h>
@@ -31,20 +32,20 @@
 struct artifact {
 	struct artifact *prev, *next;
 	char *name, *type, *path;
-	int64_t size; /* -1: not in yet */
+	int64_t size; /* -1: not copied yet */
 	char sha256[ARTIFACT_HASH_SIZE];
-	size_t room; /* of its JSON at most */
+	size_t room; /* upper bound of its JSON's size */
 };
 
 struct artifacts {
-	struct artifacts *prev, *next; /* those with something to copy */
+	struct artifacts *prev, *next; /* sessions with something to copy */
 	struct session *session;
 	struct artifact *list;
 	unsigned count, pending;
-	int64_t bytes; /* of those that are in */
+	int64_t bytes; /* of the files that are copied */
 	size_t room;
-	struct artifact *current;   /* what is being copied ... */
-	struct artifact_copy *copy; /* ... and how */
+	struct artifact *current;   /* the file that is being copied ... */
+	struct artifact_copy *copy; /* ... and the copy */
 	bool delays_end;
 	struct timer give_up;
 };
@@ -63,7 +64,7 @@ static void add_json(struct buf *b, const char *session_id, const char *name, co
 	buf_addf(b, "\",\"size_bytes\":%lld,\"checksum\":\"sha256:%64s\"}", (long long)size, sha256);
 }
 
-/* With its comma, whatever its size will be. */
+/* Upper bound of the JSON's size, with its comma: the file's size is not known yet. */
 static size_t json_room(const struct session *s, const char *name, const char *type)
 {
 	struct buf b = {0};
@@ -81,8 +82,8 @@ void artifacts_add_list(const struct session *s, struct buf *b)
 	const char *before = "";
 
 	buf_add_text(b, "[");
-	if (s->artifacts != NULL)
-		DL_FOREACH(s->artifacts->list, a)
+	if (s->run.artifacts != NULL)
+		DL_FOREACH(s->run.artifacts->list, a)
 			if (a->size >= 0) {
 				buf_add_text(b, before);
 				add_json(b, s->id, a->name, a->type, a->size, a->sha256);
@@ -93,19 +94,19 @@ void artifacts_add_list(const struct session *s, struct buf *b)
 
 size_t artifacts_room(const struct session *s)
 {
-	return s->artifacts != NULL ? s->artifacts->room : 0;
+	return s->run.artifacts != NULL ? s->run.artifacts->room : 0;
 }
 
 static void on_give_up(struct timer *t);
 
 static struct artifacts *get(struct session *s)
 {
-	if (s->artifacts == NULL) {
-		s->artifacts = xcalloc(1, sizeof *s->artifacts);
-		s->artifacts->session = s;
-		s->artifacts->give_up.on_due = on_give_up;
+	if (s->run.artifacts == NULL) {
+		s->run.artifacts = xcalloc(1, sizeof *s->run.artifacts);
+		s->run.artifacts->session = s;
+		s->run.artifacts->give_up.on_due = on_give_up;
 	}
-	return s->artifacts;
+	return s->run.artifacts;
 }
 
 static struct artifact *find(const struct artifacts *as, const char *name)
@@ -133,16 +134,16 @@ static struct artifact *add(struct artifacts *as, const char *name, const char *
 	return a;
 }
 
-static void wait_in_line(struct artifacts *as)
+static void join_queue(struct artifacts *as)
 {
 	if (as->pending++ == 0)
-		DL_APPEND(as->session->core->collecting, as);
+		DL_APPEND(as->session->core->run.collecting, as);
 }
 
-static void leave_line(struct artifacts *as)
+static void leave_queue(struct artifacts *as)
 {
 	if (--as->pending == 0)
-		DL_DELETE(as->session->core->collecting, as);
+		DL_DELETE(as->session->core->run.collecting, as);
 }
 
 static void stop_copy(struct artifacts *as)
@@ -157,7 +158,7 @@ static void forget(struct artifacts *as, struct artifact *a)
 	if (a == as->current)
 		stop_copy(as);
 	if (a->size < 0)
-		leave_line(as);
+		leave_queue(as);
 	else
 		as->bytes -= a->size;
 	DL_DELETE(as->list, a);
@@ -182,12 +183,12 @@ static const char *find_fault(const char *name, size_t name_size, const char *pa
 		NULL;
 }
 
-/* Is there room for it in the list, beside the others? */
+/* Does the list have room for this artifact, beside the others? */
 static bool has_room(const struct session *s, const struct artifact *same, const char *name, const char *type)
 {
 	size_t room = artifacts_room(s) - (same != NULL ? same->room : 0) + json_room(s, name, type);
 
-	return (same != NULL || s->artifacts->count < ARTIFACTS_MAX) &&
+	return (same != NULL || s->run.artifacts->count < ARTIFACTS_MAX) &&
 		(int64_t)room <= s->core->first_policy->config->max_message / LIST_SHARE;
 }
 
@@ -212,7 +213,7 @@ static void put(struct artifacts *as, const char *name, const char *type, const 
 			.path = a->path},
 		at);
 	CRASH_POINT(artifact_announced);
-	wait_in_line(as);
+	join_queue(as);
 }
 
 void artifact_announce(struct session *s, const char *name, size_t name_size, const char *path,
@@ -238,8 +239,8 @@ void artifact_announce(struct session *s, const char *name, size_t name_size, co
 		return;
 	}
 	if (same != NULL)
-		forget(s->artifacts, same);
-	put(s->artifacts, name, type, path);
+		forget(s->run.artifacts, same);
+	put(s->run.artifacts, name, type, path);
 }
 
 /* ---- copies ---- */
@@ -254,16 +255,16 @@ static void on_in(struct artifacts *as)
 	as->bytes += a->size;
 	if (as->copy->has_changed)
 		session_warn(s, "artifact_changed",
-			"artifact %.*s was written to while it was stored; size and checksum are of what "
-			"was stored",
+			"artifact %.*s was written to while it was stored; size and checksum are of what was "
+			"stored",
 			(int)buf_utf8_cut(a->name, strlen(a->name), SHOWN), a->name);
 	stop_copy(as);
 	store_save_artifact(s->core->store, s->key, a->name, a->size, a->sha256);
 	CRASH_POINT(artifact_in);
-	leave_line(as);
+	leave_queue(as);
 }
 
-/* Also whatever an earlier announcement left under that name. */
+/* Removes the artifact, and the file that an earlier announcement of its name left. */
 static void drop(struct artifacts *as, struct artifact *a)
 {
 	struct session *s = as->session;
@@ -305,10 +306,12 @@ static int64_t room_for(const struct artifacts *as)
 	return left < config->max_artifact ? left : config->max_artifact;
 }
 
-/* The user whose file it must be: a worker of another user gets nothing through us that is not its own. */
+/* The user that must own the file: a worker that runs as another user must not get foreign files through the
+ * daemon. -1: any. */
 static int64_t owner_of(const struct session *s)
 {
-	const struct capability *cap = s->cap != NULL ? s->cap : policy_find(s->core->policy, s->capability);
+	const struct capability *cap =
+		s->run.cap != NULL ? s->run.cap : policy_find(s->core->policy, s->capability);
 
 	return cap != NULL && cap->config->confine.user != NULL ? (int64_t)cap->config->confine.uid : -1;
 }
@@ -328,7 +331,7 @@ static bool begin(struct artifacts *as, struct artifact *a, char *why, size_t wh
 	return as->copy != NULL;
 }
 
-/* One slice of the session's first that is not in yet. */
+/* Copies one slice of the session's first file that is not copied yet. */
 static void copy_slice(struct artifacts *as)
 {
 	struct artifact *a = as->current;
@@ -351,7 +354,7 @@ static void copy_slice(struct artifacts *as)
 		on_refused(as, a, why);
 }
 
-/* The first few sessions take turns; who comes later waits until one of them is done. */
+/* The first COPIES_MAX sessions take turns; later ones wait until one of these is done. */
 static void take_turns(struct core *c, struct artifacts *as)
 {
 	struct artifacts *at = as;
@@ -360,8 +363,8 @@ static void take_turns(struct core *c, struct artifacts *as)
 		at = at->next;
 	if (at == as)
 		return;
-	DL_DELETE(c->collecting, as);
-	DL_APPEND_ELEM(c->collecting, at, as);
+	DL_DELETE(c->run.collecting, as);
+	DL_APPEND_ELEM(c->run.collecting, at, as);
 }
 
 static void finish(struct artifacts *as)
@@ -375,7 +378,7 @@ static void finish(struct artifacts *as)
 
 bool artifacts_step(struct core *c)
 {
-	struct artifacts *as = c->collecting;
+	struct artifacts *as = c->run.collecting;
 
 	if (as == NULL)
 		return false;
@@ -384,7 +387,7 @@ bool artifacts_step(struct core *c)
 		take_turns(c, as);
 	else if (as->delays_end)
 		finish(as);
-	return c->collecting != NULL;
+	return c->run.collecting != NULL;
 }
 
 /* ---- the end ---- */
@@ -399,19 +402,19 @@ static void on_give_up(struct timer *t)
 
 bool artifacts_delay_end(struct session *s)
 {
-	struct artifacts *as = s->artifacts;
+	struct artifacts *as = s->run.artifacts;
 
 	if (as == NULL || as->pending == 0)
 		return false;
 	if (s->outcome.state == S_ABORTED || s->state == S_ABORTING) {
-		drop_pending(as, NULL); /* there will be no result to name them, and the abort has its time */
+		drop_pending(as, NULL); /* no result will name them, and an abort must not be late */
 		return false;
 	}
 	if (!as->delays_end) {
 		as->delays_end = true;
 		timer_set(&s->core->timers, &as->give_up,
 			clock_boot_us() + s->core->policy->config->artifact_timeout_us);
-		session_mark_dirty(s); /* the outcome is stored: whatever happens now, it is decided */
+		session_mark_dirty(s); /* stores the outcome: from here on the end is decided */
 		CRASH_POINT(artifact_end_waits);
 	}
 	return true;
@@ -421,7 +424,7 @@ bool artifacts_delay_stop(const struct core *c)
 {
 	const struct artifacts *as;
 
-	DL_FOREACH(c->collecting, as)
+	DL_FOREACH(c->run.collecting, as)
 		if (as->delays_end)
 			return true;
 	return false;
@@ -429,7 +432,7 @@ bool artifacts_delay_stop(const struct core *c)
 
 void artifacts_free(struct session *s)
 {
-	struct artifacts *as = s->artifacts;
+	struct artifacts *as = s->run.artifacts;
 
 	if (as == NULL)
 		return;
@@ -437,10 +440,10 @@ void artifacts_free(struct session *s)
 		forget(as, as->list);
 	timer_cancel(&s->core->timers, &as->give_up);
 	free(as);
-	s->artifacts = NULL;
+	s->run.artifacts = NULL;
 }
 
-/* ---- an earlier life ---- */
+/* ---- the previous run ---- */
 
 static void on_row(void *ctx, const struct store_artifact *row)
 {
@@ -448,7 +451,7 @@ static void on_row(void *ctx, const struct store_artifact *row)
 	struct artifact *a = add(as, row->name, row->type, row->path);
 
 	if (row->size_bytes < 0 || row->sha256 == NULL) {
-		wait_in_line(as);
+		join_queue(as);
 		return;
 	}
 	a->size = row->size_bytes;
@@ -465,11 +468,12 @@ static bool is_in(void *ctx, const char *name)
 
 int artifacts_load(struct session *s)
 {
-	if (s->attempt == 0)
-		return 0; /* it never ran */
+	if (s->attempts.number == 0)
+		return 0; /* a session that never ran has announced nothing */
 	if (store_load_artifacts(s->core->store, s->key, on_row, s) < 0)
 		return -1;
-	if (s->artifacts != NULL && artifact_collect(s->core->state_dir, s->id, is_in, s->artifacts) > 0)
+	if (s->run.artifacts != NULL &&
+		artifact_collect(s->core->state_dir, s->id, is_in, s->run.artifacts) > 0)
 		log_info("half an artifact of an earlier life was removed, it is stored anew: session=%.8s",
 			s->id);
 	CRASH_POINT(artifacts_loaded);

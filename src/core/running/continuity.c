@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* continuity.c: records of ended sessions, and checkpoints that outlive theirs.
- * Owns what of another session a task may have: only its own caller's, and only when that is over. */
+ * Owns what a task may use of another session: only of the same caller's, and only of an ended one. Never
+ * decides about anything else of a task (gate.c). */
 #include "core/running/continuity.h"
 
 #include <stdarg.h>
@@ -21,7 +23,7 @@
 static const char *const lists[] = {"decisions", "open_questions", "next_steps"};
 enum { LISTS = sizeof lists / sizeof *lists };
 
-/* ---- what is left ---- */
+/* ---- what a session leaves ---- */
 
 static void fill(const struct session *s, struct store_continuity *k)
 {
@@ -32,12 +34,12 @@ static void fill(const struct session *s, struct store_continuity *k)
 		.decisions = "[]",
 		.open_questions = "[]",
 		.next_steps = "[]",
-		.checkpoint_count = s->checkpoints};
+		.checkpoint_count = s->summary.checkpoints};
 }
 
-void continuity_note(struct session *s, const struct wline *l)
+void continuity_record(struct session *s, const struct worker_line *l)
 {
-	const char *said = wline_string(l, "summary", "");
+	const char *said = worker_line_string(l, "summary", "");
 	size_t said_size = strlen(said), cut = buf_utf8_cut(said, said_size, SUMMARY_MAX), size = 0;
 	struct buf texts[LISTS] = {0};
 	char summary[SUMMARY_MAX + 1];
@@ -46,13 +48,13 @@ void continuity_note(struct session *s, const struct wline *l)
 	fill(s, &k);
 	memcpy(summary, said, cut);
 	summary[cut] = '\0';
-	if (cut < said_size && report_may_complain(s))
+	if (cut < said_size && worker_message_may_complain(s))
 		session_warn(s, "summary_cut",
 			"the summary of a continuity record was cut: it has %zu bytes, %d is the limit",
 			said_size, SUMMARY_MAX);
 	k.summary = summary;
 	for (int i = 0; i < LISTS; i++) {
-		wline_add_raw(l, &texts[i], lists[i], "[]");
+		worker_line_add_raw(l, &texts[i], lists[i], "[]");
 		size += texts[i].size;
 	}
 	k.decisions = buf_text(&texts[0]);
@@ -68,13 +70,13 @@ void continuity_note(struct session *s, const struct wline *l)
 		buf_fini(&texts[i]);
 }
 
-/* What is known without the worker's help. */
+/* A summary for a session whose worker wrote none. */
 static void write_summary(const struct session *s, struct buf *b)
 {
 	buf_addf(b, "%s (%s) after %lld steps and %lld checkpoints", sstate_names[s->state],
-		s->outcome.reason, (long long)s->steps, (long long)s->checkpoints);
-	if (s->step != NULL && s->step[0] != '\0')
-		buf_addf(b, "; the last step was %s", s->step);
+		s->outcome.reason, (long long)s->summary.steps, (long long)s->summary.checkpoints);
+	if (s->summary.step != NULL && s->summary.step[0] != '\0')
+		buf_addf(b, "; the last step was %s", s->summary.step);
 }
 
 void continuity_close(struct session *s)
@@ -89,7 +91,7 @@ void continuity_close(struct session *s)
 	write_summary(s, &b);
 	k.summary = buf_text(&b);
 	k.completion = completions[s->state];
-	clock_format(s->updated_us, at);
+	clock_format(s->times.updated_us, at);
 	k.closed_at = at;
 	store_close_continuity(s->core->store, &k);
 	CRASH_POINT(continuity_closed);
@@ -98,11 +100,11 @@ void continuity_close(struct session *s)
 
 /* ---- what a task names ---- */
 
-static void __attribute__((format(printf, 2, 3))) reject(struct verdict *v, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) reject(struct gate_result *v, const char *fmt, ...)
 {
 	va_list ap;
 
-	v->kind = VERDICT_REJECTED;
+	v->kind = GATE_REJECTED;
 	v->code = "invalid_input";
 	va_start(ap, fmt);
 	vsnprintf(v->message, sizeof v->message, fmt, ap);
@@ -112,13 +114,14 @@ static void __attribute__((format(printf, 2, 3))) reject(struct verdict *v, cons
 
 static bool is_over(const char *state)
 {
-	int s = sstate_parse(state);
+	int s = name_find(sstate_names, state);
 
 	return s >= 0 && session_is_over((enum sstate)s);
 }
 
-/* NULL: it may be gone on from; else what is wrong. Whose it is else is told nobody. -1 in *rc: the store
- * cannot be read. One that is about to leave is gone: what leaves in this turn the store still has. */
+/* NULL: the task may start from this checkpoint; else what is wrong. A foreign checkpoint gets the same
+ * sentence as an unknown one. A session that leaves the store in this turn counts as gone. *rc -1: the store
+ * cannot be read. */
 static const char *find_fault(struct core *c, const char *caller_id, const char *capability,
 	const struct capability *cap, const char *id, struct checkpoint *cp, struct store_owner *owner,
 	int *rc)
@@ -135,18 +138,18 @@ static const char *find_fault(struct core *c, const char *caller_id, const char 
 		return NULL;
 	if (*rc == 0 || strcmp(owner->caller_id, caller_id) != 0 ||
 		strcmp(owner->capability, capability) != 0 || !is_over(owner->state) ||
-		need_is_going(c, owner->session_id))
+		pins_is_leaving(c, owner->session_id))
 		return unknown;
 	if (found == 0)
 		return "is damaged";
 	if (!cp->resumable)
 		return "cannot be resumed from";
-	return recheck_is_same_major(cp->state_version, cap->config->state_version) ?
+	return resume_check_is_same_major(cp->state_version, cap->config->state_version) ?
 		NULL :
 		"has a state of another version than this capability takes";
 }
 
-static int check_checkpoint(struct core *c, const struct command *cmd, struct verdict *v)
+static int check_checkpoint(struct core *c, const struct command *cmd, struct gate_result *v)
 {
 	const char *id = cmd->task.checkpoint, *fault;
 	struct store_owner owner;
@@ -162,30 +165,30 @@ static int check_checkpoint(struct core *c, const struct command *cmd, struct ve
 	return rc < 0 ? -1 : 0;
 }
 
-static int check_record(struct core *c, const struct command *cmd, struct verdict *v)
+static int check_record(struct core *c, const struct command *cmd, struct gate_result *v)
 {
 	struct buf record = {0};
 	int found = store_load_continuity(c->store, cmd->task.continues, cmd->caller_id, &record);
 
-	if (found == 0 || (found > 0 && need_is_going(c, cmd->task.continues)))
+	if (found == 0 || (found > 0 && pins_is_leaving(c, cmd->task.continues)))
 		reject(v, "payload.context.continues: %s is no ended session of this caller",
 			cmd->task.continues);
 	buf_fini(&record);
 	return found < 0 ? -1 : 0;
 }
 
-int continuity_check(struct core *c, const struct command *cmd, struct verdict *v)
+int continuity_check(struct core *c, const struct command *cmd, struct gate_result *v)
 {
-	if (v->kind != VERDICT_REJECTED && cmd->task.checkpoint[0] != '\0' && check_checkpoint(c, cmd, v) < 0)
+	if (v->kind != GATE_REJECTED && cmd->task.checkpoint[0] != '\0' && check_checkpoint(c, cmd, v) < 0)
 		return -1;
-	if (v->kind != VERDICT_REJECTED && cmd->task.continues[0] != '\0' && check_record(c, cmd, v) < 0)
+	if (v->kind != GATE_REJECTED && cmd->task.continues[0] != '\0' && check_record(c, cmd, v) < 0)
 		return -1;
 	return 0;
 }
 
-/* ---- what it gets ---- */
+/* ---- what the worker gets ---- */
 
-/* A member of a member of the stored task, where it is a session's or a checkpoint's id. */
+/* Reads a member of a member of the stored task, where it is an id. */
 static bool find_id(const struct buf *task, const char *outer, const char *inner, char id[ID_SIZE])
 {
 	struct jslice at = jtext_member(task->data, task->size, outer);
@@ -199,7 +202,7 @@ static bool find_id(const struct buf *task, const char *outer, const char *inner
 	value = at.at != NULL ? jtext_parse(at.at, at.size, why, sizeof why) : NULL;
 	id[0] = '\0';
 	if (json_is_string(value) && id_is_uuid4(json_string_value(value)))
-		codec_copy_id(id, json_string_value(value));
+		message_copy_id(id, json_string_value(value));
 	json_decref(value);
 	return id[0] != '\0';
 }
@@ -234,14 +237,12 @@ int continuity_find_checkpoint(struct session *s, const struct buf *task, struct
 	*out = (struct checkpoint){.damaged = 0};
 	if (!find_id(task, "constraints", "checkpoint", id))
 		return 0;
-	fault = find_fault(s->core, s->caller_id, s->capability, s->cap, id, out, &owner, &rc);
+	fault = find_fault(s->core, s->caller_id, s->capability, s->run.cap, id, out, &owner, &rc);
 	if (rc < 0)
 		return -1;
 	if (fault == NULL)
 		return 1;
 	session_fail(s, "worker_failed", "input_error", "daemon", NULL,
-		"constraints.checkpoint: %s %s; it was good when the task "
-		"was accepted",
-		id, fault);
+		"constraints.checkpoint: %s %s; it was good when the task was accepted", id, fault);
 	return 0;
 }

@@ -1,6 +1,7 @@
-/* tell.c: from the life of a session to HARP-SESSION's events.
- * Owns when one is due, its time, and that nothing is said twice. Never composes one (harp_session.c), never
- * changes a session. */
+/* SPDX-License-Identifier: MIT */
+/* harp_events.c: publishes a session's events in HARP-SESSION's form.
+ * Owns when an event is due, its time, and that no status is published twice. Never composes an event
+ * (harp/session.c), never changes a session. */
 #include "core/running/harp_events.h"
 
 #include <stdio.h>
@@ -12,40 +13,41 @@
 #include "base/crashpoint.h"
 #include "core/running/run.h"
 
+#define STATUS_NONE HARP_STATUSES
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-struct tell {
-	struct addressee *to;    /* pinned */
-	enum harp_status status; /* the last that was told in this life; HARP_STATUSES: none */
-	int64_t at_us;           /* the last event's time */
+struct harp_events {
+	struct outbox_caller *to; /* pinned */
+	enum harp_status status;  /* the last one published in this run; STATUS_NONE: none */
+	int64_t at_us;            /* the last event's time */
 };
 
-bool tell_prepare(struct core *c, const char *capability, const char *caller_id)
+bool harp_events_prepare(struct core *c, const char *capability, const char *caller_id)
 {
 	const struct capability *cap = capability != NULL ? policy_find(c->policy, capability) : NULL;
 
-	return cap == NULL || !cap->config->harp || outbox_harp_addressee(c->outbox, caller_id) != NULL;
+	return cap == NULL || !cap->config->harp || outbox_find_harp_caller(c->outbox, caller_id) != NULL;
 }
 
 static int begin(struct session *s)
 {
-	struct addressee *to = outbox_harp_addressee(s->core->outbox, s->caller_id);
+	struct outbox_caller *to = outbox_find_harp_caller(s->core->outbox, s->caller_id);
 
 	if (to == NULL)
 		return -1;
-	s->tell = xcalloc(1, sizeof *s->tell);
-	s->tell->to = to;
-	s->tell->status = HARP_STATUSES;
-	addressee_pin(to);
+	s->harp_session.events = xcalloc(1, sizeof *s->harp_session.events);
+	s->harp_session.events->to = to;
+	s->harp_session.events->status = STATUS_NONE;
+	outbox_caller_pin(to);
 	return 0;
 }
 
-void tell_begin(struct session *s)
+void harp_events_begin(struct session *s)
 {
 	const struct capability *cap = policy_find(s->core->policy, s->capability);
 
-	/* tell_prepare was here in this turn, so it is known. */
-	s->harp = cap != NULL && cap->config->harp && begin(s) == 0;
+	/* Cannot fail: harp_events_prepare loaded this caller earlier in the turn. */
+	s->harp_session.is_on = cap != NULL && cap->config->harp && begin(s) == 0;
 }
 
 static int64_t time_of(const struct buf *event)
@@ -65,42 +67,41 @@ static int64_t time_of(const struct buf *event)
 	return us;
 }
 
-int tell_again(struct session *s)
+int harp_events_again(struct session *s)
 {
 	struct buf last = {0};
 	int found;
 
-	if (!s->harp)
+	if (!s->harp_session.is_on)
 		return 0;
 	if (begin(s) < 0)
 		return -1;
-	/* A clock that was set back must not put this life before the last one, nor may the events that it
-	 * had in hand within its last millisecond. */
-	if ((found = store_find_told(s->core->store, s->key, &last)) > 0)
-		s->tell->at_us = time_of(&last);
-	if (s->tell->at_us < s->updated_us)
-		s->tell->at_us = s->updated_us;
+	/* The events of this run must be later than those of the previous one, also where the clock was set
+	 * back. */
+	if ((found = store_find_last_harp(s->core->store, s->key, &last)) > 0)
+		s->harp_session.events->at_us = time_of(&last);
+	if (s->harp_session.events->at_us < s->times.updated_us)
+		s->harp_session.events->at_us = s->times.updated_us;
 	buf_fini(&last);
 	return found < 0 ? -1 : 0;
 }
 
-void tell_forget(struct session *s)
+void harp_events_forget(struct session *s)
 {
-	if (s->tell == NULL)
+	if (s->harp_session.events == NULL)
 		return;
-	addressee_unpin(s->tell->to);
-	free(s->tell);
-	s->tell = NULL;
+	outbox_caller_unpin(s->harp_session.events->to);
+	free(s->harp_session.events);
+	s->harp_session.events = NULL;
 }
 
-/* Receivers put a session's events in the order of their times: no two have the same, whatever the clock
- * does. */
-int64_t tell_time(struct session *s)
+/* Receivers sort a session's events by time, so no two have the same time, whatever the clock does. */
+int64_t harp_events_time(struct session *s)
 {
-	int64_t now = clock_wall_us(), least = s->tell->at_us + 1000;
+	int64_t now = clock_wall_us(), least = s->harp_session.events->at_us + 1000;
 
-	s->tell->at_us = now > least ? now : least;
-	return s->tell->at_us;
+	s->harp_session.events->at_us = now > least ? now : least;
+	return s->harp_session.events->at_us;
 }
 
 static int64_t put(struct session *s, enum harp_event kind, const char *text, size_t size)
@@ -110,10 +111,10 @@ static int64_t put(struct session *s, enum harp_event kind, const char *text, si
 		.type = OUTBOX_HARP,
 		.event_type = harp_event_name(kind),
 		.body = blob_new(text, size)};
-	int64_t id = outbox_put(s->core->outbox, s->tell->to, &e);
+	int64_t id = outbox_put(s->core->outbox, s->harp_session.events->to, &e);
 
 	CRASH_POINT(tell_put);
-	s->waiting_bytes += e.body->size;
+	s->outbox.waiting_bytes += e.body->size;
 	blob_unref(e.body);
 	run_check_backlog(s);
 	return id;
@@ -128,8 +129,9 @@ static void put_start(struct session *s)
 		{"riskLevel", risk_names[s->risk], NULL}};
 
 	buf_addf(&host, "hcp:%s", callee);
-	buf_addf(&repo, "hcp:%s/%s", callee, s->capability); /* as in what a human is asked */
-	harp_add_start(&b, s->id, tell_time(s), buf_text(&host), buf_text(&repo), metadata, COUNT(metadata));
+	buf_addf(&repo, "hcp:%s/%s", callee, s->capability); /* the same as in the question to a human */
+	harp_add_start(
+		&b, s->id, harp_events_time(s), buf_text(&host), buf_text(&repo), metadata, COUNT(metadata));
 	put(s, HARP_EVENT_START, b.data, b.size);
 	buf_fini(&host);
 	buf_fini(&repo);
@@ -140,52 +142,52 @@ static void put_status(struct session *s, enum harp_status status)
 {
 	struct buf b = {0};
 
-	if (s->tell->status == status)
+	if (s->harp_session.events->status == status)
 		return;
-	s->tell->status = status;
-	harp_add_status(&b, s->id, tell_time(s), status);
+	s->harp_session.events->status = status;
+	harp_add_status(&b, s->id, harp_events_time(s), status);
 	put(s, HARP_EVENT_STATUS, b.data, b.size);
 	buf_fini(&b);
 }
 
-void tell_asked(struct session *s)
+void harp_events_undecided(struct session *s)
 {
-	if (s->tell != NULL)
+	if (s->harp_session.events != NULL)
 		put_status(s, HARP_WAITING_APPROVAL);
 }
 
-void tell_state(struct session *s)
+void harp_events_state(struct session *s)
 {
 	static const enum harp_status statuses[S_COUNT] = {
-		[S_PENDING] = HARP_STATUSES,
-		[S_REJECTED] = HARP_STATUSES,
+		[S_PENDING] = STATUS_NONE,
+		[S_REJECTED] = STATUS_NONE,
 		[S_RUNNING] = HARP_EXECUTING,
 		[S_PAUSED] = HARP_IDLE,
-		[S_ABORTING] = HARP_STATUSES,
-		[S_ABORTED] = HARP_STATUSES,
-		[S_COMPLETED] = HARP_STATUSES,
+		[S_ABORTING] = STATUS_NONE,
+		[S_ABORTED] = STATUS_NONE,
+		[S_COMPLETED] = STATUS_NONE,
 		[S_FAILED] = HARP_ERROR,
 	};
 
-	if (s->tell == NULL)
+	if (s->harp_session.events == NULL)
 		return;
-	if (s->state == S_RUNNING && s->started_us == 0)
+	if (s->state == S_RUNNING && s->times.started_us == 0)
 		put_start(s);
-	if (statuses[s->state] != HARP_STATUSES)
+	if (statuses[s->state] != STATUS_NONE)
 		put_status(s, statuses[s->state]);
 }
 
-void tell_stage(struct session *s, const char *stage)
+void harp_events_stage(struct session *s, const char *stage)
 {
 	int status = harp_status_parse(stage);
 
-	if (s->tell != NULL && s->state == S_RUNNING && !session_has_outcome(s))
+	if (s->harp_session.events != NULL && s->state == S_RUNNING && !session_has_outcome(s))
 		put_status(s,
 			status == HARP_PLANNING || status == HARP_EDITING ? (enum harp_status)status :
 									    HARP_EXECUTING);
 }
 
-enum harp_end tell_reason(const char *reason, const char *error_code)
+enum harp_end harp_events_reason(const char *reason, const char *error_code)
 {
 	static const struct {
 		const char *word;
@@ -209,15 +211,16 @@ enum harp_end tell_reason(const char *reason, const char *error_code)
 	return HARP_USER_END;
 }
 
-void tell_end(struct session *s, const char *reason, const char *error_code)
+void harp_events_end(struct session *s, const char *reason, const char *error_code)
 {
 	const struct harp_member metadata[] = {
 		{"finalState", sstate_names[s->state], NULL}, {"reason", reason, NULL}};
 	struct buf b = {0};
 
-	if (s->tell == NULL)
+	if (s->harp_session.events == NULL)
 		return;
-	harp_add_end(&b, s->id, tell_time(s), tell_reason(reason, error_code), metadata, COUNT(metadata));
+	harp_add_end(&b, s->id, harp_events_time(s), harp_events_reason(reason, error_code), metadata,
+		COUNT(metadata));
 	put(s, HARP_EVENT_END, b.data, b.size);
 	CRASH_POINT(tell_ended);
 	buf_fini(&b);
@@ -241,32 +244,32 @@ static void put_snapshot(struct session *s, const char *snapshot_id, enum harp_v
 	CRASH_POINT(tell_snapshot_stored);
 }
 
-/* Its state stays here: it may be large, and is nobody's but the worker's. */
-void tell_checkpoint(struct session *s, const struct store_checkpoint *cp)
+/* The state itself is not published: it may be large, and only the worker understands it. */
+void harp_events_checkpoint(struct session *s, const struct store_checkpoint *cp)
 {
 	struct harp_member payload[6];
 	char at[CLOCK_TEXT_SIZE], hash[HARP_HASH_SIZE], steps[24];
 	struct buf b = {0};
 	size_t n = 0;
 
-	if (s->tell == NULL)
+	if (s->harp_session.events == NULL)
 		return;
 	payload[n++] = (struct harp_member){"checkpointId", cp->checkpoint_id, NULL};
 	payload[n++] = (struct harp_member){"description", cp->description, NULL};
 	payload[n++] = (struct harp_member){"resumable", NULL, cp->resumable ? "true" : "false"};
 	payload[n++] = (struct harp_member){"stateHash", cp->sha256, NULL};
 	if (cp->step != NULL)
-		payload[n++] = (struct harp_member){
-			"step", cp->step, NULL}; /* JSON text: it may be a number, and any */
-	snprintf(steps, sizeof steps, "%lld", (long long)s->steps);
+		/* as JSON text: a step may be any number */
+		payload[n++] = (struct harp_member){"step", cp->step, NULL};
+	snprintf(steps, sizeof steps, "%lld", (long long)s->summary.steps);
 	payload[n++] = (struct harp_member){"stepsDone", NULL, steps};
-	harp_add_snapshot(&b, s->id, tell_time(s), cp->checkpoint_id, HARP_CONTEXT, payload, n, hash);
-	clock_format(s->tell->at_us, at);
+	harp_add_snapshot(&b, s->id, harp_events_time(s), cp->checkpoint_id, HARP_CONTEXT, payload, n, hash);
+	clock_format(s->harp_session.events->at_us, at);
 	put_snapshot(s, cp->checkpoint_id, HARP_CONTEXT, at, hash, b.data, b.size);
 	buf_fini(&b);
 }
 
-bool tell_snapshot(struct session *s, const struct harp_heard *h)
+bool harp_events_snapshot(struct session *s, const struct harp_heard *h)
 {
 	int64_t most = s->core->first_policy->config->max_message;
 

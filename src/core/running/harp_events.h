@@ -1,16 +1,21 @@
-/* tell.h: sessions whose capability has `harp = yes` are told of to the world, in HARP-SESSION's words, on
- *harp.sessions:
+/* SPDX-License-Identifier: MIT */
+/* harp_events.h: publishes sessions whose capability has `harp = yes`, as HARP-SESSION events on
+ * harp.sessions:
  *
- *	session.start       RUNNING for the first time
- *	session.status      waiting_approval: PENDING, a human is asked; executing, or planning and editing
- *where the worker's stage is called so: RUNNING; idle: PAUSED; error: FAILED. Each only where it is another
- *than before session.snapshot    a checkpoint (context: what is known of it, not its state), or a worker's
- *own (snapshot.h) session.end         of every session that anything was said of; nothing comes after it
+ *	session.start     RUNNING for the first time
+ *	session.status    waiting_approval: PENDING, a human has to decide
+ *	                  executing: RUNNING; planning or editing where the worker names its stage so
+ *	                  idle: PAUSED
+ *	                  error: FAILED
+ *	                  Published only when it changes
+ *	session.snapshot  a checkpoint (context: its description, not its state), or a worker's own
+ *	                  snapshot (harp_snapshot.h)
+ *	session.end       of every session that was published; no event follows it
  *
- * An event is put into the turn's batch with what it tells of, so both are true or neither is. Every function
- *does nothing for a session that does not want it. */
-#ifndef HCPD_TELL_H
-#define HCPD_TELL_H
+ * An event goes into the turn's batch together with the change that it reports, so both are true or neither
+ * is. Every function does nothing for a session that is not published. */
+#ifndef HCPD_CORE_RUNNING_HARP_EVENTS_H
+#define HCPD_CORE_RUNNING_HARP_EVENTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,32 +25,32 @@
 struct core;
 struct session;
 struct store_checkpoint;
-struct tell;
+struct harp_events;
 
-/* Before a session of that capability is made: in this turn it can be told of then. False: the store cannot
- * be read now. */
-bool tell_prepare(struct core *c, const char *capability, const char *caller_id)
+/* Loads the caller's HARP queue before a session of that capability is made in this turn. False: the store
+ * cannot be read now. */
+bool harp_events_prepare(struct core *c, const char *capability, const char *caller_id)
 	__attribute__((warn_unused_result));
-/* The session is new, and its capability wants it. */
-void tell_begin(struct session *s);
-/* It is of an earlier life, and its row says so. -1: the store cannot be read now. */
-int tell_again(struct session *s) __attribute__((warn_unused_result));
-void tell_forget(struct session *s);
+/* A new session: publishes from here on, where its capability has harp = yes. */
+void harp_events_begin(struct session *s);
+/* A session of the previous run, whose row says that it is published. -1: the store cannot be read now. */
+int harp_events_again(struct session *s) __attribute__((warn_unused_result));
+void harp_events_forget(struct session *s);
 
-/* session.c and its parts: */
-void tell_asked(struct session *s); /* a human, about it */
-void tell_state(struct session *s); /* it has a new one */
-/* Before its last words. reason, error_code: of HCP; the latter may be NULL. */
-void tell_end(struct session *s, const char *reason, const char *error_code);
-/* report.c and its parts: */
-void tell_stage(struct session *s, const char *stage);
-void tell_checkpoint(struct session *s, const struct store_checkpoint *cp);
-/* snapshot.c: the time of an event that is made now; and a snapshot that counts. False: over the message
- * limit; there is a warning then. */
-int64_t tell_time(struct session *s);
-bool tell_snapshot(struct session *s, const struct harp_heard *h);
+/* For session.c, session_new.c and session_end.c. */
+void harp_events_undecided(struct session *s); /* a human has to decide */
+void harp_events_state(struct session *s);     /* the state changed */
+/* session.end, before session_closed. reason, error_code: HCP's; error_code may be NULL. */
+void harp_events_end(struct session *s, const char *reason, const char *error_code);
+/* For worker_messages.c and checkpoint_store.c. */
+void harp_events_stage(struct session *s, const char *stage);
+void harp_events_checkpoint(struct session *s, const struct store_checkpoint *cp);
+/* For harp_snapshot.c: the time of an event that is made now; and publishing a worker's snapshot. False: it
+ * is over the message limit, and a warning event was stored. */
+int64_t harp_events_time(struct session *s);
+bool harp_events_snapshot(struct session *s, const struct harp_heard *h);
 
-/* Which reason is session.end's. */
-enum harp_end tell_reason(const char *reason, const char *error_code);
+/* HARP's reason of session.end. */
+enum harp_end harp_events_reason(const char *reason, const char *error_code);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* migrate.c: the program of a migration: its question, its answer, its end.
  * Owns the process and its time limit. Never decides whether a state has to be migrated, nor what follows
  * (recover.c). */
@@ -21,30 +22,31 @@
 #include "core/recovery/recover.h"
 #include "core/running/run.h"
 #include "core/running/harp_events.h"
+#include "process/workdir.h"
 
 #define LIMIT_US INT64_C(60000000)
-#define ROOM_AGAIN_US 1000000 /* where the disk was full */
+#define ROOM_AGAIN_US 1000000 /* retry after a full disk */
 #define STDERR_KEPT 2048
 #define VERSION_SIZE 64
 
 struct migration {
-	struct migration *prev, *next; /* in core->migrations */
-	struct session *session;       /* NULL: it is over */
+	struct migration *prev, *next; /* in core->run.migrations */
+	struct session *session;       /* NULL: the migration is over */
 	struct core *core;
 	struct policy *policy;
 	const struct capability *cap;
-	struct worker *worker;             /* NULL: not yet */
-	struct timer timer;                /* its start, then its limit; at once: it is stopped */
-	struct buf question, answer, said; /* said: the end of its stderr */
+	struct worker *worker;             /* NULL: not started yet */
+	struct timer timer;                /* its start, then its limit; due at once when it is stopped */
+	struct buf question, answer, said; /* said: the end of the program's stderr */
 	struct buf step;
 	char from[VERSION_SIZE], checkpoint_id[ID_SIZE], mark[ID_SIZE + 24];
 	int status;                                   /* a wait(2) status, -1: not yet */
-	unsigned lines;                               /* of its answer: one is right */
-	bool is_cut;                                  /* one was longer than a line may be */
-	bool is_stopped, is_heeded, is_late, is_gone; /* heeded: what stops it is committed */
+	unsigned lines;                               /* of the program's answer: exactly one is right */
+	bool is_cut;                                  /* a line was longer than allowed */
+	bool is_stopped, is_heeded, is_late, is_gone; /* heeded: the cause of the stop is committed */
 };
 
-/* ---- what came of it ---- */
+/* ---- the result ---- */
 
 static void fail(struct session *s, const struct migration *m, const char *why)
 {
@@ -60,8 +62,8 @@ static void fail(struct session *s, const struct migration *m, const char *why)
 	buf_fini(&details);
 }
 
-/* NULL: it has an answer that can be stored; its hash, too. */
-static const char *find_fault(const struct migration *m, char hash[CANON_HASH_SIZE])
+/* NULL: the answer can be stored, and hash has its hash; else what is wrong. */
+static const char *find_fault(const struct migration *m, char hash[CANONICAL_HASH_SIZE])
 {
 	char why[128];
 	json_t *value;
@@ -86,7 +88,7 @@ static const char *find_fault(const struct migration *m, char hash[CANON_HASH_SI
 		json_decref(value);
 		return "its program's answer is no JSON object";
 	}
-	canon_hash(value, hash);
+	canonical_hash(value, hash);
 	json_decref(value);
 	return NULL;
 }
@@ -105,10 +107,10 @@ static void keep(struct session *s, const struct migration *m, const char *hash)
 		.trigger = "migrate",
 		.whole_size = (int64_t)m->answer.size,
 		.state_version = m->cap->config->state_version,
-		.seal = s->seal[0] != '\0' ? s->seal : NULL};
+		.seal = s->intent.seal[0] != '\0' ? s->intent.seal : NULL};
 	struct buf b = {0}, bytes = {0};
 
-	cp.encoding = pack_names[pack_state(m->answer.data, m->answer.size, NULL, 0, &bytes)];
+	cp.encoding = state_encoding_names[state_compress(m->answer.data, m->answer.size, NULL, 0, &bytes)];
 	cp.state = bytes.data;
 	cp.state_size = bytes.size;
 	clock_format(clock_wall_us(), at);
@@ -117,39 +119,41 @@ static void keep(struct session *s, const struct migration *m, const char *hash)
 		m->cap->config->state_version);
 	store_put_checkpoint(s->core->store, &cp);
 	CRASH_POINT(migrate_stored);
-	s->checkpoints++;
-	memcpy(s->last_checkpoint, cp.checkpoint_id, ID_SIZE);
+	s->summary.checkpoints++;
+	memcpy(s->checkpoint.last_id, cp.checkpoint_id, ID_SIZE);
 	session_mark_dirty(s);
 	buf_addf(&b, "{\"checkpoint_id\":\"%s\",\"description\":", cp.checkpoint_id);
-	buf_add_json(&b, description, strlen(description)); /* the version is the worker's word */
+	buf_add_json(&b, description,
+		strlen(description)); /* the version is the worker's text: it may need escapes */
 	buf_addf(&b, ",\"resumable\":true,\"created_at\":\"%s\"}", at);
 	session_event(s, "checkpoint_created", b.data, b.size);
-	tell_checkpoint(s, &cp);
+	harp_events_checkpoint(s, &cp);
 	buf_fini(&b);
 	buf_fini(&bytes);
 }
 
-/* Its program is gone, or never was. */
+/* The program is gone, or was never started. */
 static void conclude(struct migration *m)
 {
 	struct session *s = m->session;
-	char hash[CANON_HASH_SIZE];
+	char hash[CANONICAL_HASH_SIZE];
 	const char *fault;
 
 	m->session = NULL;
 	m->is_gone = true;
-	m->core->host_is_gone = true;
-	s->migration = NULL;
+	m->core->run.runner_is_gone = true;
+	s->run.migration = NULL;
 	if (session_has_outcome(s)) {
 		session_finish(s);
 		return;
 	}
 	if (m->is_stopped) {
-		slots_leave(s->core, s); /* PAUSED as before: the next life begins anew */
+		slots_leave(s->core,
+			s); /* PAUSED as before: the next run of the daemon begins the migration again */
 		return;
 	}
-	if (m->policy !=
-		s->core->policy) { /* a reload: what it may and needs is looked at from the beginning */
+	/* after a reload everything is checked again, from the beginning */
+	if (m->policy != s->core->policy) {
 		slots_leave(s->core, s);
 		slots_wait(s->core, s);
 		return;
@@ -164,7 +168,7 @@ static void conclude(struct migration *m)
 	recover_resume(s, "recovered_from_checkpoint", true);
 }
 
-/* ---- its program ---- */
+/* ---- the program ---- */
 
 static void on_line(
 	struct worker *w, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
@@ -178,14 +182,14 @@ static void on_line(
 			buf_drop(&m->said, m->said.size - STDERR_KEPT);
 	} else if (kind == LINE_TOO_LONG) {
 		m->is_cut = true;
-	} else if (size > 0 && m->lines++ == 0) { /* an empty line is none, as from a worker */
+	} else if (size > 0 && m->lines++ == 0) { /* empty lines do not count, as with a worker */
 		jtext_add_minified(&m->answer, line, size);
 	}
 }
 
 static void on_eof(struct worker *w, enum worker_stream stream)
 {
-	(void)w, (void)stream; /* its exit says whether that was good */
+	(void)w, (void)stream; /* the exit status decides */
 }
 
 static void on_exit_status(struct worker *w, int status)
@@ -194,7 +198,7 @@ static void on_exit_status(struct worker *w, int status)
 	int64_t now = clock_boot_us();
 
 	m->status = status;
-	worker_end(w, now, now); /* whatever it has started goes with it */
+	worker_end(w, now, now); /* its whole process group ends with it */
 }
 
 static void on_gone(struct worker *w)
@@ -215,11 +219,11 @@ static void on_stuck(struct worker *w, int pid)
 
 static const struct worker_ops ops = {on_line, on_eof, on_exit_status, on_gone, on_stuck};
 
-/* A full disk passes, as where a worker is started (run_start.c): it is tried again. */
+/* A full disk is a passing fault, as in run_start.c: the start is tried again. */
 static void wait_for_room(struct migration *m, const char *why)
 {
 	m->worker = NULL;
-	if (log_may(&m->core->room_limit, 3))
+	if (log_may(&m->core->limits.room, 3))
 		log_error(
 			"no state is migrated until the disk has room, tried again every second: "
 			"session=%.8s error=%s",
@@ -285,7 +289,7 @@ static void on_due(struct timer *t)
 	}
 }
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 void migrate_begin(struct session *s, const struct checkpoint *cp)
 {
@@ -308,8 +312,8 @@ void migrate_begin(struct session *s, const struct checkpoint *cp)
 	buf_addf(&m->question, ",\"to\":\"%s\",\"state\":", m->cap->config->state_version);
 	buf_add(&m->question, cp->state.data, cp->state.size);
 	buf_add_text(&m->question, "}\n");
-	DL_APPEND(c->migrations, m);
-	s->migration = m;
+	DL_APPEND(c->run.migrations, m);
+	s->run.migration = m;
 	slots_take(c, s);
 	run_set_clocks(s);
 	timer_set(&c->timers, &m->timer, clock_boot_us());
@@ -319,26 +323,26 @@ void migrate_begin(struct session *s, const struct checkpoint *cp)
 
 bool migrate_stop(struct session *s)
 {
-	struct migration *m = s->migration;
+	struct migration *m = s->run.migration;
 
 	if (m == NULL)
 		return false;
 	m->is_stopped = true;
 	CRASH_POINT(migrate_stopping);
 	timer_cancel(&s->core->timers, &m->timer);
-	s->core->host_is_gone =
-		true; /* the sweep sees to it: timers may still run in this turn, which is not committed */
+	/* migrate_sweep ends the program: this turn is not committed, and timers may still run in it */
+	s->core->run.runner_is_gone = true;
 	return true;
 }
 
 bool migrate_has_processes(const struct core *c)
 {
-	return c->migrations != NULL;
+	return c->run.migrations != NULL;
 }
 
 static void migration_free(struct migration *m)
 {
-	DL_DELETE(m->core->migrations, m);
+	DL_DELETE(m->core->run.migrations, m);
 	timer_cancel(&m->core->timers, &m->timer);
 	policy_unref(m->policy);
 	buf_fini(&m->question);
@@ -352,7 +356,7 @@ void migrate_sweep(struct core *c)
 {
 	struct migration *m, *tmp;
 
-	DL_FOREACH_SAFE(c->migrations, m, tmp)
+	DL_FOREACH_SAFE(c->run.migrations, m, tmp)
 		if (m->is_gone) {
 			if (m->worker != NULL)
 				worker_free(m->worker);
@@ -367,6 +371,6 @@ void migrate_fini_all(struct core *c)
 {
 	struct migration *m, *tmp;
 
-	DL_FOREACH_SAFE(c->migrations, m, tmp)
+	DL_FOREACH_SAFE(c->run.migrations, m, tmp)
 		migration_free(m);
 }

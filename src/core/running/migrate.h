@@ -1,10 +1,11 @@
-/* migrate.h: a checkpoint's state of another major version, brought to the capability's by a program that it
+/* SPDX-License-Identifier: MIT */
+/* migrate.h: migrates a checkpoint's state of another major version with the program that the capability
  * names.
  *
  * The session stays PAUSED and holds a slot meanwhile. The new state becomes a checkpoint of its own, so that
- * a crash repeats the migration or finds it done. */
-#ifndef HCPD_MIGRATE_H
-#define HCPD_MIGRATE_H
+ * a crash either repeats the migration or finds it done. */
+#ifndef HCPD_CORE_RUNNING_MIGRATE_H
+#define HCPD_CORE_RUNNING_MIGRATE_H
 
 #include <stdbool.h>
 
@@ -12,13 +13,13 @@ struct checkpoint;
 struct core;
 struct session;
 
-/* Its program is started in the next turn, when what was decided is committed. */
+/* The program is started in the next turn, after the decision is committed. */
 void migrate_begin(struct session *s, const struct checkpoint *cp);
-/* The session ends, or the daemon stops: its program is killed, and what was decided carried out once it is
- * gone. False: there is none. */
+/* The session ends, or the daemon stops: the program is killed after the commit, and the end goes on when it
+ * is gone. False: there is no migration. */
 bool migrate_stop(struct session *s);
 bool migrate_has_processes(const struct core *c);
-void migrate_sweep(struct core *c); /* end of the turn: frees what is gone */
+void migrate_sweep(struct core *c); /* end of the turn: frees migrations that are over */
 void migrate_fini_all(struct core *c);
 
 #endif

@@ -1,6 +1,8 @@
-/* run.c: sessions in their processes.
- * Owns the hosts (a process and whom it serves now), the clocks and the ladder's times. How a process begins
- * is in run_start.c. Never reads a line's meaning (report.c), never signals by itself (worker.c). */
+/* SPDX-License-Identifier: MIT */
+/* run.c: the processes of sessions.
+ * Owns the runners (a process and the session that it serves), the clocks and the times of SIGTERM and
+ * SIGKILL. Never starts a process (run_start.c), never reads a line's meaning (worker_messages.c), never
+ * signals by itself (worker.c). */
 #include "core/running/run_private.h"
 
 #include <stdio.h>
@@ -17,137 +19,139 @@
 #include "base/log.h"
 #include "core/running/migrate.h"
 #include "core/running/worker_messages.h"
+#include "process/workdir.h"
 
-#define MUTE_US 500000 /* a death ends the pipes first, and is known a moment later */
+#define MUTE_US 500000 /* the pipes of a dead worker end a moment before its exit is known */
 
 struct worker *run_worker(const struct session *s)
 {
-	return s->host != NULL ? s->host->worker : NULL;
+	return s->run.runner != NULL ? s->run.runner->worker : NULL;
 }
 
-/* ---- hosts ---- */
+/* ---- runners ---- */
 
-void host_set_idle(struct host *h, bool idle)
+void runner_set_idle(struct runner *r, bool idle)
 {
-	if (idle == h->is_idle)
+	if (idle == r->is_idle)
 		return;
-	h->is_idle = idle;
+	r->is_idle = idle;
 	if (idle)
-		DL_PREPEND2(h->core->idle_hosts, h, idle_prev, idle_next); /* the warmest first */
+		DL_PREPEND2(r->core->run.idle_runners, r, idle_prev, idle_next); /* last used first */
 	else
-		DL_DELETE2(h->core->idle_hosts, h, idle_prev, idle_next);
+		DL_DELETE2(r->core->run.idle_runners, r, idle_prev, idle_next);
 }
 
-void host_retire(struct host *h)
+void runner_retire(struct runner *r)
 {
-	const struct config *config = h->policy->config;
+	const struct config *config = r->policy->config;
 	int64_t now = clock_boot_us();
 
-	if (h->is_gone)
+	if (r->is_gone)
 		return;
-	if (h->is_retired) {
-		if (h->core->is_stopping)
-			worker_end(h->worker, now, h->core->stop_at_us); /* sooner than it was told */
+	if (r->is_retired) {
+		if (r->core->phase.is_stopping)
+			worker_end(r->worker, now, r->core->stop.kill_at_us); /* sooner than planned */
 		return;
 	}
 	CRASH_POINT(host_retiring);
-	h->is_retired = true;
-	host_set_idle(h, false);
-	worker_close_stdin(h->worker);
-	if (h->core->is_stopping)
-		worker_end(h->worker, now, h->core->stop_at_us);
+	r->is_retired = true;
+	runner_set_idle(r, false);
+	worker_close_stdin(r->worker);
+	if (r->core->phase.is_stopping)
+		worker_end(r->worker, now, r->core->stop.kill_at_us);
 	else
-		worker_end(h->worker, now + config->exit_grace_us,
+		worker_end(r->worker, now + config->exit_grace_us,
 			now + config->exit_grace_us + config->abort_timeout_us / 4);
 }
 
-bool host_is_reused(const struct capability *cap)
+bool runner_is_reused(const struct capability *cap)
 {
 	return cap->config->reuse > 1;
 }
 
-/* A reused process has a working directory that is no session's. */
-void host_drop_home(struct core *c, const struct host *h)
+/* A reused process has a working directory of its own, which belongs to no session. */
+void runner_drop_home(struct core *c, const struct runner *r)
 {
-	if (h->id[0] == '\0')
+	if (r->id[0] == '\0')
 		return;
-	c->has_trash |= workdir_remove(c->state_dir, h->id);
+	c->has_trash |= workdir_remove(c->state_dir, r->id);
 }
 
 /* ---- clocks ---- */
 
 static void on_deadline(struct timer *t)
 {
-	struct session *s = container_of(t, struct session, deadline);
+	struct session *s = container_of(t, struct session, run.deadline);
 
 	if (session_fail(s, "timeout", "timeout", "daemon", NULL, "max_duration is over"))
-		run_conclude(s);
+		run_stop_or_finish(s);
 }
 
 static void on_idle(struct timer *t)
 {
-	struct session *s = container_of(t, struct session, idle);
+	struct session *s = container_of(t, struct session, run.idle);
 	int64_t now = clock_boot_us(), limit = s->core->policy->config->idle_timeout_us;
 
-	if (s->host == NULL || limit == 0 || session_has_outcome(s))
+	if (s->run.runner == NULL || limit == 0 || session_has_outcome(s))
 		return;
-	/* Idle counts only while it runs and is listened to. */
-	if (s->state != S_RUNNING || s->is_unread)
-		s->active_us = now;
-	if (s->active_us + limit > now) {
-		timer_set(&s->core->timers, t, s->active_us + limit);
+	/* Silence counts only while the session is RUNNING and its output is read. */
+	if (s->state != S_RUNNING || s->run.is_unread)
+		s->run.active_us = now;
+	if (s->run.active_us + limit > now) {
+		timer_set(&s->core->timers, t, s->run.active_us + limit);
 		return;
 	}
 	if (session_fail(s, "idle_timeout", "execution_error", "daemon", NULL,
 		    "the worker said nothing for too long"))
-		run_conclude(s);
+		run_stop_or_finish(s);
 }
 
 static void on_mute(struct timer *t)
 {
-	struct session *s = container_of(t, struct session, mute);
+	struct session *s = container_of(t, struct session, run.mute);
 
-	if (s->host != NULL && s->stdout_closed && s->exit_status == -1 && !session_has_outcome(s))
+	if (s->run.runner != NULL && s->run.stdout_closed && s->run.exit_status == -1 &&
+		!session_has_outcome(s))
 		session_warn(s, "stdout_closed",
 			"the worker closed its stdout: it runs on, but cannot complete any more");
 }
 
-/* One that waits to go on is not held by anybody. */
+/* pause_grace is over. A session that waits to go on is not held by an operator, and does not expire. */
 static void on_grace(struct timer *t)
 {
-	struct session *s = container_of(t, struct session, grace);
-	bool is_going = s->paused_by == PAUSED_NOT || s->paused_by == PAUSED_BY_RETRY || s->is_waiting ||
-		s->migration != NULL;
+	struct session *s = container_of(t, struct session, pause.grace);
+	bool is_going = s->pause.by == PAUSED_BY_NOBODY || s->pause.by == PAUSED_BY_RETRY ||
+		s->slot.is_waiting || s->run.migration != NULL;
 
-	if (s->is_closed || s->state != S_PAUSED || is_going)
+	if (s->turn.is_closed || s->state != S_PAUSED || is_going)
 		return;
 	CRASH_POINT(run_pause_expired);
 	if (session_fail(s, "pause_expired", "timeout", "daemon", NULL,
 		    "it was PAUSED for longer than pause_grace"))
-		run_conclude(s);
+		run_stop_or_finish(s);
 }
 
-/* The stored wall time counts: the time that nobody was here does too. */
+/* The stored wall time counts, so that the time while the daemon was down counts, too. */
 void run_watch_pause(struct session *s)
 {
 	int64_t grace = s->core->policy->config->pause_grace_us;
 
 	if (s->state == S_PAUSED && grace > 0)
-		timer_set(&s->core->timers, &s->grace,
-			clock_boot_us() + grace - (clock_wall_us() - s->updated_us));
+		timer_set(&s->core->timers, &s->pause.grace,
+			clock_boot_us() + grace - (clock_wall_us() - s->times.updated_us));
 	else
-		timer_cancel(&s->core->timers, &s->grace);
+		timer_cancel(&s->core->timers, &s->pause.grace);
 }
 
 void run_init(struct session *s)
 {
-	s->deadline.on_due = on_deadline;
-	s->idle.on_due = on_idle;
-	s->again.on_due = run_on_again;
-	s->mute.on_due = on_mute;
-	trigger_init(s);
-	s->grace.on_due = on_grace;
-	s->retry.on_due = attempt_on_retry;
+	s->run.deadline.on_due = on_deadline;
+	s->run.idle.on_due = on_idle;
+	s->run.start_retry.on_due = run_on_again;
+	s->run.mute.on_due = on_mute;
+	checkpoint_request_init(s);
+	s->pause.grace.on_due = on_grace;
+	s->attempts.timer.on_due = worker_retry_on_due;
 }
 
 void run_set_clocks(struct session *s)
@@ -155,26 +159,26 @@ void run_set_clocks(struct session *s)
 	struct core *c = s->core;
 	int64_t now = clock_boot_us();
 
-	/* The stored wall time counts across restarts; from here on the boot clock does. */
-	if (!timer_is_set(&s->deadline) && s->deadline_us != 0)
-		timer_set(&c->timers, &s->deadline, now + (s->deadline_us - clock_wall_us()));
+	/* Across restarts the stored wall time counts; from here on the boot clock does. */
+	if (!timer_is_set(&s->run.deadline) && s->times.deadline_us != 0)
+		timer_set(&c->timers, &s->run.deadline, now + (s->times.deadline_us - clock_wall_us()));
 	if (s->state == S_PAUSED)
 		run_watch_pause(s);
-	s->active_us = now;
-	if (s->host != NULL && c->policy->config->idle_timeout_us > 0)
-		timer_set(&c->timers, &s->idle, now + c->policy->config->idle_timeout_us);
+	s->run.active_us = now;
+	if (s->run.runner != NULL && c->policy->config->idle_timeout_us > 0)
+		timer_set(&c->timers, &s->run.idle, now + c->policy->config->idle_timeout_us);
 }
 
 void run_fini(struct session *s)
 {
-	timer_cancel(&s->core->timers, &s->deadline);
-	timer_cancel(&s->core->timers, &s->idle);
-	timer_cancel(&s->core->timers, &s->again);
-	timer_cancel(&s->core->timers, &s->mute);
-	trigger_fini(s);
-	timer_cancel(&s->core->timers, &s->grace);
-	timer_cancel(&s->core->timers, &s->retry);
-	policy_unref(s->policy);
+	timer_cancel(&s->core->timers, &s->run.deadline);
+	timer_cancel(&s->core->timers, &s->run.idle);
+	timer_cancel(&s->core->timers, &s->run.start_retry);
+	timer_cancel(&s->core->timers, &s->run.mute);
+	checkpoint_request_fini(s);
+	timer_cancel(&s->core->timers, &s->pause.grace);
+	timer_cancel(&s->core->timers, &s->attempts.timer);
+	policy_unref(s->run.policy);
 }
 
 /* ---- the end ---- */
@@ -192,19 +196,20 @@ static void abort_line(struct session *s, const char *reason)
 	buf_fini(&b);
 }
 
-/* The line at once, SIGTERM at half, SIGKILL at three quarters; where no line can be read SIGTERM at once. */
-static void ladder(struct session *s, const char *reason)
+/* The abort line at once, SIGTERM at half of abort_timeout, SIGKILL at three quarters. A worker that cannot
+ * read the line gets SIGTERM at once. */
+static void escalate(struct session *s, const char *reason)
 {
 	int64_t now = clock_boot_us(), span = s->core->policy->config->abort_timeout_us;
-	bool listens = worker_has_stdin(s->host->worker);
+	bool listens = worker_has_stdin(s->run.runner->worker);
 
 	if (listens)
 		abort_line(s, reason);
 	effect_end(s, listens ? now + span / 2 : now, now + span * 3 / 4);
 }
 
-/* It said how it ends: it has exit_grace to go by itself. */
-static void let_go(struct session *s)
+/* The worker reported its end: it has exit_grace to exit by itself. */
+static void begin_graceful_exit(struct session *s)
 {
 	const struct config *config = s->core->policy->config;
 	int64_t now = clock_boot_us();
@@ -214,83 +219,84 @@ static void let_go(struct session *s)
 		s, now + config->exit_grace_us, now + config->exit_grace_us + config->abort_timeout_us / 4);
 }
 
-/* A process that may serve another session, after one that completed and left nobody behind. */
-static bool may_serve_on(struct host *h, const struct session *s)
+/* May the process serve another session? Only after a completed one, and only if it left no other process
+ * behind. */
+static bool may_serve_on(struct runner *r, const struct session *s)
 {
-	return host_is_reused(h->cap) && s->outcome.state == S_COMPLETED && !h->is_retired &&
-		!worker_is_ending(h->worker) && !worker_has_exited(h->worker) && worker_is_alone(h->worker);
+	return runner_is_reused(r->cap) && s->outcome.state == S_COMPLETED && !r->is_retired &&
+		!worker_is_ending(r->worker) && !worker_has_exited(r->worker) && worker_is_alone(r->worker);
 }
 
-static void part(struct session *s)
+static void detach_worker(struct session *s)
 {
-	struct host *h = s->host;
+	struct runner *r = s->run.runner;
 
 	CRASH_POINT(run_parting);
-	h->session = NULL;
-	h->served++;
-	s->host = NULL;
-	if (h->served >= h->cap->config->reuse || h->policy != h->core->policy || h->core->is_stopping)
-		effect_retire(h->core, h);
+	r->session = NULL;
+	r->served++;
+	s->run.runner = NULL;
+	if (r->served >= r->cap->config->reuse || r->policy != r->core->policy || r->core->phase.is_stopping)
+		effect_retire(r->core, r);
 	else
-		host_set_idle(h, true);
-	if (s->is_unread)
-		worker_pause_reading(h->worker, false);
+		runner_set_idle(r, true);
+	if (s->run.is_unread)
+		worker_pause_reading(r->worker, false);
 }
 
-void run_conclude(struct session *s)
+void run_stop_or_finish(struct session *s)
 {
 	struct outcome *o = &s->outcome;
 
-	if (s->host != NULL && may_serve_on(s->host, s))
-		part(s);
-	if (s->host == NULL && !migrate_stop(s)) {
+	if (s->run.runner != NULL && may_serve_on(s->run.runner, s))
+		detach_worker(s);
+	if (s->run.runner == NULL && !migrate_stop(s)) {
 		session_finish(s);
 		return;
 	}
 	CRASH_POINT(run_concluding);
-	session_mark_dirty(s); /* the outcome is stored at the end of the turn */
-	if (s->host == NULL)
-		return; /* migrate.c goes on when its program is gone */
+	session_mark_dirty(s); /* the turn's commit stores the outcome */
+	if (s->run.runner == NULL)
+		return; /* migrate.c finishes the session when its program is gone */
 	if (strcmp(o->actor, "worker") == 0)
-		let_go(s);
+		begin_graceful_exit(s);
 	else
-		ladder(s, o->reason);
+		escalate(s, o->reason);
 }
 
 bool run_abort(struct session *s, const char *reason, const char *actor, const char *text)
 {
-	if (!session_decide(s, S_ABORTED, reason, actor, NULL, 0)) {
-		if (s->host != NULL)
-			ladder(s, reason); /* too late to decide, but not to hurry */
+	if (!session_set_outcome(s, S_ABORTED, reason, actor, NULL, 0)) {
+		if (s->run.runner != NULL)
+			escalate(s, reason); /* the outcome is decided, but the process has to end sooner */
 		return false;
 	}
-	if (s->host == NULL && !migrate_stop(s)) {
+	if (s->run.runner == NULL && !migrate_stop(s)) {
 		session_finish(s);
 		return true;
 	}
-	session_go(s, S_ABORTING, reason, actor);
+	session_transition(s, S_ABORTING, reason, actor);
 	CRASH_POINT(run_aborting);
 	session_mark_dirty(s);
-	if (s->host != NULL)
-		ladder(s, text != NULL ? text : reason);
+	if (s->run.runner != NULL)
+		escalate(s, text != NULL ? text : reason);
 	return true;
 }
 
 void run_stop(struct session *s)
 {
-	(void)migrate_stop(s); /* it stays PAUSED */
-	if (s->host == NULL && timer_is_set(&s->again))
-		effect_start(s); /* becomes PAUSED there */
-	if (s->host == NULL)
+	(void)migrate_stop(s); /* a session in migration stays PAUSED */
+	if (s->run.runner == NULL && timer_is_set(&s->run.start_retry))
+		effect_start(s); /* run_start makes it PAUSED */
+	if (s->run.runner == NULL)
 		return;
-	s->stop_asked = true;
+	s->run.stop_requested = true;
 	CRASH_POINT(stop_asked);
 	if (session_has_outcome(s))
-		return; /* it is on its way out */
-	if (s->cap->config->protocol == PROTOCOL_HCP && worker_has_stdin(s->host->worker))
-		trigger_ask(s, TRIGGER_STOP);
+		return; /* it is ending already */
+	if (s->run.cap->config->protocol == PROTOCOL_HCP && worker_has_stdin(s->run.runner->worker))
+		checkpoint_request_send(s, CHECKPOINT_BY_STOP);
 	else
-		run_stop_now(s, s->core->stop_at_us);
+		run_stop_now(s, s->core->stop.kill_at_us);
 }
 
 void run_stop_now(struct session *s, int64_t kill_at_us)
@@ -300,30 +306,32 @@ void run_stop_now(struct session *s, int64_t kill_at_us)
 	effect_end(s, clock_boot_us(), kill_at_us);
 }
 
-/* Once all that it did is in a checkpoint. It is told nothing: it rests. */
+/* Only when all work is checkpointed. No message is sent; the worker is idle. */
 void run_free(struct session *s)
 {
 	int64_t now = clock_boot_us();
 
-	if (s->host == NULL || s->is_leaving || s->stop_asked || session_has_outcome(s))
+	if (s->run.runner == NULL || s->run.is_exiting || s->run.stop_requested || session_has_outcome(s))
 		return;
 	CRASH_POINT(run_freeing);
-	s->is_leaving = true;
+	s->run.is_exiting = true;
 	effect_close_stdin(s);
 	effect_end(s, now, now + s->core->policy->config->abort_timeout_us * 3 / 4);
 }
 
-/* It may have done something since its last checkpoint, and is asked for another then. */
+/* Work since the last checkpoint needs another checkpoint before the process may go. */
 void run_consider_free(struct session *s)
 {
-	bool is_going = s->asked == ASKED_RESUME && s->words_due > 0;
+	bool is_going = s->pause.request == REQUEST_RESUME && s->pause.replies_pending > 0;
 
-	if (s->host == NULL || s->state != S_PAUSED || is_going || !s->cap->config->pause_frees_worker)
+	if (s->run.runner == NULL || s->state != S_PAUSED || is_going ||
+		!s->run.cap->config->pause_frees_worker)
 		return;
-	if (s->is_saved)
+	if (s->checkpoint.is_saved)
 		run_free(s);
-	else if (worker_has_stdin(s->host->worker) && worker_unwritten(s->host->worker) < RUN_UNWRITTEN_MAX)
-		trigger_ask(s, TRIGGER_PAUSE);
+	else if (worker_has_stdin(s->run.runner->worker) &&
+		worker_unwritten(s->run.runner->worker) < RUN_UNWRITTEN_MAX)
+		checkpoint_request_send(s, CHECKPOINT_BY_PAUSE);
 }
 
 /* ---- from the worker ---- */
@@ -331,115 +339,116 @@ void run_consider_free(struct session *s)
 static void on_line(
 	struct worker *w, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
 {
-	struct host *h = worker_owner(w);
-	struct session *s = h->session;
+	struct runner *r = worker_owner(w);
+	struct session *s = r->session;
 
-	if (s == NULL || s->is_closed) {
-		h->dropped_lines++;
-		h->core->stats.late_lines++;
+	if (s == NULL || s->turn.is_closed) {
+		r->dropped_lines++;
+		r->core->stats.late_lines++;
 		return;
 	}
-	s->active_us = clock_boot_us();
-	report_line(s, stream, line, size, kind);
+	s->run.active_us = clock_boot_us();
+	worker_message_read(s, stream, line, size, kind);
 }
 
-/* Worker death: it was reaped, and all that it said was read. */
+/* The worker died: its exit status is known and all its output was read. */
 static void on_death(struct session *s)
 {
-	if (session_has_outcome(s) || s->stop_asked || s->is_leaving)
-		return; /* on_gone ends or pauses it */
-	if (attempt_take_death(s)) {
-		s->is_leaving = true;
-		let_go(s); /* whatever it has started goes with it */
+	if (session_has_outcome(s) || s->run.stop_requested || s->run.is_exiting)
+		return; /* on_gone ends or pauses the session */
+	if (worker_retry_take_death(s)) {
+		s->run.is_exiting = true;
+		begin_graceful_exit(s); /* its whole process group ends with it */
 		return;
 	}
-	report_death(s);
-	run_conclude(s);
+	worker_message_death(s);
+	run_stop_or_finish(s);
 }
 
 static void on_eof(struct worker *w, enum worker_stream stream)
 {
-	struct host *h = worker_owner(w);
-	struct session *s = h->session;
+	struct runner *r = worker_owner(w);
+	struct session *s = r->session;
 
 	if (stream != WORKER_STDOUT)
 		return;
 	if (s == NULL) {
-		host_retire(h); /* an idle one that cannot answer any more */
+		runner_retire(r); /* an idle process without stdout is of no use */
 		return;
 	}
-	s->stdout_closed = true;
-	if (s->exit_status != -1)
+	s->run.stdout_closed = true;
+	if (s->run.exit_status != -1)
 		on_death(s);
-	else if (h->cap->config->protocol == PROTOCOL_HCP && !session_has_outcome(s))
-		timer_set(&s->core->timers, &s->mute, clock_boot_us() + MUTE_US);
+	else if (r->cap->config->protocol == PROTOCOL_HCP && !session_has_outcome(s))
+		timer_set(&s->core->timers, &s->run.mute, clock_boot_us() + MUTE_US);
 }
 
 static void on_exit_status(struct worker *w, int status)
 {
-	struct host *h = worker_owner(w);
-	struct session *s = h->session;
+	struct runner *r = worker_owner(w);
+	struct session *s = r->session;
 
 	if (s == NULL) {
-		host_retire(h);
+		runner_retire(r);
 		return;
 	}
-	s->exit_status = status;
-	if (s->stdout_closed)
+	s->run.exit_status = status;
+	if (s->run.stdout_closed)
 		on_death(s);
 	else
-		let_go(s); /* somebody of its tree may still hold the pipe */
+		begin_graceful_exit(s); /* a child process may still hold the pipe */
 }
 
-/* PAUSED, and without a process: others may have its slot. */
-static void rest(struct session *s)
+/* The session is PAUSED and has no process: gives up its slot. */
+static void release_while_paused(struct session *s)
 {
 	slots_leave(s->core, s);
-	policy_unref(s->policy); /* its next process is started under the newest */
-	s->policy = NULL;
-	s->cap = NULL;
-	if (s->core->is_stopping)
+	policy_unref(s->run.policy); /* the next process is started under the policy in force */
+	s->run.policy = NULL;
+	s->run.cap = NULL;
+	if (s->core->phase.is_stopping)
 		return;
 	CRASH_POINT(run_rests);
-	if (s->paused_by == PAUSED_BY_RETRY)
-		attempt_wait(s);
-	else if (s->paused_by == PAUSED_NOT)
-		slots_wait(s->core, s); /* it was resumed meanwhile */
+	if (s->pause.by == PAUSED_BY_RETRY)
+		worker_retry_wait(s);
+	else if (s->pause.by == PAUSED_BY_NOBODY)
+		slots_wait(s->core, s); /* it was resumed while its process ended */
 }
 
 static void on_gone(struct worker *w)
 {
-	struct host *h = worker_owner(w);
-	struct session *s = h->session;
+	struct runner *r = worker_owner(w);
+	struct session *s = r->session;
 
-	h->is_gone = true;
-	h->core->host_is_gone = true;
-	host_set_idle(h, false);
+	r->is_gone = true;
+	r->core->run.runner_is_gone = true;
+	runner_set_idle(r, false);
 	if (s == NULL)
 		return;
-	if (!session_has_outcome(s) && !s->stop_asked && !s->is_leaving && !attempt_take_death(s))
-		report_death(s);
-	h->session = NULL;
-	s->host = NULL;
+	if (!session_has_outcome(s) && !s->run.stop_requested && !s->run.is_exiting &&
+		!worker_retry_take_death(s))
+		worker_message_death(s);
+	r->session = NULL;
+	s->run.runner = NULL;
 	if (session_has_outcome(s)) {
 		session_finish(s);
 		return;
 	}
-	s->stop_asked = s->is_leaving = false;
+	s->run.stop_requested = s->run.is_exiting = false;
 	if (s->state == S_RUNNING) {
-		session_go(s, S_PAUSED, "stopping", "daemon");
+		session_transition(s, S_PAUSED, "stopping", "daemon");
 		CRASH_POINT(stop_paused);
-		s->paused_by = PAUSED_BY_STOP;
+		s->pause.by = PAUSED_BY_STOP;
 	}
-	rest(s);
+	release_while_paused(s);
 }
 
 static void on_stuck(struct worker *w, int pid)
 {
-	const struct host *h = worker_owner(w);
+	const struct runner *r = worker_owner(w);
 
 	log_error("ALARM: a process does not die of SIGKILL, its session stays open: session=%.8s pid=%d",
-		h->session != NULL ? h->session->id : "-", pid);
+		r->session != NULL ? r->session->id : "-", pid);
 }
 
 const struct worker_ops run_ops = {on_line, on_eof, on_exit_status, on_gone, on_stuck};
@@ -449,17 +458,17 @@ const struct worker_ops run_ops = {on_line, on_eof, on_exit_status, on_gone, on_
 void run_check_backlog(struct session *s)
 {
 	const struct config *config = s->core->policy->config;
-	int64_t low = s->is_unread ? config->max_outbox * 3 / 4 : config->max_outbox;
+	int64_t low = s->run.is_unread ? config->max_outbox * 3 / 4 : config->max_outbox;
 	bool unread;
 
-	if (s->host == NULL)
+	if (s->run.runner == NULL)
 		return;
-	unread = s->core->all_paused || s->waiting_bytes >= low;
-	if (unread == s->is_unread)
+	unread = s->core->run.all_paused || s->outbox.waiting_bytes >= low;
+	if (unread == s->run.is_unread)
 		return;
-	s->is_unread = unread;
-	s->active_us = clock_boot_us();
-	worker_pause_reading(s->host->worker, unread);
+	s->run.is_unread = unread;
+	s->run.active_us = clock_boot_us();
+	worker_pause_reading(s->run.runner->worker, unread);
 }
 
 void run_touch_all(struct core *c)
@@ -467,7 +476,7 @@ void run_touch_all(struct core *c)
 	struct session *s, *tmp;
 
 	HASH_ITER(by_key, c->by_key, s, tmp)
-		s->active_us = clock_boot_us();
+		s->run.active_us = clock_boot_us();
 }
 
 void run_check_all_backlogs(struct core *c)
@@ -482,70 +491,71 @@ void run_check_all_backlogs(struct core *c)
 
 void run_clean_up(struct session *s)
 {
-	const struct capability *cap = s->cap != NULL ? s->cap : policy_find(s->core->policy, s->capability);
+	const struct capability *cap =
+		s->run.cap != NULL ? s->run.cap : policy_find(s->core->policy, s->capability);
 	enum keep_workdir keep = cap != NULL ? cap->config->keep_workdir : KEEP_NEVER;
 
-	if (s->attempt == 0 || keep == KEEP_ALWAYS || (keep == KEEP_FAILED && s->state == S_FAILED))
+	if (s->attempts.number == 0 || keep == KEEP_ALWAYS || (keep == KEEP_FAILED && s->state == S_FAILED))
 		return;
 	s->core->has_trash |= workdir_remove(s->core->state_dir, s->id);
 }
 
 void run_retire_idle(struct core *c)
 {
-	struct host *h, *tmp;
+	struct runner *r, *tmp;
 
-	/* After the commit: what it completed may be of this turn, or wait for the store. */
-	DL_FOREACH_SAFE2(c->idle_hosts, h, tmp, idle_next) {
-		host_set_idle(h, false);
-		effect_retire(c, h);
+	/* As effects, after the commit: the sessions that they completed may be of this turn. */
+	DL_FOREACH_SAFE2(c->run.idle_runners, r, tmp, idle_next) {
+		runner_set_idle(r, false);
+		effect_retire(c, r);
 	}
 }
 
 void run_hurry(struct core *c)
 {
-	struct host *h;
+	struct runner *r;
 
-	DL_FOREACH(c->hosts, h)
-		if (h->session == NULL && !h->is_gone)
-			effect_retire(c, h);
+	DL_FOREACH(c->run.runners, r)
+		if (r->session == NULL && !r->is_gone)
+			effect_retire(c, r);
 }
 
 bool run_has_processes(const struct core *c)
 {
-	return c->hosts != NULL || migrate_has_processes(c);
+	return c->run.runners != NULL || migrate_has_processes(c);
 }
 
-static void host_free(struct host *h)
+static void runner_free(struct runner *r)
 {
-	if (h->dropped_lines > 0)
-		log_info("lines between sessions were dropped: capability=%s pid=%d lines=%llu", h->cap->name,
-			h->pid, (unsigned long long)h->dropped_lines);
-	host_drop_home(h->core, h);
-	DL_DELETE(h->core->hosts, h);
-	policy_unref(h->policy);
-	free(h);
+	if (r->dropped_lines > 0)
+		log_info("lines between sessions were dropped: capability=%s pid=%d lines=%llu", r->cap->name,
+			r->pid, (unsigned long long)r->dropped_lines);
+	runner_drop_home(r->core, r);
+	DL_DELETE(r->core->run.runners, r);
+	policy_unref(r->policy);
+	free(r);
 }
 
 void run_sweep(struct core *c)
 {
-	struct host *h, *tmp;
+	struct runner *r, *tmp;
 
-	if (!c->host_is_gone)
+	if (!c->run.runner_is_gone)
 		return;
-	c->host_is_gone = false;
+	c->run.runner_is_gone = false;
 	migrate_sweep(c);
-	DL_FOREACH_SAFE(c->hosts, h, tmp)
-		if (h->is_gone) {
-			worker_free(h->worker);
-			host_free(h);
+	DL_FOREACH_SAFE(c->run.runners, r, tmp)
+		if (r->is_gone) {
+			worker_free(r->worker);
+			runner_free(r);
 		}
 }
 
 void run_fini_all(struct core *c)
 {
-	struct host *h, *tmp;
+	struct runner *r, *tmp;
 
 	migrate_fini_all(c);
-	DL_FOREACH_SAFE(c->hosts, h, tmp)
-		host_free(h);
+	DL_FOREACH_SAFE(c->run.runners, r, tmp)
+		runner_free(r);
 }

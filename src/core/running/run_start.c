@@ -1,6 +1,7 @@
-/* run_start.c: how a session's process begins.
- * Owns the environment, the start line, and what happens where there is no room for a process.
- * Never ends one (run.c). */
+/* SPDX-License-Identifier: MIT */
+/* run_start.c: the start of a session's process.
+ * Owns the environment, the start line, and what happens where there is no room for a process. Never ends a
+ * process (run.c). */
 #include "core/running/run_private.h"
 
 #include <errno.h>
@@ -20,20 +21,21 @@
 #include "policy/envelope.h"
 #include "policy/output_check.h"
 #include "base/log.h"
+#include "process/workdir.h"
 
-#define START_AGAIN_US 1000000 /* where the disk was full */
+#define START_AGAIN_US 1000000 /* retry after a full disk */
 #define INTENT_MAX 32768       /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
 
-static struct host *find_idle(struct core *c, const struct capability *cap)
+static struct runner *find_idle(struct core *c, const struct capability *cap)
 {
-	struct host *h, *tmp;
+	struct runner *r, *tmp;
 
-	DL_FOREACH_SAFE2(c->idle_hosts, h, tmp, idle_next) {
-		if (h->cap != cap)
+	DL_FOREACH_SAFE2(c->run.idle_runners, r, tmp, idle_next) {
+		if (r->cap != cap)
 			continue;
-		if (worker_is_alone(h->worker))
-			return h;
-		host_retire(h); /* it has got company since: it would be passed over for ever */
+		if (worker_is_alone(r->worker))
+			return r;
+		runner_retire(r); /* it has other processes now, and would never be used again */
 	}
 	return NULL;
 }
@@ -76,14 +78,14 @@ static bool is_set_by(char **env, const char *var)
 	return false;
 }
 
-/* Places of the worker's own, where those of the daemon are not to be used: another user's home, and under
+/* A home directory of the worker's own, where the daemon's must not be used: another user's home, or under
  * Landlock the only directory that it may write to. NULL: none. */
 static const char *own_place(const struct config_confine *f, const char *workdir)
 {
 	return f->landlock ? workdir : f->home;
 }
 
-/* What the capability sets wins over what is passed on. */
+/* Variables of the capability override inherited ones. */
 static void env_base(struct env *e, const struct core *c, const struct capability *cap, const char *workdir)
 {
 	const struct config_confine *f = &cap->config->confine;
@@ -120,7 +122,7 @@ char **run_make_env(const struct session *s, const struct capability *cap, const
 	return e.list;
 }
 
-/* As text for a variable: cut at its limit, between characters, and at a NUL. */
+/* The intent as a variable's value: cut at its limit, between characters, and at a NUL. */
 static char *intent_of(const struct buf *task)
 {
 	struct jslice raw = jtext_member(task->data, task->size, "intent");
@@ -148,13 +150,13 @@ static void add_state(struct buf *b, const struct checkpoint *cp)
 	buf_add_text(b, "}");
 }
 
-/* Its own latest one, where it goes on; else the one that its task names; else null. */
+/* The session's own latest checkpoint, where it goes on; else the one that its task names; else null. */
 static int add_checkpoint(struct session *s, const struct buf *task, struct buf *b)
 {
 	struct checkpoint cp = {.damaged = 0};
-	int found = s->from_checkpoint ? checkpoint_find(s->core->store, s->key, s->seal, &cp) : 0;
+	int found = s->checkpoint.is_used ? checkpoint_find(s->core->store, s->key, s->intent.seal, &cp) : 0;
 
-	if (found == 0 && cp.damaged > 0) { /* since it was looked at: a start may wait for room */
+	if (found == 0 && cp.damaged > 0) { /* damaged since recovery checked it: a start may wait for room */
 		session_fail(s, "no_checkpoint", "internal_error", "daemon", NULL,
 			"the session was to go on from its checkpoint, and all are damaged");
 	} else if (found == 0) {
@@ -173,17 +175,17 @@ static int write_start_line(struct session *s, const struct buf *task, const cha
 {
 	char deadline[CLOCK_TEXT_SIZE];
 
-	clock_format(s->deadline_us, deadline);
+	clock_format(s->times.deadline_us, deadline);
 	buf_addf(b,
 		"{\"type\":\"start\",\"protocol\":1,\"session_id\":\"%s\",\"attempt\":%lld,\"task\":", s->id,
-		(long long)s->attempt);
+		(long long)s->attempts.number);
 	buf_add(b, task->data, task->size);
 	buf_addf(b, ",\"risk_level\":\"%s\",\"safety_envelope\":", risk_names[s->risk]);
-	buf_add_text(b, envelope_text(s->cap->envelope));
+	buf_add_text(b, envelope_text(s->run.cap->envelope));
 	buf_addf(b, ",\"deadline\":\"%s\",\"checkpoint\":", deadline);
 	if (add_checkpoint(s, task, b) < 0 || continuity_add(s, task, b) < 0)
 		return -1;
-	if (host_is_reused(s->cap)) {
+	if (runner_is_reused(s->run.cap)) {
 		buf_add_text(b, ",\"workdir\":");
 		buf_add_json(b, workdir, strlen(workdir));
 	}
@@ -191,47 +193,47 @@ static int write_start_line(struct session *s, const struct buf *task, const cha
 	return 0;
 }
 
-/* A new process for s. NULL with a sentence, and errno where the system had none to give. */
-static struct host *host_new(
+/* A new process for the session. NULL with a sentence, and errno where the system refused one. */
+static struct runner *runner_new(
 	struct session *s, const struct buf *task, const char *workdir, char *why, size_t why_size)
 {
 	struct core *c = s->core;
-	struct host *h = xcalloc(1, sizeof *h);
-	struct worker_spec spec = {.argv = s->cap->config->command,
+	struct runner *r = xcalloc(1, sizeof *r);
+	struct worker_spec spec = {.argv = s->run.cap->config->command,
 		.workdir = workdir,
-		.owner = h,
-		.mark = h->mark,
-		.confine = &s->cap->config->confine,
-		.has_stdin = s->cap->config->protocol == PROTOCOL_HCP};
+		.owner = r,
+		.mark = r->mark,
+		.confine = &s->run.cap->config->confine,
+		.has_stdin = s->run.cap->config->protocol == PROTOCOL_HCP};
 	struct env e = {0};
 	char text[32], home[4096], *intent;
 	struct buf task_file = {0};
 	int rc, error;
 
-	if (host_is_reused(s->cap)) {
-		id_make(h->id);
-		if (workdir_make(c->state_dir, h->id, NULL, 0, home, sizeof home) < 0) {
+	if (runner_is_reused(s->run.cap)) {
+		id_make(r->id);
+		if (workdir_make(c->state_dir, r->id, NULL, 0, home, sizeof home) < 0) {
 			error = errno;
 			snprintf(why, why_size, "the process's working directory cannot be made: %s",
 				strerror(error));
-			free(h);
+			free(r);
 			errno = error;
 			return NULL;
 		}
 		spec.workdir = home;
 		CRASH_POINT(run_home_made);
 	}
-	env_base(&e, c, s->cap, spec.workdir);
-	if (host_is_reused(s->cap)) {
-		snprintf(h->mark, sizeof h->mark, "HCP_WORKER_ID=%s", h->id);
-		env_add(&e, "HCP_WORKER_ID", h->id);
+	env_base(&e, c, s->run.cap, spec.workdir);
+	if (runner_is_reused(s->run.cap)) {
+		snprintf(r->mark, sizeof r->mark, "HCP_WORKER_ID=%s", r->id);
+		env_add(&e, "HCP_WORKER_ID", r->id);
 	} else {
-		snprintf(h->mark, sizeof h->mark, "HCP_SESSION_ID=%s", s->id);
+		snprintf(r->mark, sizeof r->mark, "HCP_SESSION_ID=%s", s->id);
 		env_add(&e, "HCP_SESSION_ID", s->id);
 		intent = intent_of(task);
 		env_add(&e, "HCP_INTENT", intent);
 		free(intent);
-		snprintf(text, sizeof text, "%lld", (long long)s->attempt);
+		snprintf(text, sizeof text, "%lld", (long long)s->attempts.number);
 		env_add(&e, "HCP_ATTEMPT", text);
 		env_add(&e, "HCP_WORKDIR", workdir);
 		buf_addf(&task_file, "%s/task.json", workdir);
@@ -239,40 +241,40 @@ static struct host *host_new(
 		buf_fini(&task_file);
 	}
 	spec.env = e.list;
-	rc = worker_start(c->workers, &spec, &h->worker, why, why_size);
+	rc = worker_start(c->workers, &spec, &r->worker, why, why_size);
 	error = errno;
 	run_free_env(e.list);
 	if (rc < 0) {
-		host_drop_home(c, h);
-		free(h);
+		runner_drop_home(c, r);
+		free(r);
 		errno = error;
 		return NULL;
 	}
-	h->core = c;
-	h->pid = worker_pid(h->worker);
-	h->cap = s->cap;
-	h->policy = policy_ref(s->policy);
-	DL_APPEND(c->hosts, h);
-	return h;
+	r->core = c;
+	r->pid = worker_pid(r->worker);
+	r->cap = s->run.cap;
+	r->policy = policy_ref(s->run.policy);
+	DL_APPEND(c->run.runners, r);
+	return r;
 }
 
 void run_on_again(struct timer *t)
 {
-	effect_start(container_of(t, struct session, again));
+	effect_start(container_of(t, struct session, run.start_retry));
 }
 
-/* A full disk passes: to fail days of work for it would be a loss. The session stays RUNNING without a
- * process, its deadline counts, an abort ends it, and it is tried again as the store is. */
+/* A full disk is a passing fault, and failing days of work for it would be a loss. The session stays RUNNING
+ * without a process: its deadline counts, an abort ends it, and the start is tried again every second. */
 static bool waits_for_room(struct session *s, const char *why)
 {
 	if (errno != ENOSPC && errno != EDQUOT)
 		return false;
-	if (log_may(&s->core->room_limit, 3))
+	if (log_may(&s->core->limits.room, 3))
 		log_error(
 			"no worker is started until the disk has room, tried again every second: "
 			"session=%.8s error=%s",
 			s->id, why);
-	timer_set(&s->core->timers, &s->again, clock_boot_us() + START_AGAIN_US);
+	timer_set(&s->core->timers, &s->run.start_retry, clock_boot_us() + START_AGAIN_US);
 	return true;
 }
 
@@ -282,30 +284,30 @@ static void start_failed(struct session *s, const char *why)
 
 	session_fail(s, "worker_failed", no_means ? "resource_unavailable" : "execution_error", "daemon",
 		NULL, "%s", why);
-	run_conclude(s);
+	run_stop_or_finish(s);
 }
 
 static bool has_to_start(struct session *s)
 {
-	if (s->is_closed || s->host != NULL || s->state != S_RUNNING)
+	if (s->turn.is_closed || s->run.runner != NULL || s->state != S_RUNNING)
 		return false;
 	if (session_has_outcome(s)) {
-		run_conclude(s);
+		run_stop_or_finish(s);
 		return false;
 	}
-	if (s->core->is_stopping) {
-		session_go(s, S_PAUSED, "stopping", "daemon");
-		s->paused_by = PAUSED_BY_STOP;
+	if (s->core->phase.is_stopping) {
+		session_transition(s, S_PAUSED, "stopping", "daemon");
+		s->pause.by = PAUSED_BY_STOP;
 		slots_leave(s->core, s);
 		return false;
 	}
 	return true;
 }
 
-/* Nothing starts on a task that is not the one that was accepted. */
+/* Starts nothing on a task that differs from the accepted one. */
 static bool is_sealed(struct session *s, struct buf *task)
 {
-	const char *fault = session_find_change(s, task);
+	const char *fault = session_verify_task(s, task);
 
 	if (fault == NULL)
 		return true;
@@ -313,30 +315,31 @@ static bool is_sealed(struct session *s, struct buf *task)
 		"ALARM: a sealed intent was changed, nothing is started: session=%.8s why=%s", s->id, fault);
 	session_fail(s, "intent_changed", "internal_error", "daemon", NULL, "the sealed intent is broken: %s",
 		fault);
-	run_conclude(s);
+	run_stop_or_finish(s);
 	return false;
 }
 
-/* What the outputs will be held against. */
+/* Makes the check that the outputs must pass. */
 static bool has_expectation(struct session *s, const struct buf *task)
 {
 	struct jslice raw = jtext_member(task->data, task->size, "expected_output");
 	char why[512] = "";
 	json_t *expected = raw.at != NULL ? jtext_parse(raw.at, raw.size, why, sizeof why) : NULL;
 
-	if (s->expect == NULL)
-		s->expect = expect_new(expected, why, sizeof why);
+	if (s->run.output_check == NULL)
+		s->run.output_check = output_check_new(expected, why, sizeof why);
 	json_decref(expected);
-	if (s->expect != NULL)
+	if (s->run.output_check != NULL)
 		return true;
-	/* Accepted by a version that did not look. */
+	/* An older version of the daemon accepted it without this check. */
 	session_fail(s, "worker_failed", "input_error", "daemon", NULL,
 		"expected_output.schema cannot be used: %s", why);
-	run_conclude(s);
+	run_stop_or_finish(s);
 	return false;
 }
 
-/* What it needs from the store and the disk. False: it was not to be had, and what follows is decided. */
+/* Reads the task and makes the directory and the start line. False: that failed, and what follows is decided.
+ */
 static bool prepare(struct session *s, struct buf *task, struct buf *line, char *workdir, size_t workdir_size)
 {
 	struct core *c = s->core;
@@ -346,13 +349,13 @@ static bool prepare(struct session *s, struct buf *task, struct buf *line, char 
 	if (found == 0 || (found < 0 && store_is_damaged(c->store))) {
 		session_fail(s, "worker_failed", "internal_error", "daemon", NULL, "the task %s",
 			found == 0 ? "is not in the store" : "cannot be read: the store is damaged");
-		run_conclude(s);
+		run_stop_or_finish(s);
 		return false;
 	}
 	if (found > 0 && (!is_sealed(s, task) || !has_expectation(s, task)))
 		return false;
-	if (workdir_make(c->state_dir, s->id, host_is_reused(s->cap) ? NULL : task->data, task->size, workdir,
-		    workdir_size) < 0) {
+	if (workdir_make(c->state_dir, s->id, runner_is_reused(s->run.cap) ? NULL : task->data, task->size,
+		    workdir, workdir_size) < 0) {
 		int error = errno;
 
 		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(error));
@@ -364,27 +367,27 @@ static bool prepare(struct session *s, struct buf *task, struct buf *line, char 
 		return false;
 	}
 	if (found < 0 || write_start_line(s, task, workdir, line) < 0) {
-		effect_start(s); /* once the store can be read again */
-		core_hold(c);
+		effect_start(s); /* tried again when the store can be read */
+		core_suspend(c);
 		return false;
 	}
-	if (session_has_outcome(s)) { /* what its task names is gone */
-		run_conclude(s);
+	if (session_has_outcome(s)) { /* the checkpoint that its task names is gone */
+		run_stop_or_finish(s);
 		return false;
 	}
 	return true;
 }
 
-/* What an earlier process of it left in memory. */
+/* Clears what the session's previous process left in memory. */
 static void forget_last(struct session *s)
 {
-	s->exit_status = -1;
-	s->stdout_closed = s->is_unread = s->is_saved = s->text_cut = false;
-	s->words_due = 0;
-	trigger_begin(s);
-	timer_cancel(&s->core->timers, &s->mute);
-	buf_clear(&s->text_output);
-	buf_clear(&s->stderr_tail);
+	s->run.exit_status = -1;
+	s->run.stdout_closed = s->run.is_unread = s->checkpoint.is_saved = s->run.text_cut = false;
+	s->pause.replies_pending = 0;
+	checkpoint_request_begin(s);
+	timer_cancel(&s->core->timers, &s->run.mute);
+	buf_clear(&s->run.text_output);
+	buf_clear(&s->run.stderr_tail);
 }
 
 void run_start(struct session *s)
@@ -392,40 +395,41 @@ void run_start(struct session *s)
 	struct core *c = s->core;
 	char why[512], workdir[4096];
 	struct buf task = {0}, line = {0};
-	struct host *h;
+	struct runner *r;
 
 	if (!has_to_start(s))
 		return;
-	if (s->policy == NULL)
-		s->policy = policy_ref(c->policy);
-	if ((s->cap = policy_find(s->policy, s->capability)) == NULL) {
+	if (s->run.policy == NULL)
+		s->run.policy = policy_ref(c->policy);
+	if ((s->run.cap = policy_find(s->run.policy, s->capability)) == NULL) {
 		session_fail(s, "worker_failed", "internal_error", "daemon", NULL,
 			"capability %s is no longer in the configuration", s->capability);
-		run_conclude(s);
+		run_stop_or_finish(s);
 		return;
 	}
 	if (!prepare(s, &task, &line, workdir, sizeof workdir))
 		goto out;
 	CRASH_POINT(run_prepared);
-	h = host_is_reused(s->cap) ? find_idle(c, s->cap) : NULL;
-	if (h == NULL && (h = host_new(s, &task, workdir, why, sizeof why)) == NULL) {
+	r = runner_is_reused(s->run.cap) ? find_idle(c, s->run.cap) : NULL;
+	if (r == NULL && (r = runner_new(s, &task, workdir, why, sizeof why)) == NULL) {
 		if (!waits_for_room(s, why))
 			start_failed(s, why);
 		goto out;
 	}
 	CRASH_POINT(run_has_host);
 	action_forget(s);
-	host_set_idle(h, false);
-	h->session = s;
-	s->host = h;
+	runner_set_idle(r, false);
+	r->session = s;
+	s->run.runner = r;
 	forget_last(s);
-	attempt_begin(s);
+	worker_retry_begin(s);
 	run_set_clocks(s);
 	run_check_backlog(s);
-	if (s->cap->config->protocol == PROTOCOL_HCP)
-		worker_write(h->worker, line.data, line.size);
+	if (s->run.cap->config->protocol == PROTOCOL_HCP)
+		worker_write(r->worker, line.data, line.size);
 	CRASH_POINT(run_started);
-	log_debug("worker started: session=%.8s pid=%d attempt=%lld", s->id, h->pid, (long long)s->attempt);
+	log_debug("worker started: session=%.8s pid=%d attempt=%lld", s->id, r->pid,
+		(long long)s->attempts.number);
 out:
 	buf_fini(&task);
 	buf_fini(&line);

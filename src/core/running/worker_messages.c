@@ -1,5 +1,6 @@
-/* report.c: the meaning of a worker's lines, a handler a type.
- * Owns the rate limit of complaints and what is kept of plain output. Never touches a process (run.c). */
+/* SPDX-License-Identifier: MIT */
+/* worker_messages.c: the meaning of a worker's lines, one handler a type.
+ * Owns the limit on warnings and what is kept of plain output. Never touches a process (run.c). */
 #include "core/running/worker_messages.h"
 
 #include <assert.h>
@@ -13,6 +14,7 @@
 #include "core/running/artifacts.h"
 #include "json/canonical.h"
 #include "base/clock.h"
+#include "core/running/checkpoint_store.h"
 #include "core/running/continuity.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
@@ -25,16 +27,16 @@
 #include "protocol/worker_line.h"
 
 #define BAD_LINES_MAX 10             /* warnings about bad lines of a session ... */
-#define BAD_LINES_WINDOW_US 60000000 /* ... in so long */
-#define STDERR_TAIL 2048             /* bytes of it in task_failed */
+#define BAD_LINES_WINDOW_US 60000000 /* ... in this time */
+#define STDERR_TAIL 2048             /* bytes of stderr in task_failed */
 #define LAST_MESSAGE_ROOM 16384      /* what a last message needs beside its outputs, summary included */
-#define HEAD_ROOM 512                /* an event around its message */
+#define HEAD_ROOM 512                /* bytes of an event around its message */
 #define STEP_MAX 256                 /* of a step's name */
-#define REASON_MAX 256               /* of what it says of a pause */
-#define COUNT_MAX INT64_C(1000000000000000) /* tokens of a session, and what they cost: sums stop here */
+#define REASON_MAX 256               /* of a worker's reason for a pause */
+#define COUNT_MAX INT64_C(1000000000000000) /* tokens and cost of a session: sums stop here */
 #define SHOWN 120                           /* bytes of a bad line in its warning */
 
-/* Appends, and keeps the end: at least `max` bytes of it, at most twice as many, so that little is moved. */
+/* Appends, and keeps the end: at least `max` bytes and at most twice as many, so that few bytes are moved. */
 static void keep_tail(struct buf *b, size_t max, const char *line, size_t size, bool newline)
 {
 	buf_add(b, line, size);
@@ -51,30 +53,30 @@ static void cut_tail(struct buf *b, size_t max)
 		buf_drop(b, b->size - max);
 }
 
-void report_end_complaints(struct session *s)
+void worker_message_end_complaints(struct session *s)
 {
-	if (s->bad_lines > BAD_LINES_MAX)
+	if (s->run.bad_lines > BAD_LINES_MAX)
 		log_warn(
 			"warnings about what a worker says were left out: session=%.8s capability=%s "
 			"count=%u",
-			s->id, s->capability, s->bad_lines - BAD_LINES_MAX);
-	s->bad_lines = 0;
+			s->id, s->capability, s->run.bad_lines - BAD_LINES_MAX);
+	s->run.bad_lines = 0;
 }
 
-bool report_may_complain(struct session *s)
+bool worker_message_may_complain(struct session *s)
 {
 	int64_t now = clock_boot_us();
 
-	if (now - s->bad_lines_since_us > BAD_LINES_WINDOW_US || s->bad_lines_since_us == 0) {
-		report_end_complaints(s);
-		s->bad_lines_since_us = now;
+	if (now - s->run.bad_lines_since_us > BAD_LINES_WINDOW_US || s->run.bad_lines_since_us == 0) {
+		worker_message_end_complaints(s);
+		s->run.bad_lines_since_us = now;
 	}
-	return s->bad_lines++ < BAD_LINES_MAX;
+	return s->run.bad_lines++ < BAD_LINES_MAX;
 }
 
 static void bad_line(struct session *s, const char *why, const char *line, size_t size)
 {
-	if (report_may_complain(s))
+	if (worker_message_may_complain(s))
 		session_warn(s, "bad_line", "a line of the worker was dropped: %s: %.*s%s", why,
 			(int)(size < SHOWN ? size : SHOWN), line, size > SHOWN ? "..." : "");
 }
@@ -98,34 +100,34 @@ static void log_line(struct session *s, const char *stream, const char *line, si
 
 /* ---- handlers ---- */
 
-static void on_event(struct session *s, const struct wline *l)
+static void on_event(struct session *s, const struct worker_line *l)
 {
 	struct buf b = {0};
 	bool stored;
 
-	wline_add_data(l, &b);
-	stored = session_event(s, wline_type_name(l->type), b.data, b.size);
+	worker_line_add_data(l, &b);
+	stored = session_event(s, worker_line_type_name(l->type), b.data, b.size);
 	if (l->type == WL_WARNING && stored)
-		session_note_warning(s, wline_string(l, "message", ""));
+		session_record_warning(s, worker_line_string(l, "message", ""));
 	if (l->type == WL_PROGRESS)
-		tell_stage(s, wline_string(l, "stage", ""));
+		harp_events_stage(s, worker_line_string(l, "stage", ""));
 	buf_fini(&b);
 }
 
-static void on_step(struct session *s, const struct wline *l)
+static void on_step(struct session *s, const struct worker_line *l)
 {
-	const char *name = wline_string(l, "name", "");
+	const char *name = worker_line_string(l, "name", "");
 
-	free(s->step);
-	s->step = xstrndup(name, buf_utf8_cut(name, strlen(name), STEP_MAX));
-	s->steps++;
+	free(s->summary.step);
+	s->summary.step = xstrndup(name, buf_utf8_cut(name, strlen(name), STEP_MAX));
+	s->summary.steps++;
 	session_mark_dirty(s);
-	trigger_on_step(s);
+	checkpoint_request_on_step(s);
 }
 
-static int64_t count_of(const struct wline *l, const char *name)
+static int64_t count_of(const struct worker_line *l, const char *name)
 {
-	double v = json_number_value(wline_get(l, name));
+	double v = json_number_value(worker_line_get(l, name));
 
 	return v > 0 && v < (double)COUNT_MAX ? (int64_t)v : 0;
 }
@@ -135,27 +137,27 @@ static void add_count(int64_t *sum, int64_t more)
 	*sum = *sum < COUNT_MAX - more ? *sum + more : COUNT_MAX;
 }
 
-static void on_usage(struct session *s, const struct wline *l)
+static void on_usage(struct session *s, const struct worker_line *l)
 {
-	double cost = json_number_value(wline_get(l, "cost"));
+	double cost = json_number_value(worker_line_get(l, "cost"));
 
-	add_count(&s->tokens_in, count_of(l, "tokens_in"));
-	add_count(&s->tokens_out, count_of(l, "tokens_out"));
-	s->cost += cost > 0 ? cost : 0;
-	if (s->cost > (double)COUNT_MAX)
-		s->cost = (double)COUNT_MAX;
+	add_count(&s->summary.tokens_in, count_of(l, "tokens_in"));
+	add_count(&s->summary.tokens_out, count_of(l, "tokens_out"));
+	s->summary.cost += cost > 0 ? cost : 0;
+	if (s->summary.cost > (double)COUNT_MAX)
+		s->summary.cost = (double)COUNT_MAX;
 	session_mark_dirty(s);
 }
 
-static void on_artifact(struct session *s, const struct wline *l)
+static void on_artifact(struct session *s, const struct worker_line *l)
 {
-	const json_t *name = wline_get(l, "name"), *path = wline_get(l, "path");
+	const json_t *name = worker_line_get(l, "name"), *path = worker_line_get(l, "path");
 
 	artifact_announce(s, json_string_value(name), json_string_length(name), json_string_value(path),
-		json_string_length(path), json_string_value(wline_get(l, "mime")));
+		json_string_length(path), json_string_value(worker_line_get(l, "mime")));
 }
 
-/* Others match on these, and they are not the worker's to say. */
+/* Reasons of the daemon: programs match on them, so a worker must not use them. */
 static bool is_our_reason(const char *said)
 {
 	static const char *const ours[] = {
@@ -167,12 +169,12 @@ static bool is_our_reason(const char *said)
 	return false;
 }
 
-static void on_paused(struct session *s, const struct wline *l)
+static void on_paused(struct session *s, const struct worker_line *l)
 {
-	const char *said = wline_string(l, "reason", ""), *before = "";
+	const char *said = worker_line_string(l, "reason", ""), *before = "";
 	char reason[REASON_MAX + 1];
 
-	if (operate_on_paused(s)) {
+	if (operator_on_paused(s)) {
 		run_consider_free(s);
 		return;
 	}
@@ -186,23 +188,24 @@ static void on_paused(struct session *s, const struct wline *l)
 		before = "paused_by_worker: ";
 	snprintf(reason, sizeof reason, "%s%.*s", before, (int)buf_utf8_cut(said, strlen(said), REASON_MAX),
 		said);
-	session_go(s, S_PAUSED, reason, "worker");
-	s->paused_by = PAUSED_BY_WORKER;
+	session_transition(s, S_PAUSED, reason, "worker");
+	s->pause.by = PAUSED_BY_WORKER;
 	run_consider_free(s);
 }
 
-static void on_resumed(struct session *s, const struct wline *l)
+static void on_resumed(struct session *s, const struct worker_line *l)
 {
-	trigger_on_resumed(s);
-	if (s->is_leaving || operate_on_resumed(s))
-		return; /* the former: it crossed its end, and starts again from its checkpoint */
+	checkpoint_request_on_resumed(s);
+	if (s->run.is_exiting || operator_on_resumed(s))
+		/* an exiting worker's reply came too late: the session starts again from its checkpoint */
+		return;
 	if (s->state != S_PAUSED)
 		bad_line(s, "resumed, but the session is not paused", l->text, l->size);
 	else
 		session_run(s, "resumed", "worker");
 }
 
-/* A numeric outputs.confidence below the task's threshold is worth a warning, no more. */
+/* A numeric outputs.confidence below the task's threshold costs a warning only. */
 static void check_confidence(struct session *s, const json_t *outputs)
 {
 	const json_t *confidence = json_object_get(outputs, "confidence");
@@ -227,12 +230,12 @@ static void check_confidence(struct session *s, const json_t *outputs)
 
 static bool fits_last_message(const struct session *s, size_t size)
 {
-	return (int64_t)(size + LAST_MESSAGE_ROOM + s->warnings.size + s->risk_events.size +
+	return (int64_t)(size + LAST_MESSAGE_ROOM + s->summary.warnings.size + s->summary.risk_events.size +
 		       artifacts_room(s)) <= s->core->first_policy->config->max_message;
 }
 
-/* What was promised is not there: it fails, with what there is. */
-static void fail_unfit(struct session *s, const struct expect_failure *f, const struct buf *outputs)
+/* The outputs are not what was promised: the session fails, with the outputs as partial ones. */
+static void fail_unfit(struct session *s, const struct output_failure *f, const struct buf *outputs)
 {
 	struct buf b = {0}, details = {0};
 
@@ -251,7 +254,7 @@ static void fail_unfit(struct session *s, const struct expect_failure *f, const 
 	buf_add(&b, outputs->data, outputs->size);
 	buf_add_text(&b, "}");
 	if (fits_last_message(s, b.size))
-		session_decide(s, S_FAILED, "worker_failed", "worker", b.data, b.size);
+		session_set_outcome(s, S_FAILED, "worker_failed", "worker", b.data, b.size);
 	else
 		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
 			"%s; and they are over the message limit", f->message);
@@ -260,25 +263,25 @@ static void fail_unfit(struct session *s, const struct expect_failure *f, const 
 	buf_fini(&details);
 }
 
-/* outputs: an object, and the same as text. False: they are not what was promised, and the end is decided. */
+/* Do the outputs fit what was promised? text: the outputs as text. False: the failure is decided. */
 static bool are_promised(struct session *s, const json_t *outputs, const struct buf *text)
 {
-	struct expect_failure f;
-	bool fit = expect_check(s->expect, s->cap->output_schema, outputs, &f);
+	struct output_failure f;
+	bool fit = output_check_run(s->run.output_check, s->run.cap->output_schema, outputs, &f);
 
 	if (!fit)
 		fail_unfit(s, &f, text);
-	expect_failure_fini(&f);
+	output_failure_fini(&f);
 	return fit;
 }
 
-static void on_completed(struct session *s, const struct wline *l)
+static void on_completed(struct session *s, const struct worker_line *l)
 {
-	const json_t *outputs = wline_get(l, "outputs");
+	const json_t *outputs = worker_line_get(l, "outputs");
 	json_t *none = json_object();
 	struct buf text = {0}, b = {0};
 
-	wline_add_raw(l, &text, "outputs", "{}");
+	worker_line_add_raw(l, &text, "outputs", "{}");
 	check_confidence(s, outputs);
 	buf_add_text(&b, "{\"outputs\":");
 	buf_add(&b, text.data, text.size);
@@ -286,7 +289,7 @@ static void on_completed(struct session *s, const struct wline *l)
 	if (!are_promised(s, outputs != NULL ? outputs : none, &text))
 		log_warn("the outputs are not what was promised: session=%.8s", s->id);
 	else if (fits_last_message(s, b.size))
-		session_decide(s, S_COMPLETED, "completed", "worker", b.data, b.size);
+		session_set_outcome(s, S_COMPLETED, "completed", "worker", b.data, b.size);
 	else
 		session_fail(s, "worker_failed", "execution_error", "worker", NULL,
 			"the outputs of %zu bytes are over the message limit of %lld", b.size,
@@ -294,7 +297,7 @@ static void on_completed(struct session *s, const struct wline *l)
 	json_decref(none);
 	buf_fini(&text);
 	buf_fini(&b);
-	run_conclude(s);
+	run_stop_or_finish(s);
 }
 
 static const char *known_code(const char *code)
@@ -308,17 +311,17 @@ static const char *known_code(const char *code)
 	return "execution_error";
 }
 
-/* The worker's details, and ours where it says nothing. */
-static void add_details(struct session *s, const struct wline *l, struct buf *b)
+/* The worker's details, and the daemon's for members that the worker left out. */
+static void add_details(struct session *s, const struct worker_line *l, struct buf *b)
 {
 	static const char *const ours[] = {"phase", "step", "last_checkpoint", "recoverable"};
-	const json_t *theirs = wline_get(l, "error_details");
+	const json_t *theirs = worker_line_get(l, "error_details");
 	struct buf mine = {0}, raw = {0};
 
 	buf_add_text(&mine, "{");
 	session_add_details(s, &mine, "execution");
 	buf_add_text(&mine, "}");
-	wline_add_raw(l, &raw, "error_details", "{}");
+	worker_line_add_raw(l, &raw, "error_details", "{}");
 	buf_add(b, raw.data, raw.size - 1); /* without the closing brace */
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
 		struct jslice v = jtext_member(mine.data, mine.size, ours[i]);
@@ -333,10 +336,10 @@ static void add_details(struct session *s, const struct wline *l, struct buf *b)
 	buf_fini(&raw);
 }
 
-static void on_failed(struct session *s, const struct wline *l)
+static void on_failed(struct session *s, const struct worker_line *l)
 {
-	const char *code = known_code(json_string_value(wline_get(l, "error_code")));
-	const char *message = wline_string(l, "error_message", "the worker says that it failed");
+	const char *code = known_code(json_string_value(worker_line_get(l, "error_code")));
+	const char *message = worker_line_string(l, "error_message", "the worker says that it failed");
 	struct buf b = {0};
 
 	buf_addf(&b, "{\"error_code\":\"%s\",\"error_message\":", code);
@@ -344,88 +347,89 @@ static void on_failed(struct session *s, const struct wline *l)
 	buf_add_text(&b, ",\"error_details\":");
 	add_details(s, l, &b);
 	buf_add_text(&b, ",\"partial_outputs\":");
-	wline_add_raw(l, &b, "partial_outputs", "{}");
+	worker_line_add_raw(l, &b, "partial_outputs", "{}");
 	buf_add_text(&b, "}");
 	if (fits_last_message(s, b.size))
-		session_decide(s, S_FAILED, "worker_failed", "worker", b.data, b.size);
+		session_set_outcome(s, S_FAILED, "worker_failed", "worker", b.data, b.size);
 	else
 		session_fail(s, "worker_failed", code, "worker", NULL,
 			"%.512s (what else the worker said, %zu bytes, is over the message limit)", message,
 			b.size);
 	buf_fini(&b);
-	run_conclude(s);
+	run_stop_or_finish(s);
 }
 
-static void (*const handlers[WL_COUNT])(struct session *s, const struct wline *l) = {
+static void (*const handlers[WL_COUNT])(struct session *s, const struct worker_line *l) = {
 	[WL_PROGRESS] = on_event,
 	[WL_INTERMEDIATE_RESULT] = on_event,
 	[WL_LOG] = on_event,
 	[WL_WARNING] = on_event,
 	[WL_ERROR] = on_event,
-	[WL_CHECKPOINT] = report_checkpoint,
+	[WL_CHECKPOINT] = checkpoint_store_put,
 	[WL_STEP] = on_step,
 	[WL_USAGE] = on_usage,
 	[WL_ARTIFACT] = on_artifact,
 	[WL_ACTION] = action_announced,
-	[WL_SNAPSHOT] = snapshot_reported,
-	[WL_CONTINUITY] = continuity_note,
+	[WL_SNAPSHOT] = harp_snapshot_reported,
+	[WL_CONTINUITY] = continuity_record,
 	[WL_PAUSED] = on_paused,
 	[WL_RESUMED] = on_resumed,
 	[WL_COMPLETED] = on_completed,
 	[WL_FAILED] = on_failed,
 };
 
-/* Does the latest checkpoint have all that the worker did, as far as it says what it does? */
-static void note_work(struct session *s, const struct wline *l, const char *checkpoint_before)
+/* Tracks whether the latest checkpoint has all work, as far as the worker reports it. */
+static void track_work(struct session *s, const struct worker_line *l, const char *checkpoint_before)
 {
 	if (l->type == WL_CHECKPOINT) {
-		s->is_saved =
-			strcmp(checkpoint_before, s->last_checkpoint) != 0; /* it is kept, and resumable */
-		if (s->is_saved)
-			run_consider_free(
-				s); /* to ask for another would only bring such a one again, and again */
+		/* the checkpoint was stored and is resumable */
+		s->checkpoint.is_saved = strcmp(checkpoint_before, s->checkpoint.last_id) != 0;
+		if (s->checkpoint.is_saved)
+			/* only then: another request would bring the same checkpoint again */
+			run_consider_free(s);
 	} else if (l->type != WL_PAUSED && l->type != WL_LOG) {
-		s->is_saved = false;
+		s->checkpoint.is_saved = false;
 	}
 }
 
-/* Whoever waits for an answer gets one, and a snapshot is refused in HARP's words. */
+/* A broken line. An action is answered, since its worker waits; a snapshot is refused in HARP's words. */
 static void bad_hcp_line(struct session *s, const char *why, const char *line, size_t size)
 {
-	struct wline l;
-	bool has_type = wline_salvage(&l, line, size);
+	struct worker_line l;
+	bool has_type = worker_line_salvage(&l, line, size);
 
 	if (has_type && l.type == WL_SNAPSHOT)
-		snapshot_unreadable(s, why);
+		harp_snapshot_unreadable(s, why);
 	else
 		bad_line(s, why, line, size);
 	if (has_type && l.type == WL_ACTION)
 		action_unreadable(s, &l, why);
 	if (has_type)
-		wline_fini(&l);
+		worker_line_fini(&l);
 }
 
 static void hcp_line(struct session *s, const char *line, size_t size)
 {
 	char why[320], checkpoint_before[ID_SIZE];
-	struct wline l;
+	struct worker_line l;
 
-	if (wline_read(&l, line, size, s->core->policy->config->max_depth, why, sizeof why) < 0) {
+	if (worker_line_read(&l, line, size, s->core->policy->config->max_depth, why, sizeof why) < 0) {
 		bad_hcp_line(s, why, line, size);
 		return;
 	}
-	/* Once the end is decided, output is still published until the pipe is drained, and who asks is
-	 * answered; the rest is too late. */
-	memcpy(checkpoint_before, s->last_checkpoint, ID_SIZE);
-	if (!session_has_outcome(s) || wline_is_event(&l) || l.type == WL_ACTION || l.type == WL_SNAPSHOT) {
+	/* After the outcome is decided, events are still published until the pipe is empty, and actions and
+	 * snapshots get their replies. All other lines are too late. */
+	memcpy(checkpoint_before, s->checkpoint.last_id, ID_SIZE);
+	if (!session_has_outcome(s) || worker_line_is_event(&l) || l.type == WL_ACTION ||
+		l.type == WL_SNAPSHOT) {
 		handlers[l.type](s, &l);
-		note_work(s, &l, checkpoint_before);
+		track_work(s, &l, checkpoint_before);
 	} else if (l.type == WL_COMPLETED || l.type == WL_FAILED)
 		bad_line(s, "the session's end was decided before", line, size);
-	wline_fini(&l);
+	worker_line_fini(&l);
 }
 
-void report_line(
+void worker_message_read(
 	struct session *s, enum worker_stream stream, const char *line, size_t size, enum line_kind kind)
 {
 	const struct config *config = s->core->policy->config;
@@ -433,11 +437,12 @@ void report_line(
 	char why[64];
 
 	if (stream == WORKER_STDERR) {
-		keep_tail(&s->stderr_tail, STDERR_TAIL, line, size, true);
+		keep_tail(&s->run.stderr_tail, STDERR_TAIL, line, size, true);
 		log_line(s, "stderr", line, size, too_long);
-	} else if (s->cap->config->protocol == PROTOCOL_TEXT) {
-		keep_tail(&s->text_output, (size_t)config->max_text_output, line, size, kind != LINE_UNENDED);
-		s->text_cut |= too_long || s->text_output.size > (size_t)config->max_text_output;
+	} else if (s->run.cap->config->protocol == PROTOCOL_TEXT) {
+		keep_tail(&s->run.text_output, (size_t)config->max_text_output, line, size,
+			kind != LINE_UNENDED);
+		s->run.text_cut |= too_long || s->run.text_output.size > (size_t)config->max_text_output;
 		log_line(s, "stdout", line, size, too_long);
 	} else if (too_long) {
 		snprintf(why, sizeof why, "longer than %lld bytes", (long long)config->max_line);
@@ -455,10 +460,10 @@ static void text_completed(struct session *s)
 	json_t *outputs;
 	char why[64];
 
-	cut_tail(&s->text_output, (size_t)s->core->policy->config->max_text_output);
+	cut_tail(&s->run.text_output, (size_t)s->core->policy->config->max_text_output);
 	buf_add_text(&text, "{\"stdout\":");
-	buf_add_json(&text, s->text_output.data, s->text_output.size);
-	buf_add_text(&text, s->text_cut ? ",\"truncated\":true}" : "}");
+	buf_add_json(&text, s->run.text_output.data, s->run.text_output.size);
+	buf_add_text(&text, s->run.text_cut ? ",\"truncated\":true}" : "}");
 	buf_add_text(&b, "{\"outputs\":");
 	buf_add(&b, text.data, text.size);
 	buf_add_text(&b, "}");
@@ -466,7 +471,7 @@ static void text_completed(struct session *s)
 	if (!are_promised(s, outputs, &text))
 		log_warn("the output is not what was promised: session=%.8s", s->id);
 	else if (fits_last_message(s, b.size))
-		session_decide(s, S_COMPLETED, "completed", "worker", b.data, b.size);
+		session_set_outcome(s, S_COMPLETED, "completed", "worker", b.data, b.size);
 	else
 		session_fail(s, "worker_failed", "execution_error", "worker", NULL,
 			"the output is over the message limit");
@@ -475,36 +480,34 @@ static void text_completed(struct session *s)
 	buf_fini(&b);
 }
 
-void report_death(struct session *s)
+void worker_message_death(struct session *s)
 {
-	int status = s->exit_status;
-	bool text = s->cap->config->protocol == PROTOCOL_TEXT;
+	int status = s->run.exit_status;
+	bool text = s->run.cap->config->protocol == PROTOCOL_TEXT;
 	struct buf details = {0};
 
 	if (text && status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
 		text_completed(s);
 		return;
 	}
-	cut_tail(&s->stderr_tail, STDERR_TAIL);
+	cut_tail(&s->run.stderr_tail, STDERR_TAIL);
 	if (status != -1 && WIFSIGNALED(status))
 		buf_addf(&details, "\"signal\":%d,\"stderr\":", WTERMSIG(status));
 	else
 		buf_addf(&details, "\"exit_status\":%d,\"stderr\":", status != -1 ? WEXITSTATUS(status) : -1);
-	buf_add_json(&details, s->stderr_tail.data, s->stderr_tail.size);
-	if (s->deaths > 1)
-		buf_addf(&details, ",\"deaths\":%lld", (long long)s->deaths);
+	buf_add_json(&details, s->run.stderr_tail.data, s->run.stderr_tail.size);
+	if (s->attempts.deaths > 1)
+		buf_addf(&details, ",\"deaths\":%lld", (long long)s->attempts.deaths);
 	if (status != -1 && WIFSIGNALED(status))
 		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
-			"the worker was killed by signal "
-			"%d (%s)",
-			WTERMSIG(status), strsignal(WTERMSIG(status)));
+			"the worker was killed by signal %d (%s)", WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
 	else if (text)
 		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
 			"the worker ended with status %d", status != -1 ? WEXITSTATUS(status) : -1);
 	else
 		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
-			"the worker ended with status %d "
-			"and neither completed nor failed",
+			"the worker ended with status %d and neither completed nor failed",
 			status != -1 ? WEXITSTATUS(status) : -1);
 	buf_fini(&details);
 }

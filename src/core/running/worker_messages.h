@@ -1,6 +1,7 @@
-/* report.h: what a worker's lines do to its session. */
-#ifndef HCPD_REPORT_H
-#define HCPD_REPORT_H
+/* SPDX-License-Identifier: MIT */
+/* worker_messages.h: what a worker's lines do to its session. */
+#ifndef HCPD_CORE_RUNNING_WORKER_MESSAGES_H
+#define HCPD_CORE_RUNNING_WORKER_MESSAGES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,20 +9,17 @@
 #include "process/worker.h"
 
 struct session;
-struct wline;
+struct worker_line;
 
-void report_line(
+void worker_message_read(
 	struct session *s, enum worker_stream stream, const char *line, size_t size, enum line_kind kind);
-/* It ended without having said how: exit status or signal, and the end of its stderr. A `text` worker's
- * exit 0 completes. */
-void report_death(struct session *s);
+/* The worker ended without a last line: decides the failure, with exit status or signal and the end of
+ * stderr. A `text` worker's exit 0 completes. */
+void worker_message_death(struct session *s);
 
-/* May one more warning be given about what its worker says? They are limited, all kinds together. */
-bool report_may_complain(struct session *s);
-/* The log says how many were not given; the session ends. */
-void report_end_complaints(struct session *s);
-
-/* report_checkpoint.c: a line of that type, like the handlers of report.c. */
-void report_checkpoint(struct session *s, const struct wline *l);
+/* May one more warning about this worker be given? All kinds count together. */
+bool worker_message_may_complain(struct session *s);
+/* Logs how many warnings were not given, and resets the count. */
+void worker_message_end_complaints(struct session *s);
 
 #endif

@@ -1,6 +1,8 @@
-/* attempt.c: deaths of a session's worker: counted, said, and followed by another attempt where there is one
- * left. Owns the back-off. Never starts a process: the session queues for a slot, and recover.c brings it
- * back. */
+/* SPDX-License-Identifier: MIT */
+/* worker_retry.c: deaths of a session's worker: counted, reported, and followed by another attempt where
+ * one is left.
+ * Owns the back-off. Never starts a process: the session joins the queue for a slot, and recover.c brings
+ * it back. */
 #include "core/running/worker_retry.h"
 
 #include <signal.h>
@@ -16,40 +18,41 @@
 
 #define BACKOFF_MAX_US INT64_C(60000000)
 
-void attempt_begin(struct session *s)
+void worker_retry_begin(struct session *s)
 {
-	s->checkpoints_before = s->checkpoints;
+	s->attempts.checkpoints_before = s->summary.checkpoints;
 }
 
-/* Under `text` status 0 is how a task is completed. */
+/* With protocol `text`, exit status 0 completes the task. */
 static bool is_death(const struct session *s)
 {
-	int status = s->exit_status;
+	int status = s->run.exit_status;
 
-	return s->cap->config->protocol != PROTOCOL_TEXT || status == -1 || !WIFEXITED(status) ||
+	return s->run.cap->config->protocol != PROTOCOL_TEXT || status == -1 || !WIFEXITED(status) ||
 		WEXITSTATUS(status) != 0;
 }
 
 static bool has_another(const struct session *s)
 {
-	const struct config_capability *cc = s->cap->config;
+	const struct config_capability *cc = s->run.cap->config;
 
-	return s->deaths < cc->max_attempts &&
+	return s->attempts.deaths < cc->max_attempts &&
 		(cc->recovery == RECOVERY_RESUME || cc->recovery == RECOVERY_RESTART);
 }
 
-/* An attempt that came further than the one before it is no part of a loop. */
+/* An attempt that made a checkpoint resets the back-off: it made progress. */
 static void set_backoff(struct session *s)
 {
-	if (s->checkpoints > s->checkpoints_before || s->retry_us == 0)
-		s->retry_us = s->cap->config->retry_delay_us;
+	if (s->summary.checkpoints > s->attempts.checkpoints_before || s->attempts.delay_us == 0)
+		s->attempts.delay_us = s->run.cap->config->retry_delay_us;
 	else
-		s->retry_us = s->retry_us < BACKOFF_MAX_US / 2 ? s->retry_us * 2 : BACKOFF_MAX_US;
+		s->attempts.delay_us =
+			s->attempts.delay_us < BACKOFF_MAX_US / 2 ? s->attempts.delay_us * 2 : BACKOFF_MAX_US;
 }
 
 static void say_death(struct session *s)
 {
-	int status = s->exit_status;
+	int status = s->run.exit_status;
 	char how[64], text[256];
 	struct buf b = {0};
 
@@ -61,23 +64,24 @@ static void say_death(struct session *s)
 	snprintf(text, sizeof text,
 		"the worker %s and neither completed nor failed; it is started again (death %lld of at most "
 		"%d)",
-		how, (long long)s->deaths, s->cap->config->max_attempts);
+		how, (long long)s->attempts.deaths, s->run.cap->config->max_attempts);
 	buf_add_text(&b, "{\"code\":\"worker_died\",\"message\":");
 	buf_add_json(&b, text, strlen(text));
 	buf_add_text(&b, ",\"recoverable\":true}");
 	session_event(s, "error", b.data, b.size);
 	buf_fini(&b);
 	log_warn("a worker died and is started again: session=%.8s deaths=%lld again_in=%lldms why=%s", s->id,
-		(long long)s->deaths, (long long)(s->retry_us / 1000), how);
+		(long long)s->attempts.deaths, (long long)(s->attempts.delay_us / 1000), how);
 }
 
-bool attempt_take_death(struct session *s)
+bool worker_retry_take_death(struct session *s)
 {
-	bool holds = s->paused_by == PAUSED_BY_OPERATOR || (s->asked == ASKED_PAUSE && s->words_due > 0);
+	bool holds = s->pause.by == PAUSED_BY_OPERATOR ||
+		(s->pause.request == REQUEST_PAUSE && s->pause.replies_pending > 0);
 
 	if (!is_death(s))
 		return false;
-	s->deaths++;
+	s->attempts.deaths++;
 	session_mark_dirty(s);
 	if (!has_another(s))
 		return false;
@@ -85,27 +89,27 @@ bool attempt_take_death(struct session *s)
 	say_death(s);
 	CRASH_POINT(attempt_died);
 	if (s->state == S_RUNNING)
-		session_go(s, S_PAUSED, "worker_died", "daemon");
-	/* Whoever wanted it to rest still does; what it was told, it has taken to its grave. */
-	s->paused_by = holds ? PAUSED_BY_OPERATOR : PAUSED_BY_RETRY;
-	s->words_due = 0;
-	trigger_end(s);
+		session_transition(s, S_PAUSED, "worker_died", "daemon");
+	/* A requested pause survives the death; unanswered requests do not. */
+	s->pause.by = holds ? PAUSED_BY_OPERATOR : PAUSED_BY_RETRY;
+	s->pause.replies_pending = 0;
+	checkpoint_request_end(s);
 	CRASH_POINT(attempt_paused);
 	return true;
 }
 
-void attempt_wait(struct session *s)
+void worker_retry_wait(struct session *s)
 {
-	timer_set(&s->core->timers, &s->retry, clock_boot_us() + s->retry_us);
+	timer_set(&s->core->timers, &s->attempts.timer, clock_boot_us() + s->attempts.delay_us);
 }
 
-void attempt_on_retry(struct timer *t)
+void worker_retry_on_due(struct timer *t)
 {
-	struct session *s = container_of(t, struct session, retry);
+	struct session *s = container_of(t, struct session, attempts.timer);
 
-	if (s->is_closed || s->state != S_PAUSED || s->paused_by != PAUSED_BY_RETRY ||
-		session_has_outcome(s) || s->host != NULL || s->is_waiting)
+	if (s->turn.is_closed || s->state != S_PAUSED || s->pause.by != PAUSED_BY_RETRY ||
+		session_has_outcome(s) || s->run.runner != NULL || s->slot.is_waiting)
 		return;
 	CRASH_POINT(attempt_again);
-	slots_wait(s->core, s); /* the turn's end looks who may start */
+	slots_wait(s->core, s); /* the turn's end fills the slots */
 }

@@ -1,6 +1,7 @@
-/* attempt.h: a worker that died without a word about its task is not yet the end of its session. */
-#ifndef HCPD_ATTEMPT_H
-#define HCPD_ATTEMPT_H
+/* SPDX-License-Identifier: MIT */
+/* worker_retry.h: new attempts after a worker died without completing or failing its task. */
+#ifndef HCPD_CORE_RUNNING_WORKER_RETRY_H
+#define HCPD_CORE_RUNNING_WORKER_RETRY_H
 
 #include <stdbool.h>
 
@@ -8,14 +9,14 @@
 
 struct session;
 
-/* A process of the session begins. */
-void attempt_begin(struct session *s);
-/* It died: counted in any case. True: it is started again, which was said, and the session is PAUSED; false:
- * that is its end. */
-bool attempt_take_death(struct session *s);
-/* The processes of one that is started again are gone: the back-off begins. */
-void attempt_wait(struct session *s);
-/* Timer `retry` of a session. */
-void attempt_on_retry(struct timer *t);
+/* A process of the session starts. */
+void worker_retry_begin(struct session *s);
+/* The worker died; every death is counted. True: the session is PAUSED and gets another attempt, which was
+ * published; false: there is none left. */
+bool worker_retry_take_death(struct session *s);
+/* The processes of the last attempt are gone: the back-off begins. */
+void worker_retry_wait(struct session *s);
+/* Timer attempts.timer of a session. */
+void worker_retry_on_due(struct timer *t);
 
 #endif

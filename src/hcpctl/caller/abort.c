@@ -1,6 +1,8 @@
-/* ctl_abort.c: `hcpctl abort`.
- * Owns which way an abort goes: with a token over the broker; else, or where --operator says so, to the
- * daemon's socket as its operator, and where nobody listens there over the broker in the name of our log-in.
+/* SPDX-License-Identifier: MIT */
+/* abort.c: `hcpctl abort`.
+ * Owns which way an abort goes: with a token over the broker; without one, or with --operator, to the
+ * daemon's socket as its operator; and where no daemon listens there, over the broker in the name of the
+ * log-in.
  * Never waits for the session's end: `watch` shows it. */
 #include <ctype.h>
 #include <stdio.h>
@@ -17,16 +19,17 @@
 #define CONFIRM_US (INT64_C(10) * 1000000)
 
 struct target {
-	const char *word;           /* as it was typed */
-	struct ctl_session session; /* id "": only a prefix, and not one of ours */
-	char why[CTL_WHY_SIZE];     /* what is wrong with it then */
+	const char *word; /* as it was typed */
+	struct ctl_session
+		session;        /* id "": the word is only a prefix, and fits no session of the token cache */
+	char why[CTL_WHY_SIZE]; /* what is wrong with the word then */
 	bool is_sent;
 };
 
-/* False: it was said why not. A prefix that is none of ours may be the daemon's to know. */
+/* False: the reason was printed. A prefix that is not in the token cache may still be known to the daemon. */
 static bool find_target(const struct ctl_settings *s, struct target *t)
 {
-	enum ctl_found found = ctl_sessions_find(s->home, t->word, &t->session, t->why);
+	enum ctl_found found = ctl_token_cache_find(s->home, t->word, &t->session, t->why);
 
 	if (found == CTL_FOUND)
 		return true;
@@ -39,8 +42,8 @@ static bool find_target(const struct ctl_settings *s, struct target *t)
 	return found != CTL_AMBIGUOUS && *t->word != '\0';
 }
 
-/* Those without a token, by the daemon's socket: CTL_COMPLETED also where nobody listens. As the operator:
- * all of them, and nothing else will do. An exit status. */
+/* Aborts the sessions without a token over the daemon's socket; CTL_OK also where no daemon listens. With
+ * --operator: all sessions, and only this way. Returns an exit status. */
 static int send_by_socket(const struct ctl_settings *s, struct target *targets, size_t count,
 	const char *reason, bool is_operator)
 {
@@ -56,59 +59,60 @@ static int send_by_socket(const struct ctl_settings *s, struct target *targets, 
 			ctl_say("%s", t->why);
 			return CTL_ERROR;
 		}
-		if (status != CTL_CLIENT_ABSENT && status != CTL_COMPLETED)
+		if (status != CTL_CLIENT_ABSENT && status != CTL_OK)
 			return status;
-		t->is_sent = status == CTL_COMPLETED;
+		t->is_sent = status == CTL_OK;
 	}
-	return CTL_COMPLETED;
+	return CTL_OK;
 }
 
-static enum ctl_what wait_for_broker(struct ctl_pump *p)
+static enum ctl_what wait_for_broker(struct ctl_broker *p)
 {
 	int64_t until_us = clock_boot_us() + CONFIRM_US;
-	struct ctl_note *note;
+	struct ctl_message *message;
 	enum ctl_what what;
 
 	do
-		what = ctl_pump_step(p, until_us, &note);
+		what = ctl_broker_step(p, until_us, &message);
 	while (what == CTL_NOTE);
 	return what;
 }
 
-static int send_abort(struct ctl_pump *p, const struct ctl_session *s, const char *callee, const char *reason)
+static int send_abort(
+	struct ctl_broker *p, const struct ctl_session *s, const char *callee, const char *reason)
 {
 	struct buf body = {0};
 	enum ctl_what what = CTL_QUIET;
 	int status = CTL_ERROR;
 
 	ctl_task_compose_abort(&body, s->id, s->token, reason);
-	if (ctl_pump_publish(p, callee, "abort", s->id, body.data, body.size))
+	if (ctl_broker_publish(p, callee, "abort", s->id, body.data, body.size))
 		what = wait_for_broker(p);
 	buf_fini(&body);
 	switch (what) {
 	case CTL_CONFIRMED:
 		printf("sent abort of session %s to %s%s\n", s->id, callee,
 			s->token ? "" : " (no token is known here: it goes by the user name of our log-in)");
-		status = CTL_COMPLETED;
+		status = CTL_OK;
 		break;
 	case CTL_UNROUTABLE:
 		ctl_say("no callee named %s listens (queue hcp.cmd.%s does not exist); is hcpd running?",
 			callee, callee);
 		status = CTL_NO_ANSWER;
 		break;
-	case CTL_REFUSED: ctl_say("abort of %s: %s", s->id, ctl_pump_error(p)); break;
+	case CTL_REFUSED: ctl_say("abort of %s: %s", s->id, ctl_broker_error(p)); break;
 	case CTL_SIGNAL:
 		ctl_say("interrupted; whether the abort of %s was sent is not known", s->id);
 		status = CTL_INTERRUPTED;
 		break;
 	default:
 		ctl_say("the broker did not confirm the abort of %s; try again", s->id);
-		status = CTL_NO_BROKER;
+		status = CTL_UNAVAILABLE;
 	}
 	return status;
 }
 
-/* An option wins; then the callee that the session was handed to; then the usual one. */
+/* An option wins; then the callee that got the task; then the default callee. */
 static const char *pick_callee(
 	const struct ctl_settings *s, const struct ctl_options *o, const struct ctl_session *session)
 {
@@ -118,51 +122,51 @@ static const char *pick_callee(
 static int send_by_broker(const struct ctl_settings *s, const struct ctl_options *o,
 	const struct target *targets, size_t count, const char *reason)
 {
-	struct ctl_pump *p;
-	int worst = CTL_COMPLETED, status;
-	struct link_error e;
+	struct ctl_broker *p;
+	int worst = CTL_OK, status;
+	struct connection_error e;
 
-	ctl_pump_catch_signals(); /* not before: while we wait for the daemon's socket Ctrl-C just ends us */
-	p = ctl_pump_new(s);
-	if (ctl_pump_open(p, &e) < 0)
-		worst = ctl_cmd_unreachable(s, &e);
-	for (size_t i = 0; i < count && worst != CTL_INTERRUPTED && worst != CTL_NO_BROKER; i++) {
+	/* not earlier: while hcpctl waits for the daemon's socket, Ctrl-C just ends it */
+	ctl_broker_catch_signals();
+	p = ctl_broker_new(s);
+	if (ctl_broker_open(p, &e) < 0)
+		worst = ctl_command_unreachable(s, &e);
+	for (size_t i = 0; i < count && worst != CTL_INTERRUPTED && worst != CTL_UNAVAILABLE; i++) {
 		const struct ctl_session *session = &targets[i].session;
 
 		if (targets[i].is_sent)
 			continue;
 		status = send_abort(p, session, pick_callee(s, o, session), reason);
-		if (status != CTL_COMPLETED)
+		if (status != CTL_OK)
 			worst = status;
 	}
-	ctl_pump_end(p, false);
+	ctl_broker_end(p, false);
 	return worst;
 }
 
-/* As much as can be known of all of them is known before the first is sent: a slip of the finger should not
- * end half. */
+/* Checks all sessions before the first abort is sent, so that a typing error does not end half of them. */
 static int abort_all(const struct ctl_settings *s, const struct ctl_options *o, char **words, size_t count,
 	const char *reason, bool is_operator)
 {
 	struct target *targets = xcalloc(count, sizeof *targets);
-	int status = CTL_COMPLETED;
+	int status = CTL_OK;
 	size_t left = 0;
 
-	for (size_t i = 0; i < count && status == CTL_COMPLETED; i++) {
+	for (size_t i = 0; i < count && status == CTL_OK; i++) {
 		targets[i].word = words[i];
 		if (!find_target(s, &targets[i]))
 			status = CTL_ERROR;
 		else if (targets[i].session.token && !is_operator && !pick_callee(s, o, &targets[i].session))
-			status = ctl_cmd_missing(s, "callee");
+			status = ctl_command_missing(s, "callee");
 	}
-	if (status == CTL_COMPLETED)
+	if (status == CTL_OK)
 		status = send_by_socket(s, targets, count, reason, is_operator);
-	for (size_t i = 0; i < count && status == CTL_COMPLETED; i++) {
+	for (size_t i = 0; i < count && status == CTL_OK; i++) {
 		left += !targets[i].is_sent;
 		if (!targets[i].is_sent && !pick_callee(s, o, &targets[i].session))
-			status = ctl_cmd_missing(s, "callee");
+			status = ctl_command_missing(s, "callee");
 	}
-	if (status == CTL_COMPLETED && left > 0)
+	if (status == CTL_OK && left > 0)
 		status = send_by_broker(s, o, targets, count, reason);
 	for (size_t i = 0; i < count; i++)
 		ctl_session_fini(&targets[i].session);
@@ -184,12 +188,13 @@ static int run(int argc, char **argv, struct ctl_options *o)
 			reason = optarg;
 		else if (c == 'o')
 			is_operator = true;
-		else if ((status = ctl_cmd_option(c, argv, &ctl_abort, o)) >= 0)
+		else if ((status = ctl_command_option(c, argv, &ctl_abort, o)) >= 0)
 			return status;
 	}
 	if (optind >= argc)
-		return ctl_cmd_usage("abort ", "which session? an id, or the beginning of one, is missing");
-	if ((status = ctl_cmd_settings(&s, o)))
+		return ctl_command_usage(
+			"abort ", "which session? an id, or the beginning of one, is missing");
+	if ((status = ctl_command_settings(&s, o)))
 		return status;
 	status = abort_all(&s, o, argv + optind, (size_t)(argc - optind), reason, is_operator);
 	ctl_settings_fini(&s);

@@ -1,6 +1,7 @@
-/* ctl_pump.c: one connection to the broker, kept.
- * Owns the link, the queues on it, back-off, acks and the message under way.
- * Never knows what a message means: submit and watch do. */
+/* SPDX-License-Identifier: MIT */
+/* broker.c: hcpctl's connection to the broker, which it makes again after each loss.
+ * Owns the connection, its queues, the back-off, the acks and the message under way.
+ * Never knows what a message means: submit.c and watch.c do. */
 #include "hcpctl/caller/broker.h"
 
 #include <errno.h>
@@ -20,30 +21,30 @@
 
 #define BODY_MAX (64u << 20) /* more than any callee of ours sends */
 #define SECOND INT64_C(1000000)
-#define BACKOFF_MAX_US (60 * SECOND)
 #define CLOSE_MS 1000
-#define GROUP (CTL_PREFETCH / 2) /* messages an ack: the other half is on its way meanwhile */
-#define GATHER_US 2000           /* a stream that flows is waited for so long, so that groups are whole */
+#define GROUP (CTL_PREFETCH / 2) /* messages for one ack: the broker sends the other half meanwhile */
+#define GATHER_US 2000           /* how long an ack waits for more messages, so that groups are complete */
 
 struct queue {
 	char name[CTL_NAME_SIZE], key[CTL_NAME_SIZE];
 };
 
-struct ctl_pump {
+struct ctl_broker {
 	const struct ctl_settings *settings;
 	struct queue *queues;
 	size_t queue_count;
-	struct link *link; /* NULL: not connected */
-	uint32_t life;
-	int64_t retry_at_us, backoff_us;
+	struct connection *connection; /* NULL: not connected */
+	uint32_t generation;           /* of the connection */
+	int64_t retry_at_us;
+	struct backoff backoff;
 	bool skims, is_blocked;
 	bool said_refusal;  /* in this outage */
-	uint64_t published; /* in this life: the tag of the last one */
+	uint64_t published; /* on this connection: the tag of the last message */
 	bool under_way, returned;
 	uint64_t acks[2 * CTL_PREFETCH];
 	size_t ack_count;
 	int64_t flushed_us;
-	uint64_t unacked; /* delivered in this life; above ack_count while some are held */
+	uint64_t unacked; /* deliveries on this connection; more than ack_count while some are held */
 	int signal;
 	char error[480];
 };
@@ -60,13 +61,13 @@ static void on_signal(int number)
 
 	if (caught || write(signal_pipe[1], &c, 1) < 0) {
 		ctl_term_restore();
-		_exit(128 + number); /* somewhere in a call that does not come back: the user means it */
+		_exit(128 + number); /* a second signal, and the first was not handled: a call hangs */
 	}
 	caught = number;
 	errno = saved;
 }
 
-void ctl_pump_catch_signals(void)
+void ctl_broker_catch_signals(void)
 {
 	struct sigaction sa = {.sa_handler = on_signal};
 
@@ -81,7 +82,7 @@ void ctl_pump_catch_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static bool take_signal(struct ctl_pump *p)
+static bool take_signal(struct ctl_broker *p)
 {
 	char c;
 
@@ -94,32 +95,39 @@ static bool take_signal(struct ctl_pump *p)
 
 /* --- connecting --- */
 
-struct ctl_pump *ctl_pump_new(const struct ctl_settings *s)
+static uint64_t read_clock(void)
 {
-	struct ctl_pump *p = xcalloc(1, sizeof *p);
+	return (uint64_t)clock_wall_us();
+}
+
+struct ctl_broker *ctl_broker_new(const struct ctl_settings *s)
+{
+	struct ctl_broker *p = xcalloc(1, sizeof *p);
 
 	p->settings = s;
-	p->backoff_us = SECOND;
+	p->backoff = CTL_BACKOFF(read_clock);
+	/* The first step is for a connection that was lost. A refused message is tried again at once. */
+	p->backoff.step_us = p->backoff.first_us;
 	return p;
 }
 
-void ctl_pump_add_queue(struct ctl_pump *p, const char *instance, const char *key)
+void ctl_broker_add_queue(struct ctl_broker *p, const char *instance, const char *key)
 {
 	struct queue *q;
 
 	p->queues = xrealloc(p->queues, (p->queue_count + 1) * sizeof *p->queues);
 	q = &p->queues[p->queue_count++];
-	snprintf(q->name, sizeof q->name, "hcp.evt.%s.%s", p->settings->caller, instance);
+	names_event_queue(q->name, sizeof q->name, p->settings->caller, instance);
 	snprintf(q->key, sizeof q->key, "%s", key);
 }
 
-void ctl_pump_skim(struct ctl_pump *p)
+void ctl_broker_skim(struct ctl_broker *p)
 {
 	p->skims = true;
 }
 
 /* A queue may have several bindings; it is declared, consumed and deleted once. */
-static bool is_repeated(const struct ctl_pump *p, size_t at)
+static bool is_repeated(const struct ctl_broker *p, size_t at)
 {
 	for (size_t i = 0; i < at; i++)
 		if (strcmp(p->queues[i].name, p->queues[at].name) == 0)
@@ -127,41 +135,41 @@ static bool is_repeated(const struct ctl_pump *p, size_t at)
 	return false;
 }
 
-static int set_up(struct ctl_pump *p, struct link *l, struct link_error *e)
+static int set_up(struct ctl_broker *p, struct connection *l, struct connection_error *e)
 {
-	if (link_declare_exchange(l, CTL_COMMANDS, "direct", e) < 0 ||
-		link_declare_exchange(l, CTL_EVENTS, "topic", e) < 0)
+	if (reconnect_declare_exchanges(l, NULL, e) < 0)
 		return -1;
 	for (size_t i = 0; i < p->queue_count; i++) {
-		struct link_queue q = {
+		struct connection_queue q = {
 			.name = p->queues[i].name, .type = "classic", .expires_ms = CTL_EXPIRES_MS};
 
-		if ((!is_repeated(p, i) && link_declare_queue(l, &q, e) < 0) ||
-			link_bind_queue(l, q.name, CTL_EVENTS, p->queues[i].key, e) < 0)
+		if ((!is_repeated(p, i) && connection_declare_queue(l, &q, e) < 0) ||
+			connection_bind_queue(l, q.name, EXCHANGE_EVENTS, p->queues[i].key, e) < 0)
 			return -1;
 	}
-	if (link_confirm(l, e) < 0)
+	if (connection_confirm(l, e) < 0)
 		return -1;
-	/* Exclusive: two of us on one queue would each see half of it. */
+	/* Exclusive: two hcpctl on one queue would each get half of the messages. */
 	for (size_t i = 0; i < p->queue_count; i++)
-		if (!is_repeated(p, i) && link_consume(l, p->queues[i].name, true, CTL_PREFETCH, e) < 0)
+		if (!is_repeated(p, i) && connection_consume(l, p->queues[i].name, true, CTL_PREFETCH, e) < 0)
 			return -1;
 	return 0;
 }
 
-int ctl_pump_open(struct ctl_pump *p, struct link_error *e)
+int ctl_broker_open(struct ctl_broker *p, struct connection_error *e)
 {
-	struct link_spec spec = {.amqp = &p->settings->config->amqp, .name = "hcpctl", .max_body = BODY_MAX};
-	struct link *l = link_open(&spec, e);
+	struct connection_spec spec = {
+		.amqp = &p->settings->config->amqp, .name = "hcpctl", .max_body = BODY_MAX};
+	struct connection *l = connection_open(&spec, e);
 
 	if (!l)
 		return -1;
 	if (set_up(p, l, e) < 0) {
-		link_free(l);
+		connection_free(l);
 		return -1;
 	}
-	p->link = l;
-	p->life++;
+	p->connection = l;
+	p->generation++;
 	p->published = 0;
 	p->under_way = p->is_blocked = false;
 	p->ack_count = 0;
@@ -169,44 +177,44 @@ int ctl_pump_open(struct ctl_pump *p, struct link_error *e)
 	return 0;
 }
 
-static void lose(struct ctl_pump *p, const char *why)
+static void lose(struct ctl_broker *p, const char *why)
 {
-	ctl_say("broker gone (%s); trying until it is back", why); /* first: it may be a text of the link's */
-	link_free(p->link);
-	p->link = NULL;
+	/* first: `why` may be memory of the connection */
+	ctl_say("broker gone (%s); trying until it is back", why);
+	connection_free(p->connection);
+	p->connection = NULL;
 	p->under_way = false;
-	p->ack_count = 0; /* they come again, and are known */
-	p->backoff_us = SECOND;
+	p->ack_count = 0; /* the broker delivers these again, and the reader knows them */
+	backoff_reset(&p->backoff);
 	p->said_refusal = false;
-	p->retry_at_us = clock_boot_us() + p->backoff_us;
+	p->retry_at_us = clock_boot_us() + backoff_next_us(&p->backoff);
 }
 
-/* True where there is a connection again. */
-static bool reconnect(struct ctl_pump *p)
+/* True: connected again. */
+static bool reconnect(struct ctl_broker *p)
 {
-	struct link_error e;
+	struct connection_error e;
 
-	if (ctl_pump_open(p, &e) == 0) {
+	if (ctl_broker_open(p, &e) == 0) {
 		ctl_say("broker is back");
 		return true;
 	}
-	if (e.code && !p->said_refusal) /* it is there, and does not want us: that will not pass by itself */
+	/* the broker is there and refuses the connection: the user has to act */
+	if (e.code && !p->said_refusal)
 		ctl_say("%s", e.text);
 	p->said_refusal |= e.code != 0;
-	p->backoff_us = p->backoff_us * 2 < BACKOFF_MAX_US ? p->backoff_us * 2 : BACKOFF_MAX_US;
-	/* A tenth of jitter, so that many of us do not come at the same moment. */
-	p->retry_at_us = clock_boot_us() + p->backoff_us + clock_wall_us() % (p->backoff_us / 10);
+	p->retry_at_us = clock_boot_us() + backoff_next_us(&p->backoff);
 	return false;
 }
 
 /* --- out --- */
 
-bool ctl_pump_publish(struct ctl_pump *p, const char *callee, const char *type, const char *session,
+bool ctl_broker_publish(struct ctl_broker *p, const char *callee, const char *type, const char *session,
 	const char *body, size_t size)
 {
-	struct codec_head head = {0};
-	struct link_error e;
-	struct link_message m = {.exchange = CTL_COMMANDS,
+	struct message_head head = {0};
+	struct connection_error e;
+	struct connection_message m = {.exchange = EXCHANGE_COMMANDS,
 		.key = callee,
 		.type = type,
 		.correlation_id = session,
@@ -214,23 +222,23 @@ bool ctl_pump_publish(struct ctl_pump *p, const char *callee, const char *type, 
 		.body = body,
 		.size = size};
 
-	if (!p->link)
+	if (!p->connection)
 		return false;
-	codec_peek(body, size, &head);
+	message_peek(body, size, &head);
 	m.message_id = head.message_id;
 	m.timestamp_s = head.timestamp_s;
 	p->published++;
 	p->under_way = true;
 	p->returned = false;
-	if (link_publish(p->link, &m, &e) == 0)
+	if (connection_publish(p->connection, &m, &e) == 0)
 		return true;
 	lose(p, e.text);
 	return false;
 }
 
-/* One ack speaks for all where none is held back; that is nearly always so, and far cheaper for the broker.
- */
-static int send_acks(struct ctl_pump *p, struct link_error *e)
+/* One ack covers all messages where none is held back. That is nearly always possible, and far cheaper for
+ * the broker. */
+static int send_acks(struct ctl_broker *p, struct connection_error *e)
 {
 	uint64_t last = 0;
 
@@ -239,68 +247,70 @@ static int send_acks(struct ctl_pump *p, struct link_error *e)
 			last = p->acks[i];
 	if (p->unacked == p->ack_count) {
 		p->unacked = 0;
-		return link_ack(p->link, last, true, e);
+		return connection_ack(p->connection, last, true, e);
 	}
 	p->unacked -= p->ack_count;
-	link_cork(p->link, true);
+	connection_cork(p->connection, true);
 	for (size_t i = 0; i < p->ack_count; i++)
-		if (link_ack(p->link, p->acks[i], false, e) < 0)
+		if (connection_ack(p->connection, p->acks[i], false, e) < 0)
 			return -1;
-	link_cork(p->link, false);
+	connection_cork(p->connection, false);
 	return 0;
 }
 
-/* Printed first, acked then: what a full disk or a closed pipe took is delivered again to the next. */
-static bool flush(struct ctl_pump *p)
+/* Prints before it acks: the broker delivers messages that a full disk or closed pipe lost to the next
+ * hcpctl. */
+static bool flush(struct ctl_broker *p)
 {
-	struct link_error e;
+	struct connection_error e;
 
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return false;
-	if (p->ack_count > 0 && p->link && send_acks(p, &e) < 0)
+	if (p->ack_count > 0 && p->connection && send_acks(p, &e) < 0)
 		lose(p, e.text);
 	p->ack_count = 0;
 	p->flushed_us = clock_boot_us();
 	return true;
 }
 
-void ctl_pump_ack(struct ctl_pump *p, const struct ctl_note *n)
+void ctl_broker_ack(struct ctl_broker *p, const struct ctl_message *n)
 {
-	if (n->life == p->life && p->link && p->ack_count < sizeof p->acks / sizeof *p->acks)
+	if (n->generation == p->generation && p->connection &&
+		p->ack_count < sizeof p->acks / sizeof *p->acks)
 		p->acks[p->ack_count++] = n->tag;
 	if (p->ack_count >= GROUP)
-		flush(p); /* a stdout that is gone shows at the next step */
+		flush(p); /* ctl_broker_step reports a stdout that cannot be written */
 }
 
-/* An ack costs the broker as much as a message does: while more comes, it waits for its group. What comes
- * after a silence is shown and acked at once. */
-static bool is_gathering(const struct ctl_pump *p)
+/* An ack costs the broker as much as a message. While messages come, acks wait for their group. A message
+ * after a silence is printed and acked at once. */
+static bool is_gathering(const struct ctl_broker *p)
 {
-	return p->link && p->ack_count > 0 && clock_boot_us() < p->flushed_us + GATHER_US;
+	return p->connection && p->ack_count > 0 && clock_boot_us() < p->flushed_us + GATHER_US;
 }
 
 /* --- in --- */
 
-static struct ctl_note *read_note(struct ctl_pump *p, struct frames_event *ev)
+static struct ctl_message *read_message(struct ctl_broker *p, struct frames_event *ev)
 {
-	struct ctl_note *n = NULL, fake = {.life = p->life, .tag = ev->tag};
+	struct ctl_message *n = NULL, fake = {.generation = p->generation, .tag = ev->tag};
 	char *body = ev->body;
 
 	ev->body = NULL;
 	if (body)
-		n = (p->skims ? ctl_note_skim : ctl_note_read)(body, (size_t)ev->size);
+		n = (p->skims ? ctl_message_skim : ctl_message_read)(body, (size_t)ev->size);
 	if (!n) {
 		ctl_say("a message of %llu bytes is no HCP message, or too large; left out (key %s)",
 			(unsigned long long)ev->size, ev->key);
-		ctl_pump_ack(p, &fake);
+		ctl_broker_ack(p, &fake);
 		return NULL;
 	}
-	n->life = p->life;
+	n->generation = p->generation;
 	n->tag = ev->tag;
 	return n;
 }
 
-static enum ctl_what settle(struct ctl_pump *p, const struct frames_event *ev)
+static enum ctl_what settle(struct ctl_broker *p, const struct frames_event *ev)
 {
 	if (!p->under_way || ev->tag < p->published)
 		return CTL_QUIET;
@@ -312,9 +322,9 @@ static enum ctl_what settle(struct ctl_pump *p, const struct frames_event *ev)
 	return p->returned ? CTL_UNROUTABLE : CTL_CONFIRMED;
 }
 
-/* A closed channel cannot be told from a lost connection by what we do next, unless it was about our message.
- */
-static enum ctl_what close_down(struct ctl_pump *p, const struct frames_event *ev)
+/* hcpctl treats a closed channel like a lost connection, unless the broker closed it because of the message
+ * under way. */
+static enum ctl_what close_down(struct ctl_broker *p, const struct frames_event *ev)
 {
 	bool ours = p->under_way && ev->kind == FRAMES_CHANNEL_CLOSED && (ev->code == 403 || ev->code == 406);
 
@@ -324,18 +334,18 @@ static enum ctl_what close_down(struct ctl_pump *p, const struct frames_event *e
 	}
 	snprintf(p->error, sizeof p->error, "%s", ev->text);
 	p->under_way = false;
-	link_free(p->link);
-	p->link = NULL;
+	connection_free(p->connection);
+	p->connection = NULL;
 	p->retry_at_us = clock_boot_us();
 	return CTL_REFUSED;
 }
 
-static enum ctl_what take_event(struct ctl_pump *p, struct frames_event *ev, struct ctl_note **note)
+static enum ctl_what take_event(struct ctl_broker *p, struct frames_event *ev, struct ctl_message **note)
 {
 	switch (ev->kind) {
 	case FRAMES_DELIVERY:
 		p->unacked++;
-		*note = read_note(p, ev);
+		*note = read_message(p, ev);
 		return *note ? CTL_NOTE : CTL_QUIET;
 	case FRAMES_RETURN: p->returned = true; return CTL_QUIET;
 	case FRAMES_ACK:
@@ -355,14 +365,14 @@ static enum ctl_what take_event(struct ctl_pump *p, struct frames_event *ev, str
 	return CTL_QUIET;
 }
 
-/* Everything that is there, up to the first thing of interest; CTL_QUIET: nothing more for now. */
-static enum ctl_what drain(struct ctl_pump *p, struct ctl_note **note)
+/* Reads frames up to the first that matters to the caller; CTL_QUIET: no more frames now. */
+static enum ctl_what drain(struct ctl_broker *p, struct ctl_message **note)
 {
 	struct frames_event *ev;
-	struct link_error e;
+	struct connection_error e;
 
-	while (p->link) {
-		int got = link_next(p->link, &ev, &e);
+	while (p->connection) {
+		int got = connection_next(p->connection, &ev, &e);
 		enum ctl_what what = CTL_QUIET;
 
 		if (got == 0)
@@ -370,11 +380,11 @@ static enum ctl_what drain(struct ctl_pump *p, struct ctl_note **note)
 		if (got > 0) {
 			what = take_event(p, ev, note);
 		} else {
-			/* A header that cannot be decoded would come again for ever. */
-			uint64_t tag = e.is_undecodable ? link_headless_tag(p->link) : 0;
-			struct link_error ignored;
+			/* The broker would deliver a message with an undecodable header again for ever. */
+			uint64_t tag = e.is_undecodable ? connection_headless_tag(p->connection) : 0;
+			struct connection_error ignored;
 
-			if (tag && link_reject(p->link, tag, false, &ignored) == 0)
+			if (tag && connection_reject(p->connection, tag, false, &ignored) == 0)
 				ctl_say("a message that cannot be decoded was thrown away");
 			lose(p, e.text);
 		}
@@ -384,19 +394,19 @@ static enum ctl_what drain(struct ctl_pump *p, struct ctl_note **note)
 	return CTL_QUIET;
 }
 
-/* False: a signal cut it short, which may be news of the terminal. */
-static bool sleep_until(struct ctl_pump *p, int64_t until_us)
+/* False: a signal interrupted the sleep; the size of the terminal may have changed. */
+static bool sleep_until(struct ctl_broker *p, int64_t until_us)
 {
 	struct pollfd fds[2] = {{.fd = signal_pipe[0], .events = POLLIN}, {.fd = -1, .events = POLLIN}};
 	int64_t now_us = clock_boot_us(), left_us;
 
-	if (p->link) { /* heartbeats are served only by our coming round */
-		int64_t beat_us = link_heartbeat_s(p->link) * SECOND / 3;
+	if (p->connection) { /* hcpctl serves heartbeats only in ctl_broker_step */
+		int64_t beat_us = connection_heartbeat_s(p->connection) * SECOND / 3;
 
-		fds[1].fd = link_fd(p->link);
+		fds[1].fd = connection_fd(p->connection);
 		if (beat_us > 0 && until_us > now_us + beat_us)
 			until_us = now_us + beat_us;
-		link_release(p->link);
+		connection_release(p->connection);
 	} else if (until_us > p->retry_at_us) {
 		until_us = p->retry_at_us;
 	}
@@ -405,7 +415,7 @@ static bool sleep_until(struct ctl_pump *p, int64_t until_us)
 		errno != EINTR;
 }
 
-enum ctl_what ctl_pump_step(struct ctl_pump *p, int64_t until_us, struct ctl_note **note)
+enum ctl_what ctl_broker_step(struct ctl_broker *p, int64_t until_us, struct ctl_message **note)
 {
 	for (;;) {
 		enum ctl_what what;
@@ -413,7 +423,7 @@ enum ctl_what ctl_pump_step(struct ctl_pump *p, int64_t until_us, struct ctl_not
 		*note = NULL;
 		if (take_signal(p))
 			return CTL_SIGNAL;
-		if (!p->link && clock_boot_us() >= p->retry_at_us && reconnect(p))
+		if (!p->connection && clock_boot_us() >= p->retry_at_us && reconnect(p))
 			return CTL_UP;
 		if ((what = drain(p, note)) != CTL_QUIET)
 			return what;
@@ -428,35 +438,35 @@ enum ctl_what ctl_pump_step(struct ctl_pump *p, int64_t until_us, struct ctl_not
 	}
 }
 
-const char *ctl_pump_error(const struct ctl_pump *p)
+const char *ctl_broker_error(const struct ctl_broker *p)
 {
 	return p->error;
 }
 
-int ctl_pump_signal(const struct ctl_pump *p)
+int ctl_broker_signal(const struct ctl_broker *p)
 {
 	return p->signal;
 }
 
-/* Where one cannot be deleted it expires. */
-static void delete_all(struct ctl_pump *p)
+/* A queue that cannot be deleted expires. */
+static void delete_all(struct ctl_broker *p)
 {
-	struct link_error e;
+	struct connection_error e;
 
-	for (size_t i = 0; p->link && i < p->queue_count; i++)
-		if (!is_repeated(p, i) && link_delete_queue(p->link, p->queues[i].name, &e) < 0) {
-			link_free(p->link);
-			p->link = NULL;
+	for (size_t i = 0; p->connection && i < p->queue_count; i++)
+		if (!is_repeated(p, i) && connection_delete_queue(p->connection, p->queues[i].name, &e) < 0) {
+			connection_free(p->connection);
+			p->connection = NULL;
 		}
 }
 
-void ctl_pump_end(struct ctl_pump *p, bool delete_queues)
+void ctl_broker_end(struct ctl_broker *p, bool delete_queues)
 {
 	flush(p);
 	if (delete_queues)
 		delete_all(p);
-	if (p->link)
-		link_close(p->link, CLOSE_MS);
+	if (p->connection)
+		connection_close(p->connection, CLOSE_MS);
 	free(p->queues);
 	free(p);
 }

@@ -1,17 +1,20 @@
-/* ctl_order.c: one session's messages in their order.
- * Owns what is held back and for how long. Never acks and never shows: its caller does, when it hands out. */
+/* SPDX-License-Identifier: MIT */
+/* reorder.c: one session's messages in their order.
+ * Owns which messages are held back and for how long. Never acks and never prints: the caller does, when it
+ * gets a message. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "hcpctl/common/message.h"
 
-/* Sequence 7 stands at 14; what came without a sequence when 7 was the highest stands at 15, before 8. */
-static int64_t place_of(const struct ctl_order *o, const struct ctl_note *n)
+/* Sequence 7 has place 14. A message without a sequence that came when 7 was the highest has place 15, before
+ * 8. */
+static int64_t place_of(const struct ctl_reorder *o, const struct ctl_message *n)
 {
 	return n->sequence ? 2 * n->sequence : 2 * o->highest + 1;
 }
 
-static bool is_known_id(const struct ctl_order *o, const char *id)
+static bool is_known_id(const struct ctl_reorder *o, const char *id)
 {
 	size_t count = o->id_count < CTL_ORDER_IDS ? o->id_count : CTL_ORDER_IDS;
 
@@ -21,25 +24,25 @@ static bool is_known_id(const struct ctl_order *o, const char *id)
 	return false;
 }
 
-/* Only ids that are UUIDs are remembered: others have no length that one could rely on. */
-static void remember_id(struct ctl_order *o, const char *id)
+/* Only ids that are UUIDs are remembered: they have a known length. */
+static void remember_id(struct ctl_reorder *o, const char *id)
 {
 	if (strlen(id) == ID_SIZE - 1)
 		memcpy(o->ids[o->id_count++ % CTL_ORDER_IDS], id, ID_SIZE);
 }
 
-static struct ctl_note *find_held(const struct ctl_order *o, const struct ctl_note *n)
+static struct ctl_message *find_held(const struct ctl_reorder *o, const struct ctl_message *n)
 {
-	for (struct ctl_note *h = o->held; h; h = h->next)
+	for (struct ctl_message *h = o->held; h; h = h->next)
 		if (n->sequence ? h->sequence == n->sequence :
 				  !h->sequence && strcmp(h->message_id, n->message_id) == 0)
 			return h;
 	return NULL;
 }
 
-static void hold(struct ctl_order *o, struct ctl_note *n)
+static void hold(struct ctl_reorder *o, struct ctl_message *n)
 {
-	struct ctl_note **at = &o->held;
+	struct ctl_message **at = &o->held;
 
 	n->place = place_of(o, n);
 	while (*at && (*at)->place <= n->place)
@@ -51,17 +54,17 @@ static void hold(struct ctl_order *o, struct ctl_note *n)
 		o->highest = n->sequence;
 }
 
-static bool is_first_due(const struct ctl_order *o)
+static bool is_first_due(const struct ctl_reorder *o)
 {
 	return o->held && (!o->held->sequence || o->next == 0 || o->held->sequence <= o->next);
 }
 
-enum ctl_put ctl_order_put(struct ctl_order *o, struct ctl_note *n, int64_t now_us)
+enum ctl_put ctl_reorder_put(struct ctl_reorder *o, struct ctl_message *n, int64_t now_us)
 {
-	struct ctl_note *held = find_held(o, n);
+	struct ctl_message *held = find_held(o, n);
 
-	if (held) { /* the connection was lost before its ack: it came again */
-		held->life = n->life;
+	if (held) { /* the connection was lost before the ack, so the broker sent it again */
+		held->generation = n->generation;
 		held->tag = n->tag;
 		return CTL_HELD_ALREADY;
 	}
@@ -73,9 +76,10 @@ enum ctl_put ctl_order_put(struct ctl_order *o, struct ctl_note *n, int64_t now_
 	return CTL_PUT;
 }
 
-struct ctl_note *ctl_order_take(struct ctl_order *o, int64_t now_us, int64_t *gap_from, int64_t *gap_to)
+struct ctl_message *ctl_reorder_take(
+	struct ctl_reorder *o, int64_t now_us, int64_t *gap_from, int64_t *gap_to)
 {
-	struct ctl_note *n = o->held;
+	struct ctl_message *n = o->held;
 
 	*gap_from = *gap_to = 0;
 	if (!n)
@@ -93,22 +97,22 @@ struct ctl_note *ctl_order_take(struct ctl_order *o, int64_t now_us, int64_t *ga
 		o->next = n->sequence + 1;
 	else
 		remember_id(o, n->message_id);
-	o->waits_until_us = now_us + CTL_ORDER_WAIT_US; /* another hole behind this one has its own time */
+	o->waits_until_us = now_us + CTL_ORDER_WAIT_US; /* the next gap gets a waiting time of its own */
 	return n;
 }
 
-int64_t ctl_order_due_us(const struct ctl_order *o)
+int64_t ctl_reorder_due_us(const struct ctl_reorder *o)
 {
 	return o->held ? o->waits_until_us : INT64_MAX;
 }
 
-void ctl_order_fini(struct ctl_order *o)
+void ctl_reorder_fini(struct ctl_reorder *o)
 {
 	while (o->held) {
-		struct ctl_note *n = o->held;
+		struct ctl_message *n = o->held;
 
 		o->held = n->next;
-		ctl_note_free(n);
+		ctl_message_free(n);
 	}
 	o->held_count = 0;
 }

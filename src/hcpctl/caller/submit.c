@@ -1,4 +1,5 @@
-/* ctl_submit.c: `hcpctl submit`: one task from its submission to its end.
+/* SPDX-License-Identifier: MIT */
+/* submit.c: `hcpctl submit`: one task from its submission to its end.
  * Owns the submit's own queue, the repeats until there is an answer, and what Ctrl-C means.
  * Never makes a second task of it: every repeat is the same bytes, with the same message_id. */
 #include <signal.h>
@@ -16,25 +17,25 @@
 #include "hcpctl/caller/task.h"
 
 #define SECOND INT64_C(1000000)
-#define EARLY_MAX 32              /* messages of unknown sessions kept until the answer says which is ours */
-#define UNDECIDED_US (6 * SECOND) /* a machine has answered by then */
-#define DETACH_QUIET_US (SECOND / 5) /* so long nothing of ours means that what was sent before has come */
+#define EARLY_MAX 32              /* messages of unknown sessions, kept until the answer names the session */
+#define UNDECIDED_US (6 * SECOND) /* a program would have answered by then */
+#define DETACH_QUIET_US (SECOND / 5) /* after so much silence, all messages sent before have come */
 #define SHORT_ID 8
 #define DETACH_MAX_US (2 * SECOND)
 
 struct submit {
 	const struct ctl_settings *settings;
-	const struct ctl_submit_words *words;
-	struct ctl_pump *pump;
-	struct ctl_follow follow;
+	const struct ctl_submit_options *words;
+	struct ctl_broker *broker;
+	struct ctl_watch_model model;
 	struct buf body;
 	char message_id[ID_SIZE];
 	int64_t repeat_at_us, repeat_us, give_up_us, undecided_us;
-	struct ctl_note *early, **early_end;
+	struct ctl_message *early, **early_end;
 	size_t early_count;
 	struct ctl_view *view; /* NULL: no answer yet */
 	struct ctl_session session;
-	bool is_kept; /* so that watch and abort know it by its beginning */
+	bool is_kept; /* so that watch and abort find the session by the beginning of its id */
 	struct buf abort_body;
 };
 
@@ -44,12 +45,12 @@ static void send_submit(struct submit *s)
 {
 	s->repeat_at_us = clock_boot_us() + s->repeat_us;
 	s->repeat_us *= 2;
-	ctl_pump_publish(s->pump, s->settings->callee, "task_submit", NULL, s->body.data, s->body.size);
+	ctl_broker_publish(s->broker, s->settings->callee, "task_submit", NULL, s->body.data, s->body.size);
 }
 
-static void keep_session(struct submit *s, const struct ctl_note *n)
+static void keep_session(struct submit *s, const struct ctl_message *n)
 {
-	const char *token = ctl_note_text(n->payload, "session_token");
+	const char *token = ctl_message_text(n->payload, "session_token");
 	char why[CTL_WHY_SIZE];
 
 	snprintf(s->session.id, sizeof s->session.id, "%s", n->session);
@@ -60,58 +61,58 @@ static void keep_session(struct submit *s, const struct ctl_note *n)
 	s->session.since_us = clock_wall_us();
 	if (!s->settings->home)
 		ctl_say("there is no home directory, so the session's token is not kept");
-	else if (ctl_sessions_put(s->settings->home, &s->session, why) < 0)
+	else if (ctl_token_cache_put(s->settings->home, &s->session, why) < 0)
 		ctl_say("%s; the session's token is not kept", why);
 	else
 		s->is_kept = true;
 }
 
-static void release_early(struct submit *s)
+static void pass_on_early(struct submit *s)
 {
-	struct ctl_note *n, *next;
+	struct ctl_message *n, *next;
 
 	for (n = s->early; n; n = next) {
 		next = n->next;
 		n->next = NULL;
-		ctl_follow_take(&s->follow, n);
+		ctl_watch_model_take(&s->model, n);
 	}
 	s->early = NULL;
 	s->early_count = 0;
 }
 
-static bool is_answer(const struct submit *s, const struct ctl_note *n)
+static bool is_answer(const struct submit *s, const struct ctl_message *n)
 {
-	const char *to = ctl_note_text(n->payload, "in_reply_to");
+	const char *to = ctl_message_text(n->payload, "in_reply_to");
 
 	return to && strcmp(to, s->message_id) == 0 &&
 		(strcmp(n->type, "task_accepted") == 0 || strcmp(n->type, "task_rejected") == 0);
 }
 
 /* The exit status, or -1 to go on. */
-static int take_answer(struct submit *s, struct ctl_note *n)
+static int take_answer(struct submit *s, struct ctl_message *n)
 {
 	if (strcmp(n->type, "task_rejected") == 0 || !id_is_uuid4(n->session)) {
-		ctl_follow_show(&s->follow, n);
-		ctl_pump_ack(s->pump, n);
-		ctl_note_free(n);
+		ctl_watch_model_show(&s->model, n);
+		ctl_broker_ack(s->broker, n);
+		ctl_message_free(n);
 		return CTL_REJECTED;
 	}
 	keep_session(s, n);
-	s->view = ctl_follow_add(&s->follow, n->session, 1);
-	ctl_follow_take(&s->follow, n);
-	release_early(s);
+	s->view = ctl_watch_model_add(&s->model, n->session, 1);
+	ctl_watch_model_take(&s->model, n);
+	pass_on_early(s);
 	return -1;
 }
 
-/* Before the answer: others' messages are let go; what might be ours is kept. */
-static int take_early(struct submit *s, struct ctl_note *n)
+/* Before the answer: keeps messages that may belong to the session, and acks and drops the others. */
+static int take_before_answer(struct submit *s, struct ctl_message *n)
 {
 	if (is_answer(s, n))
 		return take_answer(s, n);
 	if (strcmp(n->type, "task_accepted") == 0 || strcmp(n->type, "task_rejected") == 0 ||
 		s->early_count == EARLY_MAX) {
-		ctl_pump_ack(s->pump, n);
-		ctl_note_free(n);
+		ctl_broker_ack(s->broker, n);
+		ctl_message_free(n);
 		return -1;
 	}
 	n->next = NULL;
@@ -121,58 +122,60 @@ static int take_early(struct submit *s, struct ctl_note *n)
 	return -1;
 }
 
-/* --- leaving it alone --- */
+/* --- detaching --- */
 
-/* As much of the id as it takes to name it here. */
+/* How much of the id is needed to name the session. */
 static int name_size(const struct submit *s)
 {
 	return s->is_kept ? SHORT_ID : ID_SIZE - 1;
 }
 
-/* A queue of the session's own, so that a later watch misses nothing; then what came until now is shown. */
+/* Makes a queue for this session, so that a later watch misses nothing; then prints the messages that came
+ * until now. */
 static void keep_for_watch(struct submit *s)
 {
-	struct ctl_pump *p = ctl_pump_new(s->settings);
+	struct ctl_broker *p = ctl_broker_new(s->settings);
 	int64_t end_us = clock_boot_us() + DETACH_MAX_US, quiet_us;
-	struct ctl_note *note;
-	struct link_error e;
+	struct ctl_message *message;
+	struct connection_error e;
 	char key[CTL_NAME_SIZE], why[CTL_WHY_SIZE];
 
-	snprintf(key, sizeof key, "%s.%s.#", s->settings->caller, s->session.id);
-	ctl_pump_add_queue(p, s->session.id, key);
-	if (ctl_pump_open(p, &e) < 0) {
+	names_event_binding(key, sizeof key, s->settings->caller, s->session.id);
+	ctl_broker_add_queue(p, s->session.id, key);
+	if (ctl_broker_open(p, &e) < 0) {
 		ctl_say("%s; what comes before the next watch will not be kept", e.text);
-		ctl_pump_end(p, false);
+		ctl_broker_end(p, false);
 		return;
 	}
-	/* Other sessions of this caller come to the same queue, and may never be silent. */
+	/* Messages of other sessions of this caller come to the same queue, so the queue may never be
+	 * silent. */
 	quiet_us = clock_boot_us() + DETACH_QUIET_US;
 	while (!s->view->is_done && clock_boot_us() < end_us && clock_boot_us() < quiet_us) {
-		enum ctl_what what = ctl_pump_step(s->pump, quiet_us, &note);
+		enum ctl_what what = ctl_broker_step(s->broker, quiet_us, &message);
 
 		if (what == CTL_NOTE) {
-			if (strcmp(note->session, s->session.id) == 0)
+			if (strcmp(message->session, s->session.id) == 0)
 				quiet_us = clock_boot_us() + DETACH_QUIET_US;
-			ctl_follow_take(&s->follow, note);
+			ctl_watch_model_take(&s->model, message);
 		} else if (what == CTL_QUIET || what == CTL_OUT_GONE) {
 			break;
 		}
 	}
-	ctl_pump_end(p, s->view->is_done);
+	ctl_broker_end(p, s->view->is_done);
 	if (s->view->is_done || !s->settings->home)
 		return;
 	s->session.sequence = s->view->order.next - 1;
-	if (ctl_sessions_put(s->settings->home, &s->session, why) < 0)
+	if (ctl_token_cache_put(s->settings->home, &s->session, why) < 0)
 		ctl_say("%s", why);
 }
 
 static int detach(struct submit *s, int status)
 {
-	ctl_term_clear(&s->follow.term);
+	ctl_term_clear(&s->model.term);
 	keep_for_watch(s);
 	if (s->view->is_done)
 		return (int)s->view->exit;
-	s->follow.term.is_live = false;
+	s->model.term.is_live = false;
 	fflush(stdout);
 	ctl_say("session %s goes on", s->session.id);
 	ctl_say("see it: hcpctl watch %.*s   end it: hcpctl abort %.*s", name_size(s), s->session.id,
@@ -184,7 +187,7 @@ static void send_abort(struct submit *s)
 {
 	buf_clear(&s->abort_body);
 	ctl_task_compose_abort(&s->abort_body, s->session.id, s->session.token, "interrupted by the user");
-	if (ctl_pump_publish(s->pump, s->settings->callee, "abort", s->session.id, s->abort_body.data,
+	if (ctl_broker_publish(s->broker, s->settings->callee, "abort", s->session.id, s->abort_body.data,
 		    s->abort_body.size))
 		ctl_say("asked %s to abort; waiting for its end", s->settings->callee);
 	else
@@ -194,7 +197,7 @@ static void send_abort(struct submit *s)
 /* The exit status, or -1 to go on. */
 static int take_signal(struct submit *s)
 {
-	int number = ctl_pump_signal(s->pump);
+	int number = ctl_broker_signal(s->broker);
 	char answer = 0;
 
 	if (!s->view) {
@@ -204,12 +207,13 @@ static int take_signal(struct submit *s)
 		return 128 + number;
 	}
 	if (number == SIGINT && !s->words->json && ctl_term_may_ask()) {
-		if (!s->follow.term.has_bar) /* the terminal has shown ^C; where the bar is it goes with it */
+		/* the terminal has printed ^C; a bar that is redrawn replaces it */
+		if (!s->model.term.has_bar)
 			fputs("\n", stderr);
 		ctl_say("session %s goes on unless it is aborted", s->session.id);
 		ctl_say("later: hcpctl abort %.*s, hcpctl watch %.*s", name_size(s), s->session.id,
 			name_size(s), s->session.id);
-		answer = ctl_term_ask(&s->follow.term, "abort (a), detach (d), go on (Enter)? ");
+		answer = ctl_term_ask(&s->model.term, "abort (a), detach (d), go on (Enter)? ");
 	}
 	if (answer == 'a') {
 		send_abort(s);
@@ -224,7 +228,7 @@ static int take_signal(struct submit *s)
 
 static int64_t next_us(const struct submit *s)
 {
-	int64_t due_us = ctl_follow_due_us(&s->follow);
+	int64_t due_us = ctl_watch_model_due_us(&s->model);
 
 	if (!s->view && s->repeat_at_us < due_us)
 		due_us = s->repeat_at_us;
@@ -242,17 +246,17 @@ static int no_callee(const struct submit *s)
 	return CTL_NO_ANSWER;
 }
 
-static int look_at_clock(struct submit *s)
+static int check_deadlines(struct submit *s)
 {
 	int64_t now_us = clock_boot_us();
 
-	ctl_follow_tick(&s->follow);
+	ctl_watch_model_tick(&s->model);
 	if (s->view)
 		return s->view->is_done ? (int)s->view->exit : -1;
 	if (now_us >= s->give_up_us) {
 		ctl_say("no answer from %s; the task (message_id %s) waits in its queue, or there for a "
-			"human's approval, unless %s "
-			"has dropped it: its log says so, for one above its limit of a message's size",
+			"human's approval, unless %s has dropped it: its log says so, for one above its "
+			"limit of a message's size",
 			s->settings->callee, s->message_id, s->settings->callee);
 		return CTL_NO_ANSWER;
 	}
@@ -267,23 +271,23 @@ static int look_at_clock(struct submit *s)
 	return -1;
 }
 
-/* One thing that happened; the exit status, or -1 to go on. */
+/* Handles one event of the broker; the exit status, or -1 to go on. */
 static int step(struct submit *s)
 {
-	struct ctl_note *note;
+	struct ctl_message *message;
 
-	switch (ctl_pump_step(s->pump, next_us(s), &note)) {
+	switch (ctl_broker_step(s->broker, next_us(s), &message)) {
 	case CTL_NOTE:
 		if (!s->view)
-			return take_early(s, note);
-		ctl_follow_take(&s->follow, note);
+			return take_before_answer(s, message);
+		ctl_watch_model_take(&s->model, message);
 		return -1;
 	case CTL_UNROUTABLE:
 		if (!s->view)
 			return no_callee(s);
 		ctl_say("the abort reached nobody: no callee named %s listens", s->settings->callee);
 		return -1;
-	case CTL_REFUSED: ctl_say("%s", ctl_pump_error(s->pump)); return s->view ? -1 : CTL_ERROR;
+	case CTL_REFUSED: ctl_say("%s", ctl_broker_error(s->broker)); return s->view ? -1 : CTL_ERROR;
 	case CTL_UP:
 		if (!s->view)
 			send_submit(s);
@@ -306,46 +310,46 @@ static int submit_and_follow(struct submit *s)
 	while (status < 0) {
 		status = step(s);
 		if (status < 0)
-			status = look_at_clock(s);
+			status = check_deadlines(s);
 		if (status < 0 && s->view && s->words->detach)
-			status = detach(s, CTL_COMPLETED);
+			status = detach(s, CTL_OK);
 	}
 	return status;
 }
 
-int ctl_submit_run(const struct ctl_settings *settings, const struct ctl_submit_words *w)
+int ctl_submit_run(const struct ctl_settings *settings, const struct ctl_submit_options *w)
 {
 	struct submit s = {.settings = settings,
 		.words = w,
-		.pump = ctl_pump_new(settings),
+		.broker = ctl_broker_new(settings),
 		.repeat_us = w->retry_us,
 		.give_up_us = clock_boot_us() + w->timeout_us,
 		.undecided_us = clock_boot_us() + UNDECIDED_US};
 	char instance[ID_SIZE], key[CTL_NAME_SIZE];
-	struct codec_head head;
-	struct link_error e;
-	struct ctl_note *next;
+	struct message_head head;
+	struct connection_error e;
+	struct ctl_message *next;
 	int status;
 
 	s.early_end = &s.early;
 	ctl_task_compose(&s.body, &w->task);
-	if (codec_peek(s.body.data, s.body.size, &head))
+	if (message_peek(s.body.data, s.body.size, &head))
 		snprintf(s.message_id, sizeof s.message_id, "%s", head.message_id);
-	/* Bound before the task goes out: an answer cannot come earlier than that. */
+	/* The queue is bound before the task is sent, so no answer can be missed. */
 	id_make(instance);
-	snprintf(key, sizeof key, "%s.#", settings->caller);
-	ctl_pump_add_queue(s.pump, instance, key);
-	if (ctl_pump_open(s.pump, &e) < 0) {
-		status = ctl_cmd_unreachable(settings, &e);
+	names_event_binding(key, sizeof key, settings->caller, NULL);
+	ctl_broker_add_queue(s.broker, instance, key);
+	if (ctl_broker_open(s.broker, &e) < 0) {
+		status = ctl_command_unreachable(settings, &e);
 	} else {
-		ctl_follow_init(&s.follow, settings, s.pump, w->json, false);
+		ctl_watch_model_init(&s.model, settings, s.broker, w->json, false);
 		status = submit_and_follow(&s);
-		ctl_follow_fini(&s.follow);
+		ctl_watch_model_fini(&s.model);
 	}
-	ctl_pump_end(s.pump, true);
+	ctl_broker_end(s.broker, true);
 	for (; s.early; s.early = next) {
 		next = s.early->next;
-		ctl_note_free(s.early);
+		ctl_message_free(s.early);
 	}
 	ctl_session_fini(&s.session);
 	buf_fini(&s.body);

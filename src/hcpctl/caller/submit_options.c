@@ -1,5 +1,6 @@
-/* ctl_submit_words.c: the command line of `hcpctl submit`.
- * Owns its options and what is wrong with them. Never connects (ctl_submit.c). */
+/* SPDX-License-Identifier: MIT */
+/* submit_options.c: the command line of `hcpctl submit`.
+ * Owns its options and the messages about wrong ones. Never connects (submit.c does). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,8 @@
 #define INPUTS_MAX (64u << 20)
 #define DEPTH_MAX 512
 
-struct words {
-	struct ctl_submit_words out;
+struct parsed_options {
+	struct ctl_submit_options out;
 	json_t *inputs, *context;
 	struct buf inputs_text;
 	char max_duration[DURATION_TEXT_SIZE];
@@ -54,9 +55,9 @@ static const struct option options[] = {{"intent", required_argument, NULL, 'm'}
 	{"retry", required_argument, NULL, OPT_RETRY}, {"json", no_argument, NULL, OPT_JSON},
 	CTL_GLOBAL_OPTIONS};
 
-#define usage(...) ctl_cmd_usage("submit ", __VA_ARGS__)
+#define usage(...) ctl_command_usage("submit ", __VA_ARGS__)
 
-/* Each taker returns 0, or an exit status after it said what is wrong. */
+/* Each take_ function returns 0, or an exit status after a message. */
 
 static int take_duration(const char *option, const char *text, int64_t *us)
 {
@@ -84,7 +85,8 @@ static int take_name(
 	return status;
 }
 
-/* Of something that has ended: nobody here knows it by its beginning any more. */
+/* The id of a session or checkpoint that has ended must be whole: hcpctl cannot complete its beginning any
+ * more. */
 static int take_id(const char *option, const char *text, const char *where, const char **out)
 {
 	*out = text;
@@ -114,7 +116,7 @@ static int read_stream(FILE *f, const char *name, struct buf *out)
 	return CTL_ERROR;
 }
 
-static int take_inputs_file(struct words *w, const char *name)
+static int take_inputs_file(struct parsed_options *w, const char *name)
 {
 	FILE *f = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
 	char why[256] = "it nests too deep";
@@ -140,7 +142,7 @@ static int take_inputs_file(struct words *w, const char *name)
 	return status;
 }
 
-static int take_max_duration(struct words *w, const char *text)
+static int take_max_duration(struct parsed_options *w, const char *text)
 {
 	int64_t us;
 	int status = take_duration("max-duration", text, &us);
@@ -150,8 +152,8 @@ static int take_max_duration(struct words *w, const char *text)
 	return status;
 }
 
-/* -1: not an option of ours. */
-static int take_option(struct words *w, int c)
+/* -1: not an option of submit. */
+static int take_option(struct parsed_options *w, int c)
 {
 	struct ctl_task *t = &w->out.task;
 
@@ -181,8 +183,8 @@ static int take_option(struct words *w, int c)
 	}
 }
 
-/* -1: all is read, go on. */
-static int read_words(struct words *w, int argc, char **argv, struct ctl_options *o)
+/* -1: the command line is complete, go on. */
+static int read_words(struct parsed_options *w, int argc, char **argv, struct ctl_options *o)
 {
 	int c, status;
 
@@ -190,7 +192,7 @@ static int read_words(struct words *w, int argc, char **argv, struct ctl_options
 		status = take_option(w, c);
 		if (status > 0)
 			return status;
-		if (status < 0 && (status = ctl_cmd_option(c, argv, &ctl_submit, o)) >= 0)
+		if (status < 0 && (status = ctl_command_option(c, argv, &ctl_submit, o)) >= 0)
 			return status;
 	}
 	if (w->wait && w->out.detach)
@@ -210,20 +212,20 @@ static int read_words(struct words *w, int argc, char **argv, struct ctl_options
 	return -1;
 }
 
-static int run_with(struct words *w, struct ctl_options *o)
+static int run_with(struct parsed_options *w, struct ctl_options *o)
 {
 	struct ctl_settings s;
-	int status = ctl_cmd_settings(&s, o);
+	int status = ctl_command_settings(&s, o);
 
 	if (status)
 		return status;
 	if (!s.caller)
-		status = ctl_cmd_missing(&s, "caller");
+		status = ctl_command_missing(&s, "caller");
 	else if (!s.callee)
-		status = ctl_cmd_missing(&s, "callee");
+		status = ctl_command_missing(&s, "callee");
 	if (!status) {
 		w->out.task.caller = s.caller;
-		ctl_pump_catch_signals();
+		ctl_broker_catch_signals();
 		status = ctl_submit_run(&s, &w->out);
 	}
 	ctl_settings_fini(&s);
@@ -232,7 +234,7 @@ static int run_with(struct words *w, struct ctl_options *o)
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	struct words w = {.inputs = json_object(),
+	struct parsed_options w = {.inputs = json_object(),
 		.context = json_object(),
 		.out = {.timeout_us = 60 * SECOND, .retry_us = 5 * SECOND}};
 	int status = read_words(&w, argc, argv, o);

@@ -1,6 +1,7 @@
-/* ctl_task.c: tasks and aborts as messages.
- * Owns how the words of a command line become JSON.
- * Never sends. Field names of the payload are protocol.md's; the envelope is codec.c's. */
+/* SPDX-License-Identifier: MIT */
+/* task.c: tasks and aborts as messages.
+ * Owns how words of a command line become JSON.
+ * Never sends. The protocol defines the members of the payload; protocol/message.c writes the envelope. */
 #include "hcpctl/caller/task.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ static json_t *read_value(const char *text)
 	size_t size = strlen(text);
 	json_t *v = jtext_depth(text, size) <= DEPTH_MAX ? jtext_parse(text, size, why, sizeof why) : NULL;
 
-	return v ? v : json_stringn(text, size); /* NULL where it is no UTF-8 */
+	return v ? v : json_stringn(text, size); /* NULL where the text is not UTF-8 */
 }
 
 bool ctl_task_set(json_t *object, const char *assignment, char *why)
@@ -92,7 +93,7 @@ void ctl_task_add_json(struct buf *b, const json_t *v)
 	switch (json_typeof(v)) {
 	case JSON_OBJECT:
 		buf_add_text(b, "{");
-		/* jansson iterates without changing, but its type has no const. */
+		/* jansson's iterator does not change the object, but its type has no const. */
 		json_object_foreach((json_t *)(uintptr_t)v, key, item) {
 			buf_add_text(b, first ? "" : ",");
 			first = false;
@@ -137,7 +138,8 @@ static void add_key(struct buf *b, const char *key, bool *first)
 	buf_add_text(b, ":");
 }
 
-/* base with over laid on it. What over leaves alone goes out as it was written: 1.10 stays 1.10. */
+/* The members of base, replaced or extended by those of over. A member of base that over does not have keeps
+ * its text: 1.10 stays 1.10. */
 static void add_merged(struct buf *b, struct jslice raw, const json_t *base, const json_t *over)
 {
 	const char *key;
@@ -197,7 +199,7 @@ void ctl_task_compose(struct buf *b, const struct ctl_task *t)
 	struct buf intent = {0};
 
 	buf_addf(&intent, "run %s", t->capability);
-	codec_begin(b, NULL, "task_submit");
+	message_begin(b, NULL, "task_submit");
 	buf_add_text(b, "{");
 	add_member(b, "capability", t->capability);
 	add_member(b, "capability_version", t->version);
@@ -214,16 +216,16 @@ void ctl_task_compose(struct buf *b, const struct ctl_task *t)
 	}
 	add_context(b, t);
 	buf_add_text(b, "}");
-	codec_end(b);
+	message_end(b);
 	buf_fini(&intent);
 }
 
 void ctl_task_compose_abort(struct buf *b, const char *session, const char *token, const char *reason)
 {
-	codec_begin(b, session, "abort");
+	message_begin(b, session, "abort");
 	buf_add_text(b, "{");
 	add_member(b, "session_token", token);
 	add_member(b, "reason", reason);
 	buf_add_text(b, "}");
-	codec_end(b);
+	message_end(b);
 }

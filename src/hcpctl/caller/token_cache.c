@@ -1,7 +1,9 @@
-/* ctl_sessions.c: the tokens of own sessions.
- * Owns sessions.json: what is in it, and when an entry goes.
- * Never asks a broker whether a session still lives. */
+/* SPDX-License-Identifier: MIT */
+/* token_cache.c: the tokens of the user's own sessions.
+ * Owns sessions.json: its members, and when an entry is dropped.
+ * Never asks a broker whether a session is still running. */
 #include "hcpctl/caller/token_cache.h"
+#include "json/text.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -14,7 +16,7 @@
 #include "query/query.h"
 
 #define LOCK_FILE "sessions.lock"
-#define NAMED_MAX 5 /* of an ambiguous prefix, so many are named */
+#define NAMED_MAX 5 /* how many sessions are named for an ambiguous prefix */
 
 /* --- the file --- */
 
@@ -22,14 +24,14 @@
 static json_t *load(const char *dir, char *why)
 {
 	struct buf text = {0};
-	int got = ctl_home_read(dir, CTL_SESSIONS_FILE, &text, why);
+	int got = ctl_user_files_read(dir, CTL_SESSIONS_FILE, &text, why);
 	json_t *root = NULL;
 	json_error_t e;
 
 	if (got == 0) {
 		root = json_object();
 	} else if (got > 0) {
-		root = json_loadb(text.data ? text.data : "", text.size, 0, &e);
+		root = jtext_load(text.data ? text.data : "", text.size, 0, &e);
 		if (!json_is_object(root)) {
 			snprintf(why, CTL_WHY_SIZE,
 				"%.300s/%s is damaged (line %d); move it away, its tokens are lost", dir,
@@ -53,7 +55,7 @@ static int save(const char *dir, const json_t *root, char *why)
 		snprintf(why, CTL_WHY_SIZE, "out of memory");
 		return -1;
 	}
-	result = ctl_home_write(dir, CTL_SESSIONS_FILE, text, strlen(text), why);
+	result = ctl_user_files_write(dir, CTL_SESSIONS_FILE, text, strlen(text), why);
 	explicit_bzero(text, strlen(text));
 	free(text);
 	return result;
@@ -86,9 +88,9 @@ static void set_text(json_t *entry, const char *key, const char *value)
 
 /* --- verbs --- */
 
-int ctl_sessions_put(const char *dir, const struct ctl_session *s, char *why)
+int ctl_token_cache_put(const char *dir, const struct ctl_session *s, char *why)
 {
-	int lock = ctl_home_lock(dir, LOCK_FILE, why), result = -1;
+	int lock = ctl_user_files_lock(dir, LOCK_FILE, why), result = -1;
 	char since[CLOCK_TEXT_SIZE];
 	json_t *root, *entry;
 
@@ -112,17 +114,18 @@ int ctl_sessions_put(const char *dir, const struct ctl_session *s, char *why)
 	return result;
 }
 
-int ctl_sessions_drop(const char *dir, const char *id, char *why)
+int ctl_token_cache_drop(const char *dir, const char *id, char *why)
 {
 	json_t *root = load(dir, why);
 	bool is_there = root && json_object_get(root, id);
 	int lock, result = root ? 0 : -1;
 
 	json_decref(root);
-	if (!is_there) /* another caller's, as most are in a watch of all: no lock, no new directory */
+	/* most sessions of `watch` belong to other callers: take no lock and make no directory for them */
+	if (!is_there)
 		return result;
 	result = -1;
-	if ((lock = ctl_home_lock(dir, LOCK_FILE, why)) < 0)
+	if ((lock = ctl_user_files_lock(dir, LOCK_FILE, why)) < 0)
 		return -1;
 	if ((root = load(dir, why))) {
 		result = json_object_del(root, id) == 0 ? save(dir, root, why) : 0;
@@ -178,7 +181,7 @@ static enum ctl_found find_in(json_t *root, const char *prefix, struct ctl_sessi
 	return count == 1 ? CTL_FOUND : count ? CTL_AMBIGUOUS : CTL_NONE;
 }
 
-enum ctl_found ctl_sessions_find(const char *dir, const char *prefix, struct ctl_session *out, char *why)
+enum ctl_found ctl_token_cache_find(const char *dir, const char *prefix, struct ctl_session *out, char *why)
 {
 	json_t *root = dir ? load(dir, why) : json_object();
 	enum ctl_found found;

@@ -1,5 +1,6 @@
-/* ctl_watch.c: `hcpctl watch`.
- * Owns which queue is read: the user's own for all sessions, one a session for those that are named.
+/* SPDX-License-Identifier: MIT */
+/* watch.c: `hcpctl watch`.
+ * Owns which queue is read: the user's own queue for all sessions, one queue a session for named ones.
  * Never publishes. */
 #include <ctype.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ static int add_session(struct watch *w, const char *word)
 {
 	struct ctl_session *s = &w->sessions[w->count];
 	char why[CTL_WHY_SIZE];
-	enum ctl_found found = ctl_sessions_find(w->settings.home, word, s, why);
+	enum ctl_found found = ctl_token_cache_find(w->settings.home, word, s, why);
 
 	if (found != CTL_FOUND) {
 		if (!id_is_uuid4(word)) {
@@ -51,8 +52,8 @@ static int add_session(struct watch *w, const char *word)
 	return 0;
 }
 
-/* What was shown last, so that the next watch goes on behind it. */
-static void keep_sequences(struct watch *w, const struct ctl_follow *f)
+/* Stores the last sequence that was printed, so that the next watch goes on behind it. */
+static void keep_sequences(struct watch *w, const struct ctl_watch_model *f)
 {
 	char why[CTL_WHY_SIZE];
 
@@ -63,88 +64,90 @@ static void keep_sequences(struct watch *w, const struct ctl_follow *f)
 		if (!v || v->is_done || v->order.next <= 1 || !w->sessions[i].callee)
 			continue;
 		w->sessions[i].sequence = v->order.next - 1;
-		if (ctl_sessions_put(w->settings.home, &w->sessions[i], why) < 0)
+		if (ctl_token_cache_put(w->settings.home, &w->sessions[i], why) < 0)
 			ctl_say("%s", why);
 	}
 }
 
 /* --- which queues --- */
 
-static void add_queues(struct watch *w, struct ctl_pump *p, const char *instance)
+static void add_queues(struct watch *w, struct ctl_broker *p, const char *instance)
 {
 	char key[KEY_SIZE];
 
 	if (w->count == 0) {
-		snprintf(key, sizeof key, "%s.#", w->settings.caller);
-		ctl_pump_add_queue(p, instance, key);
+		names_event_binding(key, sizeof key, w->settings.caller, NULL);
+		ctl_broker_add_queue(p, instance, key);
 	}
 	for (size_t i = 0; i < w->count; i++) {
-		snprintf(key, sizeof key, "%s.%s.#", w->settings.caller, w->sessions[i].id);
-		ctl_pump_add_queue(p, *instance ? instance : w->sessions[i].id, key);
+		names_event_binding(key, sizeof key, w->settings.caller, w->sessions[i].id);
+		ctl_broker_add_queue(p, *instance ? instance : w->sessions[i].id, key);
 	}
 }
 
-static bool is_taken(const struct link_error *e)
+static bool is_taken(const struct connection_error *e)
 {
 	return e->code == 403 && strstr(e->text, "exclusive");
 }
 
-/* Our own queue, which keeps what comes while nobody watches; where another watch has it, a new one. */
-static struct ctl_pump *open_pump(struct watch *w, bool *is_temporary, int *status)
+/* The user's own queue keeps messages while no watch runs. Where another watch consumes it, a new queue is
+ * made. */
+static struct ctl_broker *open_broker(struct watch *w, bool *is_temporary, int *status)
 {
 	char instance[ID_SIZE] = "", why[CTL_WHY_SIZE];
-	struct ctl_pump *p;
-	struct link_error e;
+	struct ctl_broker *p;
+	struct connection_error e;
 
 	*is_temporary = false;
-	if (w->count == 0 && (!w->settings.home || ctl_home_instance(w->settings.home, instance, why) < 0)) {
+	if (w->count == 0 &&
+		(!w->settings.home || ctl_user_files_instance(w->settings.home, instance, why) < 0)) {
 		ctl_say("%s; what comes after this watch is not kept for the next",
 			w->settings.home ? why : "there is no home directory");
 		id_make(instance);
 		*is_temporary = true;
 	}
 	for (;;) {
-		p = ctl_pump_new(&w->settings);
+		p = ctl_broker_new(&w->settings);
 		if (w->json)
-			ctl_pump_skim(p);
+			ctl_broker_skim(p);
 		add_queues(w, p, instance);
-		if (ctl_pump_open(p, &e) == 0)
+		if (ctl_broker_open(p, &e) == 0)
 			return p;
-		ctl_pump_end(p, false);
+		ctl_broker_end(p, false);
 		if (!is_taken(&e) || *is_temporary)
 			break;
 		ctl_say("another hcpctl is watching the same; showing what comes from now on");
 		id_make(instance);
 		*is_temporary = true;
 	}
-	*status = ctl_cmd_unreachable(&w->settings, &e);
+	*status = ctl_command_unreachable(&w->settings, &e);
 	return NULL;
 }
 
 /* --- watching --- */
 
-static int final_status(const struct ctl_follow *f)
+static int final_status(const struct ctl_watch_model *f)
 {
 	for (const struct ctl_view *v = f->views; v; v = v->hh.next)
-		if (v->exit != CTL_COMPLETED)
+		if (v->exit != CTL_OK)
 			return (int)v->exit;
-	return CTL_COMPLETED;
+	return CTL_OK;
 }
 
-static int follow(struct ctl_follow *f, struct ctl_pump *p, bool keeps)
+static int follow(struct ctl_watch_model *f, struct ctl_broker *p, bool keeps)
 {
-	struct ctl_note *note;
+	struct ctl_message *message;
 
 	while (f->all || f->open_count > 0) {
-		switch (ctl_pump_step(p, ctl_follow_due_us(f), &note)) {
-		case CTL_NOTE: ctl_follow_take(f, note); break;
-		case CTL_SIGNAL: return f->all ? CTL_COMPLETED : 128 + ctl_pump_signal(p);
+		switch (ctl_broker_step(p, ctl_watch_model_due_us(f), &message)) {
+		case CTL_NOTE: ctl_watch_model_take(f, message); break;
+		case CTL_SIGNAL: return f->all ? CTL_OK : 128 + ctl_broker_signal(p);
 		case CTL_OUT_GONE: ctl_say("the standard output cannot be written"); return CTL_ERROR;
 		default: break;
 		}
-		ctl_follow_tick(f);
+		ctl_watch_model_tick(f);
 		if (keeps)
-			ctl_kept_save(f, false);
+			ctl_watch_state_save(f, false);
 	}
 	return final_status(f);
 }
@@ -153,30 +156,31 @@ static int watch(struct watch *w)
 {
 	bool is_temporary, keeps;
 	int status = CTL_ERROR;
-	struct ctl_pump *p = open_pump(w, &is_temporary, &status);
-	struct ctl_follow f;
+	struct ctl_broker *p = open_broker(w, &is_temporary, &status);
+	struct ctl_watch_model f;
 
 	if (!p)
 		return status;
-	ctl_follow_init(&f, &w->settings, p, w->json, w->count != 1);
+	ctl_watch_model_init(&f, &w->settings, p, w->json, w->count != 1);
 	f.all = w->count == 0;
 	keeps = f.all && !is_temporary;
 	if (keeps)
-		ctl_kept_load(&f);
+		ctl_watch_state_load(&f);
 	for (size_t i = 0; i < w->count; i++) {
 		bool goes_on = !is_temporary && w->sessions[i].sequence > 0;
 		struct ctl_view *v =
-			ctl_follow_add(&f, w->sessions[i].id, goes_on ? w->sessions[i].sequence + 1 : 0);
+			ctl_watch_model_add(&f, w->sessions[i].id, goes_on ? w->sessions[i].sequence + 1 : 0);
 
 		v->capability = w->sessions[i].capability ? xstrdup(w->sessions[i].capability) : NULL;
 	}
 	status = follow(&f, p, keeps);
 	keep_sequences(w, &f);
 	if (keeps)
-		ctl_kept_save(&f, true);
-	/* Queues of sessions that have all closed have served; others keep what comes for the next watch. */
-	ctl_pump_end(p, is_temporary || (w->count > 0 && f.open_count == 0));
-	ctl_follow_fini(&f);
+		ctl_watch_state_save(&f, true);
+	/* Queues whose sessions have all closed are deleted; other queues keep messages for the next
+	 * watch. */
+	ctl_broker_end(p, is_temporary || (w->count > 0 && f.open_count == 0));
+	ctl_watch_model_fini(&f);
 	return status;
 }
 
@@ -194,21 +198,21 @@ static int run(int argc, char **argv, struct ctl_options *o)
 			all = true;
 		else if (c == OPT_JSON)
 			w.json = true;
-		else if ((status = ctl_cmd_option(c, argv, &ctl_watch, o)) >= 0)
+		else if ((status = ctl_command_option(c, argv, &ctl_watch, o)) >= 0)
 			return status;
 	}
 	if (all && optind < argc)
-		return ctl_cmd_usage(
+		return ctl_command_usage(
 			"watch ", "--all means every session; leave out %s, or --all", argv[optind]);
-	if ((status = ctl_cmd_settings(&w.settings, o)))
+	if ((status = ctl_command_settings(&w.settings, o)))
 		return status;
 	w.sessions = xcalloc((size_t)argc, sizeof *w.sessions);
 	for (int i = optind; i < argc && !status; i++)
 		status = add_session(&w, argv[i]);
 	if (!status && !w.settings.caller)
-		status = ctl_cmd_missing(&w.settings, "caller");
+		status = ctl_command_missing(&w.settings, "caller");
 	if (!status) {
-		ctl_pump_catch_signals();
+		ctl_broker_catch_signals();
 		status = watch(&w);
 	}
 	for (size_t i = 0; i < w.count; i++)

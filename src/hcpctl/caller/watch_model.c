@@ -1,6 +1,7 @@
-/* ctl_follow.c: from messages to what the user sees of sessions.
- * Owns the views, and when a session is over for us.
- * Never publishes. Order is ctl_order.c's, words are ctl_show.c's. */
+/* SPDX-License-Identifier: MIT */
+/* watch_model.c: from messages to what the user sees of sessions.
+ * Owns the views, and when a session counts as ended here.
+ * Never publishes. reorder.c puts messages in order, render.c writes the texts. */
 #include "hcpctl/caller/watch_model.h"
 
 #include <stdio.h>
@@ -11,25 +12,29 @@
 #include "hcpctl/caller/token_cache.h"
 #include "hcpctl/common/render.h"
 #include "hcpctl/caller/task.h"
+#include "protocol/names.h"
 
 #define SECOND INT64_C(1000000)
-#define RESULT_WAIT_US (5 * SECOND) /* for a result that was overtaken by the end */
+#define RESULT_WAIT_US (5 * SECOND) /* how long to wait for a result that session_closed has overtaken */
 #define BRIEF_MAX 400               /* bytes of a result in a row */
-#define DONE_MAX 4096               /* ended sessions remembered, so that a repeat is not shown again */
+#define DONE_MAX 4096               /* ended sessions that are remembered, so that repeats are not printed */
 
-void ctl_follow_init(struct ctl_follow *f, const struct ctl_settings *s, struct ctl_pump *pump, bool json,
-	bool with_session)
+void ctl_watch_model_init(struct ctl_watch_model *f, const struct ctl_settings *s, struct ctl_broker *broker,
+	bool json, bool with_session)
 {
-	*f = (struct ctl_follow){
-		.settings = s, .pump = pump, .json = json, .with_session = with_session, .due_us = INT64_MAX};
+	*f = (struct ctl_watch_model){.settings = s,
+		.broker = broker,
+		.json = json,
+		.with_session = with_session,
+		.due_us = INT64_MAX};
 	ctl_term_init(&f->term);
 	if (json)
 		f->term.is_live = f->term.colour = false;
 	f->is_table = f->term.is_live && with_session;
-	ctl_live_begin(f);
+	ctl_watch_screen_begin(f);
 }
 
-struct ctl_view *ctl_follow_add(struct ctl_follow *f, const char *session, int64_t first)
+struct ctl_view *ctl_watch_model_add(struct ctl_watch_model *f, const char *session, int64_t first)
 {
 	struct ctl_view *v = xcalloc(1, sizeof *v);
 
@@ -42,11 +47,11 @@ struct ctl_view *ctl_follow_add(struct ctl_follow *f, const char *session, int64
 	return v;
 }
 
-static void free_view(struct ctl_follow *f, struct ctl_view *v)
+static void free_view(struct ctl_watch_model *f, struct ctl_view *v)
 {
 	HASH_DEL(f->views, v);
-	ctl_order_fini(&v->order);
-	ctl_note_free(v->result);
+	ctl_reorder_fini(&v->order);
+	ctl_message_free(v->result);
 	free(v->stage);
 	free(v->message);
 	free(v->capability);
@@ -56,17 +61,17 @@ static void free_view(struct ctl_follow *f, struct ctl_view *v)
 
 /* --- showing --- */
 
-void ctl_follow_show(struct ctl_follow *f, const struct ctl_note *n)
+void ctl_watch_model_show(struct ctl_watch_model *f, const struct ctl_message *n)
 {
 	struct buf line = {0};
 
 	if (f->json)
-		ctl_show_json(&line, n);
+		ctl_render_json(&line, n);
 	else
-		ctl_show_line(&line, n,
-			(struct ctl_look){
+		ctl_render_line(&line, n,
+			(struct ctl_render_options){
 				.colour = f->term.colour && !f->is_table, .with_session = f->with_session});
-	if (f->is_table) { /* only what has no row of its own comes here */
+	if (f->is_table) { /* only messages without a row in the table come here */
 		buf_clear(&f->notice);
 		buf_add(&f->notice, line.data, line.size);
 	} else {
@@ -81,38 +86,39 @@ static void replace(char **at, const char *text)
 	*at = text ? xstrdup(text) : NULL;
 }
 
-static void note_progress(struct ctl_view *v, const struct ctl_note *n)
+static void record_progress(struct ctl_view *v, const struct ctl_message *n)
 {
 	const json_t *percent = json_object_get(n->data, "percent");
 
-	replace(&v->stage, ctl_note_text(n->data, "stage"));
-	replace(&v->message, ctl_note_text(n->data, "message"));
+	replace(&v->stage, ctl_message_text(n->data, "stage"));
+	replace(&v->message, ctl_message_text(n->data, "message"));
 	if (json_is_number(percent) && json_number_value(percent) >= 0)
 		v->percent = json_number_value(percent);
 }
 
-void ctl_follow_find_capability(const struct ctl_follow *f, struct ctl_view *v)
+void ctl_watch_model_find_capability(const struct ctl_watch_model *f, struct ctl_view *v)
 {
 	struct ctl_session s;
 	char why[CTL_WHY_SIZE];
 
-	if (!f->settings->home || ctl_sessions_find(f->settings->home, v->id, &s, why) != CTL_FOUND)
+	if (!f->settings->home || ctl_token_cache_find(f->settings->home, v->id, &s, why) != CTL_FOUND)
 		return;
 	replace(&v->capability, s.capability);
 	ctl_session_fini(&s);
 }
 
-static void note_state(const struct ctl_follow *f, struct ctl_view *v, const char *state)
+static void record_state(const struct ctl_watch_model *f, struct ctl_view *v, const char *state)
 {
 	snprintf(v->state, sizeof v->state, "%s", state ? state : "");
-	if (strcmp(v->state, "COMPLETED") == 0 && v->percent >= 0)
+	if (strcmp(v->state, sstate_names[S_COMPLETED]) == 0 && v->percent >= 0)
 		v->percent = 100;
-	if (f->is_table && !v->capability) /* now: its end takes it out of the file */
-		ctl_follow_find_capability(f, v);
+	if (f->is_table &&
+		!v->capability) /* look it up now: the end of the session removes it from the file */
+		ctl_watch_model_find_capability(f, v);
 }
 
-/* In a table the last that was said takes the place of the lines. */
-static void note_said(const struct ctl_follow *f, struct ctl_view *v, const char *text)
+/* In a table, the last message of a session takes the place of its lines. */
+static void record_message(const struct ctl_watch_model *f, struct ctl_view *v, const char *text)
 {
 	if (f->is_table && text)
 		replace(&v->message, text);
@@ -124,14 +130,16 @@ static enum ctl_exit exit_of(const char *state)
 {
 	if (!state)
 		return CTL_ERROR;
-	return strcmp(state, "COMPLETED") == 0 ? CTL_COMPLETED :
-		strcmp(state, "FAILED") == 0   ? CTL_FAILED :
-		strcmp(state, "ABORTED") == 0  ? CTL_ABORTED :
-		strcmp(state, "REJECTED") == 0 ? CTL_REJECTED :
-						 CTL_ERROR;
+	switch (name_find(sstate_names, state)) {
+	case S_COMPLETED: return CTL_OK;
+	case S_FAILED: return CTL_FAILED;
+	case S_ABORTED: return CTL_ABORTED;
+	case S_REJECTED: return CTL_REJECTED;
+	default: return CTL_ERROR;
+	}
 }
 
-static void forget_oldest(struct ctl_follow *f)
+static void forget_oldest(struct ctl_watch_model *f)
 {
 	struct ctl_view *v, *next;
 
@@ -145,13 +153,13 @@ static void forget_oldest(struct ctl_follow *f)
 	}
 }
 
-/* Where a table stands, the result waits until it is gone; of sessions that nobody named only its beginning
- * is shown. */
-static void show_result(struct ctl_follow *f, struct ctl_view *v)
+/* While a table is drawn, the result waits until the table is gone. For sessions that were not named, only
+ * its beginning is printed. */
+static void show_result(struct ctl_watch_model *f, struct ctl_view *v)
 {
 	struct buf text = {0};
 
-	ctl_show_result(&text, v->result);
+	ctl_render_result(&text, v->result);
 	if (f->is_table && !f->all)
 		replace(&v->outcome, buf_text(&text));
 	if (!f->is_table && f->with_session && text.size > 0)
@@ -161,7 +169,7 @@ static void show_result(struct ctl_follow *f, struct ctl_view *v)
 	buf_fini(&text);
 }
 
-static void finish(struct ctl_follow *f, struct ctl_view *v)
+static void finish(struct ctl_watch_model *f, struct ctl_view *v)
 {
 	char why[CTL_WHY_SIZE];
 
@@ -170,147 +178,147 @@ static void finish(struct ctl_follow *f, struct ctl_view *v)
 	f->done_count++;
 	if (v->result && !f->json)
 		show_result(f, v);
-	ctl_note_free(v->result);
+	ctl_message_free(v->result);
 	v->result = NULL;
-	if (f->settings->home && ctl_sessions_drop(f->settings->home, v->id, why) < 0)
+	if (f->settings->home && ctl_token_cache_drop(f->settings->home, v->id, why) < 0)
 		ctl_say("%s", why);
 	if (f->all)
 		forget_oldest(f);
 }
 
-static int64_t stamp_of(const struct ctl_note *n)
+static int64_t stamp_of(const struct ctl_message *n)
 {
-	const char *stamp = ctl_note_text(n->json, "timestamp");
+	const char *stamp = ctl_message_text(n->json, "timestamp");
 	int64_t us, now_us = clock_wall_us();
 
 	return stamp && clock_parse(stamp, &us) && us < now_us ? us : now_us;
 }
 
-static void close_view(struct ctl_follow *f, struct ctl_view *v, const struct ctl_note *n)
+static void close_view(struct ctl_watch_model *f, struct ctl_view *v, const struct ctl_message *n)
 {
-	const char *state = ctl_note_text(n->data, "final_state");
+	const char *state = ctl_message_text(n->data, "final_state");
 
-	note_state(f, v, state);
+	record_state(f, v, state);
 	v->is_closed = true;
 	v->exit = exit_of(state);
 	v->until_us = stamp_of(n);
 	v->result_due_us =
-		clock_boot_us() + ((v->exit == CTL_COMPLETED || v->exit == CTL_FAILED) ? RESULT_WAIT_US : 0);
+		clock_boot_us() + ((v->exit == CTL_OK || v->exit == CTL_FAILED) ? RESULT_WAIT_US : 0);
 	if (v->exit == CTL_ABORTED)
-		note_said(f, v, ctl_note_text(n->data, "reason"));
+		record_message(f, v, ctl_message_text(n->data, "reason"));
 }
 
-static bool is_result(const struct ctl_note *n)
+static bool is_result(const struct ctl_message *n)
 {
 	return strcmp(n->type, "task_completed") == 0 || strcmp(n->type, "task_failed") == 0;
 }
 
-static void note_result(const struct ctl_follow *f, struct ctl_view *v, const struct ctl_note *n)
+static void record_result(const struct ctl_watch_model *f, struct ctl_view *v, const struct ctl_message *n)
 {
 	struct buf brief = {0};
 
 	if (!f->is_table)
 		return;
 	if (strcmp(n->type, "task_failed") == 0) {
-		note_said(f, v, ctl_note_text(n->payload, "error_message"));
+		record_message(f, v, ctl_message_text(n->payload, "error_message"));
 		return;
 	}
 	ctl_task_add_json(&brief, json_object_get(n->payload, "outputs"));
 	if (brief.size > BRIEF_MAX)
 		brief.size = buf_utf8_cut(brief.data, brief.size, BRIEF_MAX);
-	note_said(f, v, buf_text(&brief));
+	record_message(f, v, buf_text(&brief));
 	buf_fini(&brief);
 }
 
-/* What a message means for its session's view. */
-static void apply(struct ctl_follow *f, struct ctl_view *v, struct ctl_note *n)
+/* Updates the view of the message's session. */
+static void apply(struct ctl_watch_model *f, struct ctl_view *v, struct ctl_message *n)
 {
-	if (f->json) { /* bodies are passed on; only the end is of interest here */
+	if (f->json) { /* bodies are passed on unread; only the end matters here */
 		if (strcmp(n->event, "session_closed") != 0)
 			return;
-		ctl_note_open(n);
+		ctl_message_open(n);
 	}
 	if (strcmp(n->event, "progress") == 0) {
-		note_progress(v, n);
-		if (!v->state[0]) /* we came in the middle of it */
-			note_state(f, v, "RUNNING");
+		record_progress(v, n);
+		if (!v->state[0]) /* the watch began in the middle of the session */
+			record_state(f, v, sstate_names[S_RUNNING]);
 	} else if (strcmp(n->event, "state_changed") == 0) {
-		note_state(f, v, ctl_note_text(n->data, "to_state"));
+		record_state(f, v, ctl_message_text(n->data, "to_state"));
 	} else if (strcmp(n->event, "session_created") == 0) {
-		note_state(f, v, ctl_note_text(n->data, "state"));
+		record_state(f, v, ctl_message_text(n->data, "state"));
 		v->since_us = stamp_of(n);
 	} else if (strcmp(n->event, "session_closed") == 0) {
 		close_view(f, v, n);
 	} else if (is_result(n)) {
-		note_result(f, v, n);
+		record_result(f, v, n);
 	} else if (n->event[0]) {
-		note_said(f, v, ctl_note_text(n->data, "message"));
+		record_message(f, v, ctl_message_text(n->data, "message"));
 	}
 }
 
-static void wait_until(struct ctl_follow *f, int64_t due_us)
+static void wait_until(struct ctl_watch_model *f, int64_t due_us)
 {
 	if (due_us < f->due_us)
 		f->due_us = due_us;
 }
 
-/* Hands out what is due, in order. */
-static void advance(struct ctl_follow *f, struct ctl_view *v)
+/* Handles the messages that are due, in order. */
+static void advance(struct ctl_watch_model *f, struct ctl_view *v)
 {
 	int64_t from, to;
-	struct ctl_note *n;
+	struct ctl_message *n;
 
-	while ((n = ctl_order_take(&v->order, clock_boot_us(), &from, &to))) {
+	while ((n = ctl_reorder_take(&v->order, clock_boot_us(), &from, &to))) {
 		if (from) {
 			ctl_say("session %s: events %lld to %lld are missing; going on without them", v->id,
 				(long long)from, (long long)to);
 		}
 		apply(f, v, n);
 		if (!f->is_table && (!f->term.is_live || strcmp(n->event, "progress") != 0))
-			ctl_follow_show(f, n);
+			ctl_watch_model_show(f, n);
 		f->has_news = true;
-		ctl_pump_ack(f->pump, n);
+		ctl_broker_ack(f->broker, n);
 		if (is_result(n) && !v->result)
 			v->result = n;
 		else
-			ctl_note_free(n);
+			ctl_message_free(n);
 	}
 	if (v->is_closed && !v->is_done && (v->result || clock_boot_us() >= v->result_due_us))
 		finish(f, v);
 	if (v->is_closed && !v->is_done)
 		wait_until(f, v->result_due_us);
-	wait_until(f, ctl_order_due_us(&v->order));
+	wait_until(f, ctl_reorder_due_us(&v->order));
 }
 
-void ctl_follow_take(struct ctl_follow *f, struct ctl_note *n)
+void ctl_watch_model_take(struct ctl_watch_model *f, struct ctl_message *n)
 {
 	struct ctl_view *v;
 	enum ctl_put put;
 
 	HASH_FIND_STR(f->views, n->session, v);
 	if (!v && f->all && id_is_uuid4(n->session))
-		v = ctl_follow_add(f, n->session, 0);
+		v = ctl_watch_model_add(f, n->session, 0);
 	if (!v) {
 		if (f->all) /* a rejection has no session */
-			ctl_follow_show(f, n);
-		ctl_pump_ack(f->pump, n);
-		ctl_note_free(n);
+			ctl_watch_model_show(f, n);
+		ctl_broker_ack(f->broker, n);
+		ctl_message_free(n);
 		return;
 	}
-	put = ctl_order_put(&v->order, n, clock_boot_us());
+	put = ctl_reorder_put(&v->order, n, clock_boot_us());
 	if (put == CTL_SEEN)
-		ctl_pump_ack(f->pump, n);
+		ctl_broker_ack(f->broker, n);
 	if (put != CTL_PUT)
-		ctl_note_free(n);
+		ctl_message_free(n);
 	else
 		advance(f, v);
-	ctl_live_draw(f);
+	ctl_watch_screen_draw(f);
 }
 
 /* --- time --- */
 
-/* Only when something is due: with thousands of sessions a walk a message would be too much. */
-void ctl_follow_tick(struct ctl_follow *f)
+/* Only when something is due: a pass over thousands of sessions for each message would take too long. */
+void ctl_watch_model_tick(struct ctl_watch_model *f)
 {
 	struct ctl_view *v, *next;
 
@@ -320,21 +328,21 @@ void ctl_follow_tick(struct ctl_follow *f)
 			if (!v->is_done)
 				advance(f, v);
 	}
-	ctl_live_draw(f);
+	ctl_watch_screen_draw(f);
 }
 
-int64_t ctl_follow_due_us(const struct ctl_follow *f)
+int64_t ctl_watch_model_due_us(const struct ctl_watch_model *f)
 {
-	int64_t live_us = ctl_live_due_us(f);
+	int64_t live_us = ctl_watch_screen_due_us(f);
 
 	return live_us < f->due_us ? live_us : f->due_us;
 }
 
-void ctl_follow_fini(struct ctl_follow *f)
+void ctl_watch_model_fini(struct ctl_watch_model *f)
 {
 	struct ctl_view *v, *next;
 
-	ctl_live_end(f);
+	ctl_watch_screen_end(f);
 	HASH_ITER(hh, f->views, v, next)
 		free_view(f, v);
 	buf_fini(&f->notice);

@@ -1,6 +1,7 @@
-/* ctl_live.c: the part of a terminal that is redrawn: one session's bar, or the table of several.
- * Owns how often, and what is left on the terminal at the end.
- * Never changes a view (ctl_follow.c), never knows a column's width (ctl_board.c). */
+/* SPDX-License-Identifier: MIT */
+/* watch_screen.c: the part of a terminal that is redrawn: one session's bar, or the table of several.
+ * Owns how often it is drawn, and what stays on the terminal at the end.
+ * Never changes a view (watch_model.c), never knows a column's width (watch_table.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +13,14 @@
 
 #define SECOND INT64_C(1000000)
 #define EVERY_US (SECOND / 10)
-#define ASK_S 30     /* a young session's capability is looked for so long ... */
-#define ASK_MAX 50   /* ... of so many in a second */
-#define FRAME_ROWS 3 /* of the table: its head, a notice, its foot */
+#define ASK_S 30     /* how long the capability of a new session is looked up ... */
+#define ASK_MAX 50   /* ... for so many sessions a second */
+#define FRAME_ROWS 3 /* lines of the table that are no rows: head, notice, foot */
 
-/* What hcpctl says about itself: below the table, or above the bar. */
+/* Messages of hcpctl itself: below the table, or above the bar. */
 static void take_notice(void *ctx, const char *line, size_t size)
 {
-	struct ctl_follow *f = ctx;
+	struct ctl_watch_model *f = ctx;
 
 	if (f->is_table && f->term.has_screen) {
 		buf_clear(&f->notice);
@@ -32,7 +33,7 @@ static void take_notice(void *ctx, const char *line, size_t size)
 	fwrite(line, 1, size, stderr);
 }
 
-void ctl_live_begin(struct ctl_follow *f)
+void ctl_watch_screen_begin(struct ctl_watch_model *f)
 {
 	if (f->term.is_live)
 		ctl_say_via(take_notice, f);
@@ -45,14 +46,14 @@ static long elapsed_s(const struct ctl_view *v)
 
 /* --- one session --- */
 
-static void draw_bar(struct ctl_follow *f)
+static void draw_bar(struct ctl_watch_model *f)
 {
 	const struct ctl_view *v = f->views;
 	struct buf bar = {0};
 	int rows, columns, used;
 
 	ctl_term_size(&rows, &columns);
-	used = ctl_show_bar(&bar, v->state, v->stage ? v->stage : "", v->percent,
+	used = ctl_render_bar(&bar, v->state, v->stage ? v->stage : "", v->percent,
 		v->message ? v->message : "", elapsed_s(v), columns - 1, f->term.colour);
 	ctl_term_bar(&f->term, bar.data, bar.size, used);
 	buf_fini(&bar);
@@ -73,7 +74,7 @@ static struct ctl_row row_of(const struct ctl_view *v)
 }
 
 /* The table as lines: head, rows, as many as there is room for, and the foot. */
-static void make_table(const struct ctl_follow *f, struct buf *out, size_t room, int columns)
+static void make_table(const struct ctl_watch_model *f, struct buf *out, size_t room, int columns)
 {
 	size_t count = HASH_COUNT(f->views), i = 0, shown;
 	struct ctl_row *rows = xcalloc(count + 1, sizeof *rows);
@@ -82,27 +83,28 @@ static void make_table(const struct ctl_follow *f, struct buf *out, size_t room,
 
 	for (const struct ctl_view *v = f->views; v; v = v->hh.next)
 		rows[i++] = row_of(v);
-	shown = ctl_board_pick(rows, count, room, picked);
-	ctl_board_plan(&plan, rows, count, columns);
-	ctl_board_add_head(out, &plan, f->term.colour);
+	shown = ctl_watch_table_pick(rows, count, room, picked);
+	ctl_watch_table_plan(&plan, rows, count, columns);
+	ctl_watch_table_add_head(out, &plan, f->term.colour);
 	buf_add_text(out, "\n");
 	for (i = 0; i < shown; i++) {
-		ctl_board_add_row(out, &rows[picked[i]], &plan, f->term.colour);
+		ctl_watch_table_add_row(out, &rows[picked[i]], &plan, f->term.colour);
 		buf_add_text(out, "\n");
 	}
-	ctl_board_add_foot(out, rows, count, shown, columns);
+	ctl_watch_table_add_foot(out, rows, count, shown, columns);
 	buf_add_text(out, "\n");
 	free(picked);
 	free(rows);
 }
 
-static void draw_table(struct ctl_follow *f)
+static void draw_table(struct ctl_watch_model *f)
 {
 	struct buf text = {0};
 	int rows, columns;
 
 	ctl_term_size(&rows, &columns);
-	columns--; /* a full line would leave the cursor where erasing takes its last character */
+	/* a full line leaves the cursor on its last character, which the erase would remove */
+	columns--;
 	make_table(f, &text, rows > FRAME_ROWS ? (size_t)(rows - FRAME_ROWS) : 0, columns);
 	if (f->notice.size > 0)
 		buf_add(&text, f->notice.data, ctl_fit(f->notice.data, f->notice.size - 1, columns, NULL));
@@ -112,14 +114,14 @@ static void draw_table(struct ctl_follow *f)
 
 /* --- when --- */
 
-static bool has_live(const struct ctl_follow *f)
+static bool has_live(const struct ctl_watch_model *f)
 {
 	return f->term.is_live && (f->is_table || (f->views && !f->views->is_done));
 }
 
-/* Our own file knows what it was that we asked for; the callee's messages do not say. Another hcpctl may
- * write it a moment after we heard of the session. */
-static void find_capabilities(struct ctl_follow *f, int64_t now_us)
+/* The token cache knows the capability of the user's own sessions; messages do not name it. Another hcpctl
+ * may write the cache a moment after the first message. */
+static void find_capabilities(struct ctl_watch_model *f, int64_t now_us)
 {
 	size_t asked = 0;
 
@@ -128,12 +130,12 @@ static void find_capabilities(struct ctl_follow *f, int64_t now_us)
 	f->asked_at_us = now_us;
 	for (struct ctl_view *v = f->views; v && asked < ASK_MAX; v = v->hh.next)
 		if (!v->capability && !v->is_done && elapsed_s(v) < ASK_S) {
-			ctl_follow_find_capability(f, v);
+			ctl_watch_model_find_capability(f, v);
 			asked++;
 		}
 }
 
-void ctl_live_draw(struct ctl_follow *f)
+void ctl_watch_screen_draw(struct ctl_watch_model *f)
 {
 	int64_t now_us = clock_boot_us();
 
@@ -151,9 +153,10 @@ void ctl_live_draw(struct ctl_follow *f)
 		draw_bar(f);
 }
 
-int64_t ctl_live_due_us(const struct ctl_follow *f)
+int64_t ctl_watch_screen_due_us(const struct ctl_watch_model *f)
 {
-	/* Clocks go on by themselves; what a line took off or a limit held back is drawn soon. */
+	/* Clocks advance without news. A bar that a line removed, or a frame that came too early, is drawn
+	 * soon. */
 	bool is_soon = f->is_old || !(f->is_table ? f->term.has_screen : f->term.has_bar);
 
 	if (!has_live(f))
@@ -163,14 +166,14 @@ int64_t ctl_live_due_us(const struct ctl_follow *f)
 
 /* --- the end --- */
 
-static void leave_table(struct ctl_follow *f)
+static void leave_table(struct ctl_watch_model *f)
 {
 	struct buf text = {0};
 	int rows, columns;
 
 	ctl_term_size(&rows, &columns);
 	ctl_term_leave_screen(&f->term);
-	/* Those that were named are all told of; of all sessions what the screen had room for. */
+	/* Named sessions are all printed; of all sessions, as many as the screen had room for. */
 	make_table(f, &text, f->all ? (size_t)(rows > FRAME_ROWS ? rows - FRAME_ROWS : 0) : SIZE_MAX,
 		columns - 1);
 	ctl_term_print(&f->term, text.data, text.size);
@@ -184,7 +187,7 @@ static void leave_table(struct ctl_follow *f)
 	buf_fini(&text);
 }
 
-void ctl_live_end(struct ctl_follow *f)
+void ctl_watch_screen_end(struct ctl_watch_model *f)
 {
 	if (f->term.is_live)
 		ctl_say_via(NULL, NULL);

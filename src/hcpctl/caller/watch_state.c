@@ -1,6 +1,7 @@
-/* ctl_kept.c: the views of a watch, over its own end.
- * Owns watch-CALLER.json: what is in it, and when it is written.
- * Never decides what is shown: it only gives views back as they were. */
+/* SPDX-License-Identifier: MIT */
+/* watch_state.c: keeps the views of a watch from one watch to the next.
+ * Owns watch-CALLER.json: its members, and when it is written.
+ * Never decides what is printed: it only restores views. */
 #include "hcpctl/caller/watch_state.h"
 
 #include <stdio.h>
@@ -9,11 +10,12 @@
 
 #include "base/clock.h"
 #include "hcpctl/common/user_files.h"
+#include "json/text.h"
 
 #define NAME_SIZE 200
-#define KEPT_MAX 4096 /* sessions; more than that are no table */
+#define KEPT_MAX 4096 /* sessions; a table has no room for more */
 
-static void make_name(const struct ctl_follow *f, char name[NAME_SIZE])
+static void make_name(const struct ctl_watch_model *f, char name[NAME_SIZE])
 {
 	snprintf(name, NAME_SIZE, "watch-%s.json", f->settings->caller);
 }
@@ -25,7 +27,7 @@ static char *copy_text(const json_t *entry, const char *key)
 	return text ? xstrdup(text) : NULL;
 }
 
-static void load_view(struct ctl_follow *f, const char *id, const json_t *entry)
+static void load_view(struct ctl_watch_model *f, const char *id, const json_t *entry)
 {
 	const char *state = json_string_value(json_object_get(entry, "state"));
 	const char *since = json_string_value(json_object_get(entry, "since"));
@@ -34,7 +36,7 @@ static void load_view(struct ctl_follow *f, const char *id, const json_t *entry)
 
 	if (!id_is_uuid4(id))
 		return;
-	v = ctl_follow_add(f, id, 0);
+	v = ctl_watch_model_add(f, id, 0);
 	v->order.floor = json_integer_value(json_object_get(entry, "sequence"));
 	v->percent = json_is_number(percent) ? json_number_value(percent) : -1;
 	v->capability = copy_text(entry, "capability");
@@ -45,7 +47,7 @@ static void load_view(struct ctl_follow *f, const char *id, const json_t *entry)
 		v->since_us = clock_wall_us();
 }
 
-void ctl_kept_load(struct ctl_follow *f)
+void ctl_watch_state_load(struct ctl_watch_model *f)
 {
 	char name[NAME_SIZE], why[CTL_WHY_SIZE];
 	struct buf text = {0};
@@ -53,8 +55,8 @@ void ctl_kept_load(struct ctl_follow *f)
 	json_t *root = NULL, *entry;
 
 	make_name(f, name);
-	if (ctl_home_read(f->settings->home, name, &text, why) > 0)
-		root = json_loadb(text.data ? text.data : "", text.size, 0, NULL);
+	if (ctl_user_files_read(f->settings->home, name, &text, why) > 0)
+		root = jtext_load(text.data ? text.data : "", text.size, 0, NULL);
 	json_object_foreach(root, id, entry)
 		if (HASH_COUNT(f->views) < KEPT_MAX)
 			load_view(f, id, entry);
@@ -86,7 +88,7 @@ static json_t *make_entry(const struct ctl_view *v)
 	return entry;
 }
 
-void ctl_kept_save(struct ctl_follow *f, bool is_end)
+void ctl_watch_state_save(struct ctl_watch_model *f, bool is_end)
 {
 	int64_t now_us = clock_boot_us();
 	char name[NAME_SIZE], why[CTL_WHY_SIZE], *text;
@@ -105,7 +107,7 @@ void ctl_kept_save(struct ctl_follow *f, bool is_end)
 		}
 	make_name(f, name);
 	text = json_dumps(root, JSON_INDENT(1));
-	if (text && ctl_home_write(f->settings->home, name, text, strlen(text), why) < 0 && is_end)
+	if (text && ctl_user_files_write(f->settings->home, name, text, strlen(text), why) < 0 && is_end)
 		ctl_say("%s; the next watch begins without what this one knew", why);
 	free(text);
 	json_decref(root);

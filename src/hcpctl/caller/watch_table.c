@@ -1,21 +1,23 @@
-/* ctl_board.c: the layout of `hcpctl watch`.
- * Owns widths, what leaves when there is no room, and how a bar and a duration look.
- * Never reads a clock, a terminal or a message: its caller has rows. */
+/* SPDX-License-Identifier: MIT */
+/* watch_table.c: the layout of `hcpctl watch`.
+ * Owns widths, what is dropped when there is no room, and how a bar and a duration look.
+ * Never reads a clock, a terminal or a message: the caller passes rows. */
 #include "hcpctl/caller/watch_table.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "hcpctl/common/ctl.h"
+#include "protocol/names.h"
 
-#define WIDE 100    /* columns from which on two blanks stand between two columns */
+#define WIDE 100    /* from this width on, two blanks stand between two columns */
 #define BAR_EXTRA 7 /* brackets, a blank and 100% */
-#define SHORT_ID 8  /* a session_id is shown as far as people type it */
+#define SHORT_ID 8  /* as much of a session_id as people type */
 
 static const struct column {
 	const char *title;
 	int least, most;
-	int leaves; /* the greater, the sooner where there is no room */
+	int leaves; /* the greater, the sooner the column is dropped */
 } columns_of[CTL_COLUMNS] = {
 	[CTL_COL_ID] = {"SESSION", SHORT_ID, SHORT_ID, 0},
 	[CTL_COL_CAPABILITY] = {"CAPABILITY", 10, 18, 4},
@@ -28,27 +30,23 @@ static const struct column {
 
 /* --- pieces --- */
 
-const char *ctl_board_colour(const char *state)
+const char *ctl_watch_table_colour(const char *state)
 {
-	static const struct {
-		const char *state, *code;
-	} colours[] = {
-		{"COMPLETED", "\033[32m"},
-		{"RUNNING", "\033[36m"},
-		{"PAUSED", "\033[33m"},
-		{"ABORTING", "\033[33m"},
-		{"ABORTED", "\033[33m"},
-		{"FAILED", "\033[31m"},
-		{"REJECTED", "\033[31m"},
+	static const char *const colours[S_COUNT] = {
+		[S_COMPLETED] = "\033[32m",
+		[S_RUNNING] = "\033[36m",
+		[S_PAUSED] = "\033[33m",
+		[S_ABORTING] = "\033[33m",
+		[S_ABORTED] = "\033[33m",
+		[S_FAILED] = "\033[31m",
+		[S_REJECTED] = "\033[31m",
 	};
+	int i = name_find(sstate_names, state);
 
-	for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
-		if (strcmp(state, colours[i].state) == 0)
-			return colours[i].code;
-	return NULL;
+	return i >= 0 ? colours[i] : NULL;
 }
 
-void ctl_board_add_bar(struct buf *out, double percent, int columns, bool colour)
+void ctl_watch_table_add_bar(struct buf *out, double percent, int columns, bool colour)
 {
 	double value = fmax(0, fmin(percent, 100));
 	int cells = columns - BAR_EXTRA, full = (int)lround(value / 100 * cells);
@@ -59,10 +57,11 @@ void ctl_board_add_bar(struct buf *out, double percent, int columns, bool colour
 			buf_add_text(out, "\033[0;2m");
 		buf_add_text(out, i < full ? "#" : "-");
 	}
-	buf_addf(out, "%s] %3.0f%%", colour ? "\033[0m" : "", floor(value)); /* 100% means all of it */
+	buf_addf(out, "%s] %3.0f%%", colour ? "\033[0m" : "",
+		floor(value)); /* rounded down: 100% means that all is done */
 }
 
-void ctl_board_add_time(struct buf *out, long s)
+void ctl_watch_table_add_time(struct buf *out, long s)
 {
 	if (s < 0)
 		s = 0;
@@ -80,7 +79,7 @@ static void add_blanks(struct buf *out, int count)
 		buf_add_text(out, " ");
 }
 
-/* Escaped; cut with a mark, or filled up to width. */
+/* Adds escaped text; cut with a mark, or filled up to width. */
 static void add_cell(struct buf *out, const char *text, int width, const char *colour)
 {
 	struct buf shown = {0};
@@ -120,13 +119,13 @@ static int text_width(const char *text)
 static const char *time_text(struct buf *room, long elapsed_s)
 {
 	buf_clear(room);
-	ctl_board_add_time(room, elapsed_s);
+	ctl_watch_table_add_time(room, elapsed_s);
 	return buf_text(room);
 }
 
 /* --- which rows --- */
 
-size_t ctl_board_pick(const struct ctl_row *rows, size_t count, size_t room, size_t *picked)
+size_t ctl_watch_table_pick(const struct ctl_row *rows, size_t count, size_t room, size_t *picked)
 {
 	size_t excess = count > room ? count - room : 0, n = 0;
 
@@ -151,7 +150,7 @@ static int total(const struct ctl_plan *p)
 	return sum;
 }
 
-static void drop_one(struct ctl_plan *p)
+static void drop_column(struct ctl_plan *p)
 {
 	int out = CTL_COL_ID;
 
@@ -175,7 +174,7 @@ static void grow(struct ctl_plan *p, enum ctl_column c, int wish, int columns)
 		p->width[c] = wish;
 }
 
-void ctl_board_plan(struct ctl_plan *p, const struct ctl_row *rows, size_t count, int columns)
+void ctl_watch_table_plan(struct ctl_plan *p, const struct ctl_row *rows, size_t count, int columns)
 {
 	struct buf room = {0};
 	int capability = 0, stage = 0, elapsed = 0, w;
@@ -189,15 +188,15 @@ void ctl_board_plan(struct ctl_plan *p, const struct ctl_row *rows, size_t count
 	p->between = columns >= WIDE ? 2 : 1;
 	for (int c = 0; c < CTL_COLUMNS; c++)
 		p->width[c] = columns_of[c].least;
-	if (elapsed > p->width[CTL_COL_TIME]) /* the one cell that is not cut */
+	if (elapsed > p->width[CTL_COL_TIME]) /* the one cell that is never cut */
 		p->width[CTL_COL_TIME] = elapsed;
-	if (capability == 0) /* others' sessions: nothing here says what they are */
+	if (capability == 0) /* sessions of other callers: their capability is unknown here */
 		p->width[CTL_COL_CAPABILITY] = 0;
 	while (total(p) > columns && p->width[CTL_COL_STATE] > 0)
-		drop_one(p);
+		drop_column(p);
 	if (total(p) > columns)
 		p->width[CTL_COL_ID] = columns > 0 ? columns : 1;
-	/* What we measured comes before what others say; the message has the rest. */
+	/* Columns with measured values get room first; the message column gets the rest. */
 	grow(p, CTL_COL_BAR, columns / 5, columns);
 	grow(p, CTL_COL_CAPABILITY, capability, columns);
 	grow(p, CTL_COL_STAGE, stage < columns / 8 ? stage : columns / 8, columns);
@@ -218,7 +217,7 @@ static void end_line(struct buf *out)
 		out->size--;
 }
 
-void ctl_board_add_head(struct buf *out, const struct ctl_plan *p, bool colour)
+void ctl_watch_table_add_head(struct buf *out, const struct ctl_plan *p, bool colour)
 {
 	struct buf line = {0};
 
@@ -254,17 +253,17 @@ static void add_column(struct buf *out, const struct ctl_row *r, int c, int widt
 
 	memcpy(id, r->id, strnlen(r->id, SHORT_ID));
 	if (c == CTL_COL_BAR && r->percent >= 0)
-		ctl_board_add_bar(out, r->percent, width, colour);
+		ctl_watch_table_add_bar(out, r->percent, width, colour);
 	else if (c == CTL_COL_BAR)
 		add_blanks(out, width);
 	else if (c == CTL_COL_TIME)
 		add_time_cell(out, r->elapsed_s, width);
 	else
 		add_cell(out, texts[c], width,
-			colour && c == CTL_COL_STATE ? ctl_board_colour(r->state) : NULL);
+			colour && c == CTL_COL_STATE ? ctl_watch_table_colour(r->state) : NULL);
 }
 
-void ctl_board_add_row(struct buf *out, const struct ctl_row *r, const struct ctl_plan *p, bool colour)
+void ctl_watch_table_add_row(struct buf *out, const struct ctl_row *r, const struct ctl_plan *p, bool colour)
 {
 	struct buf line = {0};
 
@@ -279,12 +278,14 @@ void ctl_board_add_row(struct buf *out, const struct ctl_row *r, const struct ct
 	buf_fini(&line);
 }
 
-void ctl_board_add_foot(struct buf *out, const struct ctl_row *rows, size_t count, size_t shown, int columns)
+void ctl_watch_table_add_foot(
+	struct buf *out, const struct ctl_row *rows, size_t count, size_t shown, int columns)
 {
 	static const struct {
-		const char *state, *word;
-	} kinds[] = {{"PENDING", "pending"}, {"RUNNING", "running"}, {"PAUSED", "paused"},
-		{"ABORTING", "aborting"}};
+		enum sstate state;
+		const char *word;
+	} kinds[] = {{S_PENDING, "pending"}, {S_RUNNING, "running"}, {S_PAUSED, "paused"},
+		{S_ABORTING, "aborting"}};
 	struct buf line = {0};
 	size_t done = 0;
 
@@ -292,7 +293,7 @@ void ctl_board_add_foot(struct buf *out, const struct ctl_row *rows, size_t coun
 		size_t n = 0;
 
 		for (size_t i = 0; i < count; i++)
-			n += !rows[i].is_done && strcmp(rows[i].state, kinds[k].state) == 0;
+			n += !rows[i].is_done && strcmp(rows[i].state, sstate_names[kinds[k].state]) == 0;
 		if (n > 0)
 			buf_addf(&line, "%zu %s, ", n, kinds[k].word);
 	}

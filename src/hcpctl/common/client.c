@@ -1,6 +1,7 @@
-/* ctl_client.c: one question to the daemon, or to its store, and the answer.
- * Owns the socket, the lines on it, and the words for what goes wrong with them.
- * Never knows what a verb means, abort excepted. */
+/* SPDX-License-Identifier: MIT */
+/* client.c: one request to the daemon, or to its store, and the answer.
+ * Owns the socket, the lines on it, and the messages about what goes wrong with them.
+ * Never knows what a verb means, except abort. */
 #include "hcpctl/common/client.h"
 
 #include <errno.h>
@@ -26,14 +27,14 @@
 
 struct ctl_client {
 	int fd;              /* -1: the store answers ... */
-	struct query *query; /* ... or, where this is NULL too, nobody any more */
-	struct ctl_place place;
-	enum ctl_need need;
-	struct buf in; /* what was read and not yet taken ... */
+	struct query *query; /* ... or, where `query` is NULL too, there is no source left */
+	struct ctl_daemon_paths paths;
+	enum ctl_source source;
+	struct buf in; /* bytes that were read and not yet used ... */
 	size_t taken;  /* ... from here on */
 	int next_id;
-	bool expects_left;
-	char left[ID_SIZE]; /* the session of the last question, where it is in the archive */
+	bool expects_archived;
+	char archived[ID_SIZE]; /* session of the last request, where it is in the archive */
 };
 
 /* ---- opening ---- */
@@ -52,7 +53,8 @@ static int connect_to(const char *path)
 	strcpy(a.sun_path, path);
 	if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0)
 		return -1;
-	/* One that hangs accepts nobody: when its backlog is full we would wait for ever. */
+	/* A daemon that hangs accepts no connection. Without a limit, connect would wait for ever on a full
+	 * backlog. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 	if (connect(fd, (const struct sockaddr *)&a, sizeof a) == 0)
 		return fd;
@@ -69,9 +71,10 @@ static bool is_absence(int error)
 
 enum { ABSENT = -1, BARRED = -2, SILENT = -3 };
 
-/* A descriptor; ABSENT: nobody listens anywhere; BARRED: somebody may, but not to us, which was said unless
- * quiet; SILENT: somebody should, and does not take our connection. */
-static int connect_any(const struct ctl_place *p, bool is_quiet)
+/* A descriptor. ABSENT: no process listens on any socket. BARRED: a socket is there, but this user may not
+ * use it; the reason was printed unless is_quiet. SILENT: a daemon listens and does not accept the
+ * connection. */
+static int connect_any(const struct ctl_daemon_paths *p, bool is_quiet)
 {
 	for (char *const *path = p->sockets; *path != NULL; path++) {
 		int fd = connect_to(*path);
@@ -86,8 +89,7 @@ static int connect_any(const struct ctl_place *p, bool is_quiet)
 			return BARRED;
 		if (errno == EACCES || errno == EPERM)
 			ctl_say("%s may not be used by you; be root, the daemon's user, or a member of the "
-				"group that "
-				"[control] group in %s names",
+				"group that [control] group in %s names",
 				*path, p->config);
 		else
 			ctl_say("%s: %s; name the daemon's socket with --socket", *path, strerror(errno));
@@ -96,7 +98,7 @@ static int connect_any(const struct ctl_place *p, bool is_quiet)
 	return ABSENT;
 }
 
-static void say_trouble(const struct ctl_place *p)
+static void say_trouble(const struct ctl_daemon_paths *p)
 {
 	if (p->trouble)
 		ctl_say("%s, where socket and state_dir stand, cannot be read: %s; taking the usual paths "
@@ -104,7 +106,7 @@ static void say_trouble(const struct ctl_place *p)
 			p->config, p->trouble);
 }
 
-static int say_absent(const struct ctl_place *p)
+static int say_absent(const struct ctl_daemon_paths *p)
 {
 	say_trouble(p);
 	if (!p->sockets[0])
@@ -117,23 +119,21 @@ static int say_absent(const struct ctl_place *p)
 			p->sockets[0], p->named_by);
 	else
 		ctl_say("the daemon is not running: nobody listens on %s%s%s; start it (systemctl start "
-			"hcpd), or name its "
-			"socket with --socket",
+			"hcpd), or name its socket with --socket",
 			p->sockets[0], p->sockets[1] ? " or " : "", p->sockets[1] ? p->sockets[1] : "");
-	return CTL_NO_BROKER;
+	return CTL_UNAVAILABLE;
 }
 
 static int say_silent(void)
 {
 	ctl_say("the daemon has not answered for %d s (what was asked may still be done when it goes on); "
-		"hcpctl doctor "
-		"looks for what is wrong",
+		"hcpctl doctor looks for what is wrong",
 		FIRST_S);
-	return CTL_NO_BROKER;
+	return CTL_UNAVAILABLE;
 }
 
-/* Why it is the store that answers. */
-static void add_why(struct buf *b, const struct ctl_place *p, bool is_silent)
+/* Adds why the store answers instead of the daemon. */
+static void add_store_reason(struct buf *b, const struct ctl_daemon_paths *p, bool is_silent)
 {
 	if (is_silent)
 		buf_addf(b, "the daemon has not answered for %d s (hcpctl doctor looks for what is wrong)",
@@ -148,58 +148,58 @@ static void add_why(struct buf *b, const struct ctl_place *p, bool is_silent)
 
 static bool is_quiet(const struct ctl_client *c)
 {
-	return c->need == CTL_STORE_QUIETLY || c->need == CTL_DAEMON_QUIETLY;
+	return c->source == CTL_STORE_QUIETLY || c->source == CTL_DAEMON_QUIETLY;
 }
 
 static bool may_read_store(const struct ctl_client *c)
 {
-	return c->need == CTL_STORE_WILL_DO || c->need == CTL_STORE_QUIETLY;
+	return c->source == CTL_STORE_WILL_DO || c->source == CTL_STORE_QUIETLY;
 }
 
 static int open_store(struct ctl_client *c, bool is_silent)
 {
 	char why[1024];
-	int code = query_open(c->place.state_dir, &c->query, why, sizeof why);
+	int code = query_open(c->paths.state_dir, &c->query, why, sizeof why);
 	struct buf b = {0};
 
-	add_why(&b, &c->place, is_silent);
+	add_store_reason(&b, &c->paths, is_silent);
 	if (code == EX_OK && !is_quiet(c)) {
 		ctl_say("%s; this is what the store says", buf_text(&b));
 	} else if (!is_quiet(c)) {
-		say_trouble(&c->place);
+		say_trouble(&c->paths);
 		ctl_say("%s, and the store does not answer either: %s", buf_text(&b), why);
 	}
 	buf_fini(&b);
 	if (code == EX_OK)
-		return CTL_COMPLETED;
+		return CTL_OK;
 	return code == EX_CONFIG                ? CTL_BAD_SETTINGS :
-		code == EX_NOINPUT || is_silent ? CTL_NO_BROKER :
+		code == EX_NOINPUT || is_silent ? CTL_UNAVAILABLE :
 						  CTL_ERROR;
 }
 
-/* What becomes of a client without a connection. */
-static int do_without(struct ctl_client *c, int reason)
+/* Without a connection: opens the store where that is enough, else prints why not. */
+static int open_without_daemon(struct ctl_client *c, int reason)
 {
 	if (reason == BARRED)
 		return CTL_ERROR;
 	if (may_read_store(c))
 		return open_store(c, reason == SILENT);
 	if (is_quiet(c))
-		return CTL_NO_BROKER;
-	return reason == SILENT ? say_silent() : say_absent(&c->place);
+		return CTL_UNAVAILABLE;
+	return reason == SILENT ? say_silent() : say_absent(&c->paths);
 }
 
-struct ctl_client *ctl_client_open(const struct ctl_settings *s, enum ctl_need need, int *status)
+struct ctl_client *ctl_client_open(const struct ctl_settings *s, enum ctl_source source, int *status)
 {
 	struct ctl_client *c = xcalloc(1, sizeof *c);
 	int fd;
 
-	c->need = need;
-	ctl_place_find(&c->place, s);
-	fd = connect_any(&c->place, is_quiet(c));
+	c->source = source;
+	ctl_daemon_paths_find(&c->paths, s);
+	fd = connect_any(&c->paths, is_quiet(c));
 	c->fd = fd < 0 ? -1 : fd;
-	*status = fd < 0 ? do_without(c, fd) : CTL_COMPLETED;
-	if (*status == CTL_COMPLETED)
+	*status = fd < 0 ? open_without_daemon(c, fd) : CTL_OK;
+	if (*status == CTL_OK)
 		return c;
 	ctl_client_close(c);
 	return NULL;
@@ -212,7 +212,7 @@ void ctl_client_close(struct ctl_client *c)
 	if (c->fd >= 0)
 		close(c->fd);
 	query_close(c->query);
-	ctl_place_fini(&c->place);
+	ctl_daemon_paths_fini(&c->paths);
 	buf_fini(&c->in);
 	free(c);
 }
@@ -225,15 +225,15 @@ bool ctl_client_is_live(const struct ctl_client *c)
 int ctl_client_say_lost(void)
 {
 	ctl_say("the daemon went away in the middle of its answer; look at its log, and ask again");
-	return CTL_NO_BROKER;
+	return CTL_UNAVAILABLE;
 }
 
 /* ---- lines ---- */
 
 static void send_line(struct ctl_client *c, const char *line, size_t size)
 {
-	/* A daemon that does not want us said so before it closed: reading tells what a failed write could
-	 * not. */
+	/* A daemon that refuses a client sends the reason before it closes the socket. A failed write is
+	 * ignored here, so that the reason is read. */
 	while (size > 0) {
 		ssize_t sent = send(c->fd, line, size, MSG_NOSIGNAL);
 
@@ -246,7 +246,7 @@ static void send_line(struct ctl_client *c, const char *line, size_t size)
 	}
 }
 
-/* Waits for something to read: true, or false after so many seconds without; -1: for ever. */
+/* Waits for input: true. False: nothing came for limit_s seconds. limit_s -1: waits for ever. */
 static bool wait_for_input(struct ctl_client *c, int limit_s)
 {
 	struct pollfd p = {.fd = c->fd, .events = POLLIN};
@@ -264,7 +264,7 @@ static bool wait_for_input(struct ctl_client *c, int limit_s)
 
 enum { LINE_OK, LINE_LOST, LINE_LATE };
 
-/* One line, without its newline, until the next call. */
+/* One line without its newline; valid until the next call. */
 static int read_line(struct ctl_client *c, int limit_s, const char **line, size_t *size)
 {
 	size_t looked = c->taken;
@@ -301,83 +301,99 @@ static int read_line(struct ctl_client *c, int limit_s, const char **line, size_
 
 /* ---- answers ---- */
 
-static int say_error(const char *code, const char *message, const char *next)
+/* What went wrong, as far as hcpctl acts on it. */
+enum error_kind { ERROR_OTHER, ERROR_UNAVAILABLE, ERROR_NO_SESSION };
+
+/* The request, and the code of the error that answers it. `not_found` says that the session of the request is
+ * unknown; `artifact` alone gets it for a known session, too, and its session was shown just before. */
+static enum error_kind kind_of(const json_t *request, const char *code)
 {
-	bool is_harp = code && strncmp(code, "HARP_", 5) == 0; /* others know them by that */
+	const char *verb = json_string_value(json_object_get(request, "do"));
+
+	if (code && strcmp(code, "unavailable") == 0)
+		return ERROR_UNAVAILABLE;
+	if (code && strcmp(code, "not_found") == 0 && verb && strcmp(verb, "artifact") != 0 &&
+		json_is_string(json_object_get(request, "session")))
+		return ERROR_NO_SESSION;
+	return ERROR_OTHER;
+}
+
+static int say_error(enum error_kind kind, const char *code, const char *message, const char *next)
+{
+	bool is_harp = code && strncmp(code, "HARP_", 5) == 0; /* manuals of others name these codes */
 
 	ctl_say("%s%s%s%s%s", is_harp ? code : "", is_harp ? ": " : "", message, next && *next ? "; " : "",
 		next ? next : "");
-	return code && strcmp(code, "unavailable") == 0 ? CTL_NO_BROKER : CTL_ERROR;
+	return kind == ERROR_UNAVAILABLE ? CTL_UNAVAILABLE : CTL_ERROR;
 }
 
-enum { MAY_BE = -1 };
+enum { ARCHIVE_UNREADABLE = -1 };
 
-/* How many sessions of the archive fit the word; MAY_BE: we may not look. */
-static int look_in_archive(struct ctl_client *c, const char *word)
+/* How many sessions of the archive fit the word. ARCHIVE_UNREADABLE: this user may not read the archive. */
+static int find_in_archive(struct ctl_client *c, const char *word)
 {
-	struct ctl_shelf s;
+	struct ctl_archive_reader s;
 	char why[1024];
-	int code = ctl_shelf_open(&s, c->place.state_dir, why, sizeof why), count = 0;
+	int code = ctl_archive_reader_open(&s, c->paths.state_dir, why, sizeof why), count = 0;
 
 	s.is_quiet = true;
 	if (code == EX_OK)
-		count = ctl_shelf_find(&s, word, c->left);
+		count = ctl_archive_reader_find(&s, word, c->archived);
 	else if (code == EX_NOPERM)
-		count = MAY_BE;
-	ctl_shelf_fini(&s);
+		count = ARCHIVE_UNREADABLE;
+	ctl_archive_reader_fini(&s);
 	return count;
 }
 
-/* As say_error; of a session that is not known also whether it is in the archive. */
-static int refuse(
+/* As say_error. For an unknown session it also says whether the session is in the archive. */
+static int report_refusal(
 	struct ctl_client *c, const json_t *request, const char *code, const char *message, const char *next)
 {
-	static const char unknown[] = "there is no session ";
+	enum error_kind kind = kind_of(request, code);
 	const char *word = json_string_value(json_object_get(request, "session"));
 	int count = 0;
 
-	c->left[0] = '\0';
-	if (!is_quiet(c) && word && code && strcmp(code, "not_found") == 0 &&
-		strncmp(message, unknown, sizeof unknown - 1) == 0)
-		count = look_in_archive(c, word);
-	if (count == 1 && c->expects_left)
-		return CTL_CLIENT_LEFT;
+	c->archived[0] = '\0';
+	if (!is_quiet(c) && kind == ERROR_NO_SESSION)
+		count = find_in_archive(c, word);
+	if (count == 1 && c->expects_archived)
+		return CTL_CLIENT_ARCHIVED;
 	if (count == 1)
 		ctl_say("session %.8s has left the store for the archive; `hcpctl archive show %.8s` prints "
 			"what it was",
-			c->left, c->left);
+			c->archived, c->archived);
 	else if (count > 1)
 		ctl_say("%s, and several in the archive begin so; write more of the id", message);
-	else if (count == MAY_BE)
+	else if (count == ARCHIVE_UNREADABLE)
 		ctl_say("%s; it may have left for the archive: `hcpctl archive show %s`, as root or as the "
 			"daemon's user",
 			message, word);
 	else
-		return say_error(code, message, next);
+		return say_error(kind, code, message, next);
 	return CTL_ERROR;
 }
 
-void ctl_client_expect_left(struct ctl_client *c)
+void ctl_client_expect_archived(struct ctl_client *c)
 {
-	c->expects_left = true;
+	c->expects_archived = true;
 }
 
-const char *ctl_client_left(const struct ctl_client *c)
+const char *ctl_client_archived(const struct ctl_client *c)
 {
-	return c->left;
+	return c->archived;
 }
 
-/* The closing line: done or an error. */
+/* The closing line of an answer: done, or an error. */
 static int end_answer(
 	struct ctl_client *c, const json_t *request, const char *line, size_t size, json_t **done)
 {
-	json_t *root = json_loadb(line, size, 0, NULL), *e = json_object_get(root, "error");
-	int status = CTL_COMPLETED;
+	json_t *root = jtext_load(line, size, 0, NULL), *e = json_object_get(root, "error");
+	int status = CTL_OK;
 
 	if (e) {
 		const char *message = json_string_value(json_object_get(e, "message"));
 
-		status = refuse(c, request, json_string_value(json_object_get(e, "code")),
+		status = report_refusal(c, request, json_string_value(json_object_get(e, "code")),
 			message ? message : "the daemon refuses",
 			json_string_value(json_object_get(e, "next")));
 	} else if (!json_is_true(json_object_get(root, "done"))) {
@@ -392,7 +408,7 @@ static int end_answer(
 	return status;
 }
 
-/* SILENT where not a line came. */
+/* SILENT: no line came. */
 static int ask_daemon(
 	struct ctl_client *c, const json_t *request, query_item_fn *fn, void *ctx, json_t **done)
 {
@@ -418,18 +434,18 @@ static int ask_daemon(
 			ctl_say("the daemon stopped in the middle of its answer, %d s ago; hcpctl doctor "
 				"looks for what is wrong",
 				NEXT_S);
-			return CTL_NO_BROKER;
+			return CTL_UNAVAILABLE;
 		}
 		is_first = false;
 		item = jtext_member(line, size, "item");
 		if (item.at == NULL)
 			return end_answer(c, request, line, size, done);
 		if (fn != NULL && !fn(ctx, item.at, item.size))
-			return CTL_COMPLETED;
+			return CTL_OK;
 	}
 }
 
-struct from_store {
+struct store_items {
 	query_item_fn *fn;
 	void *ctx;
 	bool is_enough;
@@ -437,13 +453,13 @@ struct from_store {
 
 static bool on_item(void *ctx, const char *json, size_t size)
 {
-	struct from_store *f = ctx;
+	struct store_items *f = ctx;
 
 	f->is_enough = f->fn != NULL && !f->fn(f->ctx, json, size);
 	return !f->is_enough;
 }
 
-/* waiting: of a follow whose session is not over; a daemon would have gone on. */
+/* is_waiting: the request follows a session that is not over; a daemon would go on. */
 static json_t *make_done(const struct query_cursor *cursor, bool is_waiting)
 {
 	struct buf b = {0};
@@ -452,30 +468,30 @@ static json_t *make_done(const struct query_cursor *cursor, bool is_waiting)
 	buf_add_text(&b, "{\"done\":true");
 	query_add_done(cursor, &b);
 	buf_add_text(&b, is_waiting ? ",\"waiting\":true}" : "}");
-	done = json_loadb(b.data, b.size, 0, NULL);
+	done = jtext_load(b.data, b.size, 0, NULL);
 	buf_fini(&b);
 	return done;
 }
 
-/* A follow ends here with what there is: nobody writes to a store without a daemon. */
+/* Without a daemon the store does not change, so a follow ends with the rows that are there. */
 static int ask_store(struct ctl_client *c, const json_t *request, query_item_fn *fn, void *ctx, json_t **done)
 {
-	struct from_store f = {.fn = fn, .ctx = ctx};
+	struct store_items f = {.fn = fn, .ctx = ctx};
 	struct query_cursor cursor;
 	struct query_error e;
 	int rc;
 
 	if (query_begin(c->query, &cursor, request, &e) < 0)
-		return refuse(c, request, e.code, e.message, e.next);
+		return report_refusal(c, request, e.code, e.message, e.next);
 	while ((rc = query_more(c->query, &cursor, QUERY_SLICE, on_item, &f)) == QUERY_MORE && !f.is_enough)
 		;
 	if (rc == QUERY_UNREADABLE) {
 		query_fault(c->query, &e);
-		return say_error(e.code, e.message, e.next);
+		return say_error(ERROR_UNAVAILABLE, e.code, e.message, e.next);
 	}
 	if (done && !f.is_enough)
 		*done = make_done(&cursor, rc == QUERY_WAIT);
-	return CTL_COMPLETED;
+	return CTL_OK;
 }
 
 bool ctl_client_set(json_t *request, const char *name, const char *text)
@@ -496,8 +512,8 @@ json_t *ctl_client_request(const char *verb, const char *session)
 	return NULL;
 }
 
-/* What it says later must not be taken for the answer to another question: its connection is done with. */
-static int ask_elsewhere(
+/* Closes the connection first: a late answer to this request must not be read as the answer to the next. */
+static int retry_with_store(
 	struct ctl_client *c, const json_t *request, query_item_fn *fn, void *ctx, json_t **done)
 {
 	int status;
@@ -507,7 +523,7 @@ static int ask_elsewhere(
 	if (!may_read_store(c) || !query_knows(json_string_value(json_object_get(request, "do"))))
 		return say_silent();
 	status = open_store(c, true);
-	return status == CTL_COMPLETED ? ask_store(c, request, fn, ctx, done) : status;
+	return status == CTL_OK ? ask_store(c, request, fn, ctx, done) : status;
 }
 
 int ctl_client_ask(struct ctl_client *c, json_t *request, query_item_fn *fn, void *ctx, json_t **done)
@@ -522,9 +538,9 @@ int ctl_client_ask(struct ctl_client *c, json_t *request, query_item_fn *fn, voi
 	if (ctl_client_is_live(c))
 		status = ask_daemon(c, request, fn, ctx, done);
 	else
-		status = c->query ? ask_store(c, request, fn, ctx, done) : CTL_NO_BROKER;
+		status = c->query ? ask_store(c, request, fn, ctx, done) : CTL_UNAVAILABLE;
 	if (status == SILENT)
-		status = ask_elsewhere(c, request, fn, ctx, done);
+		status = retry_with_store(c, request, fn, ctx, done);
 	json_decref(request);
 	return status;
 }
@@ -532,15 +548,15 @@ int ctl_client_ask(struct ctl_client *c, json_t *request, query_item_fn *fn, voi
 /* ---- abort ---- */
 
 int ctl_client_abort(
-	const struct ctl_settings *s, enum ctl_need need, const char *session, const char *reason)
+	const struct ctl_settings *s, enum ctl_source source, const char *session, const char *reason)
 {
 	json_t *request, *done = NULL;
 	struct ctl_client *c;
 	const char *id, *state;
 	int status;
 
-	if ((c = ctl_client_open(s, need, &status)) == NULL)
-		return need == CTL_DAEMON_QUIETLY ? CTL_CLIENT_ABSENT : status;
+	if ((c = ctl_client_open(s, source, &status)) == NULL)
+		return source == CTL_DAEMON_QUIETLY ? CTL_CLIENT_ABSENT : status;
 	request = ctl_client_request("abort", session);
 	if (!request || (reason && !ctl_client_set(request, "reason", reason))) {
 		json_decref(request);
@@ -550,7 +566,7 @@ int ctl_client_abort(
 	status = ctl_client_ask(c, request, NULL, NULL, &done);
 	if (status == CTL_CLIENT_LOST)
 		status = ctl_client_say_lost();
-	if (status == CTL_COMPLETED) {
+	if (status == CTL_OK) {
 		id = json_string_value(json_object_get(done, "session"));
 		state = json_string_value(json_object_get(done, "state"));
 		printf("aborting session %s as its operator%s%s\n", id ? id : session, state ? ": " : "",

@@ -1,5 +1,6 @@
-/* ctl_cmd.c: what hcpctl's commands share at their beginning.
- * Owns global options and the words for wrong usage and missing settings.
+/* SPDX-License-Identifier: MIT */
+/* command.c: what hcpctl's commands share at their beginning.
+ * Owns global options and the messages about wrong usage and missing settings.
  * Never knows a command by name. */
 #include "hcpctl/common/command.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int ctl_cmd_usage(const char *command, const char *fmt, ...)
+int ctl_command_usage(const char *command, const char *fmt, ...)
 {
 	char *text;
 	va_list ap;
@@ -24,7 +25,7 @@ int ctl_cmd_usage(const char *command, const char *fmt, ...)
 	return CTL_USAGE;
 }
 
-int ctl_cmd_option(int c, char **argv, const struct ctl_command *command, struct ctl_options *o)
+int ctl_command_option(int c, char **argv, const struct ctl_command *command, struct ctl_options *o)
 {
 	const char **fields[] = {&o->url, &o->caller, &o->callee, &o->config, &o->socket, &o->daemon_config};
 	char name[32];
@@ -35,14 +36,14 @@ int ctl_cmd_option(int c, char **argv, const struct ctl_command *command, struct
 	}
 	if (c == 'h') {
 		fputs(command->help, stdout);
-		return fflush(stdout) == 0 ? CTL_COMPLETED : CTL_ERROR;
+		return fflush(stdout) == 0 ? CTL_OK : CTL_ERROR;
 	}
 	snprintf(name, sizeof name, "%s%s", command->name, *command->name ? " " : "");
 	if (c == ':')
-		return ctl_cmd_usage(name, "%s needs a value", argv[optind - 1]);
+		return ctl_command_usage(name, "%s needs a value", argv[optind - 1]);
 	if (optopt > 0 && optopt < 256)
-		return ctl_cmd_usage(name, "there is no option -%c", optopt);
-	return ctl_cmd_usage(name, "%s is no option, or not a whole one", argv[optind - 1]);
+		return ctl_command_usage(name, "there is no option -%c", optopt);
+	return ctl_command_usage(name, "%s is no option, or not a whole one", argv[optind - 1]);
 }
 
 static void say_setting(void *ctx, bool is_error, const char *text)
@@ -51,12 +52,12 @@ static void say_setting(void *ctx, bool is_error, const char *text)
 	ctl_say("%s%s", is_error ? "" : "warning: ", text);
 }
 
-int ctl_cmd_settings(struct ctl_settings *s, const struct ctl_options *o)
+int ctl_command_settings(struct ctl_settings *s, const struct ctl_options *o)
 {
 	return ctl_settings_load(s, o, say_setting, NULL) < 0 ? CTL_BAD_SETTINGS : 0;
 }
 
-int ctl_cmd_missing(const struct ctl_settings *s, const char *what)
+int ctl_command_missing(const struct ctl_settings *s, const char *what)
 {
 	bool is_caller = strcmp(what, "caller") == 0;
 
@@ -66,10 +67,10 @@ int ctl_cmd_missing(const struct ctl_settings *s, const char *what)
 	return CTL_BAD_SETTINGS;
 }
 
-int ctl_cmd_unreachable(const struct ctl_settings *s, const struct link_error *e)
+int ctl_command_unreachable(const struct ctl_settings *s, const struct connection_error *e)
 {
 	ctl_say("%s", e->text);
 	ctl_say("the broker is %s, from --url, HCP_URL or [hcpctl] url in %s", s->config->amqp.url,
 		s->path ? s->path : "a file");
-	return e->code == 403 ? CTL_BAD_SETTINGS : CTL_NO_BROKER;
+	return e->code == 403 ? CTL_BAD_SETTINGS : CTL_UNAVAILABLE;
 }

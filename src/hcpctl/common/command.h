@@ -1,6 +1,7 @@
-/* ctl_cmd.h: hcpctl's commands, and what their command lines share. */
-#ifndef HCPD_CTL_CMD_H
-#define HCPD_CTL_CMD_H
+/* SPDX-License-Identifier: MIT */
+/* command.h: hcpctl's commands, and what their command lines share. */
+#ifndef HCPD_HCPCTL_COMMON_COMMAND_H
+#define HCPD_HCPCTL_COMMON_COMMAND_H
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -11,13 +12,14 @@
 
 struct ctl_command {
 	const char *name;
-	const char *summary;                                      /* a line of `hcpctl --help` */
-	const char *help;                                         /* its own --help */
-	int (*run)(int argc, char **argv, struct ctl_options *o); /* the exit status; argv[0] is the name */
+	const char *summary; /* a line of `hcpctl --help` */
+	const char *help;    /* its own --help */
+	/* the exit status; argv[0] is the name */
+	int (*run)(int argc, char **argv, struct ctl_options *o);
 };
 
 extern const struct ctl_command ctl_submit, ctl_watch, ctl_abort;
-extern const struct ctl_command ctl_list, ctl_session, ctl_events, ctl_log, ctl_checkpoints, ctl_stats,
+extern const struct ctl_command ctl_list, ctl_show, ctl_events, ctl_log, ctl_checkpoints, ctl_stats,
 	ctl_audit;
 extern const struct ctl_command ctl_pause, ctl_resume, ctl_checkpoint, ctl_recover, ctl_extend, ctl_replay,
 	ctl_drain, ctl_undrain, ctl_token;
@@ -25,9 +27,9 @@ extern const struct ctl_command ctl_approvals, ctl_approve, ctl_deny, ctl_keygen
 extern const struct ctl_command ctl_archive, ctl_artifact, ctl_doctor, ctl_topology, ctl_complete;
 
 /* Global options may stand before the command and behind it. A command's own long options have values from
- * 256 on, below CTL_OPT_GLOBAL. */
+ * 256 up to CTL_OPT_GLOBAL. */
 #define CTL_OPT_GLOBAL 1000
-/* Those of commands that talk to the daemon of this machine only; --caller may mean something else there. */
+/* Options of commands that only use the daemon of this machine; --caller may mean something else there. */
 #define CTL_OPERATOR_OPTIONS \
 	{"config", required_argument, NULL, CTL_OPT_GLOBAL + 3}, \
 		{"socket", required_argument, NULL, CTL_OPT_GLOBAL + 4}, \
@@ -50,16 +52,16 @@ extern const struct ctl_command ctl_archive, ctl_artifact, ctl_doctor, ctl_topol
 	"      --callee ID     whom we talk to (HCP_CALLEE)\n" \
 	"      --config FILE   settings instead of ~/.config/hcp/hcpctl.ini\n"
 
-/* Takes what getopt_long gave when it is global, for help or an error. -1: it was a global option, go on;
- * otherwise an exit status. */
-int ctl_cmd_option(int c, char **argv, const struct ctl_command *command, struct ctl_options *o);
-/* One line on stderr and where to look; CTL_USAGE. */
-int ctl_cmd_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Loads and says what is wrong. 0, or CTL_BAD_SETTINGS. */
-int ctl_cmd_settings(struct ctl_settings *s, const struct ctl_options *o);
-/* Says that it is missing and where to put it; CTL_BAD_SETTINGS. */
-int ctl_cmd_missing(const struct ctl_settings *s, const char *what);
-/* Says why there is no connection; the exit status for it. */
-int ctl_cmd_unreachable(const struct ctl_settings *s, const struct link_error *e);
+/* Handles an option from getopt_long that is global, asks for help, or is an error. -1: it was a global
+ * option, go on; otherwise an exit status. */
+int ctl_command_option(int c, char **argv, const struct ctl_command *command, struct ctl_options *o);
+/* Prints one line on stderr, and where to find help; CTL_USAGE. */
+int ctl_command_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Loads the settings and prints what is wrong. 0, or CTL_BAD_SETTINGS. */
+int ctl_command_settings(struct ctl_settings *s, const struct ctl_options *o);
+/* Prints that a setting is missing and where to put it; CTL_BAD_SETTINGS. */
+int ctl_command_missing(const struct ctl_settings *s, const char *what);
+/* Prints why there is no connection; the exit status for it. */
+int ctl_command_unreachable(const struct ctl_settings *s, const struct connection_error *e);
 
 #endif

@@ -1,13 +1,14 @@
-/* ctl_place.c: where the daemon of this machine is: its socket and its state directory.
+/* SPDX-License-Identifier: MIT */
+/* daemon_paths.c: where the daemon of this machine is: its socket and its state directory.
  * Owns which paths are tried, and in what order.
- * Never judges the daemon's configuration: two keys are read, the rest may be wrong or meant for others. */
+ * Never checks the daemon's configuration: it reads two keys and ignores the rest. */
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/table_private.h"
+#include "base/io.h"
 #include "hcpctl/common/client.h"
 #include "base/ini.h"
 #include "base/shellwords.h"
@@ -17,14 +18,14 @@
 #define DEFAULT_STATE "/var/lib/hcpd"
 #define RUNTIME_SOCKET "/run/hcpd/control.sock" /* where the unit's RuntimeDirectory puts it */
 
-struct found {
-	struct config_reader reader; /* for relative paths */
+struct found_paths {
+	char *dir; /* absolute: relative paths start here */
 	char *state_dir, *socket;
 };
 
 static void on_line(void *ctx, int line, const char *section, const char *key, const char *value)
 {
-	struct found *f = ctx;
+	struct found_paths *f = ctx;
 	char **field, *text;
 
 	(void)line;
@@ -36,41 +37,41 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 		field = &f->socket;
 	else
 		return;
-	text = words_unquote(value);
+	text = shellwords_unquote(value);
 	free(*field);
-	*field =
-		strcmp(text, "off") == 0 || *text == '\0' ? xstrdup(text) : config_absolute(&f->reader, text);
+	*field = strcmp(text, "off") == 0 || *text == '\0' ? xstrdup(text) : io_absolute(f->dir, text);
 	free(text);
 }
 
-static void read_config(struct found *f, struct ctl_place *p)
+static void read_config(struct found_paths *f, struct ctl_daemon_paths *p)
 {
 	char real[PATH_MAX], *copy;
 	struct buf text = {0};
 	struct stat st;
 
-	if (config_read_file(p->config, FILE_MAX, &text, &st) < 0) {
+	if (io_read_file(p->config, FILE_MAX, &text, &st) < 0) {
 		p->trouble = xstrdup(errno == EFBIG ? "it is over 1 MiB" : strerror(errno));
 	} else {
 		copy = xstrdup(p->config);
-		f->reader.dir = xstrdup(realpath(dirname(copy), real) ? real : "/");
+		f->dir = xstrdup(realpath(dirname(copy), real) ? real : "/");
 		free(copy);
 		ini_parse(text.data ? text.data : "", text.size, on_line, f);
-		free(f->reader.dir);
+		free(f->dir);
 	}
 	if (text.data)
-		explicit_bzero(text.data, text.room); /* the broker's password is in it */
+		explicit_bzero(text.data, text.room); /* the file may hold the broker's password */
 	buf_fini(&text);
 }
 
-void ctl_place_find(struct ctl_place *p, const struct ctl_settings *s)
+void ctl_daemon_paths_find(struct ctl_daemon_paths *p, const struct ctl_settings *s)
 {
-	struct found f = {.reader = {.path = ""}};
+	struct found_paths f = {0};
 	struct buf b = {0};
 	size_t count = 0;
 	bool is_usual;
 
-	*p = (struct ctl_place){.config = xstrdup(s->daemon_config ? s->daemon_config : DEFAULT_CONFIG)};
+	*p = (struct ctl_daemon_paths){
+		.config = xstrdup(s->daemon_config ? s->daemon_config : DEFAULT_CONFIG)};
 	is_usual = strcmp(p->config, DEFAULT_CONFIG) == 0;
 	read_config(&f, p);
 	p->state_dir = f.state_dir && *f.state_dir ? f.state_dir : xstrdup(DEFAULT_STATE);
@@ -82,7 +83,8 @@ void ctl_place_find(struct ctl_place *p, const struct ctl_settings *s)
 			p->sockets[0] = xstrdup(f.socket);
 		p->named_by = "[control] socket in the daemon's configuration";
 	} else {
-		/* Another configuration is another daemon's: the unit's own must not answer for it. */
+		/* A configuration that was named belongs to a daemon of its own: the daemon of the unit must
+		 * not answer for it. */
 		if (is_usual)
 			p->sockets[count++] = xstrdup(RUNTIME_SOCKET);
 		buf_addf(&b, "%s/control.sock", p->state_dir);
@@ -94,12 +96,12 @@ void ctl_place_find(struct ctl_place *p, const struct ctl_settings *s)
 		free(f.state_dir);
 }
 
-void ctl_place_fini(struct ctl_place *p)
+void ctl_daemon_paths_fini(struct ctl_daemon_paths *p)
 {
 	free(p->state_dir);
 	for (size_t i = 0; i < sizeof p->sockets / sizeof *p->sockets; i++)
 		free(p->sockets[i]);
 	free(p->config);
 	free(p->trouble);
-	*p = (struct ctl_place){0};
+	*p = (struct ctl_daemon_paths){0};
 }

@@ -1,5 +1,6 @@
-/* ctl_ops.c: what operator commands do alike.
- * Owns nothing. */
+/* SPDX-License-Identifier: MIT */
+/* op_common.c: what operator commands share: sending a request, printing, instants.
+ * Owns no state. Never knows which command calls. */
 #include "hcpctl/common/op_common.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include "hcpctl/common/terminal.h"
 #include "base/duration.h"
 
-int ctl_ops_ask(struct ctl_options *o, enum ctl_need need, json_t *request, query_item_fn *fn, void *ctx,
+int ctl_op_ask(struct ctl_options *o, enum ctl_source source, json_t *request, query_item_fn *fn, void *ctx,
 	json_t **done)
 {
 	struct ctl_settings s;
@@ -20,11 +21,11 @@ int ctl_ops_ask(struct ctl_options *o, enum ctl_need need, json_t *request, quer
 
 	if (done)
 		*done = NULL;
-	if ((status = ctl_cmd_settings(&s, o)) != 0) {
+	if ((status = ctl_command_settings(&s, o)) != 0) {
 		json_decref(request);
 		return status;
 	}
-	c = ctl_client_open(&s, need, &status);
+	c = ctl_client_open(&s, source, &status);
 	if (c)
 		status = ctl_client_ask(c, request, fn, ctx, done);
 	else
@@ -36,7 +37,7 @@ int ctl_ops_ask(struct ctl_options *o, enum ctl_need need, json_t *request, quer
 	return status;
 }
 
-const char *ctl_ops_session(int argc, char **argv, const struct ctl_command *command)
+const char *ctl_op_session(int argc, char **argv, const struct ctl_command *command)
 {
 	char name[32];
 
@@ -44,14 +45,14 @@ const char *ctl_ops_session(int argc, char **argv, const struct ctl_command *com
 		return argv[optind];
 	snprintf(name, sizeof name, "%s ", command->name);
 	if (optind >= argc)
-		ctl_cmd_usage(name,
+		ctl_command_usage(name,
 			"which session? an id, or the beginning of one, is missing (hcpctl list shows them)");
 	else
-		ctl_cmd_usage(name, "one session at a time: %s is too much", argv[optind + 1]);
+		ctl_command_usage(name, "one session at a time: %s is too much", argv[optind + 1]);
 	return NULL;
 }
 
-int ctl_ops_flush(int status)
+int ctl_op_flush(int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
@@ -60,7 +61,7 @@ int ctl_ops_flush(int status)
 	return CTL_ERROR;
 }
 
-bool ctl_ops_print_json(void *ctx, const char *json, size_t size)
+bool ctl_op_print_json(void *ctx, const char *json, size_t size)
 {
 	(void)ctx;
 	fwrite(json, 1, size, stdout);
@@ -68,7 +69,7 @@ bool ctl_ops_print_json(void *ctx, const char *json, size_t size)
 	return !ferror(stdout);
 }
 
-int ctl_ops_width(void)
+int ctl_op_width(void)
 {
 	int rows, columns;
 
@@ -78,20 +79,20 @@ int ctl_ops_width(void)
 	return columns;
 }
 
-void ctl_ops_print(const struct buf *b)
+void ctl_op_print(const struct buf *b)
 {
 	if (b->size > 0)
 		fwrite(b->data, 1, b->size, stdout);
 }
 
-const char *ctl_ops_text(const json_t *o, const char *name)
+const char *ctl_op_text(const json_t *o, const char *name)
 {
 	const char *text = json_string_value(json_object_get(o, name));
 
 	return text ? text : "";
 }
 
-/* The beginning of a day of ours. */
+/* Midnight of a local day. */
 static bool parse_date(const char *word, int64_t *us)
 {
 	struct tm tm = {.tm_isdst = -1};
@@ -100,12 +101,13 @@ static bool parse_date(const char *word, int64_t *us)
 	time_t at;
 
 	if (end == NULL || *end != '\0' || (at = mktime(&tm)) == (time_t)-1 || tm.tm_mday != day)
-		return false; /* the last: mktime takes the 31st of February for a day in March */
+		/* checked last: mktime takes the 31st of February for a day in March */
+		return false;
 	*us = (int64_t)at * 1000000;
 	return true;
 }
 
-bool ctl_ops_take_since(json_t *request, const char *word)
+bool ctl_op_take_since(json_t *request, const char *word)
 {
 	char text[CLOCK_TEXT_SIZE];
 	int64_t us;
@@ -121,24 +123,24 @@ bool ctl_ops_take_since(json_t *request, const char *word)
 	return true;
 }
 
-int64_t ctl_ops_since(const json_t *o, const char *name)
+int64_t ctl_op_since(const json_t *o, const char *name)
 {
 	int64_t us;
 
-	return clock_parse(ctl_ops_text(o, name), &us) ? clock_wall_us() - us : 0;
+	return clock_parse(ctl_op_text(o, name), &us) ? clock_wall_us() - us : 0;
 }
 
-/* The form is one of a few literals of the callers. */
+/* The format is always a literal of a caller. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-void ctl_ops_local(const json_t *o, const char *name, const char *form, char out[CTL_SPAN_SIZE])
+void ctl_op_local(const json_t *o, const char *name, const char *form, char out[CTL_SPAN_SIZE])
 {
 	struct tm tm;
 	int64_t us;
 	time_t s;
 
 	snprintf(out, CTL_SPAN_SIZE, "-");
-	if (!clock_parse(ctl_ops_text(o, name), &us))
+	if (!clock_parse(ctl_op_text(o, name), &us))
 		return;
 	s = (time_t)(us / 1000000);
 	if (localtime_r(&s, &tm))

@@ -1,6 +1,7 @@
-/* ctl_show.c: messages to lines.
- * Owns every word that hcpctl prints about a session.
- * Never trusts them: each text of an event is escaped on its way. */
+/* SPDX-License-Identifier: MIT */
+/* render.c: messages to lines.
+ * Owns every text that hcpctl prints about a session.
+ * Never trusts a message: it escapes each text of an event. */
 #include "hcpctl/common/render.h"
 
 #include <stdio.h>
@@ -78,12 +79,13 @@ static const char *label_colour(const char *label)
 	for (size_t i = 0; i < sizeof colours / sizeof *colours; i++)
 		if (strcmp(label, colours[i].label) == 0)
 			return colours[i].code;
-	return ctl_board_colour(label);
+	return ctl_watch_table_colour(label);
 }
 
-static void begin_line(struct buf *out, const struct ctl_note *n, struct ctl_look look, const char *label)
+static void begin_line(
+	struct buf *out, const struct ctl_message *n, struct ctl_render_options look, const char *label)
 {
-	const char *stamp = ctl_note_text(n->json, "timestamp"),
+	const char *stamp = ctl_message_text(n->json, "timestamp"),
 		   *colour = look.colour ? label_colour(label) : NULL;
 	struct buf shown = {0};
 	char text[16] = "--:--:--";
@@ -110,18 +112,18 @@ static void begin_line(struct buf *out, const struct ctl_note *n, struct ctl_loo
 
 /* --- the events, one function each --- */
 
-static void show_created(struct buf *out, const struct ctl_note *n)
+static void show_created(struct buf *out, const struct ctl_message *n)
 {
 	add_member(out, "risk ", n->data, "risk_level", "");
 }
 
-static void show_state(struct buf *out, const struct ctl_note *n)
+static void show_state(struct buf *out, const struct ctl_message *n)
 {
 	add_member(out, "was ", n->data, "from_state", "");
 	add_member(out, ": ", n->data, "reason", "");
 }
 
-static void show_progress(struct buf *out, const struct ctl_note *n)
+static void show_progress(struct buf *out, const struct ctl_message *n)
 {
 	const json_t *percent = json_object_get(n->data, "percent");
 
@@ -131,23 +133,24 @@ static void show_progress(struct buf *out, const struct ctl_note *n)
 	add_member(out, json_object_get(n->data, "stage") ? ": " : "", n->data, "message", "");
 }
 
-static void show_partial(struct buf *out, const struct ctl_note *n)
+static void show_partial(struct buf *out, const struct ctl_message *n)
 {
 	add_member(out, "", n->data, "result_type", ": ");
 	add_value(out, "", n->data, "data");
 }
 
-static void show_log(struct buf *out, const struct ctl_note *n)
+static void show_log(struct buf *out, const struct ctl_message *n)
 {
 	const json_t *details = json_object_get(n->data, "details");
 
 	add_member(out, "", n->data, "message", "");
-	/* Which of its two streams a worker used is of no interest to people. */
+	/* The name of the stream is left out: it does not matter to a reader whether a worker used stdout or
+	 * stderr. */
 	if (json_object_size(details) != 1 || !json_object_get(details, "stream"))
 		add_value(out, " ", n->data, "details");
 }
 
-static void show_problem(struct buf *out, const struct ctl_note *n)
+static void show_problem(struct buf *out, const struct ctl_message *n)
 {
 	add_member(out, "", n->data, "code", ": ");
 	add_member(out, "", n->data, "message", "");
@@ -156,7 +159,7 @@ static void show_problem(struct buf *out, const struct ctl_note *n)
 	add_value(out, " ", n->data, "details");
 }
 
-static void show_checkpoint(struct buf *out, const struct ctl_note *n)
+static void show_checkpoint(struct buf *out, const struct ctl_message *n)
 {
 	add_member(out, "", n->data, "description", " ");
 	add_member(out, "(", n->data, "checkpoint_id", ")");
@@ -164,13 +167,13 @@ static void show_checkpoint(struct buf *out, const struct ctl_note *n)
 		buf_add_text(out, " not resumable");
 }
 
-static void show_closed(struct buf *out, const struct ctl_note *n)
+static void show_closed(struct buf *out, const struct ctl_message *n)
 {
 	buf_add_text(out, "session closed");
 	add_member(out, ": ", n->data, "reason", "");
 }
 
-static void show_accepted(struct buf *out, const struct ctl_note *n)
+static void show_accepted(struct buf *out, const struct ctl_message *n)
 {
 	buf_add_text(out, "session ");
 	add_text(out, n->session);
@@ -179,14 +182,14 @@ static void show_accepted(struct buf *out, const struct ctl_note *n)
 	add_member(out, ", at most ", json_object_get(n->payload, "constraints"), "max_duration", "");
 }
 
-static void show_rejected(struct buf *out, const struct ctl_note *n)
+static void show_rejected(struct buf *out, const struct ctl_message *n)
 {
 	add_member(out, "", n->payload, "reason_code", ": ");
 	add_member(out, "", n->payload, "reason_message", "");
 	add_member(out, "; ", n->payload, "suggestion", "");
 }
 
-static void show_completed(struct buf *out, const struct ctl_note *n)
+static void show_completed(struct buf *out, const struct ctl_message *n)
 {
 	const json_t *sum = json_object_get(n->payload, "execution_summary");
 
@@ -195,7 +198,7 @@ static void show_completed(struct buf *out, const struct ctl_note *n)
 	add_member(out, ", checkpoints ", sum, "checkpoints_created", "");
 }
 
-static void show_failed(struct buf *out, const struct ctl_note *n)
+static void show_failed(struct buf *out, const struct ctl_message *n)
 {
 	const json_t *details = json_object_get(n->payload, "error_details");
 
@@ -205,7 +208,7 @@ static void show_failed(struct buf *out, const struct ctl_note *n)
 	add_member(out, "; last checkpoint ", details, "last_checkpoint", "");
 }
 
-static void show_unknown(struct buf *out, const struct ctl_note *n)
+static void show_unknown(struct buf *out, const struct ctl_message *n)
 {
 	add_value(out, "", n->event[0] ? n->payload : n->json, n->event[0] ? "data" : "payload");
 }
@@ -214,7 +217,7 @@ static const struct shape {
 	const char *name;  /* of the event, or of the message's type */
 	const char *label; /* NULL: the text member `label_from` of data */
 	const char *label_from;
-	void (*show)(struct buf *out, const struct ctl_note *n);
+	void (*show)(struct buf *out, const struct ctl_message *n);
 } shapes[] = {
 	{"session_created", NULL, "state", show_created},
 	{"state_changed", NULL, "to_state", show_state},
@@ -231,16 +234,16 @@ static const struct shape {
 	{"task_failed", "FAILED", NULL, show_failed},
 };
 
-void ctl_show_line(struct buf *out, const struct ctl_note *n, struct ctl_look look)
+void ctl_render_line(struct buf *out, const struct ctl_message *n, struct ctl_render_options look)
 {
 	const char *name = n->event[0] ? n->event : n->type, *label = name;
-	void (*show)(struct buf *, const struct ctl_note *) = show_unknown;
+	void (*show)(struct buf *, const struct ctl_message *) = show_unknown;
 
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
 		if (strcmp(name, shapes[i].name) != 0)
 			continue;
 		show = shapes[i].show;
-		label = shapes[i].label ? shapes[i].label : ctl_note_text(n->data, shapes[i].label_from);
+		label = shapes[i].label ? shapes[i].label : ctl_message_text(n->data, shapes[i].label_from);
 	}
 	begin_line(out, n, look, label ? label : name);
 	show(out, n);
@@ -256,7 +259,7 @@ static void break_line(struct buf *out, size_t depth)
 	buf_addf(out, "\n%*s", (int)(2 * (depth < 64 ? depth : 64)), "");
 }
 
-void ctl_show_pretty(struct buf *out, const char *text, size_t size)
+void ctl_render_pretty(struct buf *out, const char *text, size_t size)
 {
 	struct buf flat = {0}, spread = {0};
 	size_t depth = 0;
@@ -265,7 +268,7 @@ void ctl_show_pretty(struct buf *out, const char *text, size_t size)
 	for (size_t i = 0; i < flat.size; i++) {
 		char c = flat.data[i], next = i + 1 < flat.size ? flat.data[i + 1] : '\0';
 
-		if (c == '"') { /* a string as a whole: what is inside it means nothing here */
+		if (c == '"') { /* a string is copied as a whole: brackets inside it are only text */
 			size_t start = i++;
 
 			while (i < flat.size && flat.data[i] != '"')
@@ -306,7 +309,7 @@ static void show_artifacts(struct buf *out, const json_t *artifacts)
 	}
 }
 
-void ctl_show_result(struct buf *out, const struct ctl_note *n)
+void ctl_render_result(struct buf *out, const struct ctl_message *n)
 {
 	const char *name = strcmp(n->type, "task_completed") == 0 ? "outputs" : "partial_outputs";
 	const json_t *outputs = json_object_get(n->payload, name);
@@ -316,7 +319,7 @@ void ctl_show_result(struct buf *out, const struct ctl_note *n)
 		raw = jtext_member(payload.at, payload.size, name);
 	if (raw.at && json_is_object(outputs) &&
 		(json_object_size(outputs) > 0 || strcmp(name, "outputs") == 0)) {
-		ctl_show_pretty(out, raw.at, raw.size);
+		ctl_render_pretty(out, raw.at, raw.size);
 		buf_add_text(out, "\n");
 	}
 	show_artifacts(out, json_object_get(n->payload, "artifacts"));
@@ -337,11 +340,11 @@ static void add_fitting(struct buf *out, const char *text, int *left)
 	buf_fini(&shown);
 }
 
-int ctl_show_bar(struct buf *out, const char *state, const char *stage, double percent, const char *message,
+int ctl_render_bar(struct buf *out, const char *state, const char *stage, double percent, const char *message,
 	long elapsed_s, int columns, bool colour)
 {
 	int left = columns, cells = columns / 4 < 10 ? 10 : columns / 4 > 40 ? 40 : columns / 4;
-	const char *code = colour ? ctl_board_colour(state) : NULL;
+	const char *code = colour ? ctl_watch_table_colour(state) : NULL;
 	struct buf text = {0};
 
 	if (code)
@@ -358,11 +361,11 @@ int ctl_show_bar(struct buf *out, const char *state, const char *stage, double p
 	}
 	if (percent >= 0 && left > cells + 8) {
 		buf_add_text(out, " ");
-		ctl_board_add_bar(out, percent, cells + 7, colour);
+		ctl_watch_table_add_bar(out, percent, cells + 7, colour);
 		left -= cells + 8;
 	}
 	buf_add_text(&text, " ");
-	ctl_board_add_time(&text, elapsed_s);
+	ctl_watch_table_add_time(&text, elapsed_s);
 	add_fitting(out, buf_text(&text), &left);
 	if (*message) {
 		add_fitting(out, " ", &left);
@@ -372,7 +375,7 @@ int ctl_show_bar(struct buf *out, const char *state, const char *stage, double p
 	return columns - left;
 }
 
-void ctl_show_json(struct buf *out, const struct ctl_note *n)
+void ctl_render_json(struct buf *out, const struct ctl_message *n)
 {
 	if (memchr(n->body, '\n', n->size) || memchr(n->body, '\r', n->size))
 		jtext_add_minified(out, n->body, n->size);

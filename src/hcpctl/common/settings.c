@@ -1,4 +1,5 @@
-/* ctl_settings.c: options, environment and file to one struct.
+/* SPDX-License-Identifier: MIT */
+/* settings.c: options, environment and file to one struct.
  * Owns which of them wins, and the section [hcpctl].
  * Never connects. What a URL or a certificate must look like is config's. */
 #include "hcpctl/common/settings.h"
@@ -13,22 +14,25 @@
 #include <unistd.h>
 
 #include "protocol/message.h"
-#include "config/table_private.h"
+#include "base/io.h"
+#include "base/name.h"
+#include "config/reader.h"
 #include "base/ini.h"
 #include "base/shellwords.h"
 
 #define FILE_MAX (1 << 20)
 
-/* Those of [amqp] in hcpd.ini that make sense for a caller; they mean the same here. */
+/* Keys of [amqp] in hcpd.ini that a caller needs; they mean the same here. */
 static const char *const amqp_keys[] = {
 	"url", "password_file", "sasl", "ca_file", "cert_file", "key_file", "verify"};
 #define AMQP_KEYS (sizeof amqp_keys / sizeof *amqp_keys)
 
-/* Texts that are hcpctl's own. A path that stands in the file is relative to it. */
+/* hcpctl's own texts. A path in the file is relative to the file. */
 enum own { OWN_CALLER, OWN_CALLEE, OWN_SOCKET, OWN_DAEMON_CONFIG, OWN_COUNT };
 static const struct {
 	const char *key, *option, *variable;
-	size_t setting, given; /* where it stands in struct ctl_settings, and in struct ctl_options */
+	/* where it stands in struct ctl_settings, and in struct ctl_options */
+	size_t setting, given;
 	bool is_path;
 } own[OWN_COUNT] = {
 #define OWN(field) offsetof(struct ctl_settings, field), offsetof(struct ctl_options, field)
@@ -39,9 +43,9 @@ static const struct {
 		true},
 };
 
-struct loading {
+struct settings_loader {
 	struct ctl_settings *s;
-	struct config_reader reader; /* its path is empty: messages get theirs in say_all */
+	struct config_reader reader; /* its path is empty: say_all adds one to each message */
 	struct config_section amqp;
 	const char *url_source; /* where the url came from when not from a line of the file */
 	const char *source[OWN_COUNT];
@@ -92,22 +96,14 @@ static bool is_amqp_key(const char *name)
 	return false;
 }
 
-static void set_value(struct loading *l, const char *key, const char *text, int line)
-{
-	struct config_value *v = &l->amqp.values[config_find_key(KIND_AMQP, key) - config_keys];
-
-	config_wipe_free(v->text);
-	*v = (struct config_value){.text = xstrdup(text), .line = line};
-}
-
-static void complain_of_key(struct loading *l, int line, const char *key)
+static void complain_of_key(struct settings_loader *l, int line, const char *key)
 {
 	const char *names[AMQP_KEYS + OWN_COUNT], *near;
 
 	memcpy(names, amqp_keys, sizeof amqp_keys);
 	for (size_t i = 0; i < OWN_COUNT; i++)
 		names[AMQP_KEYS + i] = own[i].key;
-	near = config_find_nearest(key, names, AMQP_KEYS + OWN_COUNT);
+	near = name_find_nearest(key, names, AMQP_KEYS + OWN_COUNT);
 	if (near)
 		config_complain(&l->reader, line, "[hcpctl] has no key %s; did you mean %s?", key, near);
 	else
@@ -124,7 +120,7 @@ static enum own find_own(const char *key)
 }
 
 /* Takes the text. */
-static void set_own(struct loading *l, enum own which, char *text, const char *source, int line)
+static void set_own(struct settings_loader *l, enum own which, char *text, const char *source, int line)
 {
 	char **field = (char **)(void *)((char *)l->s + own[which].setting);
 
@@ -134,12 +130,12 @@ static void set_own(struct loading *l, enum own which, char *text, const char *s
 	l->line[which] = line;
 }
 
-static void read_own(struct loading *l, enum own which, const char *value, int line)
+static void read_own(struct settings_loader *l, enum own which, const char *value, int line)
 {
-	char *text = words_unquote(value), *path;
+	char *text = shellwords_unquote(value), *path;
 
 	if (own[which].is_path && *text != '\0') {
-		path = config_absolute(&l->reader, text);
+		path = io_absolute(l->reader.dir, text);
 		free(text);
 		text = path;
 	}
@@ -148,7 +144,7 @@ static void read_own(struct loading *l, enum own which, const char *value, int l
 
 static void on_line(void *ctx, int line, const char *section, const char *key, const char *value)
 {
-	struct loading *l = ctx;
+	struct settings_loader *l = ctx;
 
 	if (!section) {
 		config_complain(&l->reader, line, "%s", value);
@@ -162,13 +158,13 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 	} else if (key && find_own(key) < OWN_COUNT) {
 		read_own(l, find_own(key), value, line);
 	} else if (key && is_amqp_key(key)) {
-		set_value(l, key, value, line);
+		config_set(&l->amqp, key, value, line);
 	} else if (key) {
 		complain_of_key(l, line, key);
 	}
 }
 
-static void read_file(struct loading *l, bool must_be_there)
+static void read_file(struct settings_loader *l, bool must_be_there)
 {
 	char real[PATH_MAX], *copy;
 	struct buf text = {0};
@@ -176,7 +172,7 @@ static void read_file(struct loading *l, bool must_be_there)
 
 	if (!l->s->path)
 		return;
-	if (config_read_file(l->s->path, FILE_MAX, &text, &st) < 0) {
+	if (io_read_file(l->s->path, FILE_MAX, &text, &st) < 0) {
 		if (errno != ENOENT || must_be_there)
 			config_complain(&l->reader, 0, "%s cannot be read: %s", l->s->path,
 				errno == EFBIG ? "it is over 1 MiB" : strerror(errno));
@@ -204,14 +200,14 @@ static const char *pick(
 	return option ? option : value && *value ? value : NULL;
 }
 
-static void override(struct loading *l, const struct ctl_options *o)
+static void override(struct settings_loader *l, const struct ctl_options *o)
 {
 	const char *source, *value;
 
 	if ((value = pick(o->url, "--url", "HCP_URL", &source))) {
-		set_value(l, "url", value, 0);
+		config_set(&l->amqp, "url", value, 0);
 		l->url_source = source;
-		l->reader.mode = 0; /* the password is not in the file then: its mode is of no interest */
+		l->reader.mode = 0; /* the file has no password then, so its mode does not matter */
 	}
 	for (enum own i = 0; i < OWN_COUNT; i++) {
 		const char *given = *(const char *const *)(const void *)((const char *)o + own[i].given);
@@ -221,7 +217,7 @@ static void override(struct loading *l, const struct ctl_options *o)
 	}
 }
 
-static void complain_of_own(struct loading *l, enum own which, const char *text, const char *wanted)
+static void complain_of_own(struct settings_loader *l, enum own which, const char *text, const char *wanted)
 {
 	const char *source = l->source[which];
 
@@ -229,33 +225,19 @@ static void complain_of_own(struct loading *l, enum own which, const char *text,
 		source ? ": " : "", own[which].key, text, wanted);
 }
 
-static void check_names(struct loading *l)
+static void check_names(struct settings_loader *l)
 {
 	const struct ctl_settings *s = l->s;
 
-	if (s->caller && !codec_is_caller_id(s->caller, strlen(s->caller)))
+	if (s->caller && !message_is_caller_id(s->caller, strlen(s->caller)))
 		complain_of_own(l, OWN_CALLER, s->caller, "1 to 128 letters, digits, -, _ and :");
-	if (s->callee && !config_is_name(s->callee, "-_"))
+	if (s->callee && !name_is_valid(s->callee, "-_"))
 		complain_of_own(l, OWN_CALLEE, s->callee, "1 to 128 letters, digits, - and _");
-}
-
-static void fill_amqp(struct loading *l)
-{
-	struct config *c = l->s->config;
-
-	for (size_t i = 0; i < config_key_count; i++) {
-		const struct config_key *k = &config_keys[i];
-		const char *text = l->amqp.values[i].text;
-
-		if (k->kind == KIND_AMQP && (text || k->fallback))
-			config_convert(&l->reader, k, text ? text : k->fallback, l->amqp.values[i].line, c);
-	}
-	config_finish_amqp(&l->reader, &l->amqp, &c->amqp);
 }
 
 /* A message about a line is the file's; one without a line is about an option, a variable or the file as a
  * whole, and names it itself, the url's excepted. The reader's path is empty, so each begins with a colon. */
-static size_t say_all(struct loading *l, config_say_fn *say, void *ctx)
+static size_t say_all(struct settings_loader *l, config_say_fn *say, void *ctx)
 {
 	size_t errors = 0;
 
@@ -271,32 +253,28 @@ static size_t say_all(struct loading *l, config_say_fn *say, void *ctx)
 			buf_add_text(&b, m->text + 2);
 		say(ctx, m->is_error, buf_text(&b));
 		errors += m->is_error;
-		free(m->text);
 		buf_fini(&b);
 	}
-	free(l->reader.messages);
 	return errors;
 }
 
 int ctl_settings_load(struct ctl_settings *s, const struct ctl_options *o, config_say_fn *say, void *ctx)
 {
-	struct loading l = {.s = s, .reader = {.path = ""}, .amqp = {.kind = KIND_AMQP}};
+	struct settings_loader l = {.s = s, .reader = {.path = ""}};
 	size_t errors;
 
 	*s = (struct ctl_settings){.config = xcalloc(1, sizeof(struct config)), .home = find_home()};
 	s->path = find_file(s, o->config);
-	l.amqp.values = xcalloc(config_key_count, sizeof(struct config_value));
+	config_section_init(&l.amqp, KIND_AMQP);
 	read_file(&l, o->config != NULL);
 	if (!l.reader.dir)
 		l.reader.dir = xstrdup("/");
 	override(&l, o);
 	check_names(&l);
-	fill_amqp(&l);
+	config_fill_amqp(&l.reader, &l.amqp, s->config);
 	errors = say_all(&l, say, ctx);
-	for (size_t i = 0; i < config_key_count; i++)
-		config_wipe_free(l.amqp.values[i].text);
-	free(l.amqp.values);
-	free(l.reader.dir);
+	config_section_fini(&l.amqp);
+	config_reader_fini(&l.reader);
 	if (errors == 0)
 		return 0;
 	ctl_settings_fini(s);
@@ -319,8 +297,8 @@ const char *ctl_settings_user(const struct ctl_settings *s)
 {
 	const struct config_amqp *a = &s->config->amqp;
 
-	/* With a certificate `guest` is only what an URL without a user is taken for; the broker would refuse
-	 * it. */
+	/* With a certificate, `guest` only comes from a URL without a user; the broker would refuse that
+	 * name. */
 	if (!a->user || (a->sasl == SASL_EXTERNAL && strcmp(a->user, "guest") == 0))
 		return NULL;
 	return a->user;

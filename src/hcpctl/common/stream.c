@@ -1,6 +1,7 @@
-/* ctl_stream.c: from an item to the next, whoever gives them.
- * Owns what was shown already, so that a new connection goes on behind it.
- * Never looks into an item further than its row and its sequence. */
+/* SPDX-License-Identifier: MIT */
+/* stream.c: a session's items one by one, from the daemon or from the store.
+ * Owns how far the output came, so that a new connection goes on behind it.
+ * Never reads more of an item than its row and its sequence. */
 #include "hcpctl/common/stream.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #include "json/text.h"
 
-#define AGAIN_US 500000 /* between two looks for a daemon that is away */
+#define AGAIN_US 500000 /* between two attempts to reach a daemon that is away */
 
 static int64_t number(struct jslice s)
 {
@@ -37,7 +38,7 @@ static bool on_item(void *ctx, const char *json, size_t size)
 	if (sequence > 0)
 		s->sequence = sequence;
 	if (s->is_json)
-		ctl_ops_print_json(NULL, json, size);
+		ctl_op_print_json(NULL, json, size);
 	else
 		s->show(s, json, size);
 	return !ferror(stdout);
@@ -54,8 +55,8 @@ static json_t *make_request(const struct ctl_stream *s)
 	return request;
 }
 
-/* A follow may have nothing to say for long: whether the daemon answers at all is asked first. */
-static int ask_whether_it_answers(struct ctl_client *c)
+/* A follow may be silent for long. Whether the daemon answers at all is therefore tested first. */
+static int probe_daemon(struct ctl_client *c)
 {
 	json_t *request = ctl_client_request("list", NULL);
 
@@ -63,7 +64,7 @@ static int ask_whether_it_answers(struct ctl_client *c)
 	return ctl_client_ask(c, request, NULL, NULL, NULL);
 }
 
-/* One connection, or one look into the store. *is_open: the session goes on, and so should we. */
+/* One connection, or one read of the store. *is_open: the session is not over, so go on. */
 static int run_once(struct ctl_stream *s, const struct ctl_settings *settings, bool *was_away, bool *is_open)
 {
 	struct ctl_client *c;
@@ -73,20 +74,22 @@ static int run_once(struct ctl_stream *s, const struct ctl_settings *settings, b
 
 	c = ctl_client_open(settings, *was_away ? CTL_STORE_QUIETLY : CTL_STORE_WILL_DO, &status);
 	if (c == NULL) {
-		*is_open = *was_away; /* it was there a moment ago */
+		*is_open = *was_away; /* the daemon ran a moment ago */
 		return status;
 	}
 	if (s->is_follow && ctl_client_is_live(c))
-		status = ask_whether_it_answers(c);
+		status = probe_daemon(c);
 	is_live = ctl_client_is_live(c);
-	if (is_live && *was_away && status == CTL_COMPLETED)
+	if (is_live && *was_away && status == CTL_OK)
 		ctl_say("the daemon is back");
-	if (status == CTL_COMPLETED)
+	if (status == CTL_OK)
 		status = ctl_client_ask(c, make_request(s), on_item, s, &done);
 	is_live = is_live && ctl_client_is_live(c);
 	*is_open = s->is_follow && !ferror(stdout) &&
-		(status == CTL_CLIENT_LOST || json_object_get(done, "waiting") ||
-			(is_live && s->row > 0 && status == CTL_NO_BROKER)); /* it ends, and said so */
+		(status == CTL_CLIENT_LOST ||
+			json_object_get(done, "waiting")
+			/* the daemon ends, and sent a message that it does */
+			|| (is_live && s->row > 0 && status == CTL_UNAVAILABLE));
 	if (status == CTL_CLIENT_LOST && !*is_open)
 		status = ctl_client_say_lost();
 	if (*is_open && (is_live || !*was_away))
@@ -104,7 +107,7 @@ int ctl_stream_run(struct ctl_stream *s, struct ctl_options *o)
 	bool was_away = false, is_open = false;
 	int status;
 
-	if ((status = ctl_cmd_settings(&settings, o)) != 0)
+	if ((status = ctl_command_settings(&settings, o)) != 0)
 		return status;
 	ctl_term_init(&s->term);
 	if (s->is_follow)
@@ -112,7 +115,7 @@ int ctl_stream_run(struct ctl_stream *s, struct ctl_options *o)
 	while (status = run_once(s, &settings, &was_away, &is_open), is_open)
 		usleep(AGAIN_US);
 	ctl_settings_fini(&settings);
-	return ctl_ops_flush(status);
+	return ctl_op_flush(status);
 }
 
 enum { OPT_JSON = 256 };
@@ -136,13 +139,13 @@ int ctl_stream_command(struct ctl_stream *s, const struct ctl_command *command, 
 			s->from = strtoll(optarg, &end, 10);
 			snprintf(name, sizeof name, "%s ", command->name);
 			if (end == optarg || *end != '\0' || s->from < 1)
-				return ctl_cmd_usage(
+				return ctl_command_usage(
 					name, "--from %s is no sequence; they count from 1 on", optarg);
-		} else if ((status = ctl_cmd_option(c, argv, command, o)) >= 0) {
+		} else if ((status = ctl_command_option(c, argv, command, o)) >= 0) {
 			return status;
 		}
 	}
-	if ((s->session = ctl_ops_session(argc, argv, command)) == NULL)
+	if ((s->session = ctl_op_session(argc, argv, command)) == NULL)
 		return CTL_USAGE;
 	return ctl_stream_run(s, o);
 }

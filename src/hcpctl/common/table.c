@@ -1,5 +1,6 @@
-/* ctl_table.c: columns.
- * Owns how wide they become and what is cut.
+/* SPDX-License-Identifier: MIT */
+/* table.c: columns.
+ * Owns how wide columns become and which text is cut.
  * Never writes to a descriptor, never knows what a row means. */
 #include "hcpctl/common/table.h"
 
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "hcpctl/common/ctl.h"
+#include "protocol/names.h"
 
 #define GAP 2
 #define NARROWEST 6 /* a column that may shrink keeps at least this */
@@ -66,25 +68,21 @@ void ctl_size(int64_t bytes, char out[CTL_SPAN_SIZE])
 	snprintf(out, CTL_SPAN_SIZE, "%.1f %s", value, units[i]);
 }
 
-static const struct {
-	const char *state;
-	char shade;
-} shades[] = {
-	{"RUNNING", 'c'},
-	{"COMPLETED", 'g'},
-	{"FAILED", 'r'},
-	{"ABORTED", 'y'},
-	{"REJECTED", 'r'},
-	{"ABORTING", 'y'},
-	{"PAUSED", 'm'},
+static const char shades[S_COUNT] = {
+	[S_RUNNING] = 'c',
+	[S_COMPLETED] = 'g',
+	[S_FAILED] = 'r',
+	[S_ABORTED] = 'y',
+	[S_REJECTED] = 'r',
+	[S_ABORTING] = 'y',
+	[S_PAUSED] = 'm',
 };
 
 char ctl_table_shade(const char *state)
 {
-	for (size_t i = 0; i < sizeof shades / sizeof *shades; i++)
-		if (strcmp(shades[i].state, state) == 0)
-			return shades[i].shade;
-	return '\0';
+	int i = name_find(sstate_names, state);
+
+	return i >= 0 ? shades[i] : '\0';
 }
 
 const char *ctl_table_colour(char shade)
@@ -125,8 +123,8 @@ void ctl_table_fini(struct ctl_table *t)
 
 #define HIDDEN (-1)
 
-/* Takes width away from the last column that may shrink, then from the one before it, until the line fits;
- * where that is not enough, whole columns. */
+/* Takes width away from the last column that may shrink, then from the one before it, until the line fits.
+ * Where that is not enough, drops whole columns. */
 static void fit(struct ctl_table *t)
 {
 	int all = -GAP;
@@ -190,7 +188,7 @@ static void add_cell(struct ctl_table *t, size_t n, const char *text, const char
 	buf_add_text(&t->out, *colour ? "\033[0m" : "");
 	if (t->columns[n].is_right || width < taken)
 		taken = width;
-	buf_addf(&t->out, "%*s", width - taken + GAP, ""); /* what ends a line is trimmed */
+	buf_addf(&t->out, "%*s", width - taken + GAP, ""); /* blanks at the end of a line are dropped */
 }
 
 static void trim(struct buf *b)

@@ -1,6 +1,7 @@
-/* ctl_term.c: the terminal.
+/* SPDX-License-Identifier: MIT */
+/* terminal.c: the terminal.
  * Owns the bar's line, the second screen, and how the terminal is put back.
- * Never composes text (ctl_show.c, ctl_board.c); what it is given is escaped already. */
+ * Never composes text (render.c, watch_table.c do); its input is escaped already. */
 #include "hcpctl/common/terminal.h"
 
 #include <ctype.h>
@@ -15,13 +16,13 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define OUT_SIZE 65536 /* a frame, or a group of messages, is one write */
+#define OUT_SIZE 65536 /* a frame, or a group of messages, goes out in one write */
 #define ENTER "\033[?1049h\033[?25l\033[?7l\033[H\033[2J"
 #define LEAVE "\033[?7h\033[?25h\033[?1049l"
 
-/* Of the process, since signal handlers need it. */
+/* Global, because signal handlers need it. */
 static volatile sig_atomic_t on_screen, was_stopped;
-static struct termios before;         /* as the user had it */
+static struct termios before;         /* as the user had set it */
 static volatile sig_atomic_t is_mute; /* keys are not shown */
 
 void ctl_term_init(struct ctl_term *t)
@@ -32,8 +33,8 @@ void ctl_term_init(struct ctl_term *t)
 	t->is_live = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
 	t->colour = t->is_live && !(no_color && *no_color);
 	setvbuf(stdout, NULL, _IOFBF, OUT_SIZE);
-	/* Terminals have spoken UTF-8 for long, also where nobody set a locale; widths are asked of it only
-	 * here. */
+	/* Terminals speak UTF-8 today, also where no locale is set. The locale is only needed for the widths
+	 * of characters. */
 	if (t->is_live && strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
 		setlocale(LC_CTYPE, "C.UTF-8");
 }
@@ -78,8 +79,8 @@ void ctl_term_bar(struct ctl_term *t, const char *text, size_t size, int columns
 	ctl_term_size(&rows, &now);
 	if (t->bar_columns > now)
 		ctl_term_clear(t);
-	/* Without wrapping: a character may be wider there than we know. What is behind the bar is cleared
-	 * last, so that an unchanged one does not flicker. */
+	/* Without wrapping: the terminal may draw a character wider than expected. The rest of the line is
+	 * cleared last, so that an unchanged bar does not flicker. */
 	fputs("\r\033[?7l", stdout);
 	fwrite(text, 1, size, stdout);
 	fputs("\033[K\033[?7h", stdout);
@@ -100,7 +101,8 @@ static void mute(bool on)
 		is_mute = tcsetattr(STDIN_FILENO, TCSANOW, &quiet) == 0;
 	} else if (!on && is_mute) {
 		is_mute = 0;
-		tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* what was typed blindly is nobody's command */
+		/* drop keys that were typed while they were not shown */
+		tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
 	}
 }
 
@@ -118,10 +120,10 @@ void ctl_term_restore(void)
 
 static void on_size(int number)
 {
-	(void)number; /* it ends a sleep; the next frame asks for the size */
+	(void)number; /* the signal only ends a sleep; the next frame reads the size */
 }
 
-/* Ctrl-Z: the shell gets its own screen. The signal is taken for what it is as soon as this returns. */
+/* Ctrl-Z: the shell gets its own screen back. The default action follows as soon as this handler returns. */
 static void on_stop(int number)
 {
 	int saved = errno;

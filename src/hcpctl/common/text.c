@@ -1,6 +1,7 @@
-/* ctl_text.c: words on their way to a terminal.
- * Owns what may be shown as it is and what must not: events come from others.
- * Never decides what is said. */
+/* SPDX-License-Identifier: MIT */
+/* text.c: makes text safe for a terminal.
+ * Owns which characters are shown as they are and which are escaped: events come from others.
+ * Never decides what is printed. */
 #include "hcpctl/common/ctl.h"
 
 #include <stdarg.h>
@@ -21,7 +22,7 @@ static unsigned decode(const unsigned char *text, size_t size)
 	return c;
 }
 
-/* Beside controls: what turns the direction of a line about, or hides in it. */
+/* Besides controls: characters that change the direction of a line, or that are invisible. */
 static bool is_unsafe(unsigned c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200e && c <= 0x200f) ||
@@ -113,7 +114,8 @@ void ctl_say(const char *fmt, ...)
 	if (say_fn) {
 		say_fn(say_ctx, line.data, line.size);
 	} else {
-		fflush(stdout); /* the two streams keep their order where they end in one place */
+		fflush(stdout); /* flush first: stdout and stderr keep their order where both go to one place
+				 */
 		fwrite(line.data, 1, line.size, stderr);
 	}
 	free(text);

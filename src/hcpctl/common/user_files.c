@@ -1,6 +1,7 @@
-/* ctl_home.c: hcpctl's directory and how files get into it.
+/* SPDX-License-Identifier: MIT */
+/* user_files.c: hcpctl's directory and how files get into it.
  * Owns modes, locks and the renaming.
- * Never knows what a file holds, the instance excepted. */
+ * Never knows what a file holds, except for the instance id. */
 #include "hcpctl/common/user_files.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config/table_private.h"
+#include "base/io.h"
 
 #define FILE_MAX (16 << 20)
 
@@ -23,7 +24,7 @@ static int fail(char *why, const char *what, const char *path)
 	return -1;
 }
 
-int ctl_home_make(const char *dir, char *why)
+int ctl_user_files_make(const char *dir, char *why)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -70,7 +71,7 @@ static int write_all(int fd, const char *data, size_t size)
 	return fsync(fd);
 }
 
-/* The rename is durable only with its directory. */
+/* A rename is durable only after its directory is synced. */
 static void sync_dir(const char *dir)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -81,12 +82,12 @@ static void sync_dir(const char *dir)
 	}
 }
 
-int ctl_home_write(const char *dir, const char *name, const void *data, size_t size, char *why)
+int ctl_user_files_write(const char *dir, const char *name, const void *data, size_t size, char *why)
 {
 	char path[PATH_MAX], aside[PATH_MAX];
 	int fd, saved, failed;
 
-	if (ctl_home_make(dir, why) < 0)
+	if (ctl_user_files_make(dir, why) < 0)
 		return -1;
 	if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path ||
 		snprintf(aside, sizeof aside, "%s/.%s.XXXXXX", dir, name) >= (int)sizeof aside) {
@@ -115,23 +116,23 @@ int ctl_home_write(const char *dir, const char *name, const void *data, size_t s
 	return 0;
 }
 
-int ctl_home_read(const char *dir, const char *name, struct buf *out, char *why)
+int ctl_user_files_read(const char *dir, const char *name, struct buf *out, char *why)
 {
 	char path[PATH_MAX];
 	struct stat st;
 
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	if (config_read_file(path, FILE_MAX, out, &st) == 0)
+	if (io_read_file(path, FILE_MAX, out, &st) == 0)
 		return 1;
 	return errno == ENOENT || errno == ENOTDIR ? 0 : fail(why, "cannot read", path);
 }
 
-int ctl_home_lock(const char *dir, const char *name, char *why)
+int ctl_user_files_lock(const char *dir, const char *name, char *why)
 {
 	char path[PATH_MAX];
 	int fd;
 
-	if (ctl_home_make(dir, why) < 0)
+	if (ctl_user_files_make(dir, why) < 0)
 		return -1;
 	snprintf(path, sizeof path, "%s/%s", dir, name);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -146,22 +147,23 @@ int ctl_home_lock(const char *dir, const char *name, char *why)
 	return fd;
 }
 
-int ctl_home_instance(const char *dir, char out[ID_SIZE], char *why)
+int ctl_user_files_instance(const char *dir, char out[ID_SIZE], char *why)
 {
 	struct buf text = {0};
-	int lock = ctl_home_lock(dir, "instance.lock", why), result = -1, got;
+	int lock = ctl_user_files_lock(dir, "instance.lock", why), result = -1, got;
 
 	if (lock < 0)
 		return -1;
-	got = ctl_home_read(dir, "instance", &text, why);
+	got = ctl_user_files_read(dir, "instance", &text, why);
 	if (got > 0 && text.size >= ID_SIZE - 1) {
 		memcpy(out, text.data, ID_SIZE - 1);
 		out[ID_SIZE - 1] = '\0';
 		result = id_is_uuid4(out) ? 0 : -1;
 	}
-	if (got >= 0 && result < 0) { /* none yet, or one that is no good: its queue expires by itself */
+	/* There is no id yet, or a damaged one. The queue of a damaged id expires by itself. */
+	if (got >= 0 && result < 0) {
 		id_make(out);
-		result = ctl_home_write(dir, "instance", out, ID_SIZE - 1, why);
+		result = ctl_user_files_write(dir, "instance", out, ID_SIZE - 1, why);
 	}
 	buf_fini(&text);
 	close(lock);

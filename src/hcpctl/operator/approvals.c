@@ -1,6 +1,7 @@
-/* ctl_approve.c: `hcpctl approvals`, `approve` and `deny`: what waits for a human, and his answer.
- * Owns what a human is shown: the artifact as it is hashed, read strictly, and nothing that the daemon says
- * beside it. Signs here, with the operator's own key, which never leaves this process. */
+/* SPDX-License-Identifier: MIT */
+/* approvals.c: `hcpctl approvals`, `approve` and `deny`: tasks that wait for a human, and the decision.
+ * Owns what a human is shown: the artifact as it is hashed, parsed strictly, and nothing that the daemon says
+ * beside it. Signs with the operator's own key, which never leaves this process. */
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/name.h"
 #include "protocol/message.h"
 #include "hcpctl/operator/approvals.h"
+#include "json/text.h"
 #include "hcpctl/common/op_common.h"
 #include "hcpctl/common/render.h"
 #include "hcpctl/common/table.h"
@@ -19,7 +22,7 @@
 
 enum { OPT_JSON = 256 };
 
-/* ---- where the own key is ---- */
+/* ---- the operator's own key ---- */
 
 char *ctl_approve_key(const struct ctl_settings *s, const char *given)
 {
@@ -41,7 +44,7 @@ const char *ctl_approve_login(void)
 {
 	const struct passwd *pw = getpwuid(geteuid());
 
-	return pw && config_is_name(pw->pw_name, "-_.@") ? pw->pw_name : "me";
+	return pw && name_is_valid(pw->pw_name, "-_.@") ? pw->pw_name : "me";
 }
 
 void ctl_approve_say_lines(const char *line)
@@ -51,17 +54,17 @@ void ctl_approve_say_lines(const char *line)
 
 /* ---- votes ---- */
 
-/* The keys as they are now; asked for where there is a vote. */
-struct keys {
+/* The approvers' keys as configured now; requested once there is a vote. */
+struct approver_keys {
 	struct ctl_options *o;
 	bool is_asked;
-	json_t *list; /* NULL: only the daemon could tell, and it does not */
+	json_t *list; /* NULL: only the daemon knows them, and it does not answer */
 };
 
 static bool on_keys(void *ctx, const char *json, size_t size)
 {
-	struct keys *k = ctx;
-	json_t *item = json_loadb(json, size, 0, NULL);
+	struct approver_keys *k = ctx;
+	json_t *item = jtext_load(json, size, 0, NULL);
 
 	json_decref(k->list);
 	k->list = json_incref(json_object_get(item, "approvers"));
@@ -69,16 +72,16 @@ static bool on_keys(void *ctx, const char *json, size_t size)
 	return true;
 }
 
-/* Why a vote counts no more: a revocation reaches back to what is not yet decided. NULL: it counts, as far as
- * is known. */
-static const char *void_because(struct keys *k, const char *name, enum risk risk)
+/* Why a vote no longer counts: revoking a key also voids its votes on tasks that are not yet decided. NULL:
+ * the vote counts, as far as is known. */
+static const char *void_reason(struct approver_keys *k, const char *name, enum risk risk)
 {
 	const json_t *one;
 	size_t i;
 
 	if (!k->is_asked &&
-		ctl_ops_ask(k->o, CTL_DAEMON_QUIETLY, ctl_client_request("approvers", NULL), on_keys, k,
-			NULL) != CTL_COMPLETED) {
+		ctl_op_ask(k->o, CTL_DAEMON_QUIETLY, ctl_client_request("approvers", NULL), on_keys, k,
+			NULL) != CTL_OK) {
 		json_decref(k->list);
 		k->list = NULL;
 	}
@@ -88,9 +91,9 @@ static const char *void_because(struct keys *k, const char *name, enum risk risk
 	json_array_foreach(k->list, i, one) {
 		enum risk most = 0;
 
-		if (strcmp(ctl_ops_text(one, "name"), name) != 0)
+		if (strcmp(ctl_op_text(one, "name"), name) != 0)
 			continue;
-		while (most < R5 && strcmp(risk_names[most], ctl_ops_text(one, "max_risk")) != 0)
+		while (most < R5 && strcmp(risk_names[most], ctl_op_text(one, "max_risk")) != 0)
 			most++;
 		return json_is_true(json_object_get(one, "revoked")) ? "its key is revoked" :
 			most < risk ? "it may not decide about this risk any more" :
@@ -99,14 +102,14 @@ static const char *void_because(struct keys *k, const char *name, enum risk risk
 	return "its key is no longer in the configuration";
 }
 
-/* ---- one that waits ---- */
+/* ---- one task that waits ---- */
 
 static void put_bytes(const char *text, size_t size)
 {
 	struct buf b = {0};
 
 	ctl_escape(&b, text, size, false);
-	ctl_ops_print(&b);
+	ctl_op_print(&b);
 	buf_fini(&b);
 }
 
@@ -127,9 +130,9 @@ static void put_member(const struct harp_artifact *a, const char *name)
 	struct jslice raw = jtext_member(a->task, strlen(a->task), name);
 	struct buf b = {0};
 
-	if (!raw.at || (raw.size == 2 && strchr("{[\"", raw.at[0]))) /* {}, [] and "" say nothing */
+	if (!raw.at || (raw.size == 2 && strchr("{[\"", raw.at[0]))) /* {}, [] and "" carry no information */
 		return;
-	ctl_show_pretty(&b, raw.at, raw.size);
+	ctl_render_pretty(&b, raw.at, raw.size);
 	printf("%s\n", name);
 	for (size_t at = 0, size; at < b.size; at += size + 1) {
 		const char *line = b.data + at, *end = memchr(line, '\n', b.size - at);
@@ -150,14 +153,14 @@ static void put_risk(const struct harp_artifact *a)
 	printf("\n");
 }
 
-static void put_votes(const struct harp_artifact *a, const json_t *item, struct keys *keys)
+static void put_votes(const struct harp_artifact *a, const json_t *item, struct approver_keys *keys)
 {
 	const json_t *one;
 	size_t i;
 
 	json_array_foreach(json_object_get(item, "allowed_by"), i, one) {
 		const char *name = json_string_value(one) ? json_string_value(one) : "",
-			   *why = void_because(keys, name, a->risk);
+			   *why = void_reason(keys, name, a->risk);
 
 		printf("%-12s", i ? "" : "allowed by");
 		put_text(name);
@@ -165,8 +168,8 @@ static void put_votes(const struct harp_artifact *a, const json_t *item, struct 
 	}
 }
 
-/* All of the task: what is not seen must not be signed. */
-static void show(const struct harp_artifact *a, const json_t *item, struct keys *keys)
+/* Prints the whole task: a human must not sign what was not shown. */
+static void show(const struct harp_artifact *a, const json_t *item, struct approver_keys *keys)
 {
 	static const char *const members[] = {
 		"capability_version", "inputs", "constraints", "expected_output", "context"};
@@ -183,18 +186,18 @@ static void show(const struct harp_artifact *a, const json_t *item, struct keys 
 	printf("%-12s%s, %s left\n", "until", until, left);
 	put_votes(a, item, keys);
 	printf("%-12s", "intent");
-	put_bytes(
-		ctl_ops_text(task, "intent"), json_string_length(intent)); /* with what stands behind a NUL */
+	/* also text behind a NUL */
+	put_bytes(ctl_op_text(task, "intent"), json_string_length(intent));
 	printf("\n");
 	for (i = 0; i < sizeof members / sizeof *members; i++)
 		put_member(a, members[i]);
 	json_decref(task);
 }
 
-/* What the daemon gave, checked: NULL with the reason said. */
+/* The artifact from the daemon's item, checked. NULL: the reason was printed. */
 static struct harp_artifact *read_item(const json_t *item)
 {
-	const char *text = ctl_ops_text(item, "artifact");
+	const char *text = ctl_op_text(item, "artifact");
 	struct harp_artifact *a = NULL;
 	char why[256];
 	enum harp_code code = harp_read_artifact(text, strlen(text), &a, why, sizeof why);
@@ -218,28 +221,28 @@ static const struct ctl_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-struct listing {
+struct approval_table {
 	struct ctl_table table;
-	struct keys keys;
-	bool is_whole; /* of one session: all of it */
+	struct approver_keys keys;
+	bool is_whole; /* one session was named: print all of its task */
 	size_t count;
 	bool is_bad;
 };
 
-static void add_row(struct listing *l, const struct harp_artifact *a, const json_t *item)
+static void add_row(struct approval_table *l, const struct harp_artifact *a, const json_t *item)
 {
 	char id[16], age[CTL_SPAN_SIZE], left[CTL_SPAN_SIZE], allowed[64] = "-";
 	json_t *task = json_loads(a->task, JSON_ALLOW_NUL, NULL);
 	size_t i, votes = 0, voids = 0;
 	const json_t *one;
 	const char *const cells[COLUMNS] = {id, risk_names[a->risk], a->capability, a->caller, age, left,
-		allowed, ctl_ops_text(task, "intent")};
+		allowed, ctl_op_text(task, "intent")};
 
 	snprintf(id, sizeof id, "%.8s", a->session_id ? a->session_id : "-");
 	ctl_age(clock_wall_us() - a->created_us, age);
 	ctl_age(a->expires_us - clock_wall_us(), left);
 	json_array_foreach(json_object_get(item, "allowed_by"), i, one)
-		if (void_because(&l->keys, json_string_value(one) ? json_string_value(one) : "", a->risk))
+		if (void_reason(&l->keys, json_string_value(one) ? json_string_value(one) : "", a->risk))
 			voids++;
 		else
 			votes++;
@@ -254,8 +257,8 @@ static void add_row(struct listing *l, const struct harp_artifact *a, const json
 
 static bool on_listed(void *ctx, const char *json, size_t size)
 {
-	struct listing *l = ctx;
-	json_t *item = json_loadb(json, size, 0, NULL);
+	struct approval_table *l = ctx;
+	json_t *item = jtext_load(json, size, 0, NULL);
 	struct harp_artifact *a = read_item(item);
 
 	l->is_bad |= !a;
@@ -264,7 +267,7 @@ static bool on_listed(void *ctx, const char *json, size_t size)
 	else if (a)
 		add_row(l, a, item);
 	l->count++;
-	ctl_ops_print(&l->table.out);
+	ctl_op_print(&l->table.out);
 	buf_clear(&l->table.out);
 	harp_artifact_free(a);
 	json_decref(item);
@@ -274,80 +277,81 @@ static bool on_listed(void *ctx, const char *json, size_t size)
 static int run_list(int argc, char **argv, struct ctl_options *o)
 {
 	static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON}, CTL_OPERATOR_OPTIONS};
-	struct listing l = {.keys = {.o = o}};
+	struct approval_table l = {.keys = {.o = o}};
 	bool is_json = false;
 	int c, status;
 
 	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		if (c == OPT_JSON)
 			is_json = true;
-		else if ((status = ctl_cmd_option(c, argv, &ctl_approvals, o)) >= 0)
+		else if ((status = ctl_command_option(c, argv, &ctl_approvals, o)) >= 0)
 			return status;
 	}
 	if (optind + 1 < argc)
-		return ctl_cmd_usage("approvals ", "one session at a time: %s is too much", argv[optind + 1]);
+		return ctl_command_usage(
+			"approvals ", "one session at a time: %s is too much", argv[optind + 1]);
 	l.is_whole = optind < argc;
-	ctl_table_init(&l.table, columns, COLUMNS, ctl_ops_width(), -1);
-	status = ctl_ops_ask(o, CTL_STORE_WILL_DO,
+	ctl_table_init(&l.table, columns, COLUMNS, ctl_op_width(), -1);
+	status = ctl_op_ask(o, CTL_STORE_WILL_DO,
 		ctl_client_request("approvals", optind < argc ? argv[optind] : NULL),
-		is_json ? ctl_ops_print_json : on_listed, is_json ? NULL : &l, NULL);
+		is_json ? ctl_op_print_json : on_listed, is_json ? NULL : &l, NULL);
 	ctl_table_end(&l.table);
-	ctl_ops_print(&l.table.out);
+	ctl_op_print(&l.table.out);
 	ctl_table_fini(&l.table);
 	json_decref(l.keys.list);
-	if (status == CTL_COMPLETED && l.is_bad)
+	if (status == CTL_OK && l.is_bad)
 		status = CTL_ERROR;
-	else if (status == CTL_COMPLETED && !is_json && l.count == 0)
+	else if (status == CTL_OK && !is_json && l.count == 0)
 		ctl_say(l.is_whole ? "this session waits for no human" : "nothing waits for a human");
-	return ctl_ops_flush(status);
+	return ctl_op_flush(status);
 }
 
 /* ---- approve and deny ---- */
 
-struct answering {
+struct decision {
 	const struct ctl_command *command;
 	bool allow, is_sure;
 	const char *reason, *key_file;
 	struct ctl_client *client;
-	struct keys keys;
-	json_t *item;   /* of approvals; NULL: none came */
-	char name[129]; /* of the key, in the daemon's configuration; "": it is not there */
+	struct approver_keys keys;
+	json_t *item;   /* the item of `approvals`; NULL: none came */
+	char name[129]; /* name of the key in the daemon's configuration; "": the key is not there */
 	char line[HARP_PUBLIC_SIZE];
 	bool is_revoked;
 };
 
-static bool on_found(void *ctx, const char *json, size_t size)
+static bool on_approval(void *ctx, const char *json, size_t size)
 {
-	struct answering *w = ctx;
+	struct decision *w = ctx;
 
 	json_decref(w->item);
-	w->item = json_loadb(json, size, 0, NULL);
+	w->item = jtext_load(json, size, 0, NULL);
 	return true;
 }
 
-/* Which of the configured keys is ours? */
+/* Finds the configured key that is the operator's own. */
 static bool on_approvers(void *ctx, const char *json, size_t size)
 {
-	struct answering *w = ctx;
-	json_t *item = json_loadb(json, size, 0, NULL);
+	struct decision *w = ctx;
+	json_t *item = jtext_load(json, size, 0, NULL);
 	const json_t *one;
 	size_t i;
 
 	json_array_foreach(json_object_get(item, "approvers"), i, one)
-		if (strcmp(ctl_ops_text(one, "key"), w->line) == 0) {
-			snprintf(w->name, sizeof w->name, "%s", ctl_ops_text(one, "name"));
+		if (strcmp(ctl_op_text(one, "key"), w->line) == 0) {
+			snprintf(w->name, sizeof w->name, "%s", ctl_op_text(one, "name"));
 			w->is_revoked = json_is_true(json_object_get(one, "revoked"));
 		}
 	json_decref(item);
 	return true;
 }
 
-/* 0, or an exit status after it was said. */
-static int find_name(struct answering *w)
+/* 0, or an exit status after a message. */
+static int find_name(struct decision *w)
 {
 	int status = ctl_client_ask(w->client, ctl_client_request("approvers", NULL), on_approvers, w, NULL);
 
-	if (status != CTL_COMPLETED)
+	if (status != CTL_OK)
 		return status;
 	if (w->is_revoked) {
 		ctl_say("your key, [approver %s], is revoked in the daemon's configuration", w->name);
@@ -355,15 +359,14 @@ static int find_name(struct answering *w)
 	}
 	if (!*w->name) {
 		ctl_say("the daemon does not know your key; write these lines into its configuration, with "
-			"the risk up to which you "
-			"may decide, and reload it (systemctl reload hcpd):");
+			"the risk up to which you may decide, and reload it (systemctl reload hcpd):");
 		ctl_approve_say_lines(w->line);
 		return CTL_ERROR;
 	}
 	return 0;
 }
 
-static int confirm(const struct answering *w)
+static int confirm(const struct decision *w)
 {
 	struct ctl_term term;
 	char answer;
@@ -383,7 +386,7 @@ static int confirm(const struct answering *w)
 	return CTL_ERROR;
 }
 
-static int send_answer(struct answering *w, const struct harp_artifact *a, const struct harp_private *key)
+static int send_answer(struct decision *w, const struct harp_artifact *a, const struct harp_private *key)
 {
 	char nonce[HARP_NONCE_SIZE], why[256];
 	unsigned char random[16];
@@ -408,29 +411,30 @@ static int send_answer(struct answering *w, const struct harp_artifact *a, const
 		return CTL_ERROR;
 	}
 	request = ctl_client_request("decide", a->session_id);
-	json_object_set_new(request, "decision", json_loadb(text.data, text.size, 0, NULL));
+	json_object_set_new(request, "decision", jtext_load(text.data, text.size, 0, NULL));
 	buf_fini(&text);
 	if (w->reason && !ctl_client_set(request, "reason", w->reason)) {
 		json_decref(request);
 		return CTL_USAGE;
 	}
 	status = ctl_client_ask(w->client, request, NULL, NULL, &done);
-	if (status == CTL_COMPLETED && strcmp(ctl_ops_text(done, "review"), "AWAITING_DECISION") == 0)
+	if (status == CTL_OK && strcmp(ctl_op_text(done, "review"), "AWAITING_DECISION") == 0)
 		printf("session %s: your approval is noted; another person must allow it, too\n",
-			ctl_ops_text(done, "session"));
-	else if (status == CTL_COMPLETED)
-		printf("session %s %s: %s\n", ctl_ops_text(done, "session"),
-			w->allow ? "is approved" : "is denied", ctl_ops_text(done, "state"));
+			ctl_op_text(done, "session"));
+	else if (status == CTL_OK)
+		printf("session %s %s: %s\n", ctl_op_text(done, "session"),
+			w->allow ? "is approved" : "is denied", ctl_op_text(done, "state"));
 	json_decref(done);
 	return status;
 }
 
-static int answer_with(struct answering *w, const char *session, const struct harp_private *key)
+static int decide_with_key(struct decision *w, const char *session, const struct harp_private *key)
 {
 	struct harp_artifact *a = NULL;
-	int status = ctl_client_ask(w->client, ctl_client_request("approvals", session), on_found, w, NULL);
+	int status =
+		ctl_client_ask(w->client, ctl_client_request("approvals", session), on_approval, w, NULL);
 
-	if (status != CTL_COMPLETED)
+	if (status != CTL_OK)
 		return status;
 	if (!w->item) {
 		ctl_say("session %s waits for no human; hcpctl approvals lists those that do", session);
@@ -445,12 +449,12 @@ static int answer_with(struct answering *w, const char *session, const struct ha
 	return status;
 }
 
-static int answer(struct answering *w, struct ctl_options *o, const char *session)
+static int decide(struct decision *w, struct ctl_options *o, const char *session)
 {
 	struct harp_private *key = NULL;
 	struct ctl_settings s;
 	char *path, why[256];
-	int status = ctl_cmd_settings(&s, o);
+	int status = ctl_command_settings(&s, o);
 
 	if (status)
 		return status;
@@ -459,7 +463,7 @@ static int answer(struct answering *w, struct ctl_options *o, const char *sessio
 		ctl_say("%s; hcpctl keygen makes a key", why);
 	if (key && (w->client = ctl_client_open(&s, CTL_NEED_DAEMON, &status))) {
 		harp_key_public(key, w->line);
-		status = answer_with(w, session, key);
+		status = decide_with_key(w, session, key);
 		if (status == CTL_CLIENT_LOST)
 			status = ctl_client_say_lost();
 	}
@@ -469,14 +473,14 @@ static int answer(struct answering *w, struct ctl_options *o, const char *sessio
 	harp_key_free(key);
 	free(path);
 	ctl_settings_fini(&s);
-	return ctl_ops_flush(status);
+	return ctl_op_flush(status);
 }
 
-static int run_answer(int argc, char **argv, struct ctl_options *o)
+static int run_decide(int argc, char **argv, struct ctl_options *o)
 {
 	static const struct option options[] = {{"reason", required_argument, NULL, 'r'},
 		{"key", required_argument, NULL, 'k'}, {"yes", no_argument, NULL, 'y'}, CTL_OPERATOR_OPTIONS};
-	struct answering w = {.allow = strcmp(argv[0], "approve") == 0, .keys = {.o = o}};
+	struct decision w = {.allow = strcmp(argv[0], "approve") == 0, .keys = {.o = o}};
 	const char *session;
 	int c, status;
 
@@ -488,14 +492,14 @@ static int run_answer(int argc, char **argv, struct ctl_options *o)
 			w.key_file = optarg;
 		else if (c == 'y')
 			w.is_sure = true;
-		else if ((status = ctl_cmd_option(c, argv, w.command, o)) >= 0)
+		else if ((status = ctl_command_option(c, argv, w.command, o)) >= 0)
 			return status;
 	}
-	session = ctl_ops_session(argc, argv, w.command);
-	return session ? answer(&w, o, session) : CTL_USAGE;
+	session = ctl_op_session(argc, argv, w.command);
+	return session ? decide(&w, o, session) : CTL_USAGE;
 }
 
-/* ---- what they are ---- */
+/* ---- the commands ---- */
 
 const struct ctl_command ctl_approvals = {
 	.name = "approvals",
@@ -524,7 +528,7 @@ const struct ctl_command ctl_approve = {
 		"task once more under the policy of now, and runs it. From the risk that [approval] "
 		"two_person names on,\n"
 		"another person must approve it, too.\n\n" ANSWER_HELP "\nExample:\n  hcpctl approve 5f0c\n",
-	.run = run_answer,
+	.run = run_decide,
 };
 
 const struct ctl_command ctl_deny = {
@@ -535,5 +539,5 @@ const struct ctl_command ctl_deny = {
 		"task_rejected. One denial\n"
 		"is enough.\n\n" ANSWER_HELP
 		"\nExample:\n  hcpctl deny 5f0c --reason 'not while the lab is open'\n",
-	.run = run_answer,
+	.run = run_decide,
 };

@@ -1,6 +1,8 @@
-/* ctl_archive.c: `hcpctl archive`: sessions that have left the store: which days there are, what is in them,
- * is it whole? Owns the words of it. Reads the files itself (ctl_shelf.c), and of the store only how much of
- * each counts; never writes. */
+/* SPDX-License-Identifier: MIT */
+/* archive.c: `hcpctl archive`: sessions that have left the store: list the days, show a session, print or
+ * verify a day.
+ * Owns the texts of the command. Reads the files itself (archive_reader.c), and from the store only how many
+ * bytes of each file count. Never writes. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,35 +21,36 @@ static const struct ctl_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-struct looking {
-	struct ctl_shelf shelf;
+struct archive_view {
+	struct ctl_archive_reader reader;
 	bool is_json;
 	const char *word;
 	int64_t entries;
 };
 
-static int open_shelf(struct looking *l, struct ctl_options *o)
+static int open_archive(struct archive_view *l, struct ctl_options *o)
 {
 	struct ctl_settings s;
-	struct ctl_place place;
+	struct ctl_daemon_paths paths;
 	char why[1024];
-	int status = ctl_cmd_settings(&s, o), code;
+	int status = ctl_command_settings(&s, o), code;
 
 	if (status != 0)
 		return status;
-	ctl_place_find(&place, &s);
+	ctl_daemon_paths_find(&paths, &s);
 	ctl_settings_fini(&s);
-	code = ctl_shelf_open(&l->shelf, place.state_dir, why, sizeof why);
-	ctl_place_fini(&place);
+	code = ctl_archive_reader_open(&l->reader, paths.state_dir, why, sizeof why);
+	ctl_daemon_paths_fini(&paths);
 	if (code == EX_OK)
-		return CTL_COMPLETED;
+		return CTL_OK;
 	ctl_say("%s", why);
 	return code == EX_CONFIG ? CTL_BAD_SETTINGS : CTL_ERROR;
 }
 
 /* ---- lines, without tokens ---- */
 
-/* In a row it stands as it is, in a message that is a row's text with escapes. What it opened is over. */
+/* Hides session tokens. In a row the token stands as it is; in a message, which is text inside a row, its
+ * quotes are escaped. The sessions are over, but a token is never shown. */
 static void mask(struct buf *b, const char *name, const char *end)
 {
 	const char *at = buf_text(b), *from, *to;
@@ -71,13 +74,13 @@ static bool print_line(void *ctx, struct buf *line)
 	(void)ctx;
 	mask(line, "\"session_token\":\"", "\"");
 	mask(line, "\\\"session_token\\\":\\\"", "\\\"");
-	ctl_ops_print(line);
+	ctl_op_print(line);
 	return !ferror(stdout);
 }
 
 static int verify_entry(void *ctx, struct archive_reader *r, const struct archive_entry *e, char *why)
 {
-	struct looking *l = ctx;
+	struct archive_view *l = ctx;
 
 	l->entries++;
 	return archive_verify(r, e, why) < 0 ? -1 : 1;
@@ -85,29 +88,29 @@ static int verify_entry(void *ctx, struct archive_reader *r, const struct archiv
 
 static int print_entry(void *ctx, struct archive_reader *r, const struct archive_entry *e, char *why)
 {
-	struct looking *l = ctx;
+	struct archive_view *l = ctx;
 
 	l->entries++;
-	if (ctl_shelf_lines(r, e, print_line, NULL, why) < 0)
+	if (ctl_archive_reader_lines(r, e, print_line, NULL, why) < 0)
 		return -1;
 	return !ferror(stdout);
 }
 
-/* ---- the words of it ---- */
+/* ---- the actions ---- */
 
-static int list_days(struct looking *l)
+static int list_days(struct archive_view *l)
 {
 	struct ctl_table t;
 
-	ctl_table_init(&t, columns, COLUMNS, ctl_ops_width(), -1);
-	for (size_t i = 0; i < l->shelf.count; i++) {
-		const struct ctl_shelf_day *d = &l->shelf.days[i];
+	ctl_table_init(&t, columns, COLUMNS, ctl_op_width(), -1);
+	for (size_t i = 0; i < l->reader.count; i++) {
+		const struct ctl_archive_reader_day *d = &l->reader.days[i];
 		char path[4200], sessions[24], size[CTL_SPAN_SIZE];
 		const char *cells[COLUMNS] = {d->day, sessions, size, path};
 		struct stat st;
 		bool is_there, is_whole;
 
-		ctl_shelf_path(&l->shelf, d, path, sizeof path);
+		ctl_archive_reader_path(&l->reader, d, path, sizeof path);
 		is_there = stat(path, &st) == 0;
 		is_whole = is_there && st.st_size >= d->size;
 		snprintf(sessions, sizeof sessions, "%lld", (long long)d->sessions);
@@ -121,18 +124,18 @@ static int list_days(struct looking *l)
 			ctl_table_add(&t, cells, '\0');
 	}
 	ctl_table_end(&t);
-	ctl_ops_print(&t.out);
+	ctl_op_print(&t.out);
 	ctl_table_fini(&t);
-	if (l->shelf.count == 0 && !l->is_json)
+	if (l->reader.count == 0 && !l->is_json)
 		ctl_say("nothing was archived yet; [retention] grace in hcpd.ini says when sessions leave "
 			"the store");
-	return CTL_COMPLETED;
+	return CTL_OK;
 }
 
-static int show(struct looking *l)
+static int show(struct archive_view *l)
 {
 	char id[ID_SIZE];
-	int count = ctl_shelf_find(&l->shelf, l->word, id);
+	int count = ctl_archive_reader_find(&l->reader, l->word, id);
 
 	if (count > 1) {
 		ctl_say("%s fits several sessions; write more of the id", l->word);
@@ -144,10 +147,10 @@ static int show(struct looking *l)
 			l->word);
 		return CTL_ERROR;
 	}
-	return ctl_shelf_read(&l->shelf, id, print_line, NULL) ? CTL_COMPLETED : CTL_FAILED;
+	return ctl_archive_reader_read(&l->reader, id, print_line, NULL) ? CTL_OK : CTL_FAILED;
 }
 
-static const struct ctl_shelf_day *find_day(const struct ctl_shelf *s, const char *word)
+static const struct ctl_archive_reader_day *find_day(const struct ctl_archive_reader *s, const char *word)
 {
 	for (size_t i = 0; i < s->count; i++)
 		if (strcmp(s->days[i].day, word) == 0)
@@ -155,10 +158,10 @@ static const struct ctl_shelf_day *find_day(const struct ctl_shelf *s, const cha
 	return NULL;
 }
 
-static int go_through(struct looking *l, ctl_shelf_fn *fn, bool is_verify)
+static int run_over_days(struct archive_view *l, ctl_archive_reader_fn *fn, bool is_verify)
 {
-	struct ctl_shelf *s = &l->shelf;
-	const struct ctl_shelf_day *only = l->word != NULL ? find_day(s, l->word) : NULL;
+	struct ctl_archive_reader *s = &l->reader;
+	const struct ctl_archive_reader_day *only = l->word != NULL ? find_day(s, l->word) : NULL;
 
 	if (l->word != NULL && only == NULL) {
 		ctl_say("the archive has no %s; `hcpctl archive list` shows its days", l->word);
@@ -166,7 +169,7 @@ static int go_through(struct looking *l, ctl_shelf_fn *fn, bool is_verify)
 	}
 	for (size_t i = 0; i < s->count; i++)
 		if (only == NULL || only == &s->days[i])
-			ctl_shelf_each(s, &s->days[i], fn, l);
+			ctl_archive_reader_each(s, &s->days[i], fn, l);
 	if (s->faults > 0) {
 		ctl_say("the archive is NOT as it was written: %d fault%s", s->faults,
 			s->faults == 1 ? "" : "s");
@@ -175,23 +178,23 @@ static int go_through(struct looking *l, ctl_shelf_fn *fn, bool is_verify)
 	if (is_verify)
 		printf("good: %lld sessions of %zu day%s\n", (long long)l->entries,
 			only != NULL ? 1 : s->count, only != NULL || s->count == 1 ? "" : "s");
-	return CTL_COMPLETED;
+	return CTL_OK;
 }
 
-enum what { LIST, SHOW, CAT, VERIFY };
+enum action { LIST, SHOW, CAT, VERIFY };
 
-static int look(struct looking *l, enum what what, struct ctl_options *o)
+static int run_action(struct archive_view *l, enum action action, struct ctl_options *o)
 {
-	int status = open_shelf(l, o);
+	int status = open_archive(l, o);
 
-	if (status == CTL_COMPLETED)
-		status = what == LIST ?
+	if (status == CTL_OK)
+		status = action == LIST ?
 			list_days(l) :
-			what == SHOW ?
+			action == SHOW ?
 			show(l) :
-			go_through(l, what == CAT ? print_entry : verify_entry, what == VERIFY);
-	status = ctl_ops_flush(status);
-	ctl_shelf_fini(&l->shelf);
+			run_over_days(l, action == CAT ? print_entry : verify_entry, action == VERIFY);
+	status = ctl_op_flush(status);
+	ctl_archive_reader_fini(&l->reader);
 	return status;
 }
 
@@ -200,39 +203,40 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON}, CTL_OPERATOR_OPTIONS};
 	static const char *const words[] = {
 		[LIST] = "list", [SHOW] = "show", [CAT] = "cat", [VERIFY] = "verify"};
-	struct looking l = {.entries = 0};
+	struct archive_view l = {.entries = 0};
 	const char *word;
-	int c, what = LIST, status = -1;
+	int c, action = LIST, status = -1;
 
 	while (status < 0 && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		if (c == OPT_JSON)
 			l.is_json = true;
 		else
-			status = ctl_cmd_option(c, argv, &ctl_archive, o);
+			status = ctl_command_option(c, argv, &ctl_archive, o);
 	}
 	if (status >= 0)
 		return status;
 	word = optind < argc ? argv[optind++] : "list";
-	while (what <= VERIFY && strcmp(words[what], word) != 0)
-		what++;
+	while (action <= VERIFY && strcmp(words[action], word) != 0)
+		action++;
 	l.word = optind < argc ? argv[optind++] : NULL;
-	if (what > VERIFY)
-		return ctl_cmd_usage("archive ",
+	if (action > VERIFY)
+		return ctl_command_usage("archive ",
 			"there is no `archive %s`; there are list, show SESSION, cat DAY and verify [DAY]",
 			word);
-	if (optind < argc || (what == LIST && l.word != NULL))
-		return ctl_cmd_usage("archive ", "%s is too much", optind < argc ? argv[optind] : l.word);
-	if ((what == SHOW || what == CAT) && l.word == NULL)
-		return ctl_cmd_usage("archive ", what == SHOW ? "show which session?" : "cat which day?");
-	if (what == SHOW && strlen(l.word) < PREFIX_MIN)
-		return ctl_cmd_usage("archive ", "%s is too short for a session: %d characters at least",
+	if (optind < argc || (action == LIST && l.word != NULL))
+		return ctl_command_usage("archive ", "%s is too much", optind < argc ? argv[optind] : l.word);
+	if ((action == SHOW || action == CAT) && l.word == NULL)
+		return ctl_command_usage(
+			"archive ", action == SHOW ? "show which session?" : "cat which day?");
+	if (action == SHOW && strlen(l.word) < PREFIX_MIN)
+		return ctl_command_usage("archive ", "%s is too short for a session: %d characters at least",
 			l.word, (int)PREFIX_MIN);
-	if ((what == CAT || what == VERIFY) && l.word != NULL && !archive_is_day(l.word))
-		return ctl_cmd_usage("archive ", "%s is no day; write it as 2026-01-31", l.word);
-	if (l.is_json && what != LIST)
-		return ctl_cmd_usage("archive ",
+	if ((action == CAT || action == VERIFY) && l.word != NULL && !archive_is_day(l.word))
+		return ctl_command_usage("archive ", "%s is no day; write it as 2026-01-31", l.word);
+	if (l.is_json && action != LIST)
+		return ctl_command_usage("archive ",
 			"--json is for `archive list`; the others print JSON lines, or a verdict");
-	return look(&l, (enum what)what, o);
+	return run_action(&l, (enum action)action, o);
 }
 
 const struct ctl_command ctl_archive = {

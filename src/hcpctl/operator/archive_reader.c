@@ -1,6 +1,8 @@
-/* ctl_shelf.c: sessions that have left the store, found in the archive's files.
- * Owns the way through the files, for all commands that look for one there. */
+/* SPDX-License-Identifier: MIT */
+/* archive_reader.c: sessions that have left the store, found in the archive's files.
+ * Owns the iteration over files and entries, for all commands that search the archive. Never writes. */
 #include "hcpctl/operator/archive_reader.h"
+#include "json/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,21 +16,21 @@
 
 #include "store/artifact_name.h"
 #include "hcpctl/common/ctl.h"
-#include "query/query_private.h"
+#include "store/reader.h"
 
 /* ---- which days there are ---- */
 
-static int load_days(struct ctl_shelf *s, struct query *q)
+static int load_days(struct ctl_archive_reader *s, struct store_reader *q)
 {
 	sqlite3_stmt *st =
-		query_prepare(q, "SELECT day, size, sessions FROM archives WHERE size > 0 ORDER BY day");
+		reader_prepare(q, "SELECT day, size, sessions FROM archives WHERE size > 0 ORDER BY day");
 	int rc;
 
 	if (st == NULL)
 		return -1;
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		const char *day = (const char *)sqlite3_column_text(st, 0);
-		struct ctl_shelf_day *d;
+		struct ctl_archive_reader_day *d;
 
 		s->days = xrealloc(s->days, (s->count + 1) * sizeof *s->days);
 		d = &s->days[s->count];
@@ -37,43 +39,44 @@ static int load_days(struct ctl_shelf *s, struct query *q)
 		d->sessions = sqlite3_column_int64(st, 2);
 		s->count += archive_is_day(d->day);
 	}
-	return query_finish(q, st, rc);
+	return reader_finish(q, st, rc);
 }
 
-int ctl_shelf_open(struct ctl_shelf *s, const char *state_dir, char *why, size_t why_size)
+int ctl_archive_reader_open(struct ctl_archive_reader *s, const char *state_dir, char *why, size_t why_size)
 {
-	struct query *q = NULL;
+	struct store_reader *q = NULL;
 	int code;
 
-	*s = (struct ctl_shelf){.state_dir = xstrdup(state_dir)};
-	if ((code = query_open(state_dir, &q, why, why_size)) != EX_OK)
+	*s = (struct ctl_archive_reader){.state_dir = xstrdup(state_dir)};
+	if ((code = reader_open(state_dir, &q, why, why_size)) != EX_OK)
 		return code;
 	if (load_days(s, q) < 0) {
-		struct query_error e;
-
-		query_fault(q, &e);
-		snprintf(why, why_size, "%s; %s", e.message, e.next);
+		snprintf(why, why_size,
+			"the store in %.200s cannot be read: %s; "
+			"try again; if it stays so, look at the disk and at the daemon's log",
+			q->dir, q->error);
 		code = EX_IOERR;
 	}
-	query_close(q);
+	reader_close(q);
 	return code;
 }
 
-void ctl_shelf_fini(struct ctl_shelf *s)
+void ctl_archive_reader_fini(struct ctl_archive_reader *s)
 {
 	free(s->state_dir);
 	free(s->days);
-	*s = (struct ctl_shelf){.count = 0};
+	*s = (struct ctl_archive_reader){.count = 0};
 }
 
-/* ---- from entry to entry ---- */
+/* ---- entries ---- */
 
-void ctl_shelf_path(const struct ctl_shelf *s, const struct ctl_shelf_day *d, char *path, size_t size)
+void ctl_archive_reader_path(
+	const struct ctl_archive_reader *s, const struct ctl_archive_reader_day *d, char *path, size_t size)
 {
 	snprintf(path, size, "%s/" ARCHIVE_DIR "/%s" ARCHIVE_SUFFIX, s->state_dir, d->day);
 }
 
-static void __attribute__((format(printf, 2, 3))) fault(struct ctl_shelf *s, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) fault(struct ctl_archive_reader *s, const char *fmt, ...)
 {
 	char text[5000];
 	va_list ap;
@@ -87,12 +90,12 @@ static void __attribute__((format(printf, 2, 3))) fault(struct ctl_shelf *s, con
 	ctl_say("%s", text);
 }
 
-static struct archive_reader *open_day(struct ctl_shelf *s, const struct ctl_shelf_day *d)
+static struct archive_reader *open_day(struct ctl_archive_reader *s, const struct ctl_archive_reader_day *d)
 {
 	char path[4200];
 	int fd;
 
-	ctl_shelf_path(s, d, path, sizeof path);
+	ctl_archive_reader_path(s, d, path, sizeof path);
 	if ((fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) >= 0)
 		return archive_open(fd, d->size);
 	if (errno == ENOENT)
@@ -103,7 +106,8 @@ static struct archive_reader *open_day(struct ctl_shelf *s, const struct ctl_she
 	return NULL;
 }
 
-bool ctl_shelf_each(struct ctl_shelf *s, const struct ctl_shelf_day *d, ctl_shelf_fn *fn, void *ctx)
+bool ctl_archive_reader_each(struct ctl_archive_reader *s, const struct ctl_archive_reader_day *d,
+	ctl_archive_reader_fn *fn, void *ctx)
 {
 	struct archive_reader *r = open_day(s, d);
 	char why[ARCHIVE_WHY_SIZE];
@@ -115,7 +119,7 @@ bool ctl_shelf_each(struct ctl_shelf *s, const struct ctl_shelf_day *d, ctl_shel
 		n++;
 		if ((rc = fn(ctx, r, &e, why)) < 0) {
 			fault(s, "%s: %.8s: %s", d->day, e.session_id, why);
-			rc = 1; /* those behind it are whole, or not, by themselves */
+			rc = 1; /* go on: an entry behind a damaged one may be whole */
 		}
 	}
 	if (r != NULL && more < 0)
@@ -129,7 +133,7 @@ bool ctl_shelf_each(struct ctl_shelf *s, const struct ctl_shelf_day *d, ctl_shel
 
 /* ---- one session ---- */
 
-struct finding {
+struct session_search {
 	const char *word;
 	char *id;
 	int count;
@@ -137,7 +141,7 @@ struct finding {
 
 static int find_entry(void *ctx, struct archive_reader *r, const struct archive_entry *e, char *why)
 {
-	struct finding *f = ctx;
+	struct session_search *f = ctx;
 
 	(void)r, (void)why;
 	if (strncasecmp(e->session_id, f->word, strlen(f->word)) != 0 || strcmp(e->session_id, f->id) == 0)
@@ -146,30 +150,30 @@ static int find_entry(void *ctx, struct archive_reader *r, const struct archive_
 	return ++f->count < 2;
 }
 
-int ctl_shelf_find(struct ctl_shelf *s, const char *word, char session_id[ID_SIZE])
+int ctl_archive_reader_find(struct ctl_archive_reader *s, const char *word, char session_id[ID_SIZE])
 {
-	struct finding f = {.word = word, .id = session_id};
+	struct session_search f = {.word = word, .id = session_id};
 
 	session_id[0] = '\0';
 	for (size_t i = 0; i < s->count && f.count < 2; i++) {
 		int before = f.count;
 
-		ctl_shelf_each(s, &s->days[i], find_entry, &f);
+		ctl_archive_reader_each(s, &s->days[i], find_entry, &f);
 		if (f.count > before)
 			s->found = i;
 	}
 	return f.count;
 }
 
-struct lines {
-	struct buf line; /* as far as it has come */
-	ctl_shelf_line_fn *fn;
+struct line_splitter {
+	struct buf line; /* the beginning of a line whose end has not come yet */
+	ctl_archive_reader_line_fn *fn;
 	void *ctx;
 };
 
 static bool take_piece(void *ctx, const char *data, size_t size)
 {
-	struct lines *l = ctx;
+	struct line_splitter *l = ctx;
 	bool more = true;
 
 	while (size > 0 && more) {
@@ -187,62 +191,63 @@ static bool take_piece(void *ctx, const char *data, size_t size)
 	return more;
 }
 
-int ctl_shelf_lines(
-	struct archive_reader *r, const struct archive_entry *e, ctl_shelf_line_fn *fn, void *ctx, char *why)
+int ctl_archive_reader_lines(struct archive_reader *r, const struct archive_entry *e,
+	ctl_archive_reader_line_fn *fn, void *ctx, char *why)
 {
-	struct lines l = {.fn = fn, .ctx = ctx};
+	struct line_splitter l = {.fn = fn, .ctx = ctx};
 	int rc = archive_read(r, e, take_piece, &l, why);
 
 	buf_fini(&l.line);
 	return rc < 0 ? -1 : 1;
 }
 
-struct reading {
+struct entry_reading {
 	const char *id;
-	ctl_shelf_line_fn *fn;
+	ctl_archive_reader_line_fn *fn;
 	void *ctx;
 	bool is_read;
 };
 
 static int read_entry(void *ctx, struct archive_reader *r, const struct archive_entry *e, char *why)
 {
-	struct reading *w = ctx;
+	struct entry_reading *w = ctx;
 
 	if (strcmp(e->session_id, w->id) != 0)
 		return 1;
-	if (ctl_shelf_lines(r, e, w->fn, w->ctx, why) < 0)
+	if (ctl_archive_reader_lines(r, e, w->fn, w->ctx, why) < 0)
 		return -1;
 	w->is_read = true;
 	return 0;
 }
 
-bool ctl_shelf_read(struct ctl_shelf *s, const char *session_id, ctl_shelf_line_fn *fn, void *ctx)
+bool ctl_archive_reader_read(
+	struct ctl_archive_reader *s, const char *session_id, ctl_archive_reader_line_fn *fn, void *ctx)
 {
-	struct reading w = {.id = session_id, .fn = fn, .ctx = ctx};
+	struct entry_reading w = {.id = session_id, .fn = fn, .ctx = ctx};
 
 	if (s->found < s->count)
-		ctl_shelf_each(s, &s->days[s->found], read_entry, &w);
+		ctl_archive_reader_each(s, &s->days[s->found], read_entry, &w);
 	return w.is_read;
 }
 
 /* ---- its artifacts ---- */
 
-struct artifacts_of {
+struct artifact_items {
 	const char *id;
-	struct buf items; /* one a line: nothing is given before all was found whole */
+	struct buf items; /* one a line; given out only after the whole entry was read without a fault */
 };
 
-/* What was announced and never kept has no size, and is none. */
+/* An artifact that was announced but never stored has no size, and is left out. */
 static bool take_artifact(void *ctx, struct buf *line)
 {
 	static const char is_one[] = "{\"table\":\"artifacts\",";
-	struct artifacts_of *a = ctx;
+	struct artifact_items *a = ctx;
 	json_t *root = NULL, *row;
 	const char *name, *type, *sha256;
 	json_int_t size = 0;
 
 	if (line->size > sizeof is_one && memcmp(line->data, is_one, sizeof is_one - 1) == 0)
-		root = json_loadb(line->data, line->size, 0, NULL);
+		root = jtext_load(line->data, line->size, 0, NULL);
 	row = json_object_get(root, "row");
 	if (row &&
 		json_unpack(row, "{s:s, s:s, s:s, s:I}", "name", &name, "type", &type, "sha256", &sha256,
@@ -262,10 +267,11 @@ static bool take_artifact(void *ctx, struct buf *line)
 	return true;
 }
 
-bool ctl_shelf_artifacts(struct ctl_shelf *s, const char *session_id, query_item_fn *fn, void *ctx)
+bool ctl_archive_reader_artifacts(
+	struct ctl_archive_reader *s, const char *session_id, query_item_fn *fn, void *ctx)
 {
-	struct artifacts_of a = {.id = session_id};
-	bool is_whole = ctl_shelf_read(s, session_id, take_artifact, &a), more = is_whole;
+	struct artifact_items a = {.id = session_id};
+	bool is_whole = ctl_archive_reader_read(s, session_id, take_artifact, &a), more = is_whole;
 
 	for (size_t at = 0; more && at < a.items.size;) {
 		const char *item = a.items.data + at, *end = memchr(item, '\n', a.items.size - at);

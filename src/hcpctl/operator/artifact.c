@@ -1,6 +1,7 @@
-/* ctl_artifact.c: `hcpctl artifact list` and `hcpctl artifact get`.
- * Owns the way from the artifact store to a file of the user's: straight from the disk where that may be
- * read, else through the daemon. Whatever way it came, its checksum is looked at before it gets its name. */
+/* SPDX-License-Identifier: MIT */
+/* artifact.c: `hcpctl artifact list` and `hcpctl artifact get`.
+ * Owns the copy from the artifact store to a file of the user: straight from the disk where the user may read
+ * it, else through the daemon. In both cases the checksum is verified before the file gets its name. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,47 +14,49 @@
 #include "store/artifact_read.h"
 #include "hcpctl/common/op_common.h"
 #include "hcpctl/operator/download.h"
+#include "json/text.h"
 #include "hcpctl/operator/archive_reader.h"
 #include "hcpctl/common/table.h"
 
 enum { OPT_JSON = 256, OPT_FORCE };
 
-/* ---- where they are ---- */
+/* ---- where artifacts are ---- */
 
-/* A session that has left the store: its rows are in the archive, its files where they were. */
+/* For a session in the archive: its rows are in the archive, its files are still in the artifact store. */
 static int ask_archive(const struct ctl_settings *settings, const char *id, query_item_fn *fn, void *ctx)
 {
-	struct ctl_place place;
-	struct ctl_shelf s;
+	struct ctl_daemon_paths paths;
+	struct ctl_archive_reader s;
 	char why[1024], found[ID_SIZE];
 	int status = CTL_ERROR;
 
-	ctl_place_find(&place, settings);
-	if (ctl_shelf_open(&s, place.state_dir, why, sizeof why) != EX_OK) {
+	ctl_daemon_paths_find(&paths, settings);
+	if (ctl_archive_reader_open(&s, paths.state_dir, why, sizeof why) != EX_OK) {
 		ctl_say("%s", why);
 	} else {
-		s.is_quiet = true; /* of other sessions */
-		(void)ctl_shelf_find(&s, id, found);
+		s.is_quiet = true; /* faults of other sessions do not matter */
+		(void)ctl_archive_reader_find(&s, id, found);
 		s.is_quiet = false;
-		if (ctl_shelf_artifacts(&s, id, fn, ctx))
-			status = CTL_COMPLETED;
+		if (ctl_archive_reader_artifacts(&s, id, fn, ctx))
+			status = CTL_OK;
 		else if (s.faults == 0)
 			ctl_say("session %.8s is not in the archive any more", id);
 	}
-	ctl_shelf_fini(&s);
-	ctl_place_fini(&place);
+	ctl_archive_reader_fini(&s);
+	ctl_daemon_paths_fini(&paths);
 	return status;
 }
 
-/* Items as `show` has them. */
-static int ask(struct ctl_client *c, const struct ctl_settings *settings, const char *session,
+/* Gives items in the form of `show`. */
+static int request_artifacts(struct ctl_client *c, const struct ctl_settings *settings, const char *session,
 	query_item_fn *fn, void *ctx)
 {
 	int status;
 
-	ctl_client_expect_left(c);
+	ctl_client_expect_archived(c);
 	status = ctl_client_ask(c, ctl_client_request("show", session), fn, ctx, NULL);
-	return status == CTL_CLIENT_LEFT ? ask_archive(settings, ctl_client_left(c), fn, ctx) : status;
+	return status == CTL_CLIENT_ARCHIVED ? ask_archive(settings, ctl_client_archived(c), fn, ctx) :
+					       status;
 }
 
 /* ---- list ---- */
@@ -66,7 +69,7 @@ static const struct ctl_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-struct listing {
+struct artifact_table {
 	struct ctl_table table;
 	bool is_json;
 	size_t count;
@@ -74,11 +77,11 @@ struct listing {
 
 static bool on_listed(void *ctx, const char *json, size_t size)
 {
-	struct listing *w = ctx;
-	json_t *item = json_loadb(json, size, 0, NULL), *a = json_object_get(item, "artifact");
+	struct artifact_table *w = ctx;
+	json_t *item = jtext_load(json, size, 0, NULL), *a = json_object_get(item, "artifact");
 	char bytes[CTL_SPAN_SIZE];
 	const char *const cells[COLUMNS] = {
-		ctl_ops_text(a, "name"), bytes, ctl_ops_text(a, "type"), ctl_ops_text(a, "checksum")};
+		ctl_op_text(a, "name"), bytes, ctl_op_text(a, "type"), ctl_op_text(a, "checksum")};
 
 	if (a && w->is_json) {
 		char *text = json_dumps(a, JSON_COMPACT);
@@ -96,68 +99,68 @@ static bool on_listed(void *ctx, const char *json, size_t size)
 
 static int list(struct ctl_options *o, const char *session, bool is_json)
 {
-	struct listing w = {.is_json = is_json};
+	struct artifact_table w = {.is_json = is_json};
 	struct ctl_settings settings;
 	struct ctl_client *c;
 	int status;
 
-	if ((status = ctl_cmd_settings(&settings, o)) != 0)
+	if ((status = ctl_command_settings(&settings, o)) != 0)
 		return status;
-	ctl_table_init(&w.table, columns, COLUMNS, ctl_ops_width(), -1);
+	ctl_table_init(&w.table, columns, COLUMNS, ctl_op_width(), -1);
 	if ((c = ctl_client_open(&settings, CTL_STORE_WILL_DO, &status)) != NULL)
-		status = ask(c, &settings, session, on_listed, &w);
+		status = request_artifacts(c, &settings, session, on_listed, &w);
 	if (status == CTL_CLIENT_LOST)
 		status = ctl_client_say_lost();
 	ctl_client_close(c);
 	ctl_settings_fini(&settings);
 	ctl_table_end(&w.table);
-	ctl_ops_print(&w.table.out);
+	ctl_op_print(&w.table.out);
 	ctl_table_fini(&w.table);
-	if (status == CTL_COMPLETED && w.count == 0 && !is_json)
+	if (status == CTL_OK && w.count == 0 && !is_json)
 		ctl_say("this session has no artifact");
-	return ctl_ops_flush(status);
+	return ctl_op_flush(status);
 }
 
 /* ---- get ---- */
 
-struct wanted {
+struct artifact_request {
 	const char *name;
 	char session_id[ID_SIZE];
-	bool has_left;  /* the store, for the archive: the daemon knows nothing of it */
+	bool has_left;  /* the session is in the archive: the daemon knows nothing of it */
 	char *checksum; /* NULL: not found */
 	int64_t size;
-	struct buf others; /* what it has instead */
+	struct buf others; /* names of the session's other artifacts */
 };
 
 static bool on_shown(void *ctx, const char *json, size_t size)
 {
-	struct wanted *w = ctx;
-	json_t *item = json_loadb(json, size, 0, NULL), *a = json_object_get(item, "artifact");
+	struct artifact_request *w = ctx;
+	json_t *item = jtext_load(json, size, 0, NULL), *a = json_object_get(item, "artifact");
 	const json_t *session = json_object_get(item, "session");
 
 	if (session)
-		snprintf(w->session_id, sizeof w->session_id, "%s", ctl_ops_text(session, "session_id"));
-	if (a && strcmp(ctl_ops_text(a, "name"), w->name) == 0) {
+		snprintf(w->session_id, sizeof w->session_id, "%s", ctl_op_text(session, "session_id"));
+	if (a && strcmp(ctl_op_text(a, "name"), w->name) == 0) {
 		free(w->checksum);
-		w->checksum = xstrdup(ctl_ops_text(a, "checksum"));
+		w->checksum = xstrdup(ctl_op_text(a, "checksum"));
 		w->size = json_integer_value(json_object_get(a, "size_bytes"));
 	} else if (a) {
 		buf_add_text(&w->others, w->others.size ? ", " : "");
-		buf_add_text(&w->others, ctl_ops_text(a, "name"));
+		buf_add_text(&w->others, ctl_op_text(a, "name"));
 	}
 	json_decref(item);
 	return true;
 }
 
-static int find(
-	struct ctl_client *c, const struct ctl_settings *settings, const char *session, struct wanted *w)
+static int find(struct ctl_client *c, const struct ctl_settings *settings, const char *session,
+	struct artifact_request *w)
 {
-	int status = ask(c, settings, session, on_shown, w);
+	int status = request_artifacts(c, settings, session, on_shown, w);
 
 	w->has_left = w->session_id[0] == '\0';
 	if (w->has_left)
-		snprintf(w->session_id, sizeof w->session_id, "%s", ctl_client_left(c));
-	if (status != CTL_COMPLETED || w->checksum)
+		snprintf(w->session_id, sizeof w->session_id, "%s", ctl_client_archived(c));
+	if (status != CTL_OK || w->checksum)
 		return status;
 	if (w->others.size)
 		ctl_say("session %.8s has no artifact %s; it has %.400s", w->session_id, w->name,
@@ -168,7 +171,7 @@ static int find(
 	return CTL_ERROR;
 }
 
-static bool read_whole(int fd, struct ctl_save *to)
+static bool read_whole(int fd, struct ctl_download *to)
 {
 	char piece[65536];
 	ssize_t n;
@@ -180,59 +183,59 @@ static bool read_whole(int fd, struct ctl_save *to)
 			ctl_say("the artifact store cannot be read: %s", strerror(errno));
 			return false;
 		}
-		if (!ctl_save_add(to, piece, (size_t)n))
+		if (!ctl_download_add(to, piece, (size_t)n))
 			return false;
 	}
 	return true;
 }
 
-struct incoming {
-	struct ctl_save *to;
+struct artifact_stream {
+	struct ctl_download *to;
 	bool is_broken;
 };
 
 static bool on_data(void *ctx, const char *json, size_t size)
 {
-	struct incoming *in = ctx;
-	json_t *item = json_loadb(json, size, 0, NULL), *data = json_object_get(item, "data");
+	struct artifact_stream *in = ctx;
+	json_t *item = jtext_load(json, size, 0, NULL), *data = json_object_get(item, "data");
 	const char *text = json_string_value(data);
 	size_t length = json_string_length(data);
 	unsigned char *bytes = xmalloc(length + 1);
 	int n = text && length % 4 == 0 ? EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)length) :
 					  -1;
 
-	/* Padding comes out as zeros. */
+	/* The padding decodes to zero bytes: drop them. */
 	for (; n > 0 && length > 0 && text[length - 1] == '='; length--)
 		n--;
-	in->is_broken = n < 0 || !ctl_save_add(in->to, bytes, (size_t)n);
+	in->is_broken = n < 0 || !ctl_download_add(in->to, bytes, (size_t)n);
 	free(bytes);
 	json_decref(item);
 	return !in->is_broken;
 }
 
-/* From the disk, or else from the daemon. */
-static int fetch(struct ctl_client *c, const struct ctl_settings *settings, const struct wanted *w,
-	struct ctl_save *to)
+/* Reads from the disk, else from the daemon. */
+static int fetch(struct ctl_client *c, const struct ctl_settings *settings, const struct artifact_request *w,
+	struct ctl_download *to)
 {
-	struct incoming in = {.to = to};
-	struct ctl_place place;
+	struct artifact_stream in = {.to = to};
+	struct ctl_daemon_paths paths;
 	json_t *request;
 	int fd, error, status;
 
-	ctl_place_find(&place, settings);
-	fd = artifact_open(place.state_dir, w->session_id, w->name);
+	ctl_daemon_paths_find(&paths, settings);
+	fd = artifact_open(paths.state_dir, w->session_id, w->name);
 	error = errno;
 	if (fd < 0 && w->has_left)
 		ctl_say("%s/artifacts/%s/%s cannot be read: %s; the session is in the archive, and of its "
 			"files only the disk knows",
-			place.state_dir, w->session_id, w->name, strerror(error));
+			paths.state_dir, w->session_id, w->name, strerror(error));
 	else if (fd < 0 && !ctl_client_is_live(c))
 		ctl_say("%s/artifacts/%s/%s cannot be read: %s; run this as root or as the daemon's user, or "
 			"start the daemon",
-			place.state_dir, w->session_id, w->name, strerror(error));
-	ctl_place_fini(&place);
+			paths.state_dir, w->session_id, w->name, strerror(error));
+	ctl_daemon_paths_fini(&paths);
 	if (fd >= 0) {
-		status = read_whole(fd, to) ? CTL_COMPLETED : CTL_ERROR;
+		status = read_whole(fd, to) ? CTL_OK : CTL_ERROR;
 		close(fd);
 		return status;
 	}
@@ -244,24 +247,24 @@ static int fetch(struct ctl_client *c, const struct ctl_settings *settings, cons
 	return in.is_broken ? CTL_ERROR : status;
 }
 
-static int save(struct ctl_client *c, const struct ctl_settings *settings, struct wanted *w, const char *path,
-	bool force)
+static int save(struct ctl_client *c, const struct ctl_settings *settings, struct artifact_request *w,
+	const char *path, bool force)
 {
-	struct ctl_save *to = ctl_save_begin(path, force);
+	struct ctl_download *to = ctl_download_begin(path, force);
 	int status;
 
 	if (!to)
 		return CTL_ERROR;
 	status = fetch(c, settings, w, to);
-	if (status == CTL_COMPLETED)
-		return ctl_save_end(to, w->size, w->checksum) ? CTL_COMPLETED : CTL_ERROR;
-	ctl_save_drop(to);
+	if (status == CTL_OK)
+		return ctl_download_end(to, w->size, w->checksum) ? CTL_OK : CTL_ERROR;
+	ctl_download_drop(to);
 	return status;
 }
 
 static int get(struct ctl_options *o, const char *session, const char *name, const char *path, bool force)
 {
-	struct wanted w = {.name = name};
+	struct artifact_request w = {.name = name};
 	struct ctl_settings settings;
 	struct ctl_client *c;
 	int status;
@@ -271,15 +274,15 @@ static int get(struct ctl_options *o, const char *session, const char *name, con
 			"say --force");
 		return CTL_ERROR;
 	}
-	if ((status = ctl_cmd_settings(&settings, o)) != 0)
+	if ((status = ctl_command_settings(&settings, o)) != 0)
 		return status;
 	if ((c = ctl_client_open(&settings, CTL_STORE_WILL_DO, &status)) != NULL)
 		status = find(c, &settings, session, &w);
-	if (c && status == CTL_COMPLETED)
+	if (c && status == CTL_OK)
 		status = save(c, &settings, &w, path, force);
 	if (status == CTL_CLIENT_LOST)
 		status = ctl_client_say_lost();
-	if (status == CTL_COMPLETED && strcmp(path, "-") != 0)
+	if (status == CTL_OK && strcmp(path, "-") != 0)
 		ctl_say("%s: %lld bytes, %s", path, (long long)w.size, w.checksum);
 	ctl_client_close(c);
 	ctl_settings_fini(&settings);
@@ -292,7 +295,7 @@ static int get(struct ctl_options *o, const char *session, const char *name, con
 
 static int usage(const char *what)
 {
-	return ctl_cmd_usage("artifact ", "%s", what);
+	return ctl_command_usage("artifact ", "%s", what);
 }
 
 static int run(int argc, char **argv, struct ctl_options *o)
@@ -312,7 +315,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 			force = true;
 		else if (c == 'o')
 			path = optarg;
-		else if ((status = ctl_cmd_option(c, argv, &ctl_artifact, o)) >= 0)
+		else if ((status = ctl_command_option(c, argv, &ctl_artifact, o)) >= 0)
 			return status;
 	}
 	words = argv + optind;
@@ -324,7 +327,8 @@ static int run(int argc, char **argv, struct ctl_options *o)
 						       usage("list takes one SESSION");
 	if (count != 3 || is_json)
 		return usage("get takes a SESSION and a NAME; hcpctl artifact list SESSION shows names");
-	/* Its own name is a plain file name, but one of the command line need not be one. */
+	/* The name of a stored artifact is always a plain file name; a word of the command line may be
+	 * anything. */
 	if (!path && (words[2][0] == '.' || strchr(words[2], '/')))
 		return usage("an artifact's name has no slash and no dot in front");
 	return get(o, words[1], words[2], path ? path : words[2], force);

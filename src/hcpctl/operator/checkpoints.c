@@ -1,5 +1,6 @@
-/* ctl_checkpoints.c: `hcpctl checkpoints`: the list, what is in one, and what differs between two.
- * Owns its columns. Never restores a state itself: who answers has verified it. */
+/* SPDX-License-Identifier: MIT */
+/* checkpoints.c: `hcpctl checkpoints`: the list, the state of one, and the difference between two.
+ * Owns its columns. Never restores a state itself: the daemon or query restores and verifies it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,18 +27,19 @@ static const struct ctl_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-struct asked {
+struct checkpoints_options {
 	const char *session;
-	const char *show;     /* one of them; NULL: all */
-	const char *was, *is; /* two to compare; NULL: none */
+	const char *show;     /* one checkpoint; NULL: all */
+	const char *was, *is; /* two checkpoints to compare; NULL: none */
 	bool is_json, has_state;
 };
 
 /* ---- the list ---- */
 
-struct showing {
+struct checkpoint_table {
 	struct ctl_table table;
-	struct buf states; /* below the table, where they were asked for: few checkpoints are kept */
+	/* states, where requested, below the table; few checkpoints are kept */
+	struct buf states;
 	size_t count;
 };
 
@@ -50,7 +52,7 @@ static json_t *parse(const char *json, size_t size)
 
 static void add_state(struct buf *out, const json_t *item, struct jslice state)
 {
-	const char *id = ctl_ops_text(item, "checkpoint_id"), *damage = ctl_ops_text(item, "damage");
+	const char *id = ctl_op_text(item, "checkpoint_id"), *damage = ctl_op_text(item, "damage");
 
 	buf_add_text(out, "\n");
 	ctl_escape(out, id, strlen(id), false);
@@ -59,37 +61,37 @@ static void add_state(struct buf *out, const json_t *item, struct jslice state)
 		buf_add_text(out, "is damaged: ");
 		ctl_escape(out, damage, strlen(damage), false);
 	} else {
-		ctl_show_pretty(out, state.at, state.size);
+		ctl_render_pretty(out, state.at, state.size);
 	}
 	buf_add_text(out, "\n");
 }
 
-/* A delta says so: there is less to lose without it. */
+/* Marks a delta, because a delta is smaller than its state. */
 static void put_stored(const json_t *item, char out[CTL_SPAN_SIZE + 8])
 {
 	char bytes[CTL_SPAN_SIZE];
 
 	ctl_size(json_integer_value(json_object_get(item, "stored")), bytes);
 	snprintf(out, CTL_SPAN_SIZE + 8, "%s%s",
-		strcmp(ctl_ops_text(item, "encoding"), "delta") == 0 ? "delta " : "", bytes);
+		strcmp(ctl_op_text(item, "encoding"), "delta") == 0 ? "delta " : "", bytes);
 }
 
 static bool on_item(void *ctx, const char *json, size_t size)
 {
-	struct showing *w = ctx;
+	struct checkpoint_table *w = ctx;
 	json_t *item = parse(json, size), *step = json_object_get(item, "step");
 	struct jslice state = jtext_member(json, size, "state");
 	char *step_text = json_is_null(step) ? NULL :
 		json_is_string(step)         ? strdup(json_string_value(step)) :
 					       json_dumps(step, JSON_COMPACT | JSON_ENCODE_ANY);
 	char age[CTL_SPAN_SIZE], bytes[CTL_SPAN_SIZE], stored[CTL_SPAN_SIZE + 8];
-	const char *const cells[COLUMNS] = {ctl_ops_text(item, "checkpoint_id"), age, bytes, stored,
+	const char *const cells[COLUMNS] = {ctl_op_text(item, "checkpoint_id"), age, bytes, stored,
 		json_is_string(json_object_get(item, "damage"))          ? "damaged" :
 			json_is_true(json_object_get(item, "resumable")) ? "yes" :
 									   "no",
-		ctl_ops_text(item, "trigger"), step_text, ctl_ops_text(item, "description")};
+		ctl_op_text(item, "trigger"), step_text, ctl_op_text(item, "description")};
 
-	ctl_age(ctl_ops_since(item, "created_at"), age);
+	ctl_age(ctl_op_since(item, "created_at"), age);
 	ctl_size(json_integer_value(json_object_get(item, "size")), bytes);
 	put_stored(item, stored);
 	ctl_table_add(&w->table, cells, '\0');
@@ -110,35 +112,35 @@ static json_t *request_of(const char *session, bool has_state)
 	return request;
 }
 
-static int list(struct ctl_options *o, const struct asked *a)
+static int list(struct ctl_options *o, const struct checkpoints_options *a)
 {
-	struct showing w = {.count = 0};
+	struct checkpoint_table w = {.count = 0};
 	int status;
 
-	ctl_table_init(&w.table, columns, COLUMNS, ctl_ops_width(), -1);
-	status = ctl_ops_ask(o, CTL_STORE_WILL_DO, request_of(a->session, a->has_state),
-		a->is_json ? ctl_ops_print_json : on_item, &w, NULL);
+	ctl_table_init(&w.table, columns, COLUMNS, ctl_op_width(), -1);
+	status = ctl_op_ask(o, CTL_STORE_WILL_DO, request_of(a->session, a->has_state),
+		a->is_json ? ctl_op_print_json : on_item, &w, NULL);
 	ctl_table_end(&w.table);
-	ctl_ops_print(&w.table.out);
-	ctl_ops_print(&w.states);
+	ctl_op_print(&w.table.out);
+	ctl_op_print(&w.states);
 	ctl_table_fini(&w.table);
 	buf_fini(&w.states);
-	if (status == CTL_COMPLETED && !a->is_json && w.count == 0)
+	if (status == CTL_OK && !a->is_json && w.count == 0)
 		ctl_say("this session has no checkpoint; `hcpctl checkpoint` asks a running one for it");
-	return ctl_ops_flush(status);
+	return ctl_op_flush(status);
 }
 
-/* ---- one of them ---- */
+/* ---- one checkpoint ---- */
 
-struct one {
+struct checkpoint_state {
 	size_t count;
 	struct buf item, state;
 	char *damage; /* NULL: none */
 };
 
-static bool on_one(void *ctx, const char *json, size_t size)
+static bool on_checkpoint(void *ctx, const char *json, size_t size)
 {
-	struct one *one = ctx;
+	struct checkpoint_state *one = ctx;
 	struct jslice state = jtext_member(json, size, "state");
 	json_t *item;
 
@@ -149,20 +151,20 @@ static bool on_one(void *ctx, const char *json, size_t size)
 	if (state.at)
 		buf_add(&one->state, state.at, state.size);
 	if (json_is_string(json_object_get(item, "damage")))
-		one->damage = strdup(ctl_ops_text(item, "damage"));
+		one->damage = strdup(ctl_op_text(item, "damage"));
 	json_decref(item);
 	return true;
 }
 
-static void one_fini(struct one *one)
+static void checkpoint_state_fini(struct checkpoint_state *one)
 {
 	buf_fini(&one->item);
 	buf_fini(&one->state);
 	free(one->damage);
 }
 
-/* What is wrong is said here. */
-static int load(struct ctl_options *o, const char *session, const char *id, struct one *one)
+/* Prints what is wrong. */
+static int load(struct ctl_options *o, const char *session, const char *id, struct checkpoint_state *one)
 {
 	json_t *request = request_of(session, true);
 	int status;
@@ -171,10 +173,10 @@ static int load(struct ctl_options *o, const char *session, const char *id, stru
 		json_decref(request);
 		return CTL_USAGE;
 	}
-	if ((status = ctl_ops_ask(o, CTL_STORE_WILL_DO, request, on_one, one, NULL)) != CTL_COMPLETED)
+	if ((status = ctl_op_ask(o, CTL_STORE_WILL_DO, request, on_checkpoint, one, NULL)) != CTL_OK)
 		return status;
 	if (one->count == 1 && one->damage == NULL)
-		return CTL_COMPLETED;
+		return CTL_OK;
 	if (one->count == 0)
 		ctl_say("there is no checkpoint %s of this session; `hcpctl checkpoints` lists those that "
 			"are kept",
@@ -187,25 +189,25 @@ static int load(struct ctl_options *o, const char *session, const char *id, stru
 	return one->count > 1 ? CTL_USAGE : CTL_ERROR;
 }
 
-static int show(struct ctl_options *o, const struct asked *a)
+static int show(struct ctl_options *o, const struct checkpoints_options *a)
 {
-	struct one one = {.count = 0};
+	struct checkpoint_state one = {.count = 0};
 	struct buf out = {0};
 	int status = load(o, a->session, a->show, &one);
 
-	if (status == CTL_COMPLETED && a->is_json) {
-		ctl_ops_print_json(NULL, one.item.data, one.item.size);
-	} else if (status == CTL_COMPLETED) {
-		ctl_show_pretty(&out, one.state.data, one.state.size);
+	if (status == CTL_OK && a->is_json) {
+		ctl_op_print_json(NULL, one.item.data, one.item.size);
+	} else if (status == CTL_OK) {
+		ctl_render_pretty(&out, one.state.data, one.state.size);
 		buf_add_text(&out, "\n");
-		ctl_ops_print(&out);
+		ctl_op_print(&out);
 	}
 	buf_fini(&out);
-	one_fini(&one);
-	return ctl_ops_flush(status);
+	checkpoint_state_fini(&one);
+	return ctl_op_flush(status);
 }
 
-/* ---- two of them ---- */
+/* ---- two checkpoints ---- */
 
 static void add_value(struct buf *out, const json_t *v)
 {
@@ -250,28 +252,28 @@ static void on_change_json(void *ctx, const char *path, const json_t *was, const
 	json_decref(line);
 }
 
-static int compare(struct ctl_options *o, const struct asked *a)
+static int compare(struct ctl_options *o, const struct checkpoints_options *a)
 {
-	struct one was = {.count = 0}, is = {.count = 0};
+	struct checkpoint_state was = {.count = 0}, is = {.count = 0};
 	struct buf out = {0};
 	json_t *before, *after;
 	int status = load(o, a->session, a->was, &was);
 
-	if (status == CTL_COMPLETED)
+	if (status == CTL_OK)
 		status = load(o, a->session, a->is, &is);
-	if (status == CTL_COMPLETED) {
+	if (status == CTL_OK) {
 		before = parse(was.state.data, was.state.size);
 		after = parse(is.state.data, is.state.size);
 		if (jdiff(before, after, a->is_json ? on_change_json : on_change, &out) == 0 && !a->is_json)
 			ctl_say("the two states are the same");
-		ctl_ops_print(&out);
+		ctl_op_print(&out);
 		json_decref(before);
 		json_decref(after);
 	}
 	buf_fini(&out);
-	one_fini(&was);
-	one_fini(&is);
-	return ctl_ops_flush(status);
+	checkpoint_state_fini(&was);
+	checkpoint_state_fini(&is);
+	return ctl_op_flush(status);
 }
 
 /* ---- the command line ---- */
@@ -281,7 +283,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	static const struct option options[] = {{"state", no_argument, NULL, OPT_STATE},
 		{"show", required_argument, NULL, OPT_SHOW}, {"diff", required_argument, NULL, OPT_DIFF},
 		{"json", no_argument, NULL, OPT_JSON}, CTL_OPERATOR_OPTIONS};
-	struct asked a = {.session = NULL};
+	struct checkpoints_options a = {.session = NULL};
 	int c, status;
 
 	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
@@ -293,19 +295,19 @@ static int run(int argc, char **argv, struct ctl_options *o)
 			a.show = optarg;
 		} else if (c == OPT_DIFF) {
 			if (optind >= argc || argv[optind][0] == '-')
-				return ctl_cmd_usage("checkpoints ", "--diff takes two checkpoints");
+				return ctl_command_usage("checkpoints ", "--diff takes two checkpoints");
 			a.was = optarg;
 			a.is = argv[optind++];
-		} else if ((status = ctl_cmd_option(c, argv, &ctl_checkpoints, o)) >= 0) {
+		} else if ((status = ctl_command_option(c, argv, &ctl_checkpoints, o)) >= 0) {
 			return status;
 		}
 	}
-	if ((a.session = ctl_ops_session(argc, argv, &ctl_checkpoints)) == NULL)
+	if ((a.session = ctl_op_session(argc, argv, &ctl_checkpoints)) == NULL)
 		return CTL_USAGE;
 	if ((a.has_state ? 1 : 0) + (a.show ? 1 : 0) + (a.was ? 1 : 0) > 1)
-		return ctl_cmd_usage("checkpoints ", "--state, --show and --diff do not go together");
+		return ctl_command_usage("checkpoints ", "--state, --show and --diff do not go together");
 	if ((a.show && !*a.show) || (a.was && (!*a.was || !*a.is)))
-		return ctl_cmd_usage(
+		return ctl_command_usage(
 			"checkpoints ", "which checkpoint? an id, or the beginning of one, is missing");
 	return a.show ? show(o, &a) : a.was ? compare(o, &a) : list(o, &a);
 }

@@ -1,5 +1,7 @@
-/* ctl_save.c: a file that comes in piece by piece, and gets its name once it is known to be the right one.
- * Owns the file made aside, and its removal when a signal ends us. One at a time. */
+/* SPDX-License-Identifier: MIT */
+/* download.c: a file that arrives in pieces, and gets its name only after its checksum was verified.
+ * Owns the temporary file, and its removal when a signal ends the process. Never has more than one file at a
+ * time. */
 #include "hcpctl/operator/download.h"
 
 #include <errno.h>
@@ -18,7 +20,7 @@
 
 #define ASIDE "/.hcpctl-XXXXXX"
 
-struct ctl_save {
+struct ctl_download {
 	int fd;
 	const char *path;
 	char *aside; /* NULL: stdout */
@@ -27,7 +29,7 @@ struct ctl_save {
 	EVP_MD_CTX *hash;
 };
 
-static char *volatile on_its_way; /* for the signals' sake */
+static char *volatile on_its_way; /* read by the signal handler */
 
 static void on_signal(int number)
 {
@@ -44,7 +46,7 @@ static void say_failed(const char *path, const char *what)
 	ctl_say("cannot %s %s: %s", what, path, strerror(errno));
 }
 
-/* What is no plain file is never replaced: that would make one of /dev/null. */
+/* Only a regular file is replaced: replacing /dev/null would make a regular file of it. */
 static bool is_in_the_way(const char *path, bool replaces)
 {
 	struct stat st;
@@ -62,7 +64,7 @@ static bool is_in_the_way(const char *path, bool replaces)
 	return true;
 }
 
-static int open_aside(struct ctl_save *s)
+static int open_aside(struct ctl_download *s)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 	const char *slash = strrchr(s->path, '/');
@@ -86,9 +88,9 @@ static int open_aside(struct ctl_save *s)
 	return 0;
 }
 
-struct ctl_save *ctl_save_begin(const char *path, bool replaces)
+struct ctl_download *ctl_download_begin(const char *path, bool replaces)
 {
-	struct ctl_save *s;
+	struct ctl_download *s;
 
 	if (strcmp(path, "-") != 0 && is_in_the_way(path, replaces))
 		return NULL;
@@ -101,11 +103,11 @@ struct ctl_save *ctl_save_begin(const char *path, bool replaces)
 		abort();
 	if (strcmp(path, "-") == 0 || open_aside(s) == 0)
 		return s;
-	ctl_save_drop(s);
+	ctl_download_drop(s);
 	return NULL;
 }
 
-bool ctl_save_add(struct ctl_save *s, const void *data, size_t size)
+bool ctl_download_add(struct ctl_download *s, const void *data, size_t size)
 {
 	const char *at = data;
 
@@ -126,7 +128,7 @@ bool ctl_save_add(struct ctl_save *s, const void *data, size_t size)
 	return true;
 }
 
-static bool is_right(struct ctl_save *s, int64_t size, const char *checksum)
+static bool is_right(struct ctl_download *s, int64_t size, const char *checksum)
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	char text[8 + 2 * EVP_MAX_MD_SIZE] = "sha256:";
@@ -138,14 +140,13 @@ static bool is_right(struct ctl_save *s, int64_t size, const char *checksum)
 	if (s->size == size && strcmp(text, checksum) == 0)
 		return true;
 	ctl_say("what came has %lld bytes and %s, and should have %lld and %s; it was replaced meanwhile "
-		"(try again), or is "
-		"damaged (hcpctl doctor looks at the disk)",
+		"(try again), or is damaged (hcpctl doctor looks at the disk)",
 		(long long)s->size, text, (long long)size, checksum);
 	return false;
 }
 
-/* Where the file system cannot rename without replacing, a link cannot either. */
-static int give_name(struct ctl_save *s)
+/* Where the file system has no RENAME_NOREPLACE, link(2) is used: it never replaces a file either. */
+static int give_name(struct ctl_download *s)
 {
 	if (s->replaces)
 		return rename(s->aside, s->path);
@@ -158,7 +159,7 @@ static int give_name(struct ctl_save *s)
 	return unlink(s->aside);
 }
 
-bool ctl_save_end(struct ctl_save *s, int64_t size, const char *checksum)
+bool ctl_download_end(struct ctl_download *s, int64_t size, const char *checksum)
 {
 	bool done = is_right(s, size, checksum);
 
@@ -169,11 +170,11 @@ bool ctl_save_end(struct ctl_save *s, int64_t size, const char *checksum)
 		else
 			say_failed(s->path, "write");
 	}
-	ctl_save_drop(s);
+	ctl_download_drop(s);
 	return done;
 }
 
-void ctl_save_drop(struct ctl_save *s)
+void ctl_download_drop(struct ctl_download *s)
 {
 	if (!s)
 		return;

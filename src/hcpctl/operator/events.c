@@ -1,5 +1,7 @@
-/* ctl_events.c: `hcpctl events`: a session's messages out of the store.
- * Owns nothing: ctl_stream.c brings them, ctl_show.c puts them into words. */
+/* SPDX-License-Identifier: MIT */
+/* events.c: `hcpctl events`: a session's messages from the store.
+ * Owns the command only: common/stream.c brings the messages, common/render.c writes them. Never acks
+ * anything. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,18 +14,18 @@ static void show(const struct ctl_stream *s, const char *json, size_t size)
 {
 	struct jslice event = jtext_member(json, size, "event");
 	struct buf line = {0}, body = {0};
-	struct ctl_note *n;
+	struct ctl_message *n;
 
 	if (event.at == NULL)
 		return;
 	buf_add(&body, event.at, event.size);
 	buf_text(&body);
-	if ((n = ctl_note_read(body.data, event.size)) == NULL) { /* the body is its own from here on */
+	if ((n = ctl_message_read(body.data, event.size)) == NULL) { /* ctl_message_read takes the body */
 		ctl_escape(&line, event.at, event.size < 200 ? event.size : 200, false);
 		buf_add_text(&line, "\n");
 	} else {
-		ctl_show_line(&line, n, (struct ctl_look){.colour = s->term.colour});
-		ctl_note_free(n);
+		ctl_render_line(&line, n, (struct ctl_render_options){.colour = s->term.colour});
+		ctl_message_free(n);
 	}
 	fwrite(line.data, 1, line.size, stdout);
 	buf_fini(&line);

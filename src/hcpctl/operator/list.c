@@ -1,4 +1,5 @@
-/* ctl_list.c: `hcpctl list`.
+/* SPDX-License-Identifier: MIT */
+/* list.c: `hcpctl list`.
  * Owns its options and its columns.
  * Never holds more than the table does: rows are printed as they come. */
 #include <stdio.h>
@@ -10,7 +11,9 @@
 #include "hcpctl/common/op_common.h"
 #include "hcpctl/common/table.h"
 #include "hcpctl/common/terminal.h"
+#include "json/text.h"
 #include "base/shellwords.h"
+#include "protocol/names.h"
 
 enum { OPT_JSON = 256, OPT_CAPABILITY, OPT_FULL };
 
@@ -26,7 +29,7 @@ static const struct ctl_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns, STATE_COLUMN = 1, SHORT_ID = 8 };
 
-struct listing {
+struct session_table {
 	struct ctl_table table;
 	bool is_full, is_filtered;
 	size_t count;
@@ -34,26 +37,26 @@ struct listing {
 
 /* ---- a row ---- */
 
-/* How long it ran, or runs; "-" where it never did. */
+/* How long the session ran, or has been running; "-" where it never ran. */
 static void add_took(const json_t *item, bool is_over, char out[CTL_SPAN_SIZE])
 {
 	int64_t started, ended;
 
-	if (!clock_parse(ctl_ops_text(item, "started_at"), &started)) {
+	if (!clock_parse(ctl_op_text(item, "started_at"), &started)) {
 		snprintf(out, CTL_SPAN_SIZE, "-");
 		return;
 	}
-	if (!is_over || !clock_parse(ctl_ops_text(item, "updated_at"), &ended))
+	if (!is_over || !clock_parse(ctl_op_text(item, "updated_at"), &ended))
 		ended = clock_wall_us();
 	ctl_span(ended - started, out);
 }
 
-/* The one thing more that tells most about it in this state. */
+/* The detail that explains this state best. */
 static void add_detail(const json_t *item, const char *state, char *out, size_t size)
 {
-	const char *end = ctl_ops_text(item, "end_reason"), *paused = ctl_ops_text(item, "paused_by");
-	const char *step = ctl_ops_text(item, "step"), *priority = ctl_ops_text(item, "priority");
-	const char *waits = ctl_ops_text(item, "waits_for");
+	const char *end = ctl_op_text(item, "end_reason"), *paused = ctl_op_text(item, "paused_by");
+	const char *step = ctl_op_text(item, "step"), *priority = ctl_op_text(item, "priority");
+	const char *waits = ctl_op_text(item, "waits_for");
 
 	if (*end)
 		snprintf(out, size, "%s", end);
@@ -61,23 +64,23 @@ static void add_detail(const json_t *item, const char *state, char *out, size_t 
 		snprintf(out, size, "paused by %s", paused);
 	else if (*waits)
 		snprintf(out, size, "waiting for a %s", waits);
-	else if (strcmp(state, "PAUSED") == 0)
-		snprintf(out, size, "waiting to go on"); /* nobody holds it: for a slot */
-	else if (strcmp(state, "PENDING") == 0)
+	else if (strcmp(state, sstate_names[S_PAUSED]) == 0)
+		snprintf(out, size, "waiting to go on"); /* no operator paused it: it waits for a slot */
+	else if (strcmp(state, sstate_names[S_PENDING]) == 0)
 		snprintf(out, size, "waiting, priority %s", priority);
 	else
 		snprintf(out, size, "%s%s", *step ? "step " : "", step);
 }
 
-static void add_row(struct listing *l, const json_t *item)
+static void add_row(struct session_table *l, const json_t *item)
 {
-	const char *state = ctl_ops_text(item, "state"), *id = ctl_ops_text(item, "session_id");
+	const char *state = ctl_op_text(item, "state"), *id = ctl_op_text(item, "session_id");
 	char shown[ID_SIZE], age[CTL_SPAN_SIZE], took[CTL_SPAN_SIZE], attempt[24], detail[256];
-	const char *const cells[COLUMNS] = {shown, state, ctl_ops_text(item, "capability"),
-		ctl_ops_text(item, "caller_id"), age, took, attempt, detail};
+	const char *const cells[COLUMNS] = {shown, state, ctl_op_text(item, "capability"),
+		ctl_op_text(item, "caller_id"), age, took, attempt, detail};
 
 	snprintf(shown, sizeof shown, "%.*s", l->is_full ? ID_SIZE - 1 : SHORT_ID, id);
-	ctl_age(ctl_ops_since(item, "created_at"), age);
+	ctl_age(ctl_op_since(item, "created_at"), age);
 	add_took(item, json_is_string(json_object_get(item, "end_reason")), took);
 	snprintf(attempt, sizeof attempt, "%lld",
 		(long long)json_integer_value(json_object_get(item, "attempt")));
@@ -87,13 +90,13 @@ static void add_row(struct listing *l, const json_t *item)
 
 static bool on_item(void *ctx, const char *json, size_t size)
 {
-	struct listing *l = ctx;
-	json_t *item = json_loadb(json, size, 0, NULL);
+	struct session_table *l = ctx;
+	json_t *item = jtext_load(json, size, 0, NULL);
 
 	add_row(l, item);
 	json_decref(item);
 	l->count++;
-	ctl_ops_print(&l->table.out);
+	ctl_op_print(&l->table.out);
 	buf_clear(&l->table.out);
 	return !ferror(stdout);
 }
@@ -102,20 +105,17 @@ static bool on_item(void *ctx, const char *json, size_t size)
 
 static bool is_state(const char *name)
 {
-	static const char *const names[] = {"PENDING", "RUNNING", "PAUSED", "ABORTING", "COMPLETED", "FAILED",
-		"ABORTED", "REJECTED", "live", "over"};
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strcasecmp(name, names[i]) == 0)
+	for (size_t i = 0; i < S_COUNT; i++)
+		if (strcasecmp(name, sstate_names[i]) == 0)
 			return true;
-	return false;
+	return strcasecmp(name, "live") == 0 || strcasecmp(name, "over") == 0;
 }
 
 /* -1, or an exit status. */
 static int take_states(json_t *request, const char *list)
 {
 	json_t *states = json_object_get(request, "state");
-	char **names = words_split_list(list), **name;
+	char **names = shellwords_split_list(list), **name;
 	int status = -1;
 
 	if (!states)
@@ -123,11 +123,11 @@ static int take_states(json_t *request, const char *list)
 	for (name = names; *name && is_state(*name); name++)
 		json_array_append_new(states, json_string(*name));
 	if (*name || name == names)
-		status = ctl_cmd_usage("list ",
+		status = ctl_command_usage("list ",
 			"--state: '%s' is no state; write PENDING, RUNNING, PAUSED, ABORTING, COMPLETED, "
 			"FAILED, ABORTED, live or over",
 			*name ? *name : list);
-	words_free(names);
+	shellwords_free(names);
 	return status;
 }
 
@@ -143,15 +143,15 @@ static int take_option(json_t *request, int c, bool *is_json, bool *is_full)
 	case OPT_JSON: *is_json = true; return -1;
 	case OPT_FULL: *is_full = true; return -1;
 	case 'S':
-		if (ctl_ops_take_since(request, optarg))
+		if (ctl_op_take_since(request, optarg))
 			return -1;
-		return ctl_cmd_usage("list ",
+		return ctl_command_usage("list ",
 			"--since %s is no time; write 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z", optarg);
 	default:
 		json_object_set_new(request, "limit", json_integer(strtoll(optarg, &end, 10)));
 		if (*end == '\0' && end != optarg && strtoll(optarg, NULL, 10) >= 0)
 			return -1;
-		return ctl_cmd_usage("list ", "--limit %s is no number; 0 means all", optarg);
+		return ctl_command_usage("list ", "--limit %s is no number; 0 means all", optarg);
 	}
 }
 
@@ -165,7 +165,7 @@ static bool is_filtered(const json_t *request)
 	return found;
 }
 
-static void say_rest(const struct listing *l, json_t *done)
+static void say_rest(const struct session_table *l, json_t *done)
 {
 	if (l->count == 0)
 		ctl_say(l->is_filtered ? "no session in the store fits" : "there is no session in the store");
@@ -176,21 +176,20 @@ static void say_rest(const struct listing *l, json_t *done)
 
 static int list(json_t *request, struct ctl_options *o, bool is_json, bool is_full)
 {
-	struct listing l = {.is_full = is_full, .is_filtered = is_filtered(request)};
+	struct session_table l = {.is_full = is_full, .is_filtered = is_filtered(request)};
 	struct ctl_term term;
 	json_t *done;
 	int status;
 
 	ctl_term_init(&term);
-	ctl_table_init(&l.table, columns, COLUMNS, ctl_ops_width(), STATE_COLUMN);
+	ctl_table_init(&l.table, columns, COLUMNS, ctl_op_width(), STATE_COLUMN);
 	l.table.colour = term.colour;
-	status =
-		ctl_ops_ask(o, CTL_STORE_WILL_DO, request, is_json ? ctl_ops_print_json : on_item, &l, &done);
+	status = ctl_op_ask(o, CTL_STORE_WILL_DO, request, is_json ? ctl_op_print_json : on_item, &l, &done);
 	ctl_table_end(&l.table);
-	ctl_ops_print(&l.table.out);
+	ctl_op_print(&l.table.out);
 	ctl_table_fini(&l.table);
-	status = ctl_ops_flush(status);
-	if (status == CTL_COMPLETED && !is_json)
+	status = ctl_op_flush(status);
+	if (status == CTL_OK && !is_json)
 		say_rest(&l, done);
 	json_decref(done);
 	return status;
@@ -212,11 +211,12 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		bool is_ours = c < 256 ? strchr("scSn", c) != NULL : c < CTL_OPT_GLOBAL;
 
 		status = is_ours ? take_option(request, c, &is_json, &is_full) :
-				   ctl_cmd_option(c, argv, &ctl_list, o);
+				   ctl_command_option(c, argv, &ctl_list, o);
 	}
 	if (status < 0 && optind < argc)
-		status = ctl_cmd_usage("list ", "%s is too much; `hcpctl show %s` tells about one session",
-			argv[optind], argv[optind]);
+		status =
+			ctl_command_usage("list ", "%s is too much; `hcpctl show %s` tells about one session",
+				argv[optind], argv[optind]);
 	if (status < 0)
 		return list(request, o, is_json, is_full);
 	json_decref(request);

@@ -1,15 +1,17 @@
-/* ctl_log.c: `hcpctl log`: what a session's worker wrote.
- * Owns the form of its lines. */
+/* SPDX-License-Identifier: MIT */
+/* log.c: `hcpctl log`: what a session's worker wrote.
+ * Owns the form of its lines. Never interprets them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "hcpctl/common/stream.h"
 #include "hcpctl/common/table.h"
+#include "json/text.h"
 
 static void show(const struct ctl_stream *s, const char *json, size_t size)
 {
-	json_t *item = json_loadb(json, size, 0, NULL);
-	const char *level = ctl_ops_text(item, "level"), *message = ctl_ops_text(item, "message"), *colour;
+	json_t *item = jtext_load(json, size, 0, NULL);
+	const char *level = ctl_op_text(item, "level"), *message = ctl_op_text(item, "message"), *colour;
 	char at[CTL_SPAN_SIZE];
 	struct buf line = {0};
 
@@ -17,7 +19,7 @@ static void show(const struct ctl_stream *s, const char *json, size_t size)
 				   ctl_table_colour(strcmp(level, "error") == 0 ? 'r' :
 						   strcmp(level, "warn") == 0   ? 'y' :
 										  '\0');
-	ctl_ops_local(item, "at", "%Y-%m-%d %H:%M:%S", at);
+	ctl_op_local(item, "at", "%Y-%m-%d %H:%M:%S", at);
 	buf_addf(&line, "%s %s", at, colour);
 	ctl_escape(&line, level, strnlen(level, 16), false);
 	buf_addf(&line, "%*s%s ", strlen(level) < 5 ? (int)(5 - strlen(level)) : 0, "",

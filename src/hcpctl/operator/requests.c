@@ -1,6 +1,8 @@
-/* ctl_request.c: what an operator asks of the daemon: pause, resume, checkpoint, recover, extend, replay,
- * drain, undrain. Owns their options and the words for what came of it. Never waits for a worker: the daemon
- * answers when it has told it. */
+/* SPDX-License-Identifier: MIT */
+/* requests.c: operator requests to the daemon: pause, resume, checkpoint, recover, extend, replay, drain,
+ * undrain.
+ * Owns their options and the texts about the result. Never waits for a worker: the daemon answers as soon as
+ * the worker was notified. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +10,7 @@
 
 #include "hcpctl/common/op_common.h"
 #include "base/duration.h"
-#include "core/session.h"
+#include "protocol/names.h"
 
 enum { OPT_JSON = 256, OPT_HOW, OPT_BY, OPT_TOKEN };
 
@@ -16,7 +18,7 @@ static const struct request {
 	const struct ctl_command *command;
 	const char *options; /* letters: s takes sessions, r a reason, f a sequence to begin from, t a token;
 			      * H needs to know how, B by how much */
-	const char *asked;   /* the worker was told: the session's state now is behind it */
+	const char *asked;   /* text where the worker was notified; the session's state follows it */
 	const char *done;
 } requests[] = {
 	{&ctl_pause, "sr", "was asked to pause: PAUSED when its worker says so, which hcpctl show tells; now",
@@ -33,14 +35,14 @@ static const struct request {
 	{&ctl_undrain, "", NULL, "no longer draining: what waits starts"},
 };
 
-struct asking {
+struct request_arguments {
 	const struct request *request;
 	const char *reason, *how, *by, *token;
 	int64_t from;
 	bool is_json;
 };
 
-static void show(const struct asking *a, const json_t *done)
+static void print_answer(const struct request_arguments *a, const json_t *done)
 {
 	const struct request *r = a->request;
 	bool was_asked = r->asked && json_is_true(json_object_get(done, "asked"));
@@ -57,21 +59,21 @@ static void show(const struct asking *a, const json_t *done)
 		buf_addf(&b,
 			"%lld messages of session %s are published again, behind what waits for its caller",
 			(long long)json_integer_value(json_object_get(done, "messages")),
-			ctl_ops_text(done, "session"));
+			ctl_op_text(done, "session"));
 	else if (strchr(r->options, 'B'))
-		buf_addf(&b, "session %s may take until %s", ctl_ops_text(done, "session"),
-			ctl_ops_text(done, "deadline"));
+		buf_addf(&b, "session %s may take until %s", ctl_op_text(done, "session"),
+			ctl_op_text(done, "deadline"));
 	else if (!strchr(r->options, 's'))
 		buf_add_text(&b, r->done);
 	else
-		buf_addf(&b, "session %s %s %s", ctl_ops_text(done, "session"),
-			was_asked ? r->asked : r->done, ctl_ops_text(done, "state"));
+		buf_addf(&b, "session %s %s %s", ctl_op_text(done, "session"), was_asked ? r->asked : r->done,
+			ctl_op_text(done, "state"));
 	buf_add_text(&b, "\n");
-	ctl_ops_print(&b);
+	ctl_op_print(&b);
 	buf_fini(&b);
 }
 
-static int ask_one(struct ctl_client *c, const struct asking *a, const char *session)
+static int send_one(struct ctl_client *c, const struct request_arguments *a, const char *session)
 {
 	const char *const texts[][2] = {
 		{"reason", a->reason}, {"how", a->how}, {"by", a->by}, {"token", a->token}};
@@ -88,37 +90,37 @@ static int ask_one(struct ctl_client *c, const struct asking *a, const char *ses
 	if (a->from > 0)
 		json_object_set_new(request, "from", json_integer(a->from));
 	status = ctl_client_ask(c, request, NULL, NULL, &done);
-	if (status == CTL_COMPLETED) {
+	if (status == CTL_OK) {
 		json_object_del(done, "id");
-		show(a, done);
+		print_answer(a, done);
 	}
 	json_decref(done);
 	return status;
 }
 
-static int ask_all(const struct asking *a, struct ctl_options *o, char **sessions, int count)
+static int send_all(const struct request_arguments *a, struct ctl_options *o, char **sessions, int count)
 {
 	struct ctl_settings s;
 	struct ctl_client *c;
-	int status, worst = CTL_COMPLETED;
+	int status, worst = CTL_OK;
 
-	if ((status = ctl_cmd_settings(&s, o)) != 0)
+	if ((status = ctl_command_settings(&s, o)) != 0)
 		return status;
 	if ((c = ctl_client_open(&s, CTL_NEED_DAEMON, &worst)) != NULL) {
 		if (!strchr(a->request->options, 's'))
-			worst = ask_one(c, a, NULL);
+			worst = send_one(c, a, NULL);
 		for (int i = 0; i < count && worst != CTL_CLIENT_LOST; i++)
-			if ((status = ask_one(c, a, sessions[i])) != CTL_COMPLETED)
+			if ((status = send_one(c, a, sessions[i])) != CTL_OK)
 				worst = status;
 		if (worst == CTL_CLIENT_LOST)
 			worst = ctl_client_say_lost();
 	}
 	ctl_client_close(c);
 	ctl_settings_fini(&s);
-	return ctl_ops_flush(worst);
+	return ctl_op_flush(worst);
 }
 
-static bool take_from(struct asking *a, const char *word)
+static bool take_from(struct request_arguments *a, const char *word)
 {
 	char *end;
 
@@ -126,73 +128,66 @@ static bool take_from(struct asking *a, const char *word)
 	return end != word && *end == '\0' && a->from > 0;
 }
 
-static const struct own { /* options of some of the commands; those with a text */
+static const struct own_option { /* options with a text that only some commands have */
 	int letter;
 	const char *in, *word;
-	size_t at; /* in struct asking */
-} own[] = {
-	{'r', "r", "--reason", offsetof(struct asking, reason)},
-	{OPT_HOW, "H", "--how", offsetof(struct asking, how)},
-	{OPT_BY, "B", "--by", offsetof(struct asking, by)},
-	{OPT_TOKEN, "t", "--token", offsetof(struct asking, token)},
+	size_t at; /* in struct request_arguments */
+} own_options[] = {
+	{'r', "r", "--reason", offsetof(struct request_arguments, reason)},
+	{OPT_HOW, "H", "--how", offsetof(struct request_arguments, how)},
+	{OPT_BY, "B", "--by", offsetof(struct request_arguments, by)},
+	{OPT_TOKEN, "t", "--token", offsetof(struct request_arguments, token)},
 };
-enum { OWN = sizeof own / sizeof *own };
+enum { OWN = sizeof own_options / sizeof *own_options };
 
 /* -1: taken, go on; otherwise an exit status. */
-static int take_own(struct asking *a, int c, const char *name)
+static int take_own_option(struct request_arguments *a, int c, const char *name)
 {
 	size_t i = 0;
 
 	if (c == 'n' && !strchr(a->request->options, 'f'))
-		return ctl_cmd_usage(name, "it has no option --from");
+		return ctl_command_usage(name, "it has no option --from");
 	if (c == 'n')
 		return take_from(a, optarg) ?
 			-1 :
-			ctl_cmd_usage(name, "--from %s is no sequence; they count from 1 on", optarg);
-	while (own[i].letter != c)
+			ctl_command_usage(name, "--from %s is no sequence; they count from 1 on", optarg);
+	while (own_options[i].letter != c)
 		i++;
-	if (!strstr(a->request->options, own[i].in))
-		return ctl_cmd_usage(name, "it has no option %s", own[i].word);
-	*(const char **)((char *)a + own[i].at) = optarg;
+	if (!strstr(a->request->options, own_options[i].in))
+		return ctl_command_usage(name, "it has no option %s", own_options[i].word);
+	*(const char **)((char *)a + own_options[i].at) = optarg;
 	return -1;
 }
 
-static bool is_own(int c)
+static bool is_own_option(int c)
 {
 	for (size_t i = 0; i < OWN; i++)
-		if (own[i].letter == c)
+		if (own_options[i].letter == c)
 			return true;
 	return c == 'n';
 }
 
-static bool is_way(const char *word)
-{
-	for (int i = 0; i < RECOVERY_COUNT; i++)
-		if (strcmp(recovery_names[i], word) == 0)
-			return true;
-	return false;
-}
-
-static int check_words(const struct asking *a, const char *name, int argc, char **argv)
+static int check_words(const struct request_arguments *a, const char *name, int argc, char **argv)
 {
 	const char *options = a->request->options;
 	int64_t by_us;
 
 	if (strchr(options, 's') && optind >= argc)
-		return ctl_cmd_usage(name,
+		return ctl_command_usage(name,
 			"which session? an id, or the beginning of one, is missing (hcpctl list shows them)");
 	if (!strchr(options, 's') && optind < argc)
-		return ctl_cmd_usage(name, "it is for the whole daemon: %s is too much", argv[optind]);
+		return ctl_command_usage(name, "it is for the whole daemon: %s is too much", argv[optind]);
 	if (strchr(options, 'H') && !a->how)
-		return ctl_cmd_usage(
+		return ctl_command_usage(
 			name, "how? --how resume, restart, fail, summarize or discard is missing");
-	if (a->how && !is_way(a->how))
-		return ctl_cmd_usage(name,
+	if (a->how && name_find(recovery_names, a->how) < 0)
+		return ctl_command_usage(name,
 			"--how %s is no way; write resume, restart, fail, summarize or discard", a->how);
 	if (strchr(options, 'B') && !a->by)
-		return ctl_cmd_usage(name, "how much longer? --by is missing, as in --by 30m");
+		return ctl_command_usage(name, "how much longer? --by is missing, as in --by 30m");
 	if (a->by && (!duration_parse(a->by, &by_us) || by_us <= 0))
-		return ctl_cmd_usage(name, "--by %s is no duration; write 90s, 30m, 2h or PT1H30M", a->by);
+		return ctl_command_usage(
+			name, "--by %s is no duration; write 90s, 30m, 2h or PT1H30M", a->by);
 	return 0;
 }
 
@@ -203,7 +198,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		{"by", required_argument, NULL, OPT_BY}, {"token", required_argument, NULL, OPT_TOKEN},
 		{"json", no_argument, NULL, OPT_JSON}, CTL_OPERATOR_OPTIONS};
 	const struct request *r = requests;
-	struct asking a = {0};
+	struct request_arguments a = {0};
 	char name[32];
 	int c, status;
 
@@ -214,13 +209,13 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	while ((c = getopt_long(argc, argv, ":hr:n:", options, NULL)) != -1) {
 		if (c == OPT_JSON)
 			a.is_json = true;
-		else if ((status = is_own(c) ? take_own(&a, c, name) :
-					       ctl_cmd_option(c, argv, r->command, o)) >= 0)
+		else if ((status = is_own_option(c) ? take_own_option(&a, c, name) :
+						      ctl_command_option(c, argv, r->command, o)) >= 0)
 			return status;
 	}
 	if ((status = check_words(&a, name, argc, argv)) != 0)
 		return status;
-	return ask_all(&a, o, argv + optind, argc - optind);
+	return send_all(&a, o, argv + optind, argc - optind);
 }
 
 #define JSON_HELP "      --json          the daemon's answer as JSON\n"

@@ -1,6 +1,7 @@
-/* ctl_session.c: `hcpctl show`: one session as a page.
- * Owns the page's order and words.
- * Never asks a second time: the daemon's items come in the order of the page. */
+/* SPDX-License-Identifier: MIT */
+/* show.c: `hcpctl show`: one session as a page.
+ * Owns the order and the texts of the page.
+ * Never sends a second request: the daemon's items come in the order of the page. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 #include "hcpctl/common/terminal.h"
 #include "base/duration.h"
 #include "json/text.h"
-#include "core/running/checkpoint_request.h"
+#include "protocol/worker_line.h"
+#include "protocol/names.h"
 
 enum { OPT_JSON = 256, LABEL = 13, PRETTY_LINES = 40 };
 
@@ -20,11 +22,11 @@ enum part { PART_NONE, PART_TIMELINE, PART_CHECKPOINTS, PART_ARTIFACTS };
 
 struct page {
 	bool is_json, colour;
-	enum part part; /* under which title the last line stands */
+	enum part part; /* title of the part that was printed last */
 	char state[16];
 	bool is_over, has_live;
-	bool has_timeline;  /* its last line is not finished yet, ... */
-	int64_t entered_us; /* ... and that state began then */
+	bool has_timeline;  /* the last line of the timeline is open, ... */
+	int64_t entered_us; /* ... and its state began then */
 };
 
 /* ---- lines ---- */
@@ -34,7 +36,7 @@ static void put(const char *text, size_t size)
 	struct buf b = {0};
 
 	ctl_escape(&b, text, size, false);
-	ctl_ops_print(&b);
+	ctl_op_print(&b);
 	buf_fini(&b);
 }
 
@@ -78,22 +80,22 @@ static long long count_of(const json_t *o, const char *name)
 static void put_instant(const json_t *s, const char *name, const char *shown)
 {
 	char at[CTL_SPAN_SIZE], age[CTL_SPAN_SIZE];
-	int64_t ago = ctl_ops_since(s, name);
+	int64_t ago = ctl_op_since(s, name);
 
 	if (!json_is_string(json_object_get(s, name)))
 		return;
-	ctl_ops_local(s, name, STAMP, at);
+	ctl_op_local(s, name, STAMP, at);
 	ctl_age(ago < 0 ? -ago : ago, age);
 	label(shown);
 	printf("%s (%s%s%s)\n", at, ago < 0 ? "in " : "", age, ago < 0 ? "" : " ago");
 }
 
-/* A state's line in the timeline is finished when the next one is known. */
+/* A state's line in the timeline is completed when the next state is known. */
 static void begin_state(const struct page *p, const json_t *o, const char *at, const char *state)
 {
 	char stamp[CTL_SPAN_SIZE];
 
-	ctl_ops_local(o, at, STAMP, stamp);
+	ctl_op_local(o, at, STAMP, stamp);
 	printf("  %s  ", stamp);
 	put_state(p, state);
 	printf("%*s", strlen(state) < 10 ? (int)(10 - strlen(state)) : 1, "");
@@ -101,33 +103,34 @@ static void begin_state(const struct page *p, const json_t *o, const char *at, c
 
 /* ---- the session ---- */
 
-/* Before it is accepted somebody may have to decide; only a human has a day or so for it. */
+/* Before a task is accepted, a policy program or a human may have to decide. Only a human gets hours or days
+ * for it, so only then the time limit is printed. */
 static void put_waits(const json_t *s)
 {
 	char at[CTL_SPAN_SIZE], left[CTL_SPAN_SIZE];
 
-	if (strcmp(ctl_ops_text(s, "waits_for"), "program") == 0)
+	if (strcmp(ctl_op_text(s, "waits_for"), "program") == 0)
 		printf(", waiting for the policy program");
-	if (strcmp(ctl_ops_text(s, "waits_for"), "human") != 0)
+	if (strcmp(ctl_op_text(s, "waits_for"), "human") != 0)
 		return;
 	printf(", waiting for a human");
-	if (!*ctl_ops_text(s, "waits_until"))
+	if (!*ctl_op_text(s, "waits_until"))
 		return;
-	ctl_ops_local(s, "waits_until", STAMP, at);
-	ctl_age(-ctl_ops_since(s, "waits_until"), left);
+	ctl_op_local(s, "waits_until", STAMP, at);
+	ctl_age(-ctl_op_since(s, "waits_until"), left);
 	printf(" until %s (in %s; hcpctl approvals)", at, left);
 }
 
 static void put_head(struct page *p, const json_t *s)
 {
 	label("session");
-	put_text(ctl_ops_text(s, "session_id"));
+	put_text(ctl_op_text(s, "session_id"));
 	printf("\n");
 	label("state");
 	put_state(p, p->state);
 	if (json_is_string(json_object_get(s, "paused_by"))) {
 		printf(", paused by ");
-		put_text(ctl_ops_text(s, "paused_by"));
+		put_text(ctl_op_text(s, "paused_by"));
 	}
 	put_waits(s);
 	if (count_of(s, "attempt") > 1)
@@ -137,26 +140,27 @@ static void put_head(struct page *p, const json_t *s)
 			count_of(s, "deaths") == 1 ? "" : "s");
 	printf("\n");
 	label("capability");
-	put_text(ctl_ops_text(s, "capability"));
+	put_text(ctl_op_text(s, "capability"));
 	printf(" ");
-	put_text(ctl_ops_text(s, "capability_version"));
+	put_text(ctl_op_text(s, "capability_version"));
 	printf("\n");
 	label("caller");
-	put_text(ctl_ops_text(s, "caller_id"));
+	put_text(ctl_op_text(s, "caller_id"));
 	printf("\n");
 	label("priority");
-	printf("%s, risk %s, data %s\n", ctl_ops_text(s, "priority"), ctl_ops_text(s, "risk_level"),
-		ctl_ops_text(s, "data_classification"));
+	printf("%s, risk %s, data %s\n", ctl_op_text(s, "priority"), ctl_op_text(s, "risk_level"),
+		ctl_op_text(s, "data_classification"));
 }
 
-/* A deadline that is not where it began was moved by an operator; times are cut to milliseconds. */
+/* A deadline that differs from the original one was moved by an operator. Stored times are cut to
+ * milliseconds. */
 static void put_extension(const json_t *s)
 {
 	char text[DURATION_TEXT_SIZE];
 	int64_t started, deadline, by;
 
-	if (!clock_parse(ctl_ops_text(s, "started_at"), &started) ||
-		!clock_parse(ctl_ops_text(s, "deadline"), &deadline))
+	if (!clock_parse(ctl_op_text(s, "started_at"), &started) ||
+		!clock_parse(ctl_op_text(s, "deadline"), &deadline))
 		return;
 	by = deadline - started - (int64_t)count_of(s, "max_duration_us");
 	if (by <= 2000)
@@ -187,7 +191,7 @@ static void put_usage(const json_t *s)
 	printf("%lld steps", count_of(s, "steps"));
 	if (json_is_string(json_object_get(s, "step"))) {
 		printf(" (last: ");
-		put_text(ctl_ops_text(s, "step"));
+		put_text(ctl_op_text(s, "step"));
 		printf(")");
 	}
 	printf(", %lld tokens in, %lld out, cost %.6g, %lld checkpoints\n", count_of(s, "tokens_in"),
@@ -212,15 +216,15 @@ static void put_list(const json_t *s, const char *name)
 	}
 }
 
-/* A page is for reading: of what is long, the beginning. */
+/* A page is for reading: long values are cut. */
 static void put_pretty(const char *name, struct jslice value)
 {
 	struct buf b = {0};
 	size_t at = 0, lines = 0;
 
-	if (value.at == NULL || value.size <= 2) /* {} and "" say nothing */
+	if (value.at == NULL || value.size <= 2) /* {} and "" carry no information */
 		return;
-	ctl_show_pretty(&b, value.at, value.size);
+	ctl_render_pretty(&b, value.at, value.size);
 	printf("  %s\n", name);
 	for (size_t size; at < b.size; at += size + 1) {
 		const char *line = b.data + at, *end = memchr(line, '\n', b.size - at);
@@ -238,11 +242,11 @@ static void put_task(struct page *p, const char *json, size_t size)
 {
 	struct jslice session = jtext_member(json, size, "session"),
 		      task = jtext_member(session.at, session.size, "task");
-	json_t *parsed = json_loadb(task.at ? task.at : "{}", task.at ? task.size : 2, 0, NULL);
+	json_t *parsed = jtext_load(task.at ? task.at : "{}", task.at ? task.size : 2, 0, NULL);
 
 	title(p, "task");
 	printf("  intent     ");
-	put_text(ctl_ops_text(parsed, "intent"));
+	put_text(ctl_op_text(parsed, "intent"));
 	printf("\n");
 	put_pretty("inputs", jtext_member(task.at, task.size, "inputs"));
 	put_pretty("constraints", jtext_member(task.at, task.size, "constraints"));
@@ -256,20 +260,30 @@ static void put_error(const json_t *s)
 	if (!json_is_object(e))
 		return;
 	label("last error");
-	put_text(ctl_ops_text(e, "code"));
+	put_text(ctl_op_text(e, "code"));
 	printf(": ");
-	put_text(ctl_ops_text(e, "message"));
+	put_text(ctl_op_text(e, "message"));
 	printf("\n");
+}
+
+static bool is_over(const char *state)
+{
+	switch (name_find(sstate_names, state)) {
+	case S_COMPLETED:
+	case S_FAILED:
+	case S_ABORTED:
+	case S_REJECTED: return true;
+	default: return false;
+	}
 }
 
 static void on_session(struct page *p, const json_t *s, const char *json, size_t size)
 {
 	int64_t us;
 
-	snprintf(p->state, sizeof p->state, "%s", ctl_ops_text(s, "state"));
-	p->is_over = strcmp(p->state, "COMPLETED") == 0 || strcmp(p->state, "FAILED") == 0 ||
-		strcmp(p->state, "ABORTED") == 0 || strcmp(p->state, "REJECTED") == 0;
-	if (clock_parse(ctl_ops_text(s, "created_at"), &us))
+	snprintf(p->state, sizeof p->state, "%s", ctl_op_text(s, "state"));
+	p->is_over = is_over(p->state);
+	if (clock_parse(ctl_op_text(s, "created_at"), &us))
 		p->entered_us = us;
 	put_head(p, s);
 	put_times(p, s);
@@ -278,7 +292,7 @@ static void on_session(struct page *p, const json_t *s, const char *json, size_t
 	put_error(s);
 	put_task(p, json, size);
 	begin_part(p, PART_TIMELINE, "timeline");
-	begin_state(p, s, "created_at", "PENDING");
+	begin_state(p, s, "created_at", sstate_names[S_PENDING]);
 	p->has_timeline = true;
 }
 
@@ -289,14 +303,14 @@ static void on_transition(struct page *p, const json_t *t)
 	char span[CTL_SPAN_SIZE];
 	int64_t at;
 
-	if (!clock_parse(ctl_ops_text(t, "at"), &at))
+	if (!clock_parse(ctl_op_text(t, "at"), &at))
 		at = p->entered_us;
 	ctl_span(at - p->entered_us, span);
 	printf(" for %s\n", span);
-	begin_state(p, t, "at", ctl_ops_text(t, "to"));
-	put_text(ctl_ops_text(t, "reason"));
+	begin_state(p, t, "at", ctl_op_text(t, "to"));
+	put_text(ctl_op_text(t, "reason"));
 	printf(" (");
-	put_text(ctl_ops_text(t, "actor"));
+	put_text(ctl_op_text(t, "actor"));
 	printf(")");
 	p->entered_us = at;
 }
@@ -322,12 +336,12 @@ static void on_checkpoint(struct page *p, const json_t *c)
 	char at[CTL_SPAN_SIZE], size[CTL_SPAN_SIZE];
 
 	begin_part(p, PART_CHECKPOINTS, "checkpoints");
-	ctl_ops_local(c, "created_at", STAMP, at);
+	ctl_op_local(c, "created_at", STAMP, at);
 	ctl_size(count_of(c, "size"), size);
 	printf("  %s  ", at);
-	put(ctl_ops_text(c, "checkpoint_id"), strnlen(ctl_ops_text(c, "checkpoint_id"), 8));
+	put(ctl_op_text(c, "checkpoint_id"), strnlen(ctl_op_text(c, "checkpoint_id"), 8));
 	printf("  %s%s  ", size, json_is_true(json_object_get(c, "resumable")) ? "" : ", not resumable");
-	put_text(ctl_ops_text(c, "description"));
+	put_text(ctl_op_text(c, "description"));
 	printf("\n");
 }
 
@@ -338,11 +352,11 @@ static void on_artifact(struct page *p, const json_t *a)
 	begin_part(p, PART_ARTIFACTS, "artifacts");
 	ctl_size(count_of(a, "size_bytes"), size);
 	printf("  ");
-	put_text(ctl_ops_text(a, "name"));
+	put_text(ctl_op_text(a, "name"));
 	printf("  %s, ", size);
-	put_text(ctl_ops_text(a, "type"));
+	put_text(ctl_op_text(a, "type"));
 	printf(", ");
-	put_text(ctl_ops_text(a, "uri"));
+	put_text(ctl_op_text(a, "uri"));
 	printf("\n");
 }
 
@@ -352,12 +366,12 @@ static void on_result(struct page *p, const json_t *r, const char *json, size_t 
 		      payload = jtext_member(result.at, result.size, "payload");
 	const json_t *parsed = json_object_get(r, "payload");
 
-	title(p, strcmp(ctl_ops_text(r, "type"), "task_failed") == 0 ? "error" : "result");
-	if (*ctl_ops_text(parsed, "error_code")) {
+	title(p, strcmp(ctl_op_text(r, "type"), "task_failed") == 0 ? "error" : "result");
+	if (*ctl_op_text(parsed, "error_code")) {
 		printf("  ");
-		put_text(ctl_ops_text(parsed, "error_code"));
+		put_text(ctl_op_text(parsed, "error_code"));
 		printf(": ");
-		put_text(ctl_ops_text(parsed, "error_message"));
+		put_text(ctl_op_text(parsed, "error_message"));
 		printf("\n");
 	}
 	put_pretty("details", jtext_member(payload.at, payload.size, "error_details"));
@@ -381,16 +395,16 @@ static void on_continuity(struct page *p, const json_t *k)
 {
 	title(p, "for those who continue it");
 	printf("  %-*s", LABEL, "completion");
-	put_text(*ctl_ops_text(k, "completion") ? ctl_ops_text(k, "completion") : "not over yet");
+	put_text(*ctl_op_text(k, "completion") ? ctl_op_text(k, "completion") : "not over yet");
 	printf("\n  %-*s", LABEL, "summary");
-	put_text(ctl_ops_text(k, "summary"));
+	put_text(ctl_op_text(k, "summary"));
 	printf("\n");
 	put_points(k, "decisions", "decisions");
 	put_points(k, "open_questions", "open");
 	put_points(k, "next_steps", "next steps");
 }
 
-/* The daemon names what an operator asked for; the words are ours. */
+/* The daemon names the pending request; the texts are here. */
 static void put_asked(const json_t *l)
 {
 	static const char *const words[][2] = {
@@ -399,7 +413,7 @@ static void put_asked(const json_t *l)
 
 	ctl_span((int64_t)(json_number_value(json_object_get(l, "asked_seconds")) * 1e6), ago);
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-		if (strcmp(ctl_ops_text(l, "asked"), words[i][0]) == 0)
+		if (strcmp(ctl_op_text(l, "asked"), words[i][0]) == 0)
 			printf("  was asked %s %s ago, and has not answered yet\n", words[i][1], ago);
 }
 
@@ -413,8 +427,7 @@ static void on_live(struct page *p, const json_t *l)
 		printf("  waits for a free slot\n");
 	if (count_of(l, "pid") == 0) {
 		printf(json_is_true(json_object_get(l, "migrating")) ?
-				"  none yet: the session goes on by itself once its state is "
-				"migrated\n" :
+				"  none yet: the session goes on by itself once its state is migrated\n" :
 				"  has no process now\n");
 		return;
 	}
@@ -432,7 +445,7 @@ static void on_live(struct page *p, const json_t *l)
 		printf("  left the last %s unanswered%s\n",
 			count_of(l, "checkpoints_unanswered") == 1 ? "request for a checkpoint" :
 								     "requests for checkpoints",
-			count_of(l, "checkpoints_unanswered") >= TRIGGER_UNANSWERED_MAX ?
+			count_of(l, "checkpoints_unanswered") >= CHECKPOINT_UNANSWERED_MAX ?
 				": it is no longer asked by itself" :
 				"");
 }
@@ -444,8 +457,8 @@ static bool on_item(void *ctx, const char *json, size_t size)
 	const json_t *v;
 
 	if (p->is_json)
-		return ctl_ops_print_json(NULL, json, size);
-	item = json_loadb(json, size, JSON_ALLOW_NUL, NULL);
+		return ctl_op_print_json(NULL, json, size);
+	item = jtext_load(json, size, JSON_ALLOW_NUL, NULL);
 	if ((v = json_object_get(item, "transition"))) {
 		on_transition(p, v);
 	} else if ((v = json_object_get(item, "session"))) {
@@ -478,23 +491,23 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		if (c == OPT_JSON)
 			p.is_json = true;
-		else if ((status = ctl_cmd_option(c, argv, &ctl_session, o)) >= 0)
+		else if ((status = ctl_command_option(c, argv, &ctl_show, o)) >= 0)
 			return status;
 	}
-	if ((session = ctl_ops_session(argc, argv, &ctl_session)) == NULL)
+	if ((session = ctl_op_session(argc, argv, &ctl_show)) == NULL)
 		return CTL_USAGE;
 	ctl_term_init(&term);
 	p.colour = term.colour;
-	status = ctl_ops_ask(o, CTL_STORE_WILL_DO, ctl_client_request("show", session), on_item, &p, NULL);
+	status = ctl_op_ask(o, CTL_STORE_WILL_DO, ctl_client_request("show", session), on_item, &p, NULL);
 	end_timeline(&p);
-	if (status == CTL_COMPLETED && !p.is_json && !p.is_over && !p.has_live) {
+	if (status == CTL_OK && !p.is_json && !p.is_over && !p.has_live) {
 		title(&p, "worker");
 		printf("  not known: only the daemon can tell\n");
 	}
-	return ctl_ops_flush(status);
+	return ctl_op_flush(status);
 }
 
-const struct ctl_command ctl_session = {
+const struct ctl_command ctl_show = {
 	.name = "show",
 	.summary = "all about one session: SESSION [--json]",
 	.help = "usage: hcpctl show [options] SESSION\n\n"

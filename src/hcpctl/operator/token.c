@@ -1,5 +1,6 @@
-/* ctl_token.c: hcpctl token: the key that signs session tokens, and tokens that shall count no more.
- * Owns the words for what came of it. Never sees a token. */
+/* SPDX-License-Identifier: MIT */
+/* token.c: `hcpctl token`: the key that signs session tokens, and tokens that are revoked.
+ * Owns the texts about the result. Never sees a token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,11 @@ static void show(const json_t *done, bool is_json, bool is_rotation)
 		free(text);
 	} else if (is_rotation) {
 		printf("session tokens are signed with key %s from now on; %lld keys verify\n",
-			ctl_ops_text(done, "kid"),
+			ctl_op_text(done, "kid"),
 			(long long)json_integer_value(json_object_get(done, "keys")));
 	} else {
 		printf("the token of session %s counts no more; the session is %s\n",
-			ctl_ops_text(done, "session"), ctl_ops_text(done, "state"));
+			ctl_op_text(done, "session"), ctl_op_text(done, "state"));
 	}
 }
 
@@ -36,13 +37,13 @@ static int ask(struct ctl_options *o, const char *session, const char *reason, b
 		json_decref(request);
 		return CTL_USAGE;
 	}
-	status = ctl_ops_ask(o, CTL_NEED_DAEMON, request, NULL, NULL, &done);
-	if (status == CTL_COMPLETED) {
+	status = ctl_op_ask(o, CTL_NEED_DAEMON, request, NULL, NULL, &done);
+	if (status == CTL_OK) {
 		json_object_del(done, "id");
 		show(done, is_json, session == NULL);
 	}
 	json_decref(done);
-	return ctl_ops_flush(status);
+	return ctl_op_flush(status);
 }
 
 static int run(int argc, char **argv, struct ctl_options *o)
@@ -59,18 +60,18 @@ static int run(int argc, char **argv, struct ctl_options *o)
 			is_json = true;
 		else if (c == 'r')
 			reason = optarg;
-		else if ((status = ctl_cmd_option(c, argv, &ctl_token, o)) >= 0)
+		else if ((status = ctl_command_option(c, argv, &ctl_token, o)) >= 0)
 			return status;
 	}
 	words = argv + optind;
 	count = argc - optind;
 	if (count < 1 || (strcmp(words[0], "rotate") != 0 && strcmp(words[0], "revoke") != 0))
-		return ctl_cmd_usage("token ", "rotate, or revoke SESSION");
+		return ctl_command_usage("token ", "rotate, or revoke SESSION");
 	if (strcmp(words[0], "rotate") == 0)
 		return count == 1 && !reason ? ask(o, NULL, NULL, is_json) :
-					       ctl_cmd_usage("token ", "rotate takes nothing more");
+					       ctl_command_usage("token ", "rotate takes nothing more");
 	return count == 2 ? ask(o, words[1], reason, is_json) :
-			    ctl_cmd_usage("token ", "revoke takes one SESSION");
+			    ctl_command_usage("token ", "revoke takes one SESSION");
 }
 
 const struct ctl_command ctl_token = {

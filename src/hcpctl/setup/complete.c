@@ -1,6 +1,7 @@
-/* ctl_complete.c: `hcpctl complete`: words for the shells' completion, one a line, a tab and a remark behind
- * each. Owns the bound on its time: a Tab key that hangs is worse than one that finds nothing. Never says
- * what is wrong, and always ends with 0: nobody asked it anything. Not in `hcpctl --help`. */
+/* SPDX-License-Identifier: MIT */
+/* complete.c: `hcpctl complete`: candidates for the shells' completion, one a line, with a tab and a remark.
+ * Owns the limit on its time: a Tab key that hangs is worse than one that finds nothing. Never prints an
+ * error, and always exits with 0: a completion has nowhere to show it. Not in `hcpctl --help`. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,10 +15,12 @@
 #include "hcpctl/common/command.h"
 #include "hcpctl/setup/complete.h"
 #include "hcpctl/setup/doctor.h"
+#include "json/text.h"
 #include "hcpctl/caller/token_cache.h"
+#include "protocol/names.h"
 
-#define BOUND_MS 300     /* for daemon and store */
-#define LINE_MS 2000     /* for all of it, on a machine that has other things to do */
+#define BOUND_MS 300     /* limit for daemon and store */
+#define LINE_MS 2000     /* limit for all of it, on a busy machine */
 #define SESSIONS_MAX 500 /* the newest */
 
 static const char help[] =
@@ -28,14 +31,14 @@ static const char help[] =
 	"\nExample:\n"
 	"  hcpctl complete sessions 5f\n";
 
-/* Lines that are out already stay out. */
+/* Lines that were printed before stay. */
 static void on_alarm(int number)
 {
 	(void)number;
-	_exit(CTL_COMPLETED);
+	_exit(CTL_OK);
 }
 
-/* From here on. Reading our own --help comes before it: that waits for nobody. */
+/* Starts a time limit from now on. A caller may start it anew: reading hcpctl's own --help cannot hang. */
 static void bound_time(int ms)
 {
 	struct itimerval at = {.it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
@@ -73,15 +76,15 @@ static const char *member(const json_t *o, const char *key)
 
 /* --- from the daemon, else from the store --- */
 
-struct asked {
+struct session_offer {
 	const struct complete *complete;
 	bool any;
 };
 
 static bool on_session(void *ctx, const char *text, size_t size)
 {
-	struct asked *a = ctx;
-	json_t *item = json_loadb(text, size, 0, NULL);
+	struct session_offer *a = ctx;
+	json_t *item = jtext_load(text, size, 0, NULL);
 
 	a->any = true;
 	complete_offer(
@@ -92,8 +95,8 @@ static bool on_session(void *ctx, const char *text, size_t size)
 
 static bool on_part(void *ctx, const char *text, size_t size)
 {
-	const struct asked *a = ctx;
-	json_t *item = json_loadb(text, size, 0, NULL), *artifact = json_object_get(item, "artifact");
+	const struct session_offer *a = ctx;
+	json_t *item = jtext_load(text, size, 0, NULL), *artifact = json_object_get(item, "artifact");
 
 	if (artifact)
 		complete_offer(a->complete, member(artifact, "name"), member(artifact, "type"), NULL);
@@ -101,8 +104,8 @@ static bool on_part(void *ctx, const char *text, size_t size)
 	return true;
 }
 
-/* False: neither of them answers. */
-static bool ask(struct asked *a, json_t *request, query_item_fn *fn)
+/* False: neither daemon nor store answers. */
+static bool ask(struct session_offer *a, json_t *request, query_item_fn *fn)
 {
 	struct ctl_client *client;
 	bool good;
@@ -114,12 +117,12 @@ static bool ask(struct asked *a, json_t *request, query_item_fn *fn)
 		json_decref(request);
 		return false;
 	}
-	good = ctl_client_ask(client, request, fn, a, NULL) == CTL_COMPLETED;
+	good = ctl_client_ask(client, request, fn, a, NULL) == CTL_OK;
 	ctl_client_close(client);
 	return good;
 }
 
-/* What this user submitted, and nobody saw end. */
+/* Sessions that this user submitted and whose end was not seen. */
 static void offer_own(const struct complete *c)
 {
 	struct buf text = {0};
@@ -127,32 +130,33 @@ static void offer_own(const struct complete *c)
 	const char *id;
 	json_t *root, *entry;
 
-	if (!c->settings->home || ctl_home_read(c->settings->home, CTL_SESSIONS_FILE, &text, why) <= 0)
+	if (!c->settings->home || ctl_user_files_read(c->settings->home, CTL_SESSIONS_FILE, &text, why) <= 0)
 		return;
-	root = json_loadb(text.data ? text.data : "", text.size, 0, NULL);
+	root = jtext_load(text.data ? text.data : "", text.size, 0, NULL);
 	json_object_foreach(root, id, entry)
 		complete_offer(c, id, member(entry, "capability"), NULL);
 	json_decref(root);
 	if (text.data)
-		explicit_bzero(text.data, text.room); /* there are tokens in it */
+		explicit_bzero(text.data, text.room); /* the file holds tokens */
 	buf_fini(&text);
 }
 
 void complete_sessions(const struct complete *c, bool only_live)
 {
-	struct asked a = {.complete = c};
+	struct session_offer a = {.complete = c};
 	json_t *request = json_pack("{s:s, s:i}", "do", "list", "limit", SESSIONS_MAX);
 
 	if (only_live)
 		json_object_set_new(request, "state",
-			json_pack("[s, s, s, s]", "PENDING", "RUNNING", "PAUSED", "ABORTING"));
+			json_pack("[s, s, s, s]", sstate_names[S_PENDING], sstate_names[S_RUNNING],
+				sstate_names[S_PAUSED], sstate_names[S_ABORTING]));
 	if (!ask(&a, request, on_session) && !a.any)
 		offer_own(c);
 }
 
 void complete_artifacts(const struct complete *c, const char *session)
 {
-	struct asked a = {.complete = c};
+	struct session_offer a = {.complete = c};
 
 	(void)ask(&a, json_pack("{s:s, s:s}", "do", "show", "session", session), on_part);
 }
@@ -182,7 +186,7 @@ void complete_configured(const struct complete *c, const char *kind)
 
 /* --- the command --- */
 
-/* Everything behind the kind is data, options of the line that is completed too. */
+/* Everything behind the kind is data, also options of the line that is completed. */
 static void take_options(int argc, char **argv, struct ctl_options *o)
 {
 	static const struct option options[] = {CTL_GLOBAL_OPTIONS};
@@ -190,7 +194,7 @@ static void take_options(int argc, char **argv, struct ctl_options *o)
 
 	while ((c = getopt_long(argc, argv, "+:", options, NULL)) != -1)
 		if (c != '?' && c != ':' && c != 'h')
-			(void)ctl_cmd_option(c, argv, &ctl_complete, o);
+			(void)ctl_command_option(c, argv, &ctl_complete, o);
 }
 
 static int run(int argc, char **argv, struct ctl_options *o)
@@ -203,7 +207,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	bound_time(strcmp(argc > 1 ? argv[1] : "", "line") == 0 ? LINE_MS : BOUND_MS);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-		return ctl_cmd_option('h', argv, &ctl_complete, o);
+		return ctl_command_option('h', argv, &ctl_complete, o);
 	if (silence >= 0)
 		dup2(silence, STDERR_FILENO);
 	take_options(argc, argv, o);
@@ -211,7 +215,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	if (strcmp(kind, "line") == 0)
 		complete_take_options(argv + optind, argc - optind - 1, o);
 	if (ctl_settings_load(&s, o, say_nothing, NULL) < 0)
-		return CTL_COMPLETED;
+		return CTL_OK;
 	if (strcmp(kind, "line") == 0) {
 		complete_line(&c, argv + optind, argc - optind);
 	} else if (strcmp(kind, "artifacts") == 0 && optind < argc) {
@@ -225,7 +229,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 			complete_configured(&c, kind);
 	}
 	ctl_settings_fini(&s);
-	return CTL_COMPLETED;
+	return CTL_OK;
 }
 
 const struct ctl_command ctl_complete = {.name = "complete", .summary = NULL, .help = help, .run = run};

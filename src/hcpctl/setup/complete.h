@@ -1,7 +1,7 @@
-/* ctl_complete.h: between the two files of `hcpctl complete`: candidates, one a line, a tab and a remark
- * behind each. */
-#ifndef HCPD_CTL_COMPLETE_H
-#define HCPD_CTL_COMPLETE_H
+/* SPDX-License-Identifier: MIT */
+/* complete.h: between the two files of `hcpctl complete`: candidates, one a line, with a tab and a remark. */
+#ifndef HCPD_HCPCTL_SETUP_COMPLETE_H
+#define HCPD_HCPCTL_SETUP_COMPLETE_H
 
 #include <stdbool.h>
 
@@ -11,19 +11,19 @@ struct complete {
 	const struct ctl_settings *settings;
 	const struct ctl_options *options;
 	const char *before; /* put in front of every candidate: "--state=", "RUNNING," */
-	const char *prefix; /* what a candidate has to begin with, either case */
+	const char *prefix; /* what a candidate must begin with, in either case */
 };
 
 void complete_offer(const struct complete *c, const char *word, const char *remark, const char *more);
-/* From the daemon, else the store, else hcpctl's own list. */
+/* Sessions from the daemon, else from the store, else from the token cache. */
 void complete_sessions(const struct complete *c, bool only_live);
 void complete_artifacts(const struct complete *c, const char *session);
 /* From the daemon's configuration; kind is "capabilities" or "callers". */
 void complete_configured(const struct complete *c, const char *kind);
 
-/* ctl_complete_line.c: the words of a command line without hcpctl itself; the last is being written, and may
- * be empty. A line `:files` asks the shell for names of files. */
-/* Of those words, --daemon-config, --socket and --config count for the look-up, too. */
+/* complete_line.c: words of a command line without `hcpctl`. The last word is the one at the cursor, and may
+ * be empty. The output line `:files` asks the shell for file names. */
+/* Options among those words that matter for the look-up: --daemon-config, --socket and --config. */
 void complete_take_options(char *const *words, int count, struct ctl_options *o);
 void complete_line(struct complete *c, char *const *words, int count);
 

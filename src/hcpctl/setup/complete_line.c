@@ -1,7 +1,8 @@
-/* ctl_complete_line.c: what may stand where the cursor is.
- * Owns which command takes what, and which option has which values. Which commands and options there are it
- * reads from `hcpctl --help` and `hcpctl COMMAND --help`, so that a list that is out of date cannot be. Never
- * looks anything up itself: ctl_complete.c does. */
+/* SPDX-License-Identifier: MIT */
+/* complete_line.c: which words may stand at the cursor.
+ * Owns which command takes what, and which option has which values. Reads the commands and options from
+ * `hcpctl --help` and `hcpctl COMMAND --help`, so that there is no second list to keep up to date. Never
+ * looks sessions or names up itself: complete.c does. */
 #include "hcpctl/setup/complete.h"
 
 #include <ctype.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "protocol/names.h"
 
 #define OPTIONS_MAX 64
 
@@ -54,25 +56,28 @@ static const struct {
 	{"archive", TAKES_ARCHIVE},
 };
 
-/* Options whose values are known; all others take something that only their writer knows. */
+/* Options whose values are known; for all others nothing is offered. */
 static const struct {
 	const char *option;
-	const char *values; /* separated by spaces; ":files", ":capabilities", ":callers" are looked up */
-	bool is_list;       /* several, with commas */
+	/* separated by spaces; ":files", ":capabilities", ":callers" are looked up */
+	const char *values;
+	bool is_list;             /* several, with commas */
+	const char *const *names; /* instead of `values`; NULL at the end */
 } values[] = {
-	{"--state", "PENDING RUNNING PAUSED ABORTING COMPLETED FAILED ABORTED REJECTED live over", true},
-	{"--how", "resume restart fail summarize discard", false},
-	{"--priority", "low normal high urgent", false},
-	{"--data-class", "T1 T2 T3 T4", false},
-	{"--inputs", ":files", false},
-	{"--config", ":files", false},
-	{"--daemon-config", ":files", false},
-	{"--socket", ":files", false},
-	{"--key", ":files", false},
-	{"--output", ":files", false},
-	{"--capability", ":capabilities", false},
-	{"--caller", ":callers", false},
-	{"--callers", ":callers", true},
+	{"--state", .values = "PENDING RUNNING PAUSED ABORTING COMPLETED FAILED ABORTED REJECTED live over",
+		.is_list = true},
+	{"--how", .names = recovery_names},
+	{"--priority", .names = priority_names},
+	{"--data-class", .names = data_class_names},
+	{"--inputs", .values = ":files"},
+	{"--config", .values = ":files"},
+	{"--daemon-config", .values = ":files"},
+	{"--socket", .values = ":files"},
+	{"--key", .values = ":files"},
+	{"--output", .values = ":files"},
+	{"--capability", .values = ":capabilities"},
+	{"--caller", .values = ":callers"},
+	{"--callers", .values = ":callers", .is_list = true},
 };
 
 struct option_line {
@@ -89,7 +94,7 @@ struct help {
 
 /* --- what --help says --- */
 
-/* hcpctl [COMMAND] --help, by a child of ours. NULL where that cannot be. */
+/* Starts `hcpctl [COMMAND] --help` in a child. NULL where that fails. */
 static FILE *open_help(const char *command)
 {
 	int ends[2];
@@ -113,7 +118,7 @@ static FILE *open_help(const char *command)
 	return fdopen(ends[0], "r");
 }
 
-/* "  -s, --state S,...   remark": a value is what follows after one space. */
+/* "  -s, --state S,...   remark": one space before a value, several before the remark. */
 static bool parse_option(const char *line, struct option_line *o)
 {
 	size_t size;
@@ -220,13 +225,17 @@ static void offer_values(struct complete *c, const char *option)
 	for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
 		if (strcmp(values[i].option, option) != 0)
 			continue;
-		/* Behind a comma another one begins; what stands before it stays. */
+		/* A comma begins the next value; the values before it stay. */
 		if (values[i].is_list && (comma = strrchr(c->prefix, ','))) {
 			buf_add_text(&before, c->before);
 			buf_add(&before, c->prefix, (size_t)(comma + 1 - c->prefix));
 			c->before = buf_text(&before);
 			c->prefix = comma + 1;
 		}
+		for (const char *const *name = values[i].names; name && *name; name++)
+			complete_offer(c, *name, NULL, NULL);
+		if (!values[i].values)
+			break;
 		if (strcmp(values[i].values, ":files") == 0)
 			puts(":files");
 		else if (values[i].values[0] == ':')
@@ -243,12 +252,13 @@ static void offer_values(struct complete *c, const char *option)
 
 struct line {
 	const char *command;             /* NULL: not yet */
-	const struct option_line *waits; /* an option whose value is the word at the cursor */
-	int positional;           /* how many words that are no options stand before it, behind the command */
-	const char *first, *last; /* of them */
+	const struct option_line *waits; /* the option whose value is the word at the cursor */
+	/* number of words before the cursor, behind the command, that are no options */
+	int positional;
+	const char *first, *last; /* the first and the last of those words */
 };
 
-/* bash makes three words of --state=RUN. */
+/* bash splits --state=RUN into three words. */
 static bool is_equals(const char *word)
 {
 	return strcmp(word, "=") == 0;
@@ -343,7 +353,7 @@ void complete_take_options(char *const *words, int count, struct ctl_options *o)
 
 void complete_line(struct complete *c, char *const *words, int count)
 {
-	static struct help h; /* of some size */
+	static struct help h; /* static because it is large */
 	struct line l = {0};
 	const char *current = count > 0 ? words[count - 1] : "", *equals;
 	struct buf before = {0};

@@ -1,6 +1,7 @@
-/* ctl_doctor.c: `hcpctl doctor`: what is wrong with an hcpd and its surroundings, and what to do about it.
- * Owns the order of the checks, how findings are shown, and looking at things as another user.
- * Never mends anything: doctor_*.c look, a person acts. */
+/* SPDX-License-Identifier: MIT */
+/* doctor.c: `hcpctl doctor`: what is wrong with an hcpd and its surroundings, and what to do about it.
+ * Owns the order of the checks, how findings are printed, and running a check as another user.
+ * Never repairs anything: doctor_*.c find, a person acts. */
 #include "hcpctl/setup/doctor.h"
 
 #include <errno.h>
@@ -39,7 +40,7 @@ static const char help[] =
 	"  sudo hcpctl doctor --rabbitmqctl rabbitmqctl\n"
 	"\nExit status: 0 where nothing is FAIL, else 1.\n";
 
-/* --- telling --- */
+/* --- findings --- */
 
 static const char *const level_words[] = {"OK", "WARN", "FAIL", "SKIP"};
 static const char *const level_names[] = {"ok", "warn", "fail", "skip"};
@@ -67,7 +68,7 @@ static void write_json(
 	if (f)
 		fwrite(b.data, 1, b.size, f);
 	else if (write(fd, b.data, b.size) < 0)
-		_exit(1); /* the parent is gone, and nobody wants to know */
+		_exit(1); /* the parent is gone: there is no reader for the finding */
 	buf_fini(&b);
 }
 
@@ -86,7 +87,7 @@ static void write_text(enum doctor_level level, const char *subject, const char 
 	buf_fini(&b);
 }
 
-static void tell(
+static void report(
 	struct doctor *d, enum doctor_level level, const char *subject, const char *what, const char *todo)
 {
 	if (d->is_child) {
@@ -101,7 +102,7 @@ static void tell(
 	else if (level == DOCTOR_WARN || level == DOCTOR_FAIL)
 		ctl_say("warning: %s%s%s", what, todo ? "; " : "", todo ? todo : "");
 	if (d->voice == DOCTOR_TEXT)
-		fflush(stdout); /* some of the checks take their time */
+		fflush(stdout); /* print now: some checks take long */
 }
 
 void doctor_say(struct doctor *d, enum doctor_level level, const char *subject, const char *todo,
@@ -114,7 +115,7 @@ void doctor_say(struct doctor *d, enum doctor_level level, const char *subject, 
 	if (vasprintf(&what, fmt, ap) < 0)
 		abort();
 	va_end(ap);
-	tell(d, level, subject, what, todo);
+	report(d, level, subject, what, todo);
 	free(what);
 }
 
@@ -128,7 +129,7 @@ void doctor_say_text(struct doctor *d, enum doctor_level level, const char *subj
 		*todo = '\0';
 		todo += 2;
 	}
-	tell(d, level, subject, what, todo);
+	report(d, level, subject, what, todo);
 	free(what);
 }
 
@@ -171,14 +172,14 @@ static void take_findings(struct doctor *d, int fd)
 				subject = NULL;
 		}
 		if (finding && subject)
-			tell(d, find_level(level), subject, what, todo);
+			report(d, find_level(level), subject, what, todo);
 		json_decref(finding);
 	}
 	free(line);
 	fclose(f);
 }
 
-/* user NULL: as we are. seconds 0: as long as it takes. */
+/* user NULL: the current user. seconds 0: no limit. */
 static void run_apart(struct doctor *d, const char *subject, uid_t uid, gid_t gid, const char *user,
 	unsigned seconds, doctor_check_fn *check, const void *ctx)
 {
@@ -241,13 +242,13 @@ const char *doctor_config_path(const struct ctl_options *o, const struct ctl_set
 	return o->daemon_config ? o->daemon_config : "/etc/hcpd/hcpd.ini";
 }
 
-/* hcpctl's own file: broken, it keeps every other command from working. */
+/* hcpctl's own file: if it is broken, no other command works. */
 static void on_setting(void *ctx, bool is_error, const char *text)
 {
 	doctor_say_text(ctx, is_error ? DOCTOR_FAIL : DOCTOR_WARN, "hcpctl", text);
 }
 
-/* Each needs what was found out before it. */
+/* Each check needs results of the checks before it. */
 static void check_all(struct doctor *d, const struct ctl_settings *s)
 {
 	doctor_check_config(d);
@@ -285,7 +286,7 @@ static void check_all(struct doctor *d, const struct ctl_settings *s)
 
 int doctor_end_output(int status)
 {
-	/* What failed before left its mark, and what is left to write mostly fails for the same reason. */
+	/* An earlier write may have failed while this flush succeeds. */
 	bool failed = ferror(stdout);
 
 	errno = 0;
@@ -301,7 +302,7 @@ static int finish(struct doctor *d)
 		printf("\n%d to mend, %d to think about, %d good, %d not looked at\n", d->count[DOCTOR_FAIL],
 			d->count[DOCTOR_WARN], d->count[DOCTOR_OK], d->count[DOCTOR_SKIP]);
 	config_free(d->config);
-	return doctor_end_output(d->count[DOCTOR_FAIL] ? CTL_ERROR : CTL_COMPLETED);
+	return doctor_end_output(d->count[DOCTOR_FAIL] ? CTL_ERROR : CTL_OK);
 }
 
 static int run(int argc, char **argv, struct ctl_options *o)
@@ -321,12 +322,12 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		case OPT_CTL: d.rabbitmqctl = optarg; break;
 		case OPT_JSON: d.voice = DOCTOR_JSON; break;
 		default:
-			if ((status = ctl_cmd_option(c, argv, &ctl_doctor, o)) >= 0)
+			if ((status = ctl_command_option(c, argv, &ctl_doctor, o)) >= 0)
 				return c == 'h' ? doctor_end_output(status) : status;
 		}
 	}
 	if (optind < argc)
-		return ctl_cmd_usage("doctor ", "doctor takes no %s", argv[optind]);
+		return ctl_command_usage("doctor ", "doctor takes no %s", argv[optind]);
 	has_settings = ctl_settings_load(&settings, o, on_setting, &d) == 0;
 	d.path = doctor_config_path(o, has_settings ? &settings : NULL);
 	check_all(&d, has_settings ? &settings : NULL);

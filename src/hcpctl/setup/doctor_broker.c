@@ -1,7 +1,8 @@
-/* ctl_doctor_broker.c: the broker as hcpd's own log-in sees it: reachable, exchanges, queues, what it may do.
- * Owns the questions, each on a connection of its own, because a refusal ends its channel.
- * Never publishes a message that could arrive, never makes, binds or consumes anything. What only the
- * broker's own tools show is ctl_doctor_listed.c's. */
+/* SPDX-License-Identifier: MIT */
+/* doctor_broker.c: the broker as hcpd's own log-in sees it: reachable, exchanges, queues, rights.
+ * Owns the requests, each on a connection of its own, because a refusal closes its channel.
+ * Never publishes a message that could arrive, never makes, binds or consumes anything. doctor_listed.c
+ * checks what only the broker's own tools show. */
 #include "hcpctl/setup/doctor.h"
 
 #include <stdio.h>
@@ -13,58 +14,59 @@
 #define CLOSE_MS 1000
 #define ANSWER_US INT64_C(5000000)
 #define STRANGER \
-	"hcp-doctor" /* a user-id that is not ours: the broker refuses the message, after all rights */
+	"hcp-doctor" /* a user-id of another user: the broker refuses the message, after it has checked all \
+			rights */
 
-static struct link *open_link(struct doctor *d, struct link_error *e)
+static struct connection *open_link(struct doctor *d, struct connection_error *e)
 {
-	struct link_spec spec = {.amqp = &d->config->amqp, .name = "hcpctl doctor", .max_body = 65536};
-	struct link *l = link_open(&spec, e);
+	struct connection_spec spec = {.amqp = &d->config->amqp, .name = "hcpctl doctor", .max_body = 65536};
+	struct connection *l = connection_open(&spec, e);
 
-	/* Of many connections in quick succession a broker may leave one unanswered; a refusal has a code,
-	 * and stays one. */
-	return l || e->code ? l : link_open(&spec, e);
+	/* After many connections in quick succession a broker may leave one unanswered: try again. A refusal
+	 * has a code and is final. */
+	return l || e->code ? l : connection_open(&spec, e);
 }
 
 bool doctor_check_broker(struct doctor *d)
 {
-	struct link_error e;
-	struct link *l = open_link(d, &e);
+	struct connection_error e;
+	struct connection *l = open_link(d, &e);
 
 	if (!l) {
 		doctor_say_text(d, DOCTOR_FAIL, "broker", e.text);
 		return false;
 	}
 	doctor_say(d, DOCTOR_OK, "broker", NULL, "%s takes the log-in", d->config->amqp.url);
-	link_close(l, CLOSE_MS);
+	connection_close(l, CLOSE_MS);
 	return true;
 }
 
 /* --- exchanges and queues --- */
 
-/* Only a broker that compared them says that they differ (406); anything else says nothing about them, and
- * what is to be done about a difference would be wrong. */
-static bool is_other(const struct link *l, const struct link_error *e)
+/* True only where the broker compared the arguments and says that they differ (406). After any other error
+ * nothing is known about a difference, and the advice for one would be wrong. */
+static bool is_other(const struct connection *l, const struct connection_error *e)
 {
 	return l != NULL && e->code == 406;
 }
 
-static void say_unseen(struct doctor *d, const char *kind, const char *name, const struct link_error *e)
+static void say_unseen(struct doctor *d, const char *kind, const char *name, const struct connection_error *e)
 {
 	doctor_say(d, DOCTOR_FAIL, "topology", "look again; the broker's log may say more",
 		"%s %s cannot be looked at: %s", kind, name, e->text);
 }
 
-/* Looked for first, so that the declare that compares does not make it. */
+/* First a passive declare, so that the declare that compares does not make the exchange or queue. */
 static void check_exchange(struct doctor *d, const char *name, const char *type)
 {
-	struct link_error e;
-	struct link *l = open_link(d, &e);
+	struct connection_error e;
+	struct connection *l = open_link(d, &e);
 
-	if (l && link_find_exchange(l, name, &e) < 0) {
+	if (l && connection_find_exchange(l, name, &e) < 0) {
 		doctor_say(d, d->pid ? DOCTOR_FAIL : DOCTOR_WARN, "topology",
 			"hcpd makes it when it connects, if it may; else: hcpctl topology prints how",
 			"exchange %s: %s", name, e.code == 404 ? "there is none" : e.text);
-	} else if (!l || link_declare_exchange(l, name, type, &e) < 0) {
+	} else if (!l || connection_declare_exchange(l, name, type, &e) < 0) {
 		if (is_other(l, &e))
 			doctor_say(d, DOCTOR_FAIL, "topology",
 				"stop who uses it, delete the exchange at the broker, and start hcpd, which "
@@ -77,41 +79,39 @@ static void check_exchange(struct doctor *d, const char *name, const char *type)
 		doctor_say(d, DOCTOR_OK, "topology", NULL, "exchange %s, %s", name, type);
 	}
 	if (l)
-		link_close(l, CLOSE_MS);
+		connection_close(l, CLOSE_MS);
 }
 
 static void check_arguments(struct doctor *d, const char *queue)
 {
 	bool quorum = d->config->amqp.queue_type == QUEUE_QUORUM;
-	struct link_queue q = {
+	struct connection_queue q = {
 		.name = queue, .type = quorum ? "quorum" : "classic", .single_active_consumer = quorum};
-	struct link_error e;
-	struct link *l = open_link(d, &e);
-	int rc = l ? link_declare_queue(l, &q, &e) : -1;
+	struct connection_error e;
+	struct connection *l = open_link(d, &e);
+	int rc = l ? connection_declare_queue(l, &q, &e) : -1;
 
 	if (rc < 0 && !is_other(l, &e))
 		say_unseen(d, "queue", queue, &e);
 	else if (rc < 0)
 		doctor_say(d, DOCTOR_FAIL, "topology",
-			"set queue_type in [amqp] to what it is, or stop hcpd, empty and delete the "
-			"queue, and start hcpd, which makes it anew",
+			"set queue_type in [amqp] to what it is, or stop hcpd, empty and delete the queue, "
+			"and start hcpd, which makes it anew",
 			"queue %s was made with other arguments than hcpd's (queue_type = %s): %s", queue,
 			q.type, e.text);
 	else
 		doctor_say(d, DOCTOR_OK, "topology", NULL, "queue %s, %s", queue, q.type);
 	if (l)
-		link_close(l, CLOSE_MS);
+		connection_close(l, CLOSE_MS);
 }
 
-static void judge_consumers(struct doctor *d, const char *queue, int count)
+static void check_consumers(struct doctor *d, const char *queue, int count)
 {
 	bool quorum = d->config->amqp.queue_type == QUEUE_QUORUM;
 
 	if (count == 0 && d->pid)
 		doctor_say(d, DOCTOR_FAIL, "topology", "see hcpd's log for why it does not consume",
-			"hcpd runs, and nobody consumes "
-			"queue %s",
-			queue);
+			"hcpd runs, and nobody consumes queue %s", queue);
 	else if (count == 0)
 		doctor_say(d, DOCTOR_WARN, "topology", "start hcpd: tasks wait in the queue until it runs",
 			"nobody consumes queue %s", queue);
@@ -124,34 +124,34 @@ static void judge_consumers(struct doctor *d, const char *queue, int count)
 			"%d consume queue %s, and it should be one hcpd", count, queue);
 	else if (!d->pid && !d->lock_unseen)
 		doctor_say(d, DOCTOR_WARN, "topology",
-			"find it by rabbitmqctl list_consumers: another machine's hcpd with this "
-			"callee_id, or another state_dir?",
+			"find it by rabbitmqctl list_consumers: another machine's hcpd with this callee_id, "
+			"or another state_dir?",
 			"queue %s is consumed, but not by the hcpd of %s", queue, d->config->state_dir);
 	else
 		doctor_say(d, DOCTOR_OK, "topology", NULL, "queue %s has one consumer", queue);
 }
 
-/* How many consume it; -1: there is none, or it cannot be asked, and e says why. */
-static int count_consumers(struct doctor *d, const char *queue, struct link_error *e)
+/* The number of consumers; -1: there is no such queue, or the broker refuses, and e says why. */
+static int count_consumers(struct doctor *d, const char *queue, struct connection_error *e)
 {
-	struct link *l = open_link(d, e);
+	struct connection *l = open_link(d, e);
 	int count = -1;
 
 	if (!l)
 		return -1;
-	if (link_count_consumers(l, queue, &count, e) < 0)
+	if (connection_count_consumers(l, queue, &count, e) < 0)
 		count = -1;
-	link_close(l, CLOSE_MS);
+	connection_close(l, CLOSE_MS);
 	return count;
 }
 
 static void check_command_queue(struct doctor *d)
 {
 	char queue[160];
-	struct link_error e;
+	struct connection_error e;
 	int count;
 
-	snprintf(queue, sizeof queue, "hcp.cmd.%s", d->config->callee_id);
+	names_command_queue(queue, sizeof queue, d->config->callee_id);
 	count = count_consumers(d, queue, &e);
 	if (count < 0) {
 		doctor_say(d, d->pid ? DOCTOR_FAIL : DOCTOR_WARN, "topology",
@@ -160,23 +160,23 @@ static void check_command_queue(struct doctor *d)
 		return;
 	}
 	check_arguments(d, queue);
-	judge_consumers(d, queue, count);
+	check_consumers(d, queue, count);
 }
 
 static void check_dead_letters(struct doctor *d)
 {
-	struct link_error e, f;
-	struct link *l = open_link(d, &e);
-	bool has_exchange = l && link_find_exchange(l, TOPOLOGY_DEAD, &e) == 0;
+	struct connection_error e, f;
+	struct connection *l = open_link(d, &e);
+	bool has_exchange = l && connection_find_exchange(l, TOPOLOGY_DEAD, &e) == 0;
 
 	if (l)
-		link_close(l, CLOSE_MS);
+		connection_close(l, CLOSE_MS);
 	if (!has_exchange || count_consumers(d, TOPOLOGY_DEAD, &f) < 0)
 		doctor_say(d, DOCTOR_WARN, "topology",
 			"hcpctl topology prints the commands; no matter where another one is set by a policy",
 			"there is no %s " TOPOLOGY_DEAD
-			": commands that hcpd cannot read are dropped, and quorum queues of RabbitMQ 4 "
-			"drop what was delivered 20 times",
+			": commands that hcpd cannot read are dropped, and quorum queues of RabbitMQ 4 drop "
+			"what was delivered 20 times",
 			has_exchange ? "queue" : "dead-letter exchange");
 	else
 		doctor_say(d, DOCTOR_OK, "topology", NULL,
@@ -188,12 +188,12 @@ static void check_caller_queues(struct doctor *d)
 	for (size_t i = 0; i < d->config->caller_count; i++) {
 		const char *caller = d->config->callers[i].name;
 		char queue[160];
-		struct link_error e;
+		struct connection_error e;
 		int count;
 
 		if (strcmp(caller, "*") == 0)
 			continue;
-		snprintf(queue, sizeof queue, "hcp.evt.%s", caller);
+		names_event_queue(queue, sizeof queue, caller, NULL);
 		count = count_consumers(d, queue, &e);
 		if (count < 0)
 			doctor_say(d, DOCTOR_WARN, "topology",
@@ -209,8 +209,8 @@ static void check_caller_queues(struct doctor *d)
 
 void doctor_check_topology(struct doctor *d)
 {
-	check_exchange(d, "hcp.commands", "direct");
-	check_exchange(d, "hcp.events", "topic");
+	check_exchange(d, EXCHANGE_COMMANDS, "direct");
+	check_exchange(d, EXCHANGE_EVENTS, "topic");
 	if (config_wants_harp(d->config))
 		check_exchange(d, TOPOLOGY_HARP, "topic");
 	check_command_queue(d);
@@ -218,14 +218,14 @@ void doctor_check_topology(struct doctor *d)
 	check_caller_queues(d);
 }
 
-/* --- what the log-in may do --- */
+/* --- rights of the log-in --- */
 
-/* The code with which the broker closes the channel of a message that says to be a stranger's: 403 where we
- * may not write there with that key, 406 (user-id) where we may, 404 where there is no such exchange. 0: no
- * answer. */
+/* The code with which the broker closes the channel after a message with a false user-id: 403 where the
+ * log-in may not write there with that key, 406 (user-id) where it may, 404 where there is no such exchange.
+ * 0: no answer. */
 static int probe_write(struct doctor *d, const char *exchange, const char *key)
 {
-	struct link_message m = {.exchange = exchange,
+	struct connection_message m = {.exchange = exchange,
 		.key = key,
 		.message_id = STRANGER,
 		.type = STRANGER,
@@ -234,28 +234,28 @@ static int probe_write(struct doctor *d, const char *exchange, const char *key)
 		.size = 2};
 	int64_t until_us = clock_boot_us() + ANSWER_US;
 	struct frames_event *ev;
-	struct link_error e;
-	struct link *l = open_link(d, &e);
+	struct connection_error e;
+	struct connection *l = open_link(d, &e);
 	int code = 0, rc = 0;
 	bool ready;
 
 	if (!l)
 		return 0;
-	if (link_publish(l, &m, &e) == 0)
+	if (connection_publish(l, &m, &e) == 0)
 		while (code == 0 && rc >= 0 && clock_boot_us() < until_us) {
-			if ((rc = link_next(l, &ev, &e)) > 0 && ev->kind == FRAMES_CHANNEL_CLOSED)
+			if ((rc = connection_next(l, &ev, &e)) > 0 && ev->kind == FRAMES_CHANNEL_CLOSED)
 				code = ev->code;
 			else if (rc == 0)
-				link_wait(l, -1, 100, &ready);
+				connection_wait(l, -1, 100, &ready);
 		}
 	if (rc >= 0)
-		link_close(l, CLOSE_MS);
+		connection_close(l, CLOSE_MS);
 	else
-		link_free(l);
+		connection_free(l);
 	return code;
 }
 
-/* so: what follows where it may not. */
+/* so: what follows from a missing right. */
 static void check_publish(struct doctor *d, const char *exchange, const char *key, const char *so)
 {
 	const char *user = d->config->amqp.user;
@@ -280,15 +280,15 @@ void doctor_check_rights(struct doctor *d)
 	for (size_t i = 0; i < d->config->caller_count; i++)
 		if (strcmp(d->config->callers[i].name, "*") != 0)
 			caller = d->config->callers[i].name;
-	snprintf(key, sizeof key, "%s.-.task_rejected", caller);
-	check_publish(d, "hcp.events", key, "no caller hears anything");
+	names_event_key(key, sizeof key, caller, NULL, "task_rejected");
+	check_publish(d, EXCHANGE_EVENTS, key, "no caller hears anything");
 	elsewhere = probe_write(d, "amq.topic", key);
 	if (elsewhere == 406)
 		doctor_say(d, DOCTOR_WARN, "permissions", doctor_todo_topology(d),
 			"user %s may write to exchanges that are none of hcpd's", user);
 	else if (elsewhere == 403)
 		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may not write elsewhere", user);
-	snprintf(key, sizeof key, "%s.-.session.start", caller);
+	names_event_key(key, sizeof key, caller, NULL, "session.start");
 	if (config_wants_harp(d->config))
 		check_publish(d, TOPOLOGY_HARP, key, "nobody is told of sessions with harp = yes");
 }

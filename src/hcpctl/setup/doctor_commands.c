@@ -1,6 +1,7 @@
-/* ctl_doctor_commands.c: can the commands of capabilities and of [policy] be executed, by whom they are
- * executed? Owns what execve(2) would say of a file, found out without executing it. Never starts a command:
- * nobody knows what one does. */
+/* SPDX-License-Identifier: MIT */
+/* doctor_commands.c: can the commands of capabilities and of [policy] be executed by their user?
+ * Owns what execve(2) would say of a file, found without executing it. Never starts a command: what a command
+ * does is unknown. */
 #include "hcpctl/setup/doctor.h"
 
 #include <errno.h>
@@ -15,13 +16,13 @@
 #include "process/confine.h"
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
-#define HEAD_SIZE 256 /* as much of a #! line as the kernel looks at */
+#define HEAD_SIZE 256 /* as much of a #! line as the kernel reads */
 
-/* Programs whose first argument is the program that is meant. */
+/* Programs whose first argument is the real program. */
 static const char *const interpreters[] = {
 	"sh", "bash", "dash", "python3", "python", "node", "perl", "ruby", "env"};
 
-/* Without a name it is [policy]: its program is looked at as if it were a capability's. */
+/* A capability without a name stands for [policy], whose program is checked like a capability's. */
 static const char *section_of(const struct config_capability *cc)
 {
 	static char text[160];
@@ -49,8 +50,8 @@ static bool is_file(const char *path)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* A name without a slash, to a file that can be executed; else to any file of that name. False: there is
- * none. */
+/* Resolves a name without a slash in PATH: to an executable file, else to any file of that name. False: there
+ * is none. */
 static bool search(const char *name, const char *path, char *out, size_t size)
 {
 	bool found = false;
@@ -82,7 +83,7 @@ static void fail(struct doctor *d, const struct config_capability *cc, const cha
 
 /* --- #! --- */
 
-/* `#!/usr/bin/env NAME`: env finds it in PATH, or the worker ends with 127. */
+/* `#!/usr/bin/env NAME`: env searches PATH for NAME; without it the worker exits with 127. */
 static bool check_env_target(
 	struct doctor *d, const struct config_capability *cc, const char *path, char *words)
 {
@@ -135,7 +136,7 @@ static bool check_head(struct doctor *d, const struct config_capability *cc, con
 	if (fd >= 0)
 		close(fd);
 	if (got < 0)
-		return true; /* executable and not readable: a program may be that */
+		return true; /* executable but not readable: fine for a binary program */
 	if (got >= 2 && memcmp(head, "#!", 2) == 0) {
 		head[strcspn(head, "\n")] = '\0';
 		return check_interpreter(d, cc, path, head + 2);
@@ -204,7 +205,7 @@ static bool check_program(struct doctor *d, const struct config_capability *cc, 
 	return check_head(d, cc, path);
 }
 
-struct target {
+struct command_target {
 	const struct config_capability *cc;
 	const char *user;
 };
@@ -216,10 +217,10 @@ static void check_command(struct doctor *d, const struct config_capability *cc, 
 			section_of(cc), cc->command[0], user);
 }
 
-/* The program of a migration is run as the command is, and so looked at as if it were that. */
+/* The program of a migration runs like the command, so it is checked like the command. */
 static void check_one(struct doctor *d, const void *ctx)
 {
-	const struct target *t = ctx;
+	const struct command_target *t = ctx;
 	struct config_capability migration = *t->cc;
 
 	check_command(d, t->cc, t->user);
@@ -228,7 +229,7 @@ static void check_one(struct doctor *d, const void *ctx)
 		check_command(d, &migration, t->user);
 }
 
-/* --- what its workers are kept from --- */
+/* --- confinement of workers --- */
 
 static void on_confine(void *ctx, bool is_error, const char *text)
 {
@@ -236,7 +237,8 @@ static void on_confine(void *ctx, bool is_error, const char *text)
 	doctor_say_text(ctx, DOCTOR_WARN, "command", text);
 }
 
-/* Asked as the daemon's user: root here may do what it may not. A daemon that runs was asked at its start. */
+/* Runs as the daemon's user: root may do things that the daemon may not. A running daemon has made this check
+ * at its start. */
 static void check_confine(struct doctor *d, const void *ctx)
 {
 	for (size_t i = 0; i < d->config->capability_count; i++)
@@ -257,7 +259,7 @@ void doctor_check_commands(struct doctor *d)
 	for (size_t i = 0; i < d->config->capability_count; i++) {
 		const struct config_capability *cc = &d->config->capabilities[i];
 		char what[300];
-		struct target t = {.cc = cc, .user = cc->confine.user ? cc->confine.user : d->user};
+		struct command_target t = {.cc = cc, .user = cc->confine.user ? cc->confine.user : d->user};
 
 		snprintf(what, sizeof what, "[capability %.256s] its command", cc->name);
 		if (cc->confine.user)
@@ -268,7 +270,7 @@ void doctor_check_commands(struct doctor *d)
 	}
 	if (d->config->policy_command) {
 		const struct config_capability program = {.command = d->config->policy_command};
-		struct target t = {.cc = &program, .user = d->user};
+		struct command_target t = {.cc = &program, .user = d->user};
 
 		doctor_as(d, d->uid, d->gid, d->user, "command", "[policy] its command", check_one, &t);
 	}

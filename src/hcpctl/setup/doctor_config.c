@@ -1,6 +1,7 @@
-/* ctl_doctor_config.c: the configuration and the declarations, in hcpd's own words.
- * Owns which of its warnings mean nothing outside the daemon.
- * Never parses anything itself: config.c, capability.c and confine.c do. */
+/* SPDX-License-Identifier: MIT */
+/* doctor_config.c: the configuration and the declarations, with the messages of hcpd itself.
+ * Owns which warnings mean nothing outside the daemon.
+ * Never parses anything itself: config.c, capability.c and process/confine.c do. */
 #include "hcpctl/setup/doctor.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "policy/capability.h"
 #include "hcpctl/setup/topology.h"
 
-struct count {
+struct config_findings {
 	struct doctor *d;
 	size_t said;
 };
@@ -26,7 +27,7 @@ void doctor_find_credentials(void)
 			setenv("CREDENTIALS_DIRECTORY", places[i], 0);
 }
 
-/* What the daemon could read, or has in its environment, and we do not, is no fault of the file. */
+/* A file or a variable that only the daemon can read is no fault of the configuration. */
 static bool is_only_ours(bool is_error, const char *text)
 {
 	if (is_error)
@@ -49,7 +50,7 @@ char *doctor_reword_config(const char *text)
 
 static void on_config(void *ctx, bool is_error, const char *text)
 {
-	struct count *count = ctx;
+	struct config_findings *count = ctx;
 	char *ours = doctor_reword_config(text);
 
 	if (ours)
@@ -68,7 +69,7 @@ static void on_config(void *ctx, bool is_error, const char *text)
 
 static void on_declaration(void *ctx, bool is_error, const char *text)
 {
-	struct count *count = ctx;
+	struct config_findings *count = ctx;
 
 	count->said++;
 	doctor_say(count->d, is_error ? DOCTOR_FAIL : DOCTOR_WARN, "declaration",
@@ -77,7 +78,7 @@ static void on_declaration(void *ctx, bool is_error, const char *text)
 
 static void check_declarations(struct doctor *d, const struct config *c)
 {
-	struct count count = {.d = d};
+	struct config_findings count = {.d = d};
 
 	for (size_t i = 0; i < c->capability_count; i++)
 		if (c->capabilities[i].declaration)
@@ -86,10 +87,10 @@ static void check_declarations(struct doctor *d, const struct config *c)
 		doctor_say(d, DOCTOR_OK, "declaration", NULL, "%zu can be read", c->capability_count);
 }
 
-/* --- whose log-in --- */
+/* --- shared log-ins --- */
 
-/* Calls say, where it is given, for every caller with hcpd's own log-in. Whose a certificate is, only the
- * broker knows. */
+/* Calls say, where it is not NULL, for every caller with hcpd's own log-in. The user of a certificate is
+ * known to the broker only. */
 static bool find_shared(
 	const struct doctor *d, void (*say)(struct doctor *d, const char *caller), struct doctor *to)
 {
@@ -137,7 +138,7 @@ void doctor_check_shared(struct doctor *d)
 
 void doctor_check_config(struct doctor *d)
 {
-	struct count count = {.d = d};
+	struct config_findings count = {.d = d};
 	struct config *c;
 	bool good;
 

@@ -1,7 +1,9 @@
-/* ctl_doctor_daemon.c: what a running daemon says of itself, by its control socket, and who gets to that.
- * Owns what of its figures is a finding.
- * Never waits by itself: the caller bounds the time. */
+/* SPDX-License-Identifier: MIT */
+/* doctor_daemon.c: what a running daemon reports over its control socket, and who can reach the socket.
+ * Owns which of its figures is a finding.
+ * Never limits its own time: the caller does. */
 #include "hcpctl/setup/doctor.h"
+#include "json/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,15 +18,15 @@
 
 #define UNIT_CONFIG "/etc/hcpd/hcpd.ini"
 #define UNIT_DIR "/run/hcpd" /* its RuntimeDirectory */
-#define OLD_S 300            /* a message that waits so long for its confirm */
+#define OLD_S 300            /* a message that has waited so long for its confirm is a finding */
 
 static bool is_true(const json_t *o, const char *key)
 {
 	return json_is_true(json_object_get(o, key));
 }
 
-/* An hcpd of before does not say. */
-static void tell_program(struct doctor *d, const json_t *program)
+/* An older hcpd does not report it. */
+static void report_program(struct doctor *d, const json_t *program)
 {
 	const char *command = json_string_value(json_object_get(program, "command")),
 		   *why = json_string_value(json_object_get(program, "why"));
@@ -37,14 +39,14 @@ static void tell_program(struct doctor *d, const json_t *program)
 			command, span_s);
 	else
 		doctor_say(d, DOCTOR_FAIL, "policy",
-			"mend it, or correct command in [policy]; hcpd tries again by itself, at once "
-			"with a SIGHUP",
+			"mend it, or correct command in [policy]; hcpd tries again by itself, at once with a "
+			"SIGHUP",
 			"the policy program %s is down for %lld s, and every task is denied: %s", command,
 			span_s, why);
 }
 
-/* The same: nothing is said where all is well. */
-static void tell_retention(struct doctor *d, const json_t *stuck)
+/* As above. Reports nothing where retention works. */
+static void report_retention(struct doctor *d, const json_t *stuck)
 {
 	const char *why = json_string_value(json_object_get(stuck, "why"));
 
@@ -58,7 +60,7 @@ static void tell_retention(struct doctor *d, const json_t *stuck)
 static bool on_stats(void *ctx, const char *text, size_t size)
 {
 	struct doctor *d = ctx;
-	json_t *stats = json_loadb(text, size, 0, NULL), *outbox = json_object_get(stats, "outbox");
+	json_t *stats = jtext_load(text, size, 0, NULL), *outbox = json_object_get(stats, "outbox");
 	long long oldest_s = json_integer_value(json_object_get(outbox, "oldest_s"));
 
 	if (is_true(stats, "held"))
@@ -81,8 +83,8 @@ static bool on_stats(void *ctx, const char *text, size_t size)
 		doctor_say(d, DOCTOR_WARN, "daemon",
 			"see its log: a caller's queue may be full, or a permission be missing",
 			"the oldest unconfirmed message has waited for %lld s", oldest_s);
-	tell_program(d, json_object_get(stats, "policy_program"));
-	tell_retention(d, json_object_get(stats, "retention"));
+	report_program(d, json_object_get(stats, "policy_program"));
+	report_retention(d, json_object_get(stats, "retention"));
 	doctor_say(d, DOCTOR_OK, "daemon", NULL, "it answers: %lld sessions run, %lld wait",
 		(long long)json_integer_value(json_object_get(stats, "running")),
 		(long long)json_integer_value(json_object_get(stats, "waiting")));
@@ -95,7 +97,7 @@ void doctor_check_answers(struct doctor *d, const void *settings)
 	int status, silence = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	struct ctl_client *c;
 
-	/* We are in a child: what the client says of its troubles becomes a finding instead. */
+	/* This is a child: messages of the client about its problems become a finding instead. */
 	if (silence >= 0)
 		dup2(silence, STDERR_FILENO);
 	c = ctl_client_open(settings, CTL_DAEMON_QUIETLY, &status);
@@ -109,7 +111,7 @@ void doctor_check_answers(struct doctor *d, const void *settings)
 
 /* --- the group of [control] --- */
 
-/* False: the unit makes the directory when it starts, and so long nothing can be said. */
+/* False: the unit makes the directory when it starts; before that nothing can be said about it. */
 static bool find_socket(const struct doctor *d, char *path, size_t size)
 {
 	bool is_units = strcmp(d->path, UNIT_CONFIG) == 0;
@@ -129,11 +131,12 @@ static bool may_enter(const struct doctor *d, const char *dir)
 
 	if (stat(dir, &st) < 0) {
 		if (errno != ENOENT || strcmp(dir, d->config->state_dir) != 0)
-			return true; /* not to be seen, or not made yet: by whom and how is not known */
+			/* not visible, or not made yet: its owner and mode are unknown */
+			return true;
 		st = (struct stat){.st_mode = config_has_users(d->config) ? 0711 : 0700};
 	}
 	if (getxattr(dir, "system.posix_acl_access", NULL, 0) > 0)
-		return true; /* somebody has thought about it */
+		return true; /* an administrator has set the group on purpose */
 	return st.st_mode & (st.st_gid == (gid_t)d->config->control_gid ? S_IXGRP : S_IXOTH);
 }
 

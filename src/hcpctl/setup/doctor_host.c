@@ -1,6 +1,7 @@
-/* ctl_doctor_host.c: clock, kernel and limits of the machine.
- * Owns what hcpd wants of them, and how much of it is a wish.
- * Never changes a limit or a clock. Where the daemon runs, its own limits are looked at, else ours. */
+/* SPDX-License-Identifier: MIT */
+/* doctor_host.c: clock, kernel and limits of the machine.
+ * Owns what hcpd needs of them, and what is only recommended.
+ * Never changes a limit or a clock. Checks the limits of the running daemon, else those of this process. */
 #include "hcpctl/setup/doctor.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 
 #define YEAR_2025_US INT64_C(1735689600000000)
 #define YEAR_2100_US INT64_C(4102444800000000)
-#define FILES_EACH 3 /* a worker's pipes and its pidfd */
+#define FILES_EACH 3 /* descriptors of a worker: its pipes and its pidfd */
 #define FILES_OWN 64
 
 /* --- clock --- */
@@ -78,7 +79,7 @@ static bool has_pidfd(void)
 	return fd >= 0;
 }
 
-/* The last member of the line `0::/path` of a process. */
+/* The path in the line `0::/path` of a process. */
 static bool find_cgroup(pid_t pid, char *path, size_t size)
 {
 	char name[64], line[4096];
@@ -127,7 +128,7 @@ static void check_cgroup(struct doctor *d)
 		return;
 	} else {
 		usable = find_cgroup(d->pid, path, sizeof path);
-		/* hcpd moves into a group of its own below the delegated one when limits are asked for. */
+		/* With limits configured, hcpd moves into a group of its own below the delegated one. */
 		if (usable && !is_delegated(path) && (own = strrchr(path, '/')) &&
 			strcmp(own, "/hcpd-daemon") == 0)
 			*own = '\0';

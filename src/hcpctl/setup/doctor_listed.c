@@ -1,6 +1,7 @@
-/* ctl_doctor_listed.c: permissions, policies and bindings, as rabbitmqctl lists them.
- * Owns what each user must and must not be able to do, as a table.
- * Never sets anything: `hcpctl topology` prints what would. */
+/* SPDX-License-Identifier: MIT */
+/* doctor_listed.c: permissions, policies and bindings, as rabbitmqctl lists them.
+ * Owns a table of what each user must and must not be able to do.
+ * Never changes anything: `hcpctl topology` prints the commands for that. */
 #include "hcpctl/setup/doctor.h"
 
 #include <jansson.h>
@@ -11,10 +12,11 @@
 
 #include "base/buf.h"
 #include "hcpctl/setup/topology.h"
+#include "json/text.h"
 
 static const char *const right_names[] = {"configure", "write", "read"};
 
-/* The name is prefix, callee or caller, suffix. */
+/* A name is made of prefix, callee or caller, and suffix. */
 static const struct rule {
 	bool of_daemon;
 	enum topology_right right;
@@ -24,31 +26,35 @@ static const struct rule {
 	bool must;
 	const char *why;
 } rules[] = {
-	{true, TOPOLOGY_WRITE, "hcp.events", false, "", true, "no caller hears anything"},
+	{true, TOPOLOGY_WRITE, EXCHANGE_EVENTS, false, "", true, "no caller hears anything"},
 	{true, TOPOLOGY_WRITE, TOPOLOGY_HARP, false, "", true, "nobody is told of sessions with harp = yes"},
 	{false, TOPOLOGY_WRITE, TOPOLOGY_HARP, false, "", false, "it could make up HARP-SESSION events"},
-	{true, TOPOLOGY_READ, "hcp.cmd.", true, "", true, "no task arrives"},
-	{true, TOPOLOGY_READ, "hcp.events", false, "", false,
+	{true, TOPOLOGY_READ, COMMAND_QUEUE_PREFIX, true, "", true, "no task arrives"},
+	{true, TOPOLOGY_READ, EXCHANGE_EVENTS, false, "", false,
 		"whoever has its password can read every caller's events"},
 	{true, TOPOLOGY_WRITE, "amq.default", false, "", false, "it could put messages into any queue"},
-	{true, TOPOLOGY_CONFIGURE, "hcp.evt.x", false, "", false, "it could delete callers' queues"},
-	{false, TOPOLOGY_WRITE, "hcp.commands", false, "", true, "it cannot submit"},
-	{false, TOPOLOGY_READ, "hcp.events", false, "", true, "it cannot bind its queue, and hears nothing"},
-	{false, TOPOLOGY_CONFIGURE, "hcp.evt.", true, "", true, "libhcp cannot make its queue"},
-	{false, TOPOLOGY_WRITE, "hcp.evt.", true, "", true, "it cannot bind its queue, and hears nothing"},
-	{false, TOPOLOGY_READ, "hcp.evt.", true, "", true, "it cannot consume its queue"},
-	{false, TOPOLOGY_CONFIGURE, "hcp.evt.", true, ".x", true, "hcpctl cannot make its queues"},
-	{false, TOPOLOGY_READ, "hcp.evt.", true, ".x", true, "hcpctl cannot consume its queues"},
-	{false, TOPOLOGY_WRITE, "hcp.events", false, "", false, "it could make up events for other callers"},
+	{true, TOPOLOGY_CONFIGURE, EVENT_QUEUE_PREFIX "x", false, "", false,
+		"it could delete callers' queues"},
+	{false, TOPOLOGY_WRITE, EXCHANGE_COMMANDS, false, "", true, "it cannot submit"},
+	{false, TOPOLOGY_READ, EXCHANGE_EVENTS, false, "", true,
+		"it cannot bind its queue, and hears nothing"},
+	{false, TOPOLOGY_CONFIGURE, EVENT_QUEUE_PREFIX, true, "", true, "libhcp cannot make its queue"},
+	{false, TOPOLOGY_WRITE, EVENT_QUEUE_PREFIX, true, "", true,
+		"it cannot bind its queue, and hears nothing"},
+	{false, TOPOLOGY_READ, EVENT_QUEUE_PREFIX, true, "", true, "it cannot consume its queue"},
+	{false, TOPOLOGY_CONFIGURE, EVENT_QUEUE_PREFIX, true, ".x", true, "hcpctl cannot make its queues"},
+	{false, TOPOLOGY_READ, EVENT_QUEUE_PREFIX, true, ".x", true, "hcpctl cannot consume its queues"},
+	{false, TOPOLOGY_WRITE, EXCHANGE_EVENTS, false, "", false,
+		"it could make up events for other callers"},
 	{false, TOPOLOGY_WRITE, "amq.default", false, "", false, "it could put messages into any queue"},
-	{false, TOPOLOGY_READ, "hcp.cmd.", true, "", false, "it could take other callers' tasks"},
-	{false, TOPOLOGY_READ, "hcp.evt.hcp-doctor-other", false, "", false,
+	{false, TOPOLOGY_READ, COMMAND_QUEUE_PREFIX, true, "", false, "it could take other callers' tasks"},
+	{false, TOPOLOGY_READ, EVENT_QUEUE_PREFIX "hcp-doctor-other", false, "", false,
 		"it could read other callers' queues"},
-	{false, TOPOLOGY_CONFIGURE, "hcp.commands", false, "", false,
+	{false, TOPOLOGY_CONFIGURE, EXCHANGE_COMMANDS, false, "", false,
 		"it could delete the exchange of commands"},
 };
 
-/* --- asking --- */
+/* --- lists --- */
 
 static void add_quoted(struct buf *b, const char *text)
 {
@@ -61,7 +67,17 @@ static void add_quoted(struct buf *b, const char *text)
 	buf_add_text(b, "'");
 }
 
-/* An array of objects, or NULL: it was said. */
+/* An array of objects. NULL: a finding was reported. */
+static void read_all(FILE *f, struct buf *b)
+{
+	char piece[4096];
+	size_t n;
+
+	buf_clear(b);
+	while ((n = fread(piece, 1, sizeof piece, f)) > 0)
+		buf_add(b, piece, n);
+}
+
 static json_t *list(struct doctor *d, const char *what)
 {
 	struct buf b = {0};
@@ -72,7 +88,8 @@ static json_t *list(struct doctor *d, const char *what)
 	add_quoted(&b, d->config->amqp.vhost);
 	buf_add_text(&b, " </dev/null 2>/dev/null");
 	if ((f = popen(buf_text(&b), "r"))) {
-		answer = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL);
+		read_all(f, &b);
+		answer = jtext_load(buf_text(&b), b.size, JSON_DISABLE_EOF_CHECK, NULL);
 		if (pclose(f) != 0 || !json_is_array(answer)) {
 			json_decref(answer);
 			answer = NULL;
@@ -93,8 +110,8 @@ static const char *member(const json_t *o, const char *key)
 	return text ? text : "";
 }
 
-/* As the broker has it: an empty expression fits nothing. 1, 0, or -1: one of Perl's, which is not ours to
- * judge. */
+/* Matches as the broker does: an empty expression matches nothing. 1, 0, or -1: the expression uses Perl
+ * syntax that is not checked here. */
 static int fits(const char *pattern, const char *name)
 {
 	regex_t re;
@@ -123,7 +140,7 @@ static const json_t *find_row(const json_t *rows, const char *user, const char *
 
 /* --- permissions --- */
 
-static bool judge_rule(
+static bool check_rule(
 	struct doctor *d, const json_t *row, const char *user, const char *name, const struct rule *r)
 {
 	const char *pattern = member(row, right_names[r->right]);
@@ -144,15 +161,15 @@ static bool judge_rule(
 	return may >= 0 && may == r->must;
 }
 
-/* Of the keys that it may bind: its own, and nobody else's. */
-static bool judge_topics(
+/* The keys that a user may bind: its own, and no other user's. */
+static bool check_topics(
 	struct doctor *d, const json_t *topics, const char *exchange, const char *user, const char *caller)
 {
 	const json_t *row = find_row(topics, user, exchange);
 	const char *tokens = strcmp(exchange, TOPOLOGY_HARP) == 0 ? "" : " and tokens";
 	char own[200];
 
-	snprintf(own, sizeof own, "%s.#", caller);
+	names_event_binding(own, sizeof own, caller, NULL);
 	if (!row)
 		doctor_say(d, DOCTOR_WARN, "permissions", doctor_todo_topology(d),
 			"user %s has no topic permissions on %s, so it can bind # and read all callers' "
@@ -170,7 +187,7 @@ static bool judge_topics(
 	return false;
 }
 
-static void judge_as(struct doctor *d, const json_t *row, const json_t *topics, const char *user,
+static void check_user(struct doctor *d, const json_t *row, const json_t *topics, const char *user,
 	bool of_daemon, bool is_both, const char *name)
 {
 	bool good = true;
@@ -178,12 +195,12 @@ static void judge_as(struct doctor *d, const json_t *row, const json_t *topics, 
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
 		if (rules[i].of_daemon == of_daemon && (rules[i].must || !is_both) &&
 			(strcmp(rules[i].prefix, TOPOLOGY_HARP) != 0 || config_wants_harp(d->config)))
-			good = judge_rule(d, row, user, name, &rules[i]) && good;
-	/* One that is hcpd's as well may do too much in any case: doctor_check_shared has said so. */
+			good = check_rule(d, row, user, name, &rules[i]) && good;
+	/* A user that is also hcpd's may do too much in any case; doctor_check_shared has reported that. */
 	if (!of_daemon && !is_both)
-		good = judge_topics(d, topics, "hcp.events", user, name) && good;
+		good = check_topics(d, topics, EXCHANGE_EVENTS, user, name) && good;
 	if (!of_daemon && !is_both && config_wants_harp(d->config))
-		good = judge_topics(d, topics, TOPOLOGY_HARP, user, name) && good;
+		good = check_topics(d, topics, TOPOLOGY_HARP, user, name) && good;
 	if (good && is_both)
 		doctor_say(d, DOCTOR_OK, "permissions", NULL, "user %s may do what %s %s must", user,
 			of_daemon ? "the callee" : "caller", name);
@@ -196,7 +213,7 @@ static void check_users(struct doctor *d, const json_t *permissions, const json_
 {
 	struct topology t;
 
-	/* As it logs in, not as we would have it. */
+	/* The user that logs in now, not the one that `topology` would propose. */
 	topology_plan(
 		&t, d->config, NULL, d->config->amqp.sasl == SASL_EXTERNAL ? NULL : d->config->amqp.user);
 	for (size_t i = 0; i < t.user_count; i++) {
@@ -212,16 +229,16 @@ static void check_users(struct doctor *d, const json_t *permissions, const json_
 			continue;
 		}
 		if (u->is_daemon)
-			judge_as(d, row, topics, u->name, true, is_both, d->config->callee_id);
+			check_user(d, row, topics, u->name, true, is_both, d->config->callee_id);
 		for (size_t k = 0; k < u->caller_count; k++)
-			judge_as(d, row, topics, u->name, false, is_both, u->callers[k]);
+			check_user(d, row, topics, u->name, false, is_both, u->callers[k]);
 	}
 	topology_fini(&t);
 }
 
 /* --- policies --- */
 
-/* The dead-letter exchange that a policy gives a queue; a policy of higher priority wins whole. */
+/* The dead-letter exchange that a policy gives a queue. Only the policy with the highest priority counts. */
 static char *find_dead_letters(const json_t *policies, const char *queue)
 {
 	json_t *row, *best = NULL, *definition;
@@ -250,7 +267,7 @@ static void check_policies(struct doctor *d, const json_t *policies)
 {
 	char queue[160], *exchange;
 
-	snprintf(queue, sizeof queue, "hcp.cmd.%s", d->config->callee_id);
+	names_command_queue(queue, sizeof queue, d->config->callee_id);
 	exchange = find_dead_letters(policies, queue);
 	if (exchange)
 		doctor_say(d, DOCTOR_OK, "topology", NULL, "what hcpd rejects from %s goes to %s", queue,
@@ -271,26 +288,25 @@ static void check_bindings(struct doctor *d, const json_t *bindings)
 	json_t *row;
 	size_t i;
 
-	snprintf(queue, sizeof queue, "hcp.cmd.%s", d->config->callee_id);
+	names_command_queue(queue, sizeof queue, d->config->callee_id);
 	json_array_foreach(bindings, i, row) {
 		const char *from = member(row, "source_name"), *to = member(row, "destination_name"),
 			   *key = member(row, "routing_key");
 
-		if (strcmp(from, "hcp.commands") == 0 && strcmp(to, queue) == 0 &&
+		if (strcmp(from, EXCHANGE_COMMANDS) == 0 && strcmp(to, queue) == 0 &&
 			strcmp(key, d->config->callee_id) == 0)
 			bound = true;
-		if (strcmp(from, "hcp.events") == 0 && (*key == '#' || *key == '*'))
+		if (strcmp(from, EXCHANGE_EVENTS) == 0 && (*key == '#' || *key == '*'))
 			doctor_say(d, DOCTOR_WARN, "topology",
 				"unbind it, unless it is a monitor that may read every token",
 				"%s is bound to hcp.events with %s: it gets every caller's events, and an "
-				"event for an absent caller passes for "
-				"delivered",
+				"event for an absent caller passes for delivered",
 				to, key);
 	}
 	if (!bound)
 		doctor_say(d, d->pid ? DOCTOR_FAIL : DOCTOR_WARN, "topology",
-			"hcpd binds it when it connects, if it may; else: "
-			"hcpctl topology prints the commands",
+			"hcpd binds it when it connects, if it may; else: hcpctl topology prints the "
+			"commands",
 			"%s is not bound to hcp.commands with %s: tasks do not arrive", queue,
 			d->config->callee_id);
 	else

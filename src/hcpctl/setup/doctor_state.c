@@ -1,7 +1,8 @@
-/* ctl_doctor_state.c: the state directory: whose it is, who is in it, and whether there is room.
- * Owns the question who runs hcpd.
- * Never keeps the lock: it is tried for an instant, which a starting hcpd tries again after. The file in it
- * is ctl_doctor_store.c's. */
+/* SPDX-License-Identifier: MIT */
+/* doctor_state.c: the state directory: its owner, the daemon in it, and the free space.
+ * Owns the question which user runs hcpd.
+ * Never keeps the lock: it tries it for an instant, and a starting hcpd tries again. doctor_store.c checks
+ * the database. */
 #include "hcpctl/setup/doctor.h"
 
 #include <errno.h>
@@ -25,10 +26,10 @@
 #define UNIT_CONFIG "/etc/hcpd/hcpd.ini"
 #define UNIT_USER "hcpd"
 
-/* --- who runs it --- */
+/* --- which user runs hcpd --- */
 
-/* 1: held, *pid is what the file says (0: nothing); 0: free or never made; -1: cannot be seen. */
-static int look_at_lock(const char *dir, pid_t *pid)
+/* 1: held, *pid is the number in the file (0: none); 0: free, or the file was never made; -1: not visible. */
+static int read_lock_holder(const char *dir, pid_t *pid)
 {
 	char path[4200], text[32] = "";
 	int fd, held;
@@ -57,15 +58,15 @@ static void take_user(struct doctor *d, uid_t uid)
 		snprintf(d->user, sizeof d->user, "%u", (unsigned)uid);
 }
 
-/* Does not run, or hides: its unit's user, or whose directory it is, as far as that can be somebody else than
- * we. */
+/* hcpd does not run or is not visible: takes the unit's user or the directory's owner, if that is not the
+ * current user. */
 static uid_t guess_user(const struct doctor *d)
 {
 	const struct passwd *pw = strcmp(d->path, UNIT_CONFIG) == 0 ? getpwnam(UNIT_USER) : NULL;
 	struct stat st;
 
 	if (geteuid() != 0 && !d->lock_unseen)
-		return geteuid(); /* we may enter the directory: it is ours, or meant to be */
+		return geteuid(); /* the current user may enter the directory, so it is meant for this user */
 	if (pw)
 		return pw->pw_uid;
 	return stat(d->config->state_dir, &st) == 0 ? st.st_uid : 0;
@@ -88,7 +89,7 @@ static bool take_asked_user(struct doctor *d)
 
 void doctor_find_daemon(struct doctor *d)
 {
-	int held = look_at_lock(d->config->state_dir, &d->pid);
+	int held = read_lock_holder(d->config->state_dir, &d->pid);
 	char proc[32];
 	struct stat st;
 
@@ -99,7 +100,7 @@ void doctor_find_daemon(struct doctor *d)
 	else if (!take_asked_user(d))
 		take_user(d, guess_user(d));
 	if (held > 0 && d->pid == 0)
-		d->pid = -1; /* somebody, whose name is not in the file yet */
+		d->pid = -1; /* the lock is held, but its holder has not written its pid yet */
 	if (held > 0)
 		doctor_say(d, DOCTOR_OK, "daemon", NULL, "hcpd runs, pid %d, user %s", (int)d->pid, d->user);
 	else if (held < 0)
@@ -114,7 +115,7 @@ void doctor_find_daemon(struct doctor *d)
 
 /* --- the directory --- */
 
-/* Nobody keeps files there, though access(2) says to root that it may. */
+/* A file system without ordinary files, such as /proc: access(2) lets root write there, but no file stays. */
 static bool is_kernels(const char *dir)
 {
 	static const unsigned kinds[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC,
@@ -196,8 +197,8 @@ static void check_open(struct doctor *d, const char *path, mode_t mode, mode_t a
 	buf_fini(&todo);
 }
 
-/* token_keys.c refuses keys that others can read, since they are no secret any more; token.key is of older
- * versions. */
+/* token_keys.c refuses keys that others can read, because they are no secret any more. Older versions used
+ * token.key. */
 static void check_key(struct doctor *d, const char *dir)
 {
 	static const char *const names[] = {"token.keys", "token.key"};

@@ -1,6 +1,7 @@
-/* ctl_doctor_store.c: is the store one that this hcpd can go on with?
- * Owns its own read-only connection, so that nothing is migrated, made or mended on the way (store.c would).
- * Never reads what is in a task. */
+/* SPDX-License-Identifier: MIT */
+/* doctor_store.c: can this hcpd continue with the store?
+ * Owns a read-only connection, so that nothing is migrated, made or repaired on the way (store/store.c
+ * would). Never reads the contents of a task. */
 #include "hcpctl/setup/doctor.h"
 
 #include <errno.h>
@@ -13,9 +14,9 @@
 #include "base/clock.h"
 #include "store/migrations.h"
 
-#define APPLICATION_ID 0x68637064 /* as store_open.c writes it: "hcpd" */
+#define APPLICATION_ID 0x68637064 /* "hcpd", as open.c writes it */
 #define BUSY_MS 2000
-#define LOOK_US INT64_C(3000000) /* a large store is looked at for so long, and no longer */
+#define LOOK_US INT64_C(3000000) /* time limit of the check of a large store */
 #define AHEAD_US INT64_C(60000000)
 
 static int64_t ask(sqlite3 *db, const char *question)
@@ -36,7 +37,7 @@ static int is_late(void *ctx)
 	return clock_boot_us() > *(int64_t *)ctx;
 }
 
-/* quick_check reads every page: bounded, and what was not reached is said. */
+/* quick_check reads every page. Its time is limited; a finding says how far it came. */
 static void check_pages(struct doctor *d, sqlite3 *db, const char *path)
 {
 	int64_t until_us = clock_boot_us() + LOOK_US;
@@ -51,7 +52,7 @@ static void check_pages(struct doctor *d, sqlite3 *db, const char *path)
 	if (word && strcmp(word, "ok") == 0)
 		doctor_say(d, DOCTOR_OK, "store", NULL, "%s is sound, schema %d, %lld sessions not over",
 			path, (int)ask(db, "PRAGMA user_version"),
-			(long long)ask(db, "SELECT count(*) FROM sessions WHERE " SCHEMA_IS_LIVE));
+			(long long)ask(db, "SELECT count(*) FROM sessions WHERE " SQL_IS_LIVE));
 	else if (rc == SQLITE_INTERRUPT)
 		doctor_say(d, DOCTOR_OK, "store", NULL, "%s is large; what was read of it in %d s is sound",
 			path, (int)(LOOK_US / 1000000));
@@ -64,7 +65,7 @@ static void check_pages(struct doctor *d, sqlite3 *db, const char *path)
 	sqlite3_progress_handler(db, 0, NULL, NULL);
 }
 
-/* Deadlines across a restart go by the wall clock: one that went back makes sessions live longer. */
+/* Deadlines use the wall clock across a restart: a clock that went back lets sessions run longer. */
 static void check_times(struct doctor *d, sqlite3 *db)
 {
 	int64_t at_us, now_us = clock_wall_us();
@@ -95,16 +96,16 @@ static void check_open(struct doctor *d, sqlite3 *db, const char *path)
 		version + ask(db, "SELECT count(*) FROM sqlite_schema"))
 		doctor_say(d, DOCTOR_FAIL, "store", "name another state_dir",
 			"%s is a database, but not one of hcpd", path);
-	else if (version > schema_version)
+	else if (version > migrations_version)
 		doctor_say(d, DOCTOR_FAIL, "store",
 			"run the newer hcpd that made it, or name another state_dir",
 			"%s has schema %d, and this hcpd knows %d at most", path, (int)version,
-			schema_version);
+			migrations_version);
 	else {
-		if (version < schema_version)
+		if (version < migrations_version)
 			doctor_say(d, DOCTOR_OK, "store", NULL,
 				"%s has schema %d; hcpd brings it to %d at its next start", path,
-				(int)version, schema_version);
+				(int)version, migrations_version);
 		check_pages(d, db, path);
 		check_times(d, db);
 	}

@@ -1,6 +1,7 @@
-/* ctl_doctor_tls.c: how long certificates are good: the broker's own, as it shows it, and our files.
- * Owns a TLS connection that only shakes hands.
- * Never judges trust: that is librabbitmq's at the log-in, and its words are link.c's. */
+/* SPDX-License-Identifier: MIT */
+/* doctor_tls.c: how long certificates are valid: the one that the broker presents, and the local files.
+ * Owns a TLS connection that ends after the handshake.
+ * Never checks trust: librabbitmq does at the log-in, and amqp/connection.c reports it. */
 #include "hcpctl/setup/doctor.h"
 
 #include <errno.h>
@@ -18,14 +19,14 @@
 #define SOON_DAYS 14
 #define WAIT_MS 5000
 
-static void judge(struct doctor *d, const X509 *cert, const char *whose, const char *todo)
+static void check_certificate(struct doctor *d, const X509 *cert, const char *whose, const char *todo)
 {
 	char end[64] = "";
 	int days = 0, seconds = 0;
 	BIO *b = BIO_new(BIO_s_mem());
 
 	if (b && ASN1_TIME_print(b, X509_get0_notAfter(cert)))
-		(void)BIO_read(b, end, sizeof end - 1); /* zeroes stay behind it */
+		(void)BIO_read(b, end, sizeof end - 1); /* the rest stays zero */
 	BIO_free(b);
 	ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(cert));
 	if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
@@ -53,7 +54,7 @@ static void check_file(struct doctor *d, const char *path, const char *key)
 	if (!cert)
 		return;
 	snprintf(whose, sizeof whose, "%s %.500s", key, path);
-	judge(d, cert, whose, "have it renewed, and restart hcpd");
+	check_certificate(d, cert, whose, "have it renewed, and restart hcpd");
 	X509_free(cert);
 }
 
@@ -75,7 +76,7 @@ static int try_address(const struct addrinfo *a)
 		close(fd);
 		return -1;
 	}
-	/* From here on it blocks, within limits. */
+	/* The socket blocks from here on, with time limits. */
 	if (fcntl(fd, F_SETFL, 0) < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) < 0 ||
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) < 0) {
 		close(fd);
@@ -84,7 +85,7 @@ static int try_address(const struct addrinfo *a)
 	return fd;
 }
 
-static int reach(const struct config_amqp *a)
+static int connect_to_broker(const struct config_amqp *a)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
 	char port[16];
@@ -105,8 +106,8 @@ static X509 *shake_hands(const struct config_amqp *a, int fd)
 	SSL *ssl = ctx ? SSL_new(ctx) : NULL;
 	X509 *cert = NULL;
 
-	/* Nobody is trusted here, and nothing is said; a broker that wants our certificate shows its own
-	 * before that. */
+	/* Accepts every certificate and sends no data. A broker that wants a client certificate presents its
+	 * own before that. */
 	if (ssl && SSL_set_fd(ssl, fd) == 1 && SSL_set_tlsext_host_name(ssl, a->host) == 1) {
 		(void)SSL_connect(ssl);
 		cert = SSL_get1_peer_certificate(ssl);
@@ -120,13 +121,13 @@ static X509 *shake_hands(const struct config_amqp *a, int fd)
 void doctor_check_tls(struct doctor *d)
 {
 	const struct config_amqp *a = &d->config->amqp;
-	int fd = reach(a);
+	int fd = connect_to_broker(a);
 	X509 *cert = fd >= 0 ? shake_hands(a, fd) : NULL;
 	char whose[300];
 
 	if (cert) {
 		snprintf(whose, sizeof whose, "%.250s:%d", a->host, a->port);
-		judge(d, cert, whose, "renew it at the broker, and restart its listener");
+		check_certificate(d, cert, whose, "renew it at the broker, and restart its listener");
 		X509_free(cert);
 	} else {
 		doctor_say(d, DOCTOR_SKIP, "tls", NULL, "%s:%d shows no certificate", a->host, a->port);

@@ -1,5 +1,7 @@
-/* ctl_keygen.c: `hcpctl keygen`: an operator's own key, and what the daemon's configuration must have of it.
- * Owns nothing else: the key's file is harp_key.c's. Never shows the private half, never overwrites a key. */
+/* SPDX-License-Identifier: MIT */
+/* keygen.c: `hcpctl keygen`: makes an operator's own key and prints the lines for the daemon's configuration.
+ * Owns the command only: harp/key.c writes the file. Never prints the private half, never overwrites a
+ * key. */
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +14,12 @@
 #include "hcpctl/common/op_common.h"
 #include "harp/harp.h"
 
-/* Ours is made where it is missing; another's directory is his own affair. */
+/* hcpctl's own directory is made where it is missing; a directory that was named is not. */
 static bool make_home(const struct ctl_settings *s, const char *given)
 {
 	char why[CTL_WHY_SIZE];
 
-	if (given || ctl_home_make(s->home, why) == 0)
+	if (given || ctl_user_files_make(s->home, why) == 0)
 		return true;
 	ctl_say("%s", why);
 	return false;
@@ -50,8 +52,7 @@ static bool make(
 		return false;
 	}
 	ctl_say("your key is in %s, for you alone; the daemon needs these lines, with the risk up to which "
-		"you may decide, in its "
-		"configuration, and then a reload:",
+		"you may decide, in its configuration, and then a reload:",
 		path);
 	return true;
 }
@@ -68,23 +69,23 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	while ((c = getopt_long(argc, argv, ":hs", options, NULL)) != -1) {
 		if (c == 's')
 			is_show = true;
-		else if ((status = ctl_cmd_option(c, argv, &ctl_keygen, o)) >= 0)
+		else if ((status = ctl_command_option(c, argv, &ctl_keygen, o)) >= 0)
 			return status;
 	}
 	if (optind + 1 < argc)
-		return ctl_cmd_usage("keygen ", "one file at a time: %s is too much", argv[optind + 1]);
+		return ctl_command_usage("keygen ", "one file at a time: %s is too much", argv[optind + 1]);
 	given = optind < argc ? argv[optind] : NULL;
-	if ((status = ctl_cmd_settings(&s, o)) != 0)
+	if ((status = ctl_command_settings(&s, o)) != 0)
 		return status;
 	path = ctl_approve_key(&s, given);
 	status = CTL_ERROR;
 	if (path && (is_show ? load(path, line) : make(&s, given, path, line))) {
 		ctl_approve_say_lines(line);
-		status = CTL_COMPLETED;
+		status = CTL_OK;
 	}
 	free(path);
 	ctl_settings_fini(&s);
-	return ctl_ops_flush(status);
+	return ctl_op_flush(status);
 }
 
 const struct ctl_command ctl_keygen = {

@@ -1,6 +1,8 @@
-/* ctl_topology.c: `hcpctl topology`: a shell script that gives the broker what hcpd and its callers need, and
- * no more. Owns which user needs which right, and the script's words. Never runs a command and never makes up
- * a password: the script asks for them, or takes them from variables. */
+/* SPDX-License-Identifier: MIT */
+/* topology.c: `hcpctl topology`: a shell script that gives the broker what hcpd and its callers need, and no
+ * more.
+ * Owns which user needs which right, and the text of the script. Never runs a command and never makes up a
+ * password: the script asks for passwords, or takes them from variables. */
 #include "hcpctl/setup/topology.h"
 
 #include <ctype.h>
@@ -64,7 +66,7 @@ static void add_caller(struct topology *t, const char *caller)
 
 void topology_plan(struct topology *t, const struct config *c, char *const *callers, const char *user)
 {
-	/* guest is the broker's own administrator, and a certificate's name is the broker's to say. */
+	/* guest is the broker's own administrator; the name in a certificate is known to the broker only. */
 	bool unknown = c->amqp.sasl == SASL_EXTERNAL || !c->amqp.user || strcmp(c->amqp.user, "guest") == 0;
 
 	*t = (struct topology){.config = c, .is_renamed = !user && unknown};
@@ -88,7 +90,7 @@ void topology_fini(struct topology *t)
 	*t = (struct topology){0};
 }
 
-/* alpha, or (alpha|beta): names have no character that means something in an expression. */
+/* alpha, or (alpha|beta). Names have no character that is special in a regular expression. */
 static void add_callers(struct buf *out, const struct topology_user *u)
 {
 	if (u->caller_count > 1)
@@ -102,11 +104,12 @@ static void add_callers(struct buf *out, const struct topology_user *u)
 void topology_add_pattern(
 	struct buf *out, const struct topology *t, const struct topology_user *u, enum topology_right right)
 {
-	/* What each may do to the two exchanges. The daemon makes both, and reads commands to bind its queue.
-	 */
+	/* What each user may do to the two exchanges. The daemon makes both, and reads commands in order to
+	 * bind its queue. */
 	static const char *const daemons[] = {"commands|events|", "events|", "commands|"};
 	static const char *const callers[] = {"", "commands|", "events|"};
-	/* The third one, where it is wanted: the daemon makes it and writes, callers may bind to it. */
+	/* The third exchange, where it is configured: the daemon makes it and writes to it, callers may bind
+	 * to it. */
 	bool harp =
 		config_wants_harp(t->config) && (right == TOPOLOGY_READ ? u->caller_count > 0 : u->is_daemon);
 
@@ -128,7 +131,7 @@ void topology_add_keys(
 	struct buf *out, const struct topology_user *u, bool is_harp, enum topology_right right)
 {
 	if (right == TOPOLOGY_WRITE && u->is_daemon) {
-		/* Any caller: also one that is not known is told so. */
+		/* The daemon may write to any caller, because an unknown caller gets a rejection too. */
 		buf_add_text(out,
 			is_harp ? "^[A-Za-z0-9_:-]+\\.[^.]+\\.session\\.[a-z]+$" :
 				  "^[A-Za-z0-9_:-]+\\.[^.]+\\.[a-z_]+$");
@@ -154,7 +157,7 @@ static void print_quoted(const char *text)
 	putchar('\'');
 }
 
-/* In a remark: a newline in a name must not end it. */
+/* For a comment in the script: a newline in a name must not end the comment. */
 static void print_plain(const char *text)
 {
 	struct buf b = {0};
@@ -164,7 +167,7 @@ static void print_plain(const char *text)
 	buf_fini(&b);
 }
 
-/* HCP_PASSWORD_alpha: what is no letter or digit becomes _. */
+/* HCP_PASSWORD_alpha: a character that is no letter or digit becomes _. */
 static void print_variable(const char *user)
 {
 	fputs("HCP_PASSWORD_", stdout);
@@ -172,7 +175,7 @@ static void print_variable(const char *user)
 		putchar(isalnum((unsigned char)*user) && (unsigned char)*user < 128 ? *user : '_');
 }
 
-/* One that logs in by certificate has no password. */
+/* A user that logs in with a certificate has no password. */
 static bool is_certified(const struct topology *t, const struct topology_user *u)
 {
 	return u->is_daemon && t->config->amqp.sasl == SASL_EXTERNAL;
@@ -308,27 +311,27 @@ static void print_json(const char *text)
 	buf_fini(&b);
 }
 
-/* rabbitmqctl cannot declare, but it can import. */
+/* rabbitmqctl has no command to declare, but it can import definitions. */
 static void print_definitions(const struct topology *t)
 {
 	const struct config *c = t->config;
 	bool quorum = c->amqp.queue_type == QUEUE_QUORUM;
-	/* The last one only where it is wanted. */
+	/* The last exchange only where it is configured. */
 	static const struct {
 		const char *name, *type;
-	} exchanges[] = {{"hcp.commands", "direct"}, {"hcp.events", "topic"}, {TOPOLOGY_DEAD, "fanout"},
+	} exchanges[] = {{EXCHANGE_COMMANDS, "direct"}, {EXCHANGE_EVENTS, "topic"}, {TOPOLOGY_DEAD, "fanout"},
 		{TOPOLOGY_HARP, "topic"}};
 	size_t exchange_count = sizeof exchanges / sizeof *exchanges - !config_wants_harp(c);
 	const struct {
 		const char *prefix, *name, *arguments;
-	} queues[] = {{"hcp.cmd.", c->callee_id,
+	} queues[] = {{COMMAND_QUEUE_PREFIX, c->callee_id,
 			      quorum ? "{\"x-queue-type\":\"quorum\",\"x-single-active-consumer\":true}" :
 				       "{\"x-queue-type\":\"classic\"}"},
 		{"", TOPOLOGY_DEAD,
 			quorum ? "{\"x-queue-type\":\"quorum\"}" : "{\"x-queue-type\":\"classic\"}"}};
 	const struct {
 		const char *from, *prefix, *to, *key;
-	} bindings[] = {{"hcp.commands", "hcp.cmd.", c->callee_id, c->callee_id},
+	} bindings[] = {{EXCHANGE_COMMANDS, COMMAND_QUEUE_PREFIX, c->callee_id, c->callee_id},
 		{TOPOLOGY_DEAD, "", TOPOLOGY_DEAD, ""}};
 
 	fputs("\n# The exchanges, the command queue, and where dead letters go. Callers make their own "
@@ -367,7 +370,7 @@ static void print_keys(const struct topology_user *u, bool is_harp)
 
 	fputs("\nctl set_topic_permissions -p \"$vhost\" ", stdout);
 	print_quoted(u->name);
-	printf(" %s", is_harp ? TOPOLOGY_HARP : "hcp.events");
+	printf(" %s", is_harp ? TOPOLOGY_HARP : EXCHANGE_EVENTS);
 	for (int right = TOPOLOGY_WRITE; right <= TOPOLOGY_READ; right++) {
 		buf_clear(&b);
 		topology_add_keys(&b, u, is_harp, (enum topology_right)right);
@@ -473,7 +476,8 @@ static void on_config(void *ctx, bool is_error, const char *text)
 	free(ours);
 }
 
-/* The user that hcpd logs in with, now or after the script, keeps its rights: it is never a caller's, too. */
+/* The user that hcpd logs in with, now or after the script, keeps its rights, so it must not be a caller's
+ * too. */
 static bool is_daemons(const struct topology *t, const struct topology_user *u)
 {
 	const struct config_amqp *a = &t->config->amqp;
@@ -491,9 +495,8 @@ static bool check_apart(const struct topology *t)
 
 			ok = false;
 			ctl_say("caller %s has the user %s, with which hcpd itself logs in%s, and the script "
-				"would change that user's rights; "
-				"give the caller a user of its own, amqp_user in [caller %s]%s, or leave it "
-				"out with --callers",
+				"would change that user's rights; give the caller a user of its own, "
+				"amqp_user in [caller %s]%s, or leave it out with --callers",
 				caller, user,
 				t->is_renamed && t->users[i].is_daemon ? " after the script" : "", caller,
 				strcmp(caller, user) == 0 ? " with another name" : ", such as its name");
@@ -504,7 +507,7 @@ static bool check_apart(const struct topology *t)
 static bool check_callers(char *const *callers)
 {
 	for (; *callers; callers++)
-		if (!codec_is_caller_id(*callers, strlen(*callers))) {
+		if (!message_is_caller_id(*callers, strlen(*callers))) {
 			ctl_say("--callers: %s does not do; write 1 to 128 letters, digits, -, _ and :",
 				*callers);
 			return false;
@@ -512,7 +515,7 @@ static bool check_callers(char *const *callers)
 	return true;
 }
 
-/* What the broker lacks now, in the doctor's words. Nothing of it keeps the script from being printed. */
+/* Prints what the broker lacks now, with the doctor's checks. The script is printed in any case. */
 static void compare(struct config *c, const char *rabbitmqctl)
 {
 	struct doctor d = {.path = c->path,
@@ -543,8 +546,8 @@ static int print_for(const char *path, char *const *callers, const char *user, c
 	if (!check_apart(&t))
 		goto out;
 	print_script(&t);
-	/* Before the rest, which takes its time: an incomplete script is the worst of it. */
-	if ((status = doctor_end_output(CTL_COMPLETED)) != CTL_COMPLETED)
+	/* The script is flushed first, because the checks take time: half a script is worse than none. */
+	if ((status = doctor_end_output(CTL_OK)) != CTL_OK)
 		goto out;
 	if (t.user_count == 1 && t.users[0].caller_count == 0)
 		ctl_say("warning: no caller is named; write [caller NAME] sections, or --callers NAME,NAME");
@@ -572,20 +575,20 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		case OPT_USER: user = optarg; break;
 		case OPT_CTL: rabbitmqctl = optarg; break;
 		default:
-			if ((status = ctl_cmd_option(c, argv, &ctl_topology, o)) >= 0)
+			if ((status = ctl_command_option(c, argv, &ctl_topology, o)) >= 0)
 				return c == 'h' ? doctor_end_output(status) : status;
 		}
 	}
 	if (optind < argc)
-		return ctl_cmd_usage("topology ", "topology takes no %s", argv[optind]);
-	if ((status = ctl_cmd_settings(&s, o)))
+		return ctl_command_usage("topology ", "topology takes no %s", argv[optind]);
+	if ((status = ctl_command_settings(&s, o)))
 		return status;
-	callers = names ? words_split_list(names) : NULL;
+	callers = names ? shellwords_split_list(names) : NULL;
 	if (callers && !check_callers(callers))
 		status = CTL_USAGE;
 	else
 		status = print_for(doctor_config_path(o, &s), callers, user, rabbitmqctl);
-	words_free(callers);
+	shellwords_free(callers);
 	ctl_settings_fini(&s);
 	return status;
 }

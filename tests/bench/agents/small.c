@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* small.c: the benchmark's agent: as little between a start line and its events as a program can put there.
  * Owns no meaning: it looks for the end of a line and for "session_id", which only a start line has.
  * Never reads JSON, never allocates.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The small shell agent of the benchmark, without a library: one start line in, three events and the end out.
 read -r start
 if [ -n "$CAPTURE" ]; then printf '%s\n' "$start" >"$CAPTURE"; fi

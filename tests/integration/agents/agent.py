@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -IS
+# SPDX-License-Identifier: MIT
 """A worker that does what its task says: inputs.do is a list of steps, each [name, argument...].
 
 inputs.on says what it does with control lines: {"abort": "ignore" | "complete" | "exit" (default),

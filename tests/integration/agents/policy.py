@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """A policy program that does to a task what its inputs say in `policy`: allow (also without it), deny, ask, silent, garbage,
 nonsense, die, late, or a path: allowed once that file is there, and not answered before."""
 import json

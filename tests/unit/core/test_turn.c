@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+/* test_turn.c: the turn: one commit, then its effects; and nothing at all while the store refuses. */
+#include "support/fakes/fake_world.h"
+
+static struct world w;
+
+static void setup(void)
+{
+	world_init(&w, "");
+	world_begin(&w);
+}
+
+static void teardown(void)
+{
+	world_fini(&w);
+}
+
+static void finish(struct worker *p)
+{
+	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
+	fake_worker_exit(p, 0);
+	world_run(&w);
+}
+
+/* ---- the turn ---- */
+
+START_TEST(a_task_runs_from_submit_to_session_closed) /* proves L2-05 L4-03 */
+{
+	struct worker *p = world_start(&w, "m1", "work");
+	struct oracle_stream j;
+
+	fake_worker_say(p, "{\"type\":\"progress\",\"stage\":\"a\"}");
+	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{\"x\":1.10}}");
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING"); /* its process still lives */
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM outcomes", NULL), 1);
+	fake_worker_exit(p, 0);
+	world_run(&w);
+	j = world_check_stream(&w, 1);
+	ck_assert(j.closed);
+	ck_assert_str_eq(j.state, "COMPLETED");
+	ck_assert_int_eq(world_said(&w, "\"outputs\":{\"x\":1.10}"), 1);
+	ck_assert_uint_eq(w.bus.acked, 1);
+	ck_assert(session_find(&w.core, p->session_id) == NULL);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM outcomes", NULL), 0);
+}
+END_TEST
+
+static unsigned acks_seen;
+
+static void submit_must_be_stored(void *ctx, uint64_t tag, bool is_ack)
+{
+	char id[16];
+
+	(void)ctx;
+	snprintf(id, sizeof id, "m%d", (int)tag);
+	ck_assert(is_ack);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM submits WHERE message_id = ?", id), 1);
+	acks_seen++;
+}
+
+START_TEST(an_ack_comes_after_the_commit_of_its_command) /* proves L1-05 */
+{
+	w.bus.on_answer = submit_must_be_stored;
+	acks_seen = 0;
+	world_submit(&w, "m1", "work");
+	world_submit(&w, "m2", "nothing-here");
+	world_submit(&w, "m3", "plain");
+	world_run(&w);
+	ck_assert_uint_eq(acks_seen, 3);
+	ck_assert_uint_eq(w.workers.count, 2);
+}
+END_TEST
+
+START_TEST(all_input_of_a_turn_is_one_commit)
+{
+	unsigned syncs = fake_disk.wal_syncs;
+	char id[16];
+
+	for (int i = 0; i < 20; i++) {
+		snprintf(id, sizeof id, "m%d", i);
+		world_submit(&w, id, "work");
+	}
+	world_turn(&w);
+	ck_assert_uint_eq(fake_disk.wal_syncs - syncs, 1);
+	ck_assert_uint_eq(w.bus.acked, 20);
+	ck_assert_uint_eq(w.workers.count, 20);
+}
+END_TEST
+
+/* Each look at the clock takes 3 ms here: a slice is over after a few commands. */
+START_TEST(a_burst_of_commands_is_spread_over_turns_in_its_order)
+{
+	unsigned syncs = fake_disk.wal_syncs, turns = 0;
+	char id[16];
+
+	for (int i = 0; i < 20; i++) {
+		snprintf(id, sizeof id, "m%02d", i);
+		world_submit(&w, id, "work");
+	}
+	fake_clock_step_us = 3000;
+	core_on_bus(&w.core);
+	core_on_bus(&w.core); /* woken again within the turn: no second slice */
+	ck_assert_ptr_nonnull(w.core.inbox);
+	ck_assert(core_end_turn(&w.core));
+	ck_assert_uint_gt(w.bus.acked, 0);
+	ck_assert_uint_lt(w.bus.acked, 8);
+	for (turns = 1; w.core.inbox != NULL && turns < 100; turns++) {
+		core_go_on(&w.core);
+		core_end_turn(&w.core);
+	}
+	fake_clock_step_us = 0;
+	world_run(&w);
+	ck_assert_uint_gt(turns, 2);
+	ck_assert_uint_ge(fake_disk.wal_syncs - syncs, turns);
+	ck_assert_uint_eq(w.bus.acked, 20);
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT count(*) FROM submits a JOIN submits b ON a.session < b.session AND "
+				 "a.message_id > "
+				 "b.message_id",
+				 NULL),
+		0);
+	world_check_rows(&w);
+}
+END_TEST
+
+START_TEST(a_burst_that_a_full_disk_cuts_short_goes_on_where_it_stopped)
+{
+	char id[16];
+
+	for (int i = 0; i < 20; i++) {
+		snprintf(id, sizeof id, "m%02d", i);
+		world_submit(&w, id, "work");
+	}
+	fake_clock_step_us = 3000;
+	core_on_bus(&w.core);
+	fake_clock_step_us = 0;
+	fake_disk_refuse(ENOSPC);
+	ck_assert(!core_end_turn(&w.core));
+	ck_assert(w.core.phase.is_suspended);
+	ck_assert_uint_eq(w.bus.acked, 0);
+	core_go_on(&w.core);
+	fake_disk_mend();
+	world_pass(&w, 3 * SECONDS);
+	ck_assert_uint_eq(w.bus.acked, 20);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM sessions", NULL), 20);
+}
+END_TEST
+
+START_TEST(a_turn_without_input_costs_no_sync)
+{
+	unsigned syncs;
+
+	world_pass(&w, 3 * SECONDS);
+	syncs = fake_disk.wal_syncs;
+	for (int i = 0; i < 50; i++)
+		world_turn(&w);
+	ck_assert_uint_eq(fake_disk.wal_syncs, syncs);
+}
+END_TEST
+
+START_TEST(sessions_interleave_and_each_stream_is_whole) /* proves L2-04 */
+{
+	struct worker *p[8];
+	char id[16];
+
+	for (int i = 0; i < 8; i++) {
+		snprintf(id, sizeof id, "m%d", i);
+		p[i] = world_start(&w, id, "work");
+	}
+	for (int round = 0; round < 20; round++)
+		for (int i = 0; i < 8; i++)
+			fake_worker_say(p[i], "{\"type\":\"log\",\"message\":\"hello\"}");
+	world_run(&w);
+	for (int i = 0; i < 8; i++)
+		finish(p[i]);
+	for (int i = 0; i < 8; i++) {
+		struct oracle_stream j = world_check_stream(&w, i + 1);
+
+		ck_assert(j.closed);
+		ck_assert_int_eq(j.sequence, 24); /* created, running, 20, completed, closed */
+	}
+}
+END_TEST
+
+/* ---- a start that fails ---- */
+
+static const struct {
+	int error;
+	const char *code;
+} start_errors[] = {{ENOENT, "execution_error"}, {EACCES, "execution_error"},
+	{EAGAIN, "resource_unavailable"}, {ENOMEM, "resource_unavailable"}, {EMFILE, "resource_unavailable"}};
+
+START_TEST(a_start_that_fails_ends_the_session_failed) /* proves L2-02 L4-04 */
+{
+	char wanted[80];
+	struct oracle_stream j;
+
+	w.workers.fail_errno = start_errors[_i].error;
+	world_submit(&w, "m1", "work");
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 1), "FAILED");
+	ck_assert_str_eq(world_path(&w, 1), "PENDING>RUNNING:approved RUNNING>FAILED:worker_failed");
+	snprintf(wanted, sizeof wanted, "\"error_code\":\"%s\"", start_errors[_i].code);
+	ck_assert_int_eq(world_said(&w, wanted), 1);
+	j = world_check_stream(&w, 1);
+	ck_assert(j.closed);
+	ck_assert_uint_eq(w.core.slots.running, 0);
+	world_crash(&w);
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 1), "FAILED");
+	ck_assert_uint_eq(w.workers.count, 0);
+}
+END_TEST
+
+START_TEST(a_failed_start_gives_its_slot_to_the_next) /* proves L3-10 */
+{
+	world_start(&w, "m0", "narrow");
+	world_submit(&w, "m1", "narrow");
+	world_submit(&w, "m2", "narrow");
+	world_run(&w);
+	w.workers.fail_errno = ENOENT;
+	finish(w.workers.list[0]);
+	ck_assert_str_eq(world_state(&w, 2), "FAILED");
+	ck_assert_str_eq(world_state(&w, 3), "RUNNING");
+	ck_assert_uint_eq(w.workers.count, 2);
+}
+END_TEST
+
+/* ---- hold ---- */
+
+START_TEST(while_the_store_refuses_nothing_is_read_taken_or_said)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+	size_t sent = w.bus.sent_count;
+	unsigned takes;
+
+	fake_disk_refuse(ENOSPC);
+	world_submit(&w, "m2", "work");
+	world_run(&w);
+	ck_assert(w.core.phase.is_suspended && w.workers.is_held);
+	takes = w.bus.takes;
+	fake_worker_say(p, "{\"type\":\"log\",\"message\":\"meanwhile\"}");
+	world_submit(&w, "m3", "work");
+	world_pass(&w, 30 * SECONDS);
+	ck_assert_uint_eq(w.bus.takes, takes);
+	ck_assert_uint_eq(w.bus.sent_count, sent);
+	ck_assert_uint_eq(w.bus.acked, 1);
+	ck_assert_uint_eq(w.workers.count, 1);
+	ck_assert(p->said != NULL);
+	fake_disk_mend();
+	world_pass(&w, 1 * SECONDS);
+	ck_assert(!w.core.phase.is_suspended && !w.workers.is_held);
+	ck_assert_uint_eq(w.bus.acked, 3);
+	ck_assert_uint_eq(w.workers.count, 3);
+	ck_assert_int_eq(world_said(&w, "meanwhile"), 1);
+	for (int i = 0; i < 3; i++)
+		finish(w.workers.list[i]);
+	for (int i = 1; i <= 3; i++)
+		ck_assert(world_check_stream(&w, i).closed);
+}
+END_TEST
+
+START_TEST(no_timer_fires_while_the_store_refuses)
+{
+	struct worker *p = world_start(&w, "m1", "brief");
+
+	fake_disk_refuse(EIO);
+	world_submit(&w, "m2", "work");
+	world_pass(&w, 60 * SECONDS);
+	ck_assert(!fake_worker_has_line(p, "abort") && p->term_at_us == FAKE_NEVER);
+	fake_disk_mend();
+	world_pass(&w, 1 * SECONDS);
+	ck_assert(fake_worker_has_line(p, "\"type\":\"abort\"")); /* and then it does */
+}
+END_TEST
+
+START_TEST(the_batch_is_tried_again_every_second)
+{
+	fake_disk_refuse(ENOSPC);
+	world_submit(&w, "m1", "work");
+	world_run(&w);
+	for (int i = 0; i < 5; i++) {
+		ck_assert_int_le(core_next_us(&w.core) - fake_boot_us, 1 * SECONDS);
+		world_pass(&w, 1 * SECONDS);
+		ck_assert(w.core.phase.is_suspended);
+	}
+	fake_disk_mend();
+	world_pass(&w, 1 * SECONDS);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+}
+END_TEST
+
+/* The n-th write or sync of a busy turn fails. */
+START_TEST(wherever_the_disk_fails_nothing_is_lost_doubled_or_said_too_early)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	world_submit(&w, "m2", "work");
+	world_submit(&w, "m3", "nothing-here");
+	fake_worker_say(p, "{\"type\":\"checkpoint\",\"state\":{\"a\":1}}");
+	fake_disk.write_error = _i % 2 ? ENOSPC : EIO;
+	fake_disk.writes_left = _i;
+	world_run(&w);
+	fake_worker_say(p, "{\"type\":\"log\",\"message\":\"more\"}");
+	world_pass(&w, 2 * SECONDS);
+	fake_disk_mend();
+	fake_disk.sync_error = EIO;
+	world_submit(&w, "m4", "work");
+	world_pass(&w, 2 * SECONDS);
+	ck_assert(w.core.phase.is_suspended);
+	fake_disk_mend();
+	world_pass(&w, 2 * SECONDS);
+	ck_assert_uint_eq(w.bus.acked, 4);
+	ck_assert_uint_eq(w.workers.count, 3);
+	for (size_t i = 0; i < 3; i++)
+		finish(w.workers.list[i]);
+	for (int i = 1; i <= 3; i++)
+		ck_assert(world_check_stream(&w, i).closed);
+	ck_assert_int_eq(world_said(&w, "\"reason_code\":\"unknown_capability\""), 1);
+	ck_assert_int_eq(world_said(&w, "\"message\":\"more\""), 1);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints", NULL), 1);
+	ck_assert_str_eq(world_text(&w, "PRAGMA integrity_check", NULL), "ok");
+}
+END_TEST
+
+START_TEST(a_crash_while_held_loses_only_what_nobody_was_told)
+{
+	world_start(&w, "m1", "work");
+	fake_disk_refuse(ENOSPC);
+	world_submit(&w, "m2", "work");
+	world_pass(&w, 5 * SECONDS);
+	ck_assert(w.core.phase.is_suspended);
+	fake_disk_mend();
+	world_crash(&w);
+	world_run(&w);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM sessions", NULL), 1);
+	world_submit(&w, "m2", "work"); /* the broker has it still */
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 2), "RUNNING");
+	ck_assert_int_eq(world_said(&w, "\"in_reply_to\":\"m2\""), 1);
+}
+END_TEST
+
+START_TEST(on_error_exit_ends_with_ioerr_and_has_said_nothing)
+{
+	world_end(&w, false);
+	world_configure(&w, "[store]\non_error = exit\n");
+	world_begin(&w);
+	world_run(&w);
+	fake_disk_refuse(ENOSPC);
+	world_submit(&w, "m1", "work");
+	world_run(&w);
+	ck_assert(w.core.phase.is_done);
+	ck_assert_int_eq(w.core.phase.exit_code, EX_IOERR);
+	ck_assert_uint_eq(w.bus.acked + w.bus.sent_count + w.workers.count, 0);
+	w.core.phase.is_suspended = true; /* the last commit would fail, too */
+}
+END_TEST
+
+START_TEST(a_stop_while_the_store_refuses_is_over_in_time) /* proves L2-16 */
+{
+	world_start(&w, "m1", "work");
+	fake_disk_refuse(ENOSPC);
+	world_submit(&w, "m2", "work");
+	world_run(&w);
+	core_stop(&w.core);
+	world_pass(&w, 32 * SECONDS);
+	ck_assert(w.core.phase.is_done);
+	ck_assert_int_eq(w.core.phase.exit_code, EX_IOERR);
+}
+END_TEST
+
+START_TEST(a_store_that_another_locks_is_waited_for)
+{
+	world_exec(&w, "BEGIN IMMEDIATE");
+	world_submit(&w, "m1", "work");
+	world_run(&w);
+	ck_assert(w.core.phase.is_suspended);
+	ck_assert_uint_gt(fake_disk.naps, 0); /* it did wait a little by itself */
+	ck_assert_uint_eq(w.bus.acked, 0);
+	world_exec(&w, "COMMIT");
+	world_pass(&w, 1 * SECONDS);
+	ck_assert_uint_eq(w.bus.acked, 1);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+}
+END_TEST
+
+/* ---- back-pressure ---- */
+
+START_TEST(a_worker_is_left_unread_at_max_outbox_and_read_again_below)
+{
+	struct worker *p;
+
+	world_end(&w, false);
+	world_configure(&w, "[session]\nmax_outbox = 4KiB\n");
+	world_begin(&w);
+	p = world_start(&w, "m1", "work");
+	fake_bus_down(&w.bus, 0);
+	for (int i = 0; i < 200; i++)
+		fake_worker_say(p,
+			"{\"type\":\"log\",\"message\":\"a line of some length that fills the outbox up\"}");
+	world_run(&w);
+	ck_assert(p->is_paused && p->said != NULL);
+	ck_assert_int_lt(world_count(&w, "SELECT sum(length(body)) FROM events", NULL), 16384);
+	fake_bus_up(&w.bus);
+	world_pass(&w, 1 * SECONDS);
+	ck_assert(!p->is_paused && p->said == NULL);
+	finish(p);
+	ck_assert_int_eq(world_check_stream(&w, 1).sequence, 204);
+}
+END_TEST
+
+START_TEST(a_message_unconfirmed_for_too_long_breaks_the_connection) /* proves L1-22 */
+{
+	w.broker_is_slow = true;
+	world_start(&w, "m1", "work");
+	world_pass(&w, 60 * SECONDS);
+	ck_assert_uint_eq(w.bus.pub_drops, 0);
+	world_pass(&w, 60 * SECONDS);
+	ck_assert_uint_gt(w.bus.pub_drops, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("core");
+	TCase *t = tcase_create("turn"), *h = tcase_create("hold");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, a_task_runs_from_submit_to_session_closed);
+	tcase_add_test(t, an_ack_comes_after_the_commit_of_its_command);
+	tcase_add_test(t, all_input_of_a_turn_is_one_commit);
+	tcase_add_test(t, a_burst_of_commands_is_spread_over_turns_in_its_order);
+	tcase_add_test(t, a_burst_that_a_full_disk_cuts_short_goes_on_where_it_stopped);
+	tcase_add_test(t, a_turn_without_input_costs_no_sync);
+	tcase_add_test(t, sessions_interleave_and_each_stream_is_whole);
+	tcase_add_loop_test(t, a_start_that_fails_ends_the_session_failed, 0, 5);
+	tcase_add_test(t, a_failed_start_gives_its_slot_to_the_next);
+	tcase_add_test(t, a_worker_is_left_unread_at_max_outbox_and_read_again_below);
+	tcase_add_test(t, a_message_unconfirmed_for_too_long_breaks_the_connection);
+	tcase_add_checked_fixture(h, setup, teardown);
+	tcase_add_test(h, while_the_store_refuses_nothing_is_read_taken_or_said);
+	tcase_add_test(h, no_timer_fires_while_the_store_refuses);
+	tcase_add_test(h, the_batch_is_tried_again_every_second);
+	tcase_add_loop_test(h, wherever_the_disk_fails_nothing_is_lost_doubled_or_said_too_early, 0, 40);
+	tcase_add_test(h, a_crash_while_held_loses_only_what_nobody_was_told);
+	tcase_add_test(h, on_error_exit_ends_with_ioerr_and_has_said_nothing);
+	tcase_add_test(h, a_stop_while_the_store_refuses_is_over_in_time);
+	tcase_add_test(h, a_store_that_another_locks_is_waited_for);
+	suite_add_tcase(s, t);
+	suite_add_tcase(s, h);
+	return world_main(s);
+}
