@@ -466,7 +466,9 @@ void core_on_requests(struct core *c)
 	*at = op_queue_take(c->operator.queue);
 	if (!c->phase.is_suspended)
 		operator_audit_denied(c);
-	for (at = &c->operator.waiting; (a = *at) != NULL && !slice_is_over(&c->turn.request_slice);) {
+	/* A suspended core has no turns, and so no share of one. */
+	for (at = &c->operator.waiting;
+		(a = *at) != NULL && (c->phase.is_suspended || !slice_is_over(&c->turn.request_slice));) {
 		*at = a->next;
 		a->next = NULL;
 		if ((!c->phase.is_suspended || operator_only_reads(a->verb)) && operator_take(c, a))
