@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* consume.c: the consuming thread: commands in, acks out.
  * Owns the declaration of the command queue, and the delivery tags.
- * Never acks by itself: only the core knows what is committed. The exception is reject_headless. */
+ * Never acks by itself: only the core knows what is committed. The exception is reject_headless, which
+ * rejects a message that cannot be decoded and so never reaches the core. */
 #include "bus/bus_private.h"
 
 #include <stdio.h>

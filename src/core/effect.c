@@ -135,7 +135,7 @@ static void release(struct core *c, const struct effect *e)
 		CRASH_POINT(effect_after_close_stdin);
 		break;
 	case EFFECT_RESEND:
-		CRASH_POINT(effect_before_repeat);
+		CRASH_POINT(effect_before_resend);
 		resend(c, e);
 		CRASH_POINT(effect_after_repeat);
 		break;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* session.h: a session: its state, its stream of events, its end. session.c has the state machine and the
- * stream, session_new.c the beginning, session_end.c the end. No other file changes a state. */
+ * stream, session_new.c the beginning, session_end.c the end. A state changes only through
+ * session_transition. */
 #ifndef HCPD_CORE_SESSION_H
 #define HCPD_CORE_SESSION_H
 
@@ -64,7 +65,8 @@ struct checkpoint_base {
 	char last_id[ID_SIZE];          /* the last checkpoint of this run, full or not */
 };
 
-/* A field belongs to the file that its group names; others only read it. */
+/* A group names the file that gives its fields their meaning. Look for the writers of a field (grep) before
+ * you write it elsewhere. */
 struct session {
 	UT_hash_handle by_id, by_key;
 	struct core *core;

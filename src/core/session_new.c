@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* session_new.c: the beginning of a session: accepted at once, accepted after waiting for a decision, or
- * read from its row.
+/* session_new.c: the beginning of a session (accepted at once, accepted after waiting for a decision, or read
+ * from its row), its place in the index, and its memory.
  * Owns the token and the answer to an accepted task. Never changes a state except through session.c. */
 #include "core/session_private.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* slots.c: the queues for slots.
- * Owns the counts and the order. Never starts a session: turn.c takes the next one, run.c starts it. */
+ * Owns the counts and the order. Never starts a session: turn.c takes the next one, run_start.c starts it. */
 #include "core/slots.h"
 
 #include <stdlib.h>

@@ -211,7 +211,8 @@ bool core_fill_slots(struct core *c)
 	struct session *s;
 
 	while ((s = slots_next(c)) != NULL) {
-		if (s->state == S_PAUSED) { /* an operator resumed it */
+		if (s->state ==
+			S_PAUSED) { /* it goes on: resumed, retried, migrated, or queued by recovery */
 			CRASH_POINT(slot_resumes);
 			if (recover_go_on(s) < 0)
 				return false;

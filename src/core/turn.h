@@ -37,7 +37,8 @@ struct core_stats {
 	uint64_t submits, duplicates, rejected, dropped, aborts, late_lines, unroutable;
 };
 
-/* A field belongs to the file that its group names; others only read it. */
+/* A group names the file that gives its fields their meaning. Look for the writers of a field (grep) before
+ * you write it elsewhere. */
 struct core {
 	const char *config_path;
 	struct policy *policy;       /* the policy in force */

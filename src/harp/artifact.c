@@ -125,7 +125,7 @@ enum harp_code harp_build_review(
 	hash_artifact(o, made);
 	if (json_object_set_new(o, "artifactHash", json_string(made)) < 0)
 		abort();
-	/* Reads the artifact back: an artifact that harp_artifact_read would refuse is not given out. */
+	/* Reads the artifact back: an artifact that harp_read_artifact would refuse is not given out. */
 	if ((code = check_form(o, why, why_size)) == HARP_OK) {
 		harp_add_signable(&b, o, NULL);
 		if (b.size > HARP_ARTIFACT_MAX) {

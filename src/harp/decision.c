@@ -147,7 +147,7 @@ enum harp_code harp_sign(const struct harp_artifact *a, const struct harp_answer
 		harp_base64_encode(signature, sizeof signature, encoded);
 		if (json_object_set_new(o, "signature", json_string(encoded)) < 0)
 			abort();
-		/* Reads the decision back: a decision that harp_decision_read would refuse is not given
+		/* Reads the decision back: a decision that harp_read_decision would refuse is not given
 		 * out. */
 		if ((code = check(o, signature, why, why_size)) == HARP_OK)
 			harp_add_signable(text, o, NULL);

@@ -63,7 +63,7 @@ static int64_t grown(int64_t backoff_us)
 }
 
 /* An entry of the resend queue is done; the last one makes room for the next probe. */
-static void second_done(struct entry *n)
+static void resend_done(struct entry *n)
 {
 	struct outbox_caller *a = n->to;
 
@@ -95,9 +95,9 @@ static void on_confirmed(struct entry *n)
 		store_drop_unroutable(a->ob->store, n->id);
 		CRASH_POINT(outbox_routed_again);
 		a->probe_backoff_us = 0;
-		second_done(n);
+		resend_done(n);
 		break;
-	case RESEND_ANSWER: second_done(n); break;
+	case RESEND_ANSWER: resend_done(n); break;
 	case REPLAY: outbox_replay_done(n); break;
 	}
 }
@@ -141,9 +141,9 @@ static void on_unroutable(struct entry *n)
 		break;
 	case RETRY_UNROUTABLE:
 		give_up_probing(a);
-		second_done(n);
+		resend_done(n);
 		break;
-	case RESEND_ANSWER: second_done(n); break;
+	case RESEND_ANSWER: resend_done(n); break;
 	case REPLAY:
 		outbox_replay_done(n);
 		outbox_replay_give_up(a, "no queue takes it");
@@ -158,7 +158,7 @@ static void back_off(struct outbox_caller *a)
 	a->limit = 1;
 	a->nacks++;
 	a->backoff_us = grown(a->backoff_us);
-	timer_set(a->ob->timers, &a->retry, clock_boot_us() + a->backoff_us);
+	timer_set(a->ob->timers, &a->backoff, clock_boot_us() + a->backoff_us);
 	/* This caller sends one message at a time from now on: the other callers need not. */
 	DL_FOREACH(a->queue, n)
 		if (n->was_in_flight_at_close) {
@@ -189,7 +189,7 @@ static void on_nacked(struct entry *n)
 	CRASH_POINT(outbox_nacked);
 	a->ob->stats.nacked++;
 	wait_again(n);
-	if (!timer_is_set(&a->retry)) {
+	if (!timer_is_set(&a->backoff)) {
 		back_off(a);
 		log_warn("broker refused a message, going on one at a time: caller=%s again_in=%llds",
 			a->caller_id, (long long)(a->backoff_us / SECOND));
@@ -333,7 +333,7 @@ void outbox_on_down(struct outbox *ob, struct bus_out *outs, int code, const cha
 		outs = outs->next;
 		settle(ob, n);
 		/* A caller that backs off sends one message at a time anyway: the other callers need not. */
-		if (careful && !n->was_in_flight_at_close && !timer_is_set(&n->to->retry)) {
+		if (careful && !n->was_in_flight_at_close && !timer_is_set(&n->to->backoff)) {
 			n->was_in_flight_at_close = true;
 			ob->suspects++;
 		}
@@ -353,9 +353,9 @@ void outbox_on_up(struct outbox *ob)
 
 /* ---- clocks ---- */
 
-void outbox_on_retry(struct timer *t)
+void outbox_on_backoff_over(struct timer *t)
 {
-	outbox_ring_add(container_of(t, struct outbox_caller, retry));
+	outbox_ring_add(container_of(t, struct outbox_caller, backoff));
 }
 
 /* Sends the oldest unroutable message alone. Once a queue takes it, the others follow, LOAD_ROWS at a time.

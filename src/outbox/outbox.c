@@ -19,12 +19,12 @@
 #include "base/crashpoint.h"
 #include "base/log.h"
 
-#define LINE_MAX 4096              /* entries of one caller in memory ... */
-#define MEMORY_MAX (8 << 20)       /* ... and bodies of all, but one row of each caller is always allowed */
-#define ADDRESSEES_MAX 4096        /* idle ones above that are forgotten; the store knows them */
-#define CROWD (4 * ADDRESSEES_MAX) /* strangers get no answer any more */
-#define REPEATS_MAX 64             /* repeated answers that wait, for one caller */
-#define TURN_SHARE 64              /* entries in a row for one caller before the next has its turn */
+#define QUEUE_MAX 4096          /* entries of one caller in memory ... */
+#define MEMORY_MAX (8 << 20)    /* ... and bodies of all, but one row of each caller is always allowed */
+#define CALLERS_MAX 4096        /* idle ones above that are forgotten; the store knows them */
+#define CROWD (4 * CALLERS_MAX) /* strangers get no answer any more */
+#define RESENDS_MAX 64          /* repeated answers that wait, for one caller */
+#define TURN_SHARE 64           /* entries in a row for one caller before the next has its turn */
 
 /* ---- callers ---- */
 
@@ -48,12 +48,12 @@ static bool is_idle(const struct outbox_caller *a)
 {
 	return a->pins == 0 && a->queue == NULL && a->resend_queue == NULL && a->replays == NULL &&
 		a->loaded == a->last && !a->unsaved && a->confirmed == a->last && !a->unroutable &&
-		!timer_is_set(&a->retry);
+		!timer_is_set(&a->backoff);
 }
 
 static void outbox_caller_free(struct outbox_caller *a)
 {
-	timer_cancel(a->ob->timers, &a->retry);
+	timer_cancel(a->ob->timers, &a->backoff);
 	timer_cancel(a->ob->timers, &a->probe);
 	ring_remove(a);
 	HASH_DEL(a->ob->all, a);
@@ -78,7 +78,7 @@ static struct outbox_caller *outbox_caller_new(struct outbox *ob, const char *ca
 	a->key = key;
 	a->ob = ob;
 	a->limit = ob->share;
-	a->retry.on_due = outbox_on_retry;
+	a->backoff.on_due = outbox_on_backoff_over;
 	a->probe.on_due = outbox_on_probe;
 	snprintf(a->caller_id, sizeof a->caller_id, "%s", caller_id);
 	HASH_ADD_STR(ob->all, caller_id, a);
@@ -179,7 +179,7 @@ void outbox_entry_free(struct entry *n)
 	free(n);
 }
 
-static void line_append(struct outbox_caller *a, struct entry *n)
+static void queue_append(struct outbox_caller *a, struct entry *n)
 {
 	DL_APPEND(a->queue, n);
 	a->queue_count++;
@@ -189,7 +189,7 @@ static void line_append(struct outbox_caller *a, struct entry *n)
 	outbox_ring_add(a);
 }
 
-static void second_append(struct outbox_caller *a, struct entry *n)
+static void resend_append(struct outbox_caller *a, struct entry *n)
 {
 	DL_APPEND(a->resend_queue, n);
 	(*(n->kind == REPLAY ? &a->replayed : &a->resend_count))++;
@@ -209,7 +209,7 @@ void outbox_resend_remove(struct entry *n)
 
 static bool memory_is_full(const struct outbox_caller *a)
 {
-	return a->queue_count >= LINE_MAX || (a->ob->memory_bytes >= MEMORY_MAX && a->queue != NULL);
+	return a->queue_count >= QUEUE_MAX || (a->ob->memory_bytes >= MEMORY_MAX && a->queue != NULL);
 }
 
 /* ---- in: from the core ---- */
@@ -242,7 +242,7 @@ void outbox_release(struct outbox *ob)
 		a->last = n->id;
 		CRASH_POINT(outbox_released);
 		if (live)
-			line_append(a, n);
+			queue_append(a, n);
 		else
 			outbox_entry_free(n); /* the store has it */
 		outbox_ring_add(a);
@@ -259,8 +259,7 @@ void outbox_release(struct outbox *ob)
 	ob->held = NULL;
 	if (HASH_COUNT(ob->all) > ob->forget_at) {
 		forget_idle(ob); /* not in every turn: most callers cannot be forgotten */
-		ob->forget_at =
-			2 * HASH_COUNT(ob->all) > ADDRESSEES_MAX ? 2 * HASH_COUNT(ob->all) : ADDRESSEES_MAX;
+		ob->forget_at = 2 * HASH_COUNT(ob->all) > CALLERS_MAX ? 2 * HASH_COUNT(ob->all) : CALLERS_MAX;
 	}
 }
 
@@ -284,9 +283,9 @@ bool outbox_on_row(void *ctx, const struct store_event *e)
 	n = entry_new(l->a, l->kind, e, blob_new(e->bytes, e->size));
 	l->rows++;
 	if (l->kind == LIVE)
-		line_append(l->a, n);
+		queue_append(l->a, n);
 	else
-		second_append(l->a, n);
+		resend_append(l->a, n);
 	if (l->kind == RETRY_UNROUTABLE)
 		l->a->probed = e->id;
 	return true;
@@ -296,9 +295,9 @@ void outbox_resend(struct outbox *ob, struct outbox_caller *a, int64_t event)
 {
 	struct loading l = {a, RESEND_ANSWER, 0, false};
 
-	if (a->resend_count >= REPEATS_MAX)
+	if (a->resend_count >= RESENDS_MAX)
 		return; /* too many wait already: the caller sends its submit again */
-	CRASH_POINT(outbox_repeat);
+	CRASH_POINT(outbox_resend);
 	if (store_load_event(ob->store, event, outbox_on_row, &l) < 0)
 		log_warn("an answer cannot be read and is not repeated: event=%lld error=%s",
 			(long long)event, store_error(ob->store));
@@ -315,7 +314,7 @@ static void refill(struct outbox_caller *a)
 	CRASH_POINT(outbox_refill);
 	if (store_load_events(a->ob->store, a->key, a->loaded, LOAD_ROWS, outbox_on_row, &l) < 0) {
 		log_warn("the outbox cannot be read, trying again: error=%s", store_error(a->ob->store));
-		timer_set(a->ob->timers, &a->retry, clock_boot_us() + BACKOFF_MIN);
+		timer_set(a->ob->timers, &a->backoff, clock_boot_us() + BACKOFF_MIN);
 	} else if (l.rows < LOAD_ROWS && !l.is_cut) {
 		a->loaded = a->last;
 		outbox_advance(a);
@@ -365,7 +364,7 @@ static bool send_share(struct outbox *ob, struct outbox_caller *a, struct bus_ou
 
 		if (!has_window(ob))
 			return true;
-		if (a->sent >= a->limit || a->sent_bytes >= ob->share_bytes || timer_is_set(&a->retry) ||
+		if (a->sent >= a->limit || a->sent_bytes >= ob->share_bytes || timer_is_set(&a->backoff) ||
 			(n = next_waiting(a)) == NULL)
 			return false; /* a confirm, the timer or a new message puts the caller into the ring
 					 again */
@@ -381,7 +380,7 @@ static void send_suspect(struct outbox *ob, struct bus_out ***tail)
 	struct entry *n;
 
 	DL_FOREACH2(ob->ring, a, ring_next)
-	if (a->sent < a->limit && !timer_is_set(&a->retry) && (n = next_waiting(a)) != NULL &&
+	if (a->sent < a->limit && !timer_is_set(&a->backoff) && (n = next_waiting(a)) != NULL &&
 		n->was_in_flight_at_close) {
 		send(ob, n, tail);
 		return;
@@ -422,7 +421,7 @@ struct outbox *outbox_new(struct store *store, struct bus *bus, struct timers *t
 	ob->share = ob->window - ob->window / 64 * 8;
 	ob->window_bytes = config->amqp.window_bytes;
 	ob->share_bytes = ob->window_bytes - ob->window_bytes / 8;
-	ob->forget_at = ADDRESSEES_MAX;
+	ob->forget_at = CALLERS_MAX;
 	ob->last_event = store_last_event(store);
 	ob->last_caller = store_last_caller(store);
 	ob->fresh_end = &ob->fresh;

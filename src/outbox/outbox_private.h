@@ -67,9 +67,9 @@ struct outbox_caller {
 	unsigned sent, limit; /* in flight, and how many may be; 1 after a nack, then doubling */
 	unsigned nacks;       /* how often the outbox backed off */
 	int64_t backoff_us;
-	struct timer retry; /* set: the outbox sends nothing until it fires */
-	bool unroutable;    /* the store has some of this caller */
-	int64_t probed;     /* unroutable rows up to this one are in the resend queue or done */
+	struct timer backoff; /* set: the outbox sends nothing until it fires */
+	bool unroutable;      /* the store has some of this caller */
+	int64_t probed;       /* unroutable rows up to this one are in the resend queue or done */
 	int64_t probe_backoff_us;
 	struct timer probe;
 	struct outbox_caller *ring_prev, *ring_next;
@@ -120,7 +120,7 @@ void outbox_replay_fini(struct outbox_caller *a);
 /* harp.c: fills in exchange, key and properties; body and caller are there already */
 void outbox_fill_harp(struct entry *n, const struct store_event *e);
 void outbox_ring_add(struct outbox_caller *a);
-void outbox_on_retry(struct timer *t);
+void outbox_on_backoff_over(struct timer *t);
 void outbox_on_probe(struct timer *t);
 
 #endif

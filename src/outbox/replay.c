@@ -47,7 +47,7 @@ static void load(struct outbox_caller *a)
 	if (store_load_replay(a->ob->store, r->session, r->after, r->upto, REPLAY_ROWS, outbox_on_row, &l) <
 		0) {
 		log_warn("a replay cannot be read, trying again: error=%s", store_error(a->ob->store));
-		timer_set(a->ob->timers, &a->retry, clock_boot_us() + BACKOFF_MIN);
+		timer_set(a->ob->timers, &a->backoff, clock_boot_us() + BACKOFF_MIN);
 		return;
 	}
 	r->sent += l.rows;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* worker.c: the processes of sessions: their pipes, their escalation from SIGTERM to SIGKILL, their end.
+/* worker.c: a worker's processes: their pipes, their escalation from SIGTERM to SIGKILL, their end.
  * Owns every struct worker, when a pipe is read, and the order of callbacks. Never looks into a line, never
  * knows a session, never waits. group.c decides which worker a process belongs to. */
 #include "process/worker.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* worker.h: the processes of sessions: started, fed, read, signalled and reaped. Knows lines, not their
+/* worker.h: a worker's processes: started, fed, read, signalled and reaped. Knows lines, not their
  * meaning.
  *
  * A worker is a main process and everything that descends from it. It is gone when the main process was

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rows.c: rows to items, a slice at a time: list, events, log.
+/* rows.c: rows to items, a slice at a time: query_more for every verb; list, events and log themselves.
  * Owns how a row is written as JSON, and the queries that may go over many rows. Never keeps a statement
  * beyond the slice: an open one keeps the store's log from being reset. */
 #include "query/query_private.h"

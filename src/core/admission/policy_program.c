@@ -304,7 +304,11 @@ static void on_stuck(struct worker *w, int pid)
 	log_error("ALARM: the policy program cannot be killed: pid=%d", pid);
 }
 
-static const struct worker_ops ops = {on_line, on_eof, on_exit_of, on_gone, on_stuck};
+static const struct worker_ops ops = {.on_line = on_line,
+	.on_eof = on_eof,
+	.on_exit = on_exit_of,
+	.on_gone = on_gone,
+	.on_stuck = on_stuck};
 
 static void start(struct policy_program *p)
 {

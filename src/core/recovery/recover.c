@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* recover.c: what becomes of the sessions of the previous run.
  * Owns the choice between resume, restart, fail, summarize and discard, also for sessions that died or were
- * paused in this run. Never commits: the main loop commits the recovery before the daemon consumes a
- * command. */
+ * paused in this run. Never commits: serve in hcpd/main.c ends the turn, and so commits the recovery,
+ * before the bus starts. */
 #include "core/recovery/recover.h"
 
 #include <stdio.h>

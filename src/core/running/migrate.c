@@ -217,7 +217,11 @@ static void on_stuck(struct worker *w, int pid)
 		m->session != NULL ? m->session->id : "-", pid);
 }
 
-static const struct worker_ops ops = {on_line, on_eof, on_exit_status, on_gone, on_stuck};
+static const struct worker_ops ops = {.on_line = on_line,
+	.on_eof = on_eof,
+	.on_exit = on_exit_status,
+	.on_gone = on_gone,
+	.on_stuck = on_stuck};
 
 /* A full disk is a passing fault, as in run_start.c: the start is tried again. */
 static void wait_for_room(struct migration *m, const char *why)

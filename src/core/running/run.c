@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* run.c: the processes of sessions.
+/* run.c: sessions and their workers: runners, clocks, ends.
  * Owns the runners (a process and the session that it serves), the clocks and the times of SIGTERM and
  * SIGKILL. Never starts a process (run_start.c), never reads a line's meaning (worker_messages.c), never
  * signals by itself (worker.c). */
@@ -53,7 +53,7 @@ void runner_retire(struct runner *r)
 			worker_end(r->worker, now, r->core->stop.kill_at_us); /* sooner than planned */
 		return;
 	}
-	CRASH_POINT(host_retiring);
+	CRASH_POINT(runner_retiring);
 	r->is_retired = true;
 	runner_set_idle(r, false);
 	worker_close_stdin(r->worker);
@@ -451,7 +451,11 @@ static void on_stuck(struct worker *w, int pid)
 		r->session != NULL ? r->session->id : "-", pid);
 }
 
-const struct worker_ops run_ops = {on_line, on_eof, on_exit_status, on_gone, on_stuck};
+const struct worker_ops run_ops = {.on_line = on_line,
+	.on_eof = on_eof,
+	.on_exit = on_exit_status,
+	.on_gone = on_gone,
+	.on_stuck = on_stuck};
 
 /* ---- back-pressure ---- */
 

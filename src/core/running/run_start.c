@@ -416,7 +416,7 @@ void run_start(struct session *s)
 			start_failed(s, why);
 		goto out;
 	}
-	CRASH_POINT(run_has_host);
+	CRASH_POINT(run_has_runner);
 	action_forget(s);
 	runner_set_idle(r, false);
 	r->session = s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* client.c: one request to the daemon, or to its store, and the answer.
+/* client.c: one request to the daemon, or to its store and archive, and the answer.
  * Owns the socket, the lines on it, and the messages about what goes wrong with them.
- * Never knows what a verb means, except abort. */
+ * Never knows what a verb means, except abort and artifact. */
 #include "hcpctl/common/client.h"
 
 #include <errno.h>
