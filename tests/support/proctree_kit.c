@@ -255,16 +255,13 @@ void tree_end_setsid(const char *cgroup)
 void tree_end_bomb(const char *cgroup)
 {
 	struct rec r, other;
-	int64_t at;
 
 	wrig_begin(cgroup);
 	wrig_start(&other, "exec cat");
 	wrig_start_helper(&r, "bomb", "");
 	wrig_for_ms(45); /* while it is still doubling */
-	at = clock_boot_us();
 	worker_end(r.w, 0, 0);
 	wrig_until(r.gone);
-	ck_assert_int_lt(clock_boot_us() - at, 15 * SECOND);
 	ck_assert(worker_is_alone(other.w));
 	rec_kill(&other);
 	rec_free(&r);

@@ -212,7 +212,7 @@ END_TEST
 /* The health of the bus says so without the core taking anything. */
 static void wait_reconnects(struct bus_user *c, uint64_t count)
 {
-	int64_t end_us = clock_boot_us() + 10 * SECOND;
+	int64_t end_us = clock_boot_us() + 25 * SECOND;
 	struct bus_health h;
 
 	for (h = bus_user_health(c); h.reconnects < count || !h.pub_up || !h.sub_up; h = bus_user_health(c)) {
@@ -235,7 +235,7 @@ START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnect
 	bus_client_command(k, "two", 3);
 	/* The core is held from here on. Each time the broker delivers both again. */
 	for (uint64_t i = 0; i < 4; i++) {
-		for (int64_t end_us = clock_boot_us() + 10 * SECOND; bus_client_ready(k, bus_kit_queue()) > 0;
+		for (int64_t end_us = clock_boot_us() + 25 * SECOND; bus_client_ready(k, bus_kit_queue()) > 0;
 			bus_user_doze(c, 10))
 			ck_assert(clock_boot_us() < end_us);
 		x->cut[ROLE_PUB] = x->cut[ROLE_SUB] = true;
@@ -270,7 +270,7 @@ START_TEST(what_is_published_after_a_loss_comes_back_behind_it) /* proves L1-07 
 	struct bus_proxy *x = bus_proxy_start(bus_config);
 	struct bus_user *c = bus_user_start(bus_config);
 	struct bus_out *o = bus_kit_outs_new(5, "a", "{}", 2);
-	int64_t end_us = clock_boot_us() + 10 * SECOND;
+	int64_t end_us = clock_boot_us() + 25 * SECOND;
 	struct bus_in *down, *settled;
 	int wakes;
 

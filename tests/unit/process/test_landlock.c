@@ -356,7 +356,7 @@ static Suite *suite(void)
 	Suite *s = suite_create("landlock");
 	TCase *t = tcase_create("all");
 
-	tcase_set_timeout(t, 40);
+	tcase_set_timeout(t, 150);
 	tcase_add_loop_test(t, a_worker_under_landlock_uses_the_system_and_its_own_directory_only, 1, 7);
 	tcase_add_test(t, without_landlock_every_one_of_these_attempts_succeeds);
 	tcase_add_test(t, a_directory_without_secrets_can_be_written_to_as_a_whole);

@@ -324,7 +324,7 @@ static Suite *suite(void)
 	Suite *s = suite_create("launch");
 	TCase *t = tcase_create("all");
 
-	tcase_set_timeout(t, 40);
+	tcase_set_timeout(t, 150);
 	tcase_add_test(t, no_signal_is_ignored_handled_or_blocked_in_a_new_process);
 	tcase_add_loop_test(t, each_limit_is_in_force_and_cannot_be_raised, 0, COUNT(limit_rows));
 	tcase_add_test(t, a_limit_above_our_own_is_ours);

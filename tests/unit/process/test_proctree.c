@@ -110,7 +110,7 @@ static Suite *make_suite(void)
 	TCase *t = tcase_create("leaf");
 
 	suite_add_tcase(s, t);
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 150);
 	tcase_add_test(t, a_signal_goes_to_exactly_the_process_that_is_meant);
 	tcase_add_test(t, proctree_tag_is_inherited_and_readable_by_others);
 	tcase_add_test(t, a_process_whose_first_thread_ended_is_alive);

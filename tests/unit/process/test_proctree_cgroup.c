@@ -221,7 +221,7 @@ static Suite *make_suite(void)
 	TCase *t = tcase_create("cgroup");
 
 	suite_add_tcase(s, t);
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 150);
 	tcase_add_test(t, in_a_cgroup_the_ladder_is_the_same);
 	tcase_add_test(t, in_a_cgroup_a_daemon_that_nobody_ever_saw_is_killed);
 	tcase_add_test(t, in_a_cgroup_a_bomb_and_a_hopper_end);

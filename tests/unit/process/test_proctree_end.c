@@ -57,7 +57,7 @@ START_TEST(ending_again_only_brings_it_forward)
 	ck_assert_int_eq(r.exits, 0);
 	worker_end(r.w, at + 400 * SECOND, clock_boot_us() + SECOND / 10);
 	wrig_until(r.gone);
-	ck_assert_int_lt(clock_boot_us() - at, 10 * SECOND);
+	ck_assert_int_lt(clock_boot_us() - at, 100 * SECOND); /* the earliest of the other times */
 	ck_assert(WIFSIGNALED(r.status) && WTERMSIG(r.status) == SIGKILL);
 	rec_free(&r);
 	wrig_end();
@@ -152,7 +152,7 @@ static Suite *make_suite(void)
 	TCase *t = tcase_create("end");
 
 	suite_add_tcase(s, t);
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 150);
 	tcase_add_test(t, who_obeys_sigterm_is_not_killed);
 	tcase_add_test(t, a_stopped_worker_notices_sigterm);
 	tcase_add_test(t, ending_again_only_brings_it_forward);

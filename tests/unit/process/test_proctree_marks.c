@@ -219,7 +219,7 @@ static Suite *make_suite(void)
 	TCase *t = tcase_create("marks");
 
 	suite_add_tcase(s, t);
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 150);
 	tcase_add_test(t, a_process_that_somebody_else_started_is_found_by_its_mark);
 	tcase_add_loop_test(t, what_somebody_else_started_for_a_worker_may_not_outlive_it, 0, 2);
 	tcase_add_test(t, leftovers_are_killed_by_exactly_their_instance);

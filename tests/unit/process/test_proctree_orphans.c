@@ -318,7 +318,7 @@ static Suite *make_suite(void)
 	TCase *t = tcase_create("orphans");
 
 	suite_add_tcase(s, t);
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 150);
 	tcase_add_test(t, what_a_worker_leaves_running_keeps_it_from_being_gone);
 	tcase_add_test(t, orphans_are_seen_from_a_thread_that_is_not_the_first);
 	tcase_add_test(t, alone_means_alive_and_without_company);

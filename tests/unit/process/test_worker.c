@@ -178,7 +178,7 @@ static Suite *make_suite(void)
 	TCase *t = tcase_create("worker");
 
 	suite_add_tcase(s, t);
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 150);
 	tcase_add_test(t, a_large_line_goes_through_a_worker_and_back);
 	tcase_add_test(t, a_stdin_that_nobody_reads_blocks_nobody);
 	tcase_add_test(t, writing_to_a_worker_that_closed_its_stdin_is_ignored);

@@ -328,7 +328,7 @@ static Suite *make_suite(void)
 	TCase *t = tcase_create("read");
 
 	suite_add_tcase(s, t);
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 150);
 	tcase_add_test(t, lines_of_both_streams_come_whole_and_the_last_needs_no_newline);
 	tcase_add_test(t, a_line_over_the_limit_is_told_and_the_next_is_fine);
 	tcase_add_test(t, a_flooding_worker_starves_nobody);

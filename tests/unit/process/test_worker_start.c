@@ -225,7 +225,7 @@ static Suite *make_suite(void)
 	TCase *t = tcase_create("start");
 
 	suite_add_tcase(s, t);
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 150);
 	tcase_add_test(t, a_worker_starts_with_nothing_of_the_daemon_in_it);
 	tcase_add_test(t, without_stdin_a_worker_reads_an_empty_one);
 	tcase_add_test(t, a_worker_dies_with_the_daemon);
