@@ -100,6 +100,12 @@ $(ITESTS): $(B)/integration/%: $(B)/obj/tests/integration/%.o $(SUPPORT) $(ALL)
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$(Q)$(link) $(CHECK_LIBS) $(LIBS)
+# Preloaded into a daemon: no sanitizer in it.
+$(B)/integration/slow_names.so: tests/integration/slow_names.c $(B)/.flags
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CC) $(PLAIN) -fPIC -shared -o $@ $< -ldl
+$(B)/integration/test_start: | $(B)/integration/slow_names.so
 $(BENCH): $(B)/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/amqp_side.o $(ALL)
 	@mkdir -p $(@D)
 	$(call say,LD)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # bash completion for hcpctl(1). What may stand where, hcpctl itself says: see `hcpctl complete --help`.
 
 _hcpctl() {

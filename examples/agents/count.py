@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """count: counts to inputs.to, a number every inputs.delay seconds; it can be paused, and survives being killed.
 In hcpd.ini:  [capability count]   command = .../count.py   protocol = hcp   recovery = resume
 Each number is a checkpoint. After a crash hcpd starts this program again with the last one that it stored."""

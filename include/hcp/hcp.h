@@ -52,7 +52,7 @@ enum hcp_status {
 	HCP_E_BROKER = -2,   /* cannot be reached, or was lost */
 	/* is there and says no: log-in, rights, a queue with other arguments */
 	HCP_E_REFUSED = -3,
-	HCP_E_TAKEN = -4, /* another program consumes this caller's queue */
+	HCP_E_TAKEN = -4, /* another program uses this file, or consumes this caller's queue */
 	HCP_E_STORE = -5  /* the SQLite file */
 };
 

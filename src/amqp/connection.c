@@ -43,11 +43,17 @@ static int fail(struct connection_error *e, int code, const char *fmt, ...)
 	va_list ap;
 
 	e->code = code;
+	e->is_login = false;
 	e->is_undecodable = false;
 	va_start(ap, fmt);
 	vsnprintf(e->text, sizeof e->text, fmt, ap);
 	va_end(ap);
 	return -1;
+}
+
+bool connection_is_refusal(const struct connection_error *e)
+{
+	return e->code != 0 && e->code != AMQP_CONNECTION_FORCED && e->code != AMQP_INTERNAL_ERROR;
 }
 
 static int fail_status(struct connection *l, struct connection_error *e, const char *what, int status)
@@ -265,10 +271,12 @@ static int fail_login(
 			a->sasl == SASL_EXTERNAL ? "EXTERNAL" : "PLAIN",
 			a->sasl == SASL_EXTERNAL ? "enable its plugin rabbitmq_auth_mechanism_ssl" :
 						   "set sasl");
-	if (e->code == 403)
-		return fail(e, 403, "%s refuses the log-in of %s (%s); check user, password and sasl",
-			l->where, a->user && a->sasl == SASL_PLAIN ? a->user : "the client certificate",
-			text);
+	if (e->code == 403) {
+		fail(e, 403, "%s refuses the log-in of %s (%s); check user, password and sasl", l->where,
+			a->user && a->sasl == SASL_PLAIN ? a->user : "the client certificate", text);
+		e->is_login = true;
+		return -1;
+	}
 	if (e->code)
 		return fail(e, e->code,
 			"%s refuses virtual host %s (%s); does it exist, may the user enter it?", l->where,

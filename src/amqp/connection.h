@@ -27,9 +27,14 @@ struct connection;
 
 struct connection_error {
 	int code;            /* AMQP reply code where the broker refused, else 0 */
+	bool is_login;       /* it refused the user or the password */
 	bool is_undecodable; /* librabbitmq cannot decode what came in */
 	char text[480];      /* what, where, and what to do; never a password */
 };
+
+/* The broker is there and says no. One that shuts down or has a fault gives a code, too, and is as good as
+ * absent. */
+bool connection_is_refusal(const struct connection_error *e);
 
 struct connection_spec {
 	const struct config_amqp *amqp; /* only read inside connection_open */

@@ -15,7 +15,7 @@
 
 #define EXCHANGE_COMMANDS "hcp.commands"
 #define EXCHANGE_EVENTS "hcp.events"
-#define EXCHANGE_HARP "harp.sessions" /* only where a capability has harp = yes */
+#define EXCHANGE_HARP "harp.sessions" /* where a capability has harp = yes, or a caller asks */
 #define EXCHANGE_DEAD "hcp.dead"      /* the queue of dead letters has the same name */
 #define COMMAND_QUEUE_PREFIX "hcp.cmd."
 #define EVENT_QUEUE_PREFIX "hcp.evt."

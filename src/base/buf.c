@@ -5,6 +5,7 @@
 #include "base/buf.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,14 @@
 
 /* --- memory --- */
 
-/* Plain write(2): the log formats into memory, and there is none. */
+/* Plain write(2): the log formats into memory, and there is none. Not where nobody reads: a process that
+ * waits there would not end. */
 static void *out_of_memory(void)
 {
 	static const char text[] = "level=error out of memory, giving up; the store has everything\n";
+	struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
 
-	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+	if (poll(&room, 1, 0) > 0 && write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
 		abort();
 	abort();
 }
@@ -186,46 +189,73 @@ static bool are_plain(const char *text)
 	return (((v - ones * 0x20) | (quote - ones) | (slash - ones) | v) & tops) == 0;
 }
 
-static void add_escape(struct buf *b, unsigned char c)
+/* Length of the character that goes into a JSON string as it is; 0: it is escaped. */
+static size_t size_as_it_is(const char *text, size_t left)
+{
+	unsigned char c = (unsigned char)*text;
+
+	return c < 0x20 || c == '"' || c == '\\' ? 0 : buf_utf8_size((const unsigned char *)text, left);
+}
+
+/* Returns its length. */
+static size_t escape(unsigned char c, char out[6])
 {
 	static const char short_form[32] = {
 		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
 	static const char hex[] = "0123456789abcdef";
-	char out[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+	const char whole[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
 
+	memcpy(out, whole, sizeof whole);
 	if (c >= 0x80) {
-		buf_add(b, "\xef\xbf\xbd", 3);
-	} else if (c >= 0x20 || short_form[c]) {
-		out[1] = c >= 0x20 ? (char)c : short_form[c];
-		buf_add(b, out, 2);
-	} else {
-		buf_add(b, out, 6);
+		memcpy(out, "\xef\xbf\xbd", 3);
+		return 3;
 	}
+	if (c < 0x20 && !short_form[c])
+		return 6;
+	out[1] = c >= 0x20 ? (char)c : short_form[c];
+	return 2;
+}
+
+size_t buf_json_cut(const char *text, size_t size, size_t most)
+{
+	char out[6];
+	size_t i = 0;
+
+	while (i < size && most > 0) {
+		size_t step = most >= 8 && size - i >= 8 && are_plain(text + i) ?
+			8 :
+			size_as_it_is(text + i, size - i);
+		size_t takes = step > 0 ? step : escape((unsigned char)text[i], out);
+
+		if (takes > most)
+			break;
+		most -= takes;
+		i += step > 0 ? step : 1;
+	}
+	return i;
 }
 
 void buf_add_json(struct buf *b, const char *text, size_t size)
 {
 	size_t start = 0, i = 0; /* text[start..i) goes out as it is */
+	char out[6];
 
 	buf_reserve(b, size + 2);
 	b->data[b->size++] = '"';
 	while (i < size) {
-		unsigned char c = (unsigned char)text[i];
 		size_t step;
 
 		if (size - i >= 8 && are_plain(text + i)) {
 			i += 8;
 			continue;
 		}
-		step = c < 0x20 || c == '"' || c == '\\' ?
-			0 :
-			buf_utf8_size((const unsigned char *)text + i, size - i);
+		step = size_as_it_is(text + i, size - i);
 		if (step > 0) {
 			i += step;
 			continue;
 		}
 		buf_add(b, text + start, i - start);
-		add_escape(b, c);
+		buf_add(b, out, escape((unsigned char)text[i], out));
 		start = ++i;
 	}
 	if (i > start)

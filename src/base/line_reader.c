@@ -4,6 +4,7 @@
  * Never looks into a line (NUL bytes pass), never decides when to read. */
 #include "base/line_reader.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,20 +86,23 @@ static size_t lines_feed_one(struct line_pool *p, struct line_reader *l, const c
 	} else if (l->size) {
 		lines_keep(p, l, data, part);
 		on_line(ctx, l->rest, l->size, LINE_WHOLE);
-		lines_release(p, l);
+		if (!l->is_kept)
+			lines_release(p, l);
 	} else {
 		on_line(ctx, data, part, LINE_WHOLE);
 	}
 	return part + (nl != NULL);
 }
 
-/* Until the share is used up. How many bytes of data that was. */
+/* Until the share is used up, or the slice is over. How many bytes of data that was. */
 static size_t lines_feed(struct line_pool *p, struct line_reader *l, const char *data, size_t size,
 	size_t share, size_t *used, line_fn *on_line, void *ctx)
 {
 	size_t at = 0, n;
 
-	for (*used = 0; at < size && *used < share; at += n) {
+	for (*used = 0; at < size && *used < share && !l->is_kept; at += n) {
+		if (at > 0 && p->slice != NULL && slice_is_over(p->slice))
+			break;
 		n = lines_feed_one(p, l, data + at, size - at, on_line, ctx);
 		*used += n < LINES_CHARGE ? LINES_CHARGE : n;
 	}
@@ -146,9 +150,10 @@ enum line_result line_reader_read(struct line_pool *p, struct line_reader *l, in
 	ssize_t n;
 
 	*got = *used = 0;
+	assert(!l->is_kept);
 	if (l->more) {
 		more_feed(p, l, share, used, on_line, ctx);
-		return l->more ? LINES_MORE : LINES_OK;
+		return l->is_kept ? LINES_KEPT : l->more ? LINES_MORE : LINES_OK;
 	}
 	max = lines_may_read(p, l, share < sizeof shared ? share : sizeof shared);
 	if (max == 0)
@@ -156,25 +161,25 @@ enum line_result line_reader_read(struct line_pool *p, struct line_reader *l, in
 	n = read(fd, shared, max);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return LINES_OK;
-	if (n <= 0) {
-		line_reader_end(p, l, on_line, ctx);
-		return LINES_END;
-	}
+	if (n <= 0) /* where a line was kept, the end is read once more after it */
+		return line_reader_end(p, l, on_line, ctx) ? LINES_END : LINES_KEPT;
 	*got = (size_t)n;
 	done = lines_feed(p, l, shared, (size_t)n, share, used, on_line, ctx);
 	if (done == (size_t)n)
-		return LINES_OK;
+		return l->is_kept ? LINES_KEPT : LINES_OK;
 	l->more_at = 0;
 	l->more_size = (uint32_t)((size_t)n - done);
 	l->more = xmalloc(l->more_size);
 	memcpy(l->more, shared + done, l->more_size);
 	p->used += l->more_size;
-	return LINES_MORE;
+	return l->is_kept ? LINES_KEPT : LINES_MORE;
 }
 
 size_t line_reader_idle_bytes(const struct line_reader *l, int64_t now_us)
 {
-	return l->size > LINES_SMALL && !l->more && now_us - l->fed_at_us >= LINES_SILENT_US ? l->room : 0;
+	return l->size > LINES_SMALL && !l->more && !l->is_kept && now_us - l->fed_at_us >= LINES_SILENT_US ?
+		l->room :
+		0;
 }
 
 void line_reader_give_up(struct line_pool *p, struct line_reader *l, line_fn *on_line, void *ctx)
@@ -183,20 +188,36 @@ void line_reader_give_up(struct line_pool *p, struct line_reader *l, line_fn *on
 	l->skipping = true;
 }
 
-void line_reader_end(struct line_pool *p, struct line_reader *l, line_fn *on_line, void *ctx)
+bool line_reader_end(struct line_pool *p, struct line_reader *l, line_fn *on_line, void *ctx)
 {
 	size_t used;
 
-	if (l->more)
+	while (l->more && !l->is_kept)
 		more_feed(p, l, SIZE_MAX, &used, on_line, ctx);
-	if (l->size)
+	if (l->size && !l->is_kept)
 		on_line(ctx, l->rest, l->size, LINE_UNENDED);
+	if (l->is_kept)
+		return false;
 	line_reader_fini(p, l);
+	return true;
+}
+
+void line_reader_keep(struct line_reader *l, const char *line)
+{
+	assert(line == l->rest && l->size > LINES_READ_MAX);
+	l->is_kept = true;
+}
+
+void line_reader_let_go(struct line_pool *p, struct line_reader *l)
+{
+	assert(l->is_kept);
+	l->is_kept = false;
+	lines_release(p, l);
 }
 
 void line_reader_fini(struct line_pool *p, struct line_reader *l)
 {
 	more_free(p, l);
 	lines_release(p, l);
-	l->skipping = false;
+	l->skipping = l->is_kept = false;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* log.c: lines on stderr.
  * Owns the level, the look of a line and the promise that nothing printed can forge or break one.
- * Never decides what is worth a line, never waits longer than one write(2), never changes errno. */
+ * Never decides what is worth a line, never waits (log_sink.c), never changes errno. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -15,11 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
+#include "base/escape.h"
+#include "base/log_format.h"
+#include "base/log_sink.h"
 
-#define LINE_MAX_BYTES 4000 /* below PIPE_BUF: lines of several threads do not mix in a pipe */
-#define HEAD_MAX_BYTES 64   /* time and level, or the priority prefix */
+#define HEAD_MAX_BYTES 64 /* time and level, or the priority prefix */
 #define LIMIT_WINDOW_US (60 * INT64_C(1000000))
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
@@ -27,7 +28,6 @@ static const char *const priorities[] = {"<3>", "<4>", "<6>", "<7>"};
 static const char ellipsis[] = "\xe2\x80\xa6";
 
 static atomic_int current_level = LOG_LVL_INFO;
-static atomic_uint lost_lines; /* lines that stderr did not take; the next line has their number */
 
 void log_set_level(enum log_level level)
 {
@@ -69,49 +69,23 @@ static bool is_journal(void)
 	return to_journal;
 }
 
-/* What a character becomes in the log: itself, or an escape in `spare`. C1 controls count as controls:
- * terminals obey them. */
-static size_t escape(
-	const unsigned char *text, size_t left, char spare[8], const char **out, size_t *out_size)
-{
-	size_t size = buf_utf8_size(text, left);
-	bool is_control =
-		size == 1 ? *text < 0x20 || *text == 0x7f : size == 2 && *text == 0xc2 && text[1] < 0xa0;
-
-	if (size > 0 && !is_control) {
-		*out = (const char *)text;
-		*out_size = size;
-		return size;
-	}
-	*out = spare;
-	if (*text == '\n' || *text == '\t' || *text == '\r') {
-		spare[0] = '\\';
-		spare[1] = *text == '\n' ? 'n' : *text == '\t' ? 't' : 'r';
-		*out_size = 2;
-		return 1;
-	}
-	*out_size = (size_t)snprintf(spare, 8, "\\x%02x", *text);
-	if (size == 2)
-		*out_size = (size_t)snprintf(spare, 8, "\\u%04x", text[1]);
-	return size ? size : 1;
-}
-
 /* Appends text to the line as far as it goes; a cut one ends in an ellipsis. */
 static size_t append(char *line, size_t used, const char *text, bool is_cut)
 {
 	const unsigned char *p = (const unsigned char *)text;
-	size_t left = strlen(text), room = LINE_MAX_BYTES - sizeof(ellipsis) - 1;
-	char spare[8];
+	size_t left = strlen(text), room = LOG_LINE_MAX - sizeof(ellipsis) - 1;
+	char escape[ESCAPE_SIZE];
 
 	while (left > 0) {
-		const char *out;
-		size_t size, eaten = escape(p, left, spare, &out, &size);
+		size_t eaten = escape_next(p, left, escape);
+		bool is_plain = escape[0] == '\0';
+		size_t size = is_plain ? eaten : strlen(escape);
 
 		if (used + size > room) {
 			is_cut = true;
 			break;
 		}
-		memcpy(line + used, out, size);
+		memcpy(line + used, is_plain ? (const char *)p : escape, size);
 		used += size;
 		p += eaten;
 		left -= eaten;
@@ -139,33 +113,62 @@ static size_t write_head(char *line, enum log_level level, unsigned lost)
 	return (size_t)size;
 }
 
+static void write_line(enum log_level level, const char *text, bool is_cut)
+{
+	char line[LOG_LINE_MAX];
+	unsigned lost = log_sink_begin();
+	size_t used = write_head(line, level, lost);
+
+	used = append(line, used, text, is_cut);
+	line[used++] = '\n';
+	log_sink_end(line, used, lost);
+}
+
 void log_at(enum log_level level, const char *fmt, ...)
 {
-	char line[LINE_MAX_BYTES], text[LINE_MAX_BYTES];
-	int saved = errno, full;
-	unsigned lost;
-	size_t used;
-	ssize_t written;
+	char text[LOG_LINE_MAX];
+	int saved = errno;
+	bool is_whole;
 	va_list args;
 
 	if (level > log_get_level())
 		return;
 	va_start(args, fmt);
-	full = vsnprintf(text, sizeof(text), fmt, args);
+	is_whole = log_format(text, sizeof text, fmt, args);
 	va_end(args);
-	if (full < 0)
-		snprintf(text, sizeof(text), "a message that cannot be formatted: %s", fmt);
-
-	lost = atomic_exchange(&lost_lines, 0);
-	used = write_head(line, level, lost);
-	used = append(line, used, text, full >= (int)sizeof(text));
-	line[used++] = '\n';
-	do
-		written = write(STDERR_FILENO, line, used);
-	while (written < 0 && errno == EINTR);
-	if (written < 0)
-		atomic_fetch_add(&lost_lines, lost + 1);
+	write_line(level, text, !is_whole);
 	errno = saved;
+}
+
+_Bool log_is_behind(void)
+{
+	return log_sink_is_behind();
+}
+
+void log_flush(void)
+{
+	int saved = errno;
+	char line[LOG_LINE_MAX];
+	unsigned lost = log_sink_begin();
+	size_t used = 0;
+
+	if (lost > 0) { /* there is room again, and perhaps nothing else to say for a long time */
+		used = write_head(line, LOG_LVL_WARN, lost);
+		used = append(line, used, "lines are missing here: nobody read the log", false);
+		line[used++] = '\n';
+	}
+	log_sink_end(line, used, lost);
+	errno = saved;
+}
+
+void log_drain(int timeout_ms)
+{
+	int64_t until_us = clock_boot_us() + timeout_ms * INT64_C(1000), left_us;
+
+	log_flush();
+	while (log_is_behind() && (left_us = until_us - clock_boot_us()) > 0 &&
+		log_sink_wait((int)(left_us / 1000) + 1))
+		log_flush();
 }
 
 _Bool log_may(struct log_limit *limit, unsigned burst)

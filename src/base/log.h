@@ -3,10 +3,12 @@
  *
  * Write what happened, then what we do now, then the keys:
  *	log_warn("broker gone, reconnecting in=%dms host=%s", ms, host);
- * Control characters are escaped on the way out, so input may be printed as it is.
- * Where stderr is the journal (JOURNAL_STREAM names it) a line starts with its priority prefix, <4> and so
- * on, and has no time and level of its own; elsewhere it starts `2026-01-31T12:34:56.789Z level=warn `. A
- * line over 4000 bytes is cut and ends in an ellipsis. */
+ * Control and invisible characters are escaped on the way out, so input may be printed as it is: best as a
+ *value, right behind a `=`, where a text with a `=` in it is quoted and cannot look like further fields. A
+ *line never waits for whoever reads stderr. It waits in memory (log_sink.h), or is lost; the next line begins
+ *with the number of those, lost=N. Where stderr is the journal (JOURNAL_STREAM names it) a line starts with
+ *its priority prefix, <4> and so on, and has no time and level of its own; elsewhere it starts
+ *`2026-01-31T12:34:56.789Z level=warn `. A line over 4000 bytes is cut and ends in an ellipsis. */
 #ifndef HCPD_BASE_LOG_H
 #define HCPD_BASE_LOG_H
 
@@ -27,6 +29,12 @@ enum log_level log_get_level(void);
 int log_level_parse(const char *name);
 
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Do lines wait for stderr? */
+_Bool log_is_behind(void);
+/* Writes the lines that wait, as far as stderr takes them. */
+void log_flush(void);
+/* The same before the process ends, waiting at most so long. */
+void log_drain(int timeout_ms);
 /* May the call site speak? Counts what it may not. */
 _Bool log_may(struct log_limit *limit, unsigned burst);
 

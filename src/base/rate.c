@@ -19,6 +19,9 @@
 	INT64_C(1000000) /* a period; 60 us apart for a minute, so the interval below never is 0 \
 			  */
 
+#define NAMES_MIN 1024  /* buckets: fewer are not searched for full ones */
+#define NAMES_MAX 65536 /* buckets of names that anybody can make up */
+
 struct rate_named {
 	UT_hash_handle hh;
 	struct rate rate;
@@ -86,18 +89,75 @@ bool rate_parse(const char *text, struct rate_limit *limit)
 	return false;
 }
 
-struct rate *rates_get(struct rates *r, const char *name)
+static struct rate_named *find(const struct rates *r, const char *name)
 {
 	struct rate_named *n;
-	size_t size = strlen(name);
 
 	HASH_FIND_STR(r->table, name, n);
-	if (n == NULL) {
-		n = xcalloc(1, sizeof *n + size + 1);
-		memcpy(n->name, name, size);
-		HASH_ADD_STR(r->table, name, n);
+	return n;
+}
+
+/* The bucket of names that share one; no name is empty. */
+#define SHARED ""
+
+const struct rate *rates_find(const struct rates *r, const char *name, bool may_share)
+{
+	struct rate_named *n = find(r, name);
+
+	if (n == NULL && may_share && HASH_COUNT(r->table) >= NAMES_MAX)
+		n = find(r, SHARED);
+	return n != NULL ? &n->rate : NULL;
+}
+
+/* A full bucket is as good as none. The next search comes when there are twice as many as are left, or a
+ * second later. */
+static void sweep(struct rates *r, int64_t now_us)
+{
+	struct rate_named *n, *tmp;
+
+	HASH_ITER(hh, r->table, n, tmp)
+		if (n->rate.full_at_ns <= now_us * 1000) {
+			HASH_DEL(r->table, n);
+			free(n);
+		}
+	r->swept_us = now_us;
+	r->sweep_at = 2 * HASH_COUNT(r->table);
+	if (r->sweep_at < NAMES_MIN)
+		r->sweep_at = NAMES_MIN;
+}
+
+static bool is_sweep_due(const struct rates *r, int64_t now_us)
+{
+	unsigned count = HASH_COUNT(r->table);
+
+	return count >= NAMES_MIN &&
+		(count >= NAMES_MAX ? now_us - r->swept_us >= 1000000 : count >= r->sweep_at);
+}
+
+struct rate *rates_get(struct rates *r, const char *name, bool may_share, int64_t now_us)
+{
+	struct rate_named *n = find(r, name);
+	size_t size;
+
+	if (n != NULL)
+		return &n->rate;
+	if (is_sweep_due(r, now_us))
+		sweep(r, now_us);
+	if (may_share && HASH_COUNT(r->table) >= NAMES_MAX) {
+		if ((n = find(r, SHARED)) != NULL)
+			return &n->rate;
+		name = SHARED;
 	}
+	size = strlen(name);
+	n = xcalloc(1, sizeof *n + size + 1);
+	memcpy(n->name, name, size);
+	HASH_ADD_STR(r->table, name, n);
 	return &n->rate;
+}
+
+size_t rates_count(const struct rates *r)
+{
+	return HASH_COUNT(r->table);
 }
 
 void rates_fini(struct rates *r)

@@ -4,6 +4,7 @@
 #define HCPD_BASE_RATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct rate_limit {
@@ -25,11 +26,18 @@ void rate_take(const struct rate_limit *limit, struct rate *rate, int64_t now_us
 /* "60/min", "2/s", "1000/h"; "off" is none. False where it is not one. The burst stays as it is. */
 bool rate_parse(const char *text, struct rate_limit *limit);
 
-/* The buckets, by name of the section: they outlive a reload. */
+/* The buckets, by name: they outlive a reload. A full bucket says nothing and may be dropped at any time. */
 struct rates {
 	struct rate_named *table;
+	unsigned sweep_at; /* so many: look for full ones ... */
+	int64_t swept_us;  /* ... again */
 };
-struct rate *rates_get(struct rates *r, const char *name); /* made where there is none */
+/* may_share: anybody can make up such names; where very many of those buckets are not full, all further names
+ * have one together. */
+const struct rate *rates_find(const struct rates *r, const char *name, bool may_share); /* NULL: full */
+/* For rate_take; made where there is none. */
+struct rate *rates_get(struct rates *r, const char *name, bool may_share, int64_t now_us);
+size_t rates_count(const struct rates *r); /* buckets in memory */
 void rates_fini(struct rates *r);
 
 #endif

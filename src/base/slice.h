@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* slice.h: the share of a turn that one kind of input may take: deliveries, worker lines, operators'
- * requests. What is left over comes in the next turn, so a burst of one kind holds up nobody else for longer.
- */
+ * requests. The rest of the input waits for the next turn, so a burst of one kind delays the other kinds by
+ * one slice at most. */
 #ifndef HCPD_BASE_SLICE_H
 #define HCPD_BASE_SLICE_H
 

@@ -196,11 +196,13 @@ static void reject_headless(struct bus_thread *t, const struct connection_error 
 {
 	uint64_t tag = connection_headless_tag(t->connection);
 	struct connection_error ignored;
+	static struct log_limit limit; /* of this thread: one bus consumes */
 
 	if (!tag || !e->is_undecodable)
 		return;
-	log_warn("a command has properties that cannot be decoded, rejecting it queue=%s",
-		t->bus->sub_state->queue);
+	if (log_may(&limit, 10))
+		log_warn("a command has properties that cannot be decoded, rejecting it queue=%s",
+			t->bus->sub_state->queue);
 	(void)!connection_reject(t->connection, tag, false, &ignored);
 }
 

@@ -82,7 +82,7 @@ static int do_without_harp(struct bus_thread *t, struct connection_error *e)
 	if (e->code < 403 || e->code > 406 || (e->code == 406 && !t->was_up))
 		return -1;
 	if (p->harp_again_us == 0)
-		log_error("nobody is told of sessions with harp = yes, their events wait: %s", e->text);
+		log_error("nobody is told of sessions with harp = yes, their events wait: why=%s", e->text);
 	p->harp_again_us = clock_boot_us() + HARP_AGAIN_US;
 	e->code = 0;
 	return -1;

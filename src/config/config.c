@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/name.h"
 #include "base/buf.h"
+#include "config/state_version.h"
 #include "config/table_private.h"
 #include "base/ini.h"
 #include "base/shellwords.h"
@@ -24,6 +25,8 @@
 #define FILE_MAX (1 << 20)
 #define BROKER_MESSAGE_MAX \
 	(INT64_C(16) << 20) /* RabbitMQ's default since 4.0; a larger one closes the channel */
+
+#define STEP "migrate." /* keys of [capability]: migrate.FROM-TO */
 
 /* --- messages --- */
 
@@ -120,6 +123,23 @@ static void read_head(struct config_reader *r, int line, const char *text)
 	free(head);
 }
 
+/* A later step of the same name wins. */
+static void read_step(struct config_section *s, int line, const char *name, const char *value)
+{
+	struct config_step *step = NULL;
+
+	for (size_t i = 0; i < s->step_count && step == NULL; i++)
+		if (strcmp(s->steps[i].name, name) == 0)
+			step = &s->steps[i];
+	if (step == NULL) {
+		s->steps = xrealloc(s->steps, (s->step_count + 1) * sizeof *s->steps);
+		step = &s->steps[s->step_count++];
+		*step = (struct config_step){.name = xstrdup(name)};
+	}
+	free(step->value.text);
+	step->value = (struct config_value){.text = xstrdup(value), .line = line};
+}
+
 static void on_line(void *ctx, int line, const char *section, const char *key, const char *value)
 {
 	struct config_reader *r = ctx;
@@ -135,8 +155,8 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 		config_complain(r, line, "%s stands before the first section; put a [section] above it", key);
 	} else if (r->current && (k = config_find_key(r->current->kind, key))) {
 		v = &r->current->values[k - config_keys];
-		/* Elsewhere a later key wins. Here a second section of that name would take somebody's
-		 * key away unseen. */
+		/* In other sections a later key wins. A second [approver] of the same name would silently
+		 * replace the first person's key. */
 		if (v->text && k->kind == KIND_APPROVER) {
 			config_complain(r, line,
 				"[approver %s] has %s already, in line %d; give the other approver another "
@@ -146,6 +166,9 @@ static void on_line(void *ctx, int line, const char *section, const char *key, c
 		}
 		xfree_secret(v->text);
 		*v = (struct config_value){.text = xstrdup(value), .line = line};
+	} else if (r->current && r->current->kind == KIND_CAPABILITY &&
+		strncmp(key, STEP, strlen(STEP)) == 0) {
+		read_step(r->current, line, key + strlen(STEP), value);
 	} else if (r->current) {
 		config_suggest_key(r->current->kind, key, hint, sizeof(hint));
 		config_complain(
@@ -199,8 +222,8 @@ static void fit(struct config_reader *r, enum config_kind kind, const char *inne
 		*inner_value = *outer_value;
 }
 
-/* Where our own namespace of users does not know a group, the kernel shows this one for it: it would be
- * anybody's. */
+/* The kernel shows this group for every group that is not mapped into hcpd's user namespace, so a socket of
+ * this group would be open to members of all of them. */
 #define OVERFLOW_GID 65534
 
 static void check_control(struct config_reader *r, struct config *c)
@@ -257,14 +280,55 @@ static void check_retention(struct config_reader *r, const struct config *c)
 			"there already are deleted");
 }
 
-/* "2", "2.1" */
-static bool is_state_version(const char *text)
+static void add_step(struct config_reader *r, struct config_capability *cc, const struct config_step *step)
 {
-	size_t major = strspn(text, "0123456789"),
-	       minor = text[major] == '.' ? strspn(text + major + 1, "0123456789") : 0;
+	const struct config_key *k = config_find_key(KIND_CAPABILITY, "migrate");
+	struct config_capability read = {.name = NULL};
+	const char *dash = strchr(step->name, '-');
+	struct config_migration m = {.from = xstrndup(step->name, strcspn(step->name, "-")),
+		.to = xstrdup(dash != NULL ? dash + 1 : "")};
 
-	return major > 0 && major <= 9 &&
-		(text[major] == '\0' || (minor > 0 && text[major + 1 + minor] == '\0'));
+	config_convert(r, k, step->value.text, step->value.line, &read);
+	m.command = read.migrate;
+	if (!state_version_is_valid(m.from) || !state_version_is_valid(m.to) || strcmp(m.from, m.to) == 0)
+		config_complain(r, step->value.line,
+			STEP "%s is not understood; write " STEP "FROM-TO with two versions, as in " STEP
+			     "1-2",
+			step->name);
+	cc->migrations[cc->migration_count++] = m;
+}
+
+/* The single steps between versions of states. */
+static void add_steps(struct config_reader *r, const struct config_section *s, struct config_capability *cc)
+{
+	if (s->step_count == 0)
+		return;
+	if (s->step_count > CONFIG_MIGRATIONS_MAX) {
+		config_complain(r, s->steps[0].value.line, "more than %d keys " STEP "FROM-TO",
+			CONFIG_MIGRATIONS_MAX);
+		return;
+	}
+	if (cc->state_version == NULL)
+		config_complain(r, s->steps[0].value.line,
+			STEP "%s without state_version: there is nothing to migrate to", s->steps[0].name);
+	cc->migrations = xcalloc(s->step_count, sizeof *cc->migrations);
+	for (size_t i = 0; i < s->step_count; i++)
+		add_step(r, cc, &s->steps[i]);
+	for (size_t i = 0; i < s->step_count && cc->state_version != NULL; i++)
+		if (state_version_find_step(cc, cc->migrations[i].from) == NULL && cc->migrate == NULL)
+			config_warn(r, s->steps[i].value.line,
+				STEP "%s is of no use: no further step leads to state_version %s",
+				s->steps[i].name, cc->state_version);
+}
+
+static void free_steps(struct config_capability *cc)
+{
+	for (size_t i = 0; i < cc->migration_count; i++) {
+		free(cc->migrations[i].from);
+		free(cc->migrations[i].to);
+		shellwords_free(cc->migrations[i].command);
+	}
+	free(cc->migrations);
 }
 
 /* What brings a session back must fit together. */
@@ -273,7 +337,7 @@ static void check_recovery(
 {
 	bool goes_on = cc->recovery == RECOVERY_RESUME || cc->recovery == RECOVERY_RESTART;
 
-	if (cc->state_version != NULL && !is_state_version(cc->state_version))
+	if (cc->state_version != NULL && !state_version_is_valid(cc->state_version))
 		config_complain(r, config_get(s, "state_version")->line,
 			"state_version = %s is not understood; write MAJOR or MAJOR.MINOR, as in 2.1",
 			cc->state_version);
@@ -304,6 +368,7 @@ static void add_capability(struct config_reader *r, const struct config_section 
 			"write reuse = 1, or protocol = hcp",
 			cc->reuse);
 	check_recovery(r, s, cc);
+	add_steps(r, s, cc);
 	config_finish_confine(r, s, cc);
 }
 
@@ -458,6 +523,7 @@ void config_free(struct config *c)
 	for (size_t i = 0; i < c->capability_count; i++) {
 		config_free_fields(KIND_CAPABILITY, &c->capabilities[i]);
 		shellwords_free(c->capabilities[i].env);
+		free_steps(&c->capabilities[i]);
 		free(c->capabilities[i].confine.groups);
 		free(c->capabilities[i].confine.home);
 		free(c->capabilities[i].name);

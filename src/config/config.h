@@ -17,6 +17,9 @@ enum store_on_error { STORE_RETRY, STORE_EXIT };
 enum sasl { SASL_PLAIN, SASL_EXTERNAL };
 enum protocol { PROTOCOL_HCP, PROTOCOL_TEXT };
 enum on_start { ON_START_AUTO, ON_START_ASK };
+enum on_idle { ON_IDLE_FAIL, ON_IDLE_PAUSE };
+/* What the kernel keeps a worker from: nothing; secrets and the state directory; all but the system. */
+enum landlock { LANDLOCK_NO, LANDLOCK_STATE, LANDLOCK_YES };
 enum keep_workdir { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
 
 struct config_amqp {
@@ -35,10 +38,10 @@ struct config_amqp {
 	int64_t window_bytes; /* ... and their bodies */
 };
 
-/* What its workers are kept from. All off by default, but core dumps. */
+/* What its workers are kept from. By default from secrets and the state directory, and from core dumps. */
 struct config_confine {
 	char *user; /* NAME or NAME:GROUP; NULL: the daemon's own */
-	bool landlock;
+	enum landlock landlock;
 	char **landlock_read, **landlock_write;              /* absolute; NULL where not given */
 	int64_t limit_memory, limit_cpu_us, limit_file_size; /* 0: hcpd sets none */
 	int limit_processes, limit_files;
@@ -54,6 +57,13 @@ struct config_confine {
 	char *const *secrets;
 };
 
+enum { CONFIG_MIGRATIONS_MAX = 64 };
+
+struct config_migration { /* migrate.FROM-TO = COMMAND; see state_version.h */
+	char *from, *to;
+	char **command;
+};
+
 struct config_capability {
 	char *name;
 	char *declaration; /* path, absolute */
@@ -63,14 +73,18 @@ struct config_capability {
 	int max_attempts; /* deaths of its worker that end a session */
 	int64_t retry_delay_us;
 	bool pause_frees_worker;
-	char *state_version;            /* NULL: its workers take any */
-	char **migrate;                 /* NULL: states of another major are refused */
+	char *state_version;                 /* NULL: its workers take any */
+	char **migrate;                      /* brings any other version to state_version; NULL: none */
+	struct config_migration *migrations; /* single steps, which are chained */
+	size_t migration_count;
 	int checkpoint_full_every;      /* 1: no deltas */
 	int checkpoint_steps;           /* hcpd requests a checkpoint after so many steps; 0: never */
 	int64_t checkpoint_interval_us; /* 0: none */
 	bool checkpoint_adaptive;
-	int reuse;  /* 1: a process a session */
-	char **env; /* NULL-terminated NAME=value; env, pass_env and env_file resolved */
+	bool checkpoint_before_action; /* an action is allowed after a checkpoint with all work before it */
+	int continuity_recent;         /* records of earlier sessions in the start line; 0: none */
+	int reuse;                     /* 1: a process a session */
+	char **env;                    /* NULL-terminated NAME=value; env, pass_env and env_file resolved */
 	enum keep_workdir keep_workdir;
 	bool harp; /* hcpd publishes its sessions on harp.sessions */
 	struct config_confine confine;
@@ -84,7 +98,11 @@ struct config_caller {
 	enum risk max_risk;
 	enum data_class max_data_class;
 	struct rate_limit rate; /* count 0: none */
-	char *amqp_user;        /* NULL: identity not checked */
+	/* of each caller that the section matches */
+	int max_pending, max_running; /* 0: no limit of its own */
+	enum priority max_priority;
+	int weight;      /* of its turns */
+	char *amqp_user; /* NULL: identity not checked */
 	int line;
 };
 
@@ -126,6 +144,7 @@ struct config {
 	bool retain_archives;
 	enum risk two_person; /* from this risk on two persons must allow; R_NONE: one is enough */
 	int64_t max_duration_us, idle_timeout_us, abort_timeout_us, exit_grace_us, artifact_timeout_us;
+	enum on_idle on_idle;                 /* what idle_timeout does */
 	int64_t pause_grace_us;               /* 0: PAUSED for as long as max_duration lets it */
 	int64_t max_extended_us;              /* of a deadline, from the first RUNNING on */
 	int64_t max_outbox, max_outbox_total; /* bytes unconfirmed: a session, all */
@@ -165,5 +184,7 @@ bool config_has_users(const struct config *c);
 bool config_wants_harp(const struct config *c);
 /* Prints "section key" lines, every key there is; scripts compare them with the sample and the manual. */
 void config_list_keys(void);
+/* Prints a line `section key default` for each key that has a default. */
+void config_list_defaults(void);
 
 #endif

@@ -96,12 +96,23 @@ void config_finish_confine(
 	if (f->user)
 		find_user(r, config_get(s, "user")->line, f);
 	/* A process that serves many sessions would have to be let into the directories of all of them. */
+	if (cc->reuse > 1 && f->landlock == LANDLOCK_STATE) {
+		if (!f->user)
+			config_warn(r, config_get(s, "reuse")->line,
+				"reuse = %d: its workers can open the state directory, with the directories "
+				"of "
+				"other sessions: landlock = state cannot be kept for a process that serves "
+				"several; "
+				"write landlock = no if that is meant",
+				cc->reuse);
+		f->landlock = LANDLOCK_NO;
+	}
 	if (cc->reuse > 1 && (f->user || f->landlock))
 		config_complain(r, config_get(s, "reuse")->line,
 			"reuse = %d with %s: a process that serves several sessions cannot be kept to the "
 			"directory of one; write reuse = 1, or leave %s out",
 			cc->reuse, f->landlock ? "landlock" : "user", f->landlock ? "landlock" : "user");
-	if (!f->landlock && (read->text || write->text))
+	if (f->landlock != LANDLOCK_YES && (read->text || write->text))
 		config_complain(r, read->text ? read->line : write->line,
 			"landlock_read and landlock_write only widen landlock = yes; add it, or leave them "
 			"out");

@@ -66,6 +66,11 @@ void config_section_fini(struct config_section *s)
 {
 	for (size_t i = 0; i < config_key_count; i++)
 		xfree_secret(s->values[i].text);
+	for (size_t i = 0; i < s->step_count; i++) {
+		free(s->steps[i].name);
+		free(s->steps[i].value.text);
+	}
+	free(s->steps);
 	free(s->values);
 	free(s->name);
 }

@@ -38,6 +38,11 @@ struct config_section {
 	char *name;                  /* "" for those that have none */
 	int line;                    /* where it first was */
 	struct config_value *values; /* one for each key of the table */
+	struct config_step {         /* keys migrate.FROM-TO, which no table can list */
+		char *name;          /* FROM-TO */
+		struct config_value value;
+	} * steps;
+	size_t step_count;
 };
 
 struct config_reader {

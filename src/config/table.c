@@ -31,9 +31,11 @@ static const char *const queue_types[] = {"classic", "quorum", NULL};
 static const char *const sasls[] = {"plain", "external", NULL};
 static const char *const on_errors[] = {"retry", "exit", NULL};
 static const char *const protocols[] = {"hcp", "text", NULL};
+static const char *const landlocks[] = {"no", "state", "yes", NULL};
 static const char *const on_starts[] = {"auto", "ask", NULL};
+static const char *const on_idles[] = {"fail", "pause", NULL};
 static const char *const keeps[] = {"never", "failed", "always", NULL};
-static const char *const two_persons[] = {"off", "R1", "R2", "R3", "R4", "R5", NULL};
+static const char *const two_persons[] = {"off", RISKS, NULL};
 
 #define IN(field) .offset = offsetof(struct config, field)
 #define IN_CAPABILITY(field) .offset = offsetof(struct config_capability, field)
@@ -89,6 +91,7 @@ const struct config_key config_keys[] = {
 		.help = "how long a session may take; there is no unlimited"},
 	{KIND_SESSION, "idle_timeout", TYPE_DURATION, "0", 0, 3650 * D, IN(idle_timeout_us),
 		.help = "0 is off"},
+	{KIND_SESSION, "on_idle", TYPE_CHOICE, "fail", .choices = on_idles, IN(on_idle)},
 	{KIND_SESSION, "abort_timeout", TYPE_DURATION, "30s", 100 * MS, D, IN(abort_timeout_us),
 		.help = "within which an aborted session's processes are gone"},
 	{KIND_SESSION, "exit_grace", TYPE_DURATION, "5s", 0, D, IN(exit_grace_us),
@@ -160,6 +163,10 @@ const struct config_key config_keys[] = {
 		IN_CAPABILITY(checkpoint_interval_us),
 		.help = "after which a checkpoint is asked for; 0 is off"},
 	{KIND_CAPABILITY, "checkpoint_adaptive", TYPE_BOOL, "no", IN_CAPABILITY(checkpoint_adaptive)},
+	{KIND_CAPABILITY, "checkpoint_before_action", TYPE_BOOL, "no",
+		IN_CAPABILITY(checkpoint_before_action)},
+	{KIND_CAPABILITY, "continuity_recent", TYPE_INT, "0", 0, 100, IN_CAPABILITY(continuity_recent),
+		.help = "records of earlier sessions that the start line has; 0 is off"},
 	{KIND_CAPABILITY, "reuse", TYPE_INT, "1", 1, 1000000, IN_CAPABILITY(reuse),
 		.help = "sessions that one process may serve"},
 	{KIND_CAPABILITY, "env", TYPE_LATER, NULL,
@@ -171,7 +178,8 @@ const struct config_key config_keys[] = {
 	{KIND_CAPABILITY, "harp", TYPE_BOOL, "no", IN_CAPABILITY(harp)},
 	{KIND_CAPABILITY, "user", TYPE_TEXT, NULL, IN_CAPABILITY(confine.user),
 		.help = "NAME or NAME:GROUP, as they stand in /etc/passwd and /etc/group"},
-	{KIND_CAPABILITY, "landlock", TYPE_BOOL, "no", IN_CAPABILITY(confine.landlock)},
+	{KIND_CAPABILITY, "landlock", TYPE_CHOICE, "state", .choices = landlocks,
+		IN_CAPABILITY(confine.landlock)},
 	{KIND_CAPABILITY, "landlock_read", TYPE_PATHS, NULL, IN_CAPABILITY(confine.landlock_read),
 		.help = "paths, separated by spaces or commas"},
 	{KIND_CAPABILITY, "landlock_write", TYPE_PATHS, NULL, IN_CAPABILITY(confine.landlock_write),
@@ -207,6 +215,14 @@ const struct config_key config_keys[] = {
 		.help = "off, or tasks for a time, up to 1000000: 2/s, 60/min, 1000/h or 5000/d"},
 	{KIND_CALLER, "rate_burst", TYPE_INT, "10", 1, 10000, IN_CALLER(rate.burst),
 		.help = "tasks that may come at once after a rest"},
+	{KIND_CALLER, "max_pending", TYPE_INT, "0", 0, 10000000, IN_CALLER(max_pending),
+		.help = "tasks of the caller that wait; 0 is no limit of its own"},
+	{KIND_CALLER, "max_running", TYPE_INT, "0", 0, 100000, IN_CALLER(max_running),
+		.help = "sessions of the caller that run at once; 0 is no limit of its own"},
+	{KIND_CALLER, "max_priority", TYPE_CHOICE, "urgent", .choices = priority_names,
+		IN_CALLER(max_priority)},
+	{KIND_CALLER, "weight", TYPE_INT, "1", 1, 1000, IN_CALLER(weight),
+		.help = "turns that the caller has for each turn of a caller with weight 1"},
 	{KIND_CALLER, "amqp_user", TYPE_TEXT, NULL, IN_CALLER(amqp_user), .help = "a user of the broker"},
 
 	{KIND_APPROVER, "key", TYPE_TEXT, NULL, IN_APPROVER(key), .is_required = true,
@@ -245,6 +261,14 @@ void config_list_keys(void)
 {
 	for (size_t i = 0; i < config_key_count; i++)
 		printf("%s %s\n", kind_names[config_keys[i].kind], config_keys[i].name);
+}
+
+void config_list_defaults(void)
+{
+	for (size_t i = 0; i < config_key_count; i++)
+		if (config_keys[i].fallback != NULL && config_keys[i].fallback[0] != '\0')
+			printf("%s %s %s\n", kind_names[config_keys[i].kind], config_keys[i].name,
+				config_keys[i].fallback);
 }
 
 void config_suggest_key(enum config_kind kind, const char *name, char *out, size_t size)
@@ -362,8 +386,10 @@ static bool convert_choice(
 	struct config_reader *r, const struct config_key *key, const char *text, int line, void *field)
 {
 	struct buf known = {0};
-	int count = 0;
+	int count = 0, yes = key->choices == landlocks ? parse_bool(text) : -1;
 
+	if (yes >= 0) /* the other words for yes and no */
+		text = yes > 0 ? "yes" : "no";
 	for (; key->choices[count]; count++) {
 		if (key->choices[count][0] == '\0')
 			continue;

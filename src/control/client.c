@@ -13,6 +13,8 @@
 #include "store/artifact_read.h"
 #include "base/clock.h"
 #include "base/crashpoint.h"
+#include "core/operator/operator.h"
+#include "harp/harp.h"
 
 #define OUT_HIGH (128 << 10) /* no more output is made while this much waits */
 #define READ_SIZE 16384
@@ -36,6 +38,9 @@ void client_add_error(struct buf *out, const int64_t *id, const struct query_err
 	buf_add_json(out, e->message, strlen(e->message));
 	buf_add_text(out, ",\"next\":");
 	buf_add_json(out, e->next, strlen(e->next));
+	/* HARP's error object has this member. The same bytes are refused again. */
+	if (strncmp(e->code, HARP_CODE_PREFIX, sizeof HARP_CODE_PREFIX - 1) == 0)
+		buf_add_text(out, ",\"retryable\":false");
 	buf_add_text(out, "}}\n");
 }
 
@@ -71,6 +76,30 @@ static void fail(struct control *ctl, struct client *c, struct request *r, const
 	set_free(ctl, r);
 }
 
+/* A request that is refused here never reaches the core, which audits all others. */
+static void audit_refusal(
+	struct control *ctl, const struct client *c, const char *verb, const struct query_error *e)
+{
+	struct denied_peer d = {.uid = c->uid, .who = "operator", .what = verb, .code = e->code};
+
+	memcpy(d.user, c->user, sizeof d.user);
+	snprintf(d.why, sizeof d.why, "%.*s",
+		(int)buf_utf8_cut(e->message, strlen(e->message), sizeof d.why - 1), e->message);
+	if (log_may(&ctl->refused_limit, 10))
+		log_info("operator: verb=%s session=- uid=%lld answer=%s why=%s", verb, (long long)c->uid,
+			e->code, e->message);
+	control_put_denied(ctl, &d);
+}
+
+/* Fails a request that changes something, or gives an artifact out. */
+static void refuse(struct control *ctl, struct client *c, struct request *r, const char *verb,
+	const struct query_error *e)
+{
+	if (verb != NULL)
+		audit_refusal(ctl, c, verb, e);
+	fail(ctl, c, r, e);
+}
+
 static void finish(struct control *ctl, struct client *c, struct request *r)
 {
 	struct buf more = {0};
@@ -88,6 +117,7 @@ void client_open(struct control *ctl, struct client *c, int fd, int64_t uid)
 	memset(c, 0, sizeof *c);
 	c->fd = fd;
 	c->uid = uid;
+	c->heard_us = clock_boot_us();
 	control_find_user(uid, c->user);
 	c->serial = ++ctl->last_serial;
 }
@@ -149,8 +179,10 @@ void client_write(struct control *ctl, struct client *c)
 			return;
 		}
 	}
-	if (n > 0)
+	if (n > 0) {
 		c->out_at += (size_t)n;
+		c->heard_us = clock_boot_us();
+	}
 	if (unsent_size(c) == 0) {
 		c->out_at = 0;
 		c->stuck_since_us = 0;
@@ -176,8 +208,8 @@ static void send_to_core(struct control *ctl, struct client *c, struct request *
 	if (ctl->unanswered >= UNANSWERED_MAX) {
 		control_set_error(&e, "unavailable", "ask again in a moment",
 			"%d requests wait for the daemon already", UNANSWERED_MAX);
+		refuse(ctl, c, r, operator_only_reads(a->verb) ? NULL : op_verb_name(a->verb), &e);
 		op_request_free(a);
-		fail(ctl, c, r, &e);
 		return;
 	}
 	CRASH_POINT(control_asking);
@@ -187,6 +219,20 @@ static void send_to_core(struct control *ctl, struct client *c, struct request *
 	memcpy(a->user, c->user, sizeof a->user);
 	r->state = REQUEST_IN_CORE;
 	control_send_to_core(ctl, a);
+}
+
+/* A session's data of class T2 or above are given out. */
+static void log_access(
+	const struct client *c, struct query *store, int64_t key, const char *id, const char *verb)
+{
+	struct query_data d;
+
+	if (key != 0 && query_find_data(store, key, &d) && strcmp(d.data_class, data_class_names[T2]) >= 0)
+		log_info(
+			"access to data: class=%s session=%.8s caller=%s capability=%s by=operator uid=%lld "
+			"user=%s "
+			"verb=%s",
+			d.data_class, id, d.caller_id, d.capability, (long long)c->uid, c->user, verb);
 }
 
 static void begin_op(
@@ -201,9 +247,11 @@ static void begin_op(
 		store = control_query(ctl, &e);
 		if (store == NULL || query_find(store, q->session, &key, a->session_id, &e) < 0) {
 			op_request_free(a);
-			fail(ctl, c, r, &e);
+			refuse(ctl, c, r, q->audited, &e);
 			return;
 		}
+		if (q->verb == OP_REPLAY)
+			log_access(c, store, key, a->session_id, "replay");
 	}
 	a->reason = q->reason != NULL ? xstrdup(q->reason) : NULL;
 	a->token = q->token != NULL ? xstrdup(q->token) : NULL;
@@ -229,12 +277,13 @@ static void begin_artifact(
 	int fd;
 
 	if (store == NULL || query_find(store, q->session, &key, id, &e) < 0) {
-		fail(ctl, c, r, &e);
+		refuse(ctl, c, r, q->audited, &e);
 		return;
 	}
 	fd = artifact_open(ctl->state_dir, id, q->name);
 	if (fd >= 0) {
 		r->artifact = fd + 1;
+		log_access(c, store, key, id, "artifact");
 		return;
 	}
 	if (errno == ENOENT || errno == EINVAL)
@@ -243,7 +292,7 @@ static void begin_artifact(
 	else
 		control_set_error(&e, "unavailable", "try again; the daemon's log may say more",
 			"the artifact cannot be opened: %s", strerror(errno));
-	fail(ctl, c, r, &e);
+	refuse(ctl, c, r, q->audited, &e);
 }
 
 static struct request *find_place(struct client *c)
@@ -266,6 +315,9 @@ static void begin_query(
 		fail(ctl, c, r, &e);
 		return;
 	}
+	if (r->cursor.verb != QUERY_APPROVALS) /* on_item: each item is of another session */
+		log_access(c, store, r->cursor.session, r->cursor.session_id,
+			json_string_value(json_object_get(q->root, "do")));
 	r->state = REQUEST_READING;
 	r->is_show = r->cursor.verb == QUERY_SHOW;
 	if (!r->cursor.is_follow)
@@ -306,6 +358,8 @@ static void begin(struct control *ctl, struct client *c, const char *line, size_
 
 	CRASH_POINT(control_line);
 	if (control_read_request(line, size, &q, &e) < 0) {
+		if (q.audited != NULL)
+			audit_refusal(ctl, c, q.audited, &e);
 		client_add_error(&c->out, q.has_id ? &q.id : NULL, &e);
 	} else {
 		r->state = REQUEST_READING;
@@ -338,8 +392,11 @@ static bool take_line(struct control *ctl, struct client *c)
 	}
 	if (end == NULL && (!c->at_eof || size == 0))
 		return false;
-	if (size > 0)
+	if (size > 0) {
+		c->heard_us = clock_boot_us();
+		c->has_asked = true;
 		begin(ctl, c, c->in.data, size);
+	}
 	buf_drop(&c->in, end != NULL ? size + 1 : size);
 	return true;
 }
@@ -348,14 +405,20 @@ static bool take_line(struct control *ctl, struct client *c)
 
 struct giving {
 	struct client *client;
-	int64_t id;
+	struct query *store;
+	const struct request *request;
 };
 
 static bool on_item(void *ctx, const char *json, size_t size)
 {
 	struct giving *g = ctx;
+	const struct query_cursor *at = &g->request->cursor;
+	char id[ID_SIZE];
+	int64_t key;
 
-	add_item(g->client, g->id, json, size);
+	if (at->verb == QUERY_APPROVALS && query_find_waiting(g->store, at, &key, id))
+		log_access(g->client, g->store, key, id, "approvals");
+	add_item(g->client, g->request->id, json, size);
 	return unsent_size(g->client) < OUT_HIGH;
 }
 
@@ -380,9 +443,9 @@ static void read_artifact(struct control *ctl, struct client *c, struct request 
 
 static void continue_reading(struct control *ctl, struct client *c, struct request *r)
 {
-	struct giving g = {c, r->id};
 	struct query_error e;
 	struct query *store = control_query(ctl, &e);
+	struct giving g = {c, store, r};
 	struct op_request *a;
 
 	if (r->artifact > 0) {

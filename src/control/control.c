@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/crashpoint.h"
+#include "process/origin.h"
 
 #define SECOND 1000000
 #define STUCK_US (30 * SECOND) /* a client that reads nothing for so long is closed */
@@ -62,14 +63,11 @@ void control_find_user(int64_t uid, char user[33])
 		snprintf(user, 33, "%s", pw.pw_name);
 }
 
-/* For the audit; the core writes it. */
-static void log_denied(struct control *ctl, const struct ucred *who)
+static void log_denied(struct control *ctl, struct denied_peer *peer)
 {
-	struct denied_peer peer = {.uid = who->uid, .pid = who->pid};
-
 	/* the lookup may be slow, so it is done here and not in the core */
-	control_find_user(peer.uid, peer.user);
-	op_queue_put_denied(ctl->requests, &peer);
+	control_find_user(peer->uid, peer->user);
+	control_put_denied(ctl, peer);
 }
 
 static void refuse_peer(int fd, const char *code, const char *next, const char *message)
@@ -84,37 +82,76 @@ static void refuse_peer(int fd, const char *code, const char *next, const char *
 	close(fd);
 }
 
-static struct client *find_free(struct control *ctl)
+/* Closes a client that was silent for too long, with an error as the last message to it. */
+static void turn_out(struct control *ctl, struct client *c)
 {
-	for (int i = 0; i < CLIENTS_MAX; i++)
-		if (ctl->clients[i].fd < 0)
-			return &ctl->clients[i];
-	return NULL;
+	struct query_error e;
+
+	if (log_may(&ctl->silent_limit, 10))
+		log_info("a silent client of the control socket was closed: uid=%lld", (long long)c->uid);
+	control_set_error(&e, "unavailable", "connect again when there is something to ask",
+		"this connection was silent for too long");
+	client_add_error(&c->out, NULL, &e);
+	client_write(ctl, c);
+	if (c->fd >= 0)
+		client_close(ctl, c);
+}
+
+/* A session's process is no operator, under any user: workers mostly run as the daemon's own. A client whose
+ * process cannot be examined counts as a session's process. Root is the exception: the workers of a daemon
+ * that is not root are never root. */
+static bool is_of_session(struct control *ctl, int fd, const struct ucred *who)
+{
+	struct denied_peer peer = {.uid = who->uid, .pid = who->pid, .who = "worker"};
+	enum origin origin = origin_find_peer(fd, who->pid, &peer.worker_pid);
+
+	if (origin == ORIGIN_OUTSIDE || (origin == ORIGIN_HIDDEN && who->uid == 0 && geteuid() != 0))
+		return false;
+	if (origin != ORIGIN_SESSION)
+		peer.who = "stranger";
+	snprintf(peer.why, sizeof peer.why, "%s",
+		origin == ORIGIN_SESSION ? "a process of a session is no operator" :
+			origin == ORIGIN_GONE ?
+					   "the process that connected has ended" :
+					   "the process, or one that it comes from, cannot be looked at");
+	if (log_may(&ctl->denied_limit, 10))
+		log_warn("a peer was turned away from the control socket: uid=%ld pid=%d worker=%d why=%s",
+			(long)who->uid, who->pid, peer.worker_pid, peer.why);
+	log_denied(ctl, &peer);
+	refuse_peer(fd, "refused", "use hcpctl outside of hcpd's workers; hcp-control(7) says who may speak",
+		peer.why);
+	return true;
 }
 
 static void take_in(struct control *ctl, int fd)
 {
-	struct client *place = find_free(ctl);
 	struct ucred who = {0, (uid_t)-1, (gid_t)-1};
+	struct client *place;
+	const char *why;
 
 	CRASH_POINT(control_accepted);
 	if (!is_allowed(ctl, fd, &who)) {
 		if (log_may(&ctl->denied_limit, 10))
 			log_warn("a stranger was turned away from the control socket: uid=%ld pid=%d",
 				(long)who.uid, who.pid);
-		log_denied(ctl, &who);
+		log_denied(ctl, &(struct denied_peer){.uid = who.uid, .pid = who.pid});
 		refuse_peer(fd, "refused",
 			"become root or hcpd's user, or a member of the group in [control] of hcpd.ini",
 			"you may not use this socket");
-	} else if (place == NULL) {
-		if (log_may(&ctl->full_limit, 10))
-			log_warn(
-				"the control socket has no room for another client: clients=%d", CLIENTS_MAX);
-		refuse_peer(fd, "unavailable", "try again when one of them has gone",
-			"32 clients are connected already");
-	} else {
-		client_open(ctl, place, fd, who.uid);
+		return;
 	}
+	if (is_of_session(ctl, fd, &who))
+		return;
+	if ((place = place_find(ctl, who.uid, clock_boot_us(), &why)) == NULL) {
+		if (log_may(&ctl->full_limit, 10))
+			log_warn("the control socket has no room for another client: uid=%ld why=%s",
+				(long)who.uid, why);
+		refuse_peer(fd, "unavailable", "try again when one of them has gone", why);
+		return;
+	}
+	if (place->fd >= 0)
+		turn_out(ctl, place);
+	client_open(ctl, place, fd, who.uid);
 }
 
 static void take_in_all(struct control *ctl)
@@ -132,6 +169,11 @@ static void take_in_all(struct control *ctl)
 void control_send_to_core(struct control *ctl, struct op_request *a)
 {
 	op_queue_put(ctl->requests, a);
+}
+
+void control_put_denied(struct control *ctl, const struct denied_peer *peer)
+{
+	op_queue_put_denied(ctl->requests, peer);
 }
 
 struct query *control_query(struct control *ctl, struct query_error *e)
@@ -201,6 +243,8 @@ static bool serve(struct control *ctl, struct client *c, short events)
 		client_write(ctl, c);
 	if (c->fd >= 0 && ((!more && is_over(c)) || is_stuck(ctl, c, clock_boot_us())))
 		client_close(ctl, c);
+	if (c->fd >= 0 && !more && clock_boot_us() >= place_silent_at(c))
+		turn_out(ctl, c);
 	/* state after the write: POLLOUT wakes a full client */
 	return more && c->fd >= 0 && !client_is_full(c);
 }
@@ -215,6 +259,8 @@ static int next_ms(const struct control *ctl)
 
 		if (c->fd >= 0 && c->stuck_since_us != 0 && c->stuck_since_us + STUCK_US < at)
 			at = c->stuck_since_us + STUCK_US;
+		if (place_silent_at(c) < at)
+			at = place_silent_at(c);
 	}
 	if (ctl->accept_at_us != 0 && ctl->accept_at_us < at)
 		at = ctl->accept_at_us;

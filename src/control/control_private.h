@@ -15,7 +15,7 @@
 #include "core/op_queue.h"
 #include "core/op_request.h"
 
-#define CLIENTS_MAX 32
+#define CLIENTS_MAX 64
 #define REQUESTS_MAX 9 /* of a client at a time: the current one, and those that follow */
 #define REQUEST_LINE_MAX 65536
 #define REASON_SIZE 1024 /* size of an operator's reason, with its NUL */
@@ -28,8 +28,9 @@ struct control_request {
 	bool has_id; /* the id could be read, even if nothing else could */
 	int64_t id;
 	enum control_kind kind;
-	enum op_verb verb;                   /* CONTROL_ASK */
-	json_t *root;                        /* the whole request */
+	enum op_verb verb;   /* CONTROL_OP */
+	const char *audited; /* the verb, where a refusal of it belongs in the audit; NULL: it only reads */
+	json_t *root;        /* the whole request */
 	const char *session, *reason, *name; /* borrowed from root; NULL: not given */
 	const char *how, *token;             /* the same */
 	int64_t from, of, by_us;
@@ -71,6 +72,8 @@ struct client {
 	struct buf in, out;
 	size_t out_at;          /* how much of `out` is sent */
 	int64_t stuck_since_us; /* since when the client took none of its output; 0: none waits */
+	int64_t heard_us;       /* when it connected, sent its last request, or took its last output */
+	bool has_asked;         /* it has sent a whole line that is not empty */
 	bool at_eof, is_ending; /* sends no more; is closed when all output is sent */
 	struct request requests[REQUESTS_MAX]; /* the first is answered now, the others follow */
 };
@@ -94,6 +97,15 @@ void client_end_requests(struct control *ctl, struct client *c);
 /* One error line; id NULL: null. */
 void client_add_error(struct buf *out, const int64_t *id, const struct query_error *e);
 
+/* ---- places.c: who gets a place ---- */
+
+/* A place for a new client of this user: free, or held by a silent client, which has to be closed first
+ * (fd >= 0). NULL: none; `why` says which bound is reached. */
+struct client *place_find(struct control *ctl, int64_t uid, int64_t now_us, const char **why);
+/* When the client has been silent for too long and is closed. INT64_MAX: it is not there, or has a request or
+ * an answer under way. */
+int64_t place_silent_at(const struct client *c);
+
 /* ---- live.c: /proc ---- */
 
 void control_add_live(const struct op_live *l, struct buf *out);
@@ -116,12 +128,14 @@ struct control {
 	uint32_t last_serial;
 	unsigned unanswered;  /* requests that the core has, also those of clients that left */
 	int64_t accept_at_us; /* no descriptors left: accept again then; 0: accept now */
-	struct log_limit denied_limit, full_limit, stuck_limit;
+	struct log_limit denied_limit, refused_limit, full_limit, stuck_limit, silent_limit;
 };
 
 /* The connection to the store; NULL with the error filled in. */
 struct query *control_query(struct control *ctl, struct query_error *e);
 void control_send_to_core(struct control *ctl, struct op_request *a);
+/* For the audit; the core writes it. */
+void control_put_denied(struct control *ctl, const struct denied_peer *peer);
 /* The login name; "" where there is none. May be slow: call it here, not in the core. */
 void control_find_user(int64_t uid, char user[33]);
 

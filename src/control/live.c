@@ -83,6 +83,9 @@ void control_add_live(const struct op_live *l, struct buf *out)
 		"\"reads\":%s,\"waits_for_slot\":%s,\"migrating\":%s",
 		f.processes, f.rss_bytes, f.cpu_s, (double)l->idle_us / 1e6, (long long)l->outbox_bytes,
 		l->reads ? "true" : "false", l->waits ? "true" : "false", l->migrates ? "true" : "false");
+	if (l->waits_why != NULL)
+		buf_addf(out, ",\"waits_why\":\"%s\",\"caller_running\":%u,\"caller_waiting\":%u",
+			l->waits_why, l->caller_running, l->caller_waiting);
 	buf_addf(out, ",\"checkpoints_unanswered\":%u", l->unanswered);
 	if (l->asked != NULL)
 		buf_addf(out, ",\"asked\":\"%s\",\"asked_seconds\":%.3f}}", l->asked,

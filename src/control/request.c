@@ -153,6 +153,7 @@ static int take_verb(struct control_request *r, const char *verb, struct query_e
 	}
 	if (strcmp(verb, "artifact") == 0) {
 		r->kind = CONTROL_ARTIFACT;
+		r->audited = "artifact";
 		return check_members(r, M_SESSION | M_NAME, M_SESSION | M_NAME, e) < 0 ? -1 :
 											 take_members(r, e);
 	}
@@ -168,6 +169,8 @@ static int take_verb(struct control_request *r, const char *verb, struct query_e
 	}
 	r->kind = i == OP_VERBS ? CONTROL_STOP : CONTROL_OP;
 	r->verb = (enum op_verb)i;
+	if (r->kind == CONTROL_OP && !operator_only_reads(r->verb))
+		r->audited = op_verb_name(r->verb);
 	if (check_members(r, verbs[i].may, verbs[i].must, e) < 0)
 		return -1;
 	if ((verbs[i].must & M_DECISION) && r->decision.at == NULL)

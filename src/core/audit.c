@@ -17,7 +17,7 @@
 #define TEXT_MAX 512
 #define MINUTE_US (INT64_C(60) * 1000000)
 
-/* Refusals of one kind within a minute: the first has a row, the others are counted here. */
+/* Refusals of one kind within a minute: the first have a row each, the others are counted here. */
 struct audit_slot {
 	bool is_used;
 	char kind[192]; /* what, code, uid and counted_with of audit_put_refusal */
@@ -26,6 +26,7 @@ struct audit_slot {
 	bool has_uid;
 	int64_t uid, since_us; /* since_us: of the first that is counted here */
 	uint64_t count;        /* not written yet */
+	unsigned rows, most;   /* rows of their own, and how many there may be in a minute */
 };
 
 /* ---- a row ---- */
@@ -127,6 +128,11 @@ void audit_put_refusal(struct core *c, const struct audit_entry *e, const char *
 	snprintf(kind, sizeof kind, "%s %s %lld %s", e->what, e->code != NULL ? e->code : "",
 		(long long)(e->has_uid ? e->uid : -1), counted_with != NULL ? counted_with : "");
 	s = find_slot(a, kind);
+	if (s->is_used && s->rows < s->most) {
+		s->rows++;
+		put(c, e, NULL);
+		return;
+	}
 	if (s->is_used && s->count == 0)
 		s->since_us = clock_wall_us();
 	if (s->is_used) {
@@ -135,6 +141,8 @@ void audit_put_refusal(struct core *c, const struct audit_entry *e, const char *
 	}
 	*s = (struct audit_slot){.is_used = true,
 		.count = times - 1,
+		.rows = 1,
+		.most = e->rows > 0 ? e->rows : 1,
 		.since_us = clock_wall_us(),
 		.has_uid = e->has_uid,
 		.uid = e->uid};
@@ -178,12 +186,13 @@ void audit_flush(struct core *c)
 			.about = "more of the same within a minute; who is the first one's"};
 		char since[CLOCK_TEXT_SIZE];
 
-		s->is_used = s->is_used &&
-			s->count > 0; /* the slot stays in use while refusals of its kind come */
+		if (s->count == 0)
+			s->is_used = false;
 		if (!s->is_used)
 			continue;
 		clock_format(s->since_us, since);
 		put(c, &e, &(struct counted){s->count, since});
+		s->is_used = s->count >= s->most; /* still too many of its kind for a row each */
 		s->count = 0;
 		has_any = true;
 	}

@@ -19,7 +19,7 @@
 #include "json/canonical.h"
 #include "base/timer.h"
 
-#define AUDIT_SLOTS 32 /* kinds of refusals that are counted apart in a minute */
+#define AUDIT_SLOTS 128 /* kinds of refusals that are counted apart in a minute */
 
 struct core;
 
@@ -42,13 +42,15 @@ struct audit_entry {
 	const char *policy_before; /* reload: the policy before */
 	const char *about;         /* anything else, in words */
 	uint64_t times;            /* refusals that the row stands for; 0: one */
+	unsigned rows;             /* audit_put_refusal: so many in a minute have a row each; 0: one */
 };
 
 /* Appends a row. For events that are bounded by themselves: decisions on tasks, verbs of operators and
  * approvers. */
 void audit_put(struct core *c, const struct audit_entry *e);
 /* The same, for refusals that any sender may cause at any rate. The first of its kind in a minute becomes a
- * row at once. The following ones are counted, and become one row with `count` when the minute is over.
+ * row at once, or the first `rows`. The following ones are counted, and become one row with `count` when the
+ * minute is over. While so many come in each minute, no further one has a row of its own.
  * Refusals with the same what, code, uid and counted_with are of one kind. counted_with is a text that
  * senders cannot make up, such as the broker's user, or the session's id, which the counting row then has,
  * too; NULL: none. A crash loses what was counted and not yet written. */

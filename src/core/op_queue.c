@@ -123,13 +123,24 @@ void op_queue_follow(struct op_queue *q, int by)
 	atomic_fetch_add(&q->followers, by);
 }
 
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool is_same_kind(const struct denied_peer *a, const struct denied_peer *b)
+{
+	return a->uid == b->uid && is_same_text(a->who, b->who) && is_same_text(a->what, b->what) &&
+		is_same_text(a->code, b->code);
+}
+
 void op_queue_put_denied(struct op_queue *q, const struct denied_peer *peer)
 {
 	struct denied_peer *d = q->denied;
 	bool is_first;
 
 	pthread_mutex_lock(&q->lock);
-	while (d < q->denied + OP_QUEUE_DENIED - 1 && d->count > 0 && d->uid != peer->uid)
+	while (d < q->denied + OP_QUEUE_DENIED - 1 && d->count > 0 && !is_same_kind(d, peer))
 		d++;
 	is_first = d->count == 0;
 	if (is_first)

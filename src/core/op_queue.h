@@ -12,13 +12,19 @@
 struct op_request;
 struct op_queue;
 
-/* A peer that may not use the socket. At most OP_QUEUE_DENIED users are counted apart between two calls of
- * op_queue_take_denied; the rest is counted with the last one. */
+/* A refusal for the audit: a peer that may not use the socket, or a request that was refused before it
+ * reached the core. At most OP_QUEUE_DENIED kinds (user, who, what, code) are counted apart between two calls
+ * of op_queue_take_denied; the rest is counted with the last one. Texts that are no arrays are constants. */
 enum { OP_QUEUE_DENIED = 8 };
 struct denied_peer {
 	int64_t uid;
 	char user[33];
-	int pid; /* of the first process */
+	int pid;          /* of the first process */
+	int worker_pid;   /* the daemon's child that the process descends from; 0: not known */
+	const char *who;  /* stranger, worker, operator; NULL: stranger */
+	const char *what; /* the verb; NULL: control, the socket as a whole */
+	const char *code; /* NULL: refused */
+	char why[256];    /* of the first one; "": may not use the control socket */
 	uint64_t count;
 };
 

@@ -35,7 +35,10 @@ enum op_verb {
 struct op_live {    /* a session that is not over, as the core sees it now */
 	int pid;    /* of its main process; 0: none */
 	bool reads; /* the worker's pipes are read */
-	bool waits; /* the session waits for a slot */
+	bool waits; /* the session waits for a slot ... */
+	/* ... and why (slots_why), with the caller's sessions */
+	const char *waits_why;
+	unsigned caller_running, caller_waiting;
 	/* a program migrates its state; the session goes on after that */
 	bool migrates;
 	int64_t idle_us;      /* since the last line of its worker */

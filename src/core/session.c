@@ -19,12 +19,13 @@
 
 /* The row has NULL for the first name of both lists. */
 const char *const session_paused_names[PAUSED_COUNT + 1] = {
-	[PAUSED_BY_NOBODY] = "",
+	[PAUSED_FOR_SLOT] = "",
 	[PAUSED_BY_CRASH] = "crash",
 	[PAUSED_BY_STOP] = "stop",
 	[PAUSED_BY_WORKER] = "worker",
 	[PAUSED_BY_OPERATOR] = "operator",
 	[PAUSED_BY_RETRY] = "retry",
+	[PAUSED_BY_IDLE] = "idle",
 };
 
 const char *const session_waits_names[WAITS_COUNT + 1] = {
@@ -79,7 +80,7 @@ void session_fill_row(const struct session *s, struct store_session *row, struct
 		.deadline = s->times.deadline_us != 0 ? t->deadline : NULL,
 		.max_duration_us = s->times.max_duration_us,
 		.attempt = s->attempts.number,
-		.paused_by = s->pause.by != PAUSED_BY_NOBODY ? session_paused_names[s->pause.by] : NULL,
+		.paused_by = s->pause.by != PAUSED_FOR_SLOT ? session_paused_names[s->pause.by] : NULL,
 		.steps = s->summary.steps,
 		.step = s->summary.step,
 		.checkpoints = s->summary.checkpoints,
@@ -211,15 +212,23 @@ void session_record_warning(struct session *s, const char *text)
 	session_mark_dirty(s);
 }
 
-static void warning_event(struct session *s, const char *code, const char *text)
+static void warning_event(struct session *s, const char *code, const char *text, const char *details)
 {
 	struct buf b = {0};
 
 	buf_addf(&b, "{\"code\":\"%s\",\"message\":", code);
 	buf_add_json(&b, text, strlen(text));
+	if (details != NULL)
+		buf_addf(&b, ",\"details\":%s", details);
 	buf_add_text(&b, "}");
 	session_event(s, "warning", b.data, b.size);
 	buf_fini(&b);
+}
+
+void session_warn_details(struct session *s, const char *code, const char *text, const char *details)
+{
+	warning_event(s, code, text, details);
+	session_record_warning(s, text);
 }
 
 void session_warn(struct session *s, const char *code, const char *fmt, ...)
@@ -230,7 +239,7 @@ void session_warn(struct session *s, const char *code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	warning_event(s, code, text);
+	warning_event(s, code, text, NULL);
 	session_record_warning(s, text);
 }
 
@@ -242,7 +251,7 @@ void session_risk_event(struct session *s, const char *code, const char *fmt, ..
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	warning_event(s, code, text);
+	warning_event(s, code, text, NULL);
 	if (session_has_outcome(s))
 		return; /* as in session_record_warning */
 	session_add_text(&s->summary.risk_events, &s->summary.risk_event_count, text, strlen(text));
@@ -268,8 +277,12 @@ bool session_transition(struct session *s, enum sstate to, const char *reason, c
 	s->state = to;
 	s->state_version++;
 	s->times.updated_us = clock_wall_us();
+	if (to == S_PAUSED)
+		s->times.rest_began_us = s->times.updated_us;
+	else if (from == S_PAUSED)
+		s->times.rested_us = s->times.updated_us - s->times.rest_began_us;
 	if (to != S_PAUSED) {
-		s->pause.by = PAUSED_BY_NOBODY;
+		s->pause.by = PAUSED_FOR_SLOT;
 		s->pause.recover_as = RECOVERY_NONE;
 	}
 	session_fill_row(s, &row, &t);

@@ -24,7 +24,11 @@ struct core;
 struct output_check;
 struct runner;
 struct slot_queue;
+struct slot_group;
 struct migration;
+struct held_actions;
+struct restore;
+struct checkpoint;
 struct refusals;
 
 bool session_may(enum sstate from, enum sstate to); /* is this transition legal? */
@@ -33,14 +37,15 @@ bool session_is_over(enum sstate s);
 /* Whose decision a PENDING session waits for. Its caller hears nothing before the task is accepted. */
 enum waits_for { WAITS_NOT, WAITS_FOR_HUMAN, WAITS_FOR_PROGRAM, WAITS_COUNT };
 
-/* Who holds a PAUSED session. PAUSED_BY_NOBODY in state PAUSED: the session waits for a slot. */
+/* Who holds a PAUSED session. PAUSED_FOR_SLOT in state PAUSED: the session waits for a slot. */
 enum paused_by {
-	PAUSED_BY_NOBODY,
+	PAUSED_FOR_SLOT,
 	PAUSED_BY_CRASH,
 	PAUSED_BY_STOP,
 	PAUSED_BY_WORKER,
 	PAUSED_BY_OPERATOR,
 	PAUSED_BY_RETRY,
+	PAUSED_BY_IDLE, /* until its worker's next event, or an operator's resume */
 	PAUSED_COUNT
 };
 
@@ -60,9 +65,11 @@ struct outcome {
 /* The last full checkpoint of this run of the daemon, which deltas build on (checkpoint_store.c). */
 struct checkpoint_base {
 	char id[ID_SIZE];               /* "": none yet */
-	char hash[CANONICAL_HASH_SIZE]; /* of the state's bytes */
-	int deltas;                     /* number of deltas that build on it */
-	char last_id[ID_SIZE];          /* the last checkpoint of this run, full or not */
+	char hash[CANONICAL_HASH_SIZE]; /* of the bytes that are stored of it */
+	size_t size;                    /* of its text */
+	int deltas; /* number of checkpoints since: deltas that build on it, and small ones beside it */
+	char last_id[ID_SIZE]; /* the last checkpoint of this run, full or not */
+	size_t last_size;      /* of its text or of what it builds on, whichever is larger */
 };
 
 /* A group names the file that gives its fields their meaning. Look for the writers of a field (grep) before
@@ -84,6 +91,8 @@ struct session {
 	struct { /* in the store, like all fields above except the handles */
 		int64_t created_us, updated_us, started_us, deadline_us; /* wall clock; 0: not yet */
 		int64_t max_duration_us;
+		/* not in the store: when it last stopped working (wall clock), and for how long that was */
+		int64_t rest_began_us, rested_us;
 	} times;
 	struct {                                /* protocol/intent_seal.h */
 		char seal[CANONICAL_HASH_SIZE]; /* of the intent; "": an old session without */
@@ -121,8 +130,8 @@ struct session {
 		int64_t delay_us;           /* back-off before the last attempt; 0: none yet in this run */
 		int64_t checkpoints_before; /* number of checkpoints when this attempt began */
 	} attempts;
-	struct {                            /* running/harp_events.c */
-		bool is_on;                 /* the capability had harp = yes when the session was made */
+	struct {            /* running/harp_events.c */
+		bool is_on; /* published: its capability had harp = yes, or its caller asked */
 		struct harp_events *events; /* NULL: the session is not published */
 	} harp_session;
 	struct { /* pins.h: ended sessions that this one needs; "": none */
@@ -132,8 +141,11 @@ struct session {
 		char last_id[ID_SIZE];
 		struct checkpoint_request request;
 		struct checkpoint_base base;
-		bool is_used;  /* the next start gets the session's own latest checkpoint */
-		bool is_saved; /* the latest checkpoint has all work that the worker reported */
+		struct restore *restore;     /* recovery/restore.c: a state on its way; NULL: none */
+		struct checkpoint *restored; /* it is here, for the start line; NULL: not */
+		bool is_unfit;               /* that one does not fit the state_schema */
+		bool is_used;                /* the next start gets the session's own latest checkpoint */
+		bool is_saved;               /* the latest checkpoint has all work that the worker reported */
 	} checkpoint;
 	struct {                              /* outbox/ */
 		struct outbox_caller *caller; /* pinned */
@@ -142,6 +154,7 @@ struct session {
 	} outbox;
 	struct {                          /* slots.c */
 		struct slot_queue *queue; /* the queue of the session's capability */
+		struct slot_group *group; /* where it waits */
 		bool is_taken, is_waiting;
 		bool is_fresh; /* accepted in this turn */
 		struct session *prev, *next;
@@ -158,12 +171,15 @@ struct session {
 		struct artifacts *artifacts;       /* files that it announced; NULL: none */
 		struct output_check *output_check; /* NULL before the first start */
 		struct refusals *refusals;         /* actions that were refused in this attempt; NULL: none */
+		struct held_actions *held_actions; /* that wait for a checkpoint; NULL: none */
 		struct migration *migration; /* a program that migrates the session's state; NULL: none */
 		struct timer deadline, idle;
 		struct timer start_retry; /* tries the start again after the disk was full */
 		struct timer mute;        /* stdout ended: a warning is due, unless the worker died */
-		int64_t active_us;        /* boot clock: the last line of the worker */
-		bool is_unread;           /* its pipes are not read: too much waits in the outbox */
+		int64_t heard_us;         /* boot clock: the last line of the worker ... */
+		int64_t active_us; /* ... and the last one that made an event: idle_timeout counts from it */
+		bool has_large_line; /* a line is read on another thread (large_line.c) */
+		bool is_unread;      /* its pipes are not read: too much waits in the outbox */
 		bool stop_requested, stdout_closed;
 		bool is_exiting;            /* the process ends and the session does not: it is PAUSED then */
 		int exit_status;            /* a wait(2) status, -1: not yet */
@@ -219,6 +235,8 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 /* A warning event of the daemon; its text also goes into the summary. */
 void session_warn(struct session *s, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same, with details: JSON text. */
+void session_warn_details(struct session *s, const char *code, const char *text, const char *details);
 void session_record_warning(struct session *s, const char *text);
 /* A warning event about the safety envelope; its text goes into the summary's risk_events. */
 void session_risk_event(struct session *s, const char *code, const char *fmt, ...)

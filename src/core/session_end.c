@@ -17,6 +17,7 @@
 #include "core/running/worker_messages.h"
 #include "core/running/run.h"
 #include "core/running/harp_events.h"
+#include "core/recovery/restore.h"
 
 #define OUTCOME_DEPTH 2048 /* deeper than any stored outcome: a line's depth is bounded */
 
@@ -186,6 +187,7 @@ void session_finish(struct session *s)
 	struct core *c = s->core;
 
 	assert(session_has_outcome(s) && s->run.runner == NULL && !s->turn.is_closed);
+	restore_drop(s);
 	if (artifacts_delay_end(s)) {
 		if (s->slot.is_waiting)
 			slots_leave(c, s); /* it does not start any more */
@@ -264,6 +266,16 @@ static bool is_outcome(int state, const char *reason, const json_t *payload, str
 		json_object_get(payload, "execution_summary") == NULL;
 }
 
+/* The actor that the outcome names; "daemon" in a damaged one. */
+static const char *actor_of(const json_t *outcome)
+{
+	static const char *const actors[] = {"daemon", "worker", "caller", "operator", NULL};
+	const char *name = json_string_value(json_object_get(outcome, "actor"));
+	int i = name != NULL ? name_find(actors, name) : -1;
+
+	return actors[i >= 0 ? i : 0];
+}
+
 int session_load_outcome(struct session *s)
 {
 	struct buf b = {0};
@@ -284,7 +296,7 @@ int session_load_outcome(struct session *s)
 		int state = name != NULL ? name_find(sstate_names, name) : -1;
 
 		if (is_outcome(state, reason, json_object_get(root, "payload"), raw))
-			session_set_outcome(s, (enum sstate)state, reason, "daemon",
+			session_set_outcome(s, (enum sstate)state, reason, actor_of(root),
 				state == S_ABORTED ? NULL : raw.at, raw.size);
 		json_decref(root);
 	}

@@ -22,6 +22,7 @@
 #include "core/running/run.h"
 #include "protocol/intent_seal.h"
 #include "core/running/harp_events.h"
+#include "core/recovery/restore.h"
 
 static struct session *session_alloc(struct core *c)
 {
@@ -146,6 +147,17 @@ static void put_created(struct session *s)
 	buf_fini(&b);
 }
 
+/* The task asked for more than its caller may. */
+static void warn_lowered(struct session *s, const struct gate_result *v)
+{
+	if (v->priority < v->priority_asked)
+		session_warn(s, "priority_lowered",
+			"priority %s is above this caller's limit, the task waits with priority %s; ask for "
+			"%s, or ask the operator to raise max_priority",
+			priority_names[v->priority_asked], priority_names[v->priority],
+			priority_names[v->priority]);
+}
+
 void session_set_caller(struct session *s, struct outbox_caller *to)
 {
 	s->outbox.caller = to;
@@ -166,7 +178,7 @@ static struct session *make_session(struct core *c, const struct command *cmd, c
 	s->capability_version = xstrdup(v->capability->version);
 	s->risk = v->risk;
 	s->data_class = cmd->task.data_class;
-	s->priority = cmd->task.priority;
+	s->priority = v->priority;
 	s->times.max_duration_us = v->max_duration_us;
 	add_pins(s, v->checkpoint_of, cmd->task.continues);
 	s->times.created_us = s->times.updated_us = clock_wall_us();
@@ -175,7 +187,7 @@ static struct session *make_session(struct core *c, const struct command *cmd, c
 		log_error("a task cannot be sealed, this is a defect; it runs unsealed: session=%.8s", s->id);
 		s->intent.seal[0] = '\0';
 	}
-	harp_events_begin(s);
+	harp_events_begin(s, cmd->task.harp);
 	index_session(s);
 	return s;
 }
@@ -184,10 +196,14 @@ static void put_session(struct session *s, const struct command *cmd)
 {
 	struct store_session row;
 	struct row_texts t;
+	const char *name;
+	json_t *value;
 
 	session_fill_row(s, &row, &t);
 	row.metadata = cmd->task.metadata;
 	store_put_session(s->core->store, &row, cmd->task.json, cmd->task.json_size);
+	json_object_foreach(cmd->task.labels, name, value)
+		store_put_label(s->core->store, s->key, name, json_string_value(value));
 	CRASH_POINT(session_stored);
 }
 
@@ -205,6 +221,10 @@ struct session *session_new(
 	clock_format(s->times.created_us, at);
 	store_put_submit(c->store, outbox_caller_key(to), cmd->message_id, at, s->key, s->admission.answer);
 	put_created(s);
+	warn_lowered(s, v);
+	if (cmd->task.label_fault != NULL)
+		session_warn(s, "label_not_indexed", "not all labels of the task are indexed: %s",
+			cmd->task.label_fault);
 	return s;
 }
 
@@ -217,7 +237,7 @@ struct session *session_new_undecided(struct core *c, const struct command *cmd,
 	s->admission.waits_for = whom;
 	s->admission.message_id = xstrdup(cmd->message_id);
 	s->token = xstrdup(""); /* the token is made when the task is accepted */
-	c->slots.undecided++;
+	slots_add_undecided(c, s);
 	put_session(s, cmd);
 	if (whom == WAITS_FOR_HUMAN)
 		harp_events_undecided(s);
@@ -249,10 +269,11 @@ void session_accept(struct session *s, const struct gate_result *v)
 
 	assert(s->state == S_PENDING && s->admission.waits_for != WAITS_NOT && !s->turn.is_closed);
 	s->admission.waits_for = WAITS_NOT;
-	c->slots.undecided--;
+	slots_drop_undecided(c, s);
 	free(s->capability_version);
 	s->capability_version = xstrdup(v->capability->version);
 	s->risk = v->risk;
+	s->priority = v->priority;
 	s->times.max_duration_us = v->max_duration_us;
 	s->times.updated_us = clock_wall_us();
 	make_token(s);
@@ -263,6 +284,7 @@ void session_accept(struct session *s, const struct gate_result *v)
 	store_save_answer(
 		c->store, outbox_caller_key(s->outbox.caller), s->admission.message_id, s->admission.answer);
 	put_created(s);
+	warn_lowered(s, v);
 }
 
 void session_reject(struct session *s, const char *reason, const char *actor, int64_t answer)
@@ -273,7 +295,7 @@ void session_reject(struct session *s, const char *reason, const char *actor, in
 		harp_events_end(s, reason, NULL); /* a task that waits for the program was never published */
 	store_save_answer(
 		s->core->store, outbox_caller_key(s->outbox.caller), s->admission.message_id, answer);
-	s->core->slots.undecided--;
+	slots_drop_undecided(s->core, s);
 	session_close(s);
 }
 
@@ -327,9 +349,10 @@ struct session *session_load(struct core *c, const struct store_session *row)
 	snprintf(s->intent.seal, sizeof s->intent.seal, "%s", row->seal != NULL ? row->seal : "");
 	s->admission.waits_for = (enum waits_for)name_or_0(session_waits_names, row->waits_for);
 	s->admission.message_id = row->message_id != NULL ? xstrdup(row->message_id) : NULL;
-	s->core->slots.undecided += s->admission.waits_for != WAITS_NOT;
+	if (s->admission.waits_for != WAITS_NOT)
+		slots_add_undecided(c, s);
 	s->times.created_us = wall_or_0(row->created_at);
-	s->times.updated_us = wall_or_0(row->updated_at);
+	s->times.updated_us = s->times.rest_began_us = wall_or_0(row->updated_at);
 	s->times.started_us = wall_or_0(row->started_at);
 	s->times.deadline_us = wall_or_0(row->deadline);
 	s->times.max_duration_us = row->max_duration_us;
@@ -340,6 +363,9 @@ struct session *session_load(struct core *c, const struct store_session *row)
 	s->pause.recover_as = row->recover_as != NULL ?
 		(enum recovery)name_or_0(recovery_names, row->recover_as) :
 		RECOVERY_NONE;
+	/* Until it is restored and verified. A damaged id counts as none. */
+	if (row->last_checkpoint != NULL && id_is_uuid4(row->last_checkpoint))
+		message_copy_id(s->checkpoint.last_id, row->last_checkpoint);
 	s->summary.steps = row->steps;
 	s->summary.step = row->step != NULL ? xstrdup(row->step) : NULL;
 	s->summary.checkpoints = row->checkpoints;
@@ -357,6 +383,7 @@ void session_free(struct session *s)
 	struct core *c = s->core;
 
 	run_fini(s);
+	restore_drop(s);
 	policy_wait_forget(s);
 	approval_forget(s);
 	artifacts_free(s);

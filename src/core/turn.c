@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* turn.c: the turn: input is applied, committed once, and only then has effects.
- * Owns the order of that, the suspension while the store refuses, the stop and the reload. Never uses a
- * descriptor or an event loop: hcpd/loop.c feeds it, and so does the simulation. */
+ * Owns the order of that, the suspension while the store refuses, and the stop. Never uses a descriptor
+ * or an event loop: hcpd/loop.c feeds it, and so does the simulation. */
 #include "core/turn.h"
 #include "core/operator/operator.h"
 
@@ -12,6 +12,10 @@
 
 #include "core/running/artifacts.h"
 #include "base/clock.h"
+#include "core/admission/answers.h"
+#include "core/admission/caller_log.h"
+#include "base/jobs.h"
+#include "base/line_reader.h"
 #include "core/admission/intake.h"
 #include "core/admission/policy_wait.h"
 #include "core/op_queue.h"
@@ -19,14 +23,15 @@
 #include "base/log.h"
 #include "core/pins.h"
 #include "core/recovery/recover.h"
+#include "core/recovery/restore.h"
+#include "core/running/large_line.h"
 #include "core/admission/approval.h"
 #include "core/running/run.h"
 #include "core/running/harp_snapshot.h"
-#include "store/statedir.h"
 #include "process/workdir.h"
 
 #define SECOND 1000000
-#define HOLD_RETRY_US (1 * SECOND)
+#define SUSPEND_RETRY_US (1 * SECOND)
 #define SAVE_DELAY_US (SECOND / 4)
 #define UNSAVED_MAX 64     /* watermarks of callers */
 #define TRASH_SLICE 256    /* entries of working directories deleted in a turn */
@@ -65,17 +70,37 @@ static void on_settled(void *ctx, int64_t session, size_t bytes)
 	}
 }
 
-static void on_unroutable(void *ctx, int64_t session, const char *caller_id)
+static void on_transient(void *ctx, int64_t event)
+{
+	answers_drop(ctx, event);
+}
+
+/* True once for a session, also for one that is over: its last messages may come back after its end. */
+static bool is_news(struct core *c, struct session *s, int64_t session)
+{
+	const size_t size = sizeof c->unroutable.said / sizeof *c->unroutable.said;
+
+	if (s != NULL && s->outbox.said_unroutable)
+		return false;
+	for (size_t i = 0; s == NULL && i < size; i++)
+		if (c->unroutable.said[i] == session)
+			return false;
+	if (s != NULL)
+		s->outbox.said_unroutable = true;
+	c->unroutable.said[c->unroutable.next++ % size] = session;
+	return true;
+}
+
+static void on_unroutable(void *ctx, int64_t session, const char *session_id, const char *caller_id)
 {
 	struct core *c = ctx;
-	struct session *s = session != 0 ? session_find_key(c, session) : NULL;
 
 	c->stats.unroutable++;
-	if (s == NULL || s->outbox.said_unroutable)
-		return;
-	s->outbox.said_unroutable = true;
-	log_info("unroutable: no queue takes the caller's events, they are kept: session=%.8s caller=%s",
-		s->id, caller_id);
+	if (session != 0 && is_news(c, session_find_key(c, session), session))
+		log_info(
+			"unroutable: no queue takes the caller's events, they are kept: session=%.8s "
+			"caller=%s",
+			session_id, caller_id);
 }
 
 static void on_backlog(void *ctx, int64_t session, int64_t bytes)
@@ -86,7 +111,7 @@ static void on_backlog(void *ctx, int64_t session, int64_t bytes)
 		s->outbox.waiting_bytes += bytes;
 }
 
-static const struct outbox_ops outbox_ops = {on_settled, on_unroutable, on_backlog};
+static const struct outbox_ops outbox_ops = {on_settled, on_transient, on_unroutable, on_backlog};
 
 /* ---- clocks ---- */
 
@@ -154,6 +179,7 @@ static void on_health(struct timer *t)
 	struct core *c = container_of(t, struct core, health);
 	bool more = drop_old_submits(c);
 
+	more |= answers_tidy(c);
 	check_links(c);
 	timer_set(&c->timers, t, clock_boot_us() + (more ? SECOND : heartbeat_us(c)));
 }
@@ -209,6 +235,7 @@ void core_say_status(struct core *c)
 bool core_fill_slots(struct core *c)
 {
 	struct session *s;
+	int may_begin;
 
 	while ((s = slots_next(c)) != NULL) {
 		if (s->state ==
@@ -218,6 +245,10 @@ bool core_fill_slots(struct core *c)
 				return false;
 			continue;
 		}
+		if ((may_begin = recover_may_begin(s)) < 0)
+			return false;
+		if (may_begin == 0)
+			continue;
 		slots_take(c, s);
 		s->attempts.number++;
 		session_run(s, s->slot.is_fresh ? "approved" : "slot_free", "daemon");
@@ -252,7 +283,7 @@ void core_suspend(struct core *c)
 		c->phase.is_done = true;
 		return;
 	}
-	c->suspended.retry_us = now + HOLD_RETRY_US;
+	c->suspended.retry_us = now + SUSPEND_RETRY_US;
 	if (c->phase.is_suspended)
 		return;
 	c->phase.is_suspended = true;
@@ -276,6 +307,7 @@ static void resume_turns(struct core *c)
 	run_touch_all(c);
 	policy_program_touch_all(c->program);
 	core_say_status(c);
+	core_on_jobs(c);
 	core_on_bus(c); /* messages that came meanwhile */
 	core_on_requests(c);
 }
@@ -330,7 +362,10 @@ bool core_end_turn(struct core *c)
 	outbox_release(c->outbox); /* messages of a start that fails below wait for their own commit, */
 	over = c->turn.closed;     /* and so do the sessions that such a start closes */
 	c->turn.closed = NULL;
-	effects_release(c); /* acks, lines, starts, ends: workers work while this thread publishes */
+	effects_release(c);   /* acks, lines, starts, ends: workers work while this thread publishes */
+	if (!restore_step(c)) /* the commit may hold the newest checkpoint */
+		core_suspend(c);
+	large_line_step(c);
 	policy_program_end_turn(c->program); /* the sessions that wait for its answers are stored */
 	outbox_pump(c->outbox);
 	bus_flush(c->bus); /* once a turn: each call costs a wake-up */
@@ -352,7 +387,8 @@ bool core_end_turn(struct core *c)
 	slice_renew(&c->turn.bus_slice);
 	slice_renew(&c->turn.request_slice);
 	return store_has_batch(c->store) || c->turn.dirty != NULL || c->turn.effects.count > 0 ||
-		c->has_trash || more_to_store || c->inbox != NULL || c->operator.waiting != NULL;
+		c->has_trash || more_to_store || c->inbox != NULL ||
+		c->operator.waiting != NULL ||(c->jobs != NULL && jobs_have_finished(c->jobs));
 }
 
 static void try_again(struct core *c)
@@ -409,48 +445,84 @@ void core_on_child(struct core *c)
 
 static void misconfigured(struct core *c, const struct bus_in *in)
 {
-	log_error("%s", in->text);
+	log_error("the broker does not do what is needed: why=%s", in->text);
 	if (in->first) {
 		c->phase.exit_code = EX_CONFIG;
 		core_stop(c);
 	}
 }
 
-static bool on_message(struct core *c, struct bus_in *in)
-{
-	switch (in->kind) {
-	case BUS_DELIVERY: return intake_take(c, in);
-	case BUS_SETTLED: outbox_on_settled(c->outbox, in->outs); return true;
-	case BUS_PUB_UP: outbox_on_up(c->outbox); break;
-	case BUS_PUB_DOWN: outbox_on_down(c->outbox, in->outs, in->code, in->text); break;
-	case BUS_MISCONFIGURED: misconfigured(c, in); break;
-	case BUS_PUB_BLOCKED:
-	case BUS_PUB_UNBLOCKED:
-	case BUS_SUB_UP:
-	case BUS_SUB_DOWN: break;
-	}
-	core_say_status(c);
-	return true;
-}
-
-void core_on_bus(struct core *c)
+static void forget_inbox(struct core *c)
 {
 	struct bus_in *in;
 
-	if (c->phase.is_suspended)
-		return; /* resume_turns calls this again */
-	/* Takes before it looks at the time: a wake-up comes once, and what is left must show in the inbox.
-	 */
-	while ((c->inbox != NULL || (c->inbox = bus_take(c->bus)) != NULL) &&
-		!slice_is_over(&c->turn.bus_slice)) {
-		in = c->inbox;
-		if (!on_message(c, in)) {
+	while ((in = c->inbox) != NULL) {
+		c->inbox = in->next;
+		bus_in_free(in);
+	}
+}
+
+/* News of the connections. They are few and cheap, and are taken at once: bus_take has told the bus that
+ * the core knows of a new connection, so nothing may be published before the loss of the old one is known. */
+static void on_news(struct core *c, struct bus_in *in)
+{
+	switch (in->kind) {
+	case BUS_SETTLED: outbox_on_settled(c->outbox, in->outs); return;
+	case BUS_PUB_UP: outbox_on_up(c->outbox); break;
+	case BUS_PUB_DOWN: outbox_on_down(c->outbox, in->outs, in->code, in->text); break;
+	case BUS_MISCONFIGURED: misconfigured(c, in); break;
+	/* The broker delivers these again; two connections' deliveries are never in memory. */
+	case BUS_SUB_DOWN: forget_inbox(c); break;
+	case BUS_DELIVERY:
+	case BUS_PUB_BLOCKED:
+	case BUS_PUB_UNBLOCKED:
+	case BUS_SUB_UP: break;
+	}
+	core_say_status(c);
+}
+
+static void take_from_bus(struct core *c)
+{
+	struct bus_in *list = bus_take(c->bus), *in, **end = &c->inbox;
+
+	while (*end != NULL)
+		end = &(*end)->next;
+	while ((in = list) != NULL) {
+		list = in->next;
+		in->next = NULL;
+		if (in->kind == BUS_DELIVERY) {
+			*end = in;
+			end = &in->next;
+			continue;
+		}
+		on_news(c, in);
+		if (c->inbox == NULL)
+			end = &c->inbox;
+		bus_in_free(in);
+	}
+}
+
+/* Takes the deliveries in their order, as long as this turn has time for them. */
+static void work_on_inbox(struct core *c)
+{
+	struct bus_in *in;
+
+	while ((in = c->inbox) != NULL && !slice_is_over(&c->turn.bus_slice)) {
+		if (!intake_take(c, in)) {
 			core_suspend(c);
 			return;
 		}
 		c->inbox = in->next;
 		bus_in_free(in);
 	}
+}
+
+void core_on_bus(struct core *c)
+{
+	if (c->phase.is_suspended)
+		return; /* resume_turns calls this again */
+	take_from_bus(c);
+	work_on_inbox(c);
 }
 
 /* ---- operators ---- */
@@ -482,15 +554,27 @@ void core_on_requests(struct core *c)
 	}
 }
 
+/* ---- jobs ---- */
+
+/* One a turn: a large state makes a large commit. */
+void core_on_jobs(struct core *c)
+{
+	struct job *j;
+
+	if (!c->phase.is_suspended && c->jobs != NULL && (j = jobs_take(c->jobs)) != NULL)
+		j->done(j);
+}
+
 void core_go_on(struct core *c)
 {
-	if (c->inbox != NULL)
-		core_on_bus(c);
+	if (c->phase.is_suspended)
+		return;
+	work_on_inbox(c);
 	if (c->operator.waiting != NULL)
 		core_on_requests(c);
 }
 
-/* ---- stop and reload ---- */
+/* ---- stop ---- */
 
 static void for_each_session(struct core *c, void (*fn)(struct session *s))
 {
@@ -511,7 +595,7 @@ static void on_stop_half(struct timer *t)
 {
 	struct core *c = container_of(t, struct core, stop.half);
 
-	for_each_session(c, stop_now);
+	for_each_session(c, run_stop_at_half);
 	run_hurry(c);
 }
 
@@ -554,67 +638,26 @@ void core_say_log(void *ctx, bool is_error, const char *text)
 	log_at(is_error ? LOG_LVL_ERROR : LOG_LVL_WARN, "%s", text);
 }
 
-static bool differs(const char *a, const char *b)
-{
-	return a == NULL || b == NULL ? a != b : strcmp(a, b) != 0;
-}
-
-/* Settings that the connections and the workers copied at start. */
-static bool needs_restart(const struct config *a, const struct config *b)
-{
-	const struct config_amqp *x = &a->amqp, *y = &b->amqp;
-
-	return differs(a->callee_id, b->callee_id) || differs(a->state_dir, b->state_dir) ||
-		differs(a->cgroup, b->cgroup) || a->dumpable != b->dumpable ||
-		differs(a->control_socket, b->control_socket) ||
-		differs(a->control_group, b->control_group) || a->max_message != b->max_message ||
-		a->max_line != b->max_line || a->max_lines_total != b->max_lines_total ||
-		differs(x->host, y->host) || x->port != y->port || differs(x->vhost, y->vhost) ||
-		differs(x->user, y->user) || differs(x->password, y->password) || x->tls != y->tls ||
-		x->sasl != y->sasl || x->verify != y->verify || differs(x->ca_file, y->ca_file) ||
-		differs(x->cert_file, y->cert_file) || differs(x->key_file, y->key_file) ||
-		x->heartbeat_s != y->heartbeat_s || x->queue_type != y->queue_type ||
-		x->prefetch != y->prefetch || x->reconnect_max_us != y->reconnect_max_us ||
-		x->window_messages != y->window_messages || x->window_bytes != y->window_bytes;
-}
-
-void core_reload(struct core *c)
-{
-	struct policy *p = policy_load(c->config_path, core_say_log, NULL);
-	const struct config *was = c->first_policy->config;
-
-	struct audit_entry row = {
-		.what = "reload", .outcome = "done", .who = "daemon", .policy_before = c->policy->hash};
-
-	if (p == NULL) {
-		log_error("the new configuration is broken and refused whole, the old one stays: file=%s",
-			c->config_path);
-		row.outcome = "refused";
-		row.code = "broken_configuration";
-		audit_put(c, &row);
-		return;
-	}
-	CRASH_POINT(reload_loaded);
-	if (needs_restart(p->config, was))
-		log_warn(
-			"callee_id, state_dir, cgroup, dumpable, [amqp], [control] and message, line and "
-			"lines_total of [limits] are read at start only: restart hcpd for their new values");
-	row.policy = p->hash;
-	audit_put(c, &row);
-	policy_unref(c->policy);
-	c->policy = p;
-	log_set_level(p->config->log_level);
-	CRASH_POINT(reload_taken);
-	if (config_has_users(p->config))
-		/* the users of workers need their directories; statedir_prepare logs what is wrong */
-		(void)statedir_prepare(c->state_dir, true);
-	run_retire_idle(c); /* their command may have changed */
-	policy_program_reload(c->program);
-	log_info("configuration reloaded: file=%s capabilities=%zu callers=%zu", c->config_path,
-		p->config->capability_count, p->config->caller_count);
-}
-
 /* ---- lifecycle ---- */
+
+/* The daemon of the original may run: its processes are not this daemon's to kill. */
+static void say_copy(struct core *c)
+{
+	static const char about[] =
+		"the state directory is not the one of the last start, but a copy of it, or "
+		"was moved, or mounted anew: processes get a new mark";
+
+	log_warn(
+		"%s; processes of the other directory's daemon are left alone, and sessions that were live "
+		"there go on here, too, unless on_start = ask: state_dir=%s",
+		about, c->state_dir);
+	audit_put(c,
+		&(struct audit_entry){.what = "state_dir",
+			.outcome = "done",
+			.who = "daemon",
+			.code = "copied",
+			.about = about});
+}
 
 int core_init(struct core *c, struct policy *policy, const char *config_path, char *why, size_t why_size)
 {
@@ -626,12 +669,15 @@ int core_init(struct core *c, struct policy *policy, const char *config_path, ch
 	c->policy = policy;
 	c->first_policy = policy_ref(policy);
 	c->state_dir = dir;
+	c->large_bytes = LINES_READ_MAX;
 	c->save.on_due = on_save;
 	c->health.on_due = on_health;
 	c->stop.half.on_due = on_stop_half;
 	c->stop.end.on_due = on_stop_end;
 	if ((code = store_open(dir, &c->store, why, why_size)) != EX_OK)
 		return code;
+	if (answers_init(c, why, why_size) < 0)
+		return EX_IOERR;
 	if (token_load_keys(dir, &c->keys, why, why_size) < 0)
 		return EX_CANTCREAT;
 	if (audit_init(c, why, why_size) < 0)
@@ -639,6 +685,8 @@ int core_init(struct core *c, struct policy *policy, const char *config_path, ch
 	audit_put(c,
 		&(struct audit_entry){
 			.what = "start", .outcome = "done", .who = "daemon", .about = "hcpd " HCPD_VERSION});
+	if (store_is_copy(c->store))
+		say_copy(c);
 	c->last_session = store_last_session(c->store);
 	c->phase.began_us = clock_boot_us();
 	c->program = policy_program_new(c, policy_wait_on_answer);
@@ -677,13 +725,9 @@ void core_fini(struct core *c)
 	HASH_ITER(by_key, c->by_key, s, tmp)
 		session_free(s);
 	pins_fini(c);
+	caller_log_fini(c);
 	policy_program_free(c->program);
-	while (c->inbox != NULL) {
-		struct bus_in *in = c->inbox;
-
-		c->inbox = in->next;
-		bus_in_free(in);
-	}
+	forget_inbox(c);
 	while (c->operator.waiting != NULL) {
 		struct op_request *a = c->operator.waiting;
 

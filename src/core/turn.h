@@ -46,15 +46,21 @@ struct core {
 	const char *state_dir;
 	struct store *store;
 	struct outbox *outbox;
+	struct { /* turn.c: keys of the last sessions of whose unroutable messages the log told */
+		int64_t said[64];
+		unsigned next;
+	} unroutable;
 	struct bus *bus;
 	struct workers *workers;
+	struct jobs *jobs;  /* threads for large states; NULL: none, the core's own thread does it */
+	size_t large_bytes; /* lines and states above this are large */
 	struct timers timers;
 	struct token_keys keys;
 	struct session *by_id, *by_key; /* all sessions that are not over */
 	int64_t last_session;
 	struct pin *pins; /* pins.c: ended sessions that are needed, or are leaving */
 	struct slots slots;
-	struct rates rates; /* of the callers, by section of the configuration */
+	struct rates rates; /* of the callers, by their ids */
 	struct audit audit;
 	struct policy_program *program; /* never NULL after core_init, also where no program is configured */
 	struct core_stats stats;
@@ -74,8 +80,23 @@ struct core {
 		bool runner_is_gone;                   /* a process is gone: run_sweep has work */
 		struct migration *migrations;          /* programs that migrate states */
 		struct artifacts *collecting;          /* sessions with files to be stored */
+		struct timer collect_again;            /* set: none is stored until then */
 		bool all_paused; /* the outbox is over its total limit: no worker is read */
 	} run;
+	struct { /* running/large_line.c: lines that wait for a thread, and how many are under way */
+		struct large_line *waiting;
+		unsigned working;
+	} large_lines;
+	struct { /* recovery/restore.c: large states on their way from the store */
+		struct restore *waiting;
+		unsigned working;
+	} restores;
+	struct {                     /* reload.c */
+		struct jobs *thread; /* it may wait for the name service; NULL: the core's own does it */
+		bool is_under_way;
+		bool is_due; /* and once more after that */
+		int64_t since_us;
+	} reload;
 	struct {
 		bool is_suspended; /* the store refuses: no turn may end */
 		bool is_draining;  /* no worker is started: an operator's wish, or a stop */
@@ -86,7 +107,8 @@ struct core {
 	struct { /* while the store refuses */
 		int64_t retry_us, since_us;
 	} suspended;
-	struct bus_in *inbox; /* messages of the bus that were taken and wait for their turn */
+	struct bus_in
+		*inbox; /* deliveries that were taken and wait for their turn; [amqp] prefetch at most */
 	struct {
 		int64_t kill_at_us; /* boot clock: SIGKILL to all workers */
 		struct timer half, end;
@@ -101,9 +123,16 @@ struct core {
 	} retention;
 	bool has_trash; /* there are working directories to delete, in slices */
 	struct timer save, health;
+	struct { /* admission/answers.c: rejections without a session */
+		/* rows after `forgotten`, and how many of them there may be */
+		int64_t count, most;
+		int64_t forgotten; /* no submit is remembered whose answer is up to this one */
+		int64_t swept;     /* how far the search for rows that may go has come */
+	} answers;
 	int64_t submit_cursor; /* how far the search for old submits has come */
-	struct {
-		struct log_limit drop, room, program;
+	struct {               /* of lines in the log */
+		struct log_limit drop, room, program, artifact;
+		struct caller_log *callers; /* admission/caller_log.c */
 	} limits;
 	struct {
 		void (*fn)(void *ctx, const char *text);
@@ -126,6 +155,8 @@ void core_fini(struct core *c);
 /* The loop passes on what happened, then calls core_end_turn before it sleeps. */
 void core_on_bus(struct core *c);      /* the bus woke us */
 void core_on_requests(struct core *c); /* an operator sent a request */
+void core_on_jobs(struct core *c);     /* a job may be finished */
+void core_on_reload(struct core *c);   /* a configuration may be read */
 void core_go_on(struct core *c);       /* core_end_turn said that there is more */
 void core_on_time(struct core *c);     /* a timer may be due */
 void core_on_child(struct core *c);    /* SIGCHLD */

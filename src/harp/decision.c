@@ -22,7 +22,21 @@ static const struct harp_field fields[] = {
 };
 #define FIELDS (sizeof fields / sizeof *fields)
 
-static const char *const words[] = {"deny", "allow"};
+/* HARP-CORE 0.2 was published with allow and deny; its text of March 2026, still called 0.2, has approve and
+ * reject. Both pairs are read. The first is written: every reader of 0.2 knows it. */
+static const struct {
+	const char *word;
+	bool allow;
+} words[] = {{"deny", false}, {"allow", true}, {"reject", false}, {"approve", true}};
+
+/* 1: a yes, 0: a no, -1: neither. */
+static int parse_word(const char *word)
+{
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strcmp(words[i].word, word) == 0)
+			return words[i].allow;
+	return -1;
+}
 
 /* A field of the right form may still hold an unknown word. */
 static enum harp_code check_words(const json_t *o, char *why, size_t why_size)
@@ -30,8 +44,9 @@ static enum harp_code check_words(const json_t *o, char *why, size_t why_size)
 	const json_t *session = json_object_get(json_object_get(o, "policyHints"), "sessionId");
 	const char *decision = harp_text_of(o, "decision"), *scope = harp_text_of(o, "scope");
 
-	if (strcmp(decision, words[0]) != 0 && strcmp(decision, words[1]) != 0)
-		return harp_refuse(why, why_size, HARP_UNSUPPORTED, "decision: neither allow nor deny");
+	if (parse_word(decision) < 0)
+		return harp_refuse(why, why_size, HARP_UNSUPPORTED,
+			"decision: neither allow or approve, nor deny or reject");
 	if (harp_scope_parse(scope) < 0)
 		return harp_refuse(why, why_size, HARP_SCOPE, "there is no scope %.32s", scope);
 	if (session != NULL &&
@@ -69,7 +84,7 @@ static struct harp_decision *take_fields(json_t *o)
 	d->nonce = xstrdup(harp_text_of(o, "nonce"));
 	d->signer_key_id = xstrdup(harp_text_of(o, "signerKeyId"));
 	d->session_id = session != NULL ? xstrdup(session) : NULL;
-	d->allow = strcmp(harp_text_of(o, "decision"), words[1]) == 0;
+	d->allow = parse_word(harp_text_of(o, "decision")) == 1;
 	d->scope = (enum harp_scope)harp_scope_parse(harp_text_of(o, "scope"));
 	harp_parse_time(harp_text_of(o, "expiresAt"), &d->expires_us);
 	harp_add_signable(&b, o, "signature");
@@ -119,8 +134,8 @@ static json_t *unsigned_of(const struct harp_artifact *a, const struct harp_answ
 	harp_format_time(answer->expires_us, expires);
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "requestId", a->request_id,
 		"artifactHash", a->hash, "artifactHashAlg", "SHA-256", "repoRef", a->repo_ref, "decision",
-		words[answer->allow], "scope", harp_scope_name(answer->scope), "expiresAt", expires, "nonce",
-		answer->nonce, "signerKeyId", answer->signer_key_id, "sigAlg", "Ed25519");
+		words[answer->allow].word, "scope", harp_scope_name(answer->scope), "expiresAt", expires,
+		"nonce", answer->nonce, "signerKeyId", answer->signer_key_id, "sigAlg", "Ed25519");
 	if (o != NULL && answer->scope == HARP_SESSION &&
 		json_object_set_new(o, "policyHints", json_pack("{s:s}", "sessionId", a->session_id)) < 0)
 		abort();

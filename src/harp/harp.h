@@ -57,6 +57,7 @@ enum harp_code {
 	HARP_ALL_CODES
 };
 
+#define HARP_CODE_PREFIX "HARP_"
 /* "HARP_ERR_…", "HARP_SESSION_ERR_…"; "" for HARP_OK */
 const char *harp_code_name(enum harp_code code);
 /* HARP's error object, as canonical JSON: code, message, retryable. */
@@ -248,10 +249,22 @@ bool harp_is_past(int64_t expires_us, int64_t now_us); /* with clock skew */
  * public half goes into `line`. -1 with a sentence. */
 int harp_key_make(const char *path, char line[HARP_PUBLIC_SIZE], char *why, size_t why_size)
 	__attribute__((warn_unused_result));
-/* Refuses a file that others may read, an encrypted one (there is no prompt for a password), and other kinds
- * of key. */
+/* The same, encrypted with the passphrase: PKCS#8 with scrypt and AES-256-CBC, as openssl writes and reads
+ * it. NULL: not encrypted. */
+int harp_key_make_sealed(const char *path, const char *passphrase, char line[HARP_PUBLIC_SIZE], char *why,
+	size_t why_size) __attribute__((warn_unused_result));
+
+#define HARP_PASSPHRASE_SIZE 512 /* with its NUL */
+
+/* Gives the passphrase; called only for a key that is encrypted. False: there is none. */
+typedef bool harp_passphrase_fn(const void *ctx, char passphrase[HARP_PASSPHRASE_SIZE]);
+
+/* Refuses a file that others may read, an encrypted one, and other kinds of key. */
 struct harp_private *harp_key_load(const char *path, char *why, size_t why_size)
 	__attribute__((warn_unused_result));
+/* The same, and opens an encrypted one with what `ask` gives. */
+struct harp_private *harp_key_unseal(const char *path, harp_passphrase_fn *ask, const void *ctx, char *why,
+	size_t why_size) __attribute__((warn_unused_result));
 void harp_key_public(const struct harp_private *key, char line[HARP_PUBLIC_SIZE]);
 void harp_key_free(struct harp_private *key); /* NULL is fine */
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/name.h"
 #include "hcpctl/common/ctl.h"
 #include "hcpctl/common/command.h"
@@ -121,6 +122,12 @@ static int help_with(int argc, char **argv, struct ctl_options *o)
 	return command->run(2, words, o);
 }
 
+/* Rooms that hcpctl shares with the daemon log a line now and then, and a log does not wait by itself. */
+static void write_last_lines(void)
+{
+	log_drain(1000);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"version", no_argument, NULL, 'V'}, CTL_GLOBAL_OPTIONS};
@@ -130,6 +137,7 @@ int main(int argc, char **argv)
 	int c, status;
 
 	setlocale(LC_CTYPE, ""); /* for the width of characters; LC_NUMERIC stays "C", as JSON needs it */
+	atexit(write_last_lines);
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {
 		if (c == 'h')

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -14,6 +15,9 @@
 
 #include "core/turn.h"
 #include "base/log.h"
+#include "hcpd/notify.h"
+
+#define LOG_RETRY_S .1
 
 enum { ON_TERM, ON_INT, ON_HUP, ON_CHILD, SIGNALS };
 
@@ -26,6 +30,7 @@ struct loop {
 	int64_t clock_us;   /* the time that it is set to */
 	struct ev_signal signals[SIGNALS];
 	struct ev_timer watchdog;
+	struct ev_timer log; /* while stderr takes no lines */
 };
 
 static void on_wake(struct ev_loop *ev, struct ev_async *w, int events)
@@ -33,6 +38,8 @@ static void on_wake(struct ev_loop *ev, struct ev_async *w, int events)
 	struct loop *l = w->data;
 
 	(void)ev, (void)events;
+	core_on_reload(l->core);
+	core_on_jobs(l->core);
 	core_on_bus(l->core);
 	core_on_requests(l->core);
 }
@@ -42,6 +49,7 @@ static void on_again(struct ev_loop *ev, struct ev_async *w, int events)
 	struct loop *l = w->data;
 
 	(void)ev, (void)events;
+	core_on_jobs(l->core);
 	core_go_on(l->core); /* where nothing is left over, the turn that follows does the work */
 }
 
@@ -74,7 +82,15 @@ static void on_watchdog(struct ev_loop *ev, struct ev_timer *w, int events)
 
 	(void)ev, (void)events;
 	if (core_is_alive(l->core))
-		sd_notify(0, "WATCHDOG=1");
+		(void)notify_send("WATCHDOG=1"); /* where it is lost, the next one comes in time */
+}
+
+static void on_log(struct ev_loop *ev, struct ev_timer *w, int events)
+{
+	(void)events;
+	log_flush();
+	if (!log_is_behind())
+		ev_timer_stop(ev, w);
 }
 
 static void set_clock(struct loop *l)
@@ -104,12 +120,17 @@ static void on_prepare(struct ev_loop *ev, struct ev_prepare *w, int events)
 	if (l->core->phase.is_done)
 		ev_break(ev, EVBREAK_ALL);
 	set_clock(l);
+	if (log_is_behind() && !ev_is_active(&l->log))
+		ev_timer_again(ev, &l->log);
 }
 
 static void notify_status(void *ctx, const char *text)
 {
+	char line[1024];
+
 	(void)ctx;
-	sd_notifyf(0, "STATUS=%s", text);
+	snprintf(line, sizeof line, "STATUS=%s", text);
+	(void)notify_send(line);
 }
 
 struct loop *loop_new(struct core *c)
@@ -139,6 +160,7 @@ struct loop *loop_new(struct core *c)
 	ev_prepare_init(&l->prepare, on_prepare);
 	ev_io_init(&l->clock, on_clock, fd, EV_READ);
 	ev_timer_init(&l->watchdog, on_watchdog, 0., 0.);
+	ev_timer_init(&l->log, on_log, 0., LOG_RETRY_S);
 	l->wake.data = l->again.data = l->prepare.data = l->clock.data = l->watchdog.data = l;
 	ev_async_start(l->ev, &l->wake);
 	ev_async_start(l->ev, &l->again);

@@ -20,13 +20,16 @@
 #include "control/control.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
+#include "base/jobs.h"
 #include "base/log.h"
 #include "hcpd/loop.h"
+#include "hcpd/notify.h"
 #include "retain/retain.h"
 #include "core/running/run.h"
 #include "store/statedir.h"
 
 #define TELL_TRIES 3
+#define LAST_LINES_MS 1000 /* how long the exit waits for a slow reader of the log */
 
 static const char help[] =
 	"usage: hcpd -c FILE [-t]\n"
@@ -37,6 +40,7 @@ static const char help[] =
 	"  -V, --version       print the version\n"
 	"  -h, --help          print this\n"
 	"      --list-keys     print every key of the configuration\n"
+	"      --list-defaults print every key that has a default, with it\n"
 	"\n"
 	"SIGTERM and SIGINT stop gracefully, a second one at once; SIGHUP reloads the policy.\n";
 
@@ -52,7 +56,8 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-/* A service manager that gets no notification waits, and then kills the daemon. */
+/* A service manager that gets no notification waits, and then kills the daemon: this one must arrive, and the
+ * loop does not run yet. */
 static void notify_ready(void)
 {
 	int rc = -1;
@@ -69,10 +74,12 @@ static int serve(struct core *c, struct loop *l, struct control **control)
 	struct config *config = c->policy->config;
 	int code;
 
-	c->workers = workers_new(loop_ev(l), &c->timers, config, store_instance(c->store), &run_ops);
+	c->workers = workers_new(loop_ev(l), &c->timers, config, store_mark(c->store), &run_ops);
 	c->bus = bus_new(config, loop_wake, l);
 	if (c->workers == NULL || c->bus == NULL)
 		return EX_OSERR;
+	c->jobs = jobs_new(loop_wake, l);
+	c->reload.thread = jobs_new_one(loop_wake, l);
 	core_make_outbox(c);
 	if ((code = core_recover(c)) != EX_OK)
 		return code;
@@ -130,6 +137,7 @@ static int run(const char *path)
 	struct loop *l;
 	char why[4200];
 	int lock, code;
+	bool is_loading;
 
 	if (policy == NULL)
 		return EX_CONFIG;
@@ -163,7 +171,7 @@ static int run(const char *path)
 	}
 	code = serve(&core, l, &control);
 	CRASH_POINT(stop_loop_left);
-	sd_notify(0, "STOPPING=1");
+	(void)notify_send("STOPPING=1");
 	core.operator.queue = NULL;
 	if (control != NULL)
 		control_stop(control);
@@ -172,6 +180,10 @@ static int run(const char *path)
 	core.retention.retain = NULL;
 	if (core.bus != NULL)
 		bus_stop(core.bus);
+	jobs_free(core.jobs); /* jobs read what workers keep */
+	core.jobs = NULL;
+	is_loading = jobs_leave(core.reload.thread); /* a name service may keep it for long */
+	core.reload.thread = NULL;
 	if (core.workers != NULL)
 		workers_free(core.workers);
 	CRASH_POINT(stop_workers_freed);
@@ -180,6 +192,10 @@ static int run(const char *path)
 	close(lock);
 	CRASH_POINT(stop_before_exit);
 	log_info("stopped: code=%d", code);
+	if (is_loading) { /* exit would take away what that thread uses */
+		log_drain(LAST_LINES_MS);
+		_exit(code);
+	}
 	return code;
 }
 
@@ -197,18 +213,19 @@ static int check_only(const char *path)
 
 int main(int argc, char **argv)
 {
-	enum { LIST_KEYS = 256 };
+	enum { LIST_KEYS = 256, LIST_DEFAULTS };
 	static const struct option options[] = {
 		{"config", required_argument, NULL, 'c'},
 		{"test", no_argument, NULL, 't'},
 		{"version", no_argument, NULL, 'V'},
 		{"help", no_argument, NULL, 'h'},
 		{"list-keys", no_argument, NULL, LIST_KEYS},
+		{"list-defaults", no_argument, NULL, LIST_DEFAULTS},
 		{NULL, 0, NULL, 0},
 	};
 	const char *path = "/etc/hcpd/hcpd.ini";
 	bool only_test = false;
-	int option;
+	int option, code;
 
 	while ((option = getopt_long(argc, argv, "c:tVh", options, NULL)) != -1) {
 		switch (option) {
@@ -217,6 +234,7 @@ int main(int argc, char **argv)
 		case 'V': puts("hcpd " HCPD_VERSION); return EX_OK;
 		case 'h': fputs(help, stdout); return EX_OK;
 		case LIST_KEYS: config_list_keys(); return EX_OK;
+		case LIST_DEFAULTS: config_list_defaults(); return EX_OK;
 		default: fputs(help, stderr); return EX_USAGE;
 		}
 	}
@@ -231,5 +249,7 @@ int main(int argc, char **argv)
 	mallopt(M_ARENA_MAX, 1);
 	/* SQLite counts its memory under a lock for each allocation; the daemon does not use the count. */
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-	return only_test ? check_only(path) : run(path);
+	code = only_test ? check_only(path) : run(path);
+	log_drain(LAST_LINES_MS);
+	return code;
 }

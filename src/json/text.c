@@ -105,17 +105,25 @@ json_t *jtext_load(const char *text, size_t size, size_t flags, json_error_t *e)
 	return NULL;
 }
 
-json_t *jtext_parse(const char *text, size_t size, char *why, size_t why_size)
+json_t *jtext_parse_numbers(const char *text, size_t size, bool *are_reals, char *why, size_t why_size)
 {
 	const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
 	json_error_t e;
 	json_t *v = jtext_load(text, size, flags, &e);
 
-	if (v == NULL && json_error_code(&e) == json_error_numeric_overflow)
+	*are_reals = v == NULL && json_error_code(&e) == json_error_numeric_overflow;
+	if (*are_reals)
 		v = jtext_load(text, size, flags | JSON_DECODE_INT_AS_REAL, &e);
 	if (v == NULL)
 		snprintf(why, why_size, "%s at line %d, column %d", e.text, e.line, e.column);
 	return v;
+}
+
+json_t *jtext_parse(const char *text, size_t size, char *why, size_t why_size)
+{
+	bool are_reals;
+
+	return jtext_parse_numbers(text, size, &are_reals, why, why_size);
 }
 
 struct jslice jtext_member(const char *object, size_t size, const char *name)

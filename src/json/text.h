@@ -26,6 +26,8 @@ json_t *jtext_load(const char *text, size_t size, size_t flags, json_error_t *e)
 /* Parses one value and nothing behind it: refuses duplicate keys, allows NUL in strings, reads integers
  * beyond 64 bits as reals. NULL with a reason and position in `why`. */
 json_t *jtext_parse(const char *text, size_t size, char *why, size_t why_size);
+/* The same; *are_reals: an integer was beyond 64 bits, so that all integers were read as reals. */
+json_t *jtext_parse_numbers(const char *text, size_t size, bool *are_reals, char *why, size_t why_size);
 /* The raw value of an object's member; absent too where the name was written with escapes. */
 struct jslice jtext_member(const char *object, size_t size, const char *name);
 /* Copies the text without the white space between tokens. */

@@ -18,6 +18,7 @@
 /* The broker soon notices that a killed program is gone, and frees its queue. */
 #define TAKEN_US (2 * LIB_SECOND)
 #define TAKEN_STEP_MS 50
+#define LIB_LOCKED 405 /* AMQP's resource-locked; the broker itself did not say it */
 /* The library binds its queue again so often: the broker does not report a deleted exchange. */
 #define BINDING_US (10 * LIB_SECOND)
 
@@ -105,19 +106,23 @@ static int take_queue(
 		return HCP_E_REFUSED;
 	}
 	if (connection_bind_queue(l, s->queue, EXCHANGE_EVENTS, s->key, e) < 0 ||
-		(s->quorum && connection_count_consumers(l, s->queue, &consumers, e) < 0))
+		connection_count_consumers(l, s->queue, &consumers, e) < 0)
 		return HCP_E_REFUSED;
 	*is_second = consumers > 0;
-	/* Quorum queues do not refuse a second exclusive consumer; they let only one be active instead. */
-	if (connection_consume(l, s->queue, !s->quorum, s->prefetch, e) == 0)
-		return HCP_OK;
-	if (e->code != 403 || !strstr(e->text, "exclusive use"))
-		return HCP_E_REFUSED;
-	snprintf(e->text, sizeof e->text,
-		"queue %s is taken: another program consumes it as caller %s; stop that one, or use another "
-		"caller_id",
-		s->queue, s->caller);
-	return HCP_E_TAKEN;
+	/* The other consumer may also be a lost connection of our own, which the broker has not noticed yet.
+	 * Events that it gets come late, after they were passed over. So wait until it is gone. A quorum
+	 * queue has one active consumer, and sends nothing here meanwhile. */
+	if (*is_second && !s->quorum) {
+		e->code = LIB_LOCKED;
+		snprintf(e->text, sizeof e->text,
+			"queue %s is taken: another program consumes it as caller %s; stop that one, or use "
+			"another caller_id",
+			s->queue, s->caller);
+		return HCP_E_TAKEN;
+	}
+	/* HCP forbids callers to consume exclusively. Two programs that come at the same moment, with files
+	 * of their own, both get here: each misses events then, and inbox.c says so. */
+	return connection_consume(l, s->queue, false, s->prefetch, e) == 0 ? HCP_OK : HCP_E_REFUSED;
 }
 
 static int connect_all(const struct lib_settings *s, int (*on_socket)(void *, int), void *ctx,
@@ -188,10 +193,30 @@ static void *attempt_main(void *arg)
 	return NULL;
 }
 
+static void back_off(struct hcp *h)
+{
+	h->retry_at_us = clock_boot_us() + backoff_next_us(&h->backoff);
+}
+
+/* Logs a text once, not once for each attempt. */
+static void say_trouble(struct hcp *h)
+{
+	if (strcmp(h->last_trouble, h->error) == 0)
+		return;
+	lib_log(h, HCP_LOG_WARN, "%s; trying until it works", h->error);
+	snprintf(h->last_trouble, sizeof h->last_trouble, "%s", h->error);
+}
+
 static void start_attempt(struct hcp *h)
 {
-	struct lib_attempt *a = xcalloc(1, sizeof *a);
+	struct lib_attempt *a;
 
+	if (lib_store_lock(h) < 0) {
+		back_off(h);
+		say_trouble(h);
+		return;
+	}
+	a = xcalloc(1, sizeof *a);
 	pthread_mutex_init(&a->lock, NULL);
 	a->settings = lib_settings_ref(h->settings);
 	a->refs = 2;
@@ -247,21 +272,8 @@ static void go_up(struct hcp *h, struct connection *l, bool is_second)
 			"until that one is gone",
 			h->settings->queue, h->settings->caller);
 	h->was_up = true;
+	h->said_missing = false;
 	h->last_trouble[0] = '\0';
-}
-
-static void back_off(struct hcp *h)
-{
-	h->retry_at_us = clock_boot_us() + backoff_next_us(&h->backoff);
-}
-
-/* Logs a text once, not once for each attempt. */
-static void say_trouble(struct hcp *h)
-{
-	if (strcmp(h->last_trouble, h->error) == 0)
-		return;
-	lib_log(h, HCP_LOG_WARN, "%s; trying until it works", h->error);
-	snprintf(h->last_trouble, sizeof h->last_trouble, "%s", h->error);
 }
 
 /* Does not touch the inbox: a caller may be iterating. Its messages belong to the old connection. */
@@ -287,6 +299,12 @@ int lib_consumer_open(struct hcp *h)
 	int status;
 
 	h->backoff = LIB_BACKOFF_CONSUMER(h->settings->config->amqp.reconnect_max_us);
+	while ((status = lib_store_lock(h)) == HCP_E_TAKEN && clock_boot_us() < end_us)
+		usleep(TAKEN_STEP_MS * 1000);
+	if (status < 0) {
+		back_off(h);
+		return status;
+	}
 	while ((status = connect_all(h->settings, NULL, NULL, &l, &is_second, &e)) == HCP_E_TAKEN &&
 		clock_boot_us() < end_us)
 		usleep(TAKEN_STEP_MS * 1000);

@@ -75,7 +75,7 @@ HCP_API int hcp_open(struct hcp **out, const struct hcp_options *o)
 	int status;
 
 	*out = h;
-	h->epoll_fd = h->wake_fd = -1;
+	h->epoll_fd = h->wake_fd = h->lock_fd = -1;
 	h->inbox_end = &h->inbox;
 	h->on_event = o->on_event;
 	h->ctx = o->ctx;

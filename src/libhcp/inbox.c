@@ -337,6 +337,28 @@ static bool may_pass_over(const struct hcp *h, const struct lib_session *s, int6
 		(is_quiet(h, now_us) || h->received - s->gap_received >= (uint64_t)h->reorder_max);
 }
 
+/* A queue without limits drops nothing. Where events are missing, another consumer of the queue got them, or
+ * the queue was not there for a while. */
+static void explain_missing(struct hcp *h)
+{
+	if (h->said_missing)
+		return;
+	h->said_missing = true;
+	if (h->settings->ttl_ms || h->settings->max_length) {
+		lib_log(h, HCP_LOG_WARN,
+			"events are missing: queue %s dropped them by its limits, or another program "
+			"consumes it as caller %s and each gets a part; raise the limits, or use one "
+			"caller_id in one program",
+			h->settings->queue, h->settings->caller);
+		return;
+	}
+	lib_log(h, HCP_LOG_WARN,
+		"events are missing though queue %s drops none: another program consumes it as caller %s, "
+		"and "
+		"each gets a part, or the queue was deleted meanwhile; use one caller_id in one program",
+		h->settings->queue, h->settings->caller);
+}
+
 /* Handles one message from the file. 1: go on with the next; 0: it must wait; -1: the file failed. */
 static int take_held(struct hcp *h, struct lib_session *s, int64_t now_us)
 {
@@ -356,10 +378,12 @@ static int take_held(struct hcp *h, struct lib_session *s, int64_t now_us)
 		s->held = 0;
 		return 0;
 	}
-	if (gap_from && n)
+	if (gap_from && n) {
 		lib_log(h, HCP_LOG_WARN,
 			"session %s: events %" PRId64 " to %" PRId64 " never came; going on without them",
 			s->id, gap_from, n->sequence - 1);
+		explain_missing(h);
+	}
 	if (n && !(n->sequence && n->sequence <= s->last))
 		v = run(h, s, n, gap_from, true);
 	if (v == SETTLE && lib_store_drop_held(h, s, row) < 0)

@@ -154,6 +154,7 @@ struct hcp {
 	struct backoff backoff;
 	int64_t retry_at_us, bound_at_us;
 	bool was_up;
+	bool said_missing; /* on this connection: events are missing that no limit of the queue explains */
 	char last_trouble[LIB_ERROR_SIZE]; /* the last trouble that was logged */
 	/* in this turn: librabbitmq may have read frames meanwhile */
 	bool has_sent;
@@ -175,6 +176,7 @@ struct hcp {
 
 	/* store.c */
 	sqlite3 *db;
+	int lock_fd; /* -1: another program may use the file */
 	sqlite3_stmt *st[LIB_STATEMENTS];
 	int64_t pruned_at_us;
 
@@ -252,6 +254,9 @@ int lib_inbox_call(struct hcp *h, const struct hcp_event *e);
 /* --- store.c --- */
 
 int lib_store_open(struct hcp *h, const char *path);
+/* One program at a time consumes with the file; the lock holds until lib_store_close. HCP_E_TAKEN: another
+ * has it now. */
+int lib_store_lock(struct hcp *h);
 void lib_store_close(struct hcp *h);
 int lib_store_begin(struct hcp *h);  /* does nothing where a transaction is open */
 int lib_store_commit(struct hcp *h); /* saves dirty sessions first */

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "libhcp/libhcp_private.h"
@@ -241,6 +242,33 @@ int lib_store_open(struct hcp *h, const char *path)
 	return lib_store_load_gaps(h);
 }
 
+/* The lock is on a file beside the database: closing any descriptor of the database itself would drop
+ * SQLite's locks of this process. */
+int lib_store_lock(struct hcp *h)
+{
+	struct buf path = {0};
+	int fd, trouble;
+
+	if (h->lock_fd >= 0)
+		return HCP_OK;
+	buf_addf(&path, "%s-lock", sqlite3_db_filename(h->db, "main"));
+	fd = open(buf_text(&path), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	trouble = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? errno : 0;
+	if (trouble == 0)
+		h->lock_fd = fd;
+	else if (fd >= 0)
+		close(fd);
+	if (trouble == EWOULDBLOCK)
+		lib_fail(h, HCP_E_TAKEN,
+			"%s is taken: another program is caller %s with this file; stop that one, or use "
+			"another file and caller_id",
+			buf_text(&path), h->settings->caller);
+	else if (trouble != 0)
+		lib_fail(h, HCP_E_STORE, "%s cannot be locked: %s", buf_text(&path), strerror(trouble));
+	buf_fini(&path);
+	return trouble == 0 ? HCP_OK : trouble == EWOULDBLOCK ? HCP_E_TAKEN : HCP_E_STORE;
+}
+
 void lib_store_close(struct hcp *h)
 {
 	for (int i = 0; i < LIB_STATEMENTS; i++)
@@ -248,6 +276,10 @@ void lib_store_close(struct hcp *h)
 	/* v2: statements that the application still has keep it alive. */
 	sqlite3_close_v2(h->db);
 	h->db = NULL;
+	if (h->lock_fd >= 0)
+		close(h->lock_fd); /* the lock goes with it; the file stays, since another program may wait
+				      for it */
+	h->lock_fd = -1;
 }
 
 /* --- the transaction --- */

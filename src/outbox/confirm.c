@@ -47,6 +47,8 @@ static void settle_live(struct entry *n)
 	n->state = SETTLED;
 	ob->waiting_bytes -= (int64_t)n->body->size;
 	ob->ops->on_settled(ob->ctx, n->session, n->body->size);
+	if (n->is_transient && n->session == 0)
+		ob->ops->on_transient(ob->ctx, n->id);
 	if (n == n->to->queue)
 		outbox_advance(n->to);
 }
@@ -127,10 +129,12 @@ static void on_unroutable(struct entry *n)
 	ob->stats.unroutable += !is_harp;
 	switch (n->kind) {
 	case LIVE:
-		if (!fleeting)
+		if (!fleeting) {
 			store_put_unroutable(ob->store, n->id, a->key);
+			a->unroutable_turn = ob->turn;
+		}
 		if (!is_harp) /* its caller misses nothing of its own */
-			ob->ops->on_unroutable(ob->ctx, n->session, a->caller_id);
+			ob->ops->on_unroutable(ob->ctx, n->session, n->out.correlation_id, a->caller_id);
 		CRASH_POINT(outbox_unroutable);
 		settle_live(n);
 		if (!a->unroutable && !fleeting) {
@@ -383,8 +387,9 @@ void outbox_on_probe(struct timer *t)
 	} else if (l.is_cut && l.rows == 0) {
 		probe_in(a, BACKOFF_MIN);
 	} else if (l.rows == 0) {
-		/* look again from the start: new unroutable rows may have come meanwhile */
-		a->unroutable = a->probed != 0;
+		/* look again from the start: new unroutable rows may have come meanwhile; those of this turn
+		 * are not committed, and so not seen */
+		a->unroutable = a->probed != 0 || a->unroutable_turn == a->ob->turn;
 		a->probed = 0;
 		if (a->unroutable) {
 			a->probe_backoff_us = BACKOFF_MIN;

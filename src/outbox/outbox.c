@@ -60,15 +60,18 @@ static void outbox_caller_free(struct outbox_caller *a)
 	free(a);
 }
 
-/* Memory must not grow with the number of callers, because a stranger can claim any name. Runs only after a
- * commit: before it a caller may be new, or have uncommitted messages. */
+/* Neither memory nor the store may grow with the number of callers, because a stranger can claim any name.
+ * Runs only after a commit: before it a caller may be new, or have uncommitted messages. */
 static void forget_idle(struct outbox *ob)
 {
 	struct outbox_caller *a, *tmp;
 
 	HASH_ITER(hh, ob->all, a, tmp)
-		if (is_idle(a))
+		if (is_idle(a)) {
+			store_drop_caller(ob->store, a->key);
 			outbox_caller_free(a);
+			ob->drops_callers = true;
+		}
 }
 
 static struct outbox_caller *outbox_caller_new(struct outbox *ob, const char *caller_id, int64_t key)
@@ -99,6 +102,8 @@ struct outbox_caller *outbox_find_caller(struct outbox *ob, const char *caller_i
 	if (found == 0) {
 		key = ++ob->last_caller;
 		store_put_caller(ob->store, key, caller_id);
+	} else if (ob->drops_callers) {
+		store_keep_caller(ob->store, key, caller_id, confirmed);
 	}
 	a = outbox_caller_new(ob, caller_id, key);
 	/* a forgotten caller was idle */
@@ -233,6 +238,8 @@ void outbox_release(struct outbox *ob)
 {
 	struct entry *n, *next;
 
+	ob->turn++;
+	ob->drops_callers = false;
 	for (n = ob->fresh; n != NULL; n = next) {
 		struct outbox_caller *a = n->to;
 		bool live = a->loaded == a->last && !memory_is_full(a);

@@ -22,8 +22,10 @@ struct outbox_caller; /* a caller, as the outbox sees it */
 struct outbox_ops {
 	/* So many bytes of this session no longer wait. Session 0: of no session. */
 	void (*on_settled)(void *ctx, int64_t session, size_t bytes);
+	/* A transient message of no session is settled: its row serves nothing any more. */
+	void (*on_transient)(void *ctx, int64_t event);
 	/* No queue was bound. Called for every such message. */
-	void (*on_unroutable)(void *ctx, int64_t session, const char *caller_id);
+	void (*on_unroutable)(void *ctx, int64_t session, const char *session_id, const char *caller_id);
 	/* The bytes of a session that wait at the start. Called before the other functions. */
 	void (*on_backlog)(void *ctx, int64_t session, int64_t bytes);
 };

@@ -67,9 +67,10 @@ struct outbox_caller {
 	unsigned sent, limit; /* in flight, and how many may be; 1 after a nack, then doubling */
 	unsigned nacks;       /* how often the outbox backed off */
 	int64_t backoff_us;
-	struct timer backoff; /* set: the outbox sends nothing until it fires */
-	bool unroutable;      /* the store has some of this caller */
-	int64_t probed;       /* unroutable rows up to this one are in the resend queue or done */
+	struct timer backoff;     /* set: the outbox sends nothing until it fires */
+	bool unroutable;          /* the store has some of this caller */
+	uint64_t unroutable_turn; /* in which the last unroutable row was put */
+	int64_t probed;           /* unroutable rows up to this one are in the resend queue or done */
 	int64_t probe_backoff_us;
 	struct timer probe;
 	struct outbox_caller *ring_prev, *ring_next;
@@ -90,6 +91,8 @@ struct outbox {
 	/* the part of the window that one caller may take: a stuck queue leaves the others some */
 	unsigned share;
 	int64_t window_bytes, share_bytes;
+	uint64_t turn;      /* grows with each commit */
+	bool drops_callers; /* the batch drops rows of callers: who is found in the store may go */
 	unsigned forget_at; /* with so many callers the outbox looks for some to forget */
 	bool up;
 	unsigned in_flight, suspects;

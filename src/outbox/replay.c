@@ -23,8 +23,9 @@ bool outbox_replay(struct outbox *ob, struct outbox_caller *a, int64_t session, 
 	r->session = session;
 	r->after = after;
 	r->upto = upto;
-	/* What waits now goes first: of the same session it would else come before its time. */
-	r->behind = a->last;
+	/* What waits now goes first: of the same session it would else come before its time. Behind a commit
+	 * that had to be tried again there are rows up to upto that are not released yet. */
+	r->behind = a->last > upto ? a->last : upto;
 	DL_APPEND(a->replays, r);
 	a->replay_count++;
 	outbox_ring_add(a);

@@ -62,7 +62,7 @@ static struct jschema *read_schema(struct declaration *d, const struct declared 
 static void read_names(struct declaration *d, const struct declared *object, struct capability *c)
 {
 	static const char *const members[] = {"name", "version", "description", "input_schema",
-		"output_schema", "safety", "constraints", DESCRIPTIVE, NULL};
+		"output_schema", "state_schema", "safety", "constraints", DESCRIPTIVE, NULL};
 	static const char version_form[] = "a semantic version like 1.0.0";
 	struct declared name = declared_member(object, "name"), version = declared_member(object, "version");
 
@@ -78,6 +78,8 @@ static void read_names(struct declaration *d, const struct declared *object, str
 	c->description = read_text(d, object, "description", "what it does, in a sentence");
 	c->input_schema = read_schema(d, object, "input_schema");
 	c->output_schema = read_schema(d, object, "output_schema");
+	if (declared_member(object, "state_schema").value)
+		c->state_schema = read_schema(d, object, "state_schema");
 }
 
 static bool read_bool(struct declaration *d, const struct declared *safety, const char *name)
@@ -197,8 +199,8 @@ static json_t *read_file(struct declaration *d, char sha256[CANONICAL_HASH_SIZE]
 /* Checks members beside `capability`: a protection that stands there by mistake would protect nothing. */
 static void check_outside(struct declaration *d, const struct declared *root)
 {
-	static const char *const members[] = {"input_schema", "output_schema", "safety", "constraints",
-		"capability", "name", "version", DESCRIPTIVE, NULL};
+	static const char *const members[] = {"input_schema", "output_schema", "state_schema", "safety",
+		"constraints", "capability", "name", "version", DESCRIPTIVE, NULL};
 
 	declared_only_or_own(d, root, members);
 	for (size_t i = 0; strcmp(members[i], "capability") != 0; i++) {
@@ -240,6 +242,7 @@ void capability_free(struct capability *c)
 	free(c->description);
 	jschema_free(c->input_schema);
 	jschema_free(c->output_schema);
+	jschema_free(c->state_schema);
 	risk_model_free(c->risk);
 	envelope_free(c->envelope);
 	shellwords_free(c->resource_types);
@@ -316,9 +319,24 @@ bool capability_has_command(const struct config_capability *cc, char *why, size_
 	return !fault;
 }
 
+static void check_migration(
+	const struct config_capability *cc, const char *program, config_say_fn *say, void *ctx)
+{
+	const char *fault = find_fault(program, cc->env);
+	struct buf b = {0};
+
+	if (fault) {
+		buf_addf(&b,
+			"%s:%d: [capability %s] migrate %s cannot be run now: %s; sessions whose state is of "
+			"another version will fail until it can",
+			cc->path, cc->line, cc->name, program, fault);
+		say(ctx, false, buf_text(&b));
+	}
+	buf_fini(&b);
+}
+
 void capability_check_command(const struct config_capability *cc, config_say_fn *say, void *ctx)
 {
-	const char *fault = cc->migrate ? find_fault(cc->migrate[0], cc->env) : NULL;
 	struct buf b = {0};
 	char why[256];
 
@@ -327,15 +345,11 @@ void capability_check_command(const struct config_capability *cc, config_say_fn 
 			cc->line, cc->name, why);
 		say(ctx, false, buf_text(&b));
 	}
-	if (fault) {
-		buf_clear(&b);
-		buf_addf(&b,
-			"%s:%d: [capability %s] migrate %s cannot be run now: %s; sessions whose state is of "
-			"another version will fail until it can",
-			cc->path, cc->line, cc->name, cc->migrate[0], fault);
-		say(ctx, false, buf_text(&b));
-	}
 	buf_fini(&b);
+	if (cc->migrate)
+		check_migration(cc, cc->migrate[0], say, ctx);
+	for (size_t i = 0; i < cc->migration_count; i++)
+		check_migration(cc, cc->migrations[i].command[0], say, ctx);
 }
 
 void capability_check_policy(const struct config *c, config_say_fn *say, void *ctx)

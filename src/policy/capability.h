@@ -19,10 +19,11 @@ struct capability {
 	bool requires_human_approval, involves_physical_resources;
 	char **resource_types; /* NULL-terminated list */
 	struct jschema *input_schema, *output_schema;
-	struct risk_model *risk;   /* floor, rules and context factors */
-	struct envelope *envelope; /* never NULL */
-	int64_t max_duration_us;   /* 0: none of its own */
-	int concurrent_limit;      /* 0: none of its own */
+	struct jschema *state_schema; /* of its workers' checkpoints; NULL: none */
+	struct risk_model *risk;      /* floor, rules and context factors */
+	struct envelope *envelope;    /* never NULL */
+	int64_t max_duration_us;      /* 0: none of its own */
+	int concurrent_limit;         /* 0: none of its own */
 	const struct config_capability *config;
 	char sha256[65]; /* SHA-256 of the file's text, in hex */
 };

@@ -40,6 +40,23 @@ static json_t *read_number(struct declaration *d, const struct declared *paramet
 	return json_copy((json_t *)(uintptr_t)v.value);
 }
 
+/* HCP writes `true`: max is hard, and where there is no max, min is. hcpd also takes a number beyond them. */
+static json_t *read_hard(struct declaration *d, const struct declared *parameter, const struct bound *b)
+{
+	struct declared v = declared_member(parameter, "hard_limit");
+
+	if (!v.value || json_is_false(v.value))
+		return NULL;
+	if (json_is_true(v.value)) {
+		if (!b->max && !b->min)
+			declaration_complain(d, &v, "is true, and there is no max that it makes hard");
+		return json_incref(b->max ? b->max : b->min);
+	}
+	if (!declared_is_number(d, &v, "true, false or a number"))
+		return NULL;
+	return json_copy((json_t *)(uintptr_t)v.value);
+}
+
 static void check_order(struct declaration *d, const struct declared *parameter, struct bound *b)
 {
 	struct declared hard = declared_member(parameter, "hard_limit");
@@ -72,7 +89,7 @@ static void read_bound(
 		declared_only(d, parameter, members);
 		b->max = read_number(d, parameter, "max");
 		b->min = read_number(d, parameter, "min");
-		b->hard = read_number(d, parameter, "hard_limit");
+		b->hard = read_hard(d, parameter, b);
 		check_order(d, parameter, b);
 		if (unit.value && declared_is_text(d, &unit, "its name"))
 			buf_addf(&text, " %.40s", json_string_value(unit.value));

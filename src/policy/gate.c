@@ -51,6 +51,24 @@ static int64_t least(int64_t a, int64_t b)
 	return a == 0 ? b : b == 0 ? a : a < b ? a : b;
 }
 
+bool gate_is_within_rate(
+	const struct config_caller *caller, const struct rate *rate, int64_t now_us, struct gate_result *v)
+{
+	const struct rate_limit *limit = &caller->rate;
+	long long ms;
+
+	v->retry_us = rate_wait_us(limit, rate, now_us);
+	if (v->retry_us == 0)
+		return true;
+	ms = (v->retry_us + 999) / 1000;
+	reject(v, "rate_limited",
+		"this caller may send %lld tasks in %lld s, with %d at once, and has sent more",
+		(long long)limit->count, (long long)limit->period_us / 1000000, limit->burst);
+	snprintf(v->suggestion, sizeof v->suggestion,
+		"submit it again in %lld.%03lld s, under a new message_id", ms / 1000, ms % 1000);
+	return false;
+}
+
 /* --- the checks, each true where the task passes it --- */
 
 struct gate_input {
@@ -58,8 +76,13 @@ struct gate_input {
 	const struct config_caller *caller;
 	const struct task *task;
 	const struct gate_context *context;
-	const struct capability *capability; /* set by the first check */
+	const struct capability *capability; /* set by is_offered */
 };
+
+static bool is_within_rate(struct gate_input *in, struct gate_result *v)
+{
+	return gate_is_within_rate(in->caller, in->context->rate, in->context->now_us, v);
+}
 
 static bool is_offered(struct gate_input *in, struct gate_result *v)
 {
@@ -217,42 +240,67 @@ static bool is_fit_for_data(struct gate_input *in, struct gate_result *v)
 	return true;
 }
 
-static bool is_within_rate(struct gate_input *in, struct gate_result *v)
+static void reject_full(const struct gate_input *in, struct gate_result *v)
 {
-	const struct rate_limit *limit = &in->caller->rate;
-	long long ms;
+	static const char *const suggestions[] = {
+		[FULL_DAEMON] = "submit it again later, under a new message_id",
+		[FULL_SHARE] =
+			"submit it again when tasks of this caller have started, under a new message_id",
+		[FULL_CALLER] =
+			("submit it again when tasks of this caller have started, under a new message_id, "
+			 "or ask the operator to raise max_pending of this caller"),
+	};
 
-	v->retry_us = rate_wait_us(limit, in->context->rate, in->context->now_us);
-	if (v->retry_us == 0)
-		return true;
-	ms = (v->retry_us + 999) / 1000;
-	reject(v, "rate_limited",
-		"this caller may send %lld tasks in %lld s, with %d at once, and has sent more",
-		(long long)limit->count, (long long)limit->period_us / 1000000, limit->burst);
-	snprintf(v->suggestion, sizeof v->suggestion,
-		"submit it again in %lld.%03lld s, under a new message_id", ms / 1000, ms % 1000);
-	return false;
+	if (in->context->full == FULL_CALLER)
+		reject(v, "resource_unavailable", "%d tasks of this caller may wait, and so many do",
+			in->caller->max_pending);
+	else if (in->context->full == FULL_SHARE)
+		reject(v, "resource_unavailable",
+			"all slots are taken; %d tasks may wait here, and what is left of that is kept for "
+			"callers that have nothing waiting",
+			in->policy->config->max_pending);
+	else
+		reject(v, "resource_unavailable",
+			"all slots are taken and as many tasks as may wait do wait, %d",
+			in->policy->config->max_pending);
+	snprintf(v->suggestion, sizeof v->suggestion, "%s", suggestions[in->context->full]);
 }
 
-static void reject_full(struct gate_result *v)
+int gate_kept_places(int max_pending)
 {
-	reject(v, "resource_unavailable", "all slots are taken and as many tasks as may wait do wait");
-	snprintf(v->suggestion, sizeof v->suggestion, "submit it again later, under a new message_id");
+	return max_pending < 10 ? 1 : max_pending / 10;
+}
+
+bool gate_may_wait(const struct config *config, const struct config_caller *caller, unsigned all,
+	unsigned own, enum gate_full *full)
+{
+	unsigned limit = (unsigned)config->max_pending,
+		 kept = (unsigned)gate_kept_places(config->max_pending),
+		 shared = limit < 10 ? limit : limit - kept; /* below 10 the kept place is one more */
+
+	*full = FULL_DAEMON;
+	if (caller->max_pending > 0 && own >= (unsigned)caller->max_pending)
+		*full = FULL_CALLER;
+	else if (own > 0 && all >= shared)
+		*full = FULL_SHARE;
+	else
+		return all < shared + kept;
+	return false;
 }
 
 static bool has_room(struct gate_input *in, struct gate_result *v)
 {
 	if (in->context->may_start || in->context->may_wait)
 		return true;
-	reject_full(v);
+	reject_full(in, v);
 	return false;
 }
 
 /* The order is part of the protocol: a caller without a right must not learn what else is wrong with its
- * task. */
-static bool (*const checks[])(struct gate_input *in, struct gate_result *v) = {is_offered, is_allowed,
-	is_in_range, is_valid, is_expectation_sound, is_inside_envelope, is_within_risk, is_fit_for_data,
-	is_within_rate, has_room};
+ * task. The rate comes first, so that it bounds what all tasks of a caller cost, good or bad. */
+static bool (*const checks[])(struct gate_input *in, struct gate_result *v) = {is_within_rate, is_offered,
+	is_allowed, is_in_range, is_valid, is_expectation_sound, is_inside_envelope, is_within_risk,
+	is_fit_for_data, has_room};
 
 /* Whose approval the task needs, after all checks are passed. */
 static unsigned find_needs(const struct gate_input *in, const struct gate_result *v)
@@ -294,11 +342,13 @@ void gate_decide(const struct policy *p, const struct config_caller *caller, con
 		return;
 	}
 	if (v->needs != 0 && !context->may_wait) { /* waiting for approval takes no slot */
-		reject_full(v);
+		reject_full(&in, v);
 		return;
 	}
 	v->kind = v->needs != 0 ? GATE_NEEDS_APPROVAL : GATE_APPROVED;
 	v->capability = in.capability;
+	v->priority_asked = task->priority;
+	v->priority = task->priority < caller->max_priority ? task->priority : caller->max_priority;
 	v->max_duration_us = least(
 		task->max_duration_us, least(in.capability->max_duration_us, p->config->max_duration_us));
 }

@@ -12,10 +12,19 @@
 #include "policy/policy.h"
 #include "policy/risk.h"
 
+/* ... which limit leaves no room for a task to wait. */
+enum gate_full {
+	FULL_DAEMON, /* max_pending of [daemon] */
+	FULL_SHARE,  /* the rest of it is kept for callers that have nothing waiting */
+	FULL_CALLER, /* the caller's max_pending */
+};
+
 /* The state of the daemon at this moment. */
 struct gate_context {
-	bool may_start, may_wait; /* a slot is free now; the backlog has room for a task that waits */
-	bool link_is_safe;        /* TLS to the broker, with a verified certificate */
+	bool may_start; /* a slot is free now, and this caller may take one */
+	bool may_wait;  /* the backlog has room for one more task of this caller; else ... */
+	enum gate_full full;
+	bool link_is_safe; /* TLS to the broker, with a verified certificate */
 	/* the result may be GATE_NEEDS_APPROVAL; else a task that needs approval is denied */
 	bool has_approver;
 	bool has_program; /* the policy program decides last */
@@ -38,6 +47,7 @@ struct gate_result {
 	/* approved, or in need of approval */
 	const struct capability *capability;
 	int64_t max_duration_us;
+	enum priority priority, priority_asked; /* lowered to the caller's max_priority; as the task says */
 	/* set by continuity.c: the session whose checkpoint the task starts from; "": none */
 	char checkpoint_of[ID_SIZE];
 	unsigned needs; /* whose approval, of NEEDS_*; all of them must agree */
@@ -51,9 +61,20 @@ struct gate_result {
  * broker-validated user-id, NULL: the message had none. */
 const struct config_caller *gate_identify(
 	const struct policy *p, const char *caller_id, const char *user, struct gate_result *v);
-/* Decides about a task. The caller's bucket is read and not changed: call rate_take where the result is not
- * GATE_REJECTED. */
+/* Does the caller's rate allow one more message that is or was meant to be a task? False: v is filled in. */
+bool gate_is_within_rate(
+	const struct config_caller *caller, const struct rate *rate, int64_t now_us, struct gate_result *v);
+/* Decides about a task. The caller's bucket is read and not changed: call rate_take, unless retry_us is set.
+ */
 void gate_decide(const struct policy *p, const struct config_caller *caller, const struct task *task,
 	const struct gate_context *context, struct gate_result *v);
+
+/* May one more task wait? all: tasks that wait, of all callers; own: of this one. False: full says which
+ * limit is reached. */
+bool gate_may_wait(const struct config *config, const struct config_caller *caller, unsigned all,
+	unsigned own, enum gate_full *full);
+/* Places of max_pending for callers that have nothing waiting: a tenth. Of less than ten places none can be
+ * spared, and there is one more instead. */
+int gate_kept_places(int max_pending);
 
 #endif

@@ -13,14 +13,13 @@
 #include "process/confine.h"
 
 /* Weak keys, and keys that two approvers share, are found only here, where all keys are together. */
-static bool load_approvers(struct policy *p, config_say_fn *say, void *ctx)
+static bool load_approvers(struct harp_keys *keys, const struct config *c, config_say_fn *say, void *ctx)
 {
 	bool good = true;
 	char why[256];
 
-	p->approvers = harp_keys_new();
-	for (size_t i = 0; i < p->config->approver_count; i++) {
-		const struct config_approver *a = &p->config->approvers[i];
+	for (size_t i = 0; i < c->approver_count; i++) {
+		const struct config_approver *a = &c->approvers[i];
 		const struct harp_key key = {.id = a->name,
 			.person = a->person,
 			.public_line = a->key,
@@ -30,13 +29,22 @@ static bool load_approvers(struct policy *p, config_say_fn *say, void *ctx)
 
 		if (a->key == NULL)
 			continue; /* config.c has complained of it */
-		if (harp_keys_add(p->approvers, &key, why, sizeof why) == 0)
+		if (harp_keys_add(keys, &key, why, sizeof why) == 0)
 			continue;
-		buf_addf(&text, "%s:%d: [approver %s]: %s", p->config->path, a->line, a->name, why);
+		buf_addf(&text, "%s:%d: [approver %s]: %s", c->path, a->line, a->name, why);
 		say(ctx, true, buf_text(&text));
 		buf_fini(&text);
 		good = false;
 	}
+	return good;
+}
+
+bool policy_check_approvers(const struct config *c, config_say_fn *say, void *ctx)
+{
+	struct harp_keys *keys = harp_keys_new();
+	bool good = load_approvers(keys, c, say, ctx);
+
+	harp_keys_free(keys);
 	return good;
 }
 
@@ -96,10 +104,13 @@ struct policy *policy_load(const char *path, config_say_fn *say, void *ctx)
 		return NULL;
 	}
 	capability_check_policy(p->config, say, ctx);
-	good = load_approvers(p, say, ctx) && is_whole;
+	p->approvers = harp_keys_new();
+	good = load_approvers(p->approvers, p->config, say, ctx) && is_whole;
 	p->capabilities = xcalloc(p->config->capability_count + 1, sizeof *p->capabilities);
 	for (size_t i = 0; i < p->config->capability_count; i++)
 		good = load_capability(p, i, is_whole, say, ctx) && good;
+	if (is_whole)
+		confine_check_state(p->config, say, ctx);
 	if (!good) {
 		policy_unref(p);
 		return NULL;

@@ -23,6 +23,8 @@ struct policy {
 
 /* Reads configuration and declarations. Reports all faults through say. NULL where there is any. */
 struct policy *policy_load(const char *path, config_say_fn *say, void *ctx);
+/* The part of policy_load that looks at the approvers' keys. False: reported. */
+bool policy_check_approvers(const struct config *c, config_say_fn *say, void *ctx);
 struct policy *policy_ref(struct policy *p);
 void policy_unref(struct policy *p);
 const struct capability *policy_find(const struct policy *p, const char *name);

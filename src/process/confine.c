@@ -119,6 +119,19 @@ static int give_directory(const char *workdir, const struct config_confine *f)
 
 /* --- the whole --- */
 
+/* Without Landlock it runs as it always did: confine_check_state has warned of that. */
+static int close_state(
+	struct confine *c, const struct config_confine *f, const char *workdir, char *why, size_t why_size)
+{
+	if (!workdir || landlock_find_state_fault() != NULL)
+		return 0;
+	c->no_new_privs = true; /* the kernel demands it of all but root */
+	c->ruleset = landlock_make_state(f->secrets, workdir);
+	if (c->ruleset < 0)
+		snprintf(why, why_size, "cannot make the rules of landlock: %s", strerror(errno));
+	return c->ruleset < 0 ? -1 : 0;
+}
+
 int confine_init(struct confine *c, const struct config_confine *f, const char *workdir, const char *program,
 	uint64_t tag, char *why, size_t why_size)
 {
@@ -129,10 +142,10 @@ int confine_init(struct confine *c, const struct config_confine *f, const char *
 	limits_fill(c, f, tag);
 	if (!f)
 		return 0;
-	c->no_new_privs = f->user || f->landlock;
+	c->no_new_privs = f->user || f->landlock == LANDLOCK_YES;
 	/* With root's capabilities a process reads any memory, loads modules and mounts: no file rules hold
 	 * against that. */
-	c->no_capabilities = f->landlock && !f->user && geteuid() == 0;
+	c->no_capabilities = f->landlock == LANDLOCK_YES && !f->user && geteuid() == 0;
 	if (f->user) {
 		c->user = f;
 		if (workdir && give_directory(workdir, f) < 0) {
@@ -141,7 +154,9 @@ int confine_init(struct confine *c, const struct config_confine *f, const char *
 			return -1;
 		}
 	}
-	if (!f->landlock)
+	if (f->landlock == LANDLOCK_STATE)
+		return close_state(c, f, workdir, why, why_size);
+	if (f->landlock == LANDLOCK_NO)
 		return 0;
 	if ((fault = landlock_find_fault()) != NULL) {
 		snprintf(why, why_size, "landlock = yes cannot be kept, so it is not started: %s", fault);
@@ -193,7 +208,7 @@ static void find_missing(struct buf *out)
 bool confine_check(const struct config_capability *cc, config_say_fn *say, void *ctx)
 {
 	const struct config_confine *f = &cc->confine;
-	const char *fault = f->landlock ? landlock_find_fault() : NULL;
+	const char *fault = f->landlock == LANDLOCK_YES ? landlock_find_fault() : NULL;
 	struct buf missing = {0}, text = {0};
 	bool good = true;
 
@@ -212,7 +227,7 @@ bool confine_check(const struct config_capability *cc, config_say_fn *say, void 
 		buf_addf(&text, "%s:%d: [capability %s] landlock = yes: %s; its tasks will fail", cc->path,
 			cc->line, cc->name, fault);
 		say(ctx, false, buf_text(&text));
-	} else if (f->landlock && !f->user && geteuid() == 0) {
+	} else if (f->landlock == LANDLOCK_YES && !f->user && geteuid() == 0) {
 		buf_addf(&text,
 			"%s:%d: [capability %s] landlock = yes with workers that are root: services of the "
 			"system obey them; write user = NAME too, or run hcpd as another user",
@@ -222,4 +237,23 @@ bool confine_check(const struct config_capability *cc, config_say_fn *say, void 
 	buf_fini(&missing);
 	buf_fini(&text);
 	return good;
+}
+
+void confine_check_state(const struct config *config, config_say_fn *say, void *ctx)
+{
+	const char *fault = landlock_find_state_fault();
+	struct buf text = {0};
+	size_t i = 0;
+
+	while (i < config->capability_count && config->capabilities[i].confine.landlock != LANDLOCK_STATE)
+		i++;
+	if (i == config->capability_count || fault == NULL)
+		return;
+	buf_addf(&text,
+		"landlock = state, the default, cannot be kept: %s; workers can open the state directory, "
+		"with the "
+		"directories of other sessions; write landlock = no if that is meant",
+		fault);
+	say(ctx, false, buf_text(&text));
+	buf_fini(&text);
 }

@@ -41,5 +41,7 @@ bool confine_has_cgroup(const struct config_confine *f);
 /* Reports, each as a warning, what of a capability's settings this process cannot do, and what would have no
  * effect. True: nothing that is required is missing. */
 bool confine_check(const struct config_capability *cc, config_say_fn *say, void *ctx);
+/* Warns once where landlock = state has no effect on this kernel. */
+void confine_check_state(const struct config *config, config_say_fn *say, void *ctx);
 
 #endif

@@ -18,7 +18,8 @@
 #include "base/crashpoint.h"
 #include "base/log.h"
 
-#define STOP_ROUNDS 6            /* walks to stop a tree that forks while it is being stopped */
+#define STOP_ROUNDS 6 /* walks to stop a tree that forks while it is being stopped */
+#define INSTANCE "HCP_INSTANCE="
 #define TAG_SERIALS (1u << 24)   /* low bits of a tag; above them 38 bits that name the instance */
 #define NO_FOREIGNERS UINT64_MAX /* value of since: no search for foreign processes */
 /* Foreign processes (no descendants of ours) of workers that ran for a short time are looked up one by one,
@@ -61,6 +62,8 @@ int groups_init(struct proc_groups *gs, const char *cgroup_setting, const char *
 			"a limit on file locks (LimitLOCKS=, ulimit -x) is set: daemons of workers may go "
 			"unnoticed");
 	gs->cgroups = cgroups_new(cgroup_setting, instance, &gs->tree);
+	gs->instance = xmalloc(sizeof INSTANCE + strlen(instance));
+	strcpy(stpcpy(gs->instance, INSTANCE), instance);
 	return 0;
 }
 
@@ -95,6 +98,7 @@ void groups_fini(struct proc_groups *gs)
 		member_drop(gs, m);
 	cgroups_free(gs->cgroups);
 	proctree_fini(&gs->tree);
+	free(gs->instance);
 }
 
 bool groups_may_be_tag(const struct proc_groups *gs, uint64_t tag)
@@ -206,23 +210,27 @@ struct proc_group *groups_on_reaped(struct proc_groups *gs, int pid)
 struct mark_look {
 	struct proc_groups *gs;
 	struct proc_group *found;
+	bool is_others; /* another daemon's: a copy of our state directory has sessions of the same ids */
 };
 
 static bool look_for_mark(void *ctx, const char *var)
 {
 	struct mark_look *l = ctx;
 
-	HASH_FIND(by_mark, l->gs->by_mark, var, strlen(var), l->found);
-	return l->found == NULL;
+	if (strncmp(var, INSTANCE, sizeof INSTANCE - 1) == 0)
+		l->is_others = strcmp(var, l->gs->instance) != 0;
+	else if (!l->found)
+		HASH_FIND(by_mark, l->gs->by_mark, var, strlen(var), l->found);
+	return !l->is_others;
 }
 
 static struct proc_group *find_by_mark(struct proc_groups *gs, const struct proc *p)
 {
-	struct mark_look l = {gs, NULL};
+	struct mark_look l = {.gs = gs};
 
 	if (gs->by_mark && !p->dead)
 		proctree_environ(&gs->tree, p->pid, look_for_mark, &l);
-	return l.found;
+	return l.is_others ? NULL : l.found;
 }
 
 static struct proc_group *find_by_evidence(struct proc_groups *gs, const struct proc *p)
@@ -601,7 +609,7 @@ void groups_kill(struct proc_groups *gs)
 			g->cgroup_killed = cgroup_kill(gs->cgroups, g->cgroup);
 	for (n = 0; n < STOP_ROUNDS && !stop_all(gs); n++)
 		;
-	CRASH_POINT(kin_stopped);
+	CRASH_POINT(group_stopped);
 	if (!gs->fresh) {
 		DL_FOREACH(gs->all, g)
 			if (g->killing && !g->reaped)
@@ -611,6 +619,6 @@ void groups_kill(struct proc_groups *gs)
 	for (i = 0; i < gs->tree.count; i++)
 		if (is_being_killed(&gs->tree.procs[i]))
 			proctree_signal(&gs->tree, gs->tree.procs[i].pid, gs->tree.procs[i].start, SIGKILL);
-	CRASH_POINT(kin_killed);
+	CRASH_POINT(group_killed);
 	gs->fresh = false;
 }

@@ -3,7 +3,8 @@
  * from it; the kernel's process groups are only one sign of that.
  *
  * A process belongs to a group by its tag, by descent, by the main process's kernel group or session, by the
- * mark in its environment, by its cgroup, or because an earlier look found it there. The tag is a number in
+ * mark in its environment (unless that has the HCP_INSTANCE of another daemon, which may host a copy of the
+ * same session), by its cgroup, or because an earlier look found it there. The tag is a number in
  * a resource limit that the kernel does not enforce (proctree_tag): every process inherits it, whatever it
  * does to its parent, its session and its environment. A process with none of these signs belongs to no
  * group and is left alone: a child that the daemon had from its start, or an orphan of another program that
@@ -48,6 +49,7 @@ struct proc_groups {
 	struct proc_group *all, *by_pid, *by_mark, *by_tag;
 	struct proc_group *ended; /* groups whose main process was reaped */
 	struct member *members;
+	char *instance;    /* "HCP_INSTANCE=..." of our processes */
 	uint64_t tag_base; /* of this instance; 0: tags cannot be used */
 	uint64_t last_tag;
 	bool fresh;     /* the snapshot is of this turn ... */

@@ -20,24 +20,7 @@
 
 #include "base/buf.h"
 #include "config/config.h"
-
-/* The interface, as it is documented; the headers of a distribution are often older than its kernels. */
-#ifndef SYS_landlock_create_ruleset
-#define SYS_landlock_create_ruleset 444
-#define SYS_landlock_add_rule 445
-#endif
-#define ASK_VERSION 1u
-#define RULE_PATH_BENEATH 1
-#define FS_EXECUTE (UINT64_C(1) << 0)
-#define FS_WRITE_FILE (UINT64_C(1) << 1)
-#define FS_READ_FILE (UINT64_C(1) << 2)
-#define FS_READ_DIR (UINT64_C(1) << 3)
-#define FS_MAKE_CHAR (UINT64_C(1) << 6)
-#define FS_MAKE_BLOCK (UINT64_C(1) << 11)
-#define FS_FIRST ((UINT64_C(1) << 13) - 1) /* all that version 1 has */
-#define FS_REFER (UINT64_C(1) << 13)       /* from 2: rename and link between directories */
-#define FS_TRUNCATE (UINT64_C(1) << 14)    /* from 3 */
-#define SCOPE_SIGNAL (UINT64_C(1) << 1)    /* from 6: no signals to processes outside */
+#include "process/landlock_private.h"
 
 #if defined __x86_64__
 #define OUR_ARCH AUDIT_ARCH_X86_64
@@ -49,14 +32,6 @@
 #define OUR_ARCH AUDIT_ARCH_RISCV64
 #define NUMBER_MASK 0xffffffffu
 #endif
-
-struct ruleset_attr {
-	uint64_t handled_fs, handled_net, scoped;
-};
-struct path_beneath_attr {
-	uint64_t allowed;
-	int32_t fd;
-} __attribute__((packed));
 
 /* Programs, libraries, their settings, and the kernel's information. Not /tmp and /dev/shm, which sessions
  * would share (TMPDIR is the working directory). Not /var, /home, /root, /srv and /run, which hold secrets,
@@ -105,24 +80,36 @@ const char *landlock_find_fault(void)
 
 /* --- rules --- */
 
-/* A path that cannot be opened is left out. */
-static int rule_add(struct rules *r, const char *path, int flags, uint64_t access)
+int landlock_add_rule(int ruleset, int fd, uint64_t access)
 {
-	struct path_beneath_attr rule = {.allowed = access};
-	struct stat st;
-	long done;
-	int error;
+	struct path_beneath_attr rule = {.allowed = access, .fd = fd};
 
-	rule.fd = open(path, O_PATH | O_CLOEXEC | flags);
-	if (rule.fd < 0)
+	return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0) < 0 ? -1 : 0;
+}
+
+int landlock_make_ruleset(uint64_t handled, uint64_t scoped)
+{
+	struct ruleset_attr attr = {.handled_fs = handled, .scoped = scoped};
+
+	return (int)syscall(SYS_landlock_create_ruleset, &attr,
+		landlock_find_abi() >= 6 ? sizeof attr : sizeof attr.handled_fs, 0);
+}
+
+/* A path that cannot be opened is left out. */
+static int rule_add(const struct rules *r, const char *path, int flags, uint64_t access)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC | flags), error, done;
+	struct stat st;
+
+	if (fd < 0)
 		return 0;
-	if (fstat(rule.fd, &st) == 0 && !S_ISDIR(st.st_mode))
-		rule.allowed &= FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE;
-	done = syscall(SYS_landlock_add_rule, r->fd, RULE_PATH_BENEATH, &rule, 0);
+	if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
+		access &= FS_FILE;
+	done = landlock_add_rule(r->fd, fd, access);
 	error = errno;
-	close(rule.fd);
+	close(fd);
 	errno = error;
-	return done < 0 ? -1 : 0;
+	return done;
 }
 
 static bool is_at_or_below(const char *path, const char *top)
@@ -132,18 +119,18 @@ static bool is_at_or_below(const char *path, const char *top)
 	return strncmp(path, top, size) == 0 && (path[size] == '/' || path[size] == '\0');
 }
 
-static bool is_secret(const struct rules *r, const char *path)
+bool landlock_is_secret(char *const *secrets, const char *path)
 {
-	for (char **s = r->secrets; *s; s++)
-		if (is_at_or_below(path, *s))
+	for (; *secrets; secrets++)
+		if (is_at_or_below(path, *secrets))
 			return true;
 	return false;
 }
 
-static bool holds_secret(const struct rules *r, const char *path)
+bool landlock_holds_secret(char *const *secrets, const char *path)
 {
-	for (char **s = r->secrets; *s; s++)
-		if (is_at_or_below(*s, path))
+	for (; *secrets; secrets++)
+		if (is_at_or_below(*secrets, path))
 			return true;
 	return false;
 }
@@ -156,9 +143,9 @@ static int allow_tree(struct rules *r, const char *path, uint64_t access)
 	DIR *d;
 	int rc = 0;
 
-	if (is_secret(r, path))
+	if (landlock_is_secret(r->secrets, path))
 		return 0;
-	if (!holds_secret(r, path))
+	if (!landlock_holds_secret(r->secrets, path))
 		return rule_add(r, path, O_NOFOLLOW, access);
 	d = opendir(path);
 	while (d && rc == 0 && (e = readdir(d)) != NULL) {
@@ -195,28 +182,34 @@ static int allow_paths(struct rules *r, const char *const *paths, uint64_t acces
 
 /* --- secrets --- */
 
-static void secrets_fill(struct rules *r, char *const *named)
+/* Directories of the unit: its credentials; and the control socket's, where a worker could put a socket of
+ * its own. */
+static const char *const unit_dirs[] = {"CREDENTIALS_DIRECTORY", "RUNTIME_DIRECTORY"};
+#define UNIT_DIRS (sizeof unit_dirs / sizeof *unit_dirs)
+
+char **landlock_find_secrets(char *const *named)
 {
-	const char *credentials = getenv("CREDENTIALS_DIRECTORY");
 	size_t count = 0, n = 0;
+	char **secrets;
 
 	while (named && named[count])
 		count++;
-	r->secrets = xcalloc(count + 2, sizeof *r->secrets);
-	for (size_t i = 0; i <= count; i++) {
-		const char *path = i < count ? named[i] : credentials;
+	secrets = xcalloc(count + UNIT_DIRS + 1, sizeof *secrets);
+	for (size_t i = 0; i < count + UNIT_DIRS; i++) {
+		const char *path = i < count ? named[i] : getenv(unit_dirs[i - count]);
 		char *real = path ? realpath(path, NULL) : NULL;
 
 		if (path)
-			r->secrets[n++] = real ? real : xstrdup(path);
+			secrets[n++] = real ? real : xstrdup(path);
 	}
+	return secrets;
 }
 
-static void secrets_free(struct rules *r)
+void landlock_free_secrets(char **secrets)
 {
-	for (char **s = r->secrets; *s; s++)
+	for (char **s = secrets; s && *s; s++)
 		free(*s);
-	free(r->secrets);
+	free(secrets);
 }
 
 /* --- the whole --- */
@@ -245,22 +238,20 @@ int landlock_make(const struct config_confine *f, const char *workdir, const cha
 {
 	int abi = landlock_find_abi(), error;
 	struct rules r = {.handled = FS_FIRST | (abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0)};
-	struct ruleset_attr attr = {.handled_fs = r.handled, .scoped = abi >= 6 ? SCOPE_SIGNAL : 0};
 
 	if (abi == 0)
 		return -1;
-	r.fd = (int)syscall(
-		SYS_landlock_create_ruleset, &attr, abi >= 6 ? sizeof attr : sizeof attr.handled_fs, 0);
+	r.fd = landlock_make_ruleset(r.handled, abi >= 6 ? SCOPE_SIGNAL : 0);
 	if (r.fd < 0)
 		return -1;
-	secrets_fill(&r, f->secrets);
+	r.secrets = landlock_find_secrets(f->secrets);
 	if (allow_all(&r, f, workdir, program) < 0) {
 		error = errno;
 		close(r.fd);
 		errno = error;
 		r.fd = -1;
 	}
-	secrets_free(&r);
+	landlock_free_secrets(r.secrets);
 	return r.fd;
 }
 

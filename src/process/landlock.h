@@ -26,6 +26,17 @@ const char *landlock_find_fault(void);
  * exec, or -1 with errno. */
 int landlock_make(const struct config_confine *f, const char *workdir, const char *program)
 	__attribute__((warn_unused_result));
+
+/* The same for rules that close the secrets, and nothing else. */
+const char *landlock_find_state_fault(void);
+/* Rules for one process: everything may be opened but the secrets; workdir may, though it lies in one. What
+ * appears later in a directory on the way to a secret is closed to this process, and nobody can list or
+ * change such a directory. Always called by the same thread. A descriptor that closes on exec, or -1 with
+ * errno. */
+int landlock_make_state(char *const *secrets, const char *workdir) __attribute__((warn_unused_result));
+/* Closes what landlock_make_state keeps from one process to the next. */
+void landlock_forget_state(void);
+
 /* Before version 3 Landlock does not cover truncate(2): a filter that refuses the call. NULL: not needed. */
 const struct sock_fprog *landlock_filter(void);
 

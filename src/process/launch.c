@@ -29,6 +29,8 @@
 #define SYS_landlock_restrict_self 446
 #endif
 #define CHILD_STACK_SIZE 65536
+#define RESERVE_SHARE 16 /* of the descriptors are kept, */
+#define RESERVE_MAX 64   /* and so many at most */
 #define SIGNALS 64
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 /* The child leaves its frames by exec, so a sanitizer's red zones would stay behind on the stack. */
@@ -417,4 +419,23 @@ fail:
 	launch_pipes_close(p->ours);
 	launch_pipes_close(p->theirs);
 	return -1;
+}
+
+/* New descriptors get the lowest free numbers, so that a high one says that few are left. */
+bool launch_has_descriptors(void)
+{
+	struct rlimit limit;
+	rlim_t reserve;
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return true;
+	reserve = limit.rlim_cur / RESERVE_SHARE < RESERVE_MAX ? limit.rlim_cur / RESERVE_SHARE : RESERVE_MAX;
+	if ((rlim_t)fd + reserve < limit.rlim_cur)
+		return true;
+	errno = EMFILE;
+	return false;
 }

@@ -35,4 +35,9 @@ struct launch_pipes { /* theirs[i] is for the child's descriptor i */
 int launch_pipes_open(struct launch_pipes *p, bool has_stdin) __attribute__((warn_unused_result));
 void launch_pipes_close(int fds[3]); /* either side; errno stays */
 
+/* Are there descriptors for another worker, beside a reserve? The reserve is for what must go on while
+ * workers cannot start: ending processes, operators, the store, the broker. False with errno, EMFILE or
+ * ENFILE. */
+bool launch_has_descriptors(void);
+
 #endif

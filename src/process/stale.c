@@ -59,7 +59,7 @@ static void kill_one(struct stale_search *l, const struct proc *p)
 	l->pid = p->pid;
 	l->start = p->start;
 	proctree_signal(l->tree, p->pid, p->start, SIGKILL);
-	CRASH_POINT(leftover_killed);
+	CRASH_POINT(stale_killed);
 	for (i = 0; i < l->count; i++)
 		if (l->seen[i].pid == p->pid && l->seen[i].start == p->start)
 			return;

@@ -25,6 +25,7 @@
 #include "base/line_reader.h"
 #include "base/log.h"
 #include "base/slice.h"
+#include "process/landlock.h"
 #include "process/launch.h"
 
 /* What a turn may read, so that its transaction stays bounded: in bytes, a line counts LINES_CHARGE at
@@ -127,6 +128,7 @@ struct workers *workers_new(struct ev_loop *loop, struct timers *timers, const s
 	ws->hog.on_due = on_hog;
 	ev_timer_init(&ws->more, on_more, 0., 0.);
 	line_pool_init(&ws->pool, config->max_line, config->max_lines_total);
+	ws->pool.slice = &ws->slice;
 	return ws;
 }
 
@@ -199,6 +201,7 @@ void workers_free(struct workers *ws)
 	timer_cancel(ws->timers, &ws->hog);
 	ev_timer_stop(ws->loop, &ws->more);
 	groups_fini(&ws->proc_groups);
+	landlock_forget_state();
 	free(ws->instance);
 	free(ws);
 }
@@ -230,7 +233,8 @@ static void tick_soon(struct workers *ws, int64_t in_us)
  * read: a pause has no effect then. */
 static bool pipe_may_read(const struct pipe_end *p)
 {
-	return p->io.fd >= 0 && !p->worker->all->held && (!p->worker->paused || p->worker->empty);
+	return p->io.fd >= 0 && !p->worker->all->held && !p->lines.is_kept &&
+		(!p->worker->paused || p->worker->empty);
 }
 
 static void pipe_watch(struct pipe_end *p)
@@ -281,6 +285,33 @@ static void report_line(void *ctx, const char *line, size_t size, enum line_kind
 	p->worker->ops->on_line(p->worker, p->stream, line, size, kind);
 }
 
+void worker_keep_line(struct worker *w, enum worker_stream s, const char *line)
+{
+	worker_check(w);
+	line_reader_keep(&w->out[s == WORKER_STDERR].lines, line);
+}
+
+void worker_let_line_go(struct worker *w, enum worker_stream s)
+{
+	struct pipe_end *p = &w->out[s == WORKER_STDERR];
+	struct workers *ws = w->all;
+
+	worker_check(w);
+	line_reader_let_go(&ws->pool, &p->lines);
+	pipe_watch(p);
+	if (ws->pool.freed)
+		wake_waiting(ws);
+}
+
+bool worker_is_mid_line(const struct worker *w)
+{
+	const struct pipe_end *p = &w->out[0];
+
+	worker_check(w);
+	return p->io.fd >= 0 && !p->lines.is_kept &&
+		(p->lines.size >= LINES_SMALL || p->list == &w->all->waiting);
+}
+
 static void wake_waiting(struct workers *ws)
 {
 	struct pipe_end *p, *next;
@@ -320,7 +351,11 @@ static void pipe_read(struct pipe_end *p)
 	if (r == LINES_END) {
 		pipe_end_now(p);
 	} else {
-		pipe_put(p, r == LINES_WAIT ? &ws->waiting : r == LINES_MORE ? &ws->unfinished : NULL);
+		/* behind a kept line there may be more that was read */
+		pipe_put(p,
+			r == LINES_WAIT                          ? &ws->waiting :
+				r == LINES_MORE || p->lines.more ? &ws->unfinished :
+								   NULL);
 		pipe_watch(p);
 	}
 	if (r == LINES_WAIT && !timer_is_set(&ws->hog))
@@ -503,7 +538,7 @@ static void worker_drain(struct worker *w)
 		struct pipe_end *p = &w->out[i];
 		struct pollfd pfd = {.fd = p->io.fd, .events = POLLIN};
 
-		busy = p->list == &w->all->waiting ||
+		busy = p->list == &w->all->waiting || p->lines.is_kept ||
 			(w->drained < DRAIN_BYTES && (p->list || poll(&pfd, 1, 0) > 0));
 	}
 	if (busy) {
@@ -513,8 +548,10 @@ static void worker_drain(struct worker *w)
 	log_info("somebody else holds a pipe of an ended worker, giving it up pid=%d", w->proc_group.pid);
 	for (i = 0; i < 2; i++)
 		if (w->out[i].io.fd >= 0) {
-			line_reader_end(&w->all->pool, &w->out[i].lines, report_line, &w->out[i]);
-			pipe_end_now(&w->out[i]);
+			if (line_reader_end(&w->all->pool, &w->out[i].lines, report_line, &w->out[i]))
+				pipe_end_now(&w->out[i]);
+			else /* after the line that was kept */
+				timer_set(w->all->timers, &w->timer, clock_boot_us() + DRAIN_US);
 		}
 }
 

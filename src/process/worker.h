@@ -43,7 +43,7 @@ struct worker_ops {
 	/* A line without its newline (a last one without a newline counts). LINE_TOO_LONG: it was over
 	 * max_line, or did not go on while others waited for its memory, and was thrown away; line holds its
 	 * beginning, 1 KiB at most, for the message. The bytes are not NUL-terminated, may hold NULs, and are
-	 * gone when the callback returns. */
+	 * gone when the callback returns (but see worker_keep_line). */
 	void (*on_line)(
 		struct worker *w, enum worker_stream s, const char *line, size_t size, enum line_kind kind);
 	void (*on_eof)(struct worker *w, enum worker_stream s);
@@ -112,6 +112,13 @@ bool worker_has_stdin(const struct worker *w); /* open, and not about to be clos
 /* Back-pressure: leaves the pipes unread. Some lines that were already read still come, and, when no process
  * of the worker is left, the rest of the pipes. */
 void worker_pause_reading(struct worker *w, bool pause);
+/* Only in on_line, with a line longer than LINES_READ_MAX: its bytes stay until worker_let_line_go. Meanwhile
+ * its pipe is not read, no later line of it is handed out, and the worker is not gone. */
+void worker_keep_line(struct worker *w, enum worker_stream s, const char *line);
+/* Only from the loop, outside of callbacks. */
+void worker_let_line_go(struct worker *w, enum worker_stream s);
+/* Is a long line under way on its stdout: begun and not ended, or waiting for memory? */
+bool worker_is_mid_line(const struct worker *w);
 /* The escalation: SIGTERM to the tree at term_at_us, SIGKILL at kill_at_us (boot clock; the past means now).
  * A second call can only make them earlier. After SIGKILL, killing goes on until all processes are gone. */
 void worker_end(struct worker *w, int64_t term_at_us, int64_t kill_at_us);

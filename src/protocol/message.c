@@ -214,6 +214,37 @@ static void write_task(struct task *t, const json_t *payload, struct jslice raw)
 	t->json_size = b.size;
 }
 
+static const char *find_label_fault(const char *name, const json_t *value, size_t count)
+{
+	if (!is_text(value))
+		return "a label is not text";
+	if (name[0] == '\0' || strlen(name) > LABEL_SIZE_MAX || json_string_length(value) > LABEL_SIZE_MAX)
+		return "the name of a label has 1 to 256 bytes, and its value at most 256";
+	return count < LABELS_MAX ? NULL : "16 labels are indexed, and there are more";
+}
+
+/* A caller may have used the name `labels` for something else: what cannot be indexed costs no task. */
+static void read_labels(struct task *t, const json_t *metadata)
+{
+	json_t *labels = json_object_get(metadata, "labels"), *value;
+	const char *name, *fault;
+
+	if (labels == NULL || json_is_null(labels))
+		return;
+	if (!json_is_object(labels)) {
+		t->label_fault = "metadata.labels is not an object";
+		return;
+	}
+	t->labels = json_object();
+	json_object_foreach(labels, name, value) {
+		fault = find_label_fault(name, value, json_object_size(t->labels));
+		if (fault != NULL)
+			t->label_fault = fault;
+		else
+			json_object_set(t->labels, name, value);
+	}
+}
+
 static enum message_result read_submit(struct command *c, const json_t *payload, struct jslice raw)
 {
 	struct task *t = &c->task;
@@ -245,8 +276,10 @@ static enum message_result read_submit(struct command *c, const json_t *payload,
 
 		if (!json_is_object(v))
 			return invalid(c, "payload.metadata is not an object");
+		t->harp = json_is_true(json_object_get(v, "harp"));
 		jtext_add_value(&b, jtext_member(raw.at, raw.size, "metadata"), v);
 		t->metadata = xstrndup(b.data, b.size);
+		read_labels(t, v);
 		buf_fini(&b);
 	}
 	t->inputs = json_incref(json_object_get(payload, "inputs"));
@@ -280,6 +313,23 @@ static void find_caller(struct command *c, const json_t *payload)
 		snprintf(c->caller_id, sizeof c->caller_id, "%s", json_string_value(v));
 }
 
+/* Numbers with a dot between them, at least two, and the first is our major version: 1.0, 1.12, 1.0.3. */
+static bool is_spoken(const char *version)
+{
+	const char *at = version + 1;
+
+	if (version[0] != '1' || *at != '.')
+		return false;
+	while (*at == '.') {
+		size_t digits = strspn(at + 1, "0123456789");
+
+		if (digits == 0)
+			return false;
+		at += 1 + digits;
+	}
+	return *at == '\0';
+}
+
 static enum message_result check_version(struct command *c, const json_t *root)
 {
 	const json_t *v = json_object_get(root, "hcp_version");
@@ -287,8 +337,7 @@ static enum message_result check_version(struct command *c, const json_t *root)
 
 	if (!is_text(v))
 		return invalid(c, "hcp_version is %s", v == NULL ? "missing" : "not a string");
-	if (strncmp(text, "1.", 2) != 0 || text[2] == '\0' ||
-		text[2 + strspn(text + 2, "0123456789.")] != '\0')
+	if (!is_spoken(text))
 		return refuse(c, "unsupported_version", "hcp_version %.32s is not spoken here; 1.0 is", text);
 	return MESSAGE_OK;
 }
@@ -336,7 +385,11 @@ static enum message_result read_root(struct command *c, const json_t *root, cons
 				c, "payload.caller_id is missing or not 1 to 128 of letters, digits, - _ :");
 		if (!json_is_null(session))
 			return invalid(c, "session_id must be null in a task_submit: the callee makes it");
-		return read_submit(c, payload, raw);
+		result = read_submit(c, payload, raw);
+		/* not for stored tasks (message_read_task): earlier versions accepted an empty intent */
+		if (result == MESSAGE_OK && json_string_length(json_object_get(payload, "intent")) == 0)
+			return invalid(c, "payload.intent is empty");
+		return result;
 	}
 	if (strcmp(type, "abort") == 0) {
 		c->kind = COMMAND_ABORT;
@@ -447,6 +500,7 @@ void command_fini(struct command *c)
 	free(c->task.version_range);
 	free(c->task.json);
 	free(c->task.metadata);
+	json_decref(c->task.labels);
 	json_decref(c->task.inputs);
 	json_decref(c->task.expected_output);
 	free(c->token);

@@ -17,6 +17,8 @@
 #define MESSAGE_ID_SIZE 129 /* 1 to 128 printable characters */
 #define HCP_VERSION "1.0"
 
+enum { LABELS_MAX = 16, LABEL_SIZE_MAX = 256 }; /* of a task; bytes of a name, and of a value */
+
 /* A task as it was submitted: the members for the gate, and the text for the worker. */
 struct task {
 	char *capability;
@@ -26,6 +28,9 @@ struct task {
 	json_t *inputs;          /* parsed, for the gate */
 	json_t *expected_output; /* the same; NULL: none */
 	char *metadata;          /* JSON text, NULL: none */
+	json_t *labels;          /* metadata.labels: those that are indexed; NULL: none */
+	const char *label_fault; /* why others of them are not; NULL: all are */
+	bool harp;               /* metadata.harp is true: the session is to be published on harp.sessions */
 	int64_t max_duration_us; /* 0: not constrained */
 	enum priority priority;
 	enum data_class data_class;
@@ -55,8 +60,9 @@ struct command {
 /* Reads one command. Whatever the result, command_fini frees what the command holds. */
 enum message_result message_read(const char *body, size_t size, int max_depth, struct command *out);
 /* Who sends this task_submit? One pass over the bytes, without a tree: for a sender that is refused by its
- * name. Sets only the ids and the capability. False: message_read has to say. body has a NUL behind its size
- * bytes. */
+ * name. Sets only the ids and the capability, to what message_read would set. False: message_read has to say.
+ * It passes what jscan_object passes, so a few texts that message_read drops as no JSON are answered. body
+ * has a NUL behind its size bytes. */
 bool message_scan_submit(const char *body, size_t size, struct command *out);
 /* Reads a stored task again: the text that message_read left in task.json. It stood one level deeper in its
  * message, and is held against the same limits. False: out->message says why. command_fini frees what out

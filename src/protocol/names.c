@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#define LISTED(reason) reason,
+const char *const reason_names[] = {REASONS(LISTED) NULL};
+
 const char *const sstate_names[] = {
 	[S_PENDING] = "PENDING",
 	[S_REJECTED] = "REJECTED",
@@ -18,7 +21,7 @@ const char *const sstate_names[] = {
 	[S_COUNT] = NULL,
 };
 
-const char *const risk_names[] = {"", "R1", "R2", "R3", "R4", "R5", NULL};
+const char *const risk_names[] = {"", RISKS, NULL};
 const char *const data_class_names[] = {"T1", "T2", "T3", "T4", NULL};
 const char *const priority_names[] = {"low", "normal", "high", "urgent", NULL};
 

@@ -161,7 +161,7 @@ int worker_line_read(
 		snprintf(why, why_size, "nests %zu deep, %d is allowed", depth, max_depth);
 		return -1;
 	}
-	if ((l->root = jtext_parse(line, size, reason, sizeof reason)) == NULL) {
+	if ((l->root = jtext_parse_numbers(line, size, &l->are_reals, reason, sizeof reason)) == NULL) {
 		snprintf(why, why_size, "not JSON: %s", reason);
 		return -1;
 	}

@@ -39,6 +39,7 @@ struct worker_line {
 	const char *text; /* borrowed: the line itself */
 	size_t size;
 	json_t *root;
+	bool are_reals; /* an integer beyond 64 bits: `root` has all integers as reals */
 };
 
 /* Checks and parses one line; -1 with the reason in `why`. Call worker_line_fini only after 0. */

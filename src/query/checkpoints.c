@@ -89,7 +89,7 @@ static int add_state(struct query *q, sqlite3_stmt *st, int first, bool has_stat
 }
 
 int query_more_checkpoints(
-	struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
+	struct query *q, struct query_cursor *c, const char *name, int max_rows, query_item_fn *fn, void *ctx)
 {
 	sqlite3_stmt *st = query_prepare(q,
 		"SELECT " QUERY_CHECKPOINT ", " RAW
@@ -107,13 +107,15 @@ int query_more_checkpoints(
 	sqlite3_bind_text(st, 4, c->checkpoint, -1, SQLITE_STATIC);
 	while (!is_full && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		buf_clear(&q->item);
+		if (name != NULL)
+			buf_addf(&q->item, "{\"%s\":", name);
 		buf_add_text(&q->item, "{");
 		query_add_members(&q->item, st, raw);
 		if (add_state(q, st, raw, c->has_state) < 0) {
 			sqlite3_finalize(st);
 			return QUERY_UNREADABLE;
 		}
-		buf_add_text(&q->item, "}");
+		buf_add_text(&q->item, name != NULL ? "}}" : "}");
 		c->row = sqlite3_column_int64(st, raw + RAW_ID);
 		seen++;
 		is_full = !query_give(q, c, fn, ctx);

@@ -94,6 +94,28 @@ static const char *take_since(struct query_cursor *c, const json_t *v)
 	return NULL;
 }
 
+static const char *take_labels(struct query_cursor *c, const json_t *v)
+{
+	static const char what[] = "an object of 1 to 4 labels, each a text";
+	json_t *labels = (json_t *)(uintptr_t)v; /* jansson's iterator wants no const, and changes nothing */
+
+	if (!json_is_object(v) || json_object_size(v) == 0 || json_object_size(v) > QUERY_LABELS_MAX)
+		return what;
+	for (void *at = json_object_iter(labels); at != NULL; at = json_object_iter_next(labels, at)) {
+		struct query_label *l = &c->labels[c->label_count++];
+		const json_t *value = json_object_iter_value(at);
+
+		snprintf(l->name, sizeof l->name, "%s", json_object_iter_key(at));
+		if (json_object_iter_key(at)[0] == '\0' ||
+			strlen(json_object_iter_key(at)) > LABEL_SIZE_MAX || !json_is_string(value) ||
+			json_string_length(value) > LABEL_SIZE_MAX ||
+			strlen(json_string_value(value)) != json_string_length(value))
+			return what;
+		snprintf(l->value, sizeof l->value, "%s", json_string_value(value));
+	}
+	return NULL;
+}
+
 static const char *take_number(const json_t *v, json_int_t least, int64_t *out, const char *what)
 {
 	if (!json_is_integer(v) || json_integer_value(v) < least)
@@ -165,6 +187,7 @@ static const struct member {
 	{BIT(QUERY_LIST), "state", take_state},
 	{BIT(QUERY_LIST), "caller", take_caller},
 	{BIT(QUERY_LIST), "capability", take_capability},
+	{BIT(QUERY_LIST), "labels", take_labels},
 	{BIT(QUERY_LIST) | BIT(QUERY_AUDIT), "since", take_since},
 	{BIT(QUERY_LIST), "limit", take_limit},
 	{BIT(QUERY_LIST), "before", take_row},

@@ -123,3 +123,40 @@ int query_find(
 	buf_fini(&named);
 	return count == 1 ? 0 : -1;
 }
+
+bool query_find_data(struct query *q, int64_t key, struct query_data *out)
+{
+	sqlite3_stmt *st = query_prepare(
+		q, "SELECT data_classification, caller_id, capability FROM sessions WHERE id = ?");
+	int rc;
+
+	if (st == NULL)
+		return false;
+	sqlite3_bind_int64(st, 1, key);
+	if ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		snprintf(out->data_class, sizeof out->data_class, "%s",
+			(const char *)sqlite3_column_text(st, 0));
+		snprintf(out->caller_id, sizeof out->caller_id, "%s",
+			(const char *)sqlite3_column_text(st, 1));
+		snprintf(out->capability, sizeof out->capability, "%s",
+			(const char *)sqlite3_column_text(st, 2));
+	}
+	return query_finish(q, st, rc) == 0 && rc == SQLITE_ROW;
+}
+
+bool query_find_waiting(struct query *q, const struct query_cursor *c, int64_t *key, char session_id[ID_SIZE])
+{
+	sqlite3_stmt *st = query_prepare(q,
+		"SELECT s.id, s.session_id FROM reviews r JOIN sessions s ON s.id = r.session WHERE r.id = "
+		"?");
+	int rc;
+
+	if (st == NULL)
+		return false;
+	sqlite3_bind_int64(st, 1, c->row);
+	if ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		*key = sqlite3_column_int64(st, 0);
+		snprintf(session_id, ID_SIZE, "%s", (const char *)sqlite3_column_text(st, 1));
+	}
+	return query_finish(q, st, rc) == 0 && rc == SQLITE_ROW;
+}

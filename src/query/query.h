@@ -22,7 +22,7 @@
 
 struct query;
 
-enum { QUERY_SLICE = 256, QUERY_PREFIX_MIN = 4 };
+enum { QUERY_SLICE = 256, QUERY_PREFIX_MIN = 4, QUERY_LABELS_MAX = 4 };
 
 /* An error as the control socket sends it; texts are UTF-8 and may quote the request. */
 struct query_error {
@@ -58,6 +58,10 @@ struct query_cursor {
 	uint32_t states;             /* list: a bit for each state; 0: all */
 	char since[CLOCK_TEXT_SIZE]; /* list, audit: created then or later; "": at any time */
 	char caller[CALLER_ID_SIZE], capability[129]; /* list: "": any */
+	struct query_label {                          /* list: the session has all of them */
+		char name[LABEL_SIZE_MAX + 1], value[LABEL_SIZE_MAX + 1];
+	} labels[QUERY_LABELS_MAX];
+	int label_count;
 };
 
 /* One item: a JSON object in one line without its newline; the text is borrowed. False: the item was taken,
@@ -94,5 +98,16 @@ void query_add_done(const struct query_cursor *c, struct buf *out);
  * rooms. 0, or -1 with not_found, ambiguous, bad_request or unavailable. */
 int query_find(struct query *q, const char *word, int64_t *key, char session_id[ID_SIZE],
 	struct query_error *e) __attribute__((warn_unused_result));
+
+/* The class of a session's data, and whose they are. */
+struct query_data {
+	char data_class[4], caller_id[CALLER_ID_SIZE], capability[129];
+};
+/* False where there is no such session, or the store cannot be read. */
+bool query_find_data(struct query *q, int64_t key, struct query_data *out);
+
+/* The session of the item of approvals that was given last: for query_item_fn. False like query_find_data. */
+bool query_find_waiting(
+	struct query *q, const struct query_cursor *c, int64_t *key, char session_id[ID_SIZE]);
 
 #endif

@@ -38,8 +38,9 @@ int query_more_approvals(struct query *q, struct query_cursor *c, int max_rows, 
 	" length(CAST(state AS BLOB)) AS stored, encoding," \
 	" (SELECT b.checkpoint_id FROM checkpoints b WHERE b.id = checkpoints.base) AS base," \
 	" state_version, sha256"
-int query_more_checkpoints(
-	struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx);
+/* Each checkpoint, verified; below a name where there is one. */
+int query_more_checkpoints(struct query *q, struct query_cursor *c, const char *name, int max_rows,
+	query_item_fn *fn, void *ctx);
 
 /* audit.c */
 int query_more_audit(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx);

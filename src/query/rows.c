@@ -103,6 +103,49 @@ static bool is_live_only(const struct query_cursor *c)
 	return c->states != 0 && (c->states & ~QUERY_LIVE) == 0;
 }
 
+/* The key of the first of LIST_WINDOW sessions with this label before c->row; 1: there are fewer. -1
+ * unreadable. */
+static int64_t find_labelled(struct query *q, const struct query_cursor *c)
+{
+	sqlite3_stmt *st = query_prepare(q,
+		"SELECT session FROM labels WHERE name = ? AND value = ? AND session < ?"
+		" ORDER BY session DESC LIMIT 1 OFFSET ?");
+	int64_t low = 1;
+	int rc;
+
+	if (st == NULL)
+		return -1;
+	sqlite3_bind_text(st, 1, c->labels[0].name, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 2, c->labels[0].value, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(st, 3, c->row);
+	sqlite3_bind_int64(st, 4, LIST_WINDOW - 1);
+	if ((rc = sqlite3_step(st)) == SQLITE_ROW)
+		low = sqlite3_column_int64(st, 0);
+	return query_finish(q, st, rc) < 0 ? -1 : low;
+}
+
+/* One statement looks at the keys from here up to c->row; -1 unreadable. */
+static int64_t find_low(struct query *q, const struct query_cursor *c)
+{
+	if (c->label_count > 0)
+		return find_labelled(q, c);
+	return is_live_only(c) || c->row <= LIST_WINDOW ? 1 : c->row - LIST_WINDOW;
+}
+
+enum { LABEL_PARAMETER = 7 }; /* the first of two for each label */
+
+/* The first label is looked up by its value, the others by the sessions that have it. */
+static void add_labels(struct buf *sql, const struct query_cursor *c)
+{
+	for (int i = 0, at = LABEL_PARAMETER; i < c->label_count; i++, at += 2)
+		buf_addf(sql,
+			i == 0 ? " AND id IN (SELECT session FROM labels WHERE name = ?%d AND value = ?%d"
+				 " AND session < ?1 AND session >= ?2)" :
+				 " AND EXISTS (SELECT 1 FROM labels WHERE session = sessions.id"
+				 " AND name = ?%d AND value = ?%d)",
+			at, at + 1);
+}
+
 /* The few live sessions have an index; SQLite uses it only where its condition is repeated word for word. */
 static sqlite3_stmt *prepare_list(struct query *q, const struct query_cursor *c, int64_t low, int64_t rows)
 {
@@ -110,7 +153,7 @@ static sqlite3_stmt *prepare_list(struct query *q, const struct query_cursor *c,
 	sqlite3_stmt *st;
 
 	buf_add_text(&sql, LIST_COLUMNS);
-	if (is_live_only(c))
+	if (is_live_only(c) && c->label_count == 0)
 		buf_add_text(&sql, " INDEXED BY sessions_live");
 	buf_add_text(&sql, " WHERE id < ?1 AND id >= ?2");
 	if (is_live_only(c))
@@ -125,6 +168,7 @@ static sqlite3_stmt *prepare_list(struct query *q, const struct query_cursor *c,
 	buf_add_text(&sql, c->caller[0] ? " AND caller_id = ?3" : " AND ?3 = ''");
 	buf_add_text(&sql, c->capability[0] ? " AND capability = ?4" : " AND ?4 = ''");
 	buf_add_text(&sql, c->since[0] ? " AND created_at >= ?5" : " AND ?5 = ''");
+	add_labels(&sql, c);
 	buf_add_text(&sql, " ORDER BY id DESC LIMIT ?6");
 	st = query_prepare(q, buf_text(&sql));
 	buf_fini(&sql);
@@ -136,6 +180,10 @@ static sqlite3_stmt *prepare_list(struct query *q, const struct query_cursor *c,
 	sqlite3_bind_text(st, 4, c->capability, -1, SQLITE_STATIC);
 	sqlite3_bind_text(st, 5, c->since, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(st, 6, rows);
+	for (int i = 0; i < c->label_count; i++) {
+		sqlite3_bind_text(st, LABEL_PARAMETER + 2 * i, c->labels[i].name, -1, SQLITE_STATIC);
+		sqlite3_bind_text(st, LABEL_PARAMETER + 2 * i + 1, c->labels[i].value, -1, SQLITE_STATIC);
+	}
 	return st;
 }
 
@@ -157,8 +205,7 @@ static int is_recent(struct query *q, const struct query_cursor *c, int64_t low,
 
 static int more_list(struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
 {
-	int64_t high = c->row, low = is_live_only(c) || high <= LIST_WINDOW ? 1 : high - LIST_WINDOW,
-		seen = 0;
+	int64_t high = c->row, low, seen = 0;
 	int64_t rows = c->limit > 0 && c->limit < max_rows ? c->limit : max_rows;
 	bool is_full = false;
 	sqlite3_stmt *st;
@@ -166,7 +213,7 @@ static int more_list(struct query *q, struct query_cursor *c, int max_rows, quer
 
 	if (high <= 1)
 		return QUERY_DONE;
-	if ((st = prepare_list(q, c, low, rows)) == NULL)
+	if ((low = find_low(q, c)) < 0 || (st = prepare_list(q, c, low, rows)) == NULL)
 		return QUERY_UNREADABLE;
 	while (!is_full && (rc = sqlite3_step(st)) == SQLITE_ROW) {
 		buf_clear(&q->item);
@@ -362,7 +409,7 @@ int query_more(struct query *q, struct query_cursor *c, int max_rows, query_item
 	case QUERY_SHOW: return query_more_show(q, c, max_rows, fn, ctx);
 	case QUERY_EVENTS:
 	case QUERY_LOG: return more_events(q, c, max_rows, fn, ctx);
-	case QUERY_CHECKPOINTS: return query_more_checkpoints(q, c, max_rows, fn, ctx);
+	case QUERY_CHECKPOINTS: return query_more_checkpoints(q, c, NULL, max_rows, fn, ctx);
 	case QUERY_APPROVALS: return query_more_approvals(q, c, max_rows, fn, ctx);
 	case QUERY_AUDIT: return query_more_audit(q, c, max_rows, fn, ctx);
 	case QUERY_VERBS: break;

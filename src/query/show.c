@@ -133,15 +133,6 @@ static int show_transitions(
 		"transition", NULL, max_rows, fn, ctx);
 }
 
-static int show_checkpoints(
-	struct query *q, struct query_cursor *c, int max_rows, query_item_fn *fn, void *ctx)
-{
-	return more_rows(q, c,
-		"SELECT " QUERY_CHECKPOINT
-		", id FROM checkpoints WHERE session = ? AND id > ? ORDER BY id LIMIT ?",
-		"checkpoint", NULL, max_rows, fn, ctx);
-}
-
 static void add_uri(struct buf *b, const struct query_cursor *c, sqlite3_stmt *st)
 {
 	buf_add_text(b, ",\"uri\":\"");
@@ -229,7 +220,7 @@ int query_more_show(struct query *q, struct query_cursor *c, int max_rows, query
 	switch (c->part) {
 	case PART_SESSION: rc = show_session(q, c, fn, ctx); break;
 	case PART_TRANSITIONS: rc = show_transitions(q, c, max_rows, fn, ctx); break;
-	case PART_CHECKPOINTS: rc = show_checkpoints(q, c, max_rows, fn, ctx); break;
+	case PART_CHECKPOINTS: rc = query_more_checkpoints(q, c, "checkpoint", max_rows, fn, ctx); break;
 	case PART_ARTIFACTS: rc = show_artifacts(q, c, max_rows, fn, ctx); break;
 	case PART_RESULT: rc = show_result(q, c, fn, ctx); break;
 	case PART_CONTINUITY: rc = show_continuity(q, c, max_rows, fn, ctx); break;

@@ -3,6 +3,7 @@
  * Owns when the thread looks. Never waits for the thread, and never reads a row: the thread does. */
 #include "retain/retain_private.h"
 
+#include "core/admission/answers.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
 #include "base/log.h"
@@ -40,7 +41,7 @@ void retain_on_tick(struct timer *t)
 
 static void put_sessions(struct core *c, const struct retain_order *o)
 {
-	if (o->leave_count > 0 || o->answer_count > 0)
+	if (o->leave_count > 0)
 		store_keep_keys(c->store);
 	for (int i = 0; i < o->leave_count; i++) {
 		if (session_find_key(c, o->leave[i].session) != NULL)
@@ -82,10 +83,8 @@ static void put(struct core *c, const struct retain_order *o)
 	else if (o->day[0] != '\0')
 		store_put_archive(c->store, o->day, o->size, o->sessions);
 	put_sessions(c, o);
-	for (int i = 0; i < o->answer_count; i++) {
-		store_drop_unroutable(c->store, o->answers[i]);
-		store_drop_answer(c->store, o->answers[i]);
-	}
+	for (int i = 0; i < o->answer_count; i++)
+		answers_drop(c, o->answers[i]);
 	if (o->vacuums)
 		store_vacuum(c->store);
 }

@@ -82,6 +82,7 @@ struct retain {
 	int64_t now_us;
 	int slice_rows;      /* of the current order ... */
 	int64_t slice_bytes; /* ... and their bytes */
+	int64_t paced_us;    /* of this pass: its orders and the pauses after them */
 	struct buf line;
 	int64_t committed;                   /* orders that were committed or refused */
 	char met[RETENTION_TROUBLE_SIZE];    /* the first trouble of this pass ... */
@@ -143,6 +144,8 @@ bool retain_commit_order(struct retain *r);
 bool retain_is_empty(const struct retain *r); /* the order has nothing to do */
 /* Is the configuration still that of this pass? A change to a longer grace must count at once. */
 bool retain_rules_hold(struct retain *r);
+/* The rest after a pass that took so long, paced_us of it for orders and their pauses. */
+int64_t retain_rest_us(int64_t took_us, int64_t paced_us);
 /* One pass over everything. */
 void retain_scan(struct retain *r);
 /* archive.c: archives a group of sessions, then commits the order about them. How many were checked, -1: not

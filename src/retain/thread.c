@@ -23,6 +23,7 @@
 #define REST_TIMES 4
 #define REST_MIN_US 5000
 #define REST_MAX_US (SECOND / 2)
+#define PASS_REST_MAX_US (60 * SECOND)
 #define NICENESS 10
 #define FIRST_LOOK_US \
 	(30 * SECOND) /* without a grace: only for what a previous run of the daemon left unfinished */
@@ -83,6 +84,7 @@ bool retain_commit_order(struct retain *r)
 	 * once. */
 	if (r->mover != NULL)
 		sqlite3_wal_checkpoint_v2(r->mover, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	r->paced_us += clock_boot_us() - began;
 	return !atomic_load(&r->is_stopping);
 }
 
@@ -95,6 +97,17 @@ bool retain_rules_hold(struct retain *r)
 	hold = a->grace_us == b->grace_us && a->expire_us == b->expire_us && a->archives == b->archives;
 	pthread_mutex_unlock(&r->lock);
 	return hold;
+}
+
+/* A pass with much to read must not be followed by the next at once. Its orders do not count: each had its
+ * pause. The bound is for the sessions that ended during the pass: they wait for the next one. */
+int64_t retain_rest_us(int64_t took_us, int64_t paced_us)
+{
+	int64_t read_us = took_us - paced_us;
+
+	if (read_us < SECOND)
+		return 0;
+	return read_us < PASS_REST_MAX_US / REST_TIMES ? REST_TIMES * read_us : PASS_REST_MAX_US;
 }
 
 /* ---- lifecycle ---- */
@@ -117,7 +130,7 @@ static void *thread_main(void *arg)
 
 	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS); /* of this thread alone */
 	while (wait_for_tick(r)) {
-		int64_t began = clock_boot_us(), took;
+		int64_t began = clock_boot_us(), rest;
 
 		/* Without a grace there can only be what a previous run of the daemon left unfinished. */
 		if (has_looked && r->now.grace_us == 0 && r->now.expire_us == 0)
@@ -126,12 +139,12 @@ static void *thread_main(void *arg)
 		r->now_us = clock_wall_us();
 		r->slice_rows = 0;
 		r->slice_bytes = 0;
+		r->paced_us = 0;
 		retain_scan(r);
-		took = clock_boot_us() - began;
+		rest = retain_rest_us(clock_boot_us() - began, r->paced_us);
 		pthread_mutex_lock(&r->lock);
-		/* with a large backlog, passes must not take all of the time */
-		if (took > SECOND)
-			pause_for(r, 4 * took);
+		if (rest > 0)
+			pause_for(r, rest);
 		pthread_mutex_unlock(&r->lock);
 	}
 	return NULL;

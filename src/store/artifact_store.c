@@ -148,6 +148,8 @@ static int source_open(const struct artifact_source *src, struct stat *st, char 
 		fd = walk(dir, src->path, &fault);
 	if (fd >= 0 && fstat(fd, st) == 0 && (fault = find_fault(st, &dir_st, src)) == NULL)
 		in = reopen(fd);
+	if (fault != NULL)
+		errno = EINVAL;
 	if (in < 0)
 		snprintf(why, why_size, "%s", fault != NULL ? fault : strerror(errno));
 	close_keep(fd);
@@ -218,6 +220,7 @@ struct artifact_copy *artifact_copy_begin(const struct artifact_source *src, cha
 		snprintf(why, why_size, "has %lld bytes, and %lld are the limit", (long long)st.st_size,
 			(long long)src->max_bytes);
 		close(in);
+		errno = EFBIG;
 		return NULL;
 	}
 	c = xcalloc(1, sizeof *c);

@@ -30,11 +30,11 @@ struct artifact_copy {
 
 /* Opens and checks the file; copies nothing yet. Refuses everything but a plain file of the worker's own:
  * absolute paths, "..", links of both kinds, other devices, files larger than max_bytes. NULL, and `why` is
- * the end of a sentence. */
+ * the end of a sentence; errno is EMFILE or ENFILE where only a descriptor was missing. */
 struct artifact_copy *artifact_copy_begin(const struct artifact_source *src, char *why, size_t why_size)
 	__attribute__((warn_unused_result));
 /* Copies up to `bytes` more. 1: there is more to copy. 0: the file is stored under its name and synced. -1
- * with `why`: it cannot be stored. */
+ * with `why`, and errno as above: it cannot be stored. */
 int artifact_copy_step(struct artifact_copy *c, size_t bytes, char *why, size_t why_size)
 	__attribute__((warn_unused_result));
 /* Removes an unfinished copy. NULL is fine. */

@@ -5,51 +5,21 @@
 #include "store/checkpoint.h"
 #include "store/checkpoint_restore.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Loads a row and its base. 1, 0, -1 as store_load_checkpoint; the base's row is 0 where it was not found. */
-static int load_rows(struct store *s, int64_t row, struct store_kept *own, struct store_kept *base)
+static int load_rows(struct store *s, int64_t row, struct checkpoint_rows *r)
 {
-	int found = store_load_checkpoint(s, row, own);
+	int found = store_load_checkpoint(s, row, &r->own);
 
-	store_kept_clear(base);
-	if (found <= 0 || own->base == 0)
+	store_kept_clear(&r->base);
+	if (found <= 0 || r->own.base == 0)
 		return found;
 	/* A damaged row counts as gone; a passing error is waited for. */
-	if (store_load_checkpoint(s, own->base, base) < 0 && !store_is_damaged(s))
+	if (store_load_checkpoint(s, r->own.base, &r->base) < 0 && !store_is_damaged(s))
 		return -1;
 	return 1;
-}
-
-/* 1: the checkpoint is good; 0: it is not, and *damage is the reason; -1: the store cannot be read now. seal
- * NULL: any intent. */
-static int load(struct store *s, int64_t row, const char *seal, struct checkpoint *out, const char **damage)
-{
-	struct store_kept own = {0}, base = {0};
-	int found = load_rows(s, row, &own, &base);
-
-	if (found < 0 && store_is_damaged(s))
-		found = 0;
-	else if (found < 0)
-		goto out;
-	buf_clear(&out->state);
-	*damage = found == 0 ? "its row cannot be read: the store is damaged" :
-			       checkpoint_restore(&own, base.row != 0 ? &base : NULL, &out->state);
-	if (*damage == NULL && seal != NULL && own.seal[0] != '\0' && strcmp(own.seal, seal) != 0)
-		*damage = "it was made under another intent";
-	memcpy(out->id, own.checkpoint_id, ID_SIZE);
-	memcpy(out->state_version, own.state_version, sizeof out->state_version);
-	out->session = own.session;
-	out->resumable = own.resumable;
-	buf_clear(&out->step);
-	buf_add(&out->step, own.step.data, own.step.size);
-	buf_clear(&out->description);
-	buf_add(&out->description, own.description.data, own.description.size);
-	found = *damage == NULL;
-out:
-	store_kept_fini(&own);
-	store_kept_fini(&base);
-	return found;
 }
 
 static void record_damage(struct checkpoint *c, const char *why)
@@ -77,42 +47,158 @@ static int check_newest(struct store *s, int64_t session, struct checkpoint *out
 	return 0;
 }
 
+int checkpoint_search_begin(struct store *s, int64_t session, const char *seal, struct checkpoint_search *f)
+{
+	*f = (struct checkpoint_search){.session = session, .row = INT64_MAX, .is_sealed = true};
+	snprintf(f->seal, sizeof f->seal, "%s", seal);
+	return check_newest(s, session, &f->found);
+}
+
+/* Loads one row. 1: it can be verified, also where it cannot be read for damage; -1. */
+static int load_row(struct store *s, int64_t row, struct checkpoint_search *f)
+{
+	int found = load_rows(s, row, &f->rows);
+
+	if (found < 0 && !store_is_damaged(s))
+		return -1;
+	f->row = row;
+	f->damage = found <= 0 ? "its row cannot be read: the store is damaged" : NULL;
+	return 1;
+}
+
+int checkpoint_search_next(struct store *s, struct checkpoint_search *f)
+{
+	int64_t row = store_next_checkpoint(s, f->session, f->row);
+
+	return row <= 0 ? (int)row : load_row(s, row, f);
+}
+
+/* What cannot be measured for damage is not large. */
+static int is_large(struct store *s, int64_t row, int64_t most)
+{
+	int large = row > 0 ? store_is_large_checkpoint(s, row, most) : (int)row;
+
+	return large < 0 && store_is_damaged(s) ? 0 : large;
+}
+
+int checkpoint_search_is_large(struct store *s, const struct checkpoint_search *f, int64_t most)
+{
+	return is_large(s, store_next_checkpoint(s, f->session, f->row), most);
+}
+
+void checkpoint_search_verify(struct checkpoint_search *f)
+{
+	const struct store_kept *own = &f->rows.own, *base = f->rows.base.row != 0 ? &f->rows.base : NULL;
+
+	buf_clear(&f->found.state);
+	if (f->damage == NULL)
+		f->damage = checkpoint_restore(own, base, &f->found.state);
+	if (f->damage == NULL && f->is_sealed && own->seal[0] != '\0' && strcmp(own->seal, f->seal) != 0)
+		f->damage = "it was made under another intent";
+}
+
+static void take_row(struct checkpoint_search *f)
+{
+	const struct store_kept *own = &f->rows.own;
+	struct checkpoint *out = &f->found;
+
+	memcpy(out->id, own->checkpoint_id, ID_SIZE);
+	memcpy(out->state_version, own->state_version, sizeof out->state_version);
+	memcpy(out->created_at, own->created_at, sizeof out->created_at);
+	out->session = own->session;
+	out->resumable = own->resumable;
+	buf_clear(&out->step);
+	buf_add(&out->step, own->step.data, own->step.size);
+	buf_clear(&out->description);
+	buf_add(&out->description, own->description.data, own->description.size);
+}
+
+bool checkpoint_search_take(struct checkpoint_search *f)
+{
+	take_row(f);
+	if (f->damage == NULL)
+		return true;
+	record_damage(&f->found, f->damage);
+	return false;
+}
+
+void checkpoint_search_fini(struct checkpoint_search *f)
+{
+	checkpoint_rows_fini(&f->rows);
+	checkpoint_fini(&f->found);
+}
+
 int checkpoint_find(struct store *s, int64_t session, const char *seal, struct checkpoint *out)
 {
-	int64_t row = INT64_MAX;
+	struct checkpoint_search f;
+	int found = checkpoint_search_begin(s, session, seal, &f);
 
-	*out = (struct checkpoint){.damaged = 0};
-	if (check_newest(s, session, out) < 0)
-		return -1;
-	while ((row = store_next_checkpoint(s, session, row)) > 0) {
-		const char *damage = NULL;
-		int found = load(s, row, seal, out, &damage);
-
-		if (found != 0)
-			return found;
-		record_damage(out, damage);
+	while (found == 0 && (found = checkpoint_search_next(s, &f)) > 0) {
+		checkpoint_search_verify(&f);
+		if (checkpoint_search_take(&f))
+			break;
+		found = 0;
 	}
-	return (int)row;
+	checkpoint_rows_fini(&f.rows);
+	*out = f.found;
+	return found;
+}
+
+int checkpoint_search_begin_at(struct store *s, const char *checkpoint_id, struct checkpoint_search *f)
+{
+	int64_t row = store_find_checkpoint(s, checkpoint_id);
+
+	*f = (struct checkpoint_search){.row = 0}; /* of no session: none is older */
+	return row <= 0 ? (int)row : load_row(s, row, f);
+}
+
+int checkpoint_look(struct store *s, const char *checkpoint_id, int64_t most, struct checkpoint *out)
+{
+	struct checkpoint_search f;
+	int found = checkpoint_search_begin_at(s, checkpoint_id, &f);
+	int large = found > 0 && f.damage == NULL ? is_large(s, f.rows.own.row, most) : 0;
+
+	if (large < 0)
+		found = -1;
+	if (found > 0) {
+		f.found.is_unverified = large > 0;
+		if (!f.found.is_unverified)
+			checkpoint_search_verify(&f);
+		take_row(&f);
+		f.found.damage = f.damage;
+		found = f.damage == NULL;
+	}
+	checkpoint_rows_fini(&f.rows);
+	*out = f.found;
+	return found;
 }
 
 int checkpoint_load(struct store *s, const char *checkpoint_id, struct checkpoint *out)
 {
-	int64_t row = store_find_checkpoint(s, checkpoint_id);
-
-	*out = (struct checkpoint){.damaged = 0};
-	return row <= 0 ? (int)row : load(s, row, NULL, out, &out->damage);
+	return checkpoint_look(s, checkpoint_id, INT64_MAX, out);
 }
 
-int64_t checkpoint_load_base(struct store *s, const char *checkpoint_id, int64_t session, struct buf *text)
+int64_t checkpoint_load_base(
+	struct store *s, const char *checkpoint_id, int64_t session, struct store_kept *out)
 {
-	struct store_kept own = {0};
+	int64_t row = store_find_checkpoint(s, checkpoint_id);
+	bool is_base = row > 0 && store_load_checkpoint(s, row, out) > 0 && out->session == session &&
+		out->base == 0;
+
+	return is_base ? row : 0;
+}
+
+int checkpoint_load_rows(struct store *s, const char *checkpoint_id, struct checkpoint_rows *out)
+{
 	int64_t row = store_find_checkpoint(s, checkpoint_id);
 
-	if (row <= 0 || store_load_checkpoint(s, row, &own) <= 0 || own.session != session || own.base != 0 ||
-		checkpoint_unpack(&own, NULL, text) != NULL)
-		row = 0;
-	store_kept_fini(&own);
-	return row;
+	return row <= 0 ? (int)row : load_rows(s, row, out);
+}
+
+void checkpoint_rows_fini(struct checkpoint_rows *r)
+{
+	store_kept_fini(&r->own);
+	store_kept_fini(&r->base);
 }
 
 void checkpoint_fini(struct checkpoint *c)

@@ -158,6 +158,17 @@ const char *const migrations_steps[] = {
 	" snapshot_type TEXT NOT NULL, created_at TEXT NOT NULL, sha256 TEXT NOT NULL, event INTEGER NOT "
 	"NULL,"
 	" UNIQUE (session, snapshot_id));",
+
+	/* labels: metadata.labels of the sessions' tasks. label_group: the label `group` of a record's
+	 * session; NULL: it has none, or is older than labels. */
+	"CREATE TABLE labels ("
+	" id INTEGER PRIMARY KEY, session INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,"
+	" UNIQUE (session, name));"
+	"CREATE INDEX labels_by_value ON labels (name, value, session);"
+	"ALTER TABLE continuity ADD COLUMN label_group TEXT;"
+	"CREATE INDEX continuity_recent ON continuity (caller_id, capability, label_group, closed_at, "
+	"session)"
+	" WHERE closed_at IS NOT NULL;",
 };
 
 const int migrations_version = sizeof migrations_steps / sizeof *migrations_steps;

@@ -173,7 +173,7 @@ static int check_file(struct store *s, const char *path)
 }
 
 /* Returns a sysexits code; the sentence is in s->error. */
-static int open_database(struct store *s, const char *path)
+static int open_database(struct store *s, const char *dir, const char *path)
 {
 	char pragmas[320];
 	int64_t version;
@@ -202,7 +202,8 @@ static int open_database(struct store *s, const char *path)
 		return unusable(s);
 	if (migrate(s, (int)version) < 0)
 		return EX_IOERR;
-	if (prepare_all(s) < 0 || restore_triggers(s) < 0 || load_instance(s) < 0)
+	if (prepare_all(s) < 0 || restore_triggers(s) < 0 || load_instance(s) < 0 ||
+		store_load_mark(s, dir) < 0)
 		return unusable(s);
 	CRASH_POINT(store_instance_made);
 	/* A table without rows gives 0. A failed read must not count as 0: keys would be given out twice. */
@@ -228,7 +229,7 @@ int store_open(const char *dir, struct store **out, char *why, size_t why_size)
 	for (int tries = START_TRIES; tries > 0; tries--) {
 		struct store *s = xcalloc(1, sizeof *s);
 
-		code = open_database(s, path);
+		code = open_database(s, dir, path);
 		if (code == EX_OK) {
 			*out = s;
 			return EX_OK;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json/text.h"
+
 static const char *text(sqlite3_stmt *st, int n)
 {
 	return (const char *)sqlite3_column_text(st, n);
@@ -179,6 +181,15 @@ static void take_bytes(sqlite3_stmt *st, int n, struct buf *out)
 		buf_add(out, bytes, (size_t)sqlite3_column_bytes(st, n));
 }
 
+int store_is_large_checkpoint(struct store *s, int64_t row, int64_t most)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_LARGE];
+
+	sqlite3_bind_int64(st, 1, row);
+	sqlite3_bind_int64(st, 2, most);
+	return one_row(s, st, step_row(st));
+}
+
 int store_load_checkpoint(struct store *s, int64_t row, struct store_kept *out)
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_CHECKPOINT];
@@ -202,6 +213,25 @@ int store_load_checkpoint(struct store *s, int64_t row, struct store_kept *out)
 		if (out->step.size == 0)
 			buf_add_text(&out->step, "null");
 		take_bytes(st, 12, &out->state);
+		take_word(st, 13, out->created_at, sizeof out->created_at);
+	}
+	return one_row(s, st, rc);
+}
+
+int store_find_last_event_time(struct store *s, int64_t session, char at[STORE_WORD_SIZE])
+{
+	sqlite3_stmt *st = s->st[ST_FIND_LAST_EVENT];
+	int rc;
+
+	at[0] = '\0';
+	sqlite3_bind_int64(st, 1, session);
+	if ((rc = step_row(st)) == SQLITE_ROW) {
+		const char *body = text(st, 0);
+		struct jslice time = jtext_member(body, strlen(body), "timestamp");
+
+		if (time.at != NULL && time.size > 2 &&
+			time.size - 2 < STORE_WORD_SIZE) /* without its quotes */
+			snprintf(at, STORE_WORD_SIZE, "%.*s", (int)time.size - 2, time.at + 1);
 	}
 	return one_row(s, st, rc);
 }
@@ -252,6 +282,14 @@ int store_find_open_review(
 		snprintf(expires_at, STORE_WORD_SIZE, "%s", text(st, 1));
 	}
 	return one_row(s, st, rc);
+}
+
+int store_find_approval(struct store *s, int64_t session)
+{
+	sqlite3_stmt *st = s->st[ST_FIND_APPROVED_REVIEW];
+
+	sqlite3_bind_int64(st, 1, session);
+	return one_row(s, st, step_row(st));
 }
 
 int store_find_nonce(struct store *s, const char *nonce, const char *signer)
@@ -450,6 +488,40 @@ int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx)
 	return load_events(s, st, fn, ctx);
 }
 
+int store_load_answers(
+	struct store *s, int64_t after, int64_t upto, int limit, store_answer_fn *fn, void *ctx)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_ANSWERS];
+	int rc;
+
+	sqlite3_bind_int64(st, 1, after);
+	sqlite3_bind_int64(st, 2, upto);
+	sqlite3_bind_int(st, 3, limit);
+	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+		const struct store_answer a = {.id = sqlite3_column_int64(st, 0),
+			.caller = sqlite3_column_int64(st, 1),
+			.message_id = text(st, 2),
+			.is_settled = sqlite3_column_int(st, 3) != 0,
+			.is_unroutable = sqlite3_column_int(st, 4) != 0,
+			.is_remembered = sqlite3_column_int(st, 5) != 0};
+
+		if (!fn(ctx, &a))
+			break;
+	}
+	return finish(s, st, rc);
+}
+
+int64_t store_count_answers(struct store *s)
+{
+	sqlite3_stmt *st = s->st[ST_COUNT_ANSWERS];
+	int64_t count = 0;
+	int rc;
+
+	if ((rc = step_row(st)) == SQLITE_ROW)
+		count = sqlite3_column_int64(st, 0);
+	return one_row(s, st, rc) < 0 ? -1 : count;
+}
+
 bool store_has_old_submits(struct store *s, int64_t after, int64_t upto, const char *before)
 {
 	sqlite3_stmt *st = s->st[ST_FIND_OLD_SUBMIT];
@@ -511,18 +583,48 @@ int store_find_owner(struct store *s, int64_t session, struct store_owner *out)
 		take_word(st, 1, out->caller_id, sizeof out->caller_id);
 		take_word(st, 2, out->capability, sizeof out->capability);
 		take_word(st, 3, out->state, sizeof out->state);
+		take_word(st, 4, out->data_class, sizeof out->data_class);
 	}
 	return one_row(s, st, rc);
 }
 
-int store_load_continuity(struct store *s, const char *session_id, const char *caller_id, struct buf *out)
+int store_load_continuity(struct store *s, const char *session_id, const char *caller_id, struct buf *out,
+	char data_class[STORE_CLASS_SIZE])
 {
 	sqlite3_stmt *st = s->st[ST_LOAD_CONTINUITY];
 	int rc;
 
 	sqlite3_bind_text(st, 1, session_id, -1, SQLITE_STATIC);
 	sqlite3_bind_text(st, 2, caller_id, -1, SQLITE_STATIC);
-	if ((rc = step_row(st)) == SQLITE_ROW)
+	if ((rc = step_row(st)) == SQLITE_ROW) {
 		take_bytes(st, 0, out);
+		take_word(st, 1, data_class, STORE_CLASS_SIZE);
+	}
 	return one_row(s, st, rc);
+}
+
+int store_load_recent(struct store *s, int64_t session, const char *caller_id, const char *capability,
+	int count, size_t most, struct buf *out)
+{
+	sqlite3_stmt *st = s->st[ST_LOAD_RECENT];
+	struct buf record = {0};
+	int rc;
+
+	sqlite3_bind_int64(st, 1, session);
+	sqlite3_bind_text(st, 2, caller_id, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 3, capability, -1, SQLITE_STATIC);
+	for (rc = step_row(st); rc == SQLITE_ROW && count > 0; rc = sqlite3_step(st)) {
+		if (sqlite3_column_type(st, 0) == SQLITE_NULL)
+			continue; /* of a higher class */
+		count--;
+		buf_clear(&record);
+		take_bytes(st, 0, &record);
+		if (out->size + record.size > most)
+			break;
+		if (out->size > 0)
+			buf_add_text(out, ",");
+		buf_add(out, record.data, record.size);
+	}
+	buf_fini(&record);
+	return one_row(s, st, rc) < 0 ? -1 : 0;
 }

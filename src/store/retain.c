@@ -71,7 +71,9 @@ void store_drop_archive(struct store *s, const char *day)
 
 void store_keep_keys(struct store *s)
 {
-	store_add(s, ST_KEEP_KEYS, "");
+	if (!s->batch.keeps_keys)
+		store_add(s, ST_KEEP_KEYS, "");
+	s->batch.keeps_keys = true;
 }
 
 void store_leave_session(struct store *s, int64_t session, bool with_artifacts)
@@ -97,6 +99,8 @@ void store_drop_leaving(struct store *s, int64_t session)
 
 void store_drop_answer(struct store *s, int64_t event)
 {
+	store_keep_keys(s);
+	store_add(s, ST_DROP_UNROUTABLE, "i", event);
 	store_add(s, ST_DROP_EVENT, "i", event);
 }
 

@@ -8,8 +8,7 @@
  * of a JSON array, where NULL is stored as []. when: PUT store_put_session writes the member; EMPTY it writes
  * 0 or [] instead; SAVE store_save_session, ACCEPT store_accept_session write the member; LOAD
  * store_load_live reads it. A column that has neither PUT nor EMPTY begins with the table's default. Columns
- * that are not in this list: id, which is the key, and last_checkpoint, which store_put_checkpoint and
- * store_retire_checkpoints write. */
+ * that are not in this list: id, which is the key. */
 #ifndef HCPD_STORE_SESSION_ROW_H
 #define HCPD_STORE_SESSION_ROW_H
 
@@ -26,7 +25,7 @@
 	X(state_version,       INTEGER, PUT | SAVE | LOAD) \
 	X(risk_level,          TEXT,    PUT | ACCEPT | LOAD) \
 	X(data_classification, TEXT,    PUT | LOAD) \
-	X(priority,            TEXT,    PUT | LOAD) \
+	X(priority,            TEXT,    PUT | ACCEPT | LOAD) \
 	X(session_token,       TEXT,    PUT | ACCEPT | LOAD) \
 	X(metadata,            TEXT,    PUT)                   /* the core keeps no copy */ \
 	X(created_at,          TEXT,    PUT | LOAD) \
@@ -52,7 +51,8 @@
 	X(recover_as,          TEXT,    SAVE | LOAD)           /* NULL: as the capability says */ \
 	X(checkpoint_of,       TEXT,    PUT | LOAD)            /* ended sessions that it needs ... */ \
 	X(continues,           TEXT,    PUT | LOAD)            /* ... until its end; NULL: none */ \
-	X(harp,                FLAG,    PUT | LOAD)            /* HARP-SESSION events are published */
+	X(harp,                FLAG,    PUT | LOAD)            /* HARP-SESSION events are published */ \
+	X(last_checkpoint,     TEXT,    LOAD)                  /* store_put_checkpoint writes it */
 /* clang-format on */
 
 #define SESSION_MEMBER_INTEGER int64_t

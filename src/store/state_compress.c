@@ -138,14 +138,26 @@ int state_restore(enum state_encoding kind, const void *bytes, size_t stored, si
 	return 0;
 }
 
-double state_change(const char *text, size_t size, const char *before, size_t before_size)
+/* The compressed size; 0 where zstd fails. */
+static size_t measure(const char *text, size_t size, const char *base, size_t base_size)
 {
-	struct buf whole = {0}, delta = {0};
+	struct buf b = {0};
+	size_t made = compress(text, size, base, base_size, &b) ? b.size : 0;
+
+	buf_fini(&b);
+	return made;
+}
+
+double state_change(
+	const char *text, size_t size, const char *before, size_t before_size, size_t packed, size_t delta)
+{
 	double change = 1;
 
-	if (compress(text, size, NULL, 0, &whole) && compress(text, size, before, before_size, &delta))
-		change = delta.size <= FRAME ? 0 : (double)(delta.size - FRAME) / (double)whole.size;
-	buf_fini(&whole);
-	buf_fini(&delta);
+	if (packed == 0)
+		packed = measure(text, size, NULL, 0);
+	if (delta == 0)
+		delta = measure(text, size, before, before_size);
+	if (packed > 0 && delta > 0)
+		change = delta <= FRAME ? 0 : (double)(delta - FRAME) / (double)packed;
 	return change < 1 ? change : 1;
 }

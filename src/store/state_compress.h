@@ -28,7 +28,9 @@ enum state_encoding state_compress(
  * text. */
 int state_restore(enum state_encoding kind, const void *bytes, size_t stored, size_t size, const char *base,
 	size_t base_size, struct buf *out) __attribute__((warn_unused_result));
-/* How much of a text is new against an earlier one: 0 nothing, 1 all of it. */
-double state_change(const char *text, size_t size, const char *before, size_t before_size);
+/* How much of a text is new against an earlier one: 0 nothing, 1 all of it. packed, delta: the size of the
+ * text as STATE_ZSTD, and as a STATE_DELTA of the earlier one, where the caller knows them; else 0. */
+double state_change(
+	const char *text, size_t size, const char *before, size_t before_size, size_t packed, size_t delta);
 
 #endif

@@ -28,8 +28,21 @@
 /* A text that is no JSON counts as an empty list: one damaged row must not make the query fail. */
 #define AS_LIST(column) "json(CASE WHEN json_valid(" column ") THEN " column " ELSE '[]' END)"
 
+/* A record as the next session's worker reads it. */
+#define CONTINUITY_RECORD \
+	"json_object('session_id', session_id, 'capability', capability, 'summary', summary," \
+	" 'decisions', " AS_LIST("decisions") ", 'open_questions', " AS_LIST("open_questions") "," \
+	" 'next_steps', " AS_LIST("next_steps") ", 'checkpoint_count', checkpoint_count," \
+	" 'completion', completion, 'closed_at', closed_at)"
+#define CLASS_OF(session) "(SELECT data_classification FROM sessions WHERE id = " session ")"
+#define GROUP_OF_1 "(SELECT value FROM labels WHERE session = ?1 AND name = 'group')"
+
 const char *const store_sql[ST_COUNT] = {
 	[ST_PUT_CALLER] = "INSERT INTO callers (id, caller_id) VALUES (?,?)",
+	[ST_KEEP_CALLER] = "INSERT OR IGNORE INTO callers VALUES (?,?,?)",
+	[ST_DROP_CALLER] =
+		"DELETE FROM callers WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM events WHERE caller = ?1)"
+		" AND NOT EXISTS (SELECT 1 FROM submits WHERE caller = ?1)",
 	[ST_SAVE_CONFIRMED] = "UPDATE callers SET confirmed = ?2 WHERE id = ?1",
 	[ST_PUT_TASK] = "INSERT INTO tasks VALUES (?,?)",
 	[ST_PUT_TRANSITION] =
@@ -82,11 +95,13 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_PUT_DECISION] =
 		"INSERT INTO decisions (request_id, artifact_hash, signer, nonce, decision, is_final,"
 		" expires_at, reason, uid, text, at) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-	[ST_PUT_CONTINUITY] = "INSERT OR REPLACE INTO continuity VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+	[ST_PUT_CONTINUITY] = "INSERT OR REPLACE INTO continuity VALUES (?,?,?,?,?,?,?,?,?,?,?," GROUP_OF_1 ")",
 	[ST_CLOSE_CONTINUITY] =
-		"INSERT INTO continuity VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (session) DO UPDATE SET"
+		"INSERT INTO continuity VALUES (?,?,?,?,?,?,?,?,?,?,?," GROUP_OF_1
+		") ON CONFLICT (session) DO UPDATE SET"
 		" checkpoint_count = excluded.checkpoint_count, completion = excluded.completion,"
 		" closed_at = excluded.closed_at",
+	[ST_PUT_LABEL] = "INSERT INTO labels (session, name, value) VALUES (?,?,?)",
 	[ST_RETIRE_CHECKPOINTS] = "UPDATE checkpoints SET resumable = 0 WHERE session = ?",
 	/* retain.c */
 	[ST_PUT_ARCHIVE] = "INSERT OR REPLACE INTO archives (day, size, sessions) VALUES (?,?,?)",
@@ -105,6 +120,7 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_DROP_KEPT] =
 		"DELETE FROM unroutable"
 		" WHERE event IN (SELECT id FROM events WHERE session = ?1 AND id <= ?2)",
+	[ST_FORGET_SUBMIT] = "DELETE FROM submits WHERE caller = ? AND message_id = ? AND answer = ?",
 	[ST_DROP_EVENT] = "DELETE FROM events WHERE id = ? AND session IS NULL",
 	[ST_VACUUM] = "PRAGMA incremental_vacuum(32)",
 	[ST_PUT_SNAPSHOT] =
@@ -122,7 +138,13 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_FIND_CHECKPOINT] = "SELECT id FROM checkpoints WHERE checkpoint_id = ?",
 	[ST_LOAD_CHECKPOINT] =
 		"SELECT id, session, base, state_size, checkpoint_id, encoding, sha256, seal, state_version,"
-		" resumable, description, step, state FROM checkpoints WHERE id = ?",
+		" resumable, description, step, state, created_at FROM checkpoints WHERE id = ?",
+	/* The columns behind a long state are not reached: its length stands in the row's head. */
+	[ST_FIND_LARGE] =
+		"SELECT 1 FROM checkpoints c WHERE id = ?1 AND (length(state) > ?2 OR state_size > ?2"
+		" OR EXISTS (SELECT 1 FROM checkpoints b WHERE b.id = c.base"
+		" AND (length(b.state) > ?2 OR b.state_size > ?2)))",
+	[ST_FIND_LAST_EVENT] = "SELECT body FROM events WHERE session = ? ORDER BY id DESC LIMIT 1",
 	[ST_LOAD_CALLERS] =
 		"SELECT id, caller_id, confirmed, (SELECT max(id) FROM events WHERE caller = callers.id),"
 		" (SELECT min(event) FROM unroutable WHERE caller = callers.id) FROM callers ORDER BY id",
@@ -137,6 +159,17 @@ const char *const store_sql[ST_COUNT] = {
 		"SELECT " EVENT_COLUMNS " FROM unroutable u JOIN events e ON e.id = u.event"
 		" WHERE u.caller = ? AND u.event > ? ORDER BY u.event LIMIT ?",
 	[ST_LOAD_EVENT] = "SELECT " EVENT_COLUMNS " FROM events e WHERE e.id = ?",
+	/* The index of sessions has those without one together, in the order of their ids. */
+	[ST_LOAD_ANSWERS] =
+		"SELECT e.id, e.caller, e.reply, e.id <= c.confirmed,"
+		" EXISTS (SELECT 1 FROM unroutable WHERE event = e.id),"
+		" EXISTS (SELECT 1 FROM submits"
+		" WHERE caller = e.caller AND message_id = e.reply AND answer = e.id)"
+		" FROM (SELECT id, caller,"
+		" CASE WHEN json_valid(body) THEN json_extract(body, '$.payload.in_reply_to') END AS reply"
+		" FROM events WHERE session IS NULL AND id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3) e"
+		" LEFT JOIN callers c ON c.id = e.caller ORDER BY e.id",
+	[ST_COUNT_ANSWERS] = "SELECT count(*) FROM events WHERE session IS NULL",
 	[ST_LAST_SUBMIT] = "SELECT max(id) FROM submits",
 	[ST_CHECK_READABLE] =
 		"SELECT (SELECT max(id) FROM sessions), (SELECT max(id) FROM events),"
@@ -170,6 +203,8 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_FIND_OPEN_REVIEW] =
 		"SELECT request_id, expires_at FROM reviews"
 		" WHERE session = ? AND state = 'AWAITING_DECISION' ORDER BY id DESC LIMIT 1",
+	[ST_FIND_APPROVED_REVIEW] =
+		"SELECT 1 FROM reviews WHERE session = ? AND state IN ('APPROVED', 'EXECUTED') LIMIT 1",
 	[ST_FIND_LAST_HARP] =
 		"SELECT body FROM events WHERE session = ?1 AND type = 'harp'"
 		" AND (event_type <> 'session.snapshot' OR id IN"
@@ -183,14 +218,18 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_LAST_CHECKPOINT] =
 		"SELECT checkpoint_id, description, step FROM checkpoints"
 		" WHERE session = ? ORDER BY id DESC LIMIT 1",
-	[ST_FIND_OWNER] = "SELECT session_id, caller_id, capability, state FROM sessions WHERE id = ?",
+	[ST_FIND_OWNER] =
+		"SELECT session_id, caller_id, capability, state, data_classification FROM sessions"
+		" WHERE id = ?",
 	[ST_LOAD_CONTINUITY] =
-		"SELECT json_object('session_id', session_id, 'capability', capability, 'summary', summary,"
-		" 'decisions', " AS_LIST("decisions") ", 'open_questions', " AS_LIST("open_questions") ","
-		" 'next_steps', " AS_LIST("next_steps") ", 'checkpoint_count', checkpoint_count,"
-		" 'completion', completion, 'closed_at', closed_at) FROM continuity"
+		"SELECT " CONTINUITY_RECORD ", " CLASS_OF("session") " FROM continuity"
 		" WHERE session = (SELECT id FROM sessions WHERE session_id = ?) AND caller_id = ?"
 		" AND completion IS NOT NULL",
+	[ST_LOAD_RECENT] =
+		"SELECT CASE WHEN " CLASS_OF("session") " <= " CLASS_OF("?1") " THEN " CONTINUITY_RECORD " END"
+		" FROM continuity INDEXED BY continuity_recent"
+		" WHERE caller_id = ?2 AND capability = ?3 AND label_group IS " GROUP_OF_1
+		" AND closed_at IS NOT NULL ORDER BY closed_at DESC, session DESC LIMIT 1000",
 	[ST_LOAD_RESULTS] =
 		"SELECT " EVENT_COLUMNS " FROM events e"
 		" WHERE e.id IN (SELECT id FROM events WHERE session = ? ORDER BY id DESC LIMIT ?)"
@@ -294,6 +333,7 @@ void store_clear_batch(struct batch *b)
 		if (b->values[i].kind == V_BLOB)
 			blob_unref(b->values[i].blob);
 	b->op_count = b->value_count = 0;
+	b->keeps_keys = false;
 	if (b->arena.room > 1 << 20)
 		buf_fini(&b->arena); /* give the memory of one large task back */
 	buf_clear(&b->arena);
@@ -394,6 +434,16 @@ void store_put_caller(struct store *s, int64_t key, const char *caller_id)
 	store_add(s, ST_PUT_CALLER, "it", key, caller_id);
 }
 
+void store_drop_caller(struct store *s, int64_t key)
+{
+	store_add(s, ST_DROP_CALLER, "i", key);
+}
+
+void store_keep_caller(struct store *s, int64_t key, const char *caller_id, int64_t confirmed)
+{
+	store_add(s, ST_KEEP_CALLER, "iti", key, caller_id, confirmed);
+}
+
 void store_save_confirmed(struct store *s, int64_t caller, int64_t event)
 {
 	store_add(s, ST_SAVE_CONFIRMED, "ii", caller, event);
@@ -475,6 +525,11 @@ void store_close_continuity(struct store *s, const struct store_continuity *k)
 	add_continuity(s, ST_CLOSE_CONTINUITY, k);
 }
 
+void store_put_label(struct store *s, int64_t session, const char *name, const char *value)
+{
+	store_add(s, ST_PUT_LABEL, "itt", session, name, value);
+}
+
 void store_retire_checkpoints(struct store *s, int64_t session)
 {
 	store_add(s, ST_RETIRE_CHECKPOINTS, "i", session);
@@ -538,6 +593,11 @@ void store_put_snapshot(struct store *s, const struct store_snapshot *n)
 void store_drop_submits(struct store *s, int64_t after, int64_t upto, const char *before)
 {
 	store_add(s, ST_DROP_SUBMITS, "iit", after, upto, before);
+}
+
+void store_forget_submit(struct store *s, int64_t caller, const char *message_id, int64_t answer)
+{
+	store_add(s, ST_FORGET_SUBMIT, "iti", caller, message_id, answer);
 }
 
 void store_put_unroutable(struct store *s, int64_t event, int64_t caller)

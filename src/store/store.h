@@ -106,6 +106,7 @@ struct store_kept {
 	int64_t row, session, base; /* base 0: no delta */
 	int64_t whole_size;
 	char checkpoint_id[ID_SIZE], encoding[16], sha256[65], seal[65], state_version[STORE_WORD_SIZE];
+	char created_at[STORE_WORD_SIZE];
 	bool resumable;
 	struct buf description;
 	struct buf step;  /* JSON text */
@@ -120,8 +121,13 @@ void store_kept_fini(struct store_kept *k);
 int store_open(const char *dir, struct store **out, char *why, size_t why_size)
 	__attribute__((warn_unused_result));
 void store_close(struct store *s);
-/* The instance's id, made once for a state directory. */
+/* The store's id, made once; a copy of the store has the same. The audit's chain begins with it. */
 const char *store_instance(const struct store *s);
+/* HCP_INSTANCE of the processes that this directory's daemon starts. Belongs to the directory on this
+ * machine: a copy of the directory gets another one. */
+const char *store_mark(const struct store *s);
+/* The directory is not the one of the last start: a copy of it, or it was moved to another file system. */
+bool store_is_copy(const struct store *s);
 /* The greatest keys in use. */
 int64_t store_last_session(const struct store *s);
 int64_t store_last_event(const struct store *s);
@@ -130,6 +136,10 @@ int64_t store_last_caller(const struct store *s);
 /* ---- the batch ---- */
 
 void store_put_caller(struct store *s, int64_t key, const char *caller_id);
+/* Drops a caller that has no message and no submit. */
+void store_drop_caller(struct store *s, int64_t key);
+/* The same caller is needed again, in the batch that may drop it. */
+void store_keep_caller(struct store *s, int64_t key, const char *caller_id, int64_t confirmed);
 void store_save_confirmed(struct store *s, int64_t caller, int64_t event);
 void store_put_session(struct store *s, const struct store_session *row, const char *task, size_t task_size);
 void store_save_session(struct store *s, const struct store_session *row); /* what can change of it */
@@ -158,6 +168,8 @@ struct store_continuity {
 void store_put_continuity(struct store *s, const struct store_continuity *k);
 /* At the end: keeps what the worker reported, if it reported anything. */
 void store_close_continuity(struct store *s, const struct store_continuity *k);
+/* A label of the session's task; each name once. */
+void store_put_label(struct store *s, int64_t session, const char *name, const char *value);
 /* From here on no earlier checkpoint of the session is resumed from. */
 void store_retire_checkpoints(struct store *s, int64_t session);
 void store_put_outcome(struct store *s, int64_t session, const char *json, size_t size);
@@ -174,6 +186,8 @@ void store_put_decision(struct store *s, const struct store_decision *d);
 void store_put_snapshot(struct store *s, const struct store_snapshot *n);
 /* only those of ended sessions */
 void store_drop_submits(struct store *s, int64_t after, int64_t upto, const char *before);
+/* The submit that this event answered is as if it never came. */
+void store_forget_submit(struct store *s, int64_t caller, const char *message_id, int64_t answer);
 void store_put_unroutable(struct store *s, int64_t event, int64_t caller);
 void store_drop_unroutable(struct store *s, int64_t event);
 void store_put_audit(struct store *s, int64_t n, const char *entry, size_t size, const char *hash);
@@ -200,7 +214,7 @@ void store_drop_rows(struct store *s, int table, int64_t session, int64_t upto);
 /* the session's events up to `upto` no longer wait for a queue */
 void store_drop_kept(struct store *s, int64_t session, int64_t upto);
 void store_drop_leaving(struct store *s, int64_t session); /* after its last row and file */
-void store_drop_answer(struct store *s, int64_t event);    /* an answer that belongs to no session */
+void store_drop_answer(struct store *s, int64_t event);    /* an answer without a session; keeps the keys */
 void store_vacuum(struct store *s); /* gives STORE_VACUUM_PAGES free pages back to the file system */
 enum { STORE_VACUUM_PAGES = 32 };
 
@@ -226,22 +240,40 @@ int store_find_newest(struct store *s, int64_t session, char checkpoint_id[ID_SI
 /* By its id, of any session: its row, 0 there is none, -1. */
 int64_t store_find_checkpoint(struct store *s, const char *checkpoint_id);
 int store_load_checkpoint(struct store *s, int64_t row, struct store_kept *out); /* clears *out first */
+/* Is its state, or the one that it builds on, above `most` bytes, stored or as text? No state is loaded. 1,
+ * 0, -1. */
+int store_is_large_checkpoint(struct store *s, int64_t row, int64_t most) __attribute__((warn_unused_result));
 /* Id, description and step of the newest checkpoint, resumable or not: 1, 0, -1. step: JSON text. */
 int store_find_last_checkpoint(struct store *s, int64_t session, char checkpoint_id[ID_SIZE],
 	struct buf *description, struct buf *step);
+/* When the newest message of a session was made, as text: 1, 0, -1. */
+int store_find_last_event_time(struct store *s, int64_t session, char at[STORE_WORD_SIZE])
+	__attribute__((warn_unused_result));
+#define STORE_CLASS_SIZE 4 /* T1 to T4 */
+
 /* The owner of any session, by its key. */
 struct store_owner {
 	char session_id[ID_SIZE], caller_id[STORE_CALLER_SIZE], capability[129], state[16];
+	char data_class[STORE_CLASS_SIZE];
 };
 int store_find_owner(struct store *s, int64_t session, struct store_owner *out);
-/* The record of an ended session of that caller, as a JSON object: 1, 0 there is none, -1. */
-int store_load_continuity(struct store *s, const char *session_id, const char *caller_id, struct buf *out);
+/* The record of an ended session of that caller, as a JSON object, and the class of its data: 1, 0 there is
+ * none, -1. */
+int store_load_continuity(struct store *s, const char *session_id, const char *caller_id, struct buf *out,
+	char data_class[STORE_CLASS_SIZE]);
+/* Records of ended sessions of that caller and capability, with the same label `group` as this session (or
+ * without one, like it), and with data of no higher class: the last `count` of the last 1000, newest first,
+ * separated by commas, up to `most` bytes. 0, -1. */
+int store_load_recent(struct store *s, int64_t session, const char *caller_id, const char *capability,
+	int count, size_t most, struct buf *out) __attribute__((warn_unused_result));
 /* A review by its request; -1, 0, 1. */
 int store_load_review(
 	struct store *s, const char *request_id, int64_t *session, char state[24], struct buf *artifact);
 /* The undecided review of a session; the texts have room for a HARP id and a time. */
 int store_find_open_review(
 	struct store *s, int64_t session, char request_id[STORE_WORD_SIZE], char expires_at[STORE_WORD_SIZE]);
+/* Has a human approved the session's task? -1, 0, 1. */
+int store_find_approval(struct store *s, int64_t session);
 int store_find_snapshot(
 	struct store *s, int64_t session, const char *snapshot_id, char sha256[65], struct buf *created_at);
 /* The newest HARP-SESSION event of a session that has the daemon's own time: a worker may give its snapshots
@@ -291,6 +323,17 @@ int store_load_results(struct store *s, int64_t session, int rows, store_event_f
 	__attribute__((warn_unused_result));
 int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx)
 	__attribute__((warn_unused_result));
+/* Answers to submits that became no session, in the order of their ids: those after one, up to another. */
+struct store_answer {
+	int64_t id, caller;
+	const char *message_id; /* of the submit; NULL: it had none */
+	bool is_settled, is_unroutable;
+	bool is_remembered; /* the submit would get this answer again */
+};
+typedef bool store_answer_fn(void *ctx, const struct store_answer *a); /* false: no more */
+int store_load_answers(struct store *s, int64_t after, int64_t upto, int limit, store_answer_fn *fn,
+	void *ctx) __attribute__((warn_unused_result));
+int64_t store_count_answers(struct store *s); /* -1: unreadable */
 /* Did the last read fail because the file is damaged? Then a retry does not help. */
 bool store_is_damaged(const struct store *s);
 /* Can the tables that a turn reads be read? */

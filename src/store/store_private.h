@@ -11,6 +11,8 @@
 enum statement {
 	/* changes: in the batch */
 	ST_PUT_CALLER,
+	ST_KEEP_CALLER,
+	ST_DROP_CALLER,
 	ST_SAVE_CONFIRMED,
 	ST_PUT_SESSION,
 	ST_PUT_TASK,
@@ -39,6 +41,7 @@ enum statement {
 	ST_PUT_DECISION,
 	ST_PUT_SNAPSHOT,
 	ST_PUT_CONTINUITY,
+	ST_PUT_LABEL,
 	ST_CLOSE_CONTINUITY,
 	ST_RETIRE_CHECKPOINTS,
 	ST_PUT_ARCHIVE,
@@ -49,6 +52,7 @@ enum statement {
 	ST_DROP_LEAVING,
 	ST_DROP_KEPT,
 	ST_DROP_EVENT,
+	ST_FORGET_SUBMIT,
 	ST_VACUUM,
 	/* one for each table in store.owned */
 	ST_DROP_ROWS,
@@ -66,12 +70,16 @@ enum statement {
 	ST_FIND_CHECKPOINT,
 	ST_FIND_NEWEST,
 	ST_LOAD_CHECKPOINT,
+	ST_FIND_LARGE,
+	ST_FIND_LAST_EVENT,
 	ST_LOAD_CALLERS,
 	ST_LOAD_LIVE,
 	ST_LOAD_BACKLOG,
 	ST_LOAD_EVENTS,
 	ST_LOAD_UNROUTABLE,
 	ST_LOAD_EVENT,
+	ST_LOAD_ANSWERS,
+	ST_COUNT_ANSWERS,
 	ST_LAST_SUBMIT,
 	ST_FIND_CALLER,
 	ST_FIND_OLD_SUBMIT,
@@ -82,6 +90,7 @@ enum statement {
 	ST_FIND_AUDIT_END,
 	ST_LOAD_REVIEW,
 	ST_FIND_OPEN_REVIEW,
+	ST_FIND_APPROVED_REVIEW,
 	ST_FIND_NONCE,
 	ST_LOAD_VOTES,
 	ST_FIND_SNAPSHOT,
@@ -89,6 +98,7 @@ enum statement {
 	ST_LAST_CHECKPOINT,
 	ST_FIND_OWNER,
 	ST_LOAD_CONTINUITY,
+	ST_LOAD_RECENT,
 	ST_LOAD_RESULTS,
 	ST_COUNT
 };
@@ -120,13 +130,15 @@ struct batch {
 	struct value *values;
 	size_t value_count, value_room;
 	struct buf arena;
+	bool keeps_keys; /* store_keep_keys: once is enough */
 };
 
 struct store {
 	sqlite3 *db;
 	sqlite3_stmt *st[ST_COUNT];
 	struct batch batch;
-	char instance[ID_SIZE];
+	char instance[ID_SIZE], mark[ID_SIZE];
+	bool is_copy; /* mark.c made a new mark: the directory is not the one of the last start */
 	int64_t last_session, last_event, last_caller;
 	char error[256];
 	bool is_damaged; /* the last error was damage */
@@ -148,6 +160,8 @@ int store_prepare_sessions(struct store *s);
 void store_read_session(sqlite3_stmt *st, struct store_session *row);
 /* retain.c: prepares the statements that depend on which tables there are. */
 int store_prepare_retain(struct store *s);
+/* mark.c: the mark of this directory, kept from the last start or new. */
+int store_load_mark(struct store *s, const char *dir);
 
 void store_clear_batch(struct batch *b);
 

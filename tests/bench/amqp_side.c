@@ -186,13 +186,16 @@ void side_consume(struct side *s, const char *queue, uint64_t ack_every)
 	side_check(s, "basic.consume");
 }
 
-void side_next(struct side *s, amqp_envelope_t *e)
+bool side_next_within(struct side *s, amqp_envelope_t *e, double seconds)
 {
-	struct timeval tv = {.tv_sec = SIDE_SILENCE_S};
+	struct timeval tv = {.tv_sec = (time_t)seconds};
 	amqp_rpc_reply_t r;
 
+	tv.tv_usec = (suseconds_t)((seconds - (double)tv.tv_sec) * 1e6);
 	amqp_maybe_release_buffers(s->conn);
 	r = amqp_consume_message(s->conn, e, &tv, 0);
+	if (r.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && r.library_error == AMQP_STATUS_TIMEOUT)
+		return false;
 	if (r.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION)
 		side_die("waiting for a message: %s", amqp_error_string2(r.library_error));
 	if (r.reply_type != AMQP_RESPONSE_NORMAL)
@@ -200,4 +203,11 @@ void side_next(struct side *s, amqp_envelope_t *e)
 	s->taken = e->delivery_tag;
 	if (s->taken - s->acked >= s->ack_every)
 		side_ack(s);
+	return true;
+}
+
+void side_next(struct side *s, amqp_envelope_t *e)
+{
+	if (!side_next_within(s, e, SIDE_SILENCE_S))
+		side_die("waiting for a message: none came in %d s", SIDE_SILENCE_S);
 }

@@ -47,5 +47,7 @@ void side_await_confirms(struct side *s, uint64_t left);
 void side_consume(struct side *s, const char *queue, uint64_t ack_every);
 /* The next delivery; acks are sent in groups. The caller destroys the envelope. */
 void side_next(struct side *s, amqp_envelope_t *e);
+/* The same; false where none comes within this time. */
+bool side_next_within(struct side *s, amqp_envelope_t *e, double seconds);
 
 #endif

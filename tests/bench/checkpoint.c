@@ -18,6 +18,7 @@
 
 #include "json/canonical.h"
 #include "store/checkpoint.h"
+#include "store/checkpoint_restore.h"
 #include "json/text.h"
 #include "store/state_compress.h"
 
@@ -158,6 +159,7 @@ static struct cost put(int n, const char *base_id)
 		.created_at = "2026-01-31T12:00:00.000Z",
 		.trigger = "steps"};
 	struct buf base = {0}, bytes = {0};
+	struct store_kept row = {0};
 	char hash[CANONICAL_HASH_SIZE], why[64];
 	json_t *value = jtext_parse(state.data, state.size, why, sizeof why);
 	struct cost c;
@@ -171,7 +173,9 @@ static struct cost put(int n, const char *base_id)
 	cp.sha256 = cp.seal = hash;
 	snprintf(cp.checkpoint_id, ID_SIZE, "%08d-1111-4111-8111-111111111111", n % 100000000);
 	began = now_ms();
-	if (base_id[0] != '\0' && (cp.base = checkpoint_load_base(store, base_id, 1, &base)) == 0)
+	if (base_id[0] != '\0' &&
+		((cp.base = checkpoint_load_base(store, base_id, 1, &row)) == 0 ||
+			checkpoint_unpack(&row, NULL, &base) != NULL))
 		die("no base");
 	c.kind = state_compress(state.data, state.size, cp.base != 0 ? base.data : NULL, base.size, &bytes);
 	c.pack_ms = now_ms() - began;
@@ -193,6 +197,7 @@ static struct cost put(int n, const char *base_id)
 		    "length(trigger) + 32"
 		    " FROM checkpoints ORDER BY id DESC LIMIT 1");
 	buf_fini(&base);
+	store_kept_fini(&row);
 	buf_fini(&bytes);
 	return c;
 }

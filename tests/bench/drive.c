@@ -6,8 +6,11 @@
  *   drive ready                        returns once the daemon consumes
  *   drive stream CAPABILITY N          one session of N progress events: messages a second, sequence checked
  *   drive sessions CAPABILITY N WINDOW N sessions, at most WINDOW submitted and not closed: sessions a second
- *   drive latency CAPABILITY N         one at a time: microseconds from submit to task_completed, median
- *   drive hold CAPABILITY N            submits N and returns once each has sent its first progress event */
+ *   drive latency CAPABILITY N         one at a time: microseconds from submit to task_completed, median; and
+ *                                      each
+ *   drive hold CAPABILITY N            submits N and returns once each has sent its first progress event
+ *   drive fairness CAPABILITY N TIMES  while N tasks of another caller wait, or as many as may: microseconds
+ *                                      from submit to RUNNING of a single task, the slowest */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +22,14 @@
 
 #define CALLEE "bench"
 #define CALLER "bench"
+#define FLOOD "flood"    /* the other caller */
+#define FLOOD_WINDOW 500 /* its submits that have no answer yet */
+#define MANY_RUNS 100000 /* of its tasks; more are not timed */
 #define READY_S 30
 #define HOLD_WINDOW 100 /* submits on their way while the held sessions are started */
 #define GUARD_S 300     /* whatever happens, end */
 
-enum kind { K_OTHER, K_PROGRESS, K_COMPLETED, K_CLOSED };
+enum kind { K_OTHER, K_ACCEPTED, K_REJECTED, K_RUNNING, K_PROGRESS, K_COMPLETED, K_CLOSED };
 
 static struct side in, out;
 
@@ -40,7 +46,7 @@ static void make_uuid(char text[37])
 		b[15]);
 }
 
-static void submit(const char *capability)
+static void submit_as(const char *caller, const char *capability)
 {
 	char body[1024], uuid[37], stamp[32];
 	struct timespec ts;
@@ -64,12 +70,17 @@ static void submit(const char *capability)
 		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"%s.%03ldZ\",\"session_id\":"
 		"null,"
 		"\"type\":\"task_submit\",\"payload\":{\"capability\":\"%s\",\"capability_version\":\"1.x\","
-		"\"caller_id\":\"" CALLER
-		"\",\"intent\":\"measure the daemon\",\"inputs\":{\"text\":\"nothing to do\"}}}",
-		uuid, stamp, ts.tv_nsec / 1000000, capability);
+		"\"caller_id\":\"%s\",\"intent\":\"measure the daemon\",\"inputs\":{\"text\":\"nothing to "
+		"do\"}}}",
+		uuid, stamp, ts.tv_nsec / 1000000, capability, caller);
 	p.message_id = side_bytes(uuid);
 	p.timestamp = (uint64_t)ts.tv_sec;
 	side_publish(&out, "hcp.commands", CALLEE, &p, body, (size_t)size);
+}
+
+static void submit(const char *capability)
+{
+	submit_as(CALLER, capability);
 }
 
 /* --- what comes back --- */
@@ -87,6 +98,14 @@ static bool is_type(const amqp_envelope_t *e, const char *type)
 		!memcmp(t.bytes, type, t.len);
 }
 
+static bool is_of(const amqp_envelope_t *e, const char *caller)
+{
+	size_t size = strlen(caller);
+
+	return e->routing_key.len > size && !memcmp(e->routing_key.bytes, caller, size) &&
+		((const char *)e->routing_key.bytes)[size] == '.';
+}
+
 static enum kind kind_of(const amqp_envelope_t *e)
 {
 	amqp_bytes_t body = e->message.body;
@@ -94,10 +113,16 @@ static enum kind kind_of(const amqp_envelope_t *e)
 	if (is_type(e, "event")) {
 		if (holds(body, "\"session_closed\""))
 			return K_CLOSED;
+		if (holds(body, "\"to_state\":\"RUNNING\""))
+			return K_RUNNING;
 		return holds(body, "\"progress\"") ? K_PROGRESS : K_OTHER;
 	}
 	if (is_type(e, "task_completed"))
 		return K_COMPLETED;
+	if (is_type(e, "task_accepted"))
+		return K_ACCEPTED;
+	if (is_type(e, "task_rejected") && is_of(e, FLOOD) && holds(body, "\"resource_unavailable\""))
+		return K_REJECTED;
 	if (is_type(e, "task_rejected") || is_type(e, "task_failed"))
 		side_die("not what was asked for: %.*s", (int)body.len, (char *)body.bytes);
 	return K_OTHER;
@@ -234,7 +259,8 @@ static int run_latency(const char *capability, long count)
 		side_ack(&in); /* a session's messages together, as libhcp does it */
 	}
 	printf("median_us=%.1f\n", side_median(took, (size_t)count) * 1e6);
-	printf("p99_us=%.1f\n", took[count * 99 / 100] * 1e6);
+	for (long i = 0; i < count; i++)
+		printf("us=%.1f\n", took[i] * 1e6);
 	free(took);
 	return 0;
 }
@@ -255,6 +281,132 @@ static int run_hold(const char *capability, long count)
 	return 0;
 }
 
+/* --- one caller's flood, and another's single task --- */
+
+static struct {
+	const char *capability;
+	long sent, accepted, rejected, started;
+	struct {
+		char key[200]; /* of its messages */
+		double from;
+	} running[1024];
+	double *runs; /* seconds from RUNNING to task_completed */
+	size_t run_count;
+} flood;
+
+static void flood_submit(void)
+{
+	submit_as(FLOOD, flood.capability);
+	flood.sent++;
+}
+
+/* Begins with the caller and the session; what follows is the kind of the message. */
+static void session_key(const amqp_envelope_t *e, char key[200])
+{
+	const char *text = e->routing_key.bytes;
+	size_t size = 0;
+
+	for (int dots = 0; size < e->routing_key.len && size < 199; size++)
+		if (text[size] == '.' && ++dots == 2)
+			break;
+	memcpy(key, text, size);
+	key[size] = 0;
+}
+
+static void flood_time(const amqp_envelope_t *e, bool is_start)
+{
+	char key[200];
+
+	session_key(e, key);
+	for (size_t i = 0; i < sizeof flood.running / sizeof flood.running[0]; i++) {
+		if (strcmp(flood.running[i].key, is_start ? "" : key))
+			continue;
+		if (is_start)
+			flood.running[i].from = side_now();
+		else if (flood.run_count < MANY_RUNS)
+			flood.runs[flood.run_count++] = side_now() - flood.running[i].from;
+		strcpy(flood.running[i].key, is_start ? key : "");
+		return;
+	}
+}
+
+/* Two tasks more for each that starts: as many wait as before, or as many as may, and there are more. */
+static void flood_take(const amqp_envelope_t *e, enum kind k)
+{
+	flood.accepted += k == K_ACCEPTED;
+	flood.rejected += k == K_REJECTED;
+	if (k == K_RUNNING || k == K_COMPLETED)
+		flood_time(e, k == K_RUNNING);
+	if (k != K_RUNNING)
+		return;
+	flood.started++;
+	flood_submit();
+	flood_submit();
+}
+
+/* The kind of the next message, which came within `seconds`, if it is none of the flood's. */
+static enum kind next_of_mine(double seconds)
+{
+	amqp_envelope_t e;
+	enum kind k;
+
+	if (!side_next_within(&in, &e, seconds))
+		return K_OTHER;
+	k = kind_of(&e);
+	if (is_of(&e, FLOOD)) {
+		flood_take(&e, k);
+		k = K_OTHER;
+	}
+	amqp_destroy_envelope(&e);
+	return k;
+}
+
+static void fill_backlog(long count)
+{
+	while (flood.accepted - flood.started < count && !flood.rejected) {
+		while (flood.sent - flood.accepted - flood.rejected < FLOOD_WINDOW)
+			flood_submit();
+		next_of_mine(SIDE_SILENCE_S);
+	}
+}
+
+static int run_fairness(const char *capability, long count, long times)
+{
+	double *took = calloc((size_t)times, sizeof *took);
+	long waiting;
+
+	flood.capability = capability;
+	flood.runs = calloc(MANY_RUNS, sizeof *flood.runs);
+	if (!took || !flood.runs)
+		side_die("out of memory");
+	open_both(SIDE_ACKS);
+	side_declare_queue(&in, "hcp.evt." FLOOD, "hcp.events", FLOOD ".#");
+	side_consume(&in, "hcp.evt." FLOOD, SIDE_ACKS);
+	fill_backlog(count);
+	waiting = flood.accepted - flood.started;
+	for (long i = 0; i < times; i++) {
+		/* not in step with the flood's own starts */
+		double from, until = side_now() + 0.2 * (double)(i * 618 % 1000) / 1000;
+		enum kind k;
+
+		while ((from = side_now()) < until)
+			next_of_mine(until - from);
+		submit(capability);
+		while ((k = next_of_mine(SIDE_SILENCE_S)) != K_CLOSED)
+			if (k == K_RUNNING)
+				took[i] = side_now() - from;
+		if (flood.accepted - flood.started < waiting)
+			waiting = flood.accepted - flood.started;
+	}
+	printf("median_us=%.1f\n", side_median(took, (size_t)times) * 1e6);
+	printf("slowest_us=%.1f\n", took[times - 1] * 1e6);
+	printf("flood_us=%.1f\n", side_median(flood.runs, flood.run_count) * 1e6);
+	printf("waiting=%ld\nrejected=%ld\n", waiting, flood.rejected);
+	free(took);
+	free(flood.runs);
+	return 0;
+}
+
 static int run(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -270,8 +422,10 @@ static int run(int argc, char **argv)
 		return run_latency(argv[2], n);
 	if (!strcmp(what, "hold") && n > 0)
 		return run_hold(argv[2], n);
+	if (!strcmp(what, "fairness") && n > 0 && argc > 4 && atol(argv[4]) > 0)
+		return run_fairness(argv[2], n, atol(argv[4]));
 	fputs("usage: drive ready | stream CAPABILITY N | sessions CAPABILITY N WINDOW | latency CAPABILITY "
-	      "N | hold CAPABILITY N\n",
+	      "N | hold CAPABILITY N | fairness CAPABILITY N TIMES\n",
 		stderr);
 	return 64;
 }

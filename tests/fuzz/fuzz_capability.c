@@ -9,6 +9,7 @@
 #include "files.h"
 #include "fuzz.h"
 #include "base/semver.h"
+#include "json/text.h"
 
 #define PATH FILES_DIR "/echo.json"
 
@@ -59,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct config_capability cc = {.name = name, .declaration = declaration};
 	struct said s = {0};
 	struct capability *c;
-	json_t *root = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL);
+	json_t *root = jtext_load((const char *)data, size, JSON_REJECT_DUPLICATES, NULL);
 
 	files_clear();
 	files_add("echo.json", data, size, 0644);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "protocol/message.h"
-#include "hcpctl/caller/task.h"
+#include "hcpctl/common/task.h"
 #include "fuzz.h"
 #include "base/semver.h"
 
@@ -128,6 +128,28 @@ static void check_minified(
 	buf_fini(&b);
 }
 
+/* A sender that is refused by its name is answered by the scan: about the same message, as the same caller.
+ */
+static void check_scan(const struct command *c, const char *body, size_t size, bool is_json)
+{
+	char *copy = xmalloc(size + 1);
+	struct command scanned;
+
+	memcpy(copy, body, size);
+	copy[size] = '\0';
+	if (message_scan_submit(copy, size, &scanned)) {
+		MUST(scanned.kind == COMMAND_SUBMIT &&
+			message_is_caller_id(scanned.caller_id, strlen(scanned.caller_id)));
+		MUST(!is_json ||
+			(strcmp(scanned.caller_id, c->caller_id) == 0 &&
+				strcmp(scanned.message_id, c->message_id) == 0));
+		MUST(scanned.task.capability == NULL || c->task.capability == NULL ||
+			strcmp(scanned.task.capability, c->task.capability) == 0);
+	}
+	command_fini(&scanned);
+	free(copy);
+}
+
 static void check(const char *body, size_t size, int max_depth)
 {
 	struct command c;
@@ -140,6 +162,7 @@ static void check(const char *body, size_t size, int max_depth)
 		fuzz_is_plain(c.message_id, strlen(c.message_id), ""));
 	MUST(c.caller_id[0] == '\0' || message_is_caller_id(c.caller_id, strlen(c.caller_id)));
 	message_peek(body, size, &head);
+	check_scan(&c, body, size, root != NULL);
 	if (verdict != MESSAGE_OK) {
 		check_refusal(&c, verdict);
 	} else if (c.kind == COMMAND_SUBMIT) {

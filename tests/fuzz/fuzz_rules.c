@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fuzz_rules.c: a declaration with schema, rules, context and envelope, and a task that is judged by it.
+/* fuzz_rules.c: a declaration with schema, rules, context and envelope, and a task that is decided by it.
  * Input: the members of the declaration's `safety` object as JSON, its input_schema, the task's inputs, a
  * line each; then bytes: the caller's limits, the hour, the day, running sessions, and flags of the
  * moment. */
@@ -71,7 +71,7 @@ static void check(const struct gate_result *v, const struct capability *c, const
 		MUST(would[20] - '0' <= (int)caller->max_risk && would[20] - '0' <= (int)c->risk_ceiling);
 }
 
-static void judge(const struct capability *c, json_t *inputs, struct feed *f)
+static void decide(const struct capability *c, json_t *inputs, struct feed *f)
 {
 	char name[] = "echo", star[] = "*", *all[] = {star, NULL};
 	const struct capability *listed[1] = {c};
@@ -125,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (json_is_object(safety) && schema != NULL && json_is_object(inputs)) {
 		c = load(safety, schema, &cc);
 		if (c != NULL)
-			judge(c, inputs, &f);
+			decide(c, inputs, &f);
 		capability_free(c);
 	}
 	json_decref(safety);

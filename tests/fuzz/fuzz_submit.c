@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "protocol/message.h"
-#include "hcpctl/caller/task.h"
+#include "hcpctl/common/task.h"
 #include "fuzz.h"
 
 /* Laid over each other as --input and a file are. */

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "core/recovery/restore.h"
 #include "core/running/artifacts.h"
 #include "store/artifact_store.h"
 #include "store/artifact_name.h"
@@ -323,9 +324,53 @@ int checkpoint_load(struct store *s, const char *checkpoint_id, struct checkpoin
 	return 0;
 }
 
-int64_t checkpoint_load_base(struct store *s, const char *checkpoint_id, int64_t session, struct buf *text)
+void restore_drop(struct session *s)
 {
-	(void)s, (void)checkpoint_id, (void)session, (void)text;
+	(void)s;
+}
+
+void restore_begin_named(struct session *s, const char *checkpoint_id)
+{
+	(void)s, (void)checkpoint_id;
+}
+
+/* No threads here: no line is kept. */
+void worker_keep_line(struct worker *w, enum worker_stream s, const char *line)
+{
+	(void)w, (void)s, (void)line;
+}
+
+void worker_let_line_go(struct worker *w, enum worker_stream s)
+{
+	(void)w, (void)s;
+}
+
+void store_kept_fini(struct store_kept *k)
+{
+	(void)k;
+}
+
+int checkpoint_look(struct store *s, const char *checkpoint_id, int64_t most, struct checkpoint *out)
+{
+	(void)most;
+	return checkpoint_load(s, checkpoint_id, out);
+}
+
+int checkpoint_load_rows(struct store *s, const char *checkpoint_id, struct checkpoint_rows *out)
+{
+	(void)s, (void)checkpoint_id, (void)out;
+	return 0;
+}
+
+void checkpoint_rows_fini(struct checkpoint_rows *r)
+{
+	(void)r;
+}
+
+int64_t checkpoint_load_base(
+	struct store *s, const char *checkpoint_id, int64_t session, struct store_kept *out)
+{
+	(void)s, (void)checkpoint_id, (void)session, (void)out;
 	return 0;
 }
 
@@ -360,10 +405,23 @@ void store_close_continuity(struct store *s, const struct store_continuity *k)
 	stage_check_continuity(k);
 }
 
-int store_load_continuity(struct store *s, const char *session_id, const char *caller_id, struct buf *out)
+int store_load_continuity(struct store *s, const char *session_id, const char *caller_id, struct buf *out,
+	char data_class[STORE_CLASS_SIZE])
 {
-	(void)s, (void)session_id, (void)caller_id, (void)out;
+	(void)s, (void)session_id, (void)caller_id, (void)out, (void)data_class;
 	return 0;
+}
+
+int store_load_recent(struct store *s, int64_t session, const char *caller_id, const char *capability,
+	int count, size_t most, struct buf *out)
+{
+	(void)s, (void)session, (void)caller_id, (void)capability, (void)count, (void)most, (void)out;
+	return 0;
+}
+
+void store_put_label(struct store *s, int64_t session, const char *name, const char *value)
+{
+	(void)s, (void)session, (void)name, (void)value;
 }
 
 int store_find_owner(struct store *s, int64_t session, struct store_owner *out)
@@ -435,6 +493,11 @@ void run_stop_or_finish(struct session *s)
 void run_stop_now(struct session *s, int64_t kill_at_us)
 {
 	(void)s, (void)kill_at_us;
+}
+
+void run_stop_at_half(struct session *s)
+{
+	(void)s;
 }
 
 struct worker *run_worker(const struct session *s)
@@ -520,6 +583,16 @@ void policy_wait_forget(struct session *s)
 }
 
 void slots_leave(struct core *c, struct session *s)
+{
+	(void)c, (void)s;
+}
+
+void slots_add_undecided(struct core *c, const struct session *s)
+{
+	(void)c, (void)s;
+}
+
+void slots_drop_undecided(struct core *c, const struct session *s)
 {
 	(void)c, (void)s;
 }

@@ -11,6 +11,10 @@ json_t *__real_jtext_load(const char *text, size_t size, size_t flags, json_erro
 json_t *__wrap_jtext_load(const char *text, size_t size, size_t flags, json_error_t *e);
 json_t *__real_jtext_parse(const char *text, size_t size, char *why, size_t why_size);
 json_t *__wrap_jtext_parse(const char *text, size_t size, char *why, size_t why_size);
+json_t *__real_jtext_parse_numbers(
+	const char *text, size_t size, bool *are_reals, char *why, size_t why_size);
+json_t *__wrap_jtext_parse_numbers(
+	const char *text, size_t size, bool *are_reals, char *why, size_t why_size);
 bool __real_jscan_object(
 	const char *text, size_t size, struct jscan_member *members, size_t count, bool *is_escaped);
 bool __wrap_jscan_object(
@@ -27,6 +31,14 @@ json_t *__wrap_jtext_load(const char *text, size_t size, size_t flags, json_erro
 json_t *__wrap_jtext_parse(const char *text, size_t size, char *why, size_t why_size)
 {
 	json_t *v = __real_jtext_parse(text, size, why, why_size);
+
+	MUST(v == NULL || strict_json(text, size));
+	return v;
+}
+
+json_t *__wrap_jtext_parse_numbers(const char *text, size_t size, bool *are_reals, char *why, size_t why_size)
+{
+	json_t *v = __real_jtext_parse_numbers(text, size, are_reals, why, why_size);
 
 	MUST(v == NULL || strict_json(text, size));
 	return v;

@@ -314,7 +314,7 @@ START_TEST(an_abort_racing_with_completion_has_one_end) /* proves L2-12 */
 		completed += strcmp(end_state, "COMPLETED") == 0;
 	}
 	printf("%d of %d won the race\n", completed, RACES);
-	scene_end(); /* the judge looks at each stream */
+	scene_end(); /* the oracle looks at each stream */
 }
 END_TEST
 

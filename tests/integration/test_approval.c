@@ -24,18 +24,25 @@ static const char *key_file(const char *name)
 	return approver_key(r, name);
 }
 
-/* Makes a key with hcpctl, and enters the approver as keygen prints it. */
-static void add_approver(const char *name, const char *max_risk)
+/* Enters the approver as keygen prints it. */
+static void enter(const char *name, const struct ctl_run *keygen, const char *max_risk)
 {
 	char section[64], line[80];
-	struct ctl_run run = ctl_start("keygen", key_file(name), NULL);
 
-	ctl_finish(&run, 0);
-	ctl_must_have(run.out, "key = ed25519:");
-	snprintf(line, sizeof line, "%.51s", strstr(ctl_text_of(run.out), "ed25519:"));
+	ctl_must_have(keygen->out, "key = ed25519:");
+	snprintf(line, sizeof line, "%.51s", strstr(ctl_text_of(keygen->out), "ed25519:"));
 	snprintf(section, sizeof section, "approver %s", name);
 	rig_set(r, section, "key", "%s", line);
 	rig_set(r, section, "max_risk", "%s", max_risk);
+}
+
+/* Makes a key with hcpctl. */
+static void add_approver(const char *name, const char *max_risk)
+{
+	struct ctl_run run = ctl_start("keygen", key_file(name), NULL);
+
+	ctl_finish(&run, 0);
+	enter(name, &run, max_risk);
 }
 
 static void begin_lab(const char *expires)
@@ -98,7 +105,7 @@ static void reload(void)
 
 /* ---- hcpctl ---- */
 
-START_TEST(a_task_waits_through_crashes_until_it_is_approved_with_hcpctl) /* proves L3-09, HC-02 */
+START_TEST(approval_with_hcpctl_comes_to_a_task_that_waited_in_crashes) /* proves L3-09, HC-02 */
 {
 	begin_lab("1h");
 	struct ctl_run task = submit("{\"temperature_c\":90,\"note\":\"for batch 7\"}");
@@ -181,7 +188,7 @@ START_TEST(a_denial_is_told_to_the_caller_with_its_reason) /* proves L3-09 */
 }
 END_TEST
 
-START_TEST(nobody_decides_and_it_expires_also_while_the_daemon_is_dead) /* proves L3-09 */
+START_TEST(approval_without_a_decision_expires_also_without_a_daemon) /* proves L3-09 */
 {
 	begin_lab("4s");
 	struct ctl_run task = submit(HOT);
@@ -277,6 +284,68 @@ START_TEST(a_key_that_nobody_knows_is_told_what_to_do)
 	ctl_finish(&run, 0);
 	ctl_finish(&task, 3);
 	ctl_must_have(task.out, "policy_denied");
+	ctl_end();
+}
+END_TEST
+
+START_TEST(an_encrypted_key_decides_only_with_its_passphrase) /* proves HC-03 */
+{
+	static const struct ctl_key two[] = {{"a passphrase for your key: ", "drei Haken\n"},
+		{"again: ", "drei Hakem\n"}, {NULL, NULL}},
+				    same[] = {{"a passphrase for your key: ", "drei Hakem\177n\n"},
+					    {"again: ", "drei Haken\n"}, {NULL, NULL}},
+				    wrong[] = {{"passphrase of your key: ", "drei Hakem\n"}, {NULL, NULL}},
+				    none[] = {{"passphrase of your key: ", "\003"}, {NULL, NULL}},
+				    right[] = {{"passphrase of your key: ", "drei Haken\n"}, {NULL, NULL}};
+	char file[300];
+
+	begin_lab("1h");
+	snprintf(file, sizeof file, "%s", rig_path(r, "passphrase"));
+	file_write(file, "from a file\n");
+	/* in a file: only one that others cannot read, and no short one */
+	chmod(file, 0644);
+	struct ctl_run run = ctl_start("keygen", "--passphrase-file", file, key_file("cat"), NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "may be read by others");
+	chmod(file, 0600);
+	run = ctl_start("keygen", "--passphrase-file", file, key_file("cat"), NULL);
+	ctl_finish(&run, 0);
+	enter("cat", &run, "R5");
+	ctl_must_have(key_file("cat"), "BEGIN ENCRYPTED PRIVATE KEY");
+	run = ctl_start("keygen", "--show", "--passphrase-file", file, key_file("cat"), NULL);
+	ctl_finish(&run, 0);
+	/* on the terminal: twice, and not shown */
+	run = ctl_start_on_terminal(two, "keygen", "--passphrase", key_file("dan"), NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.out, "two different passphrases");
+	run = ctl_start_on_terminal(same, "keygen", "-p", key_file("dan"), NULL);
+	ctl_finish(&run, 0);
+	must(!strstr(ctl_text_of(run.out), "Hake"), "it is shown: %s", ctl_text_of(run.out));
+	enter("dan", &run, "R5");
+	reload();
+	struct ctl_run task = submit(HOT);
+	char id[37];
+
+	snprintf(id, sizeof id, "%s", waiting());
+	run = ctl_start_on_terminal(wrong, "approve", id, "--key", key_file("dan"), "--yes", NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.out, "does not open with this passphrase");
+	run = ctl_start_on_terminal(none, "approve", id, "--key", key_file("dan"), "--yes", NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.out, "no passphrase was given");
+	must_str(waiting(), id);
+	run = ctl_start_on_terminal(right, "approve", id, "--key", key_file("dan"), "--yes", NULL);
+	ctl_finish(&run, 0);
+	ctl_finish(&task, 0);
+	task = submit(HOT);
+	run = ctl_start(
+		"deny", waiting(), "--key", key_file("cat"), "--passphrase-file", file, "--yes", NULL);
+	ctl_finish(&run, 0);
+	ctl_finish(&task, 3);
+	file_write(file, "short\n");
+	run = ctl_start("keygen", "--passphrase-file", file, key_file("eve"), NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "at least 8");
 	ctl_end();
 }
 END_TEST
@@ -486,7 +555,7 @@ START_TEST(a_decision_that_comes_after_the_request_expired_is_expired) /* proves
 }
 END_TEST
 
-START_TEST(one_persons_vote_said_again_is_never_two) /* proves HC-03 */
+START_TEST(vote_of_one_person_said_again_is_never_two) /* proves HC-03 */
 {
 	begin_lab("1h");
 	rig_set(r, "approval", "two_person", "R5");
@@ -582,10 +651,45 @@ START_TEST(access_to_data_that_a_human_let_pass_is_logged) /* proves L3-06 */
 		J("{'constraints':{'data_classification':'T2'}}"));
 	const char *id = waiting();
 
-	must(!rig_log_has(r, "access to data"), "nobody has any yet");
+	must(!rig_log_has(r, "by=worker"), "no worker has any yet");
 	must_str(send_it(decision_on(asked(), "allow", "ann"), id), "");
 	peer_completed(p, peer_accepted(p, task));
-	must(rig_log_count(r, "access to data: class=T2") == 1, "the access is logged");
+	must(rig_log_count(r, "access to data: class=T2") - rig_log_count(r, "by=operator") == 2 &&
+			rig_log_has(r, "by=worker attempt=1"),
+		"the task is logged, and that a worker got it");
+	peer_finish(p);
+	ctl_end();
+}
+END_TEST
+
+/* The artifact holds the whole task. */
+START_TEST(approvals_logs_each_task_of_T2_that_it_gives_out) /* proves L3-06 */
+{
+	static const char *const classes[] = {"T1", "T2", "T2"};
+	char line[200], id[3][37];
+
+	begin_lab("1h");
+	struct peer *p = peer_new(r);
+	for (int i = 0; i < 3; i++) {
+		peer_submit_more(p, "lab", J("{'temperature_c':90}"),
+			J("{'constraints':{'data_classification':'%s'}}", classes[i]));
+		wait_until(rig_sql(r, "SELECT count(*) FROM reviews") == i + 1, WAIT_S, "task %d waits", i);
+	}
+	json_t *end = talk_once(path, "'do':'approvals'"), *items = json_object_get(end, "items");
+	must(json_array_size(items) == 3, "%s", json_dumps(end, 0));
+	for (int i = 0; i < 3; i++)
+		snprintf(id[i], sizeof id[i], "%s",
+			json_text_at(json_array_get(items, (size_t)i), "session_id"));
+	must(rig_log_count(r, "access to data:") == 2, "the tasks of T2, and no others");
+	for (int round = 1; round <= 2; round++) {
+		for (int i = 1; i < 3; i++) {
+			snprintf(line, sizeof line, "access to data: class=T2 session=%.8s", id[i]);
+			must(rig_log_count(r, line) == (i == 1 ? round : 1), "%s", line);
+		}
+		if (round == 1)
+			talk_once(path, "'do':'approvals','session':'%s'", id[1]);
+	}
+	must(rig_log_count(r, "verb=approvals") == 3, "who looked, and how");
 	peer_finish(p);
 	ctl_end();
 }
@@ -616,7 +720,7 @@ START_TEST(a_key_that_is_revoked_decides_nothing_from_the_reload_on) /* proves H
 }
 END_TEST
 
-START_TEST(what_the_policy_forbids_meanwhile_is_not_run_for_a_humans_yes)
+START_TEST(approved_task_that_the_policy_forbids_meanwhile_does_not_run)
 {
 	begin_lab("1h");
 	struct peer *p = peer_new(r);
@@ -635,7 +739,7 @@ START_TEST(what_the_policy_forbids_meanwhile_is_not_run_for_a_humans_yes)
 }
 END_TEST
 
-START_TEST(what_a_policy_program_allows_still_needs_the_human) /* proves L3-09, L3-11 */
+START_TEST(task_that_a_policy_program_allows_still_needs_the_human) /* proves L3-09, L3-11 */
 {
 	begin_lab("1h");
 	file_write(rig_path(r, "rules.json"), "[{\"decision\":\"allow\",\"reason\":\"everything is fine\"}]");
@@ -665,20 +769,22 @@ int main(void)
 {
 	Suite *s = suite_create("approval");
 
-	suite_test(s, a_task_waits_through_crashes_until_it_is_approved_with_hcpctl, 60);
+	suite_test(s, approval_with_hcpctl_comes_to_a_task_that_waited_in_crashes, 60);
 	suite_test(s, a_task_below_r3_asks_nobody, 40);
 	suite_test(s, a_denial_is_told_to_the_caller_with_its_reason, 40);
-	suite_test(s, nobody_decides_and_it_expires_also_while_the_daemon_is_dead, 60);
+	suite_test(s, approval_without_a_decision_expires_also_without_a_daemon, 60);
 	suite_test(s, from_r5_on_it_takes_two_persons, 40);
 	suite_test(s, a_key_that_nobody_knows_is_told_what_to_do, 40);
+	suite_test(s, an_encrypted_key_decides_only_with_its_passphrase, 40);
 	suite_test(s, approval_refuses_bad_decisions_each_with_its_code, 60);
 	suite_test(s, a_human_is_shown_all_that_is_signed, 40);
 	suite_test(s, a_decision_that_comes_after_the_request_expired_is_expired, 60);
-	suite_test(s, one_persons_vote_said_again_is_never_two, 60);
+	suite_test(s, vote_of_one_person_said_again_is_never_two, 60);
 	suite_test(s, a_risk_written_down_in_the_store_lets_no_smaller_key_decide, 60);
 	suite_test(s, access_to_data_that_a_human_let_pass_is_logged, 40);
+	suite_test(s, approvals_logs_each_task_of_T2_that_it_gives_out, 60);
 	suite_test(s, a_key_that_is_revoked_decides_nothing_from_the_reload_on, 40);
-	suite_test(s, what_the_policy_forbids_meanwhile_is_not_run_for_a_humans_yes, 40);
-	suite_test(s, what_a_policy_program_allows_still_needs_the_human, 60);
+	suite_test(s, approved_task_that_the_policy_forbids_meanwhile_does_not_run, 40);
+	suite_test(s, task_that_a_policy_program_allows_still_needs_the_human, 60);
 	return harness_run(s, false);
 }

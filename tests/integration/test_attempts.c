@@ -48,7 +48,7 @@ START_TEST(a_crash_loop_ends_FAILED)
 }
 END_TEST
 
-START_TEST(nobody_of_a_dead_attempt_lives_beside_the_next)
+START_TEST(processes_of_a_dead_attempt_do_not_live_beside_the_next)
 {
 	begin_trying("2");
 	const char *s = peer_run(p, "agent",
@@ -91,7 +91,7 @@ int main(void)
 
 	suite_test(s, a_killed_worker_is_started_again_and_the_task_completes, 40);
 	suite_test(s, a_crash_loop_ends_FAILED, 40);
-	suite_test(s, nobody_of_a_dead_attempt_lives_beside_the_next, 60);
+	suite_test(s, processes_of_a_dead_attempt_do_not_live_beside_the_next, 60);
 	suite_test(s, worker_and_daemon_may_die_in_any_order, 90);
 	return harness_run(s, false);
 }

@@ -104,7 +104,7 @@ END_TEST
 
 enum { ALARMS = 3 }; /* of the cases below: at the end, before the first */
 
-START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
+START_TEST(changed_removed_and_moved_rows_are_found)
 {
 	static const struct {
 		const char *sql, *offline, *online;
@@ -159,7 +159,7 @@ START_TEST(whoever_changes_removes_or_moves_a_row_is_found_out)
 }
 END_TEST
 
-START_TEST(a_table_that_was_dropped_is_a_fault_and_no_reason_to_try_again)
+START_TEST(dropped_table_is_a_fault_and_no_reason_to_try_again)
 {
 	struct ctl_run run;
 
@@ -176,7 +176,7 @@ START_TEST(a_table_that_was_dropped_is_a_fault_and_no_reason_to_try_again)
 }
 END_TEST
 
-START_TEST(tampering_beside_a_running_daemon_is_found_out_and_hurts_it_not)
+START_TEST(tampering_beside_a_running_daemon_is_found_and_harmless)
 {
 	struct ctl_run run;
 
@@ -215,9 +215,9 @@ int main(void)
 	Suite *s = suite_create("audit");
 
 	suite_test(s, audit_is_shown_and_verified_with_and_without_a_daemon, 120);
-	suite_test(s, whoever_changes_removes_or_moves_a_row_is_found_out, 180);
-	suite_test(s, a_table_that_was_dropped_is_a_fault_and_no_reason_to_try_again, 60);
-	suite_test(s, tampering_beside_a_running_daemon_is_found_out_and_hurts_it_not, 90);
+	suite_test(s, changed_removed_and_moved_rows_are_found, 180);
+	suite_test(s, dropped_table_is_a_fault_and_no_reason_to_try_again, 60);
+	suite_test(s, tampering_beside_a_running_daemon_is_found_and_harmless, 90);
 	suite_test(s, a_crash_leaves_a_good_chain, 120);
 	return harness_run(s, false);
 }

@@ -26,7 +26,7 @@ static void end(void)
 	rig_finish(r);
 }
 
-START_TEST(a_line_that_is_not_valid_costs_a_warning_and_never_the_session)
+START_TEST(line_that_is_not_valid_costs_a_warning_and_not_the_session)
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -228,7 +228,7 @@ START_TEST(a_worker_that_never_reads_stdin_stops_nobody)
 }
 END_TEST
 
-START_TEST(a_grandchild_that_holds_the_pipe_open_does_not_hold_the_session)
+START_TEST(grandchild_that_keeps_the_pipe_open_does_not_delay_the_end)
 {
 	r = rig_new();
 	rig_set(r, "session", "exit_grace", "500ms");
@@ -273,7 +273,7 @@ START_TEST(a_flooding_worker_does_not_starve_another)
 }
 END_TEST
 
-START_TEST(an_agent_that_lies_about_its_artifact_does_not_end_its_session)
+START_TEST(agent_that_lies_about_its_artifact_keeps_its_session)
 {
 	begin();
 	const char *s = peer_run(p, "agent",
@@ -291,7 +291,7 @@ int main(void)
 {
 	Suite *s = suite_create("bad workers");
 
-	suite_test(s, a_line_that_is_not_valid_costs_a_warning_and_never_the_session, 40);
+	suite_test(s, line_that_is_not_valid_costs_a_warning_and_not_the_session, 40);
 	suite_test(s, a_raw_nul_in_a_line_is_published_and_stored_nowhere, 40);
 	suite_test(s, thousands_of_lines_of_garbage_give_few_warnings, 40);
 	suite_test(s, a_worker_cannot_speak_for_the_protocol, 40);
@@ -301,9 +301,9 @@ int main(void)
 	suite_test(s, a_command_that_is_not_there_fails_its_session_with_its_name, 40);
 	suite_test(s, a_worker_that_closes_stdout_early_has_failed, 40);
 	suite_test(s, a_worker_that_never_reads_stdin_stops_nobody, 40);
-	suite_test(s, a_grandchild_that_holds_the_pipe_open_does_not_hold_the_session, 40);
+	suite_test(s, grandchild_that_keeps_the_pipe_open_does_not_delay_the_end, 40);
 	suite_test(s, a_last_line_without_a_newline_counts, 40);
 	suite_test(s, a_flooding_worker_does_not_starve_another, 60);
-	suite_test(s, an_agent_that_lies_about_its_artifact_does_not_end_its_session, 40);
+	suite_test(s, agent_that_lies_about_its_artifact_keeps_its_session, 40);
 	return harness_run(s, false);
 }

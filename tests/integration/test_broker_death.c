@@ -113,7 +113,7 @@ START_TEST(a_stop_does_not_wait_for_a_broker_that_hangs) /* proves L2-16 */
 }
 END_TEST
 
-START_TEST(what_happened_without_a_broker_is_told_by_the_next_run_too) /* proves L1-10 */
+START_TEST(events_made_without_a_broker_are_sent_by_the_next_run_too) /* proves L1-10 */
 {
 	begin();
 	rig_start(r);
@@ -144,6 +144,6 @@ int main(void)
 	suite_test(s, a_killed_broker_costs_nothing_once_it_is_back, 120);
 	suite_test(s, a_broker_that_hangs_is_noticed_and_the_daemon_lives, 120);
 	suite_test(s, a_stop_does_not_wait_for_a_broker_that_hangs, 120);
-	suite_test(s, what_happened_without_a_broker_is_told_by_the_next_run_too, 120);
+	suite_test(s, events_made_without_a_broker_are_sent_by_the_next_run_too, 120);
 	return harness_run(s, true);
 }

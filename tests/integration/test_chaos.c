@@ -108,7 +108,7 @@ static void chaos(unsigned start)
 	rig_finish(r);
 }
 
-START_TEST(whatever_happens_each_stream_is_whole) /* proves L2-04, L1-07, L1-10, L1-21 */
+START_TEST(stream_is_whole_whatever_happens) /* proves L2-04, L1-07, L1-10, L1-21 */
 {
 	const char *env = getenv("HCP_TEST_SEED");
 
@@ -116,7 +116,7 @@ START_TEST(whatever_happens_each_stream_is_whole) /* proves L2-04, L1-07, L1-10,
 }
 END_TEST
 
-START_TEST(whatever_else_happens_each_stream_is_whole) /* proves L2-04, L1-07, L1-10, L1-21 */
+START_TEST(stream_is_whole_whatever_else_happens) /* proves L2-04, L1-07, L1-10, L1-21 */
 {
 	const char *env = getenv("HCP_TEST_SEED");
 
@@ -128,7 +128,7 @@ int main(void)
 {
 	Suite *s = suite_create("chaos");
 
-	suite_test(s, whatever_happens_each_stream_is_whole, 150);
-	suite_test(s, whatever_else_happens_each_stream_is_whole, 150);
+	suite_test(s, stream_is_whole_whatever_happens, 150);
+	suite_test(s, stream_is_whole_whatever_else_happens, 150);
 	return harness_run(s, false);
 }

@@ -176,7 +176,7 @@ START_TEST(rows_that_are_gone_are_missed) /* proves CK-03 */
 }
 END_TEST
 
-START_TEST(where_what_all_build_on_is_gone_the_session_fails_and_says_so) /* proves CK-03 */
+START_TEST(checkpoints_whose_common_base_is_gone_fail_the_session) /* proves CK-03 */
 {
 	configure();
 	rig_start(r);
@@ -299,7 +299,7 @@ static void look_at_them(const char *id)
 }
 
 /* proves CK-02 CK-12 */
-START_TEST(states_are_shown_and_compared_by_the_daemon_and_by_the_store_of_a_dead_one)
+START_TEST(states_are_shown_and_compared_with_and_without_a_daemon)
 {
 	char id[37], newest[9];
 	struct ctl_run run;
@@ -341,9 +341,9 @@ int main(void)
 	suite_test(s, bits_that_flipped_cost_that_checkpoint_only, 90);
 	suite_test(s, a_row_that_was_cut_off_costs_that_checkpoint_only, 90);
 	suite_test(s, rows_that_are_gone_are_missed, 90);
-	suite_test(s, where_what_all_build_on_is_gone_the_session_fails_and_says_so, 90);
+	suite_test(s, checkpoints_whose_common_base_is_gone_fail_the_session, 90);
 	suite_test(s, each_trigger_brings_a_checkpoint_that_says_so, 120);
 	suite_test(s, a_worker_that_never_answers_is_left_alone, 90);
-	suite_test(s, states_are_shown_and_compared_by_the_daemon_and_by_the_store_of_a_dead_one, 120);
+	suite_test(s, states_are_shown_and_compared_with_and_without_a_daemon, 120);
 	return harness_run(s, false);
 }

@@ -171,7 +171,7 @@ START_TEST(a_daemon_that_is_down_is_told_and_is_no_failure)
 }
 END_TEST
 
-START_TEST(what_a_running_daemon_says_of_itself_is_heard_and_not_waited_for)
+START_TEST(doctor_hears_a_running_daemon_and_does_not_wait_for_it)
 {
 	admit();
 	rig_start(r);
@@ -213,6 +213,39 @@ START_TEST(a_broken_line_and_an_unknown_key_are_named_with_their_line)
 }
 END_TEST
 
+START_TEST(a_text_with_semicolons_is_not_cut_in_the_middle)
+{
+	admit();
+	append(r->ini,
+		"[daemon]\ncallee_id = \"a; b\"\n[capability agent]\nlandlock = yes\n"
+		"landlock_read = /nonexistent\n");
+	struct ctl_run run = look(1);
+	found(run, "FAIL  config", "callee_id = \"a; b\" does not do",
+		"-> write 1 to 128 letters, digits, - and _; callers address the daemon by it");
+	/* what follows is no advice */
+	ctl_must_have(run.out, "/nonexistent is not there now: No such file or directory; sessions go");
+	discharge();
+}
+END_TEST
+
+START_TEST(a_key_that_hcpd_refuses_is_told)
+{
+	admit();
+	append(r->ini, "[approver ada]\nkey = ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n");
+	struct ctl_run run = look(1);
+	found(run, "FAIL  config", "[approver ada]: key ada: anybody could sign for it",
+		"give every approver a key of its own");
+	rig_write_ini(r);
+	append(r->ini,
+		"[approver ada]\nkey = ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\n"
+		"[approver bob]\nkey = ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\n");
+	run = look(1);
+	found(run, "FAIL  config", "[approver bob]: key bob: the same public key as ada",
+		"give every approver a key of its own");
+	discharge();
+}
+END_TEST
+
 START_TEST(a_configuration_that_is_nowhere_is_told)
 {
 	admit();
@@ -229,7 +262,7 @@ START_TEST(an_env_file_that_others_can_read_is_told)
 	admit();
 	file_write(rig_path(r, "agent.env"), "KEY=x\n");
 	chmod(rig_path(r, "agent.env"), 0644);
-	rig_set(r, "capability agent", "env_file", "agent.env");
+	rig_set(r, "capability agent", "env_file", "%s", rig_path(r, "agent.env"));
 	rig_write_ini(r);
 	struct ctl_run run = look(1);
 	found(run, "FAIL  config", "has mode 0644, so others can get at its secrets", "chmod 600");
@@ -484,7 +517,7 @@ START_TEST(a_control_group_that_cannot_get_to_the_socket_is_told)
 END_TEST
 
 /* What another user's doctor cannot look at is told by its name. */
-START_TEST(what_only_another_user_could_look_at_is_named)
+START_TEST(checks_that_need_another_user_are_named)
 {
 	char command[1200];
 	size_t size;
@@ -630,7 +663,7 @@ START_TEST(an_expired_certificate_is_told)
 		_exit(127);
 	}
 	rig_set(r, "amqp", "url", "amqps://%s:secret@localhost:%d/%s", vhost, port, vhost);
-	rig_set(r, "amqp", "ca_file", "c.pem");
+	rig_set(r, "amqp", "ca_file", "%s", rig_path(r, "c.pem"));
 	rig_write_ini(r);
 	struct ctl_run run;
 	do { /* until it listens */
@@ -717,7 +750,7 @@ START_TEST(missing_queues_of_callers_and_dead_letters_are_told)
 }
 END_TEST
 
-START_TEST(a_daemon_that_does_not_consume_and_strangers_that_do_are_told)
+START_TEST(doctor_names_a_daemon_that_does_not_consume_and_strangers)
 {
 	amqp_connection_state_t one, two;
 
@@ -749,7 +782,7 @@ END_TEST
 
 /* --- permissions --- */
 
-START_TEST(too_few_and_too_many_permissions_are_told_without_sending_anything)
+START_TEST(permissions_too_few_or_too_many_are_found_without_sending)
 {
 	int messages, consumers;
 
@@ -769,7 +802,7 @@ START_TEST(too_few_and_too_many_permissions_are_told_without_sending_anything)
 }
 END_TEST
 
-START_TEST(a_broker_that_refuses_harp_sessions_is_told_where_a_capability_wants_it)
+START_TEST(broker_that_refuses_harp_sessions_is_named_where_it_matters)
 {
 	amqp_connection_state_t c;
 
@@ -803,8 +836,10 @@ int main(void)
 
 	suite_test(s, a_healthy_daemon_gets_no_complaint, 60);
 	suite_test(s, a_daemon_that_is_down_is_told_and_is_no_failure, 60);
-	suite_test(s, what_a_running_daemon_says_of_itself_is_heard_and_not_waited_for, 60);
+	suite_test(s, doctor_hears_a_running_daemon_and_does_not_wait_for_it, 60);
 	suite_test(s, a_broken_line_and_an_unknown_key_are_named_with_their_line, 60);
+	suite_test(s, a_text_with_semicolons_is_not_cut_in_the_middle, 40);
+	suite_test(s, a_key_that_hcpd_refuses_is_told, 40);
 	suite_test(s, a_configuration_that_is_nowhere_is_told, 60);
 	suite_test(s, doctor_names_a_caller_with_the_daemons_own_log_in, 60);
 	suite_test(s, an_output_that_cannot_be_written_is_told, 60);
@@ -817,7 +852,7 @@ int main(void)
 	suite_test(s, a_state_directory_is_good_only_where_it_can_be_made, 60);
 	suite_test(s, a_state_directory_that_only_root_could_make_is_told, 60);
 	suite_test(s, a_control_group_that_cannot_get_to_the_socket_is_told, 60);
-	suite_test(s, what_only_another_user_could_look_at_is_named, 60);
+	suite_test(s, checks_that_need_another_user_are_named, 60);
 	suite_test(s, an_open_state_directory_and_an_open_key_are_told, 60);
 	suite_test(s, a_store_of_a_newer_hcpd_is_told_and_left_alone, 60);
 	suite_test(s, a_damaged_store_is_told, 60);
@@ -827,8 +862,8 @@ int main(void)
 	suite_test(s, an_exchange_of_another_type_or_none_is_told, 60);
 	suite_test(s, a_look_makes_nothing_at_the_broker, 60);
 	suite_test(s, missing_queues_of_callers_and_dead_letters_are_told, 60);
-	suite_test(s, a_daemon_that_does_not_consume_and_strangers_that_do_are_told, 60);
-	suite_test(s, too_few_and_too_many_permissions_are_told_without_sending_anything, 60);
-	suite_test(s, a_broker_that_refuses_harp_sessions_is_told_where_a_capability_wants_it, 60);
+	suite_test(s, doctor_names_a_daemon_that_does_not_consume_and_strangers, 60);
+	suite_test(s, permissions_too_few_or_too_many_are_found_without_sending, 60);
+	suite_test(s, broker_that_refuses_harp_sessions_is_named_where_it_matters, 60);
 	return harness_run(s, false);
 }

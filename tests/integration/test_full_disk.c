@@ -43,7 +43,7 @@ static void fill_disk(bool full)
 	must(prlimit(r->pid, RLIMIT_FSIZE, &limit, &old) == 0, "prlimit");
 }
 
-START_TEST(what_cannot_be_committed_is_not_said_and_is_not_lost) /* proves L1-05 */
+START_TEST(events_that_cannot_be_committed_are_not_sent_and_not_lost) /* proves L1-05 */
 {
 	begin();
 	const char *running = peer_run(p, "agent",
@@ -303,7 +303,7 @@ int main(void)
 {
 	Suite *s = suite_create("full disk");
 
-	suite_test(s, what_cannot_be_committed_is_not_said_and_is_not_lost, 60);
+	suite_test(s, events_that_cannot_be_committed_are_not_sent_and_not_lost, 60);
 	suite_test(s, a_command_that_was_never_committed_was_never_acked, 60);
 	suite_test(s, a_store_may_be_told_to_end_the_daemon_instead, 40);
 	suite_test(s, a_stop_with_a_full_disk_ends_in_time, 60);

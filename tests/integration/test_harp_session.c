@@ -323,7 +323,7 @@ START_TEST(through_kills_nothing_is_lost_or_said_in_another_way) /* proves HS-01
 }
 END_TEST
 
-START_TEST(nobody_has_to_listen)
+START_TEST(session_events_need_no_listener)
 {
 	r = rig_new();
 	rig_set(r, "capability agent", "harp", "yes");
@@ -362,7 +362,7 @@ START_TEST(a_full_queue_of_a_listener_is_not_in_the_caller_s_way)
 }
 END_TEST
 
-START_TEST(the_exchange_is_made_when_it_is_wanted_and_again_when_it_is_gone)
+START_TEST(exchange_is_made_when_it_is_wanted_and_again_when_gone)
 {
 	r = rig_new();
 	rig_start(r);
@@ -440,9 +440,9 @@ int main(void)
 	suite_test(s, an_operator_s_abort_is_a_policy_kill, 60);
 	suite_test(s, a_bad_snapshot_goes_nowhere, 60);
 	suite_test(s, through_kills_nothing_is_lost_or_said_in_another_way, 180);
-	suite_test(s, nobody_has_to_listen, 60);
+	suite_test(s, session_events_need_no_listener, 60);
 	suite_test(s, a_full_queue_of_a_listener_is_not_in_the_caller_s_way, 120);
-	suite_test(s, the_exchange_is_made_when_it_is_wanted_and_again_when_it_is_gone, 120);
+	suite_test(s, exchange_is_made_when_it_is_wanted_and_again_when_gone, 120);
 	suite_test(s, an_exchange_of_another_type_is_not_in_the_callers_way, 180);
 	return harness_run(s, true);
 }

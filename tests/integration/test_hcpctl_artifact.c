@@ -131,7 +131,7 @@ START_TEST(a_file_that_is_there_is_not_replaced_unless_told)
 }
 END_TEST
 
-START_TEST(what_is_damaged_is_not_taken_for_it) /* proves L4-05 */
+START_TEST(damaged_artifact_is_not_taken_for_the_artifact) /* proves L4-05 */
 {
 	char path[900];
 
@@ -150,7 +150,7 @@ START_TEST(what_is_damaged_is_not_taken_for_it) /* proves L4-05 */
 }
 END_TEST
 
-START_TEST(what_is_not_there_is_said_with_what_is)
+START_TEST(artifact_that_is_absent_is_named_with_those_present)
 {
 	ctl_begin();
 	const char *s = keep_some();
@@ -213,8 +213,8 @@ int main(void)
 	suite_test(s, artifacts_are_listed, 60);
 	suite_test(s, an_artifact_is_fetched_whether_the_daemon_runs_or_not, 60);
 	suite_test(s, a_file_that_is_there_is_not_replaced_unless_told, 60);
-	suite_test(s, what_is_damaged_is_not_taken_for_it, 60);
-	suite_test(s, what_is_not_there_is_said_with_what_is, 60);
+	suite_test(s, damaged_artifact_is_not_taken_for_the_artifact, 60);
+	suite_test(s, artifact_that_is_absent_is_named_with_those_present, 60);
 	suite_test(s, a_member_of_the_group_fetches_it_through_the_daemon, 60);
 	return harness_run(s, false);
 }

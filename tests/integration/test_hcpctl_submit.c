@@ -7,7 +7,7 @@
 
 /* --- submit --- */
 
-START_TEST(a_submit_shows_the_events_and_the_result_and_ends_with_the_state)
+START_TEST(submit_shows_events_and_result_and_exits_by_the_state)
 {
 	ctl_begin();
 	struct ctl_run good = ctl_start("submit", "agent", "--intent", "a test", "--input",
@@ -37,7 +37,7 @@ START_TEST(a_submit_shows_the_events_and_the_result_and_ends_with_the_state)
 }
 END_TEST
 
-START_TEST(what_is_on_the_command_line_reaches_the_worker)
+START_TEST(inputs_of_the_command_line_reach_the_worker)
 {
 	ctl_begin();
 	file_write(rig_path(r, "inputs.json"), "{ \"do\": [[\"dump\"]], \"n\": 1.10, \"o\": {\"a\": 1} }");
@@ -62,6 +62,29 @@ START_TEST(what_is_on_the_command_line_reaches_the_worker)
 	must_str(json_text_at(task, "capability_version"), "^1.0");
 	must_str(json_text_at(task, "caller_id"), ctl_caller);
 	json_decref(root);
+	ctl_end();
+}
+END_TEST
+
+START_TEST(a_label_of_a_submit_finds_its_session)
+{
+	ctl_begin();
+	struct ctl_run run =
+		ctl_start("submit", "agent", "--label", "group=night=ly", "--label", "who=", NULL);
+	ctl_finish(&run, 0);
+	run = ctl_start("submit", "agent", "--label", "group=other", NULL);
+	ctl_finish(&run, 0);
+	must(rig_sql(r,
+		     "SELECT count(*) FROM sessions WHERE id = 1 AND metadata ="
+		     " '{\"labels\":{\"group\":\"night=ly\",\"who\":\"\"}}'") == 1,
+		"its metadata");
+	run = ctl_start("list", "--daemon-config", rig_path(r, "hcpd.ini"), "--json", "-l", "group=night=ly",
+		"-l", "who=", NULL);
+	ctl_finish(&run, 0);
+	ctl_must_have(run.out, "{\"key\":1,");
+	must(strstr(ctl_text_of(run.out), "\"key\":2") == NULL, "%s", ctl_text_of(run.out));
+	run = ctl_start("list", "--label", "=x", NULL);
+	ctl_finish(&run, 64);
 	ctl_end();
 }
 END_TEST
@@ -284,12 +307,44 @@ START_TEST(trouble_of_our_own_has_its_own_status)
 }
 END_TEST
 
+/* 69 is for a broker that cannot be reached: a script may try again. One that refuses will refuse again. */
+START_TEST(a_brokers_refusal_is_no_absence)
+{
+	const char *id = "5f0c4444-1111-4111-8111-111111111111";
+	char nowhere[200], stranger[200], queue[200];
+
+	ctl_begin_on(broker_shared(), false);
+	int port = atoi(strrchr(r->broker->url, ':') + 1);
+	snprintf(nowhere, sizeof nowhere, "amqp://guest:guest@127.0.0.1:%d/nowhere", port);
+	snprintf(stranger, sizeof stranger, "amqp://guest:wrong@127.0.0.1:%d/%%2F", port);
+	struct ctl_run run = ctl_start("submit", "agent", "--url", nowhere, NULL);
+	ctl_finish(&run, 1);
+	ctl_must_have(run.err, "refuses virtual host nowhere");
+	run = ctl_start("abort", id, "--url", nowhere, NULL);
+	ctl_finish(&run, 1);
+	must(!strstr(ctl_text_of(run.err), "did not confirm"), "it was never asked: %s",
+		ctl_text_of(run.err));
+	run = ctl_start("submit", "agent", "--url", stranger, NULL);
+	ctl_finish(&run, 78);
+	run = ctl_start("abort", id, "--url", stranger, NULL);
+	ctl_finish(&run, 78);
+	/* a queue of the same name that somebody declared differently: 406 */
+	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", ctl_caller, id);
+	wire_make_queue(r->broker, queue, "", "", NULL);
+	run = ctl_start("watch", id, NULL);
+	ctl_finish(&run, 1);
+	wire_delete_queue(r->broker, queue);
+	ctl_end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("hcpctl_submit");
 
-	suite_test(s, a_submit_shows_the_events_and_the_result_and_ends_with_the_state, 60);
-	suite_test(s, what_is_on_the_command_line_reaches_the_worker, 40);
+	suite_test(s, submit_shows_events_and_result_and_exits_by_the_state, 60);
+	suite_test(s, inputs_of_the_command_line_reach_the_worker, 40);
+	suite_test(s, a_label_of_a_submit_finds_its_session, 40);
 	suite_test(s, a_task_goes_on_from_what_an_ended_one_left, 60);
 	suite_test(s, a_detach_does_not_wait_for_other_sessions_to_be_silent, 60);
 	suite_test(s, json_is_what_was_received_and_an_application_gets_it_too, 40);
@@ -299,5 +354,6 @@ int main(void)
 	suite_test(s, an_unanswered_submit_is_sent_again_and_given_up_in_time, 40);
 	suite_test(s, a_daemon_that_comes_late_runs_the_task_once, 60);
 	suite_test(s, trouble_of_our_own_has_its_own_status, 40);
+	suite_test(s, a_brokers_refusal_is_no_absence, 40);
 	return harness_run(s, false);
 }

@@ -223,6 +223,59 @@ static void drop_own_queue(void)
 	wire_delete_queue(r->broker, queue);
 }
 
+/* Position of the second screen, on which the table is: what was printed before it is hidden by it. */
+static const char *screen_of(const struct ctl_run *run)
+{
+	const char *at = strstr(ctl_text_of(run->out), "\033[?1049h");
+
+	return at ? at : "";
+}
+
+START_TEST(a_first_watch_of_all_shows_the_sessions_that_run_already)
+{
+	static const struct ctl_key keys[] = {{NULL, NULL}};
+	char id[3][9];
+
+	ctl_begin();
+	for (int i = 0; i < 3; i++) {
+		struct ctl_run submit =
+			ctl_start("submit", "agent", "--detach", "--input", "do=[[\"forever\"]]", NULL);
+		ctl_finish(&submit, 0);
+		snprintf(id[i], sizeof id[i], "%.8s", ctl_session_of(submit.out));
+	}
+	wait_until(rig_sql(r, "SELECT count(*) FROM sessions WHERE state = 'RUNNING'") == 3, WAIT_S, "all");
+	struct ctl_run run = ctl_start_on_terminal(
+		keys, "watch", "--all", "--daemon-config", rig_path(r, "hcpd.ini"), NULL);
+	for (int i = 0; i < 3; i++)
+		wait_until(strstr(screen_of(&run), id[i]), WAIT_S, "%s in: %s", id[i], screen_of(&run));
+	ctl_must_have(run.out, "RUNNING");
+	ctl_must_have(run.out, "agent");
+
+	/* The second one has them too, and says below its table that it is the second. */
+	struct ctl_run second = ctl_start_on_terminal(
+		keys, "watch", "--all", "--daemon-config", rig_path(r, "hcpd.ini"), NULL);
+	wait_until(strstr(screen_of(&second), "another hcpctl is watching the same"), WAIT_S, "it in: %s",
+		ctl_text_of(second.out));
+	wait_until(strstr(screen_of(&second), id[2]), WAIT_S, "%s in: %s", id[2], screen_of(&second));
+	ctl_signal_run(&second, SIGTERM);
+	ctl_finish(&second, 0);
+
+	ctl_signal_run(&run, SIGTERM);
+	ctl_finish(&run, 0);
+	drop_own_queue();
+
+	/* Without the daemon's socket it says what it cannot know. */
+	snprintf(ctl_caller, sizeof ctl_caller, "ctl-%d-apart", getpid());
+	run = ctl_start_on_terminal(keys, "watch", "--all", "--socket", "/nonexistent", NULL);
+	wait_until(
+		strstr(screen_of(&run), "with their next event"), WAIT_S, "it in: %s", ctl_text_of(run.out));
+	ctl_signal_run(&run, SIGTERM);
+	ctl_finish(&run, 0);
+	drop_own_queue();
+	ctl_end();
+}
+END_TEST
+
 static bool is_drained(void)
 {
 	char queue[200];
@@ -379,6 +432,110 @@ START_TEST(a_watch_of_all_goes_on_over_a_broker_that_is_killed) /* proves L1-18 
 }
 END_TEST
 
+START_TEST(a_watch_declares_everything_again_when_it_connects_again) /* proves L1-16 */
+{
+	const char *s = "5f0c3333-1111-4111-8111-111111111111";
+
+	ctl_begin_on(broker_shared(), false);
+	struct peer *p = peer_absent(r, "somebody-else");
+	struct ctl_run run = ctl_start("watch", s, NULL);
+	wait_until(ctl_is_consumed(s), WAIT_S, "the watch");
+	say_event(p, s, 1, "log", log_data("before"));
+	ctl_wait_for(run.out, "before\n");
+	wire_delete_exchange(r->broker, "hcp.commands");
+	wire_delete_exchange(r->broker, "hcp.events");
+	char queue[200];
+	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", ctl_caller, s);
+	wire_delete_queue(r->broker, queue); /* the broker tells its consumer of this alone */
+	ctl_wait_for(run.err, "our queue was deleted");
+	wait_until(ctl_is_consumed(s), WAIT_S, "the watch, again");
+	amqp_connection_state_t c = wire_connect(r->broker);
+	amqp_exchange_declare(c, 1, amqp_cstring_bytes("hcp.commands"), amqp_cstring_bytes("direct"), 1, 1, 0,
+		0, amqp_empty_table); /* passive: is it there? */
+	must(wire_ok(c), "hcp.commands is not there");
+	wire_disconnect(&c);
+	say_event(p, s, 2, "log", log_data("after"));
+	say_event(p, s, 3, "session_closed", "{\"final_state\":\"ABORTED\",\"reason\":\"x\"}");
+	ctl_finish(&run, 4);
+	ctl_must_have(run.out, "after\n");
+	ctl_must_have(run.err, "broker is back");
+	p->unchecked = true;
+	peer_finish(p);
+	ctl_end();
+}
+END_TEST
+
+/* HCP wants exclusive = false. Of its own kind a watch keeps out, by a lock and by the broker's count. */
+START_TEST(a_watch_does_not_consume_exclusively_and_keeps_to_itself) /* proves L1-16 */
+{
+	const char *s = "5f0c4444-1111-4111-8111-111111111111";
+	amqp_connection_state_t other;
+	char queue[200];
+
+	ctl_begin_on(broker_shared(), false);
+	struct peer *p = peer_absent(r, "somebody-else");
+	struct ctl_run run = ctl_start("watch", s, NULL);
+	wait_until(ctl_is_consumed(s), WAIT_S, "the watch");
+	struct ctl_run second = ctl_start("watch", s, NULL);
+	ctl_wait_for(second.err, "another hcpctl is watching the same");
+	/* one of another user: the broker counts the first */
+	setenv("XDG_CONFIG_HOME", rig_path(r, "home2"), 1);
+	struct ctl_run third = ctl_start("watch", s, NULL);
+	ctl_wait_for(third.err, "another hcpctl is watching the same");
+	wait_until(ctl_count_queues() == 3, WAIT_S, "queues of their own");
+	say_event(p, s, 1, "log", log_data("for all"));
+	ctl_wait_for(run.out, "for all\n");
+	ctl_wait_for(second.out, "for all\n");
+	ctl_wait_for(third.out, "for all\n");
+	/* any other program is let in */
+	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", ctl_caller, s);
+	other = wire_connect(r->broker);
+	amqp_basic_consume(other, 1, amqp_cstring_bytes(queue), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
+	must(wire_ok(other), "it consumes exclusively");
+	wire_disconnect(&other);
+	say_event(p, s, 2, "session_closed", "{\"final_state\":\"ABORTED\",\"reason\":\"x\"}");
+	ctl_finish(&run, 4);
+	ctl_finish(&second, 4);
+	ctl_finish(&third, 4);
+	p->unchecked = true;
+	peer_finish(p);
+	ctl_end();
+}
+END_TEST
+
+/* The broker may notice only after the next watch has come that the one before was killed. */
+START_TEST(a_watch_waits_a_moment_for_a_consumer_that_goes) /* proves L1-16 */
+{
+	const char *s = "5f0c5555-1111-4111-8111-111111111111";
+	amqp_connection_state_t other;
+	char queue[200];
+
+	ctl_begin_on(broker_shared(), false);
+	struct peer *p = peer_absent(r, "somebody-else");
+	struct ctl_run run = ctl_start("watch", s, NULL);
+	wait_until(ctl_is_consumed(s), WAIT_S, "the watch");
+	ctl_signal_run(&run, SIGTERM);
+	ctl_finish(&run, 128 + SIGTERM);
+	snprintf(queue, sizeof queue, "hcp.evt.%s.%s", ctl_caller, s);
+	other = wire_connect(r->broker);
+	amqp_basic_consume(other, 1, amqp_cstring_bytes(queue), amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
+	must(wire_ok(other), "the other consumer");
+	run = ctl_start("watch", s, NULL);
+	usleep(300000); /* it counts the other one meanwhile; later than that it proves nothing, and passes */
+	/* said aloud: the watch's parent, a fork of ours, holds this connection's socket too */
+	amqp_connection_close(other, AMQP_REPLY_SUCCESS);
+	wire_disconnect(&other);
+	say_event(p, s, 1, "log", log_data("on its own queue"));
+	ctl_wait_for(run.out, "on its own queue\n");
+	must(!strstr(ctl_text_of(run.err), "another hcpctl"), "%s", ctl_text_of(run.err));
+	say_event(p, s, 2, "session_closed", "{\"final_state\":\"ABORTED\",\"reason\":\"x\"}");
+	ctl_finish(&run, 4);
+	p->unchecked = true;
+	peer_finish(p);
+	ctl_end();
+}
+END_TEST
+
 /* --- ending several --- */
 
 START_TEST(several_sessions_are_aborted_by_the_beginnings_of_their_ids)
@@ -499,9 +656,13 @@ int main(void)
 	suite_test(s, ctrl_c_on_a_terminal_asks, 60);
 	suite_test(s, no_color_is_honoured_on_a_terminal, 40);
 	suite_test(s, a_watch_of_all_shows_what_came_while_it_was_away, 60);
+	suite_test(s, a_first_watch_of_all_shows_the_sessions_that_run_already, 60);
 	suite_test(s, events_are_put_in_order_shown_once_and_gaps_are_told, 60);
 	suite_test(s, a_watch_of_all_knows_after_its_restart_what_it_has_shown, 60);
 	suite_test(s, a_watch_that_is_killed_again_and_again_leaves_nothing_out, 120);
+	suite_test(s, a_watch_declares_everything_again_when_it_connects_again, 60);
+	suite_test(s, a_watch_waits_a_moment_for_a_consumer_that_goes, 60);
+	suite_test(s, a_watch_does_not_consume_exclusively_and_keeps_to_itself, 60);
 	suite_test(s, a_watch_of_all_goes_on_over_a_broker_that_is_killed, 120);
 	suite_test(s, several_sessions_are_aborted_by_the_beginnings_of_their_ids, 60);
 	suite_test(s, a_session_that_could_not_be_kept_is_named_by_its_whole_id, 60);

@@ -61,7 +61,7 @@ START_TEST(a_paused_session_has_no_process_and_no_slot_and_comes_back) /* proves
 }
 END_TEST
 
-START_TEST(one_that_rests_too_long_ends_with_its_processes) /* proves CK-10 */
+START_TEST(session_that_is_paused_too_long_ends_with_its_processes) /* proves CK-10 */
 {
 	begin_resting("session", "pause_grace", "1s");
 	const char *s = peer_run(p, "agent",
@@ -139,7 +139,7 @@ START_TEST(a_session_gets_more_time) /* proves SA-10 */
 }
 END_TEST
 
-START_TEST(what_may_no_longer_run_does_not_start_again) /* proves CK-09 */
+START_TEST(session_that_may_no_longer_run_does_not_start_again) /* proves CK-09 */
 {
 	begin_resting(NULL, NULL, NULL);
 	const char *s = peer_run(
@@ -160,9 +160,9 @@ int main(void)
 	Suite *s = suite_create("pause");
 
 	suite_test(s, a_paused_session_has_no_process_and_no_slot_and_comes_back, 40);
-	suite_test(s, one_that_rests_too_long_ends_with_its_processes, 90);
+	suite_test(s, session_that_is_paused_too_long_ends_with_its_processes, 90);
 	suite_test(s, interrupted_sessions_wait_for_an_operator, 60);
 	suite_test(s, a_session_gets_more_time, 60);
-	suite_test(s, what_may_no_longer_run_does_not_start_again, 40);
+	suite_test(s, session_that_may_no_longer_run_does_not_start_again, 40);
 	return harness_run(s, false);
 }

@@ -9,7 +9,7 @@
 
 #define POLICY source_path("tests/integration/agents/policy.py")
 
-static void begin_judged(const char *timeout)
+static void begin_with_program(const char *timeout)
 {
 	r = rig_new();
 	rig_set(r, "policy", "command", "/usr/bin/env RIG_MARK=%s %s", r->dir, POLICY);
@@ -35,9 +35,9 @@ static void runs_again(void)
 	peer_completed(p, peer_run(p, "agent", json_pack("{s:s}", "policy", "allow")));
 }
 
-START_TEST(what_it_allows_runs_and_what_it_denies_does_not) /* proves L3-11 */
+START_TEST(policy_program_decides_which_task_runs) /* proves L3-11 */
 {
-	begin_judged("20s");
+	begin_with_program("20s");
 	const char *s = peer_run(p, "agent", json_pack("{s:s}", "policy", "allow"));
 	peer_completed(p, s);
 	denied(submit("deny"), "the policy program denied it: because of R2 of ");
@@ -49,9 +49,9 @@ START_TEST(what_it_allows_runs_and_what_it_denies_does_not) /* proves L3-11 */
 }
 END_TEST
 
-START_TEST(one_that_is_silent_or_talks_nonsense_denies_in_time) /* proves L3-11 */
+START_TEST(policy_program_silent_or_talking_nonsense_denies_in_time) /* proves L3-11 */
 {
-	begin_judged("1s");
+	begin_with_program("1s");
 	double began = harness_now();
 	denied(submit("silent"), "did not answer in time");
 	must(harness_now() - began >= 0.9, "it was given its second");
@@ -66,9 +66,9 @@ START_TEST(one_that_is_silent_or_talks_nonsense_denies_in_time) /* proves L3-11 
 }
 END_TEST
 
-START_TEST(one_that_dies_denies_and_runs_again) /* proves L3-11 */
+START_TEST(policy_program_that_dies_denies_and_runs_again) /* proves L3-11 */
 {
-	begin_judged("20s");
+	begin_with_program("20s");
 	denied(submit("die"), "died before it answered");
 	wait_until(rig_log_count(r, "policy: running") == 2, WAIT_S, "it runs again");
 	runs_again();
@@ -99,7 +99,7 @@ END_TEST
 /* proves L3-11 */
 START_TEST(approval_waits_through_a_crash_and_is_requested_again)
 {
-	begin_judged("60s");
+	begin_with_program("60s");
 	const char *id = submit(rig_path(r, "go"));
 	wait_until(rig_sql(r,
 			   "SELECT count(*) FROM sessions WHERE state = 'PENDING' AND waits_for = "
@@ -128,7 +128,7 @@ START_TEST(a_reload_swaps_the_program_and_the_old_one_is_gone)
 {
 	pid_t pids[8];
 
-	begin_judged("20s");
+	begin_with_program("20s");
 	wait_until(rig_log_has(r, "policy: running"), WAIT_S, "it runs");
 	must(rig_processes(r, pids, 8) == 1, "one process");
 	rig_signal(r, SIGHUP);
@@ -166,9 +166,9 @@ int main(void)
 {
 	Suite *s = suite_create("policy program");
 
-	suite_test(s, what_it_allows_runs_and_what_it_denies_does_not, 60);
-	suite_test(s, one_that_is_silent_or_talks_nonsense_denies_in_time, 60);
-	suite_test(s, one_that_dies_denies_and_runs_again, 60);
+	suite_test(s, policy_program_decides_which_task_runs, 60);
+	suite_test(s, policy_program_silent_or_talking_nonsense_denies_in_time, 60);
+	suite_test(s, policy_program_that_dies_denies_and_runs_again, 60);
 	suite_test(s, a_program_that_is_not_there_denies, 60);
 	suite_test(s, approval_waits_through_a_crash_and_is_requested_again, 90);
 	suite_test(s, a_reload_swaps_the_program_and_the_old_one_is_gone, 60);

@@ -109,7 +109,7 @@ START_TEST(a_text_worker_is_started_again) /* proves L2-08 */
 }
 END_TEST
 
-START_TEST(what_a_killed_daemon_left_running_is_ended_before_recovery) /* proves L2-08 */
+START_TEST(processes_of_a_killed_daemon_are_ended_before_recovery) /* proves L2-08 */
 {
 	pid_t old[16], now[16];
 
@@ -336,7 +336,7 @@ END_TEST
 /* --- at random --- */
 
 /* proves L2-04, L2-08, L1-07 */
-START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence)
+START_TEST(stream_is_one_unbroken_sequence_however_often_hcpd_is_killed)
 {
 	enum { SESSIONS = 6, KILLS = 14 };
 	const char *ids[SESSIONS + KILLS];
@@ -370,7 +370,7 @@ START_TEST(however_often_it_is_killed_each_stream_is_one_unbroken_sequence)
 				(i < SESSIONS ? 120 + 20 * i : 5),
 			"%s", done->body);
 	}
-	scene_end(); /* the judge looks at each stream, and at the store */
+	scene_end(); /* the oracle looks at each stream, and at the store */
 }
 END_TEST
 
@@ -402,7 +402,7 @@ int main(void)
 	suite_test(s, without_a_checkpoint_it_starts_again, 40);
 	suite_test(s, recovery_may_be_restart_or_fail, 40);
 	suite_test(s, a_text_worker_is_started_again, 40);
-	suite_test(s, what_a_killed_daemon_left_running_is_ended_before_recovery, 40);
+	suite_test(s, processes_of_a_killed_daemon_are_ended_before_recovery, 40);
 	suite_test(s, a_session_with_an_outcome_is_never_started_again, 60);
 	suite_test(s, a_crash_while_aborting_ends_aborted, 60);
 	suite_test(s, an_abort_that_waited_for_the_daemon_ends_the_recovery, 40);
@@ -414,6 +414,6 @@ int main(void)
 	suite_test(s, a_checkpoint_that_is_not_resumable_is_not_resumed_from, 40);
 	suite_test(s, tokens_of_before_are_good_after_a_restart, 40);
 	suite_test(s, a_working_directory_that_is_nobodys_is_deleted_at_start, 40);
-	suite_test(s, however_often_it_is_killed_each_stream_is_one_unbroken_sequence, 120);
+	suite_test(s, stream_is_one_unbroken_sequence_however_often_hcpd_is_killed, 120);
 	return harness_run(s, false);
 }

@@ -5,7 +5,7 @@
 
 #include "support/scene.h"
 
-START_TEST(a_repeated_submit_gets_the_same_bytes_again_also_after_restarts) /* proves L1-06 */
+START_TEST(repeated_submit_gets_the_same_bytes_also_after_restarts) /* proves L1-06 */
 {
 	scene_begin();
 	rig_capability(r, "risky", AGENT, J("{'safety':{'risk_ceiling':'R4'}}"));
@@ -67,7 +67,7 @@ START_TEST(a_submit_repeated_while_it_runs_is_still_one_session) /* proves L1-06
 }
 END_TEST
 
-START_TEST(a_submit_is_remembered_for_its_window_and_as_long_as_its_session) /* proves L1-06 */
+START_TEST(submit_is_remembered_for_the_window_and_its_sessions_life) /* proves L1-06 */
 {
 	scene_begin_with("daemon", "dedup_window", "1s");
 	json_t *payload =
@@ -88,8 +88,8 @@ int main(void)
 {
 	Suite *s = suite_create("repeated_submits");
 
-	suite_test(s, a_repeated_submit_gets_the_same_bytes_again_also_after_restarts, 40);
+	suite_test(s, repeated_submit_gets_the_same_bytes_also_after_restarts, 40);
 	suite_test(s, a_submit_repeated_while_it_runs_is_still_one_session, 40);
-	suite_test(s, a_submit_is_remembered_for_its_window_and_as_long_as_its_session, 40);
+	suite_test(s, submit_is_remembered_for_the_window_and_its_sessions_life, 40);
 	return harness_run(s, false);
 }

@@ -102,6 +102,29 @@ START_TEST(after_grace_a_session_is_in_the_archive_and_nowhere_else) /* proves C
 }
 END_TEST
 
+/* A task that waited for a decision is a session: its archive has the answer that its caller got. */
+START_TEST(the_archive_of_a_rejected_session_has_its_answer) /* proves CK-06 */
+{
+	begin_here();
+	rig_set(r, "policy", "command", "/usr/bin/env RIG_MARK=%s %s", r->dir,
+		source_path("tests/integration/agents/policy.py"));
+	rig_start(r);
+	p = peer_new(r);
+	const char *id = peer_submit(p, "agent", json_pack("{s:s}", "policy", "deny"));
+	struct note *n = peer_rejected(p, id, "policy_denied");
+	wait_until(left_in_store() == 0, WAIT_S, "an empty store, not %lld rows", left_in_store());
+	const char *list = hear(0, "list", NULL), *day = strstr(list, "20");
+	char one[11];
+	must(day, "a day in: %s", list);
+	snprintf(one, sizeof one, "%s", day);
+	const char *shown = hear(0, "cat", one);
+	must(count_in(shown, "{\"archive\":1,") == 1, "%s", shown);
+	must(count_in(shown, "\"type\":\"task_rejected\"") == 1 && strstr(shown, note_text(n, "message_id")),
+		"%s", shown);
+	end_here();
+}
+END_TEST
+
 START_TEST(with_archive_off_nothing_of_it_is_left) /* proves CK-06 */
 {
 	struct ctl_run run;
@@ -249,7 +272,7 @@ static bool is_in_store(const char *id)
 }
 
 /* proves CK-06, L4-06 */
-START_TEST(what_a_session_goes_on_from_stays_until_that_is_over_also_over_a_crash)
+START_TEST(pinned_session_stays_until_its_successor_is_over)
 {
 	begin_here();
 	rig_start(r);
@@ -382,12 +405,13 @@ int main(void)
 	Suite *s = suite_create("retention");
 
 	suite_test(s, after_grace_a_session_is_in_the_archive_and_nowhere_else, 120);
+	suite_test(s, the_archive_of_a_rejected_session_has_its_answer, 120);
 	suite_test(s, with_archive_off_nothing_of_it_is_left, 90);
 	suite_test(s, as_long_as_a_submit_is_remembered_its_session_stays, 90);
 	suite_test(s, the_store_stays_small_however_many_sessions_there_were, 590);
 	suite_test(s, killed_at_any_moment_it_loses_none_and_has_none_twice, 590);
 	suite_test(s, damage_is_found_and_costs_the_entry_only, 120);
-	suite_test(s, what_a_session_goes_on_from_stays_until_that_is_over_also_over_a_crash, 120);
+	suite_test(s, pinned_session_stays_until_its_successor_is_over, 120);
 	suite_test(s, artifacts_of_an_archived_session_can_be_fetched, 120);
 	suite_test(s, an_archive_that_is_missing_is_said_once_and_shown, 120);
 	return harness_run(s, false);

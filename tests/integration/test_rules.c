@@ -217,7 +217,7 @@ static const char *run_on(void)
 	return s;
 }
 
-START_TEST(a_forged_replayed_or_downgraded_token_is_refused_with_its_own_code) /* proves L3-08 */
+START_TEST(token_forged_replayed_or_downgraded_has_its_own_error_code) /* proves L3-08 */
 {
 	scene_begin();
 	const char *s = run_on(), *other = run_on();
@@ -327,7 +327,7 @@ int main(void)
 	suite_test(s, beyond_a_hard_limit_prohibited_or_asked_again_ends_it, 60);
 	suite_test(s, outputs_that_break_their_promise_fail_with_what_is_missing, 40);
 	suite_test(s, a_task_that_was_changed_in_the_store_does_not_go_on, 60);
-	suite_test(s, a_forged_replayed_or_downgraded_token_is_refused_with_its_own_code, 60);
+	suite_test(s, token_forged_replayed_or_downgraded_has_its_own_error_code, 60);
 	suite_test(s, an_expired_token_still_aborts_what_it_owns, 40);
 	suite_test(s, keys_rotate_and_tokens_are_revoked_by_an_operator, 60);
 	suite_test(s, tokens_whose_key_was_removed_are_counted_at_the_start, 60);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_start.c: configuration, options, the state directory, reload: everything before the first task. */
+#include <grp.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -129,7 +130,7 @@ START_TEST(doctor_names_mistakes_in_declarations_and_keys)
 }
 END_TEST
 
-START_TEST(a_policy_program_that_is_missing_is_a_warning_of_dash_t_and_of_the_start)
+START_TEST(missing_policy_program_is_a_warning_of_dash_t_and_the_start)
 {
 	r = rig_new();
 	rig_set(r, "policy", "command", "/no/such/policy --strict");
@@ -410,6 +411,74 @@ START_TEST(a_reload_may_take_a_capability_away_under_a_running_session)
 }
 END_TEST
 
+/* --- a reload that takes its time --- */
+
+/* The configuration names a group, which only the name service knows, and that is slow from now on. */
+static void hang_up_with_slow_names(void)
+{
+	const struct group *own = getgrgid(getegid());
+
+	must(own != NULL, "this test's group has no name");
+	rig_set(r, "control", "group", "%s", own->gr_name);
+	rig_write_ini(r);
+	rig_touch(r, "slow");
+	rig_signal(r, SIGHUP);
+	wait_until(file_exists(rig_path(r, "slow.asked")), WAIT_S, "the name service is asked");
+}
+
+static bool begin_with_slow_names(void)
+{
+	const char *build = getenv("HCP_BUILD");
+	char library[600];
+
+	if (harness_is_sanitized())
+		return false; /* its runtime wants to be the first library */
+	snprintf(library, sizeof library, "%s/integration/slow_names.so", build ? build : "build");
+	r = rig_new();
+	rig_env(r, "LD_PRELOAD=%s", library[0] == '/' ? library : source_path(library));
+	rig_env(r, "HCP_SLOW_NAMES=%s", rig_path(r, "slow"));
+	rig_start(r);
+	return true;
+}
+
+START_TEST(a_reload_that_waits_for_the_name_service_holds_nobody_up)
+{
+	if (!begin_with_slow_names())
+		return;
+	p = peer_new(r);
+	rig_capability(r, "second", source_path("tests/integration/agents/agent.py"), NULL);
+	hang_up_with_slow_names();
+	peer_completed(p, peer_run(p, "agent", NULL));
+	peer_rejected(
+		p, peer_submit(p, "second", NULL), "unknown_capability"); /* the old policy is in force */
+	rig_capability(r, "third", source_path("tests/integration/agents/agent.py"), NULL);
+	rig_write_ini(r);
+	rig_signal(r, SIGHUP);
+	wait_until(rig_log_has(r, "is still being read"), WAIT_S, "the second reload waits for the first");
+	peer_completed(p, peer_run(p, "agent", NULL));
+	must(!rig_log_has(r, "configuration reloaded"), "it was reloaded without an answer");
+	unlink(rig_path(r, "slow"));
+	wait_until(rig_log_count(r, "configuration reloaded") == 2, WAIT_S, "one reload after the other");
+	peer_completed(p, peer_run(p, "second", NULL));
+	peer_completed(p, peer_run(p, "third", NULL));
+	peer_finish(p);
+	rig_finish(r);
+}
+END_TEST
+
+START_TEST(a_stop_does_not_wait_for_a_reload_that_is_under_way)
+{
+	if (!begin_with_slow_names())
+		return;
+	hang_up_with_slow_names();
+	rig_signal(r, SIGTERM);
+	int status = rig_wait_exit(r, WAIT_S);
+	must(status == 0, "it ends with %d", status);
+	must(rig_log_has(r, "stopped: code=0"), "the last line is there");
+	rig_finish(r);
+}
+END_TEST
+
 START_TEST(a_log_line_is_one_line_of_keys_and_values)
 {
 	r = rig_new();
@@ -437,7 +506,7 @@ int main(void)
 	suite_test(s, a_file_that_cannot_be_read_is_said, 40);
 	suite_test(s, a_declaration_that_is_broken_stops_the_start, 40);
 	suite_test(s, doctor_names_mistakes_in_declarations_and_keys, 40);
-	suite_test(s, a_policy_program_that_is_missing_is_a_warning_of_dash_t_and_of_the_start, 40);
+	suite_test(s, missing_policy_program_is_a_warning_of_dash_t_and_the_start, 40);
 	suite_test(s, a_migration_that_is_missing_is_a_warning_of_dash_t, 40);
 	suite_test(s, dash_t_checks_and_a_missing_command_is_only_a_warning, 40);
 	suite_test(s, dash_v_prints_the_version, 40);
@@ -452,6 +521,8 @@ int main(void)
 	suite_test(s, ready_comes_without_a_broker_too, 40);
 	suite_test(s, a_hangup_reloads_capabilities_callers_and_level, 40);
 	suite_test(s, a_reload_may_take_a_capability_away_under_a_running_session, 40);
+	suite_test(s, a_reload_that_waits_for_the_name_service_holds_nobody_up, 60);
+	suite_test(s, a_stop_does_not_wait_for_a_reload_that_is_under_way, 60);
 	suite_test(s, a_log_line_is_one_line_of_keys_and_values, 40);
 	return harness_run(s, false);
 }

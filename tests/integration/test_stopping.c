@@ -50,7 +50,7 @@ START_TEST(a_stop_asks_for_a_checkpoint_pauses_and_comes_back) /* proves L2-16 *
 }
 END_TEST
 
-START_TEST(who_does_not_answer_is_ended_at_half_and_paused_all_the_same) /* proves L2-16 */
+START_TEST(worker_that_does_not_answer_is_ended_at_half_and_is_paused) /* proves L2-16 */
 {
 	begin("4s");
 	const char *s = peer_run(p, "agent",
@@ -125,7 +125,7 @@ static bool was_asked(void)
 	return yes;
 }
 
-START_TEST(while_stopping_submits_are_answered_and_stored_and_nothing_starts) /* proves L2-16 */
+START_TEST(stop_answers_and_stores_submits_and_starts_nothing) /* proves L2-16 */
 {
 	begin("6s");
 	const char *anchor = start_anchor();
@@ -149,7 +149,7 @@ START_TEST(while_stopping_submits_are_answered_and_stored_and_nothing_starts) /*
 }
 END_TEST
 
-START_TEST(while_stopping_aborts_are_obeyed_and_an_aborted_session_never_resumes) /* proves L2-18 */
+START_TEST(stop_obeys_aborts_and_an_aborted_session_never_resumes) /* proves L2-18 */
 {
 	begin("6s");
 	const char *anchor = start_anchor();
@@ -232,11 +232,11 @@ int main(void)
 
 	suite_test(s, signals_that_mean_something_to_other_daemons_end_nothing, 40);
 	suite_test(s, a_stop_asks_for_a_checkpoint_pauses_and_comes_back, 60);
-	suite_test(s, who_does_not_answer_is_ended_at_half_and_paused_all_the_same, 40);
+	suite_test(s, worker_that_does_not_answer_is_ended_at_half_and_is_paused, 40);
 	suite_test(s, text_workers_are_ended_at_once, 40);
 	suite_test(s, sigint_stops_as_well, 40);
-	suite_test(s, while_stopping_submits_are_answered_and_stored_and_nothing_starts, 40);
-	suite_test(s, while_stopping_aborts_are_obeyed_and_an_aborted_session_never_resumes, 40);
+	suite_test(s, stop_answers_and_stores_submits_and_starts_nothing, 40);
+	suite_test(s, stop_obeys_aborts_and_an_aborted_session_never_resumes, 40);
 	suite_test(s, a_result_during_the_stop_is_a_result, 40);
 	suite_test(s, twenty_workers_stop_within_the_bound, 60);
 	return harness_run(s, false);

@@ -233,7 +233,7 @@ START_TEST(a_failed_task_says_where_and_what_is_left) /* proves L4-04 */
 }
 END_TEST
 
-START_TEST(a_worker_that_just_ends_has_failed_with_its_status_and_last_words) /* proves L4-04 */
+START_TEST(worker_that_just_ends_fails_with_its_status_and_last_words) /* proves L4-04 */
 {
 	scene_begin();
 	const char *s = peer_run(p, "agent", J("{'do':[['stderr','the last words'],['exit',7]]}"));
@@ -302,7 +302,7 @@ START_TEST(any_program_is_a_worker_under_protocol_text)
 }
 END_TEST
 
-START_TEST(what_a_text_worker_prints_is_bounded_in_its_outputs)
+START_TEST(output_of_a_text_worker_is_bounded)
 {
 	r = rig_new();
 	rig_text(r, "flood",
@@ -407,11 +407,11 @@ int main(void)
 	suite_test(s, a_completed_task_brings_outputs_artifacts_and_a_summary, 40);
 	suite_test(s, an_artifact_never_travels_inline, 40);
 	suite_test(s, a_failed_task_says_where_and_what_is_left, 40);
-	suite_test(s, a_worker_that_just_ends_has_failed_with_its_status_and_last_words, 40);
+	suite_test(s, worker_that_just_ends_fails_with_its_status_and_last_words, 40);
 	suite_test(s, an_error_code_that_there_is_not_becomes_one_that_there_is, 40);
 	suite_test(s, a_confidence_below_the_threshold_gives_a_warning, 40);
 	suite_test(s, any_program_is_a_worker_under_protocol_text, 40);
-	suite_test(s, what_a_text_worker_prints_is_bounded_in_its_outputs, 40);
+	suite_test(s, output_of_a_text_worker_is_bounded, 40);
 	suite_test(s, many_sessions_interleave_and_each_keeps_its_own_order, 40);
 	suite_test(s, nothing_new_comes_after_session_closed, 40);
 	suite_test(s, a_session_and_its_transitions_are_rows, 40);

@@ -36,8 +36,10 @@ START_TEST(a_worker_has_a_directory_and_an_environment_of_its_own) /* proves SA-
 	rig_env(r, "LC_TIME=C");
 	rig_env(r, "TZ=UTC");
 	rig_env(r, "HCP_FORGED=1");
-	file_write(rig_path(r, "agent.env"), "# a comment\nFROM_FILE=\"in a file\"\nOTHER=2\n");
-	chmod(rig_path(r, "agent.env"), 0600);
+	char env_file[300], workdir[400];
+	snprintf(env_file, sizeof env_file, "%s/agent.env", r->closed);
+	file_write(env_file, "# a comment\nFROM_FILE=\"in a file\"\nOTHER=2\n");
+	chmod(env_file, 0600);
 	rig_set(r, "capability agent", "env", "RIG_MARK=%s MODE=fast 'WITH_SPACE=a b'", r->dir);
 	rig_set(r, "capability agent", "pass_env", "RIG_PASSED");
 	rig_set(r, "capability agent", "env_file", "agent.env");
@@ -46,7 +48,6 @@ START_TEST(a_worker_has_a_directory_and_an_environment_of_its_own) /* proves SA-
 	p = peer_new(r);
 	const char *s = peer_run(p, "agent", J("{'do':[['dump']]}"));
 	struct note *n = peer_completed(p, s);
-	char workdir[400];
 	snprintf(workdir, sizeof workdir, "%s/work/%s", r->state, s);
 	must_str(note_text(n, "payload.outputs.cwd"), workdir);
 	must_str(env_of(n, "HCP_WORKDIR"), workdir);
@@ -98,7 +99,8 @@ START_TEST(a_worker_inherits_no_descriptors_and_no_signal_masks) /* proves SA-03
 }
 END_TEST
 
-START_TEST(a_session_cannot_look_into_anothers_directory) /* proves SA-03 */
+/* Whether one can open the other's: test_confine.c. */
+START_TEST(two_sessions_have_two_directories) /* proves SA-03 */
 {
 	r = rig_new();
 	rig_start(r);
@@ -209,7 +211,7 @@ static long long pid_of(const char *s)
 	return json_integer_value(note_at(n, "payload.outputs.pid"));
 }
 
-START_TEST(one_process_serves_as_many_sessions_as_reuse_says)
+START_TEST(process_serves_as_many_sessions_as_reuse_says)
 {
 	long long pid[6];
 
@@ -270,7 +272,7 @@ START_TEST(only_a_clean_completion_lets_a_process_be_used_again)
 }
 END_TEST
 
-START_TEST(what_is_written_between_two_sessions_belongs_to_neither) /* proves L2-15 */
+START_TEST(lines_between_two_sessions_belong_to_neither) /* proves L2-15 */
 {
 	begin_reuse("100");
 	const char *a =
@@ -331,14 +333,14 @@ int main(void)
 
 	suite_test(s, a_worker_has_a_directory_and_an_environment_of_its_own, 40);
 	suite_test(s, a_worker_inherits_no_descriptors_and_no_signal_masks, 40);
-	suite_test(s, a_session_cannot_look_into_anothers_directory, 40);
+	suite_test(s, two_sessions_have_two_directories, 40);
 	suite_test(s, a_working_directory_is_kept_as_configured, 40);
 	suite_test(s, an_intent_in_the_environment_is_cut_and_the_task_is_not, 40);
 	suite_test(s, the_command_is_split_into_words_without_a_shell, 40);
-	suite_test(s, one_process_serves_as_many_sessions_as_reuse_says, 40);
+	suite_test(s, process_serves_as_many_sessions_as_reuse_says, 40);
 	suite_test(s, a_reused_process_knows_its_session_only_from_the_start_line, 40);
 	suite_test(s, only_a_clean_completion_lets_a_process_be_used_again, 40);
-	suite_test(s, what_is_written_between_two_sessions_belongs_to_neither, 40);
+	suite_test(s, lines_between_two_sessions_belong_to_neither, 40);
 	suite_test(s, a_reused_process_that_dies_between_sessions_harms_nobody, 40);
 	suite_test(s, a_reused_process_is_recovered_like_any_other, 40);
 	suite_test(s, an_idle_reused_process_ends_with_the_daemon, 40);

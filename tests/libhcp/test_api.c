@@ -172,6 +172,44 @@ START_TEST(a_taken_queue_is_said_to_be_taken) /* proves L1-16 */
 }
 END_TEST
 
+START_TEST(a_file_is_used_by_one_program_at_a_time) /* proves L1-16 */
+{
+	struct app *b;
+
+	begin();
+	app_open(a);
+	b = app_new(a->caller);
+	snprintf(b->file, sizeof b->file, "%s", a->file);
+	must(app_try_open(b) == HCP_E_TAKEN, "%s", hcp_error(b->h));
+	must(strstr(hcp_error(b->h), "-lock is taken"), "%s", hcp_error(b->h));
+	app_close(a);
+	stub_events(b->caller, kit_id(), 1, 3);
+	app_until(b, app_count(b, NULL) == 3, "the second takes over");
+	app_free(b);
+	end();
+}
+END_TEST
+
+/* Any other program may consume beside it; then events are missing, and that is said. */
+START_TEST(queue_is_shared_and_events_missing_by_that_are_explained) /* proves L1-16 */
+{
+	amqp_connection_state_t other;
+	char *s = kit_id();
+
+	begin();
+	app_open(a);
+	other = wire_connect(kit_broker());
+	amqp_basic_consume(
+		other, 1, amqp_cstring_bytes(a->queue), amqp_empty_bytes, 0, 1, 0, amqp_empty_table);
+	must(wire_ok(other), "a second consumer is refused");
+	stub_events(a->caller, s, 1, 20);
+	app_until(a, app_said(a, "another program consumes it as caller"), "the warning; it said %s", a->log);
+	must(app_said(a, "never came"), "%s", a->log);
+	wire_disconnect(&other);
+	end();
+}
+END_TEST
+
 START_TEST(a_quorum_queue_has_one_active_consumer) /* proves L1-16 */
 {
 	char *s = kit_id();
@@ -207,6 +245,10 @@ START_TEST(ttl_and_length_are_the_queues_and_a_mismatch_is_explained) /* proves 
 	a->o.queue_max_length = 5;
 	app_open(a);
 	app_close(a);
+	/* the broker refuses to declare a queue again with other values: these are in milliseconds */
+	wire_make_queue(kit_broker(), a->queue,
+		"x-queue-type=classic,x-message-ttl=86400000,x-max-length=5,x-overflow=drop-head",
+		"hcp.events", "nobody.#");
 	stub_events(a->caller, kit_id(), 1, 20);
 	wait_until(queue_look(kit_broker(), a->queue, &messages, &consumers) && messages == 5, WAIT_S,
 		"dropped: %d", messages);
@@ -273,7 +315,7 @@ START_TEST(an_application_has_its_own_tables_in_the_file)
 }
 END_TEST
 
-START_TEST(nobody_listening_is_a_clear_error) /* proves L1-16 */
+START_TEST(submit_without_a_daemon_is_a_clear_error) /* proves L1-16 */
 {
 	char id[HCP_ID_SIZE];
 
@@ -622,12 +664,14 @@ int main(void)
 	suite_test(s, the_queue_is_durable_and_bound_and_outlives_us, 40);
 	suite_test(s, ten_messages_are_in_hand_by_default, 40);
 	suite_test(s, a_taken_queue_is_said_to_be_taken, 40);
+	suite_test(s, a_file_is_used_by_one_program_at_a_time, 40);
+	suite_test(s, queue_is_shared_and_events_missing_by_that_are_explained, 40);
 	suite_test(s, a_quorum_queue_has_one_active_consumer, 60);
 	suite_test(s, ttl_and_length_are_the_queues_and_a_mismatch_is_explained, 40);
 	suite_test(s, messages_older_than_the_ttl_are_gone, 40);
 	suite_test(s, a_file_belongs_to_one_caller_and_to_its_owner, 40);
 	suite_test(s, an_application_has_its_own_tables_in_the_file, 40);
-	suite_test(s, nobody_listening_is_a_clear_error, 40);
+	suite_test(s, submit_without_a_daemon_is_a_clear_error, 40);
 	suite_test(s, tasks_that_do_not_do_are_named, 40);
 	suite_test(s, a_submit_is_what_the_protocol_says, 40);
 	suite_test(s, an_unanswered_submit_is_repeated_under_its_message_id, 60);

@@ -156,7 +156,7 @@ static bool is_all_there(struct feed *f, struct app *a)
 	return app_count(a, NULL) >= want;
 }
 
-static void judge(struct feed *f, struct app *a)
+static void check_events(struct feed *f, struct app *a)
 {
 	for (int i = 0; i < SESSIONS; i++)
 		app_must_have(a, f->session[i], f->sequence[i]);
@@ -168,7 +168,7 @@ static void judge(struct feed *f, struct app *a)
 }
 
 /* Each follow-up was sent under one message_id, however often. */
-static void judge_follow_ups(struct feed *f)
+static void check_follow_ups(struct feed *f)
 {
 	json_t *by_event = json_object(), *j;
 	size_t want = 0;
@@ -229,10 +229,10 @@ START_TEST(each_event_is_stored_exactly_once_through_200_kills) /* proves L1-16,
 		kills, busy, app_count(a, NULL),
 		app_sql(a, "SELECT seq FROM sqlite_sequence WHERE name = 'hcp_outbox'"));
 	must(busy > kills / 2, "only %d kills hit an application at work", busy);
-	judge(&f, a);
+	check_events(&f, a);
 	app_open(a); /* what is still to be sent */
 	must(hcp_flush(a->h, 30000) == HCP_OK, "%s", hcp_error(a->h));
-	judge_follow_ups(&f);
+	check_follow_ups(&f);
 	app_must_be_idle(a);
 	app_free(a);
 	kit_end();

@@ -91,7 +91,7 @@ START_TEST(good_messages_are_read_as_jansson_reads_them)
 }
 END_TEST
 
-START_TEST(damaged_messages_are_judged_as_jansson_judges_them)
+START_TEST(damaged_messages_are_refused_where_jansson_refuses_them)
 {
 	static const char bytes[] =
 		"{}[]\",:\\/u0123456789.eE+-tfnr \n\t\x01\x7f\x80\xc3\xff"; /* and its NUL */
@@ -125,6 +125,19 @@ START_TEST(damaged_messages_are_judged_as_jansson_judges_them)
 }
 END_TEST
 
+/* jansson steps over a NUL behind a number or a literal. */
+START_TEST(message_with_a_raw_NUL_behind_a_value_is_refused)
+{
+	static const char number[] = "{\"type\":\"event\",\"payload\":{\"sequence\":1\0}}",
+			  literal[] = "{\"type\":\"event\",\"payload\":{\"a\":true\0}}";
+
+	ck_assert(lib_message_read(copy_of(number, sizeof number - 1), sizeof number - 1) == NULL);
+	ck_assert(lib_message_read(copy_of(literal, sizeof literal - 1), sizeof literal - 1) == NULL);
+	ck_assert(ctl_message_read(copy_of(number, sizeof number - 1), sizeof number - 1) == NULL);
+	ck_assert(ctl_message_read(copy_of(literal, sizeof literal - 1), sizeof literal - 1) == NULL);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("libhcp note");
@@ -134,7 +147,8 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, good_messages_are_read_as_jansson_reads_them);
-	tcase_add_test(t, damaged_messages_are_judged_as_jansson_judges_them);
+	tcase_add_test(t, message_with_a_raw_NUL_behind_a_value_is_refused);
+	tcase_add_test(t, damaged_messages_are_refused_where_jansson_refuses_them);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

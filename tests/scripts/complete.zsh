@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # complete.zsh: types a line and a tab into an interactive zsh with compsys, and prints what became of it: the list that
 # was shown, and the line in BUFFER<...>.
 #   zsh -f complete.zsh COMPLETIONS-DIRECTORY SCRATCH-DIRECTORY LINE

@@ -5,8 +5,8 @@
 . "$(dirname "$0")/lib.sh"
 agents=$root/examples/agents
 
-are_short() { for f in "$agents"/*; do [ "$(wc -l <"$f")" -lt 40 ] || { echo "$f"; return 1; }; done; }
-it "each example agent has fewer than 40 lines" are_short
+are_short() { for f in "$agents"/*; do [ "$(grep -vc SPDX "$f")" -lt 40 ] || { echo "$f"; return 1; }; done; }
+it "each example agent has fewer than 40 lines beside its licence" are_short
 
 printf '{"intent":"x","inputs":{"q":"a \\"b\\""}}\n' >"$tmp/task"
 echo_of() { # INTENT: the whole output

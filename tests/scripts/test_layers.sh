@@ -36,7 +36,31 @@ fresh
 plant high/b.c '	#  include "low/a_private.h"'
 run
 it "another room's private header is a breach" same 1 $status
-it "it is said so" contains "$out" '"low/a_private.h" is private to low'
+it "it is said so" contains "$out" '"low/a_private.h" is private to low/'
+
+fresh
+plant low/a.c '#include "low/inner/a_private.h"'
+run
+it "so is one of a room inside the room" same 1 $status
+
+fresh
+plant low/inner/a.c '#include <high/b.h>'
+run
+it "an include upwards in angle brackets is a breach" same 1 $status
+
+fresh
+plant high/b.c '#include "hcp/hcp.h"'
+run
+it "the public header inside the daemon is a breach" same 1 $status
+
+fresh
+mkdir -p "$tree/tests/support"
+echo '#include "oracle_stream.h"' >"$tree/tests/support/oracle.c"
+run
+it "an oracle may use another oracle" same 0 $status
+echo '#include "low/a.h"' >>"$tree/tests/support/oracle.c"
+run
+it "an oracle that uses a room is a breach" same 1 $status
 
 fresh
 plant low/inner/a.c '#include "low/a_private.h"'

@@ -27,8 +27,10 @@ void harness_must_str(const char *file, int line, const char *what, const char *
 
 /* --- waiting --- */
 
-double harness_now(void);   /* seconds, monotonic */
-double harness_scale(void); /* 1; more under sanitizers or with HCP_TEST_SLOW=factor */
+double harness_now(void); /* seconds, monotonic */
+/* For bounds of time: 1; more under sanitizers, with HCP_TEST_SLOW=factor, and on a busy machine. */
+double harness_scale(void);
+bool harness_is_sanitized(void); /* its memory is the sanitizer's, too */
 /* Serves everything that is registered: notify sockets, dead children, callers' queues. Sleeps a little. */
 void harness_tick(void);
 #define WAIT_S 25.0 /* far above what is needed: a deadline, not a measurement */

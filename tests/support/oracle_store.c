@@ -7,6 +7,16 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* The words of hcpd(8), Reasons; scripts/check-reasons compares. */
+#define REASONS \
+	"'approved','slot_free','paused_by_operator','paused_by_worker','idle','worker_died'," \
+	"'stopping','callee_restarted','resumed','recovered_from_checkpoint','restarted','completed'," \
+	"'worker_failed','timeout','idle_timeout','pause_expired','safety_violation','no_checkpoint'," \
+	"'recheck_failed','intent_changed','migration_failed','summarized','failed_by_operator'," \
+	"'discarded','aborted_by_caller','aborted_by_operator','approval_denied','approval_expired'," \
+	"'policy_denied','unauthorized','forbidden','unknown_capability','invalid_input'," \
+	"'risk_too_high','rate_limited','resource_unavailable'"
+
 static const struct oracle_question rows[] = {
 	{"sound store", "integrity_check",
 		"SELECT integrity_check, '' FROM pragma_integrity_check WHERE integrity_check <> 'ok'"},
@@ -20,6 +30,10 @@ static const struct oracle_question rows[] = {
 	{"legal transitions", "a transition has no reason, no actor or no time",
 		"SELECT session_id, to_state FROM transitions WHERE coalesce(reason, '') = ''"
 		" OR coalesce(actor, '') = '' OR coalesce(at, '') = ''"},
+	{"legal transitions", "a reason that is in no manual",
+		"SELECT session_id, reason FROM transitions WHERE actor <> 'worker' AND reason <> '' AND "
+		"reason NOT IN"
+		" (" REASONS ")"},
 	{"no gap", "sequences in the store",
 		"SELECT session_id, count(*) FROM events WHERE sequence > 0 GROUP BY session HAVING"
 		" min(sequence) <> 1 OR max(sequence) <> count(*) OR count(DISTINCT sequence) <> count(*)"},
@@ -36,21 +50,30 @@ static const struct oracle_question rows[] = {
 };
 
 static const struct oracle_question decisions[] = {
-	{"a denied task does not run", "its review was denied or has expired",
+	{"a denied task does not run", "its review was denied, or it was refused after an approval",
 		"SELECT s.session_id, s.state FROM sessions s JOIN reviews r ON r.session = s.id WHERE"
-		" r.state = 'DENIED' AND (s.state <> 'REJECTED' OR s.started_at IS NOT NULL OR EXISTS"
-		" (SELECT 1 FROM events e WHERE e.session = s.id AND e.type <> 'harp'))"},
+		" r.state IN ('DENIED','APPROVED') AND (s.state <> 'REJECTED' OR s.started_at IS NOT NULL OR "
+		"EXISTS (SELECT 1 FROM events e WHERE e.session = s.id AND e.type NOT IN"
+		" ('harp','task_rejected')))"},
+	{"a denied task does not run", "a review is DENIED without a decision that says so",
+		"SELECT r.request_id, r.state FROM reviews r WHERE r.state = 'DENIED' AND NOT EXISTS"
+		" (SELECT 1 FROM decisions d WHERE d.request_id = r.request_id AND d.decision = 'deny')"},
 	{"a decision is used once", "a request has two",
 		"SELECT request_id, count(*) FROM decisions WHERE is_final GROUP BY 1 HAVING count(*) > 1"},
 	{"a decision is used once", "a session was approved twice",
 		"SELECT session_id, count(*) FROM reviews WHERE state = 'EXECUTED' GROUP BY 1 HAVING "
 		"count(*) > 1"},
-	{"one answer", "two answers to one submit",
+	{"answered once", "two answers to one submit",
 		"SELECT json_extract(body, '$.payload.in_reply_to'), count(*) FROM events WHERE type IN"
 		" ('task_accepted','task_rejected') GROUP BY caller, 1 HAVING count(*) > 1"},
 	{"one answer", "an undecided task was answered, or a decided one was not",
 		"SELECT b.message_id, s.state FROM submits b JOIN sessions s ON s.id = b.session WHERE"
 		" (s.state = 'PENDING' AND s.waits_for IS NOT NULL) <> (b.answer IS NULL)"},
+	{"an undecided task is not heard of", "something was said or done for it",
+		"SELECT s.session_id, s.state FROM sessions s WHERE waits_for IS NOT NULL AND (state NOT IN"
+		" ('PENDING','REJECTED') OR started_at IS NOT NULL OR EXISTS"
+		" (SELECT 1 FROM events e WHERE e.session = s.id AND e.type NOT IN "
+		"('harp','task_rejected')))"},
 	{"what waits is asked about", "a review without its task, or a task without its review",
 		"SELECT s.session_id, s.state FROM sessions s WHERE (s.state = 'PENDING' AND s.waits_for IS "
 		"'human')"

@@ -201,6 +201,12 @@ bool restore_make_day(struct rig *r, const char *day)
 	put(entry + 24, (unsigned)length, 8);
 	memcpy(entry + 32, id, 36);
 	EVP_Digest(entry + 100, frame, entry + 68, NULL, EVP_sha256(), NULL);
+	must(sqlite3_open(r->db, &db) == SQLITE_OK, "%s", r->db);
+	snprintf(sql, sizeof sql, "INSERT INTO archives VALUES ('%s', %zu, 1)", day, 100 + frame);
+	is_known = sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
+	sqlite3_close(db);
+	if (!is_known) /* its first run made no tables */
+		return false;
 	snprintf(command, sizeof command,
 		"mkdir -p -m 700 %s/archive %s/artifacts/%s && touch %s/artifacts/%s/a", r->state, r->state,
 		id, r->state, id);
@@ -208,9 +214,5 @@ bool restore_make_day(struct rig *r, const char *day)
 	snprintf(path, sizeof path, "%s/archive/%s.jsonl.zst", r->state, day);
 	must((f = fopen(path, "w")) && fwrite(entry, 1, 100 + frame, f) == 100 + frame && fclose(f) == 0,
 		"%s", path);
-	must(sqlite3_open(r->db, &db) == SQLITE_OK, "%s", r->db);
-	snprintf(sql, sizeof sql, "INSERT INTO archives VALUES ('%s', %zu, 1)", day, 100 + frame);
-	is_known = sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
-	sqlite3_close(db);
-	return is_known;
+	return true;
 }

@@ -49,11 +49,14 @@ struct rig *rig_new_on(const struct broker *b)
 		give_up("%s: %s", r->dir, strerror(errno));
 	snprintf(r->callee, sizeof r->callee, "it-%d-%d", getpid(), count);
 	snprintf(r->queue, sizeof r->queue, "hcp.cmd.%s", r->callee);
-	snprintf(r->state, sizeof r->state, "%s/state", r->dir);
+	snprintf(r->closed, sizeof r->closed, "%s.d", r->dir);
+	snprintf(r->state, sizeof r->state, "%s/s", r->closed); /* short: it has sockets */
 	snprintf(r->db, sizeof r->db, "%s/hcpd.db", r->state);
-	snprintf(r->ini, sizeof r->ini, "%s/hcpd.ini", r->dir);
+	snprintf(r->ini, sizeof r->ini, "%s/hcpd.ini", r->closed);
 	snprintf(r->log, sizeof r->log, "%s/log", r->dir);
-	mkdir(r->state, 0700);
+	if (mkdir(r->closed, 0755) < 0 || mkdir(r->state, 0700) < 0 ||
+		symlink(r->state, rig_path(r, "state")) < 0 || symlink(r->ini, rig_path(r, "hcpd.ini")) < 0)
+		give_up("%s: %s", r->closed, strerror(errno));
 	r->broker = b;
 	r->watchdog_usec = 20000000;
 	open_notify(r);
@@ -75,6 +78,14 @@ struct rig *rig_new_on(const struct broker *b)
 struct rig *rig_new(void)
 {
 	return rig_new_on(broker_shared());
+}
+
+static void remove_files(const struct rig *r)
+{
+	if (getenv("HCP_TEST_KEEP"))
+		return;
+	tree_remove(r->dir);
+	tree_remove(r->closed);
 }
 
 static struct rig_key *find_key(struct rig *r, const char *section, const char *key)
@@ -126,7 +137,8 @@ void rig_capability(struct rig *r, const char *name, const char *command, json_t
 		give_up("%s: cannot be written", file);
 	json_decref(whole);
 	snprintf(section, sizeof section, "capability %s", name);
-	rig_set(r, section, "declaration", "%s.json", name); /* relative to the file, as promised */
+	/* relative to the file, as promised */
+	rig_set(r, section, "declaration", "../%s/%s.json", strrchr(r->dir, '/') + 1, name);
 	rig_set(r, section, "command", "%s", command);
 	rig_set(r, section, "env", "RIG_MARK=%s", r->dir);
 }
@@ -202,7 +214,7 @@ static void __attribute__((noreturn)) become_hcpd(struct rig *r, const char *con
 	signal(SIGXFSZ, SIG_IGN); /* a test may limit the size of files: EFBIG, not death */
 	dup2(open("/dev/null", O_RDONLY), 0);
 	dup2(fd, 1);
-	dup2(fd, 2);
+	dup2(r->stderr_fd > 0 ? r->stderr_fd : fd, 2);
 	char number[32], socket_path[300];
 	snprintf(socket_path, sizeof socket_path, "%s", rig_path(r, "notify"));
 	setenv("NOTIFY_SOCKET", socket_path, 1);
@@ -325,8 +337,7 @@ void rig_finish(struct rig *r)
 			break;
 		}
 	close(r->notify_fd);
-	if (!getenv("HCP_TEST_KEEP"))
-		tree_remove(r->dir);
+	remove_files(r);
 }
 
 /* --- looking --- */
@@ -474,7 +485,6 @@ void rigs_show_and_end(void)
 				break;
 			usleep(20000);
 		}
-		if (!getenv("HCP_TEST_KEEP"))
-			tree_remove(r->dir);
+		remove_files(r);
 	}
 }

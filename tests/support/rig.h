@@ -14,8 +14,9 @@ struct rig_key {
 };
 
 struct rig {
-	char dir[256];   /* everything of the test lies below it */
-	char state[300]; /* state_dir */
+	char dir[256];    /* the test's files and those of its workers */
+	char closed[264]; /* beside it: what workers cannot open by default; both have a link in dir */
+	char state[300];  /* state_dir */
 	char ini[300], log[300], db[320];
 	char callee[64];
 	char queue[80]; /* its command queue */
@@ -34,6 +35,7 @@ struct rig {
 	int watchdog_usec;
 	/* sessions leave its store for good: what callers got cannot be held against it */
 	bool forgets;
+	int stderr_fd;         /* for the daemon's stderr; 0: the log */
 	bool no_consumer_wait; /* rig_start does not wait until the queue is consumed */
 	struct rig *next;
 };

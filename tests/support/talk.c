@@ -193,6 +193,9 @@ const char *talk_code(json_t *end)
 	if (code && *code) {
 		must(*json_text_at(end, "error.message") && *json_text_at(end, "error.next"),
 			"an error says what to do");
+		/* proves HC-03: HARP's error object has it */
+		must(strncmp(code, "HARP_", 5) != 0 || json_is_false(json_at(end, "error.retryable")),
+			"%s: retryable is missing", code);
 		return code;
 	}
 	return "";

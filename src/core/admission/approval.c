@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/crashpoint.h"
+#include "core/admission/caller_log.h"
 #include "core/admission/intake.h"
 #include "base/log.h"
 #include "core/operator/operator.h"
@@ -68,12 +69,14 @@ void approval_move(struct approval *a, enum harp_state to)
 void approval_reject(struct session *s, const char *code, const char *reason, const char *actor,
 	const char *message, const char *suggestion, enum risk risk)
 {
-	int64_t answer = intake_put_rejected(
-		s->core, s->outbox.caller, s->admission.message_id, code, message, suggestion, risk, false);
+	int64_t answer = intake_put_rejected(s->core, s->outbox.caller, s->key, s->admission.message_id, code,
+		message, suggestion, risk, false);
 
-	log_info("task rejected: session=%.8s caller=%s code=%s why=%s", s->id, s->caller_id, code, message);
+	if (caller_log_may_id(s->core, s->caller_id, LOG_LVL_INFO))
+		log_info("task rejected: session=%.8s caller=%s code=%s why=%s", s->id, s->caller_id, code,
+			message);
 	session_reject(s, reason, actor, answer);
-	CRASH_POINT(review_rejected);
+	CRASH_POINT(approval_rejected);
 }
 
 static void on_expiry(struct timer *t)
@@ -82,7 +85,7 @@ static void on_expiry(struct timer *t)
 	struct session *s = a->session;
 	char at[CLOCK_TEXT_SIZE], message[128];
 
-	CRASH_POINT(review_expiring);
+	CRASH_POINT(approval_expiring);
 	clock_format(a->expires_us, at);
 	snprintf(message, sizeof message, "a human had to decide by %s, and nobody did", at);
 	audit_put(s->core,
@@ -103,11 +106,12 @@ void approval_cancel(struct session *s, const char *reason)
 {
 	char message[256];
 
-	CRASH_POINT(review_cancelling);
+	CRASH_POINT(approval_cancelling);
 	snprintf(message, sizeof message, "an operator ended it before anybody decided%s%.160s",
 		reason != NULL ? ": " : "", reason != NULL ? reason : "");
+	/* not DENIED: that needs a signed decision */
 	if (s->admission.approval != NULL)
-		approval_move(s->admission.approval, HARP_DENIED);
+		approval_move(s->admission.approval, HARP_IS_EXPIRED);
 	approval_reject(s, "policy_denied", "aborted_by_operator", "operator", message, "", s->risk);
 }
 
@@ -139,8 +143,8 @@ bool approval_write_question(struct core *c, struct question *q, const char *ses
 	const char *caller_id, const struct gate_result *v, const struct task *task, char *why,
 	size_t why_size)
 {
-	char rule[160];
-	const char *reasons[2];
+	char rule[160], physical[160];
+	const char *reasons[3];
 	size_t count = 0;
 	const int64_t second = 1000000;
 
@@ -154,6 +158,11 @@ bool approval_write_question(struct core *c, struct question *q, const char *ses
 	/* Without a rule of the gate, the policy program wants a human to decide. */
 	if ((v->needs & NEEDS_HUMAN) || count == 0)
 		reasons[count++] = rule;
+	if (v->capability->involves_physical_resources) {
+		snprintf(
+			physical, sizeof physical, "%.100s involves physical resources", v->capability->name);
+		reasons[count++] = physical;
+	}
 	id_make(q->request_id);
 	q->created_us = clock_wall_us() / second * second;
 	q->expires_us = q->created_us + c->policy->config->approval_expires_us / second * second;
@@ -190,7 +199,7 @@ void approval_put_question(struct session *s, const struct question *q, enum ris
 			.artifact_hash = q->hash,
 			.artifact = q->artifact.data,
 			.artifact_size = q->artifact.size});
-	CRASH_POINT(review_asked);
+	CRASH_POINT(approval_asked);
 	log_info("task waits for a human: session=%.8s caller=%s capability=%s risk=%s request=%s until=%s",
 		s->id, s->caller_id, s->capability, risk_names[risk], q->request_id, expires);
 }
@@ -249,6 +258,6 @@ int approval_recover(struct session *s)
 			s->risk);
 		return 0;
 	}
-	CRASH_POINT(review_recovering);
+	CRASH_POINT(approval_recovering);
 	return store_load_votes(s->core->store, request_id, on_vote, new_approval(s, request_id, expires_us));
 }

@@ -173,7 +173,7 @@ static void put_decision(struct deciding *d)
 	n->signer = xstrdup(a->signer_key_id);
 	n->next = d->core->turn.nonces;
 	d->core->turn.nonces = n;
-	CRASH_POINT(review_decided);
+	CRASH_POINT(approval_decided);
 }
 
 /* Puts the decision's result into the audit. v: the gate's result of now, NULL where the gate was not called.
@@ -229,17 +229,20 @@ static void take_denial(struct deciding *d)
 	say_state(d);
 }
 
-/* The policy changed: the task was approved, and the gate rejects it now. */
+/* The policy changed: the task was approved, and the gate rejects it now. The approval stays APPROVED: a
+ * human's signature says so, nothing was executed, and no time was up. It counts as used. */
 static void take_refusal(struct deciding *d, const struct gate_result *v)
 {
 	audit_decision(d, v, "approve", "rejected", v->code);
-	approval_move(d->session->admission.approval, HARP_IS_EXPIRED);
 	approval_reject(d->session, v->code, v->code, "daemon", v->message, v->suggestion, v->risk);
 	op_request_refuse(d->request, "refused", "its caller was told; nothing runs",
 		"the policy of now rejects it, %s: %.180s", v->code, v->message);
 }
 
-/* The risk is higher than the one that the human was shown, so a human has to decide again. */
+/* The risk is higher than the one that the human was shown, so a human has to decide again. The approval does
+ * not stay APPROVED, as with a refusal: the task lives on, and an APPROVED review of it would say that a
+ * human has approved it (store_find_approval believes that). HARP's way from APPROVED without execution is
+ * EXPIRED. */
 static void request_new_decision(struct deciding *d, const struct gate_result *v)
 {
 	struct session *s = d->session;
@@ -270,7 +273,7 @@ static void accept(struct deciding *d, const struct gate_result *v)
 	session_accept(s, v);
 	log_info("approved: session=%.8s by=%s risk=%s", s->id, d->accepted.signer_key_id,
 		risk_names[v->risk]);
-	CRASH_POINT(review_accepted);
+	CRASH_POINT(approval_accepted);
 	core_queue_accepted(s);
 	say_state(d);
 }
@@ -285,7 +288,7 @@ static void take_approval(struct deciding *d)
 
 	approval_move(d->session->admission.approval, HARP_APPROVED);
 	if (caller != NULL)
-		intake_evaluate(c, caller, &d->task.task, true, &v);
+		intake_evaluate(c, caller, d->session->caller_id, &d->task.task, true, &v);
 	if (v.kind == GATE_REJECTED)
 		take_refusal(d, &v);
 	else if (v.risk > d->artifact->risk)

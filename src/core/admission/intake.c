@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "core/admission/answers.h"
+#include "core/admission/caller_log.h"
 #include "core/admission/policy_wait.h"
 #include "core/running/continuity.h"
 #include "core/turn.h"
@@ -66,6 +68,9 @@ void intake_end_turn(struct core *c)
 
 /* ---- the audit ---- */
 
+/* Rejections of one caller section and code in a minute that have a row each. */
+#define ROWS_A_MINUTE 60
+
 /* Puts a decision about a task into the audit. Refusals without a broker's user are counted together by
  * caller section; unknown callers have no section. */
 static void audit_decision(struct core *c, const struct command *cmd, const char *user,
@@ -80,8 +85,8 @@ static void audit_decision(struct core *c, const struct command *cmd, const char
 	row.capability = cmd->task.capability;
 	row.task = hash;
 	snprintf(with, sizeof with, "%s %s", caller != NULL ? caller->name : "", user != NULL ? user : "");
-	/* Refusals that any sender can cause at any rate must not fill the disk. Decisions are bounded by the
-	 * rate limits. */
+	/* Refusals that any sender can cause at any rate must not fill the disk. Tasks that are not refused
+	 * are bounded by the limits of sessions. */
 	if (caller == NULL || cmd->message_id[0] == '\0' ||
 		(row.code != NULL && strcmp(row.code, "rate_limited") == 0)) {
 		audit_put_refusal(c, &row, with);
@@ -89,16 +94,21 @@ static void audit_decision(struct core *c, const struct command *cmd, const char
 	}
 	if (cmd->task.json != NULL)
 		canonical_hash_bytes(cmd->task.json, cmd->task.json_size, hash);
-	audit_put(c, &row);
+	if (strcmp(row.outcome, "rejected") != 0) {
+		audit_put(c, &row);
+		return;
+	}
+	row.rows = ROWS_A_MINUTE;
+	audit_put_refusal(c, &row, with);
 }
 
 /* ---- answers ---- */
 
-int64_t intake_put_rejected(struct core *c, struct outbox_caller *to, const char *message_id,
+int64_t intake_put_rejected(struct core *c, struct outbox_caller *to, int64_t session, const char *message_id,
 	const char *code, const char *message, const char *suggestion, enum risk risk, bool is_transient)
 {
 	struct buf *b = &c->turn.scratch;
-	struct store_event e = {.type = TYPE_REJECTED, .is_transient = is_transient};
+	struct store_event e = {.session = session, .type = TYPE_REJECTED, .is_transient = is_transient};
 	int64_t answer;
 
 	buf_clear(b);
@@ -125,11 +135,13 @@ int64_t intake_put_rejected(struct core *c, struct outbox_caller *to, const char
 	return answer;
 }
 
-static void reject(struct core *c, const struct command *cmd, struct outbox_caller *to, const char *code,
-	const char *message, const char *suggestion, enum risk risk, bool remember)
+/* `caller` NULL: its sender is not known. */
+static void reject(struct core *c, const struct command *cmd, const struct config_caller *caller,
+	struct outbox_caller *to, const char *code, const char *message, const char *suggestion,
+	enum risk risk, bool remember)
 {
 	int64_t answer =
-		intake_put_rejected(c, to, cmd->message_id, code, message, suggestion, risk, !remember);
+		intake_put_rejected(c, to, 0, cmd->message_id, code, message, suggestion, risk, !remember);
 	char at[CLOCK_TEXT_SIZE];
 
 	if (remember) {
@@ -137,8 +149,10 @@ static void reject(struct core *c, const struct command *cmd, struct outbox_call
 		store_put_submit(c->store, outbox_caller_key(to), cmd->message_id, at, 0, answer);
 		remember_submit(c, cmd, answer);
 	}
+	answers_added(c);
 	CRASH_POINT(intake_rejected);
-	log_info("task rejected: caller=%s code=%s why=%s", cmd->caller_id, code, message);
+	if (caller_log_may(c, caller, LOG_LVL_INFO))
+		log_info("task rejected: caller=%s code=%s why=%s", cmd->caller_id, code, message);
 }
 
 /* A duplicate submit: the first answer goes out again, as the same bytes. */
@@ -160,22 +174,31 @@ static unsigned count_running(void *arg, const char *capability)
 	return q != NULL ? q->running : 0;
 }
 
-void intake_evaluate(struct core *c, const struct config_caller *caller, const struct task *task, bool again,
-	struct gate_result *v)
+/* [caller *] limits each caller that it matches by itself. Names can be made up without end there, so the
+ * buckets of such callers are bounded in number. */
+static bool is_any(const struct config_caller *caller)
+{
+	return strcmp(caller->name, "*") == 0;
+}
+
+void intake_evaluate(struct core *c, const struct config_caller *caller, const char *caller_id,
+	const struct task *task, bool again, struct gate_result *v)
 {
 	const struct config_amqp *amqp = &c->first_policy->config->amqp;
-	struct gate_context context = {.may_wait = again ||
-			c->slots.waiting + c->slots.undecided < (unsigned)c->policy->config->max_pending,
-		.link_is_safe = amqp->tls && amqp->verify,
+	const struct slot_caller *own = slots_find_caller(c, caller_id);
+	struct gate_context context = {.link_is_safe = amqp->tls && amqp->verify,
 		.has_approver = true,
 		.has_program = policy_program_is_there(c),
 		.running = count_running,
 		.running_arg = c,
-		.rate = again ? NULL : rates_get(&c->rates, caller->name),
+		.rate = again ? NULL : rates_find(&c->rates, caller_id, is_any(caller)),
 		.now_us = clock_boot_us()};
 
-	context.may_start =
-		policy_find(c->policy, task->capability) != NULL && slots_has_room(c, task->capability);
+	context.may_start = policy_find(c->policy, task->capability) != NULL &&
+		slots_has_room(c, task->capability) && slots_caller_has_room(c, caller_id);
+	context.may_wait = gate_may_wait(c->policy->config, caller, c->slots.waiting + c->slots.undecided,
+				   own != NULL ? own->waiting + own->undecided : 0, &context.full) ||
+		again;
 	risk_clock_read(clock_wall_us(), &context.clock);
 	gate_decide(c->policy, caller, task, &context, v);
 	if (v->kind == GATE_NEEDS_APPROVAL && (v->needs & NEEDS_HUMAN) &&
@@ -195,7 +218,7 @@ static void wait_for_human(struct core *c, const struct command *cmd, const char
 	if (s == NULL) {
 		snprintf(v->message, sizeof v->message,
 			"a human would have to decide, and cannot be shown this task: %s", why);
-		reject(c, cmd, to, "policy_denied", v->message, "", v->risk, true);
+		reject(c, cmd, caller, to, "policy_denied", v->message, "", v->risk, true);
 		audit_decision(c, cmd, user, caller,
 			&(struct audit_entry){.outcome = "rejected",
 				.code = "policy_denied",
@@ -214,6 +237,14 @@ static void wait_for_human(struct core *c, const struct command *cmd, const char
 	CRASH_POINT(intake_waits);
 }
 
+static void take_rate(struct core *c, const struct config_caller *caller, const char *caller_id)
+{
+	int64_t now_us = clock_boot_us();
+
+	if (caller->rate.count > 0)
+		rate_take(&caller->rate, rates_get(&c->rates, caller_id, is_any(caller), now_us), now_us);
+}
+
 /* False: the store cannot be read now, and nothing happened. */
 static bool submit(struct core *c, const struct command *cmd, const char *user,
 	const struct config_caller *caller, struct outbox_caller *to)
@@ -221,11 +252,11 @@ static bool submit(struct core *c, const struct command *cmd, const char *user,
 	struct gate_result v;
 	struct session *s;
 
-	intake_evaluate(c, caller, &cmd->task, false, &v);
+	intake_evaluate(c, caller, cmd->caller_id, &cmd->task, false, &v);
 	if (continuity_check(c, cmd, &v) < 0)
 		return false;
-	if (v.kind != GATE_REJECTED)
-		rate_take(&caller->rate, rates_get(&c->rates, caller->name), clock_boot_us());
+	if (v.retry_us == 0)
+		take_rate(c, caller, cmd->caller_id);
 	/* the program first: a human decides only about what the program allows */
 	if (v.kind == GATE_NEEDS_APPROVAL && (v.needs & NEEDS_PROGRAM)) {
 		s = policy_wait_begin(c, cmd, user, &v, to);
@@ -243,7 +274,7 @@ static bool submit(struct core *c, const struct command *cmd, const char *user,
 		return true;
 	}
 	if (v.kind != GATE_APPROVED) {
-		reject(c, cmd, to, v.code, v.message, v.suggestion, v.risk, true);
+		reject(c, cmd, caller, to, v.code, v.message, v.suggestion, v.risk, true);
 		audit_decision(c, cmd, user, caller,
 			&(struct audit_entry){.outcome = "rejected",
 				.code = v.code,
@@ -262,6 +293,21 @@ static bool submit(struct core *c, const struct command *cmd, const char *user,
 	CRASH_POINT(intake_accepted);
 	core_queue_accepted(s);
 	return true;
+}
+
+/* A broken message that its sender meant to be a submit. */
+static void refuse_broken(struct core *c, const struct command *cmd, const char *user,
+	const struct config_caller *caller, struct outbox_caller *to)
+{
+	struct gate_result v = {.code = cmd->code};
+
+	snprintf(v.message, sizeof v.message, "%s", cmd->message);
+	if (gate_is_within_rate(
+		    caller, rates_find(&c->rates, cmd->caller_id, is_any(caller)), clock_boot_us(), &v))
+		take_rate(c, caller, cmd->caller_id);
+	reject(c, cmd, caller, to, v.code, v.message, v.suggestion, R_NONE, cmd->message_id[0] != '\0');
+	audit_decision(c, cmd, user, caller,
+		&(struct audit_entry){.outcome = "rejected", .code = v.code, .why = v.message});
 }
 
 /* A submit, or a broken message that its sender meant to be one. */
@@ -285,22 +331,19 @@ static enum taken take_submit(
 	c->stats.submits++;
 	if (caller == NULL) {
 		/* Not remembered: an unknown sender must not use up a message_id of the real caller. */
-		reject(c, cmd, to, v.code, v.message, "", R_NONE, false);
+		reject(c, cmd, NULL, to, v.code, v.message, "", R_NONE, false);
 		return TAKEN;
 	}
 	if (has_id)
 		answer = find_answer(c, cmd, to);
-	if (answer == STORE_UNREADABLE || !harp_events_prepare(c, cmd->task.capability, cmd->caller_id))
+	if (answer == STORE_UNREADABLE || !harp_events_prepare(c, cmd))
 		return UNREADABLE;
 	if (answer != STORE_UNSEEN)
 		answer_again(c, cmd, answer);
 	else if (result == MESSAGE_OK)
 		return submit(c, cmd, user, caller, to) ? TAKEN : UNREADABLE;
-	else {
-		reject(c, cmd, to, cmd->code, cmd->message, "", R_NONE, has_id);
-		audit_decision(c, cmd, user, caller,
-			&(struct audit_entry){.outcome = "rejected", .code = cmd->code, .why = cmd->message});
-	}
+	else
+		refuse_broken(c, cmd, user, caller, to);
 	return TAKEN;
 }
 
@@ -325,6 +368,37 @@ static const char *refuse_abort(
 	return s->token_revoked ? token_fault_names[TOKEN_REVOKED] : "not_the_owner";
 }
 
+/* The audit's code for an abort without a session to end. A token that no key of the daemon signed for this
+ * session is worth more attention than an abort that came late. */
+static const char *idle_abort_code(struct core *c, const struct command *cmd, const char *code)
+{
+	const struct token_session none = {.session_id = cmd->session_id, .token = ""};
+	enum token_fault fault = TOKEN_GOOD;
+
+	if (cmd->token != NULL)
+		fault = token_check(&c->keys, cmd->token, &none, 0);
+	/* not issued: signed here for this session, and the token that it was given is not at hand */
+	return fault == TOKEN_GOOD || fault == TOKEN_NOT_ISSUED ? code : token_fault_names[fault];
+}
+
+/* An abort that finds nothing to end: no effect, but a line in the log and, counted, a row in the audit. */
+static void refuse_idle_abort(
+	struct core *c, const struct command *cmd, const char *user, const char *what, const char *code)
+{
+	struct audit_entry row = {.what = "abort",
+		.outcome = "refused",
+		.user = user,
+		.session = cmd->session_id,
+		.why = cmd->reason};
+
+	row.code = idle_abort_code(c, cmd, code);
+	if (caller_log_may(c, NULL, LOG_LVL_INFO))
+		log_info("abort of a session that %s, nothing to do: session=%.8s code=%s", what,
+			cmd->session_id, row.code);
+	CRASH_POINT(intake_abort_idle);
+	audit_put_refusal(c, &row, user);
+}
+
 static void take_abort(struct core *c, const struct command *cmd, const char *user)
 {
 	struct session *s = session_find(c, cmd->session_id);
@@ -338,32 +412,39 @@ static void take_abort(struct core *c, const struct command *cmd, const char *us
 	c->stats.aborts++;
 	if (s != NULL &&
 		s->admission.waits_for != WAITS_NOT) { /* its caller does not know of the session yet */
-		log_info("abort of a session that is not accepted yet, nothing to do: session=%.8s", s->id);
+		refuse_idle_abort(c, cmd, user, "is not accepted yet", "not_accepted");
 		return;
 	}
 	if (s == NULL || s->turn.is_closed) {
 		bool ended = s != NULL || store_find_session(c->store, cmd->session_id, state) > 0;
 
-		log_info("abort of a session that %s, nothing to do: session=%.8s",
-			ended ? "has ended" : "is not known", cmd->session_id);
+		refuse_idle_abort(c, cmd, user, ended ? "has ended" : "is not known",
+			ended ? "session_over" : "unknown_session");
 		return;
 	}
 	if ((row.code = refuse_abort(c, s, cmd, user)) != NULL) {
-		log_warn("abort refused, %s: session=%.8s code=%s user=%s",
-			cmd->token != NULL ? "its token does not count" :
-					     "its sender does not own the session",
-			s->id, row.code, user != NULL ? user : "-");
+		if (caller_log_may(c, NULL, LOG_LVL_WARN))
+			log_warn("abort refused, %s: session=%.8s code=%s user=%s",
+				cmd->token != NULL ? "its token does not count" :
+						     "its sender does not own the session",
+				s->id, row.code, user != NULL ? user : "-");
 		row.outcome = "refused";
 		audit_put_refusal(c, &row, user);
 		return;
 	}
 	CRASH_POINT(intake_abort);
 	row.who = s->caller_id;
-	audit_put(c, &row);
+	if (session_has_outcome(s)) { /* it changes nothing, however often it comes: it is counted */
+		row.outcome = "refused";
+		row.code = "end_decided";
+		audit_put_refusal(c, &row, s->id);
+	} else {
+		audit_put(c, &row);
+	}
 	if (run_abort(s, "aborted_by_caller", "caller", cmd->reason))
 		log_info("aborted by its caller: session=%.8s why=%s", s->id,
 			cmd->reason != NULL ? cmd->reason : "-");
-	else
+	else if (caller_log_may_id(c, s->caller_id, LOG_LVL_INFO))
 		log_info("abort came after the end was decided: session=%.8s", s->id);
 }
 

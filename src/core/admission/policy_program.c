@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* policy_program.c: the policy program: its process, its questions, its answers.
- * Owns the process and the time limits. Turns every way in which the program can fail into a denial. Never
- * decides by itself, and never touches a session (policy_wait.c). */
+ * Owns the process and the time limits. Turns every way in which the program can fail into a denial; while
+ * the machine has no room to start it, questions wait up to their limit. Never decides by itself, and never
+ * touches a session (policy_wait.c). */
 #include "core/admission/policy_program.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,7 @@
 #include "base/crashpoint.h"
 #include "json/text.h"
 #include "base/log.h"
+#include "core/running/run.h"
 
 #define SECOND INT64_C(1000000)
 #define BACKOFF_MAX_US (60 * SECOND)
@@ -53,6 +56,7 @@ struct policy_program {
 	size_t bytes;       /* of all questions */
 	int64_t backoff_us; /* 0: the next start is at once */
 	struct timer again; /* set: the program is down until then */
+	bool is_short;      /* and a shortage is all that it is down for */
 	/* since when it does not run; processes that ran too short a time do not count as running; 0: it
 	 * never failed */
 	int64_t down_us;
@@ -152,6 +156,7 @@ void policy_program_put(struct policy_program *p, const struct policy_question *
 	add_member(&b, "risk", question->risk);
 	add_member(&b, "data_classification", question->data_class);
 	add_member(&b, "raised_by", question->rules);
+	buf_addf(&b, ",\"involves_physical_resources\":%s", question->is_physical ? "true" : "false");
 	buf_add_text(&b, ",\"task\":");
 	buf_add(&b, question->task, question->task_size);
 	buf_add_text(&b, "}\n");
@@ -225,7 +230,8 @@ static void on_line(
 
 	if (s == WORKER_STDERR) {
 		if (log_may(&p->talk_limit, 60))
-			log_info("policy program: %.*s", (int)buf_utf8_cut(line, size, 1000), line);
+			log_info("the policy program writes: says=%.*s", (int)buf_utf8_cut(line, size, 1000),
+				line);
 		return;
 	}
 	if (o != p->now)
@@ -310,6 +316,28 @@ static const struct worker_ops ops = {.on_line = on_line,
 	.on_gone = on_gone,
 	.on_stuck = on_stuck};
 
+/* A shortage passes, as in run_start.c: it is no failure of the program. The questions are kept, and their
+ * limits go on. */
+static bool waits_for_room(struct policy_program *p, int error, const char *why)
+{
+	int64_t now = clock_boot_us();
+
+	if (error != ENOMEM && run_find_shortage(error) == SHORT_OF_NOTHING)
+		return false;
+	run_retire_idle(p->core); /* they hold descriptors */
+	p->is_short = true;
+	if (p->down_us == 0)
+		p->down_us = now;
+	snprintf(p->down_why, sizeof p->down_why, "no room to start it: %s", strerror(error));
+	if (log_may(&p->core->limits.room, 3))
+		log_error(
+			"the policy program is not started until there is room for it, tried again every "
+			"second, its tasks wait: error=%s",
+			why);
+	timer_set(&p->core->timers, &p->again, now + SECOND);
+	return true;
+}
+
 static void start(struct policy_program *p)
 {
 	struct process *o = xcalloc(1, sizeof *o);
@@ -321,15 +349,16 @@ static void start(struct policy_program *p)
 		.mark = p->mark,
 		.owner = o,
 		.ops = &ops};
-	int rc;
+	int rc, error;
 
+	p->is_short = false;
 	while (environ[count] != NULL)
 		count++;
 	env = xcalloc(count + 3, sizeof *env);
 	for (size_t i = 0; i < count; i++)
 		if (worker_passes_on(environ[i]))
 			env[used++] = environ[i];
-	snprintf(instance, sizeof instance, "HCP_INSTANCE=%s", store_instance(p->core->store));
+	snprintf(instance, sizeof instance, "HCP_INSTANCE=%s", store_mark(p->core->store));
 	env[used++] = instance;
 	env[used++] = p->mark;
 	spec.env = env;
@@ -337,9 +366,12 @@ static void start(struct policy_program *p)
 	o->began_us = clock_boot_us();
 	CRASH_POINT(policy_program_starting);
 	rc = worker_start(p->core->workers, &spec, &o->worker, why, sizeof why);
+	error = errno;
 	free(env);
 	if (rc < 0) {
 		free(o);
+		if (waits_for_room(p, error, why))
+			return;
 		if (p->backoff_us == 0)
 			p->backoff_us = SECOND;
 		go_down(p, why);
@@ -354,6 +386,7 @@ static void on_again(struct timer *t)
 	(void)t; /* policy_program_end_turn starts it */
 }
 
+/* Without a process, the questions that fit wait for it. */
 static void put_all(struct policy_program *p)
 {
 	struct question *q, *tmp;
@@ -365,6 +398,8 @@ static void put_all(struct policy_program *p)
 			fail(q, "the policy program has too many unanswered questions");
 			continue;
 		}
+		if (p->now == NULL)
+			continue;
 		q->is_put = true;
 		worker_write(p->now->worker, q->line, q->size);
 		CRASH_POINT(policy_program_asked);
@@ -395,7 +430,7 @@ void policy_program_end_turn(struct policy_program *p)
 		timer_cancel(&p->core->timers, &p->again);
 		start(p);
 	}
-	if (p->now != NULL)
+	if (p->now != NULL || p->is_short)
 		put_all(p);
 	else
 		fail_all(p, false, "the policy program is not running");

@@ -24,6 +24,7 @@ struct policy_question {
 	const char *session_id, *caller, *user; /* user may be NULL: not known */
 	const char *capability, *version;
 	const char *risk, *data_class, *rules;
+	bool is_physical; /* the capability involves physical resources */
 	const char *task; /* JSON text */
 	size_t task_size;
 };

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "core/admission/caller_log.h"
 #include "core/admission/intake.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
@@ -28,6 +29,8 @@ struct policy_wait {
 static void put_question(
 	struct session *s, const char *user, const char *rules, const char *task, size_t size)
 {
+	const struct capability *capability = policy_find(s->core->policy, s->capability);
+
 	policy_program_put(s->core->program,
 		&(struct policy_question){.session = s->key,
 			.session_id = s->id,
@@ -38,6 +41,7 @@ static void put_question(
 			.risk = risk_names[s->risk],
 			.data_class = data_class_names[s->data_class],
 			.rules = rules,
+			.is_physical = capability != NULL && capability->involves_physical_resources,
 			.task = task,
 			.task_size = size});
 }
@@ -51,7 +55,7 @@ struct session *policy_wait_begin(struct core *c, const struct command *cmd, con
 	id_make(id);
 	s = session_new_undecided(c, cmd, v, to, WAITS_FOR_PROGRAM, id);
 	put_question(s, user, v->why, cmd->task.json, cmd->task.json_size);
-	CRASH_POINT(consult_asked);
+	CRASH_POINT(policy_wait_asked);
 	log_debug("task waits for the policy program: session=%.8s", s->id);
 	return s;
 }
@@ -74,7 +78,7 @@ int policy_wait_recover(struct session *s)
 	struct buf task = {0};
 	int found = store_load_task(s->core->store, s->key, &task);
 
-	CRASH_POINT(consult_recovering);
+	CRASH_POINT(policy_wait_recovering);
 	/* The broker's user is not stored, so the question is without it. The gate assesses the risk again
 	 * after the answer, and a lost task is found then, too. */
 	if (found >= 0)
@@ -109,13 +113,15 @@ static void audit_result(const struct session *s, const struct policy_wait *k, c
 static void reject(struct session *s, const char *code, const char *actor, const char *message,
 	const char *suggestion, enum risk risk)
 {
-	int64_t answer = intake_put_rejected(
-		s->core, s->outbox.caller, s->admission.message_id, code, message, suggestion, risk, false);
+	int64_t answer = intake_put_rejected(s->core, s->outbox.caller, s->key, s->admission.message_id, code,
+		message, suggestion, risk, false);
 
-	log_info("task rejected: session=%.8s caller=%s code=%s why=%s", s->id, s->caller_id, code, message);
+	if (caller_log_may_id(s->core, s->caller_id, LOG_LVL_INFO))
+		log_info("task rejected: session=%.8s caller=%s code=%s why=%s", s->id, s->caller_id, code,
+			message);
 	session_reject(s, code, actor, answer);
 	policy_wait_forget(s);
-	CRASH_POINT(consult_rejected);
+	CRASH_POINT(policy_wait_rejected);
 }
 
 static void deny(struct session *s, const struct policy_wait *k, const char *why)
@@ -163,7 +169,7 @@ static void pass_to_human(
 		return;
 	}
 	audit_result(s, k, "waits", NULL, k->reason, v);
-	CRASH_POINT(consult_handed_over);
+	CRASH_POINT(policy_wait_handed_over);
 	policy_wait_forget(s);
 }
 
@@ -172,7 +178,7 @@ static void accept(struct session *s, const struct policy_wait *k, const struct 
 	audit_result(s, k, "accepted", NULL, k->reason, v);
 	session_accept(s, v);
 	policy_wait_forget(s);
-	CRASH_POINT(consult_accepted);
+	CRASH_POINT(policy_wait_accepted);
 	core_queue_accepted(s);
 }
 
@@ -186,7 +192,7 @@ static void evaluate_again(struct session *s, const struct policy_wait *k, const
 		.message = "its caller is no longer known here"};
 
 	if (caller != NULL)
-		intake_evaluate(c, caller, task, true, &v);
+		intake_evaluate(c, caller, s->caller_id, task, true, &v);
 	if (v.kind == GATE_REJECTED) {
 		audit_result(s, k, "rejected", v.code, v.message, &v);
 		reject(s, v.code, "daemon", v.message, v.suggestion, v.risk);

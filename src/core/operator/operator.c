@@ -15,6 +15,7 @@
 #include "base/crashpoint.h"
 #include "base/duration.h"
 #include "base/log.h"
+#include "base/name.h"
 #include "core/admission/approval.h"
 #include "core/running/run.h"
 
@@ -31,7 +32,7 @@ static void do_abort(struct session *s, struct op_request *a)
 {
 	bool again = s->state == S_ABORTING;
 
-	CRASH_POINT(operate_abort);
+	CRASH_POINT(operator_abort);
 	s->core->stats.aborts++;
 	if (s->admission.waits_for != WAITS_NOT) {
 		approval_cancel(s, a->reason);
@@ -57,21 +58,25 @@ static void do_revoke_token(struct session *s, struct op_request *a)
 	}
 	s->token_revoked = true;
 	session_mark_dirty(s);
-	CRASH_POINT(operate_token_revoked);
+	CRASH_POINT(operator_token_revoked);
 	operator_say_state(a, s);
 }
 
 static void do_live(struct session *s, struct op_request *a)
 {
 	const struct worker *w = run_worker(s);
+	const struct slot_caller *caller = slots_find_caller(s->core, s->caller_id);
 
 	a->has_live = true;
 	a->live = (struct op_live){
 		.pid = w != NULL && !worker_has_exited(w) ? worker_pid(w) : 0,
 		.reads = !s->run.is_unread,
 		.waits = s->slot.is_waiting,
+		.waits_why = s->slot.is_waiting ? slots_why(s->core, s) : NULL,
+		.caller_running = caller != NULL ? caller->running : 0,
+		.caller_waiting = caller != NULL ? caller->waiting + caller->undecided : 0,
 		.migrates = s->run.migration != NULL,
-		.idle_us = w != NULL ? clock_boot_us() - s->run.active_us : 0,
+		.idle_us = w != NULL ? clock_boot_us() - s->run.heard_us : 0,
 		.outbox_bytes = s->outbox.waiting_bytes,
 	};
 	operator_describe_pending(s, &a->live);
@@ -93,7 +98,7 @@ static bool do_replay(struct core *c, struct op_request *a)
 	}
 	if ((to = outbox_find_caller(c->outbox, r.caller_id)) == NULL)
 		return false;
-	CRASH_POINT(operate_replay);
+	CRASH_POINT(operator_replay);
 	if (r.count > 0 && !outbox_replay(c->outbox, to, r.session, r.first - 1, r.last))
 		op_request_refuse(a, "unavailable", "ask again when those are done",
 			"16 replays to caller %s are waiting already", r.caller_id);
@@ -105,7 +110,7 @@ static bool do_replay(struct core *c, struct op_request *a)
 
 static void do_drain(struct core *c, struct op_request *a, bool drain)
 {
-	CRASH_POINT(operate_drain);
+	CRASH_POINT(operator_drain);
 	if (c->phase.is_stopping) {
 		op_request_refuse(a, "not_now", "wait until it runs again", "the daemon is stopping");
 		return;
@@ -146,7 +151,7 @@ static void do_rotate_key(struct core *c, struct op_request *a)
 		op_request_refuse(a, "unavailable", "the old key signs on; ask again later", "%.200s", why);
 		return;
 	}
-	CRASH_POINT(operate_key_rotated);
+	CRASH_POINT(operator_key_rotated);
 	log_warn("session tokens are signed with a new key: kid=%s keys=%zu", c->keys.list[0].kid,
 		c->keys.count);
 	buf_addf(&a->done, ",\"kid\":\"%s\",\"keys\":%zu", c->keys.list[0].kid, c->keys.count);
@@ -230,7 +235,7 @@ static void describe_choice(const struct op_request *a, char out[CHOICE_SIZE])
 
 	out[0] = '\0';
 	if (a->verb == OP_RECOVER)
-		snprintf(out, CHOICE_SIZE, "how=%s", a->how);
+		snprintf(out, CHOICE_SIZE, "how=%s", name_find(recovery_names, a->how) >= 0 ? a->how : "?");
 	if (a->verb == OP_REPLAY)
 		snprintf(out, CHOICE_SIZE, "from=%lld", (long long)a->from);
 	if (a->verb == OP_EXTEND) {
@@ -254,7 +259,7 @@ static void audit_request(struct core *c, const struct op_request *a, const char
 		.why = a->code != NULL ? a->message : a->reason,
 		.about = is_signed && a->code != NULL ? "who is as the decision names its signer" : choice};
 
-	CRASH_POINT(operate_audited);
+	CRASH_POINT(operator_audited);
 	if (a->code != NULL)
 		audit_put_refusal(c, &row, a->signer);
 	else
@@ -272,13 +277,31 @@ bool operator_take(struct core *c, struct op_request *a)
 		return true;
 	}
 	describe_choice(a, choice);
-	log_info("operator: verb=%s session=%.8s%s%s uid=%lld answer=%s%s%s", op_verb_name(a->verb),
-		a->session_id[0] != '\0' ? a->session_id : "-", choice[0] != '\0' ? " " : "", choice,
-		(long long)a->uid, a->code != NULL ? a->code : "done", a->reason != NULL ? " why=" : "",
-		a->reason != NULL ? a->reason : "");
+	if (a->reason != NULL) /* the reason is a value of its own, so that it is quoted */
+		log_info("operator: verb=%s session=%.8s%s%s uid=%lld answer=%s why=%s",
+			op_verb_name(a->verb), a->session_id[0] != '\0' ? a->session_id : "-",
+			choice[0] != '\0' ? " " : "", choice, (long long)a->uid,
+			a->code != NULL ? a->code : "done", a->reason);
+	else
+		log_info("operator: verb=%s session=%.8s%s%s uid=%lld answer=%s", op_verb_name(a->verb),
+			a->session_id[0] != '\0' ? a->session_id : "-", choice[0] != '\0' ? " " : "", choice,
+			(long long)a->uid, a->code != NULL ? a->code : "done");
 	audit_request(c, a, choice);
 	effect_answer(c, a);
 	return true;
+}
+
+/* Whose worker is that child of ours? It may have ended meanwhile, or be an orphan: NULL. */
+static const struct session *find_by_worker(struct core *c, int pid)
+{
+	struct session *s, *tmp;
+
+	if (pid == 0)
+		return NULL;
+	HASH_ITER(by_key, c->by_key, s, tmp)
+		if (run_worker(s) != NULL && worker_pid(run_worker(s)) == pid)
+			return s;
+	return NULL;
 }
 
 void operator_audit_denied(struct core *c)
@@ -287,16 +310,20 @@ void operator_audit_denied(struct core *c)
 	int count = op_queue_take_denied(c->operator.queue, list);
 
 	for (int i = 0; i < count; i++) {
-		const struct audit_entry row = {.what = "control",
+		const struct denied_peer *d = &list[i];
+		const struct session *s = find_by_worker(c, d->worker_pid);
+		const struct audit_entry row = {.what = d->what != NULL ? d->what : "control",
 			.outcome = "refused",
-			.who = "stranger",
+			.who = d->who != NULL ? d->who : "stranger",
 			.has_uid = true,
-			.uid = list[i].uid,
-			.user = list[i].user,
-			.code = "refused",
-			.why = "may not use the control socket",
-			.times = list[i].count};
+			.uid = d->uid,
+			.user = d->user,
+			.session = s != NULL ? s->id : NULL,
+			.capability = s != NULL ? s->capability : NULL,
+			.code = d->code != NULL ? d->code : "refused",
+			.why = d->why[0] != '\0' ? d->why : "may not use the control socket",
+			.times = d->count};
 
-		audit_put_refusal(c, &row, NULL);
+		audit_put_refusal(c, &row, s != NULL ? s->id : NULL);
 	}
 }

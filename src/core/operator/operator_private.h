@@ -20,6 +20,8 @@ void operator_describe_pending(const struct session *s, struct op_live *l);
  * RECOVERY_NONE: as its capability says. */
 void operator_go_on(struct session *s, enum recovery how);
 void operator_recover(struct session *s, struct op_request *a);
+/* May the session go on under the policy in force? False: the request is refused with the reason. */
+bool operator_may_go_on(const struct session *s, bool needs_process, struct op_request *a);
 void operator_extend(struct session *s, struct op_request *a);
 
 void operator_stats(struct core *c, struct op_request *a);

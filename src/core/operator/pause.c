@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
-#include "core/recovery/resume_check.h"
+#include "core/recovery/restore.h"
 #include "core/running/run.h"
 
 /* ---- may a line be sent to the worker? ---- */
@@ -102,7 +102,7 @@ static void become_paused(struct session *s)
 {
 	session_transition(s, S_PAUSED, "paused_by_operator", "operator");
 	s->pause.by = PAUSED_BY_OPERATOR;
-	CRASH_POINT(operate_paused);
+	CRASH_POINT(operator_paused);
 }
 
 bool operator_on_paused(struct session *s)
@@ -130,8 +130,11 @@ static void pin_pause(struct session *s)
 	s->times.updated_us = clock_wall_us();
 	session_mark_dirty(s);
 	run_watch_pause(s);
-	if (s->run.runner == NULL)
+	if (s->run.runner == NULL) {
+		if (restore_is_under_way(s))
+			restore_drop(s);
 		slots_leave(s->core, s);
+	}
 }
 
 void operator_pause(struct session *s, struct op_request *a)
@@ -139,7 +142,8 @@ void operator_pause(struct session *s, struct op_request *a)
 	/* A session that waits for its slot is still PAUSED, and can be paused again. The same holds for one
 	 * that has not carried out a resume yet. */
 	bool is_going = s->state == S_RUNNING || s->pause.replies_pending > 0 || s->slot.is_waiting ||
-		s->pause.by == PAUSED_BY_RETRY || (s->run.is_exiting && s->pause.by == PAUSED_BY_NOBODY);
+		restore_is_under_way(s) || s->pause.by == PAUSED_BY_RETRY ||
+		(s->run.is_exiting && s->pause.by == PAUSED_FOR_SLOT);
 
 	if (s->state != S_RUNNING && (s->state != S_PAUSED || !is_going)) {
 		op_request_refuse(a, "not_now", "only a RUNNING session can be paused", "session %.8s is %s",
@@ -172,6 +176,7 @@ void operator_pause(struct session *s, struct op_request *a)
 	}
 	if (s->state == S_RUNNING) {
 		timer_cancel(&s->core->timers, &s->run.start_retry);
+		restore_drop(s);
 		become_paused(s);
 		slots_leave(s->core, s);
 	} else {
@@ -189,7 +194,7 @@ bool operator_on_resumed(struct session *s)
 	if (!ours || s->state != S_PAUSED)
 		return false;
 	session_run(s, "resumed", "operator");
-	CRASH_POINT(operate_resumed);
+	CRASH_POINT(operator_resumed);
 	return true;
 }
 
@@ -208,24 +213,34 @@ static void resume_from_store(struct session *s, struct op_request *a)
 		operator_say_state(a, s);
 }
 
+/* The worker was not asked to pause, so nothing is sent to it. */
+static void end_idle_pause(struct session *s, struct op_request *a)
+{
+	checkpoint_request_on_resumed(s);
+	session_run(s, "resumed", "operator");
+	s->run.active_us = clock_boot_us();
+	CRASH_POINT(operator_idle_resumed);
+	operator_say_state(a, s);
+}
+
 void operator_resume(struct session *s, struct op_request *a)
 {
-	struct resume_fault f;
+	bool is_idle;
 
 	if (s->state != S_PAUSED && s->pause.replies_pending == 0) {
 		op_request_refuse(a, "not_now", "only a PAUSED session can be resumed", "session %.8s is %s",
 			s->id, sstate_names[s->state]);
 		return;
 	}
-	if (!(s->run.is_exiting ? can_act(a, s) : can_send(a, s)))
+	is_idle = s->state == S_PAUSED && s->pause.by == PAUSED_BY_IDLE;
+	if (!(s->run.is_exiting || is_idle ? can_act(a, s) : can_send(a, s)))
 		return;
-	if (s->state == S_PAUSED && !resume_check_pass(s, s->run.runner == NULL || s->run.is_exiting, &f)) {
-		op_request_refuse(a, "refused", "mend that and reload, then ask again; or abort it",
-			"session %.8s may not go on: %s", s->id, f.message);
+	if (s->state == S_PAUSED && !operator_may_go_on(s, s->run.runner == NULL || s->run.is_exiting, a))
 		return;
-	}
 	if (s->run.runner == NULL || s->run.is_exiting)
 		resume_from_store(s, a);
+	else if (is_idle)
+		end_idle_pause(s, a);
 	else
 		request_once(s, a, REQUEST_RESUME, "resume", NULL);
 }
@@ -239,7 +254,7 @@ void operator_checkpoint(struct session *s, struct op_request *a)
 	}
 	if (!can_send(a, s))
 		return;
-	CRASH_POINT(operate_checkpoint);
+	CRASH_POINT(operator_checkpoint);
 	checkpoint_request_send(s, CHECKPOINT_BY_OPERATOR);
 	say_requested(a, s);
 }

@@ -13,20 +13,48 @@
 #include "base/log.h"
 #include "core/recovery/resume_check.h"
 #include "core/recovery/recover.h"
+#include "core/recovery/restore.h"
 #include "core/running/run.h"
 
 void operator_go_on(struct session *s, enum recovery how)
 {
-	CRASH_POINT(operate_resume);
-	s->pause.by = PAUSED_BY_NOBODY; /* no holder: after a crash, recovery brings the session back */
+	CRASH_POINT(operator_resume);
+	s->pause.by = PAUSED_FOR_SLOT; /* no holder: after a crash, recovery brings the session back */
 	s->pause.recover_as = how;
 	timer_cancel(&s->core->timers, &s->attempts.timer);
 	session_mark_dirty(s);
+	if (restore_is_under_way(s)) { /* from the beginning, as the operator says */
+		restore_drop(s);
+		slots_leave(s->core, s);
+	}
 	if (s->run.runner != NULL)
 		return; /* run.c puts it into the queue when the process is gone */
 	if (!s->slot.is_waiting)
 		slots_wait(s->core, s);
 	(void)core_fill_slots(s->core); /* where the store cannot be read, the commit tries it again */
+}
+
+static void refuse_unreadable(const struct session *s, struct op_request *a)
+{
+	op_request_refuse(a, "unavailable", "ask again when that is mended", "the store cannot be read: %s",
+		store_error(s->core->store));
+}
+
+bool operator_may_go_on(const struct session *s, bool needs_process, struct op_request *a)
+{
+	struct resume_fault f;
+
+	if (resume_check_pass(s, needs_process, &f))
+		return true;
+	if (f.check == NULL)
+		refuse_unreadable(s, a);
+	else
+		op_request_refuse(a, "refused",
+			strcmp(f.check, "tls") == 0 ?
+				"mend that and restart hcpd, or end the session" :
+				"mend that and reload, then ask again; or end the session",
+			"session %.8s may not go on: %s", s->id, f.message);
+	return false;
 }
 
 static enum recovery find_how(const char *word)
@@ -62,7 +90,6 @@ static bool is_recoverable(const struct session *s, struct op_request *a)
 void operator_recover(struct session *s, struct op_request *a)
 {
 	enum recovery how = find_how(a->how);
-	struct resume_fault f;
 
 	if (how == RECOVERY_NONE) {
 		op_request_refuse(a, "bad_request", "write resume, restart, fail, summarize or discard",
@@ -71,18 +98,13 @@ void operator_recover(struct session *s, struct op_request *a)
 	}
 	if (!is_recoverable(s, a))
 		return;
-	CRASH_POINT(operate_recover);
+	CRASH_POINT(operator_recover);
 	if (how == RECOVERY_RESUME || how == RECOVERY_RESTART) {
-		if (!resume_check_pass(s, true, &f)) {
-			op_request_refuse(a, "refused",
-				"mend that and reload, then ask again; or choose another way",
-				"session %.8s may not go on: %s", s->id, f.message);
+		if (!operator_may_go_on(s, true, a))
 			return;
-		}
 		operator_go_on(s, how);
 	} else if (recover_end(s, how, "operator") < 0) {
-		op_request_refuse(a, "unavailable", "ask again when that is mended",
-			"the store cannot be read: %s", store_error(s->core->store));
+		refuse_unreadable(s, a);
 		return;
 	}
 	operator_say_state(a, s);
@@ -142,7 +164,7 @@ void operator_extend(struct session *s, struct op_request *a)
 	if (timer_is_set(&s->run.deadline))
 		timer_set(&s->core->timers, &s->run.deadline, s->run.deadline.at_us + a->by_us);
 	say_extended(s, a->by_us);
-	CRASH_POINT(operate_extended);
+	CRASH_POINT(operator_extended);
 	clock_format(s->times.deadline_us, until);
 	buf_addf(&a->done, ",\"deadline\":\"%s\"", until);
 	operator_say_state(a, s);

@@ -65,17 +65,13 @@ static void add_capabilities(struct core *c, struct buf *b)
 	buf_add_text(b, ",\"capabilities\":[");
 	for (size_t i = 0; i < c->policy->config->capability_count; i++) {
 		const struct capability *cap = c->policy->capabilities[i];
-		unsigned waiting = 0;
-		struct session *s;
 		struct slot_queue *q;
 
 		HASH_FIND_STR(c->slots.queues, cap->name, q);
-		for (int p = 0; q != NULL && p < PRIORITY_COUNT; p++)
-			for (s = q->waiting[p]; s != NULL; s = s->slot.next)
-				waiting++;
 		buf_addf(b, "%s{\"name\":\"%s\",\"version\":", i > 0 ? "," : "", cap->name);
 		buf_add_json(b, cap->version, strlen(cap->version));
-		buf_addf(b, ",\"running\":%u,\"waiting\":%u,\"limit\":", q != NULL ? q->running : 0, waiting);
+		buf_addf(b, ",\"running\":%u,\"waiting\":%u,\"limit\":", q != NULL ? q->running : 0,
+			q != NULL ? q->waiting : 0);
 		if (cap->concurrent_limit > 0)
 			buf_addf(b, "%d}", cap->concurrent_limit);
 		else

@@ -97,7 +97,7 @@ int partial_result_decide(struct session *s, const char *actor)
 	buf_add_text(&b, "}}");
 	if (rc == 0)
 		session_set_outcome(s, S_FAILED, "summarized", actor, b.data, b.size);
-	CRASH_POINT(summary_decided);
+	CRASH_POINT(partial_result_decided);
 	for (size_t i = 0; i < k.count; i++)
 		free(k.types[i]);
 	buf_fini(&k.list);

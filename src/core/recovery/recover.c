@@ -11,12 +11,15 @@
 
 #include "core/running/artifacts.h"
 #include "store/checkpoint.h"
+#include "config/state_version.h"
+#include "policy/state_check.h"
 #include "base/clock.h"
 #include "core/admission/policy_wait.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
 #include "base/log.h"
 #include "core/running/migrate.h"
+#include "core/recovery/restore.h"
 #include "core/recovery/resume_check.h"
 #include "core/admission/approval.h"
 #include "core/running/run.h"
@@ -66,11 +69,26 @@ static void refuse(struct session *s, const struct resume_fault *f)
 	struct buf details = {0};
 
 	buf_addf(&details, "\"check\":\"%s\"", f->check);
-	log_warn("a session does not go on: session=%.8s check=%s why=%s", s->id, f->check, f->message);
+	log_warn("a session does not %s: session=%.8s check=%s why=%s",
+		s->state == S_PENDING ? "begin" : "go on", s->id, f->check, f->message);
 	session_fail(s, "recheck_failed", f->code, "daemon", buf_text(&details), "%s", f->message);
 	CRASH_POINT(recover_refused);
 	session_finish(s);
 	buf_fini(&details);
+}
+
+/* The gate decided about a fresh session in this turn, so nothing is checked twice. The start itself tells
+ * whether its command is there. */
+int recover_may_begin(struct session *s)
+{
+	struct resume_fault f;
+
+	if (s->slot.is_fresh || resume_check_pass(s, false, &f))
+		return 1;
+	if (f.check == NULL)
+		return -1;
+	refuse(s, &f);
+	return 0;
 }
 
 /* The checkpoint's state has another version than the capability's workers read. */
@@ -78,19 +96,26 @@ static void resume_other_version(struct session *s, const struct checkpoint *cp,
 {
 	struct resume_fault f = {.check = "state_version", .code = "internal_error"};
 
-	if (cap->config->migrate != NULL) {
-		migrate_begin(s, cp);
+	if (migrate_begin(s, cp))
 		return;
-	}
 	snprintf(f.message, sizeof f.message,
 		"checkpoint %s has a state of version %s, capability %.64s takes %.32s and names no migrate "
-		"command",
+		"command for it",
 		cp->id, cp->state_version, cap->name, cap->config->state_version);
 	refuse(s, &f);
 }
 
-static void resume_from(
-	struct session *s, const struct checkpoint *cp, bool found, const struct capability *cap)
+static void refuse_state(struct session *s, const struct checkpoint *cp, const char *why)
+{
+	struct resume_fault f = {.check = "state_schema", .code = "internal_error"};
+
+	snprintf(f.message, sizeof f.message,
+		"the state of checkpoint %s does not fit the capability's state_schema: %.240s", cp->id, why);
+	refuse(s, &f);
+}
+
+static void resume_from(struct session *s, const struct checkpoint *cp, bool found,
+	const struct capability *cap, const char *unfit)
 {
 	/* a checkpoint of this turn is committed with it */
 	bool has_one = found || s->checkpoint.last_id[0] != '\0';
@@ -98,8 +123,10 @@ static void resume_from(
 	if (!accept_damage(s, cp, found))
 		finish_as(s, "no_checkpoint", "internal_error",
 			"the session was interrupted, and all checkpoints are damaged");
-	else if (found && !resume_check_is_same_major(cp->state_version, cap->config->state_version))
+	else if (found && !state_version_is_read(cp->state_version, cap->config->state_version))
 		resume_other_version(s, cp, cap);
+	else if (unfit != NULL)
+		refuse_state(s, cp, unfit);
 	else
 		recover_resume(s, has_one ? "recovered_from_checkpoint" : "restarted", has_one);
 }
@@ -140,14 +167,13 @@ static enum recovery choose(const struct session *s, const struct capability *ca
 	return how == RECOVERY_RESUME && cap->config->protocol == PROTOCOL_TEXT ? RECOVERY_RESTART : how;
 }
 
-static int go_on_from(struct session *s, const struct checkpoint *cp, bool found)
+/* unfit: why the state does not fit the state_schema; NULL: it does. */
+static int go_on_from(struct session *s, const struct checkpoint *cp, bool found, const char *unfit)
 {
 	const struct capability *cap = policy_find(s->core->policy, s->capability);
 	enum recovery how = cap != NULL ? choose(s, cap) : RECOVERY_RESUME;
 	struct resume_fault f;
 
-	if (found)
-		memcpy(s->checkpoint.last_id, cp->id, ID_SIZE);
 	/* A running timer is on the boot clock, which counts; the wall clock decides only right after a
 	 * restart. */
 	if (!timer_is_set(&s->run.deadline) && s->times.deadline_us != 0 &&
@@ -155,12 +181,14 @@ static int go_on_from(struct session *s, const struct checkpoint *cp, bool found
 		finish_as(s, "timeout", "timeout", "max_duration was over while the callee was down");
 	else if (cap != NULL && how != RECOVERY_RESUME && how != RECOVERY_RESTART)
 		return recover_end(s, how, "daemon");
-	else if (!resume_check_pass(s, true, &f))
+	else if (!resume_check_pass(s, true, &f)) {
+		if (f.check == NULL)
+			return -1;
 		refuse(s, &f);
-	else if (how == RECOVERY_RESTART)
+	} else if (how == RECOVERY_RESTART)
 		begin_anew(s);
 	else
-		resume_from(s, cp, found, cap);
+		resume_from(s, cp, found, cap, unfit);
 	return 0;
 }
 
@@ -188,18 +216,38 @@ static int check_seal(struct session *s)
  */
 int recover_go_on(struct session *s)
 {
+	const struct capability *cap = policy_find(s->core->policy, s->capability);
 	struct checkpoint cp;
+	char why[512];
+	bool fits;
 	int found;
 
 	if (check_seal(s) < 0)
 		return -1;
 	if (session_has_outcome(s))
 		return 0;
-	if ((found = checkpoint_find(s->core->store, s->key, s->intent.seal, &cp)) >= 0 &&
-		go_on_from(s, &cp, found > 0) < 0)
-		found = -1;
+	found = restore_find(s, RESTORE_GO_ON, &cp);
+	if (found == RESTORE_LATER) { /* it holds its slot meanwhile */
+		slots_take(s->core, s);
+		run_set_clocks(s);
+		CRASH_POINT(recover_waits);
+	} else if (found >= 0) {
+		fits = found == 0 || cap == NULL ||
+			state_check_fits(cap, cp.state.data, cp.state.size, why, sizeof why);
+		if (go_on_from(s, &cp, found > 0, fits ? NULL : why) < 0)
+			found = -1;
+	}
 	checkpoint_fini(&cp);
 	return found < 0 ? -1 : 0;
+}
+
+void recover_restored(struct session *s, const struct checkpoint *cp, bool found, const char *unfit)
+{
+	if (go_on_from(s, cp, found, unfit) == 0)
+		return;
+	/* The store cannot be read: the next commit tries it again, and reports the fault. */
+	slots_leave(s->core, s);
+	slots_wait(s->core, s);
 }
 
 /* Does the session stay PAUSED? An operator paused it, or on_start = ask. A session that was resumed before
@@ -208,20 +256,35 @@ static bool stays(const struct session *s)
 {
 	if (s->pause.by == PAUSED_BY_OPERATOR)
 		return true;
-	return s->core->policy->config->on_start == ON_START_ASK && s->pause.by != PAUSED_BY_NOBODY;
+	return s->core->policy->config->on_start == ON_START_ASK && s->pause.by != PAUSED_FOR_SLOT;
 }
 
-/* Loads the id of the last checkpoint: the session may end before it goes on, and its last message names it.
- */
+/* Finds the last good checkpoint: the session may end before it goes on, and its last message names it. */
 static int recall_checkpoint(struct session *s)
 {
 	struct checkpoint cp;
-	int found = checkpoint_find(s->core->store, s->key, s->intent.seal, &cp);
+	int found = restore_find(s, RESTORE_RECALL, &cp);
 
-	if (found > 0)
-		memcpy(s->checkpoint.last_id, cp.id, ID_SIZE);
 	checkpoint_fini(&cp);
 	return found < 0 ? -1 : 0;
+}
+
+/* The session ran when the daemon ended: PAUSED. Its rest began with the last message that is stored of it.
+ * -1: the store cannot be read. */
+static int pause_after_crash(struct session *s)
+{
+	char at[STORE_WORD_SIZE];
+	int64_t last_us = s->times.updated_us, at_us;
+
+	if (store_find_last_event_time(s->core->store, s->key, at) < 0 && !store_is_damaged(s->core->store))
+		return -1;
+	if (clock_parse(at, &at_us) && at_us > last_us)
+		last_us = at_us;
+	session_transition(s, S_PAUSED, "callee_restarted", "daemon");
+	s->times.rest_began_us = last_us;
+	s->pause.by = PAUSED_BY_CRASH;
+	CRASH_POINT(recover_paused);
+	return 0;
 }
 
 static int recover(struct session *s)
@@ -248,19 +311,16 @@ static int recover(struct session *s)
 		CRASH_POINT(recover_finished);
 		return 0;
 	}
-	if (s->state == S_RUNNING) {
-		session_transition(s, S_PAUSED, "callee_restarted", "daemon");
-		s->pause.by = PAUSED_BY_CRASH;
-		CRASH_POINT(recover_paused);
-	}
+	if (s->state == S_RUNNING && pause_after_crash(s) < 0)
+		return -1;
 	if (stays(s)) {
 		run_set_clocks(s);
 		return recall_checkpoint(s);
 	}
 	/* A session that had no slot, or may have had none, joins the queue; the next commit fills the slots.
 	 */
-	if (s->pause.by == PAUSED_BY_NOBODY || s->pause.by == PAUSED_BY_RETRY ||
-		s->pause.by == PAUSED_BY_WORKER) {
+	if (s->pause.by == PAUSED_FOR_SLOT || s->pause.by == PAUSED_BY_RETRY ||
+		s->pause.by == PAUSED_BY_WORKER || s->pause.by == PAUSED_BY_IDLE) {
 		run_set_clocks(s);
 		slots_wait(s->core, s);
 		return recall_checkpoint(s);
@@ -312,7 +372,7 @@ int recover_all(struct core *c)
 	unsigned count;
 
 	workers_kill_stale(c->workers);
-	CRASH_POINT(recover_leftovers_killed);
+	CRASH_POINT(recover_stale_killed);
 	if (store_load_live(c->store, on_row, c) < 0 || outbox_load(c->outbox) < 0)
 		goto unreadable;
 	CRASH_POINT(recover_loaded);

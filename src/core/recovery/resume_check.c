@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* resume_check.c: the conditions of a task's acceptance, checked again before its session goes on.
- * Owns the order of the checks and their sentences. Never ends a session (recover.c), never starts one. */
+/* resume_check.c: the conditions of a task's acceptance, checked again before its session goes on, or begins
+ * after a wait. Owns the order of the checks and their sentences. Never ends a session (recover.c), never
+ * starts one. */
 #include "core/recovery/resume_check.h"
 
 #include <stdarg.h>
@@ -45,6 +46,33 @@ static bool has_rights(const struct session *s, struct resume_fault *f)
 	return true;
 }
 
+/* What the gate demands of T3 and T4: is_fit_for_data and find_needs in gate.c. */
+static bool is_fit_for_data(const struct session *s, struct resume_fault *f)
+{
+	/* not of a reloaded policy: the link is the one that was made at start */
+	const struct config_amqp *link = &s->core->first_policy->config->amqp;
+	const char *class = data_class_names[s->data_class];
+	int found;
+
+	if (s->data_class < T3)
+		return true;
+	if (!s->core->policy->config->store_is_encrypted)
+		return fault(f, "encryption", "safety_violation",
+			"data of class %s needs encryption at rest, which is no longer offered here", class);
+	if (!link->tls || !link->verify)
+		return fault(f, "tls", "safety_violation",
+			"data of class %s needs a verified TLS link to the broker, and there is none by now",
+			class);
+	if (s->data_class < T4)
+		return true;
+	if ((found = store_find_approval(s->core->store, s->key)) < 0)
+		return fault(f, NULL, "internal_error", "the store cannot be read now");
+	return found > 0 ||
+		fault(f, "approval", "safety_violation",
+			"data of class %s needs a human's approval, and the store has none of this task",
+			class);
+}
+
 bool resume_check_pass(const struct session *s, bool needs_process, struct resume_fault *f)
 {
 	const struct capability *cap = policy_find(s->core->policy, s->capability);
@@ -53,20 +81,9 @@ bool resume_check_pass(const struct session *s, bool needs_process, struct resum
 	if (cap == NULL)
 		return fault(f, "capability", "internal_error",
 			"capability %.128s is no longer in the configuration", s->capability);
-	if (!has_rights(s, f))
+	if (!has_rights(s, f) || !is_fit_for_data(s, f))
 		return false;
 	if (needs_process && !capability_has_command(cap->config, why, sizeof why))
 		return fault(f, "command", "resource_unavailable", "%s", why);
 	return true;
-}
-
-bool resume_check_is_same_major(const char *of_state, const char *wanted)
-{
-	size_t size;
-
-	if (of_state[0] == '\0' || wanted == NULL)
-		return true;
-	/* Versions are compared as text: "02" differs from "2". */
-	size = strcspn(of_state, ".");
-	return size == strcspn(wanted, ".") && memcmp(of_state, wanted, size) == 0;
 }

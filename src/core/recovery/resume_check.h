@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* resume_check.h: may a session go on after a pause, a restart or a death, under the policy in force? */
+/* resume_check.h: may a session go on after a pause, a restart or a death, or begin after it waited for a
+ * slot, under the policy in force? */
 #ifndef HCPD_CORE_RECOVERY_RESUME_CHECK_H
 #define HCPD_CORE_RECOVERY_RESUME_CHECK_H
 
@@ -8,8 +9,10 @@
 struct session;
 
 struct resume_fault {
-	const char *check; /* capability, caller, risk, data_class, command, state_version */
-	const char *code;  /* of task_failed */
+	/* capability, caller, risk, data_class, encryption, tls, approval, command, state_version,
+	 * state_schema; NULL: the store cannot be read now, so nothing is known */
+	const char *check;
+	const char *code; /* of task_failed */
 	char message[384];
 };
 
@@ -17,7 +20,5 @@ struct resume_fault {
  * checks the seal and the checkpoints, a timer the deadline. */
 bool resume_check_pass(const struct session *s, bool needs_process, struct resume_fault *f)
 	__attribute__((warn_unused_result));
-/* Does a checkpoint's state have the major version that the capability's workers read? "" and NULL: any. */
-bool resume_check_is_same_major(const char *of_state, const char *wanted);
 
 #endif

@@ -10,9 +10,13 @@ struct worker_line;
  * after the commit. The session is ended for an action beyond a hard limit, a prohibited one, and one that is
  * announced again after a refusal. */
 void action_announced(struct session *s, const struct worker_line *l);
+/* The worker wrote a checkpoint: actions that waited for one are allowed where it was stored and is
+ * resumable.
+ */
+void action_on_checkpoint(struct session *s);
 /* A broken `action` line, and why: refused, since its worker may wait for the reply. */
 void action_unreadable(struct session *s, const struct worker_line *l, const char *why);
-/* A new attempt, or the end: forgets the refusals, since a new process does not know them. */
+/* A new attempt, or the end: forgets refusals and what waits, since a new process does not know them. */
 void action_forget(struct session *s);
 
 #endif

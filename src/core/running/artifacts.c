@@ -8,6 +8,7 @@
  * the earlier row first, so the file under that name belongs to no row while it is replaced. */
 #include "core/running/artifacts.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@
 #define ARTIFACTS_MAX 1000 /* of a session */
 #define LIST_SHARE 4       /* the list has at most this part of a message: the rest is for the outputs */
 #define PATH_SIZE_MAX 4096
-#define SHOWN 128 /* bytes of a name in a warning */
+#define SHOWN 128        /* bytes of a name in a warning */
+#define AGAIN_US 1000000 /* retry after a shortage of descriptors */
 #define DEFAULT_TYPE "application/octet-stream"
 
 struct artifact {
@@ -280,7 +282,9 @@ static void drop(struct artifacts *as, struct artifact *a)
 static void on_refused(struct artifacts *as, struct artifact *a, const char *why)
 {
 	warn_refused(as->session, a->name, why);
-	log_warn("an artifact is not kept: session=%.8s name=%.64s why=%s", as->session->id, a->name, why);
+	if (log_may(&as->session->core->limits.artifact, 20)) /* workers can announce without end */
+		log_warn("an artifact is not kept: session=%.8s name=%.64s why=%s", as->session->id, a->name,
+			why);
 	drop(as, a);
 }
 
@@ -331,6 +335,29 @@ static bool begin(struct artifacts *as, struct artifact *a, char *why, size_t wh
 	return as->copy != NULL;
 }
 
+static void on_again(struct timer *t)
+{
+	(void)t; /* the turn's end goes on with the copies */
+}
+
+/* A file that lacks only a descriptor is copied later: the shortage passes. artifact_timeout bounds the wait.
+ * True: it waits. */
+static bool waits_for_descriptors(struct artifacts *as)
+{
+	struct core *c = as->session->core;
+
+	if (errno != EMFILE && errno != ENFILE)
+		return false;
+	if (as->current != NULL)
+		stop_copy(as);
+	if (log_may(&c->limits.artifact, 20))
+		log_warn("no artifact is stored until there are descriptors again: session=%.8s",
+			as->session->id);
+	c->run.collect_again.on_due = on_again;
+	timer_set(&c->timers, &c->run.collect_again, clock_boot_us() + AGAIN_US);
+	return true;
+}
+
 /* Copies one slice of the session's first file that is not copied yet. */
 static void copy_slice(struct artifacts *as)
 {
@@ -342,15 +369,18 @@ static void copy_slice(struct artifacts *as)
 		DL_FOREACH(as->list, a)
 			if (a->size < 0)
 				break;
+		errno = 0;
 		if (!begin(as, a, why, sizeof why)) {
-			on_refused(as, a, why);
+			if (!waits_for_descriptors(as))
+				on_refused(as, a, why);
 			return;
 		}
 	}
+	errno = 0;
 	r = artifact_copy_step(as->copy, SLICE, why, sizeof why);
 	if (r == 0)
 		on_in(as);
-	else if (r < 0)
+	else if (r < 0 && !waits_for_descriptors(as))
 		on_refused(as, a, why);
 }
 
@@ -380,14 +410,14 @@ bool artifacts_step(struct core *c)
 {
 	struct artifacts *as = c->run.collecting;
 
-	if (as == NULL)
+	if (as == NULL || timer_is_set(&c->run.collect_again))
 		return false;
 	copy_slice(as);
 	if (as->pending > 0)
 		take_turns(c, as);
 	else if (as->delays_end)
 		finish(as);
-	return c->run.collecting != NULL;
+	return c->run.collecting != NULL && !timer_is_set(&c->run.collect_again);
 }
 
 /* ---- the end ---- */

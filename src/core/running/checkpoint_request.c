@@ -24,6 +24,7 @@ const char *const checkpoint_cause_names[CHECKPOINT_BY_COUNT] = {
 	[CHECKPOINT_BY_INTERVAL] = "interval",
 	[CHECKPOINT_BY_ADAPTIVE] = "adaptive",
 	[CHECKPOINT_BY_OPERATOR] = "operator",
+	[CHECKPOINT_BY_ACTION] = "action",
 	[CHECKPOINT_BY_PAUSE] = "pause",
 	[CHECKPOINT_BY_STOP] = "stop",
 };
@@ -85,7 +86,7 @@ static void send(struct session *s, enum checkpoint_cause cause)
 	t->late_us = t->sent_us + patience(t);
 	t->is_late = false;
 	t->steps = s->summary.steps;
-	CRASH_POINT(trigger_asked);
+	CRASH_POINT(checkpoint_request_asked);
 	set_timer(s);
 }
 

@@ -20,6 +20,7 @@ enum checkpoint_cause {
 	CHECKPOINT_BY_STEPS,
 	CHECKPOINT_BY_INTERVAL,
 	CHECKPOINT_BY_ADAPTIVE,
+	CHECKPOINT_BY_ACTION,
 	CHECKPOINT_BY_PAUSE,
 	CHECKPOINT_BY_OPERATOR,
 	CHECKPOINT_BY_STOP,
@@ -48,7 +49,7 @@ void checkpoint_request_end(struct session *s);
 void checkpoint_request_on_step(struct session *s);
 /* The worker resumed: a request for the pause is no longer pending. */
 void checkpoint_request_on_resumed(struct session *s);
-/* A request of an operator, a pause or a stop. The worker has a stdin. */
+/* A request of an action, an operator, a pause or a stop. The worker has a stdin. */
 void checkpoint_request_send(struct session *s, enum checkpoint_cause cause);
 /* The worker made a checkpoint: returns its cause. */
 enum checkpoint_cause checkpoint_request_take_answer(struct session *s);

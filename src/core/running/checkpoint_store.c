@@ -1,91 +1,52 @@
 /* SPDX-License-Identifier: MIT */
-/* checkpoint_store.c: a checkpoint that a worker made: compressed, stored, published.
+/* checkpoint_store.c: a checkpoint that a worker made: stored and published.
  * Owns which checkpoint the next one may be a delta of. Never decides when one is made
- * (checkpoint_request.c). */
+ * (checkpoint_request.c), never packs it (checkpoint_pack.c). */
 #include "core/running/checkpoint_store.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "json/canonical.h"
-#include "store/checkpoint.h"
 #include "store/checkpoint_restore.h"
 #include "base/clock.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
-#include "store/state_compress.h"
+#include "core/running/checkpoint_pack.h"
 #include "core/running/run.h"
+#include "policy/state_check.h"
 #include "core/running/worker_messages.h"
 #include "core/running/harp_events.h"
 #include "protocol/worker_line.h"
 
 #define DESCRIPTION_MAX 1024
 
-/* Hashes the text that is stored, as it will be read again. The line's own values may differ: a number beyond
- * 64 bits elsewhere in the line makes reals of all, and the line may have no state. */
-static void hash_text(const struct buf *state, char hash[CANONICAL_HASH_SIZE])
-{
-	char why[128];
-	json_t *value = jtext_parse(state->data, state->size, why, sizeof why);
-
-	assert(value != NULL); /* the text is part of a line that was parsed */
-	canonical_hash(value, hash);
-	json_decref(value);
-}
-
-/* Loads the state that a delta may build on: the last full checkpoint of this run, where it is committed, has
- * room for another delta, and is unchanged. Its row, or 0. */
-static int64_t load_base(struct session *s, struct buf *text)
-{
-	const struct checkpoint_base *base = &s->checkpoint.base;
-	char hash[CANONICAL_HASH_SIZE];
-	int64_t row;
-
-	if (base->id[0] == '\0' || base->deltas + 1 >= s->run.cap->config->checkpoint_full_every)
-		return 0;
-	if ((row = checkpoint_load_base(s->core->store, base->id, s->key, text)) == 0)
-		return 0;
-	canonical_hash_bytes(text->data, text->size, hash);
-	return strcmp(hash, base->hash) == 0 ? row : 0;
-}
-
-/* Compresses the state into *out, and fills in how it is stored. */
-static void pack(struct session *s, struct store_checkpoint *cp, const struct buf *state, struct buf *out)
+/* Fills in how the state is stored, and records what the next delta may build on. */
+static void take_pack(struct session *s, struct store_checkpoint *cp, const struct checkpoint_pack *p)
 {
 	struct checkpoint_base *base = &s->checkpoint.base;
-	struct buf before = {0};
-	int64_t row = state->size > STATE_PLAIN_MAX ? load_base(s, &before) : 0;
-	enum state_encoding kind =
-		state_compress(state->data, state->size, row != 0 ? before.data : NULL, before.size, out);
 
-	buf_fini(&before);
-	cp->encoding = state_encoding_names[kind];
-	cp->state = out->data;
-	cp->state_size = out->size;
-	cp->whole_size = (int64_t)state->size;
-	if (kind == STATE_DELTA) {
-		cp->base = row;
+	cp->sha256 = p->sha256;
+	cp->encoding = state_encoding_names[p->encoding];
+	cp->state = p->bytes.data;
+	cp->state_size = p->bytes.size;
+	cp->whole_size = (int64_t)p->whole_size;
+	base->last_size = p->whole_size;
+	if (p->encoding == STATE_DELTA) {
+		cp->base = p->base_row;
+		base->deltas++;
+		if (base->last_size < base->size)
+			base->last_size = base->size;
+	} else if (p->is_beside) {
 		base->deltas++;
 	} else if (cp->resumable) { /* others may be deleted while deltas need them */
 		memcpy(base->id, cp->checkpoint_id, ID_SIZE);
-		canonical_hash_bytes(state->data, state->size, base->hash);
+		memcpy(base->hash, p->bytes_hash, sizeof base->hash);
+		base->size = p->whole_size;
 		base->deltas = 0;
 	}
-}
-
-/* Compares with the checkpoint before, where that is committed. */
-static void adapt(struct session *s, const struct buf *state)
-{
-	struct checkpoint before;
-
-	if (!s->run.cap->config->checkpoint_adaptive || s->checkpoint.request.interval_us == 0 ||
-		s->checkpoint.base.last_id[0] == '\0')
-		return;
-	if (checkpoint_load(s->core->store, s->checkpoint.base.last_id, &before) > 0)
-		checkpoint_request_adapt(
-			s, state_change(state->data, state->size, before.state.data, before.state.size));
-	checkpoint_fini(&before);
+	if (p->change >= 0)
+		checkpoint_request_adapt(s, p->change);
 }
 
 static void say(struct session *s, const struct worker_line *l, const struct store_checkpoint *cp)
@@ -97,6 +58,7 @@ static void say(struct session *s, const struct worker_line *l, const struct sto
 	buf_addf(&b, ",\"resumable\":%s,\"created_at\":\"%s\"}", cp->resumable ? "true" : "false",
 		cp->created_at);
 	session_event(s, "checkpoint_created", b.data, b.size);
+	s->run.active_us = clock_boot_us();
 	harp_events_checkpoint(s, cp);
 	CRASH_POINT(checkpoint_said);
 	buf_clear(&b);
@@ -137,21 +99,19 @@ static const char *take_step(struct session *s, const struct worker_line *l, str
 	return NULL;
 }
 
-static void keep(
-	struct session *s, const struct worker_line *l, const struct buf *state, enum checkpoint_cause cause)
+static void keep(struct session *s, const struct worker_line *l, const struct checkpoint_pack *p,
+	enum checkpoint_cause cause)
 {
-	char at[CLOCK_TEXT_SIZE], description[DESCRIPTION_MAX + 1], version[STORE_WORD_SIZE],
-		hash[CANONICAL_HASH_SIZE];
+	char at[CLOCK_TEXT_SIZE], description[DESCRIPTION_MAX + 1], version[STORE_WORD_SIZE];
 	const char *of = worker_line_string(l, "state_version", "");
 	struct store_checkpoint cp = {.session = s->key,
 		.session_id = s->id,
 		.created_at = at,
 		.description = description,
-		.sha256 = hash,
 		.resumable = !json_is_false(worker_line_get(l, "resumable")),
 		.trigger = checkpoint_cause_names[cause],
 		.seal = s->intent.seal[0] != '\0' ? s->intent.seal : NULL};
-	struct buf step = {0}, bytes = {0};
+	struct buf step = {0};
 
 	clock_format(clock_wall_us(), at);
 	id_make(cp.checkpoint_id);
@@ -159,9 +119,7 @@ static void keep(
 	snprintf(version, sizeof version, "%.*s", (int)buf_utf8_cut(of, strlen(of), sizeof version - 1), of);
 	cp.step = take_step(s, l, &step);
 	cp.state_version = version[0] != '\0' ? version : NULL;
-	hash_text(state, hash);
-	adapt(s, state);
-	pack(s, &cp, state, &bytes);
+	take_pack(s, &cp, p);
 	CRASH_POINT(checkpoint_packed);
 	store_put_checkpoint(s->core->store, &cp);
 	CRASH_POINT(checkpoint_stored);
@@ -172,25 +130,29 @@ static void keep(
 	session_mark_dirty(s);
 	say(s, l, &cp);
 	buf_fini(&step);
-	buf_fini(&bytes);
 }
 
-void checkpoint_store_put(struct session *s, const struct worker_line *l)
+void checkpoint_store_put(struct session *s, const struct worker_line *l, const struct checkpoint_pack *p)
 {
-	int64_t most = s->core->policy->config->max_checkpoint;
 	/* a checkpoint that is too large answers the request, too: the worker gets a warning */
 	enum checkpoint_cause cause = checkpoint_request_take_answer(s);
-	struct buf state = {0};
 
-	worker_line_add_raw(l, &state, "state", "{}");
-	if ((int64_t)state.size > most) {
+	assert(p->is_made);
+	if (p->is_too_large) {
 		session_warn(s, "checkpoint_too_large",
-			"a checkpoint of %zu bytes was not kept; %lld is the limit", state.size,
-			(long long)most);
-	} else {
-		keep(s, l, &state, cause);
-		if (s->run.stop_requested)
-			run_stop_now(s, s->core->stop.kill_at_us);
+			"a checkpoint of %zu bytes was not kept; %lld is the limit", p->whole_size,
+			(long long)p->max_size);
+		return;
 	}
-	buf_fini(&state);
+	if (p->is_unfit) {
+		if (worker_message_may_complain(s))
+			session_warn(s, "state_invalid",
+				"a checkpoint was not kept, its state does not fit the capability's "
+				"state_schema: %s",
+				p->why);
+		return;
+	}
+	keep(s, l, p, cause);
+	if (s->run.stop_requested)
+		run_stop_now(s, s->core->stop.kill_at_us);
 }

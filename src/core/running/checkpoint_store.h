@@ -5,9 +5,10 @@
 
 struct session;
 struct worker_line;
+struct checkpoint_pack;
 
-/* A `checkpoint` line: stores the checkpoint and publishes checkpoint_created. One over the size limit costs
- * a warning event and is not stored. */
-void checkpoint_store_put(struct session *s, const struct worker_line *l);
+/* A `checkpoint` line, packed: stores the checkpoint and publishes checkpoint_created. One over the size
+ * limit costs a warning event and is not stored. */
+void checkpoint_store_put(struct session *s, const struct worker_line *l, const struct checkpoint_pack *p);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* continuity.c: records of ended sessions, and checkpoints that outlive theirs.
- * Owns what a task may use of another session: only of the same caller's, and only of an ended one. Never
- * decides about anything else of a task (gate.c). */
+ * Owns what a task may use of another session: only of the same caller's, only of an ended one, and only of
+ * one whose data is of no higher class than its own. Never decides about anything else of a task (gate.c). */
+#include "core/recovery/restore.h"
 #include "core/running/continuity.h"
 
 #include <stdarg.h>
@@ -13,12 +14,14 @@
 #include "core/turn.h"
 #include "base/crashpoint.h"
 #include "core/pins.h"
-#include "core/recovery/resume_check.h"
+#include "config/state_version.h"
+#include "policy/state_check.h"
 #include "core/running/worker_messages.h"
 #include "protocol/worker_line.h"
 
 #define SUMMARY_MAX 4096
-#define RECORD_MAX 65536 /* bytes of the lists together */
+#define RECORD_MAX 65536         /* bytes of the lists together */
+#define RECENT_MAX (1024 * 1024) /* bytes of the records of earlier sessions in a start line */
 
 static const char *const lists[] = {"decisions", "open_questions", "next_steps"};
 enum { LISTS = sizeof lists / sizeof *lists };
@@ -112,6 +115,8 @@ static void __attribute__((format(printf, 2, 3))) reject(struct gate_result *v, 
 	v->suggestion[0] = '\0';
 }
 
+static const char unfit[] = "has a state that does not fit the state_schema of this capability";
+
 static bool is_over(const char *state)
 {
 	int s = name_find(sstate_names, state);
@@ -119,15 +124,25 @@ static bool is_over(const char *state)
 	return s >= 0 && session_is_over((enum sstate)s);
 }
 
+/* Would data come into a session of a lower class? No log of access, no encryption, TLS or approval was asked
+ * for it there. */
+static bool is_above(const char *theirs, enum data_class own)
+{
+	int class = name_find(data_class_names, theirs);
+
+	return class < 0 || class > (int)own;
+}
+
 /* NULL: the task may start from this checkpoint; else what is wrong. A foreign checkpoint gets the same
  * sentence as an unknown one. A session that leaves the store in this turn counts as gone. *rc -1: the store
  * cannot be read. */
-static const char *find_fault(struct core *c, const char *caller_id, const char *capability,
-	const struct capability *cap, const char *id, struct checkpoint *cp, struct store_owner *owner,
-	int *rc)
+static const char *find_fault(struct core *c, const char *caller_id, const struct capability *cap,
+	enum data_class class, const char *id, struct checkpoint *cp, struct store_owner *owner, int *rc)
 {
 	static const char unknown[] = "is no checkpoint of an ended session of this caller and capability";
-	int found = checkpoint_load(c->store, id, cp);
+	/* a large one is verified at the start, on another thread */
+	int found = checkpoint_look(c->store, id, c->jobs != NULL ? (int64_t)c->large_bytes : INT64_MAX, cp);
+	char why[512];
 
 	*rc = found < 0 ? -1 : 0;
 	if (found < 0)
@@ -137,16 +152,20 @@ static const char *find_fault(struct core *c, const char *caller_id, const char 
 	if ((*rc = store_find_owner(c->store, cp->session, owner)) < 0)
 		return NULL;
 	if (*rc == 0 || strcmp(owner->caller_id, caller_id) != 0 ||
-		strcmp(owner->capability, capability) != 0 || !is_over(owner->state) ||
+		strcmp(owner->capability, cap->name) != 0 || !is_over(owner->state) ||
 		pins_is_leaving(c, owner->session_id))
 		return unknown;
+	if (is_above(owner->data_class, class))
+		return "is of a session whose data is of a higher class than this task's";
 	if (found == 0)
 		return "is damaged";
 	if (!cp->resumable)
 		return "cannot be resumed from";
-	return resume_check_is_same_major(cp->state_version, cap->config->state_version) ?
+	if (!state_version_is_read(cp->state_version, cap->config->state_version))
+		return "has a state of another version than this capability takes";
+	return cp->is_unverified || state_check_fits(cap, cp->state.data, cp->state.size, why, sizeof why) ?
 		NULL :
-		"has a state of another version than this capability takes";
+		unfit;
 }
 
 static int check_checkpoint(struct core *c, const struct command *cmd, struct gate_result *v)
@@ -156,7 +175,7 @@ static int check_checkpoint(struct core *c, const struct command *cmd, struct ga
 	struct checkpoint cp;
 	int rc;
 
-	fault = find_fault(c, cmd->caller_id, cmd->task.capability, v->capability, id, &cp, &owner, &rc);
+	fault = find_fault(c, cmd->caller_id, v->capability, cmd->task.data_class, id, &cp, &owner, &rc);
 	if (rc >= 0 && fault != NULL)
 		reject(v, "payload.constraints.checkpoint: %s %s", id, fault);
 	else if (rc >= 0)
@@ -168,11 +187,18 @@ static int check_checkpoint(struct core *c, const struct command *cmd, struct ga
 static int check_record(struct core *c, const struct command *cmd, struct gate_result *v)
 {
 	struct buf record = {0};
-	int found = store_load_continuity(c->store, cmd->task.continues, cmd->caller_id, &record);
+	enum data_class own = cmd->task.data_class;
+	char class[STORE_CLASS_SIZE] = "";
+	int found = store_load_continuity(c->store, cmd->task.continues, cmd->caller_id, &record, class);
 
 	if (found == 0 || (found > 0 && pins_is_leaving(c, cmd->task.continues)))
 		reject(v, "payload.context.continues: %s is no ended session of this caller",
 			cmd->task.continues);
+	else if (found > 0 && is_above(class, own))
+		reject(v,
+			"payload.context.continues: the data of session %s is of class %s, above this "
+			"task's, %s",
+			cmd->task.continues, class, data_class_names[own]);
 	buf_fini(&record);
 	return found < 0 ? -1 : 0;
 }
@@ -210,12 +236,12 @@ static bool find_id(const struct buf *task, const char *outer, const char *inner
 int continuity_add(struct session *s, const struct buf *task, struct buf *b)
 {
 	struct buf record = {0};
-	char id[ID_SIZE];
+	char id[ID_SIZE], class[STORE_CLASS_SIZE];
 	int found;
 
 	if (!find_id(task, "context", "continues", id))
 		return 0;
-	if ((found = store_load_continuity(s->core->store, id, s->caller_id, &record)) > 0) {
+	if ((found = store_load_continuity(s->core->store, id, s->caller_id, &record, class)) > 0) {
 		buf_add_text(b, ",\"continues\":");
 		buf_add(b, record.data, record.size);
 	} else if (found == 0) {
@@ -225,6 +251,30 @@ int continuity_add(struct session *s, const struct buf *task, struct buf *b)
 	}
 	buf_fini(&record);
 	return found < 0 ? -1 : 0;
+}
+
+int continuity_add_recent(struct session *s, struct buf *b)
+{
+	int count = s->run.cap->config->continuity_recent, rc;
+	struct buf records = {0};
+
+	if (count == 0)
+		return 0;
+	rc = store_load_recent(
+		s->core->store, s->key, s->caller_id, s->capability, count, RECENT_MAX, &records);
+	buf_add_text(b, ",\"recent\":[");
+	buf_add(b, records.data, records.size);
+	buf_add_text(b, "]");
+	buf_fini(&records);
+	return rc;
+}
+
+/* The same of a large one, once it is restored. */
+static const char *find_restored_fault(const struct session *s)
+{
+	if (s->checkpoint.restored->id[0] == '\0')
+		return "is damaged";
+	return s->checkpoint.is_unfit ? unfit : NULL;
 }
 
 int continuity_find_checkpoint(struct session *s, const struct buf *task, struct checkpoint *out)
@@ -237,12 +287,18 @@ int continuity_find_checkpoint(struct session *s, const struct buf *task, struct
 	*out = (struct checkpoint){.damaged = 0};
 	if (!find_id(task, "constraints", "checkpoint", id))
 		return 0;
-	fault = find_fault(s->core, s->caller_id, s->capability, s->run.cap, id, out, &owner, &rc);
+	fault = find_fault(s->core, s->caller_id, s->run.cap, s->data_class, id, out, &owner, &rc);
 	if (rc < 0)
 		return -1;
+	if (fault == NULL && out->is_unverified && s->checkpoint.restored == NULL) {
+		restore_begin_named(s, id);
+		return RESTORE_LATER;
+	}
+	if (fault == NULL && out->is_unverified)
+		fault = find_restored_fault(s);
 	if (fault == NULL)
 		return 1;
 	session_fail(s, "worker_failed", "input_error", "daemon", NULL,
-		"constraints.checkpoint: %s %s; it was good when the task was accepted", id, fault);
+		"constraints.checkpoint: %s %s; it was there when the task was accepted", id, fault);
 	return 0;
 }

@@ -22,11 +22,17 @@ struct harp_events {
 	int64_t at_us;            /* the last event's time */
 };
 
-bool harp_events_prepare(struct core *c, const char *capability, const char *caller_id)
+static bool is_published(const struct core *c, const char *capability, bool is_asked)
 {
 	const struct capability *cap = capability != NULL ? policy_find(c->policy, capability) : NULL;
 
-	return cap == NULL || !cap->config->harp || outbox_find_harp_caller(c->outbox, caller_id) != NULL;
+	return cap != NULL && (cap->config->harp || is_asked);
+}
+
+bool harp_events_prepare(struct core *c, const struct command *cmd)
+{
+	return !is_published(c, cmd->task.capability, cmd->task.harp) ||
+		outbox_find_harp_caller(c->outbox, cmd->caller_id) != NULL;
 }
 
 static int begin(struct session *s)
@@ -42,12 +48,10 @@ static int begin(struct session *s)
 	return 0;
 }
 
-void harp_events_begin(struct session *s)
+void harp_events_begin(struct session *s, bool is_asked)
 {
-	const struct capability *cap = policy_find(s->core->policy, s->capability);
-
-	/* Cannot fail: harp_events_prepare loaded this caller earlier in the turn. */
-	s->harp_session.is_on = cap != NULL && cap->config->harp && begin(s) == 0;
+	/* begin cannot fail: harp_events_prepare loaded this caller earlier in the turn. */
+	s->harp_session.is_on = is_published(s->core, s->capability, is_asked) && begin(s) == 0;
 }
 
 static int64_t time_of(const struct buf *event)
@@ -104,6 +108,11 @@ int64_t harp_events_time(struct session *s)
 	return s->harp_session.events->at_us;
 }
 
+int64_t harp_events_last_time(const struct session *s)
+{
+	return s->harp_session.events->at_us;
+}
+
 static int64_t put(struct session *s, enum harp_event kind, const char *text, size_t size)
 {
 	struct store_event e = {.session = s->key,
@@ -113,7 +122,7 @@ static int64_t put(struct session *s, enum harp_event kind, const char *text, si
 		.body = blob_new(text, size)};
 	int64_t id = outbox_put(s->core->outbox, s->harp_session.events->to, &e);
 
-	CRASH_POINT(tell_put);
+	CRASH_POINT(harp_events_put);
 	s->outbox.waiting_bytes += e.body->size;
 	blob_unref(e.body);
 	run_check_backlog(s);
@@ -222,7 +231,7 @@ void harp_events_end(struct session *s, const char *reason, const char *error_co
 	harp_add_end(&b, s->id, harp_events_time(s), harp_events_reason(reason, error_code), metadata,
 		COUNT(metadata));
 	put(s, HARP_EVENT_END, b.data, b.size);
-	CRASH_POINT(tell_ended);
+	CRASH_POINT(harp_events_ended);
 	buf_fini(&b);
 }
 
@@ -241,13 +250,20 @@ static void put_snapshot(struct session *s, const char *snapshot_id, enum harp_v
 			.snapshot_type = harp_view_name(view),
 			.created_at = created_at,
 			.sha256 = hash});
-	CRASH_POINT(tell_snapshot_stored);
+	CRASH_POINT(harp_events_snapshot_stored);
+}
+
+/* Others than the caller read harp.sessions. Data of class T3 or T4 stay out of it, and so does the worker's
+ * text about them. */
+static bool is_confidential(const struct session *s)
+{
+	return s->data_class >= T3;
 }
 
 /* The state itself is not published: it may be large, and only the worker understands it. */
 void harp_events_checkpoint(struct session *s, const struct store_checkpoint *cp)
 {
-	struct harp_member payload[6];
+	struct harp_member payload[7];
 	char at[CLOCK_TEXT_SIZE], hash[HARP_HASH_SIZE], steps[24];
 	struct buf b = {0};
 	size_t n = 0;
@@ -255,17 +271,38 @@ void harp_events_checkpoint(struct session *s, const struct store_checkpoint *cp
 	if (s->harp_session.events == NULL)
 		return;
 	payload[n++] = (struct harp_member){"checkpointId", cp->checkpoint_id, NULL};
-	payload[n++] = (struct harp_member){"description", cp->description, NULL};
+	if (is_confidential(s))
+		payload[n++] =
+			(struct harp_member){"dataClassification", data_class_names[s->data_class], NULL};
+	else
+		payload[n++] = (struct harp_member){"description", cp->description, NULL};
 	payload[n++] = (struct harp_member){"resumable", NULL, cp->resumable ? "true" : "false"};
-	payload[n++] = (struct harp_member){"stateHash", cp->sha256, NULL};
-	if (cp->step != NULL)
+	if (!is_confidential(s)) /* a hash of little data says what they are */
+		payload[n++] = (struct harp_member){"stateHash", cp->sha256, NULL};
+	if (cp->step != NULL && !is_confidential(s))
 		/* as JSON text: a step may be any number */
 		payload[n++] = (struct harp_member){"step", cp->step, NULL};
 	snprintf(steps, sizeof steps, "%lld", (long long)s->summary.steps);
 	payload[n++] = (struct harp_member){"stepsDone", NULL, steps};
+	if (is_confidential(s))
+		payload[n++] = (struct harp_member){"withheld", NULL, "true"};
 	harp_add_snapshot(&b, s->id, harp_events_time(s), cp->checkpoint_id, HARP_CONTEXT, payload, n, hash);
 	clock_format(s->harp_session.events->at_us, at);
 	put_snapshot(s, cp->checkpoint_id, HARP_CONTEXT, at, hash, b.data, b.size);
+	buf_fini(&b);
+}
+
+/* What is published in place of a worker's snapshot: the same id, type and time. The store keeps the hash of
+ * the worker's snapshot, so that sending it again is noticed. */
+static void put_withheld(struct session *s, const struct harp_heard *h)
+{
+	const struct harp_member payload[] = {
+		{"dataClassification", data_class_names[s->data_class], NULL}, {"withheld", NULL, "true"}};
+	char hash[HARP_HASH_SIZE];
+	struct buf b = {0};
+
+	harp_add_snapshot(&b, s->id, h->at_us, h->snapshot_id, h->view, payload, COUNT(payload), hash);
+	put_snapshot(s, h->snapshot_id, h->view, h->created_at, h->hash, b.data, b.size);
 	buf_fini(&b);
 }
 
@@ -279,6 +316,9 @@ bool harp_events_snapshot(struct session *s, const struct harp_heard *h)
 			(long long)most);
 		return false;
 	}
-	put_snapshot(s, h->snapshot_id, h->view, h->created_at, h->hash, h->text, h->size);
+	if (is_confidential(s))
+		put_withheld(s, h);
+	else
+		put_snapshot(s, h->snapshot_id, h->view, h->created_at, h->hash, h->text, h->size);
 	return true;
 }

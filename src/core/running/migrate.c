@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* migrate.c: the program of a migration: its question, its answer, its end.
- * Owns the process and its time limit. Never decides whether a state has to be migrated, nor what follows
- * (recover.c). */
+/* migrate.c: the program of a migration: its question, its answer (a large one is packed on another thread),
+ * its end. Owns the process and its time limit. Never decides whether a state has to be migrated, nor what
+ * follows (recover.c). */
 #include "core/running/migrate.h"
+
+#include "config/state_version.h"
+#include "policy/state_check.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +20,7 @@
 #include "base/clock.h"
 #include "core/turn.h"
 #include "base/crashpoint.h"
+#include "base/jobs.h"
 #include "base/log.h"
 #include "store/state_compress.h"
 #include "core/recovery/recover.h"
@@ -35,6 +39,8 @@ struct migration {
 	struct core *core;
 	struct policy *policy;
 	const struct capability *cap;
+	char *const *command;              /* of the step, as its ... */
+	const char *to;                    /* ... target is */
 	struct worker *worker;             /* NULL: not started yet */
 	struct timer timer;                /* its start, then its limit; due at once when it is stopped */
 	struct buf question, answer, said; /* said: the end of the program's stderr */
@@ -44,6 +50,14 @@ struct migration {
 	unsigned lines;                               /* of the program's answer: exactly one is right */
 	bool is_cut;                                  /* a line was longer than allowed */
 	bool is_stopped, is_heeded, is_late, is_gone; /* heeded: the cause of the stop is committed */
+	struct job job;                               /* packs a large answer, when the program is gone */
+	bool is_packing;
+	int64_t max_state;
+	int max_depth;
+	const char *fault; /* of the answer; NULL: it can be stored, as `bytes` */
+	char hash[CANONICAL_HASH_SIZE];
+	struct buf bytes;
+	enum state_encoding encoding;
 };
 
 /* ---- the result ---- */
@@ -55,19 +69,15 @@ static void fail(struct session *s, const struct migration *m, const char *why)
 	buf_addf(&details, "\"check\":\"state_version\",\"checkpoint\":\"%s\",\"stderr\":", m->checkpoint_id);
 	buf_add_json(&details, m->said.data, m->said.size);
 	session_fail(s, "migration_failed", "internal_error", "daemon", buf_text(&details),
-		"the state of version %s could not be brought to %s: %s", m->from,
-		m->cap->config->state_version, why);
+		"the state of version %s could not be brought to %s: %s", m->from, m->to, why);
 	CRASH_POINT(migrate_failed);
 	session_finish(s);
 	buf_fini(&details);
 }
 
-/* NULL: the answer can be stored, and hash has its hash; else what is wrong. */
-static const char *find_fault(const struct migration *m, char hash[CANONICAL_HASH_SIZE])
+/* NULL: the program did its part; else what is wrong. */
+static const char *find_fault(const struct migration *m)
 {
-	char why[128];
-	json_t *value;
-
 	if (m->is_late)
 		return "its program took longer than 60 s";
 	if (m->worker == NULL)
@@ -79,21 +89,34 @@ static const char *find_fault(const struct migration *m, char hash[CANONICAL_HAS
 	if (m->lines != 1)
 		return m->lines == 0 ? "its program answered nothing" :
 				       "its program answered more than one line";
-	if ((int64_t)m->answer.size > m->core->policy->config->max_checkpoint)
+	return NULL;
+}
+
+/* Pure, but for *m. NULL: the answer can be stored; else what is wrong. */
+static const char *pack(struct migration *m)
+{
+	char why[128];
+	json_t *value;
+
+	if ((int64_t)m->answer.size > m->max_state)
 		return "the new state is over the limit for checkpoints";
-	if (jtext_depth(m->answer.data, m->answer.size) > (size_t)m->core->policy->config->max_depth)
+	if (jtext_depth(m->answer.data, m->answer.size) > (size_t)m->max_depth)
 		return "the new state nests too deep";
 	value = jtext_parse(m->answer.data, m->answer.size, why, sizeof why);
 	if (!json_is_object(value)) {
 		json_decref(value);
 		return "its program's answer is no JSON object";
 	}
-	canonical_hash(value, hash);
+	canonical_hash(value, m->hash);
 	json_decref(value);
+	if (state_version_is_read(m->to, m->cap->config->state_version) &&
+		!state_check_fits(m->cap, m->answer.data, m->answer.size, why, sizeof why))
+		return "the new state does not fit the capability's state_schema";
+	m->encoding = state_compress(m->answer.data, m->answer.size, NULL, 0, &m->bytes);
 	return NULL;
 }
 
-static void keep(struct session *s, const struct migration *m, const char *hash)
+static void keep(struct session *s, const struct migration *m)
 {
 	bool has_step = m->step.size > 0 && strcmp(m->step.data, "null") != 0;
 	char at[CLOCK_TEXT_SIZE], description[160];
@@ -103,20 +126,19 @@ static void keep(struct session *s, const struct migration *m, const char *hash)
 		.description = description,
 		.step = has_step ? m->step.data : NULL,
 		.resumable = true,
-		.sha256 = hash,
+		.sha256 = m->hash,
+		.encoding = state_encoding_names[m->encoding],
+		.state = m->bytes.data,
+		.state_size = m->bytes.size,
 		.trigger = "migrate",
 		.whole_size = (int64_t)m->answer.size,
-		.state_version = m->cap->config->state_version,
+		.state_version = m->to,
 		.seal = s->intent.seal[0] != '\0' ? s->intent.seal : NULL};
-	struct buf b = {0}, bytes = {0};
+	struct buf b = {0};
 
-	cp.encoding = state_encoding_names[state_compress(m->answer.data, m->answer.size, NULL, 0, &bytes)];
-	cp.state = bytes.data;
-	cp.state_size = bytes.size;
 	clock_format(clock_wall_us(), at);
 	id_make(cp.checkpoint_id);
-	snprintf(description, sizeof description, "migrated from version %s to %.64s", m->from,
-		m->cap->config->state_version);
+	snprintf(description, sizeof description, "migrated from version %s to %.64s", m->from, m->to);
 	store_put_checkpoint(s->core->store, &cp);
 	CRASH_POINT(migrate_stored);
 	s->summary.checkpoints++;
@@ -129,15 +151,25 @@ static void keep(struct session *s, const struct migration *m, const char *hash)
 	session_event(s, "checkpoint_created", b.data, b.size);
 	harp_events_checkpoint(s, &cp);
 	buf_fini(&b);
-	buf_fini(&bytes);
 }
 
-/* The program is gone, or was never started. */
-static void conclude(struct migration *m)
+/* The next step begins with the state that this one made. After a crash it begins with the checkpoint of it.
+ */
+static void go_on_migrating(struct session *s, const struct migration *m)
+{
+	struct checkpoint cp = {.step = m->step, .state = m->answer}; /* borrowed */
+
+	memcpy(cp.id, s->checkpoint.last_id, ID_SIZE);
+	snprintf(cp.state_version, sizeof cp.state_version, "%s", m->to);
+	CRASH_POINT(migrate_goes_on);
+	if (!migrate_begin(s, &cp))
+		fail(s, m, "no further step leads to the version that is wanted");
+}
+
+/* The program is gone, or was never started, and the answer is packed, if there is one. */
+static void finish(struct migration *m)
 {
 	struct session *s = m->session;
-	char hash[CANONICAL_HASH_SIZE];
-	const char *fault;
 
 	m->session = NULL;
 	m->is_gone = true;
@@ -158,14 +190,56 @@ static void conclude(struct migration *m)
 		slots_wait(s->core, s);
 		return;
 	}
-	if ((fault = find_fault(m, hash)) != NULL) {
-		fail(s, m, fault);
+	if (m->fault != NULL) {
+		fail(s, m, m->fault);
 		return;
 	}
-	keep(s, m, hash);
-	log_info("a state was migrated: session=%.8s from=%s to=%s", s->id, m->from,
-		m->cap->config->state_version);
-	recover_resume(s, "recovered_from_checkpoint", true);
+	keep(s, m);
+	log_info("a state was migrated: session=%.8s from=%s to=%s", s->id, m->from, m->to);
+	if (state_version_is_read(m->to, m->cap->config->state_version))
+		recover_resume(s, "recovered_from_checkpoint", true);
+	else
+		go_on_migrating(s, m);
+}
+
+static void pack_work(struct job *j)
+{
+	struct migration *m = container_of(j, struct migration, job);
+
+	m->fault = pack(m);
+}
+
+static void pack_done(struct job *j)
+{
+	struct migration *m = container_of(j, struct migration, job);
+
+	m->is_packing = false;
+	finish(m);
+}
+
+/* migrate_fini_all frees it. */
+static void pack_drop(struct job *j)
+{
+	container_of(j, struct migration, job)->is_packing = false;
+}
+
+/* The program is gone, or was never started. */
+static void conclude(struct migration *m)
+{
+	struct core *c = m->core;
+
+	m->max_state = c->policy->config->max_checkpoint;
+	m->max_depth = c->policy->config->max_depth;
+	m->job = (struct job){.work = pack_work, .done = pack_done, .drop = pack_drop};
+	m->fault = find_fault(m);
+	if (m->fault == NULL && c->jobs != NULL && m->answer.size > c->large_bytes) {
+		m->is_packing = true;
+		jobs_put(c->jobs, &m->job);
+		return;
+	}
+	if (m->fault == NULL)
+		m->fault = pack(m);
+	finish(m);
 }
 
 /* ---- the program ---- */
@@ -223,14 +297,14 @@ static const struct worker_ops ops = {.on_line = on_line,
 	.on_gone = on_gone,
 	.on_stuck = on_stuck};
 
-/* A full disk is a passing fault, as in run_start.c: the start is tried again. */
-static void wait_for_room(struct migration *m, const char *why)
+/* A shortage passes, as in run_start.c: the start is tried again. */
+static void wait_for_room(struct migration *m, enum run_shortage shortage, const char *why)
 {
 	m->worker = NULL;
 	if (log_may(&m->core->limits.room, 3))
-		log_error(
-			"no state is migrated until the disk has room, tried again every second: "
-			"session=%.8s error=%s",
+		log_error("no state is migrated until %s, tried again every second: session=%.8s error=%s",
+			shortage == SHORT_OF_DISK ? "the disk has room" :
+						    "there are descriptors and processes again",
 			m->session->id, why);
 	timer_set(&m->core->timers, &m->timer, clock_boot_us() + ROOM_AGAIN_US);
 }
@@ -239,7 +313,7 @@ static void start(struct migration *m)
 {
 	struct session *s = m->session;
 	char why[512], workdir[4096];
-	struct worker_spec spec = {.argv = m->cap->config->migrate,
+	struct worker_spec spec = {.argv = m->command,
 		.workdir = workdir,
 		.has_stdin = true,
 		.mark = m->mark,
@@ -260,8 +334,8 @@ static void start(struct migration *m)
 		error = errno;
 		run_free_env(env);
 	}
-	if (rc < 0 && (error == ENOSPC || error == EDQUOT)) {
-		wait_for_room(m, why);
+	if (rc < 0 && run_find_shortage(error) != SHORT_OF_NOTHING) {
+		wait_for_room(m, run_find_shortage(error), why);
 		return;
 	}
 	if (rc < 0) {
@@ -281,8 +355,8 @@ static void on_due(struct timer *t)
 	struct migration *m = container_of(t, struct migration, timer);
 	int64_t now = clock_boot_us();
 
-	if (m->is_gone)
-		return;
+	if (m->is_gone || m->is_packing)
+		return; /* pack_done ends it */
 	if (m->worker == NULL && !m->is_stopped) {
 		start(m);
 	} else if (m->worker == NULL) {
@@ -295,15 +369,33 @@ static void on_due(struct timer *t)
 
 /* ---- lifecycle ---- */
 
-void migrate_begin(struct session *s, const struct checkpoint *cp)
+/* The command of the step from this version, and its target in *to: a single step where a way of them leads
+ * on, else the command for all versions. NULL: none. */
+static char *const *find_command(const struct config_capability *cc, const char *from, const char **to)
+{
+	const struct config_migration *step = state_version_find_step(cc, from);
+
+	*to = step != NULL ? step->to : cc->state_version;
+	return step != NULL ? step->command : cc->migrate;
+}
+
+bool migrate_begin(struct session *s, const struct checkpoint *cp)
 {
 	struct core *c = s->core;
-	struct migration *m = xcalloc(1, sizeof *m);
+	const struct capability *cap = policy_find(c->policy, s->capability);
+	const char *to;
+	char *const *command = find_command(cap->config, cp->state_version, &to);
+	struct migration *m;
 
+	if (command == NULL)
+		return false;
+	m = xcalloc(1, sizeof *m);
 	m->session = s;
 	m->core = c;
 	m->policy = policy_ref(c->policy);
-	m->cap = policy_find(m->policy, s->capability);
+	m->cap = cap;
+	m->command = command;
+	m->to = to;
 	m->status = -1;
 	m->timer.on_due = on_due;
 	memcpy(m->checkpoint_id, cp->id, ID_SIZE);
@@ -313,7 +405,7 @@ void migrate_begin(struct session *s, const struct checkpoint *cp)
 	(void)buf_text(&m->step);
 	buf_add_text(&m->question, "{\"from\":");
 	buf_add_json(&m->question, m->from, strlen(m->from));
-	buf_addf(&m->question, ",\"to\":\"%s\",\"state\":", m->cap->config->state_version);
+	buf_addf(&m->question, ",\"to\":\"%s\",\"state\":", m->to);
 	buf_add(&m->question, cp->state.data, cp->state.size);
 	buf_add_text(&m->question, "}\n");
 	DL_APPEND(c->run.migrations, m);
@@ -322,7 +414,8 @@ void migrate_begin(struct session *s, const struct checkpoint *cp)
 	run_set_clocks(s);
 	timer_set(&c->timers, &m->timer, clock_boot_us());
 	log_info("a state is migrated: session=%.8s checkpoint=%s from=%s to=%s", s->id, cp->id, m->from,
-		m->cap->config->state_version);
+		m->to);
+	return true;
 }
 
 bool migrate_stop(struct session *s)
@@ -353,6 +446,7 @@ static void migration_free(struct migration *m)
 	buf_fini(&m->answer);
 	buf_fini(&m->said);
 	buf_fini(&m->step);
+	buf_fini(&m->bytes);
 	free(m);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* migrate.h: migrates a checkpoint's state of another major version with the program that the capability
- * names.
+/* migrate.h: migrates a checkpoint's state of another version with the programs that the capability names,
+ * one step after another.
  *
  * The session stays PAUSED and holds a slot meanwhile. The new state becomes a checkpoint of its own, so that
  * a crash either repeats the migration or finds it done. */
@@ -13,8 +13,9 @@ struct checkpoint;
 struct core;
 struct session;
 
-/* The program is started in the next turn, after the decision is committed. */
-void migrate_begin(struct session *s, const struct checkpoint *cp);
+/* The program of the first step is started in the next turn, after the decision is committed. False: the
+ * capability names none for this version, and nothing happened. */
+bool migrate_begin(struct session *s, const struct checkpoint *cp);
 /* The session ends, or the daemon stops: the program is killed after the commit, and the end goes on when it
  * is gone. False: there is no migration. */
 bool migrate_stop(struct session *s);

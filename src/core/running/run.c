@@ -17,6 +17,8 @@
 #include "core/turn.h"
 #include "base/crashpoint.h"
 #include "base/log.h"
+#include "core/recovery/restore.h"
+#include "core/running/large_line.h"
 #include "core/running/migrate.h"
 #include "core/running/worker_messages.h"
 #include "process/workdir.h"
@@ -94,15 +96,24 @@ static void on_idle(struct timer *t)
 
 	if (s->run.runner == NULL || limit == 0 || session_has_outcome(s))
 		return;
-	/* Silence counts only while the session is RUNNING and its output is read. */
-	if (s->state != S_RUNNING || s->run.is_unread)
+	/* Time without an event counts only while the session is RUNNING and its output is read. */
+	if (s->state != S_RUNNING || s->run.is_unread || s->run.has_large_line)
 		s->run.active_us = now;
 	if (s->run.active_us + limit > now) {
 		timer_set(&s->core->timers, t, s->run.active_us + limit);
 		return;
 	}
+	if (s->core->policy->config->on_idle == ON_IDLE_PAUSE && !s->run.is_exiting &&
+		!s->run.stop_requested) {
+		timer_set(&s->core->timers, t, now + limit);
+		session_transition(s, S_PAUSED, "idle", "daemon");
+		s->pause.by = PAUSED_BY_IDLE;
+		CRASH_POINT(run_idle_paused);
+		run_consider_free(s);
+		return;
+	}
 	if (session_fail(s, "idle_timeout", "execution_error", "daemon", NULL,
-		    "the worker said nothing for too long"))
+		    "the worker made no event for too long"))
 		run_stop_or_finish(s);
 }
 
@@ -120,8 +131,8 @@ static void on_mute(struct timer *t)
 static void on_grace(struct timer *t)
 {
 	struct session *s = container_of(t, struct session, pause.grace);
-	bool is_going = s->pause.by == PAUSED_BY_NOBODY || s->pause.by == PAUSED_BY_RETRY ||
-		s->slot.is_waiting || s->run.migration != NULL;
+	bool is_going = s->pause.by == PAUSED_FOR_SLOT || s->pause.by == PAUSED_BY_RETRY ||
+		s->slot.is_waiting || s->run.migration != NULL || restore_is_under_way(s);
 
 	if (s->turn.is_closed || s->state != S_PAUSED || is_going)
 		return;
@@ -147,7 +158,7 @@ void run_init(struct session *s)
 {
 	s->run.deadline.on_due = on_deadline;
 	s->run.idle.on_due = on_idle;
-	s->run.start_retry.on_due = run_on_again;
+	s->run.start_retry.on_due = run_retry_start;
 	s->run.mute.on_due = on_mute;
 	checkpoint_request_init(s);
 	s->pause.grace.on_due = on_grace;
@@ -164,9 +175,26 @@ void run_set_clocks(struct session *s)
 		timer_set(&c->timers, &s->run.deadline, now + (s->times.deadline_us - clock_wall_us()));
 	if (s->state == S_PAUSED)
 		run_watch_pause(s);
-	s->run.active_us = now;
+	s->run.heard_us = s->run.active_us = now;
 	if (s->run.runner != NULL && c->policy->config->idle_timeout_us > 0)
 		timer_set(&c->timers, &s->run.idle, now + c->policy->config->idle_timeout_us);
+}
+
+/* A new idle_timeout counts for sessions that run already: where it was off, from now on. */
+void run_reload(struct core *c)
+{
+	int64_t now = clock_boot_us(), limit = c->policy->config->idle_timeout_us;
+	struct runner *r;
+
+	DL_FOREACH(c->run.runners, r) {
+		struct session *s = r->session;
+
+		if (s == NULL || limit == 0)
+			continue;
+		if (!timer_is_set(&s->run.idle))
+			s->run.active_us = now;
+		timer_set(&c->timers, &s->run.idle, s->run.active_us + limit);
+	}
 }
 
 void run_fini(struct session *s)
@@ -284,8 +312,12 @@ bool run_abort(struct session *s, const char *reason, const char *actor, const c
 
 void run_stop(struct session *s)
 {
-	(void)migrate_stop(s); /* a session in migration stays PAUSED */
-	if (s->run.runner == NULL && timer_is_set(&s->run.start_retry))
+	(void)migrate_stop(s); /* a session in migration stays PAUSED, */
+	if (s->run.runner == NULL && s->state == S_PAUSED && restore_is_under_way(s)) {
+		restore_drop(s); /* and so does one that waits for its state */
+		slots_leave(s->core, s);
+	}
+	if (s->run.runner == NULL && (timer_is_set(&s->run.start_retry) || restore_is_under_way(s)))
 		effect_start(s); /* run_start makes it PAUSED */
 	if (s->run.runner == NULL)
 		return;
@@ -304,6 +336,18 @@ void run_stop_now(struct session *s, int64_t kill_at_us)
 	CRASH_POINT(stop_ending);
 	effect_close_stdin(s);
 	effect_end(s, clock_boot_us(), kill_at_us);
+}
+
+void run_stop_at_half(struct session *s)
+{
+	int64_t kill_at_us = s->core->stop.kill_at_us;
+
+	if (s->run.runner == NULL)
+		return;
+	if (!session_has_outcome(s) && (s->run.has_large_line || worker_is_mid_line(run_worker(s))))
+		effect_end(s, kill_at_us - (kill_at_us - clock_boot_us()) / 4, kill_at_us);
+	else
+		run_stop_now(s, kill_at_us);
 }
 
 /* Only when all work is checkpointed. No message is sent; the worker is idle. */
@@ -347,7 +391,7 @@ static void on_line(
 		r->core->stats.late_lines++;
 		return;
 	}
-	s->run.active_us = clock_boot_us();
+	s->run.heard_us = clock_boot_us();
 	worker_message_read(s, stream, line, size, kind);
 }
 
@@ -411,7 +455,7 @@ static void release_while_paused(struct session *s)
 	CRASH_POINT(run_rests);
 	if (s->pause.by == PAUSED_BY_RETRY)
 		worker_retry_wait(s);
-	else if (s->pause.by == PAUSED_BY_NOBODY)
+	else if (s->pause.by == PAUSED_FOR_SLOT)
 		slots_wait(s->core, s); /* it was resumed while its process ended */
 }
 
@@ -559,6 +603,7 @@ void run_fini_all(struct core *c)
 {
 	struct runner *r, *tmp;
 
+	large_line_fini_all(c);
 	migrate_fini_all(c);
 	DL_FOREACH_SAFE(c->run.runners, r, tmp)
 		runner_free(r);

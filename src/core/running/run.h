@@ -31,6 +31,9 @@ bool run_abort(struct session *s, const char *reason, const char *actor, const c
 void run_stop(struct session *s);
 /* Ends the process at a stop: SIGTERM now, SIGKILL then. */
 void run_stop_now(struct session *s, int64_t kill_at_us);
+/* At half of a stop's time, and once a large line was read after that: a worker whose checkpoint is under way
+ * may finish it, since SIGTERM would cut it short; any other is ended. */
+void run_stop_at_half(struct session *s);
 /* The environment of a helper program: that of the session's worker, without the variables of an attempt.
  * NULL-terminated. */
 char **run_make_env(const struct session *s, const struct capability *cap, const char *workdir);
@@ -57,11 +60,17 @@ void run_clean_up(struct session *s);
 void runner_retire(struct runner *r);
 /* Retires all idle processes, at a stop or a reload. */
 void run_retire_idle(struct core *c);
+/* After a reload. */
+void run_reload(struct core *c);
 /* At a stop: ends all processes without a session now, also those that were retired before. */
 void run_hurry(struct core *c);
 bool run_has_processes(const struct core *c);
 /* End of the turn: frees processes that are gone. */
 void run_sweep(struct core *c);
 void run_fini_all(struct core *c);
+
+enum run_shortage { SHORT_OF_NOTHING, SHORT_OF_DISK, SHORT_OF_MEANS };
+/* Does a start that failed so wait for better times? Means are descriptors and processes. */
+enum run_shortage run_find_shortage(int error);
 
 #endif

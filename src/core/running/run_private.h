@@ -28,6 +28,6 @@ void runner_set_idle(struct runner *r, bool idle);
 /* Deletes the working directory of a reused process, which belongs to no session. */
 void runner_drop_home(struct core *c, const struct runner *r);
 /* Timer run.start_retry of a session: tries the start again. */
-void run_on_again(struct timer *t);
+void run_retry_start(struct timer *t);
 
 #endif

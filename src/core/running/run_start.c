@@ -16,14 +16,17 @@
 #include "core/running/worker_retry.h"
 #include "store/checkpoint.h"
 #include "base/clock.h"
+#include "core/recovery/restore.h"
 #include "core/running/continuity.h"
+#include "base/duration.h"
 #include "base/crashpoint.h"
 #include "policy/envelope.h"
 #include "policy/output_check.h"
 #include "base/log.h"
+#include "process/launch.h"
 #include "process/workdir.h"
 
-#define START_AGAIN_US 1000000 /* retry after a full disk */
+#define START_AGAIN_US 1000000 /* retry after a shortage */
 #define INTENT_MAX 32768       /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
 
 static struct runner *find_idle(struct core *c, const struct capability *cap)
@@ -78,18 +81,30 @@ static bool is_set_by(char **env, const char *var)
 	return false;
 }
 
-/* A home directory of the worker's own, where the daemon's must not be used: another user's home, or under
- * Landlock the only directory that it may write to. NULL: none. */
-static const char *own_place(const struct config_confine *f, const char *workdir)
+static bool is_below(const char *path, const char *dir)
 {
-	return f->landlock ? workdir : f->home;
+	size_t size = strlen(dir);
+
+	return path != NULL && strncmp(path, dir, size) == 0 && (path[size] == '/' || path[size] == '\0');
+}
+
+/* A home directory of the worker's own, where the daemon's must not be used: another user's home; under
+ * landlock = yes the only directory that it may write to, and under landlock = state the same where the home
+ * is in the state directory. NULL: none. */
+static const char *own_place(const struct core *c, const struct config_confine *f, const char *workdir)
+{
+	const char *home = f->home != NULL ? f->home : getenv("HOME");
+
+	if (f->landlock == LANDLOCK_YES || (f->landlock == LANDLOCK_STATE && is_below(home, c->state_dir)))
+		return workdir;
+	return f->home;
 }
 
 /* Variables of the capability override inherited ones. */
 static void env_base(struct env *e, const struct core *c, const struct capability *cap, const char *workdir)
 {
 	const struct config_confine *f = &cap->config->confine;
-	const char *home = own_place(f, workdir);
+	const char *home = own_place(c, f, workdir);
 
 	for (char **v = environ; *v != NULL; v++)
 		if (worker_passes_on(*v) && !is_set_by(cap->config->env, *v) &&
@@ -97,11 +112,11 @@ static void env_base(struct env *e, const struct core *c, const struct capabilit
 			env_take(e, xstrdup(*v));
 	if (home != NULL && !is_set_by(cap->config->env, "HOME="))
 		env_add(e, "HOME", home);
-	if (f->landlock && !is_set_by(cap->config->env, "TMPDIR="))
+	if (f->landlock == LANDLOCK_YES && !is_set_by(cap->config->env, "TMPDIR="))
 		env_add(e, "TMPDIR", workdir);
 	for (char **v = cap->config->env; v != NULL && *v != NULL; v++)
 		env_take(e, xstrdup(*v));
-	env_add(e, "HCP_INSTANCE", store_instance(c->store));
+	env_add(e, "HCP_INSTANCE", store_mark(c->store));
 	env_add(e, "HCP_CAPABILITY", cap->name);
 }
 
@@ -139,7 +154,9 @@ static char *intent_of(const struct buf *task)
 
 static void add_state(struct buf *b, const struct checkpoint *cp)
 {
-	buf_addf(b, "{\"checkpoint_id\":\"%s\",\"step\":", cp->id);
+	buf_addf(b, "{\"checkpoint_id\":\"%s\",\"created_at\":", cp->id);
+	buf_add_json(b, cp->created_at, strlen(cp->created_at));
+	buf_add_text(b, ",\"step\":");
 	buf_add(b, cp->step.data, cp->step.size);
 	buf_add_text(b, ",\"state\":");
 	buf_add(b, cp->state.data, cp->state.size);
@@ -150,30 +167,69 @@ static void add_state(struct buf *b, const struct checkpoint *cp)
 	buf_add_text(b, "}");
 }
 
-/* The session's own latest checkpoint, where it goes on; else the one that its task names; else null. */
-static int add_checkpoint(struct session *s, const struct buf *task, struct buf *b)
+static void add_rested(const struct session *s, struct buf *b)
+{
+	char rested[DURATION_TEXT_SIZE];
+
+	duration_format(s->times.rested_us > 0 ? s->times.rested_us : 0, rested);
+	buf_addf(b, ",\"rested\":\"%s\"", rested);
+}
+
+/* The data of a log event: the checkpoint that the session goes on from. */
+static void describe_origin(const struct session *s, const struct checkpoint *cp, struct buf *b)
+{
+	buf_addf(b,
+		"{\"level\":\"info\",\"message\":\"going on from checkpoint %s\",\"details\":{"
+		"\"checkpoint_id\":\"%s\",\"created_at\":",
+		cp->id, cp->id);
+	buf_add_json(b, cp->created_at, strlen(cp->created_at));
+	buf_add_text(b, ",\"step\":");
+	buf_add(b, cp->step.data, cp->step.size);
+	add_rested(s, b);
+	buf_addf(b, ",\"attempt\":%lld}}", (long long)s->attempts.number);
+}
+
+/* The session's own latest checkpoint. 1, 0, -1 as checkpoint_find, or RESTORE_LATER. */
+static int find_own(struct session *s, struct checkpoint *cp, const struct checkpoint **out)
+{
+	*out = s->checkpoint.restored != NULL ? s->checkpoint.restored : cp;
+	if (s->checkpoint.restored != NULL)
+		return s->checkpoint.restored->id[0] != '\0';
+	return restore_find(s, RESTORE_START, cp);
+}
+
+/* The session's own latest checkpoint, where it goes on; else the one that its task names; else null. 0, -1,
+ * or RESTORE_LATER. */
+static int add_checkpoint(struct session *s, const struct buf *task, struct buf *b, struct buf *origin)
 {
 	struct checkpoint cp = {.damaged = 0};
-	int found = s->checkpoint.is_used ? checkpoint_find(s->core->store, s->key, s->intent.seal, &cp) : 0;
+	const struct checkpoint *from = &cp;
+	int found = s->checkpoint.is_used ? find_own(s, &cp, &from) : 0;
 
-	if (found == 0 && cp.damaged > 0) { /* damaged since recovery checked it: a start may wait for room */
+	if (found == 0 && from->damaged > 0) { /* damaged since recovery checked it: a start may wait for room
+						*/
 		session_fail(s, "no_checkpoint", "internal_error", "daemon", NULL,
 			"the session was to go on from its checkpoint, and all are damaged");
+	} else if (found == 1) {
+		describe_origin(s, from, origin);
 	} else if (found == 0) {
 		checkpoint_fini(&cp);
 		found = continuity_find_checkpoint(s, task, &cp);
+		from = cp.is_unverified && found == 1 ? s->checkpoint.restored : &cp;
 	}
-	if (found > 0)
-		add_state(b, &cp);
+	if (found == 1)
+		add_state(b, from);
 	else
 		buf_add_text(b, "null");
 	checkpoint_fini(&cp);
-	return found < 0 ? -1 : 0;
+	return found == 1 ? 0 : found;
 }
 
-static int write_start_line(struct session *s, const struct buf *task, const char *workdir, struct buf *b)
+static int write_start_line(
+	struct session *s, const struct buf *task, const char *workdir, struct buf *b, struct buf *origin)
 {
 	char deadline[CLOCK_TEXT_SIZE];
+	int rc;
 
 	clock_format(s->times.deadline_us, deadline);
 	buf_addf(b,
@@ -183,8 +239,12 @@ static int write_start_line(struct session *s, const struct buf *task, const cha
 	buf_addf(b, ",\"risk_level\":\"%s\",\"safety_envelope\":", risk_names[s->risk]);
 	buf_add_text(b, envelope_text(s->run.cap->envelope));
 	buf_addf(b, ",\"deadline\":\"%s\",\"checkpoint\":", deadline);
-	if (add_checkpoint(s, task, b) < 0 || continuity_add(s, task, b) < 0)
+	if ((rc = add_checkpoint(s, task, b, origin)) != 0)
+		return rc;
+	if (continuity_add(s, task, b) < 0 || continuity_add_recent(s, b) < 0)
 		return -1;
+	if (s->attempts.number > 1)
+		add_rested(s, b);
 	if (runner_is_reused(s->run.cap)) {
 		buf_add_text(b, ",\"workdir\":");
 		buf_add_json(b, workdir, strlen(workdir));
@@ -210,6 +270,13 @@ static struct runner *runner_new(
 	struct buf task_file = {0};
 	int rc, error;
 
+	if (!launch_has_descriptors()) {
+		error = errno;
+		snprintf(why, why_size, "no descriptors for its pipes: %s", strerror(error));
+		free(r);
+		errno = error;
+		return NULL;
+	}
 	if (runner_is_reused(s->run.cap)) {
 		id_make(r->id);
 		if (workdir_make(c->state_dir, r->id, NULL, 0, home, sizeof home) < 0) {
@@ -258,21 +325,37 @@ static struct runner *runner_new(
 	return r;
 }
 
-void run_on_again(struct timer *t)
+void run_retry_start(struct timer *t)
 {
 	effect_start(container_of(t, struct session, run.start_retry));
 }
 
-/* A full disk is a passing fault, and failing days of work for it would be a loss. The session stays RUNNING
- * without a process: its deadline counts, an abort ends it, and the start is tried again every second. */
+enum run_shortage run_find_shortage(int error)
+{
+	switch (error) {
+	case ENOSPC:
+	case EDQUOT: return SHORT_OF_DISK;
+	case EMFILE:
+	case ENFILE:
+	case EAGAIN: return SHORT_OF_MEANS;
+	default: return SHORT_OF_NOTHING;
+	}
+}
+
+/* A shortage passes, and failing days of work for it would be a loss. The session stays RUNNING without a
+ * process: its deadline counts, an abort ends it, and the start is tried again every second. */
 static bool waits_for_room(struct session *s, const char *why)
 {
-	if (errno != ENOSPC && errno != EDQUOT)
+	enum run_shortage shortage = run_find_shortage(errno);
+
+	if (shortage == SHORT_OF_NOTHING)
 		return false;
+	if (shortage == SHORT_OF_MEANS)
+		run_retire_idle(s->core); /* idle workers hold descriptors and processes */
 	if (log_may(&s->core->limits.room, 3))
-		log_error(
-			"no worker is started until the disk has room, tried again every second: "
-			"session=%.8s error=%s",
+		log_error("no worker is started until %s, tried again every second: session=%.8s error=%s",
+			shortage == SHORT_OF_DISK ? "the disk has room" :
+						    "there are descriptors and processes again",
 			s->id, why);
 	timer_set(&s->core->timers, &s->run.start_retry, clock_boot_us() + START_AGAIN_US);
 	return true;
@@ -280,10 +363,8 @@ static bool waits_for_room(struct session *s, const char *why)
 
 static void start_failed(struct session *s, const char *why)
 {
-	bool no_means = errno == EAGAIN || errno == ENOMEM || errno == EMFILE || errno == ENFILE;
-
-	session_fail(s, "worker_failed", no_means ? "resource_unavailable" : "execution_error", "daemon",
-		NULL, "%s", why);
+	session_fail(s, "worker_failed", errno == ENOMEM ? "resource_unavailable" : "execution_error",
+		"daemon", NULL, "%s", why);
 	run_stop_or_finish(s);
 }
 
@@ -291,6 +372,8 @@ static bool has_to_start(struct session *s)
 {
 	if (s->turn.is_closed || s->run.runner != NULL || s->state != S_RUNNING)
 		return false;
+	if (restore_is_under_way(s) && !s->core->phase.is_stopping)
+		return false; /* it brings another start */
 	if (session_has_outcome(s)) {
 		run_stop_or_finish(s);
 		return false;
@@ -298,6 +381,7 @@ static bool has_to_start(struct session *s)
 	if (s->core->phase.is_stopping) {
 		session_transition(s, S_PAUSED, "stopping", "daemon");
 		s->pause.by = PAUSED_BY_STOP;
+		restore_drop(s);
 		slots_leave(s->core, s);
 		return false;
 	}
@@ -340,7 +424,8 @@ static bool has_expectation(struct session *s, const struct buf *task)
 
 /* Reads the task and makes the directory and the start line. False: that failed, and what follows is decided.
  */
-static bool prepare(struct session *s, struct buf *task, struct buf *line, char *workdir, size_t workdir_size)
+static bool prepare(struct session *s, struct buf *task, struct buf *line, struct buf *origin, char *workdir,
+	size_t workdir_size)
 {
 	struct core *c = s->core;
 	char why[512];
@@ -366,11 +451,15 @@ static bool prepare(struct session *s, struct buf *task, struct buf *line, char 
 		}
 		return false;
 	}
-	if (found < 0 || write_start_line(s, task, workdir, line) < 0) {
+	if (found > 0)
+		found = write_start_line(s, task, workdir, line, origin) < 0 ? -1 : 1;
+	if (found < 0) {
 		effect_start(s); /* tried again when the store can be read */
 		core_suspend(c);
 		return false;
 	}
+	if (restore_is_under_way(s))
+		return false;         /* it brings another start */
 	if (session_has_outcome(s)) { /* the checkpoint that its task names is gone */
 		run_stop_or_finish(s);
 		return false;
@@ -384,6 +473,7 @@ static void forget_last(struct session *s)
 	s->run.exit_status = -1;
 	s->run.stdout_closed = s->run.is_unread = s->checkpoint.is_saved = s->run.text_cut = false;
 	s->pause.replies_pending = 0;
+	restore_drop(s);
 	checkpoint_request_begin(s);
 	timer_cancel(&s->core->timers, &s->run.mute);
 	buf_clear(&s->run.text_output);
@@ -394,7 +484,7 @@ void run_start(struct session *s)
 {
 	struct core *c = s->core;
 	char why[512], workdir[4096];
-	struct buf task = {0}, line = {0};
+	struct buf task = {0}, line = {0}, origin = {0};
 	struct runner *r;
 
 	if (!has_to_start(s))
@@ -407,7 +497,7 @@ void run_start(struct session *s)
 		run_stop_or_finish(s);
 		return;
 	}
-	if (!prepare(s, &task, &line, workdir, sizeof workdir))
+	if (!prepare(s, &task, &line, &origin, workdir, sizeof workdir))
 		goto out;
 	CRASH_POINT(run_prepared);
 	r = runner_is_reused(s->run.cap) ? find_idle(c, s->run.cap) : NULL;
@@ -428,9 +518,18 @@ void run_start(struct session *s)
 	if (s->run.cap->config->protocol == PROTOCOL_HCP)
 		worker_write(r->worker, line.data, line.size);
 	CRASH_POINT(run_started);
+	if (origin.size > 0)
+		session_event(s, "log", origin.data, origin.size);
 	log_debug("worker started: session=%.8s pid=%d attempt=%lld", s->id, r->pid,
 		(long long)s->attempts.number);
+	if (s->data_class >= T2)
+		log_info(
+			"access to data: class=%s session=%.8s caller=%s capability=%s by=worker "
+			"attempt=%lld",
+			data_class_names[s->data_class], s->id, s->caller_id, s->capability,
+			(long long)s->attempts.number);
 out:
 	buf_fini(&task);
 	buf_fini(&line);
+	buf_fini(&origin);
 }

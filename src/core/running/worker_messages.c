@@ -14,6 +14,7 @@
 #include "core/running/artifacts.h"
 #include "json/canonical.h"
 #include "base/clock.h"
+#include "core/running/checkpoint_pack.h"
 #include "core/running/checkpoint_store.h"
 #include "core/running/continuity.h"
 #include "core/turn.h"
@@ -21,6 +22,7 @@
 #include "policy/output_check.h"
 #include "base/log.h"
 #include "core/operator/operator.h"
+#include "core/running/large_line.h"
 #include "core/running/run.h"
 #include "core/running/harp_snapshot.h"
 #include "core/running/harp_events.h"
@@ -83,19 +85,34 @@ static void bad_line(struct session *s, const char *why, const char *line, size_
 
 static void log_line(struct session *s, const char *stream, const char *line, size_t size, bool cut)
 {
-	int64_t most = s->core->first_policy->config->max_message - HEAD_ROOM;
+	static const char head[] = "{\"level\":\"info\",\"message\":";
+	size_t most = (size_t)s->core->first_policy->config->max_message - HEAD_ROOM - sizeof head - 1;
+	size_t fits = buf_json_cut(line, size, most);
 	struct buf b = {0};
 
-	for (;; size /= 2, cut = true) {
-		buf_clear(&b);
-		buf_add_text(&b, "{\"level\":\"info\",\"message\":");
-		buf_add_json(&b, line, size);
-		if ((int64_t)b.size <= most || size < HEAD_ROOM)
-			break;
-	}
-	buf_addf(&b, ",\"details\":{\"stream\":\"%s\"%s}}", stream, cut ? ",\"truncated\":true" : "");
+	buf_add_text(&b, head);
+	buf_add_json(&b, line, fits);
+	buf_addf(&b, ",\"details\":{\"stream\":\"%s\"%s}}", stream,
+		cut || fits < size ? ",\"truncated\":true" : "");
 	session_event(s, "log", b.data, b.size);
 	buf_fini(&b);
+}
+
+/* The session is no longer PAUSED for being idle. */
+static void end_idle_pause(struct session *s)
+{
+	if (s->state == S_PAUSED && s->pause.by == PAUSED_BY_IDLE && !s->run.is_exiting &&
+		!session_has_outcome(s)) {
+		checkpoint_request_on_resumed(s);
+		session_run(s, "resumed", "worker");
+	}
+}
+
+/* A line makes an event: the session is not idle. */
+static void show_activity(struct session *s)
+{
+	s->run.active_us = clock_boot_us();
+	end_idle_pause(s);
 }
 
 /* ---- handlers ---- */
@@ -157,23 +174,20 @@ static void on_artifact(struct session *s, const struct worker_line *l)
 		json_string_length(path), json_string_value(worker_line_get(l, "mime")));
 }
 
-/* Reasons of the daemon: programs match on them, so a worker must not use them. */
-static bool is_our_reason(const char *said)
-{
-	static const char *const ours[] = {
-		"callee_restarted", "paused_by_operator", "stopping", "worker_died"};
-
-	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-		if (strcmp(said, ours[i]) == 0)
-			return true;
-	return false;
-}
-
 static void on_paused(struct session *s, const struct worker_line *l)
 {
 	const char *said = worker_line_string(l, "reason", ""), *before = "";
 	char reason[REASON_MAX + 1];
 
+	if (s->state == S_PAUSED &&
+		s->pause.by == PAUSED_BY_IDLE) { /* from here on events do not end the pause */
+		s->pause.by = s->pause.request == REQUEST_PAUSE && s->pause.replies_pending > 0 ?
+			PAUSED_BY_OPERATOR :
+			PAUSED_BY_WORKER;
+		session_mark_dirty(s);
+		(void)operator_on_paused(s);
+		return;
+	}
 	if (operator_on_paused(s)) {
 		run_consider_free(s);
 		return;
@@ -184,7 +198,7 @@ static void on_paused(struct session *s, const struct worker_line *l)
 	}
 	if (*said == '\0')
 		said = "paused_by_worker";
-	else if (is_our_reason(said))
+	else if (name_find(reason_names, said) >= 0) /* others match on the daemon's own */
 		before = "paused_by_worker: ";
 	snprintf(reason, sizeof reason, "%s%.*s", before, (int)buf_utf8_cut(said, strlen(said), REASON_MAX),
 		said);
@@ -195,14 +209,20 @@ static void on_paused(struct session *s, const struct worker_line *l)
 
 static void on_resumed(struct session *s, const struct worker_line *l)
 {
+	bool was_paused = s->state == S_PAUSED;
+
 	checkpoint_request_on_resumed(s);
-	if (s->run.is_exiting || operator_on_resumed(s))
-		/* an exiting worker's reply came too late: the session starts again from its checkpoint */
+	if (s->run.is_exiting)
+		/* its reply came too late: the session starts again from its checkpoint */
 		return;
-	if (s->state != S_PAUSED)
-		bad_line(s, "resumed, but the session is not paused", l->text, l->size);
-	else
-		session_run(s, "resumed", "worker");
+	if (!operator_on_resumed(s)) {
+		if (was_paused)
+			session_run(s, "resumed", "worker");
+		else
+			bad_line(s, "resumed, but the session is not paused", l->text, l->size);
+	}
+	if (was_paused && s->state == S_RUNNING)
+		s->run.active_us = clock_boot_us();
 }
 
 /* A numeric outputs.confidence below the task's threshold costs a warning only. */
@@ -258,7 +278,7 @@ static void fail_unfit(struct session *s, const struct output_failure *f, const 
 	else
 		session_fail(s, "worker_failed", "execution_error", "worker", buf_text(&details),
 			"%s; and they are over the message limit", f->message);
-	CRASH_POINT(report_unfit);
+	CRASH_POINT(worker_messages_unfit);
 	buf_fini(&b);
 	buf_fini(&details);
 }
@@ -359,18 +379,27 @@ static void on_failed(struct session *s, const struct worker_line *l)
 	run_stop_or_finish(s);
 }
 
+static void on_snapshot(struct session *s, const struct worker_line *l)
+{
+	struct harp_reading r;
+
+	harp_reading_load(&r, s, l);
+	harp_reading_make(&r, l);
+	harp_snapshot_reported(s, &r);
+	harp_reading_fini(&r);
+}
+
 static void (*const handlers[WL_COUNT])(struct session *s, const struct worker_line *l) = {
 	[WL_PROGRESS] = on_event,
 	[WL_INTERMEDIATE_RESULT] = on_event,
 	[WL_LOG] = on_event,
 	[WL_WARNING] = on_event,
 	[WL_ERROR] = on_event,
-	[WL_CHECKPOINT] = checkpoint_store_put,
 	[WL_STEP] = on_step,
 	[WL_USAGE] = on_usage,
 	[WL_ARTIFACT] = on_artifact,
 	[WL_ACTION] = action_announced,
-	[WL_SNAPSHOT] = harp_snapshot_reported,
+	[WL_SNAPSHOT] = on_snapshot,
 	[WL_CONTINUITY] = continuity_record,
 	[WL_PAUSED] = on_paused,
 	[WL_RESUMED] = on_resumed,
@@ -384,6 +413,7 @@ static void track_work(struct session *s, const struct worker_line *l, const cha
 	if (l->type == WL_CHECKPOINT) {
 		/* the checkpoint was stored and is resumable */
 		s->checkpoint.is_saved = strcmp(checkpoint_before, s->checkpoint.last_id) != 0;
+		action_on_checkpoint(s);
 		if (s->checkpoint.is_saved)
 			/* only then: another request would bring the same checkpoint again */
 			run_consider_free(s);
@@ -393,39 +423,75 @@ static void track_work(struct session *s, const struct worker_line *l, const cha
 }
 
 /* A broken line. An action is answered, since its worker waits; a snapshot is refused in HARP's words. */
+void worker_message_refuse(
+	struct session *s, const char *why, const char *line, size_t size, const struct worker_line *salvaged)
+{
+	if (salvaged != NULL && salvaged->type == WL_SNAPSHOT)
+		harp_snapshot_unreadable(s, why);
+	else
+		bad_line(s, why, line, size);
+	if (salvaged != NULL && salvaged->type == WL_ACTION)
+		action_unreadable(s, salvaged, why);
+}
+
+/* A checkpoint makes an event once it is kept (checkpoint_store.c). One that hcpd asked an idle worker for
+ * leaves the session PAUSED. */
+static void note_activity(struct session *s, const struct worker_line *l)
+{
+	if (worker_line_is_event(l))
+		show_activity(s);
+	else if (l->type == WL_CHECKPOINT && s->checkpoint.request.pending == CHECKPOINT_BY_WORKER)
+		end_idle_pause(s);
+}
+
+void worker_message_take(struct session *s, const struct worker_line *l, const struct checkpoint_pack *p,
+	const struct harp_reading *r)
+{
+	char checkpoint_before[ID_SIZE];
+
+	/* After the outcome is decided, events are still published until the pipe is empty, and actions and
+	 * snapshots get their replies. All other lines are too late. */
+	memcpy(checkpoint_before, s->checkpoint.last_id, ID_SIZE);
+	note_activity(s, l);
+	if (!session_has_outcome(s) || worker_line_is_event(l) || l->type == WL_ACTION ||
+		l->type == WL_SNAPSHOT) {
+		if (l->type == WL_CHECKPOINT)
+			checkpoint_store_put(s, l, p);
+		else if (l->type == WL_SNAPSHOT && r != NULL)
+			harp_snapshot_reported(s, r);
+		else
+			handlers[l->type](s, l);
+		track_work(s, l, checkpoint_before);
+	} else if (l->type == WL_COMPLETED || l->type == WL_FAILED)
+		bad_line(s, "the session's end was decided before", l->text, l->size);
+}
+
 static void bad_hcp_line(struct session *s, const char *why, const char *line, size_t size)
 {
 	struct worker_line l;
 	bool has_type = worker_line_salvage(&l, line, size);
 
-	if (has_type && l.type == WL_SNAPSHOT)
-		harp_snapshot_unreadable(s, why);
-	else
-		bad_line(s, why, line, size);
-	if (has_type && l.type == WL_ACTION)
-		action_unreadable(s, &l, why);
+	worker_message_refuse(s, why, line, size, has_type ? &l : NULL);
 	if (has_type)
 		worker_line_fini(&l);
 }
 
 static void hcp_line(struct session *s, const char *line, size_t size)
 {
-	char why[320], checkpoint_before[ID_SIZE];
+	struct checkpoint_pack p = {.is_made = false};
 	struct worker_line l;
+	char why[320];
 
 	if (worker_line_read(&l, line, size, s->core->policy->config->max_depth, why, sizeof why) < 0) {
 		bad_hcp_line(s, why, line, size);
 		return;
 	}
-	/* After the outcome is decided, events are still published until the pipe is empty, and actions and
-	 * snapshots get their replies. All other lines are too late. */
-	memcpy(checkpoint_before, s->checkpoint.last_id, ID_SIZE);
-	if (!session_has_outcome(s) || worker_line_is_event(&l) || l.type == WL_ACTION ||
-		l.type == WL_SNAPSHOT) {
-		handlers[l.type](s, &l);
-		track_work(s, &l, checkpoint_before);
-	} else if (l.type == WL_COMPLETED || l.type == WL_FAILED)
-		bad_line(s, "the session's end was decided before", line, size);
+	if (l.type == WL_CHECKPOINT && !session_has_outcome(s)) {
+		checkpoint_pack_load(&p, s, size);
+		checkpoint_pack_make(&p, &l);
+	}
+	worker_message_take(s, &l, &p, NULL);
+	checkpoint_pack_fini(&p);
 	worker_line_fini(&l);
 }
 
@@ -436,6 +502,8 @@ void worker_message_read(
 	bool too_long = kind == LINE_TOO_LONG;
 	char why[64];
 
+	if (stream == WORKER_STDERR || s->run.cap->config->protocol == PROTOCOL_TEXT)
+		show_activity(s);
 	if (stream == WORKER_STDERR) {
 		keep_tail(&s->run.stderr_tail, STDERR_TAIL, line, size, true);
 		log_line(s, "stderr", line, size, too_long);
@@ -447,6 +515,8 @@ void worker_message_read(
 	} else if (too_long) {
 		snprintf(why, sizeof why, "longer than %lld bytes", (long long)config->max_line);
 		bad_line(s, why, line, size);
+	} else if (large_line_is(s, size)) {
+		large_line_begin(s, line, size);
 	} else if (size > 0) {
 		hcp_line(s, line, size);
 	}

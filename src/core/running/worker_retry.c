@@ -87,14 +87,14 @@ bool worker_retry_take_death(struct session *s)
 		return false;
 	set_backoff(s);
 	say_death(s);
-	CRASH_POINT(attempt_died);
+	CRASH_POINT(worker_retry_died);
 	if (s->state == S_RUNNING)
 		session_transition(s, S_PAUSED, "worker_died", "daemon");
 	/* A requested pause survives the death; unanswered requests do not. */
 	s->pause.by = holds ? PAUSED_BY_OPERATOR : PAUSED_BY_RETRY;
 	s->pause.replies_pending = 0;
 	checkpoint_request_end(s);
-	CRASH_POINT(attempt_paused);
+	CRASH_POINT(worker_retry_paused);
 	return true;
 }
 
@@ -110,6 +110,6 @@ void worker_retry_on_due(struct timer *t)
 	if (s->turn.is_closed || s->state != S_PAUSED || s->pause.by != PAUSED_BY_RETRY ||
 		session_has_outcome(s) || s->run.runner != NULL || s->slot.is_waiting)
 		return;
-	CRASH_POINT(attempt_again);
+	CRASH_POINT(worker_retry_again);
 	slots_wait(s->core, s); /* the turn's end fills the slots */
 }

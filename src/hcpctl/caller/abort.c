@@ -13,8 +13,8 @@
 #include "hcpctl/common/client.h"
 #include "hcpctl/common/command.h"
 #include "hcpctl/caller/broker.h"
-#include "hcpctl/caller/token_cache.h"
-#include "hcpctl/caller/task.h"
+#include "hcpctl/common/token_cache.h"
+#include "hcpctl/common/task.h"
 
 #define CONFIRM_US (INT64_C(10) * 1000000)
 
@@ -125,13 +125,15 @@ static int send_by_broker(const struct ctl_settings *s, const struct ctl_options
 	struct ctl_broker *p;
 	int worst = CTL_OK, status;
 	struct connection_error e;
+	bool is_open;
 
 	/* not earlier: while hcpctl waits for the daemon's socket, Ctrl-C just ends it */
 	ctl_broker_catch_signals();
 	p = ctl_broker_new(s);
-	if (ctl_broker_open(p, &e) < 0)
+	if (!(is_open = ctl_broker_open(p, &e) == 0))
 		worst = ctl_command_unreachable(s, &e);
-	for (size_t i = 0; i < count && worst != CTL_INTERRUPTED && worst != CTL_UNAVAILABLE; i++) {
+	for (size_t i = 0; is_open && i < count && worst != CTL_INTERRUPTED && worst != CTL_UNAVAILABLE;
+		i++) {
 		const struct ctl_session *session = &targets[i].session;
 
 		if (targets[i].is_sent)

@@ -18,12 +18,15 @@
 #include "protocol/message.h"
 #include "hcpctl/common/ctl.h"
 #include "hcpctl/common/terminal.h"
+#include "hcpctl/common/user_files.h"
 
 #define BODY_MAX (64u << 20) /* more than any callee of ours sends */
 #define SECOND INT64_C(1000000)
 #define CLOSE_MS 1000
 #define GROUP (CTL_PREFETCH / 2) /* messages for one ack: the broker sends the other half meanwhile */
-#define GATHER_US 2000           /* how long an ack waits for more messages, so that groups are complete */
+#define TAKEN_US 2000000         /* how long another consumer of our queue may take to be gone */
+#define TAKEN_STEP_US 50000
+#define GATHER_US 2000 /* how long an ack waits for more messages, so that groups are complete */
 
 struct queue {
 	char name[CTL_NAME_SIZE], key[CTL_NAME_SIZE];
@@ -37,6 +40,7 @@ struct ctl_broker {
 	uint32_t generation;           /* of the connection */
 	int64_t retry_at_us;
 	struct backoff backoff;
+	int claims_fd; /* -1: no queue is claimed */
 	bool skims, is_blocked;
 	bool said_refusal;  /* in this outage */
 	uint64_t published; /* on this connection: the tag of the last message */
@@ -105,6 +109,7 @@ struct ctl_broker *ctl_broker_new(const struct ctl_settings *s)
 	struct ctl_broker *p = xcalloc(1, sizeof *p);
 
 	p->settings = s;
+	p->claims_fd = -1;
 	p->backoff = CTL_BACKOFF(read_clock);
 	/* The first step is for a connection that was lost. A refused message is tried again at once. */
 	p->backoff.step_us = p->backoff.first_us;
@@ -135,6 +140,46 @@ static bool is_repeated(const struct ctl_broker *p, size_t at)
 	return false;
 }
 
+static int say_taken(const char *queue, struct connection_error *e)
+{
+	*e = (struct connection_error){.code = CTL_TAKEN};
+	snprintf(e->text, sizeof e->text, "queue %s is taken: another program reads it", queue);
+	return -1;
+}
+
+/* Two programs on one queue would each get a part of the messages. HCP forbids to consume exclusively, so
+ * those of this user keep out of each other's way by a lock. Without a directory of our own the broker's
+ * count of consumers has to do. */
+static int claim_queues(struct ctl_broker *p, struct connection_error *e)
+{
+	char why[CTL_WHY_SIZE];
+
+	for (size_t i = 0; p->settings->home && i < p->queue_count; i++)
+		if (!is_repeated(p, i) &&
+			ctl_user_files_claim(
+				p->settings->home, "queues.lock", p->queues[i].name, &p->claims_fd, why) == 0)
+			return say_taken(p->queues[i].name, e);
+	return 0;
+}
+
+static int consume(struct connection *l, const char *queue, struct connection_error *e)
+{
+	const int64_t until_us = clock_boot_us() + TAKEN_US;
+	int consumers;
+
+	for (;;) {
+		if (connection_count_consumers(l, queue, &consumers, e) < 0)
+			return -1;
+		if (consumers == 0)
+			break;
+		/* On another machine; or of a program that was killed, which the broker notices soon. */
+		if (clock_boot_us() >= until_us || caught)
+			return say_taken(queue, e);
+		usleep(TAKEN_STEP_US);
+	}
+	return connection_consume(l, queue, false, CTL_PREFETCH, e);
+}
+
 static int set_up(struct ctl_broker *p, struct connection *l, struct connection_error *e)
 {
 	if (reconnect_declare_exchanges(l, NULL, e) < 0)
@@ -149,9 +194,8 @@ static int set_up(struct ctl_broker *p, struct connection *l, struct connection_
 	}
 	if (connection_confirm(l, e) < 0)
 		return -1;
-	/* Exclusive: two hcpctl on one queue would each get half of the messages. */
 	for (size_t i = 0; i < p->queue_count; i++)
-		if (!is_repeated(p, i) && connection_consume(l, p->queues[i].name, true, CTL_PREFETCH, e) < 0)
+		if (!is_repeated(p, i) && consume(l, p->queues[i].name, e) < 0)
 			return -1;
 	return 0;
 }
@@ -160,9 +204,9 @@ int ctl_broker_open(struct ctl_broker *p, struct connection_error *e)
 {
 	struct connection_spec spec = {
 		.amqp = &p->settings->config->amqp, .name = "hcpctl", .max_body = BODY_MAX};
-	struct connection *l = connection_open(&spec, e);
+	struct connection *l;
 
-	if (!l)
+	if (claim_queues(p, e) < 0 || !(l = connection_open(&spec, e)))
 		return -1;
 	if (set_up(p, l, e) < 0) {
 		connection_free(l);
@@ -467,6 +511,8 @@ void ctl_broker_end(struct ctl_broker *p, bool delete_queues)
 		delete_all(p);
 	if (p->connection)
 		connection_close(p->connection, CLOSE_MS);
+	if (p->claims_fd >= 0)
+		close(p->claims_fd);
 	free(p->queues);
 	free(p);
 }

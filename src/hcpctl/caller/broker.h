@@ -17,6 +17,7 @@
 #define CTL_EXPIRES_MS (INT64_C(86400) * 1000)
 #define CTL_PREFETCH 100
 #define CTL_NAME_SIZE 256
+#define CTL_TAKEN 405 /* connection_error.code: another program reads a queue; AMQP's resource-locked */
 /* The waits before the next connection: 1 s, and then 2, 4 ... 60 s, each of them with up to a tenth more. */
 #define CTL_BACKOFF(random_source) \
 	((struct backoff){.first_us = INT64_C(1000000), \

@@ -12,9 +12,9 @@
 #include "hcpctl/common/command.h"
 #include "hcpctl/caller/watch_model.h"
 #include "hcpctl/caller/broker.h"
-#include "hcpctl/caller/token_cache.h"
+#include "hcpctl/common/token_cache.h"
 #include "hcpctl/caller/submit.h"
-#include "hcpctl/caller/task.h"
+#include "hcpctl/common/task.h"
 
 #define SECOND INT64_C(1000000)
 #define EARLY_MAX 32              /* messages of unknown sessions, kept until the answer names the session */

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "hcpctl/common/settings.h"
-#include "hcpctl/caller/task.h"
+#include "hcpctl/common/task.h"
 
 struct ctl_submit_options {
 	struct ctl_task task;

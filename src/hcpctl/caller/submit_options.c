@@ -21,7 +21,7 @@
 
 struct parsed_options {
 	struct ctl_submit_options out;
-	json_t *inputs, *context;
+	json_t *inputs, *context, *labels;
 	struct buf inputs_text;
 	char max_duration[DURATION_TEXT_SIZE];
 	bool wait;
@@ -36,6 +36,7 @@ enum {
 	OPT_CONTEXT,
 	OPT_CHECKPOINT,
 	OPT_CONTINUES,
+	OPT_LABEL,
 	OPT_WAIT,
 	OPT_DETACH,
 	OPT_TIMEOUT,
@@ -50,10 +51,10 @@ static const struct option options[] = {{"intent", required_argument, NULL, 'm'}
 	{"priority", required_argument, NULL, OPT_PRIORITY},
 	{"data-class", required_argument, NULL, OPT_CLASS}, {"context", required_argument, NULL, OPT_CONTEXT},
 	{"checkpoint", required_argument, NULL, OPT_CHECKPOINT},
-	{"continues", required_argument, NULL, OPT_CONTINUES}, {"wait", no_argument, NULL, OPT_WAIT},
-	{"detach", no_argument, NULL, OPT_DETACH}, {"timeout", required_argument, NULL, OPT_TIMEOUT},
-	{"retry", required_argument, NULL, OPT_RETRY}, {"json", no_argument, NULL, OPT_JSON},
-	CTL_GLOBAL_OPTIONS};
+	{"continues", required_argument, NULL, OPT_CONTINUES}, {"label", required_argument, NULL, OPT_LABEL},
+	{"wait", no_argument, NULL, OPT_WAIT}, {"detach", no_argument, NULL, OPT_DETACH},
+	{"timeout", required_argument, NULL, OPT_TIMEOUT}, {"retry", required_argument, NULL, OPT_RETRY},
+	{"json", no_argument, NULL, OPT_JSON}, CTL_GLOBAL_OPTIONS};
 
 #define usage(...) ctl_command_usage("submit ", __VA_ARGS__)
 
@@ -152,6 +153,15 @@ static int take_max_duration(struct parsed_options *w, const char *text)
 	return status;
 }
 
+static int take_label(json_t *labels, const char *text)
+{
+	int status = ctl_command_label("submit ", labels, text);
+
+	if (status == 0 && json_object_size(labels) > LABELS_MAX)
+		status = usage("--label %s is too much; a task has at most %d", text, LABELS_MAX);
+	return status;
+}
+
 /* -1: not an option of submit. */
 static int take_option(struct parsed_options *w, int c)
 {
@@ -174,6 +184,7 @@ static int take_option(struct parsed_options *w, int c)
 	case OPT_CHECKPOINT:
 		return take_id("checkpoint", optarg, "hcpctl checkpoints shows it", &t->checkpoint);
 	case OPT_CONTINUES: return take_id("continues", optarg, "hcpctl list --full shows it", &t->continues);
+	case OPT_LABEL: return take_label(w->labels, optarg);
 	case OPT_WAIT: w->wait = true; return 0;
 	case OPT_DETACH: w->out.detach = true; return 0;
 	case OPT_TIMEOUT: return take_duration("timeout", optarg, &w->out.timeout_us);
@@ -209,6 +220,7 @@ static int read_words(struct parsed_options *w, int argc, char **argv, struct ct
 	}
 	w->out.task.inputs = w->inputs;
 	w->out.task.context = w->context;
+	w->out.task.labels = w->labels;
 	return -1;
 }
 
@@ -236,6 +248,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 {
 	struct parsed_options w = {.inputs = json_object(),
 		.context = json_object(),
+		.labels = json_object(),
 		.out = {.timeout_us = 60 * SECOND, .retry_us = 5 * SECOND}};
 	int status = read_words(&w, argc, argv, o);
 
@@ -243,6 +256,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		status = run_with(&w, o);
 	json_decref(w.inputs);
 	json_decref(w.context);
+	json_decref(w.labels);
 	buf_fini(&w.inputs_text);
 	return status;
 }
@@ -266,6 +280,7 @@ const struct ctl_command ctl_submit = {
 		"      --context NAME=VALUE   goes with the task; only `continues` is checked\n"
 		"      --checkpoint ID        begin from this one, of a session of yours that has ended\n"
 		"      --continues SESSION    its worker gets the record of that one, which has ended, too\n"
+		"      --label NAME=VALUE     hcpctl list -l finds the session by it; at most 16\n"
 		"      --wait                 until the end (the default)\n"
 		"      --detach               only until the task is accepted\n"
 		"      --timeout D            how long to wait for an answer (60s)\n"

@@ -10,9 +10,10 @@
 #include "base/clock.h"
 #include "hcpctl/common/command.h"
 #include "hcpctl/caller/watch_model.h"
+#include "hcpctl/caller/watch_running.h"
 #include "hcpctl/caller/watch_state.h"
 #include "hcpctl/caller/broker.h"
-#include "hcpctl/caller/token_cache.h"
+#include "hcpctl/common/token_cache.h"
 
 #define KEY_SIZE 256
 
@@ -20,6 +21,7 @@ struct watch {
 	struct ctl_settings settings;
 	const struct ctl_options *options;
 	bool json;
+	bool is_second;               /* another watch has the user's own queue */
 	struct ctl_session *sessions; /* those that were named */
 	size_t count;
 };
@@ -87,7 +89,7 @@ static void add_queues(struct watch *w, struct ctl_broker *p, const char *instan
 
 static bool is_taken(const struct connection_error *e)
 {
-	return e->code == 403 && strstr(e->text, "exclusive");
+	return e->code == CTL_TAKEN;
 }
 
 /* The user's own queue keeps messages while no watch runs. Where another watch consumes it, a new queue is
@@ -116,7 +118,7 @@ static struct ctl_broker *open_broker(struct watch *w, bool *is_temporary, int *
 		ctl_broker_end(p, false);
 		if (!is_taken(&e) || *is_temporary)
 			break;
-		ctl_say("another hcpctl is watching the same; showing what comes from now on");
+		w->is_second = true;
 		id_make(instance);
 		*is_temporary = true;
 	}
@@ -166,6 +168,11 @@ static int watch(struct watch *w)
 	keeps = f.all && !is_temporary;
 	if (keeps)
 		ctl_watch_state_load(&f);
+	if (f.all && f.is_table)
+		ctl_watch_running_add(&f);
+	/* Not earlier: the table would hide a message that was printed before it. */
+	if (w->is_second)
+		ctl_say("another hcpctl is watching the same; showing what comes from now on");
 	for (size_t i = 0; i < w->count; i++) {
 		bool goes_on = !is_temporary && w->sessions[i].sequence > 0;
 		struct ctl_view *v =

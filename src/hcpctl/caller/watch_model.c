@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "hcpctl/caller/token_cache.h"
+#include "hcpctl/common/token_cache.h"
 #include "hcpctl/common/render.h"
-#include "hcpctl/caller/task.h"
+#include "hcpctl/common/task.h"
 #include "protocol/names.h"
 
 #define SECOND INT64_C(1000000)

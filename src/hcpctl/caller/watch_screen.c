@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "hcpctl/caller/watch_model.h"
 #include "hcpctl/common/render.h"
-#include "hcpctl/caller/watch_table.h"
+#include "hcpctl/common/watch_table.h"
 
 #define SECOND INT64_C(1000000)
 #define EVERY_US (SECOND / 10)
@@ -17,12 +17,13 @@
 #define ASK_MAX 50   /* ... for so many sessions a second */
 #define FRAME_ROWS 3 /* lines of the table that are no rows: head, notice, foot */
 
-/* Messages of hcpctl itself: below the table, or above the bar. */
+/* Messages of hcpctl itself: below the table, also where the table is drawn a moment later and would hide
+ * them; or above the bar. */
 static void take_notice(void *ctx, const char *line, size_t size)
 {
 	struct ctl_watch_model *f = ctx;
 
-	if (f->is_table && f->term.has_screen) {
+	if (f->is_table) {
 		buf_clear(&f->notice);
 		buf_add(&f->notice, line, size);
 		f->draw_at_us = 0;
@@ -180,10 +181,6 @@ static void leave_table(struct ctl_watch_model *f)
 	for (const struct ctl_view *v = f->views; v; v = v->hh.next)
 		if (v->outcome && *v->outcome)
 			printf("result of %.8s:\n%s", v->id, v->outcome);
-	if (f->notice.size > 0) {
-		fflush(stdout);
-		fwrite(f->notice.data, 1, f->notice.size, stderr);
-	}
 	buf_fini(&text);
 }
 
@@ -193,5 +190,9 @@ void ctl_watch_screen_end(struct ctl_watch_model *f)
 		ctl_say_via(NULL, NULL);
 	if (f->term.has_screen)
 		leave_table(f);
+	if (f->notice.size > 0) { /* also of a table that was never drawn */
+		fflush(stdout);
+		fwrite(f->notice.data, 1, f->notice.size, stderr);
+	}
 	ctl_term_fini(&f->term);
 }

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "hcpctl/common/ctl.h"
-#include "hcpctl/operator/archive_reader.h"
+#include "hcpctl/common/archive_reader.h"
 #include "json/text.h"
 
 #define FIRST_S 10 /* for the first line of an answer */

@@ -3,6 +3,7 @@
  * Owns global options and the messages about wrong usage and missing settings.
  * Never knows a command by name. */
 #include "hcpctl/common/command.h"
+#include "protocol/message.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,6 +53,22 @@ static void say_setting(void *ctx, bool is_error, const char *text)
 	ctl_say("%s%s", is_error ? "" : "warning: ", text);
 }
 
+int ctl_command_label(const char *command, json_t *labels, const char *text)
+{
+	const char *value = strchr(text, '=');
+	size_t size = value != NULL ? (size_t)(value - text) : 0;
+	char name[LABEL_SIZE_MAX + 1];
+
+	if (size == 0 || size > LABEL_SIZE_MAX || strlen(value + 1) > LABEL_SIZE_MAX)
+		return ctl_command_usage(command,
+			"--label %s is no label; write NAME=VALUE, each of at most %d bytes", text,
+			LABEL_SIZE_MAX);
+	snprintf(name, sizeof name, "%.*s", (int)size, text);
+	if (json_object_set_new(labels, name, json_string(value + 1)) < 0)
+		return ctl_command_usage(command, "--label %s is not UTF-8; write it anew", text);
+	return 0;
+}
+
 int ctl_command_settings(struct ctl_settings *s, const struct ctl_options *o)
 {
 	return ctl_settings_load(s, o, say_setting, NULL) < 0 ? CTL_BAD_SETTINGS : 0;
@@ -72,5 +89,7 @@ int ctl_command_unreachable(const struct ctl_settings *s, const struct connectio
 	ctl_say("%s", e->text);
 	ctl_say("the broker is %s, from --url, HCP_URL or [hcpctl] url in %s", s->config->amqp.url,
 		s->path ? s->path : "a file");
-	return e->code == 403 ? CTL_BAD_SETTINGS : CTL_UNAVAILABLE;
+	if (e->is_login)
+		return CTL_BAD_SETTINGS;
+	return connection_is_refusal(e) ? CTL_ERROR : CTL_UNAVAILABLE;
 }

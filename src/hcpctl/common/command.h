@@ -4,6 +4,7 @@
 #define HCPD_HCPCTL_COMMON_COMMAND_H
 
 #include <getopt.h>
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "hcpctl/common/ctl.h"
@@ -57,6 +58,8 @@ extern const struct ctl_command ctl_archive, ctl_artifact, ctl_doctor, ctl_topol
 int ctl_command_option(int c, char **argv, const struct ctl_command *command, struct ctl_options *o);
 /* Prints one line on stderr, and where to find help; CTL_USAGE. */
 int ctl_command_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Puts --label NAME=VALUE into the object. 0, or an exit status after a message. */
+int ctl_command_label(const char *command, json_t *labels, const char *text);
 /* Loads the settings and prints what is wrong. 0, or CTL_BAD_SETTINGS. */
 int ctl_command_settings(struct ctl_settings *s, const struct ctl_options *o);
 /* Prints that a setting is missing and where to put it; CTL_BAD_SETTINGS. */

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "hcpctl/common/ctl.h"
-#include "hcpctl/caller/watch_table.h"
-#include "hcpctl/caller/task.h"
+#include "hcpctl/common/watch_table.h"
+#include "hcpctl/common/task.h"
 #include "json/text.h"
 
 #define VALUE_MAX 200 /* bytes of a value inside a line; --json has all of it */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* text.c: makes text safe for a terminal.
- * Owns which characters are shown as they are and which are escaped: events come from others.
- * Never decides what is printed. */
+ * Owns what is kept of text that comes from others: its lines, its columns. Never decides what is printed. */
 #include "hcpctl/common/ctl.h"
 
 #include <stdarg.h>
@@ -11,49 +10,20 @@
 #include <unistd.h>
 #include <wchar.h>
 
-/* The code point of a character that buf_utf8_size has measured. */
-static unsigned decode(const unsigned char *text, size_t size)
-{
-	static const unsigned char first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-	unsigned c = text[0] & first[size];
-
-	for (size_t i = 1; i < size; i++)
-		c = c << 6 | (text[i] & 0x3f);
-	return c;
-}
-
-/* Besides controls: characters that change the direction of a line, or that are invisible. */
-static bool is_unsafe(unsigned c)
-{
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200e && c <= 0x200f) ||
-		(c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
-}
-
-static void add_escape(struct buf *out, unsigned c)
-{
-	switch (c) {
-	case '\n': buf_add_text(out, "\\n"); break;
-	case '\t': buf_add_text(out, "\\t"); break;
-	case '\r': buf_add_text(out, "\\r"); break;
-	default: buf_addf(out, c < 0x80 ? "\\x%02x" : "\\u%04x", c);
-	}
-}
+#include "base/escape.h"
 
 void ctl_escape(struct buf *out, const char *text, size_t size, bool keep_lines)
 {
 	const unsigned char *p = (const unsigned char *)text;
+	char escape[ESCAPE_SIZE];
 
 	while (size > 0) {
-		size_t step = buf_utf8_size(p, size);
-		unsigned c = step ? decode(p, step) : 0;
+		size_t step = escape_next(p, size, escape);
 
-		if (step == 0)
-			buf_addf(out, "\\x%02x", *p);
-		else if (is_unsafe(c) && !(keep_lines && c == '\n'))
-			add_escape(out, c);
+		if (escape[0] != '\0' && !(keep_lines && *p == '\n'))
+			buf_add_text(out, escape);
 		else
 			buf_add(out, p, step);
-		step = step ? step : 1;
 		p += step;
 		size -= step;
 	}

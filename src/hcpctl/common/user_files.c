@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,6 +146,32 @@ int ctl_user_files_lock(const char *dir, const char *name, char *why)
 			return -1;
 		}
 	return fd;
+}
+
+/* One byte of the empty file stands for the text: FNV-1a, 63 bits. So no file for each text is left behind.
+ */
+static off_t place_of(const char *text)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+	return (off_t)(hash >> 2);
+}
+
+int ctl_user_files_claim(const char *dir, const char *name, const char *text, int *fd, char *why)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = place_of(text), .l_len = 1};
+	char path[PATH_MAX];
+
+	if (ctl_user_files_make(dir, why) < 0)
+		return -1;
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	if (*fd < 0 && (*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
+		return fail(why, "cannot lock", path);
+	if (fcntl(*fd, F_OFD_SETLK, &lock) == 0)
+		return 1;
+	return errno == EAGAIN || errno == EACCES ? 0 : fail(why, "cannot lock", path);
 }
 
 int ctl_user_files_instance(const char *dir, char out[ID_SIZE], char *why)

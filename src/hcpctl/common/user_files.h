@@ -23,6 +23,10 @@ int ctl_user_files_read(const char *dir, const char *name, struct buf *out, char
 	__attribute__((warn_unused_result));
 /* Waits for the lock; close(2) releases it. */
 int ctl_user_files_lock(const char *dir, const char *name, char *why) __attribute__((warn_unused_result));
+/* Claims a text among the processes that share the directory: 1: claimed, until *fd is closed; 0: another
+ * process has it. *fd is -1 before the first claim, and serves many. */
+int ctl_user_files_claim(const char *dir, const char *name, const char *text, int *fd, char *why)
+	__attribute__((warn_unused_result));
 /* The UUID that names the queue of `watch`; made the first time. */
 int ctl_user_files_instance(const char *dir, char out[ID_SIZE], char *why)
 	__attribute__((warn_unused_result));

@@ -15,12 +15,13 @@
 #include "hcpctl/operator/approvals.h"
 #include "json/text.h"
 #include "hcpctl/common/op_common.h"
+#include "hcpctl/common/passphrase.h"
 #include "hcpctl/common/render.h"
 #include "hcpctl/common/table.h"
 #include "hcpctl/common/terminal.h"
 #include "harp/harp.h"
 
-enum { OPT_JSON = 256 };
+enum { OPT_JSON = 256, OPT_PASSPHRASE_FILE };
 
 /* ---- the operator's own key ---- */
 
@@ -312,6 +313,7 @@ struct decision {
 	const struct ctl_command *command;
 	bool allow, is_sure;
 	const char *reason, *key_file;
+	const char *passphrase_file; /* NULL: the terminal is asked, where the key is encrypted */
 	struct ctl_client *client;
 	struct approver_keys keys;
 	json_t *item;   /* the item of `approvals`; NULL: none came */
@@ -459,7 +461,8 @@ static int decide(struct decision *w, struct ctl_options *o, const char *session
 	if (status)
 		return status;
 	status = CTL_ERROR;
-	if ((path = ctl_approve_key(&s, w->key_file)) && !(key = harp_key_load(path, why, sizeof why)))
+	if ((path = ctl_approve_key(&s, w->key_file)) &&
+		!(key = harp_key_unseal(path, ctl_passphrase_give, w->passphrase_file, why, sizeof why)))
 		ctl_say("%s; hcpctl keygen makes a key", why);
 	if (key && (w->client = ctl_client_open(&s, CTL_NEED_DAEMON, &status))) {
 		harp_key_public(key, w->line);
@@ -479,7 +482,8 @@ static int decide(struct decision *w, struct ctl_options *o, const char *session
 static int run_decide(int argc, char **argv, struct ctl_options *o)
 {
 	static const struct option options[] = {{"reason", required_argument, NULL, 'r'},
-		{"key", required_argument, NULL, 'k'}, {"yes", no_argument, NULL, 'y'}, CTL_OPERATOR_OPTIONS};
+		{"key", required_argument, NULL, 'k'}, {"yes", no_argument, NULL, 'y'},
+		{"passphrase-file", required_argument, NULL, OPT_PASSPHRASE_FILE}, CTL_OPERATOR_OPTIONS};
 	struct decision w = {.allow = strcmp(argv[0], "approve") == 0, .keys = {.o = o}};
 	const char *session;
 	int c, status;
@@ -492,6 +496,8 @@ static int run_decide(int argc, char **argv, struct ctl_options *o)
 			w.key_file = optarg;
 		else if (c == 'y')
 			w.is_sure = true;
+		else if (c == OPT_PASSPHRASE_FILE)
+			w.passphrase_file = optarg;
 		else if ((status = ctl_command_option(c, argv, w.command, o)) >= 0)
 			return status;
 	}
@@ -517,6 +523,7 @@ const struct ctl_command ctl_approvals = {
 	"  -r, --reason TEXT   why; it is kept, and a denial tells it to the caller\n" \
 	"  -k, --key FILE      your key (~/.config/hcp/" CTL_KEY_NAME \
 	")\n" \
+	"      --passphrase-file FILE   the first line of FILE opens your key; else you are asked\n" \
 	"  -y, --yes           do not ask: for scripts\n" CTL_OPERATOR_HELP
 
 const struct ctl_command ctl_approve = {

@@ -9,7 +9,7 @@
 #include <sysexits.h>
 
 #include "hcpctl/common/op_common.h"
-#include "hcpctl/operator/archive_reader.h"
+#include "hcpctl/common/archive_reader.h"
 
 enum { OPT_JSON = 256, PREFIX_MIN = QUERY_PREFIX_MIN };
 

@@ -15,7 +15,7 @@
 #include "hcpctl/common/op_common.h"
 #include "hcpctl/operator/download.h"
 #include "json/text.h"
-#include "hcpctl/operator/archive_reader.h"
+#include "hcpctl/common/archive_reader.h"
 #include "hcpctl/common/table.h"
 
 enum { OPT_JSON = 256, OPT_FORCE };

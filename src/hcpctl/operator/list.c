@@ -60,6 +60,8 @@ static void add_detail(const json_t *item, const char *state, char *out, size_t 
 
 	if (*end)
 		snprintf(out, size, "%s", end);
+	else if (strcmp(paused, "idle") == 0)
+		snprintf(out, size, "idle");
 	else if (*paused)
 		snprintf(out, size, "paused by %s", paused);
 	else if (*waits)
@@ -131,6 +133,20 @@ static int take_states(json_t *request, const char *list)
 	return status;
 }
 
+static int take_label(json_t *request, const char *text)
+{
+	json_t *labels = json_object_get(request, "labels");
+	int status;
+
+	if (!labels)
+		json_object_set_new(request, "labels", labels = json_object());
+	if ((status = ctl_command_label("list ", labels, text)) == 0 &&
+		json_object_size(labels) > QUERY_LABELS_MAX)
+		status = ctl_command_usage(
+			"list ", "--label %s is too much; at most %d are looked for", text, QUERY_LABELS_MAX);
+	return status == 0 ? -1 : status;
+}
+
 /* -1: go on; else an exit status. */
 static int take_option(json_t *request, int c, bool *is_json, bool *is_full)
 {
@@ -140,6 +156,7 @@ static int take_option(json_t *request, int c, bool *is_json, bool *is_full)
 	case 's': return take_states(request, optarg);
 	case 'c': return ctl_client_set(request, "caller", optarg) ? -1 : CTL_USAGE;
 	case OPT_CAPABILITY: return ctl_client_set(request, "capability", optarg) ? -1 : CTL_USAGE;
+	case 'l': return take_label(request, optarg);
 	case OPT_JSON: *is_json = true; return -1;
 	case OPT_FULL: *is_full = true; return -1;
 	case 'S':
@@ -157,7 +174,7 @@ static int take_option(json_t *request, int c, bool *is_json, bool *is_full)
 
 static bool is_filtered(const json_t *request)
 {
-	static const char *const names[] = {"state", "caller", "capability", "since"};
+	static const char *const names[] = {"state", "caller", "capability", "labels", "since"};
 	bool found = false;
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -200,15 +217,15 @@ static int run(int argc, char **argv, struct ctl_options *o)
 	static const struct option options[] = {{"state", required_argument, NULL, 's'},
 		{"caller", required_argument, NULL, 'c'},
 		{"capability", required_argument, NULL, OPT_CAPABILITY},
-		{"since", required_argument, NULL, 'S'}, {"limit", required_argument, NULL, 'n'},
-		{"full", no_argument, NULL, OPT_FULL}, {"json", no_argument, NULL, OPT_JSON},
-		CTL_OPERATOR_OPTIONS};
+		{"label", required_argument, NULL, 'l'}, {"since", required_argument, NULL, 'S'},
+		{"limit", required_argument, NULL, 'n'}, {"full", no_argument, NULL, OPT_FULL},
+		{"json", no_argument, NULL, OPT_JSON}, CTL_OPERATOR_OPTIONS};
 	json_t *request = ctl_client_request("list", NULL);
 	bool is_json = false, is_full = false;
 	int c, status = -1;
 
-	while (status < 0 && (c = getopt_long(argc, argv, ":hs:c:S:n:", options, NULL)) != -1) {
-		bool is_ours = c < 256 ? strchr("scSn", c) != NULL : c < CTL_OPT_GLOBAL;
+	while (status < 0 && (c = getopt_long(argc, argv, ":hs:c:l:S:n:", options, NULL)) != -1) {
+		bool is_ours = c < 256 ? strchr("sclSn", c) != NULL : c < CTL_OPT_GLOBAL;
 
 		status = is_ours ? take_option(request, c, &is_json, &is_full) :
 				   ctl_command_option(c, argv, &ctl_list, o);
@@ -234,6 +251,7 @@ const struct ctl_command ctl_list = {
 		"                      REJECTED\n"
 		"  -c, --caller ID     of this caller\n"
 		"      --capability C  of this capability\n"
+		"  -l, --label K=V     with this label; several: with all of them, at most 4\n"
 		"  -S, --since T       created since: 2h, 7d, 2026-01-31 (local time), or "
 		"2026-01-31T12:00:00Z\n"
 		"  -n, --limit N       at most so many (1000); 0 for all\n"

@@ -340,7 +340,10 @@ static void on_checkpoint(struct page *p, const json_t *c)
 	ctl_size(count_of(c, "size"), size);
 	printf("  %s  ", at);
 	put(ctl_op_text(c, "checkpoint_id"), strnlen(ctl_op_text(c, "checkpoint_id"), 8));
-	printf("  %s%s  ", size, json_is_true(json_object_get(c, "resumable")) ? "" : ", not resumable");
+	printf("  %s%s  ", size,
+		json_is_string(json_object_get(c, "damage"))          ? ", damaged" :
+			json_is_true(json_object_get(c, "resumable")) ? "" :
+									", not resumable");
 	put_text(ctl_op_text(c, "description"));
 	printf("\n");
 }
@@ -417,6 +420,27 @@ static void put_asked(const json_t *l)
 			printf("  was asked %s %s ago, and has not answered yet\n", words[i][1], ago);
 }
 
+/* Why the session waits for a slot; a daemon of an older version does not say. */
+static void put_slot(const json_t *l)
+{
+	static const char *const words[][2] = {
+		{"draining", "the daemon is draining"},
+		{"max_sessions", "max_sessions run"},
+		{"concurrent_limit", "as many of its capability run as may"},
+		{"max_running", "as many of its caller run as may"},
+	};
+	const char *why = ctl_op_text(l, "waits_why"), *text = NULL;
+
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (strcmp(why, words[i][0]) == 0)
+			text = words[i][1];
+	printf("  waits for a free slot%s%s", text != NULL ? ": " : "", text != NULL ? text : "");
+	if (*why != '\0')
+		printf("; of its caller %lld run and %lld wait", count_of(l, "caller_running"),
+			count_of(l, "caller_waiting"));
+	printf("\n");
+}
+
 static void on_live(struct page *p, const json_t *l)
 {
 	char memory[CTL_SPAN_SIZE], idle[CTL_SPAN_SIZE], outbox[CTL_SPAN_SIZE];
@@ -424,7 +448,7 @@ static void on_live(struct page *p, const json_t *l)
 	p->has_live = true;
 	title(p, "worker");
 	if (json_is_true(json_object_get(l, "waits_for_slot")))
-		printf("  waits for a free slot\n");
+		put_slot(l);
 	if (count_of(l, "pid") == 0) {
 		printf(json_is_true(json_object_get(l, "migrating")) ?
 				"  none yet: the session goes on by itself once its state is migrated\n" :

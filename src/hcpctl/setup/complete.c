@@ -16,7 +16,7 @@
 #include "hcpctl/setup/complete.h"
 #include "hcpctl/setup/doctor.h"
 #include "json/text.h"
-#include "hcpctl/caller/token_cache.h"
+#include "hcpctl/common/token_cache.h"
 #include "protocol/names.h"
 
 #define BOUND_MS 300     /* limit for daemon and store */

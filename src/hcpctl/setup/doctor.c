@@ -119,12 +119,31 @@ void doctor_say(struct doctor *d, enum doctor_level level, const char *subject, 
 	free(what);
 }
 
+/* How the advice in a text of config, policy and amqp/connection begins. */
+static const char *const advice[] = {"a name is", "add", "allow", "are", "check", "chmod", "choose",
+	"correct", "declare", "did you mean", "does it", "for a", "give", "hcpctl", "hcpd's user needs",
+	"install", "is", "leave", "lower", "make", "move", "name", "put", "raise", "set", "start", "use",
+	"write"};
+
+static bool is_advice(const char *text)
+{
+	for (size_t i = 0; i < sizeof advice / sizeof *advice; i++) {
+		size_t size = strlen(advice[i]);
+
+		if (strncmp(text, advice[i], size) == 0 && (text[size] == ' ' || text[size] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+/* Cut only where an advice begins: a text may have "; " in the value that it names, in its reason, and in the
+ * advice itself. */
 void doctor_say_text(struct doctor *d, enum doctor_level level, const char *subject, const char *text)
 {
-	char *what = xstrdup(text), *todo = NULL;
+	char *what = xstrdup(text), *todo = strstr(what, "; ");
 
-	for (char *at = what; (at = strstr(at, "; ")); at += 2)
-		todo = at;
+	while (todo && !is_advice(todo + 2))
+		todo = strstr(todo + 2, "; ");
 	if (todo) {
 		*todo = '\0';
 		todo += 2;

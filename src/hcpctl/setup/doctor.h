@@ -43,7 +43,8 @@ struct doctor {
 /* todo NULL: nothing needs to be done. Text and todo become one line each. */
 void doctor_say(struct doctor *d, enum doctor_level level, const char *subject, const char *todo,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-/* A text of the form `what is wrong; what to do`, as config and amqp/connection write it. */
+/* A text of the form `what is wrong; what to do`, as config and amqp/connection write it. A text without an
+ * advice is a finding as it is, without a todo. */
 void doctor_say_text(struct doctor *d, enum doctor_level level, const char *subject, const char *text);
 
 /* Runs check as that user: in this process, or in a child where the current user is root. Where neither is

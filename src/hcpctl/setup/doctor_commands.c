@@ -227,6 +227,10 @@ static void check_one(struct doctor *d, const void *ctx)
 	migration.command = t->cc->migrate;
 	if (migration.command)
 		check_command(d, &migration, t->user);
+	for (size_t i = 0; i < t->cc->migration_count; i++) {
+		migration.command = t->cc->migrations[i].command;
+		check_command(d, &migration, t->user);
+	}
 }
 
 /* --- confinement of workers --- */
@@ -249,7 +253,7 @@ static void check_confine(struct doctor *d, const void *ctx)
 static bool has_confine(const struct config *c)
 {
 	for (size_t i = 0; i < c->capability_count; i++)
-		if (c->capabilities[i].confine.user || c->capabilities[i].confine.landlock)
+		if (c->capabilities[i].confine.user || c->capabilities[i].confine.landlock == LANDLOCK_YES)
 			return true;
 	return false;
 }

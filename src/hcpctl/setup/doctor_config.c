@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* doctor_config.c: the configuration and the declarations, with the messages of hcpd itself.
  * Owns which warnings mean nothing outside the daemon.
- * Never parses anything itself: config.c, capability.c and process/confine.c do. */
+ * Never parses anything itself: config.c, capability.c, policy.c and process/confine.c do. */
 #include "hcpctl/setup/doctor.h"
 
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "policy/capability.h"
+#include "policy/policy.h"
 #include "hcpctl/setup/topology.h"
 
 struct config_findings {
@@ -87,6 +88,19 @@ static void check_declarations(struct doctor *d, const struct config *c)
 		doctor_say(d, DOCTOR_OK, "declaration", NULL, "%zu can be read", c->capability_count);
 }
 
+/* --- approvers --- */
+
+static void on_approver(void *ctx, bool is_error, const char *text)
+{
+	struct config_findings *count = ctx;
+
+	count->said++;
+	doctor_say(count->d, is_error ? DOCTOR_FAIL : DOCTOR_WARN, "config",
+		"give every approver a key of its own, as hcpctl keygen makes it; hcpd does not start, or "
+		"reload, with this one",
+		"%s", text);
+}
+
 /* --- shared log-ins --- */
 
 /* Calls say, where it is not NULL, for every caller with hcpd's own log-in. The user of a certificate is
@@ -144,6 +158,8 @@ void doctor_check_config(struct doctor *d)
 
 	doctor_find_credentials();
 	c = config_load_partly(d->path, on_config, &count, &good);
+	if (c)
+		(void)policy_check_approvers(c, on_approver, &count);
 	if (good)
 		d->config = c;
 	if (good && count.said == 0)

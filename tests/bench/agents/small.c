@@ -3,8 +3,8 @@
  * Owns no meaning: it looks for the end of a line and for "session_id", which only a start line has.
  * Never reads JSON, never allocates.
  *
- *   small EVENTS SIZE [hold]    EVENTS progress lines of SIZE bytes for each start line, then `completed`;
- *                               with hold, no `completed`: it waits for the end of its input */
+ *   small EVENTS SIZE [hold|MS]  EVENTS progress lines of SIZE bytes for each start line, then `completed`,
+ * MS milliseconds after the start line; with hold, no `completed`: it waits for the end of its input */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #define MAX_START 262144 /* the longest start line that it can take */
 #define MAX_EVENT 65536
 
-static void emit_burst(long events, long size, bool hold)
+static void emit_burst(long events, long size, bool hold, long wait_ms)
 {
 	static char text[MAX_EVENT];
 	int used;
@@ -29,6 +29,8 @@ static void emit_burst(long events, long size, bool hold)
 		}
 		fputs_unlocked("\"}\n", stdout);
 	}
+	if (wait_ms > 0)
+		usleep((useconds_t)wait_ms * 1000);
 	if (!hold)
 		fputs_unlocked("{\"type\":\"completed\",\"outputs\":{\"ok\":true}}\n", stdout);
 	fflush(stdout);
@@ -39,6 +41,7 @@ int main(int argc, char **argv)
 	static char in[MAX_START];
 	long events = argc > 1 ? atol(argv[1]) : 3, size = argc > 2 ? atol(argv[2]) : 100;
 	bool hold = argc > 3 && !strcmp(argv[3], "hold");
+	long wait_ms = argc > 3 ? atol(argv[3]) : 0;
 	size_t have = 0;
 	ssize_t n;
 
@@ -50,7 +53,7 @@ int main(int argc, char **argv)
 		have += (size_t)n;
 		while ((end = memchr(from, '\n', have - (size_t)(from - in)))) {
 			if (memmem(from, (size_t)(end - from), "\"session_id\"", 12))
-				emit_burst(events, size, hold);
+				emit_burst(events, size, hold, wait_ms);
 			from = end + 1;
 		}
 		have -= (size_t)(from - in);

@@ -277,10 +277,6 @@ static void check_rows(struct check *h)
 			"SELECT count(*) FROM sessions s WHERE waits_for IS NULL AND state_version <> "
 			"(SELECT count(*) FROM events e WHERE"
 			" e.session = s.id AND e.event_type = 'state_changed')"},
-		{"something was said of a task that waits, or that was rejected after that",
-			"SELECT count(*) FROM sessions s WHERE waits_for IS NOT NULL AND (state NOT IN "
-			"('PENDING','REJECTED') OR started_at IS NOT"
-			" NULL OR EXISTS (SELECT 1 FROM events e WHERE e.session = s.id))"},
 		{"what nobody approved was accepted",
 			"SELECT count(*) FROM sessions s WHERE capability = 'lab' AND waits_for IS NULL AND "
 			"1 <> (SELECT count(*) FROM reviews r"

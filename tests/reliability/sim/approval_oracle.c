@@ -194,11 +194,15 @@ static void check_change(struct jreview *r, const char *to)
 				watch_text(Q_WAITS, 2), r->risk);
 		watch_done(Q_WAITS);
 	} else if (strcmp(to, "DENIED") == 0) {
-		if (!is_rejected || (!s->cancel_came && (r->finals == 0 || r->is_allowed)))
+		if (!is_rejected || r->finals == 0 || r->is_allowed)
 			violation("review %s is DENIED, %s", r->request,
 				is_rejected ? "and nobody did so" : "and its task not rejected");
+	} else if (strcmp(to, "APPROVED") == 0) { /* and the gate of now refused the task */
+		if (!is_rejected || !r->is_allowed)
+			violation("review %s is APPROVED, %s", r->request,
+				is_rejected ? "and nobody allowed it" : "and its task not rejected");
 	} else if (strcmp(to, "EXPIRED") == 0) {
-		if (r->finals == 0 && (clock_boot_us() < r->early_us || !is_rejected))
+		if (r->finals == 0 && ((clock_boot_us() < r->early_us && !s->cancel_came) || !is_rejected))
 			violation("review %s is EXPIRED %lld us too early, its session %s", r->request,
 				(long long)(r->early_us - clock_boot_us()), s->state);
 	} else {

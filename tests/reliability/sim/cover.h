@@ -54,6 +54,7 @@
 	X(MOVE_NONSENSE, "migration", "its program answers nonsense") \
 	X(MOVE_DIES, "migration", "its program dies") \
 	X(MOVE_LATE, "migration", "its program takes too long") \
+	X(JOB_LATE, "job", "is finished and not taken yet") X(JOB_RESTORED, "job", "restores a large state") \
 	X(SLICE_OVER, "turn", "ends before all is taken") X(KEEP_LEFT, "retention", "a session left") \
 	X(KEEP_CUT, "retention", "what a crash left was cut off") \
 	X(KEEP_REFUSED, "retention", "no room for the archive") \
@@ -137,6 +138,8 @@
 	X(STOP_LATE, "stop", "left with its time over") X(RELOAD_GOOD, "stop", "reloaded") \
 	X(RELOAD_BROKEN, "stop", "broken configuration refused") \
 	X(RELOAD_REMOVED, "stop", "a capability removed") \
+	X(RELOAD_LATE, "stop", "a reload read in a later turn") \
+	X(RELOAD_AGAIN, "stop", "a reload while one is read") \
 	X(CLOCK_STEPPED, "clock", "wall clock stepped") X(CLOCK_SUSPENDED, "clock", "suspended") \
 	X(CLOCK_DOWN, "clock", "long down time") \
 	X(WAIT_HUMAN, "wait", "for a human") X(WAIT_PROGRAM, "wait", "for the program") \

@@ -20,6 +20,12 @@ static bool is_moved(const struct jsession *s)
 	return strcmp(s->capability, "moved") == 0;
 }
 
+/* Is a state of that version one for the program that migrates? The capability reads 2.0: 2.1 is too new. */
+static bool is_other(const char *version)
+{
+	return strcmp(version, "2.0") != 0;
+}
+
 static int integer(const json_t *object, const char *name)
 {
 	return (int)json_integer_value(json_object_get(object, name));
@@ -47,19 +53,19 @@ void mover_point(struct jsession *s, const char *trigger, const char *version, c
 	int v = integer(saved, "v"), n = integer(saved, "n");
 
 	if (is_moved(s) && strcmp(trigger, "migrate") == 0) {
-		if (!s->mover_said || v != 2 || n != s->saved_n || s->saved_v != 1 ||
-			strcmp(version, "2.0") != 0)
+		if (!s->mover_said || v != 2 || n != s->saved_n || !is_other(s->saved_version) ||
+			is_other(version))
 			violation(
-				"session %.8s: state %d of version %d became %s of version %s, and its "
+				"session %.8s: state %d of version %s became %s of version %s, and its "
 				"program %s",
-				s->id, s->saved_n, s->saved_v, state, version,
+				s->id, s->saved_n, s->saved_version, state, version,
 				s->mover_said ? "said otherwise" : "said nothing");
 		s->mover_said = false;
 		cover(MOVE_DONE);
 	} else if (strcmp(trigger, "migrate") == 0) {
 		violation("session %.8s of %s was migrated", s->id, s->capability);
 	}
-	s->saved_v = v;
+	snprintf(s->saved_version, sizeof s->saved_version, "%s", version);
 	s->saved_n = n;
 	json_decref(saved);
 }
@@ -73,9 +79,9 @@ void mover_start(const struct jsession *s, const json_t *state)
 		return;
 	if (v != 2)
 		violation("session %.8s goes on from a state of version %d", s->id, v);
-	if (integer(state, "n") != s->saved_n || s->saved_v != 2)
-		violation("session %.8s goes on from state %d, and saved %d", s->id, integer(state, "n"),
-			s->saved_n);
+	if (integer(state, "n") != s->saved_n || is_other(s->saved_version))
+		violation("session %.8s goes on from state %d, and saved %d of version %s", s->id,
+			integer(state, "n"), s->saved_n, s->saved_version);
 }
 
 /* ---- the program ---- */
@@ -102,9 +108,10 @@ void mover_on_line(const struct worker *w, const char *line, size_t size)
 		   *to = json_string_value(json_object_get(root, "to"));
 
 	watch_look();
-	if (s == NULL || from == NULL || to == NULL || from[0] != '1' || strcmp(to, "2.0") != 0 ||
-		integer(state, "v") != 1 ||
-		(watch_may_ask(Q_POINTS) && (s->saved_v != 1 || integer(state, "n") != s->saved_n)))
+	if (s == NULL || from == NULL || to == NULL || !is_other(from) || is_other(to) ||
+		integer(state, "v") != from[0] - '0' ||
+		(watch_may_ask(Q_POINTS) &&
+			(strcmp(s->saved_version, from) != 0 || integer(state, "n") != s->saved_n)))
 		violation("session %.8s: a program is asked to migrate %.*s", w->session_id, (int)size, line);
 	sim_mood(w)->asked_n = integer(state, "n");
 	json_decref(root);

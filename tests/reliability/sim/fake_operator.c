@@ -43,9 +43,9 @@ static void look_at(const struct op_request *a)
 		return;
 	if (a->verb == OP_ABORT && strcmp(s->state, "ABORTING") != 0 && !oracle_is_final(s->state))
 		violation("an operator is told that session %.8s is aborted, and it is %s", s->id, s->state);
-	/* The same turn may have brought its end, too. */
+	/* The same turn may have brought its end, too, or the wish of another operator that it goes on. */
 	if (a->verb == OP_PAUSE && !was_asked && strcmp(s->state, "PAUSED") != 0 &&
-		!oracle_is_final(s->state))
+		!oracle_is_final(s->state) && (s->paused_version == 0 || s->version > s->paused_version + 1))
 		violation("an operator is told that session %.8s is paused, and it is %s", s->id, s->state);
 	if (a->verb == OP_EXTEND) {
 		if (a->token != NULL && strcmp(a->token, s->token) != 0)

@@ -79,7 +79,7 @@ static void check_whole(const struct jsession *s, const char *lines, size_t size
 			int64_t id = json_integer_value(json_object_get(row, "id"));
 			const char *body = json_string_value(json_object_get(row, "body"));
 
-			if (id < 1 || id > watch.message_count || watch.messages[id].session != key ||
+			if (id < 1 || id > watch.message_count || watch.messages[id].owner != key ||
 				watch.messages[id].bytes != watch_hash(body, strlen(body)))
 				violation("session %.8s: message %lld is another in the archive", s->id,
 					(long long)id);
@@ -89,7 +89,7 @@ static void check_whole(const struct jsession *s, const char *lines, size_t size
 		json_decref(line);
 	}
 	for (int64_t id = 1; id <= watch.message_count; id++)
-		messages -= watch.messages[id].is_there && watch.messages[id].session == key;
+		messages -= watch.messages[id].is_there && watch.messages[id].owner == key;
 	if (messages != 0 || transitions != s->version)
 		violation("session %.8s left with %lld transitions of %lld, and %lld messages too %s", s->id,
 			(long long)transitions, (long long)s->version,
@@ -103,7 +103,7 @@ static void check_leaver(struct jsession *s, const char *lines, size_t size)
 	if (!oracle_is_final(s->state) || !s->is_closed)
 		violation("session %.8s is %s, and leaves", s->id, s->state);
 	for (int64_t id = 1; id <= watch.message_count; id++)
-		if (watch.messages[id].is_there && watch.messages[id].session == key &&
+		if (watch.messages[id].is_there && watch.messages[id].owner == key &&
 			!watch.messages[id].is_settled)
 			violation(
 				"session %.8s leaves, and message %lld is not settled", s->id, (long long)id);

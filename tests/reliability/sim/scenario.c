@@ -78,6 +78,9 @@ static const struct saying {
 		WORKER_SNAPSHOT},
 	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-3\",\"snapshotType\":\"nothing\",\"payload\":{}}",
 		WORKER_SNAPSHOT},
+	{"{\"type\":\"snapshot\",\"snapshotId\":\"sn-4\",\"snapshotType\":\"plan\",\"payload\":{\"a\":"
+	 "\"" FILL_1K FILL_1K FILL_1K FILL_1K FILL_1K "\"}}",
+		WORKER_SNAPSHOT},
 	{"{\"type\":\"log\",\"message\":\"some words that take up a little room\"}", WORKER_PROGRESS},
 	{"{\"type\":\"intermediate_result\",\"result_type\":\"r\",\"data\":{\"x\":1.50}}", WORKER_PROGRESS},
 	{"{\"type\":\"warning\",\"message\":\"careful\"}", WORKER_PROGRESS},

@@ -94,7 +94,8 @@ struct sim {
 	struct bus bus;
 	struct workers workers;
 	int variant;
-	bool reloaded; /* the configuration file is the variant's second */
+	bool reloaded;     /* the configuration file is the variant's second */
+	bool reads_broken; /* the reload that is under way reads the broken file */
 	/* between begin and end of a life; a crash happens: nothing has effects */
 	bool is_alive, is_dead;
 	bool is_healed; /* nothing goes wrong any more */
@@ -264,14 +265,17 @@ struct jmessage { /* a row of events; id is its place */
 	bool is_there, is_published, has_arrived, was_returned, is_settled;
 	enum jkind kind;
 	int64_t id, session, caller, sequence;
+	int64_t owner; /* the session whose row it is and with which it leaves; of a rejection, too */
 	uint64_t bytes, substitute; /* hashes; 0: no substitute */
 	unsigned arrivals;
+	char *body; /* of a rejection without a session, whose row may go; else NULL */
 };
 
 struct jsession {
 	bool is_there, is_closed, has_outcome;
 	char id[ID_SIZE], state[16], caller[32], capability[16], token[TOKEN_SIZE];
 	int64_t version, sequence, published; /* published: the newest event that was, but answers */
+	int64_t paused_version;               /* of the last transition for an operator's pause; 0: none */
 	int64_t deadline_us;                  /* boot clock, at the latest; 0: has none yet */
 	int64_t early_us;                     /* ... and at the earliest */
 	int64_t ending_us, ending_held_us;    /* since when its end is decided; how long was held before */
@@ -291,7 +295,8 @@ struct jsession {
 	int64_t harp_count, harp_points, harp_arrived, harp_published;
 	char harp_status[20], harp_at[32];
 	/* what it saved last, where that has a version and a number (fake_migrator.c) */
-	int saved_v, saved_n;
+	int saved_n;
+	char saved_version[16];
 	bool mover_said; /* its program answered well, and ends well */
 	int64_t mover_us;
 	/* its time: asked for, moved, and granted in an answer */
@@ -338,6 +343,9 @@ void watch_begin(void); /* a life: opens its own connection */
 void watch_end(void);
 void watch_look(void); /* at what was committed since it last looked */
 void watch_forget_submits(void);
+bool watch_is_remembered(int64_t answer);
+/* A rejection without a session may go once it is settled, where no submit would get it again. */
+bool watch_may_be_gone(const struct jmessage *m);
 struct sqlite3 *watch_db(void);
 struct jsession *watch_find(const char *session_id);
 
@@ -360,12 +368,12 @@ void effect_oracle_stopped(void);                                     /* a grace
 
 /* ---- audit_check.c: the audit, in the end ---- */
 
-void chain_check(struct sqlite3 *db);
-void chain_tamper(void); /* a lie */
+void audit_check(struct sqlite3 *db);
+void audit_tamper(void); /* a lie */
 
 /* ---- final_check.c: in the end ---- */
 
 void final_check(void);
-void final_check_forget(void); /* what was judged so far: it may leave */
+void final_check_forget(void); /* what was checked so far: it may leave */
 
 #endif

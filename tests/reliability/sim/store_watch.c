@@ -35,10 +35,12 @@ static const struct {
 		       "BY s.id",
 		"submits"},
 	[Q_CALLERS] = {"SELECT id, caller_id, confirmed FROM callers", "callers"},
-	[Q_COUNTS] = {"SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM transitions),"
+	[Q_COUNTS] = {"SELECT (SELECT count(*) FROM events WHERE session IS NOT NULL), (SELECT count(*) FROM "
+		      "transitions),"
 		      " (SELECT count(*) FROM sessions), (SELECT count(*) FROM submits), (SELECT count(*) "
 		      "FROM reviews),"
-		      " (SELECT count(*) FROM decisions)",
+		      " (SELECT count(*) FROM decisions), (SELECT count(*) FROM events WHERE session IS "
+		      "NULL)",
 		"submits"},
 	[Q_SUBSTITUTE] = {"SELECT substitute FROM events WHERE id = ?", ""},
 	[Q_CHECKPOINT] = {"SELECT checkpoint_id FROM checkpoints WHERE session = ? AND resumable ORDER BY id "
@@ -241,6 +243,8 @@ static void look_at_transition(void)
 	check_reason(s, to, reason);
 	waiting_transition(s, from, to, reason);
 	s->version++;
+	if (strcmp(reason, "paused_by_operator") == 0)
+		s->paused_version = s->version;
 	snprintf(s->state, sizeof s->state, "%s", to);
 	if (strcmp(to, "ABORTING") == 0 || oracle_is_final(to))
 		note_ending(s);
@@ -319,12 +323,15 @@ static void look_at_event(void)
 	if (id >= watch.message_room || (at == NULL) != is_told || (is_told && s == NULL))
 		violation("event %lld: %s", (long long)id, body);
 	m = &watch.messages[watch.message_count = id];
+	free(m->body);
 	memset(m, 0, sizeof *m);
+	m->body = key == 0 ? xstrdup(body) : NULL;
 	m->is_there = true;
 	m->id = id;
-	m->session = key;
-	m->caller = sqlite3_column_int64(st[Q_EVENTS], 2);
 	m->kind = kind_of(watch_text(Q_EVENTS, 3));
+	m->owner = key;
+	m->session = m->kind == J_REJECTED ? 0 : key; /* a rejection is of no stream */
+	m->caller = sqlite3_column_int64(st[Q_EVENTS], 2);
 	m->sequence = sqlite3_column_int64(st[Q_EVENTS], 4);
 	m->bytes = watch_hash(body, (size_t)sqlite3_column_bytes(st[Q_EVENTS], 6));
 	if (is_told)
@@ -336,7 +343,7 @@ static void look_at_event(void)
 		harp_oracle_event(s, m, body);
 		return;
 	}
-	if (s == NULL)
+	if (m->session == 0)
 		return;
 	waiting_message(s, m, body);
 	if (s->is_closed)
@@ -498,6 +505,21 @@ void watch_forget_submits(void)
 		watch.submit_count = sqlite3_column_int64(st[Q_SUBMITS], 0);
 }
 
+bool watch_is_remembered(int64_t answer)
+{
+	const struct jsubmit *n, *tmp;
+
+	HASH_ITER(hh, watch.submits, n, tmp)
+		if (n->answer == answer)
+			return true;
+	return false;
+}
+
+bool watch_may_be_gone(const struct jmessage *m)
+{
+	return m->body != NULL && m->is_settled && !watch_is_remembered(m->id);
+}
+
 /* ---- life ---- */
 
 void watch_reset(void)
@@ -505,6 +527,10 @@ void watch_reset(void)
 	struct jsubmit *n, *tmp;
 
 	HASH_CLEAR(hh, watch.by_message_id);
+	for (int64_t id = 0; id < watch.message_room; id++) {
+		free(watch.messages[id].body);
+		watch.messages[id].body = NULL;
+	}
 	HASH_ITER(hh, watch.submits, n, tmp) {
 		HASH_DEL(watch.submits, n);
 		free(n);
@@ -522,13 +548,20 @@ void watch_reset(void)
 static void recount(void)
 {
 	static const char *const names[] = {
-		"messages", "transitions", "sessions", "submits", "reviews", "decisions"};
-	const int64_t had[] = {watch.message_count, watch.transition_count, watch.session_count,
-		watch.submit_count, watch.review_count, watch.decision_count};
+		"messages", "transitions", "sessions", "submits", "reviews", "decisions", "rejections"};
+	enum { MESSAGES = 0, REJECTIONS = 6, COUNTS = 7 };
+	int64_t had[COUNTS] = {0, watch.transition_count, watch.session_count, watch.submit_count,
+		watch.review_count, watch.decision_count, 0};
 
+	for (int64_t id = 1; id <= watch.message_count; id++) {
+		const struct jmessage *m = &watch.messages[id];
+
+		if (m->is_there && !watch_may_be_gone(m))
+			had[m->body != NULL ? REJECTIONS : MESSAGES]++;
+	}
 	watch_ask(Q_COUNTS);
 	watch_row(Q_COUNTS);
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < COUNTS; i++)
 		if (sqlite3_column_int64(st[Q_COUNTS], i) < had[i])
 			violation("%lld %s were committed, and %lld are left", (long long)had[i], names[i],
 				(long long)sqlite3_column_int64(st[Q_COUNTS], i));

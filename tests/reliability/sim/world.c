@@ -12,6 +12,7 @@
 
 #include <sqlite3.h>
 
+#include "base/jobs.h"
 #include "core/running/artifacts.h"
 #include "support/fakes/fake_id.h"
 #include "retain/retain.h"
@@ -247,6 +248,10 @@ static void close_other(void)
 /* The world's side of a life's end, however it came. */
 static void part(void)
 {
+	jobs_free(sim.core.jobs);
+	sim.core.jobs = NULL;
+	jobs_free(sim.core.reload.thread);
+	sim.core.reload.thread = NULL;
 	if (!sim.is_dead)
 		sim.flushed_at_death = sim.bus.flushed;
 	if (sim.core.retention.retain != NULL)
@@ -350,6 +355,9 @@ static bool try_begin(void)
 	operator_begin();
 	program_begin();
 	sim.core.workers = &sim.workers;
+	sim.core.jobs = jobs_new(NULL, NULL);
+	sim.core.reload.thread = jobs_new_one(NULL, NULL);
+	sim.core.large_bytes = 4096;
 	core_make_outbox(&sim.core);
 	code = core_recover(&sim.core);
 	if (!sim.is_dead && code != EX_OK)
@@ -462,12 +470,42 @@ static void lie_about_processes(void)
 			sim.workers.list[i]->children = 1;
 }
 
+static void note_reload(void)
+{
+	program_note_reload();
+	for (int64_t key = 1; key <= watch.session_count; key++) {
+		const struct jsession *s = &watch.sessions[key];
+
+		if (s->waits[0] != '\0')
+			cover(strcmp(s->waits, "human") == 0 ? WAIT_RELOAD_HUMAN : WAIT_RELOAD_PROGRAM);
+		else if (s->did_wait && strcmp(s->state, "PENDING") == 0)
+			cover(WAIT_RELOAD_DECIDED);
+	}
+}
+
+/* The configuration was read, now or in an earlier turn. */
+static void take_reload(void)
+{
+	if (sim_chance(3)) {
+		cover(RELOAD_LATE);
+		return;
+	}
+	if (!sim.reads_broken)
+		note_reload();
+	sim.reads_broken = false; /* one that was asked for meanwhile is read from the good file */
+	core_on_reload(&sim.core);
+}
+
 static bool input(void)
 {
 	struct core *c = &sim.core;
 	bool did = (sim.bus.in != NULL || operator_has_asked()) && !c->phase.is_suspended,
 	     workers_first = sim_chance(3);
 
+	if (jobs_have_finished(c->reload.thread)) { /* before anything is heard: see program_note_reload */
+		take_reload();
+		did = true;
+	}
 	if (workers_first)
 		did |= fake_workers_run(&sim.workers);
 	if (sim_chance(10)) /* work takes time: a turn ends before all of it is done */
@@ -477,6 +515,16 @@ static bool input(void)
 	if (!sim.is_dead)
 		core_on_requests(c);
 	fake_clock_step_us = 0;
+	if (!sim.is_dead && jobs_have_finished(c->jobs)) {
+		if (c->restores.working > 0)
+			cover(JOB_RESTORED);
+		if (sim_chance(2)) { /* or later */
+			core_on_jobs(c);
+			did = true;
+		} else {
+			cover(JOB_LATE);
+		}
+	}
 	if (!sim.is_dead && (c->inbox != NULL || (c->operator.waiting != NULL && !c->phase.is_suspended)))
 		cover(SLICE_OVER);
 	if (!sim.is_dead && core_next_us(c) <= fake_boot_us) {
@@ -583,31 +631,17 @@ void sim_world_suspend(int64_t us)
 	fake_clock_pass(us);
 }
 
-static void note_reload(void)
-{
-	program_note_reload();
-	for (int64_t key = 1; key <= watch.session_count; key++) {
-		const struct jsession *s = &watch.sessions[key];
-
-		if (s->waits[0] != '\0')
-			cover(strcmp(s->waits, "human") == 0 ? WAIT_RELOAD_HUMAN : WAIT_RELOAD_PROGRAM);
-		else if (s->did_wait && strcmp(s->state, "PENDING") == 0)
-			cover(WAIT_RELOAD_DECIDED);
-	}
-}
-
 void sim_world_reload(bool broken)
 {
-	if (broken) {
-		sim.core.config_path = setup_ini(true);
-		core_reload(&sim.core);
-		sim.core.config_path = setup_ini(false);
-		return;
-	}
-	note_reload();
-	sim.reloaded = !sim.reloaded;
-	sim.core.config_path = setup_ini(false);
+	if (sim.core.reload.is_under_way)
+		cover(RELOAD_AGAIN);
+	else
+		sim.reads_broken = broken;
+	if (!broken)
+		sim.reloaded = !sim.reloaded;
+	sim.core.config_path = setup_ini(broken);
 	core_reload(&sim.core);
+	sim.core.config_path = setup_ini(false);
 }
 
 /* ---- another program at the database ---- */

@@ -11,6 +11,7 @@
  *	child            a deaf grandchild in a session of its own, its pid in this file
  *	deaf             ignores SIGTERM, aborts and the end of its stdin
  *	snapshots        so many HARP-SESSION snapshots, the same in every attempt, and one that is none
+ *	fill             its checkpoints' states have so many bytes more
  *	version          its checkpoints' states are of this version
  *	record           leaves this to whoever continues its session
  *	rest             pauses by itself, for ever
@@ -42,6 +43,7 @@ static size_t heard_size;
 static bool deaf, at_end;
 static long long at; /* how far it has counted */
 static const char *notes, *version;
+static int fill;
 static unsigned verdicts; /* that it heard */
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -68,7 +70,11 @@ static void say(const char *fmt, ...)
 
 static void say_checkpoint(void)
 {
-	if (version)
+	if (fill)
+		say("{'type':'checkpoint','description':'at "
+		    "%lld','state':{'fill':'%0*d','n':%lld},'step':'s'}\n",
+			at, fill, 0, at);
+	else if (version)
 		say("{'type':'checkpoint','description':'at "
 		    "%lld','state':{'n':%lld},'step':'s','state_version':'%s'}\n",
 			at, at, version);
@@ -292,6 +298,7 @@ static void serve(json_t *start)
 	const char *dir = json_string_value(json_object_get(start, "workdir"));
 
 	notes = json_string_value(json_object_get(in, "notes"));
+	fill = (int)json_integer_value(json_object_get(in, "fill"));
 	version = json_string_value(json_object_get(in, "version"));
 	deaf = has(in, "deaf");
 	if (deaf)

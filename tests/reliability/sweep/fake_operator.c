@@ -94,6 +94,11 @@ static void operate(struct life *l, struct errand *e, const char *session)
 	} else if (strcmp(what, "replay") == 0 && errand_has_ended(e) && e->operated_in != l->number) {
 		if (ask(l, "{'id':1,'do':'replay','session':'%s'}", session))
 			e->operated_in = l->number;
+	} else if (strcmp(what, "wake") == 0) {
+		if (e->operated_in != l->number &&
+			is_state(l, session, "state = 'PAUSED' AND paused_by = 'idle'") &&
+			ask(l, "{'id':1,'do':'resume','session':'%s'}", session))
+			e->operated_in = l->number;
 	} else if (is_state(l, session, "state = 'PAUSED' AND paused_by = 'operator'")) {
 		if ((l->number > 1 || strcmp(what, "rest") == 0) &&
 			ask(l, "{'id':1,'do':'resume','session':'%s'}", session))
@@ -219,7 +224,8 @@ void operator_at_rest(struct life *l)
 					"SELECT count(*) FROM reviews JOIN decisions USING (request_id) "
 					"WHERE request_id ="
 					" '%s' AND state IN (%s) AND is_final",
-					s->request, s->is_refused ? "'EXPIRED'" : "'EXECUTED','DENIED'") == 1,
+					s->request,
+					s->is_refused ? "'APPROVED','EXPIRED'" : "'EXECUTED','DENIED'") == 1,
 			"answered, but not stored: request %s", s->request);
 	for (int i = 0; i < l->count; i++) {
 		const struct errand *e = &l->errands[i];

@@ -360,16 +360,9 @@ static void must_be_audited(struct life *l, sqlite3 *db)
 
 /* --- humans --- */
 
-/* Who waits was told nothing and runs nothing; who was accepted after waiting was so by a decision that
- * is used up. */
+/* A task that was accepted after waiting was so by a decision that is used up. */
 static void must_hold_reviews(sqlite3 *db)
 {
-	must(number(db,
-		     "SELECT count(*) FROM sessions s WHERE waits_for IS NOT NULL AND (state NOT IN "
-		     "('PENDING','REJECTED') OR"
-		     " started_at IS NOT NULL OR EXISTS (SELECT 1 FROM events WHERE session = s.id))",
-		     NULL, NULL) == 0,
-		"something was said or done for a task that is undecided");
 	must(number(db,
 		     "SELECT count(*) FROM sessions s WHERE message_id IS NOT NULL AND (waits_for IS NULL) "
 		     "<> EXISTS (SELECT 1"
@@ -390,14 +383,15 @@ static void must_hold_decisions(struct life *l, sqlite3 *db)
 	must(number(db,
 		     "SELECT count(*) FROM sessions s WHERE capability IN ('lab','kiln') AND (started_at IS "
 		     "NOT NULL OR EXISTS"
-		     " (SELECT 1 FROM events WHERE session = s.id)) AND 1 <> (SELECT count(*) FROM reviews r "
+		     " (SELECT 1 FROM events WHERE session = s.id AND type <> 'task_rejected')) AND 1 <> "
+		     "(SELECT count(*) FROM reviews r "
 		     "JOIN decisions d USING (request_id)"
 		     " WHERE r.session = s.id AND r.state = 'EXECUTED' AND decision = 'allow' AND is_final "
 		     "AND d.artifact_hash ="
 		     " r.artifact_hash)",
 		     NULL, NULL) == 0,
 		"something runs that nobody approved");
-	must(!l->scenario || !l->scenario->is_judged ||
+	must(!l->scenario || !l->scenario->has_policy_program ||
 			number(db, "SELECT count(*) FROM sessions WHERE message_id IS NULL", NULL, NULL) == 0,
 		"a task was accepted without the policy program");
 }
@@ -524,6 +518,8 @@ static void must_hold_only_repeats(struct life *l)
 		json_object_del(queued, l->errands[i].message_id);
 		if (l->errands[i].abort_id)
 			json_object_del(queued, l->errands[i].abort_id);
+		if (l->errands[i].stray_id)
+			json_object_del(queued, l->errands[i].stray_id);
 	}
 	json_object_foreach(queued, id, value)
 		give_up("a command was left in the queue: %s", id);

@@ -37,7 +37,7 @@ static void add_agent(struct rig *r, const char *name, const char *recovery, con
 /* Those that die, rest, and come back. */
 static void add_survivors(struct rig *r)
 {
-	static const char *const names[] = {"mortal", "slow", "freed", "moved", "fading"};
+	static const char *const names[] = {"mortal", "slow", "freed", "moved", "chained", "fading"};
 	const char *build = getenv("HCP_BUILD");
 	char path[600], section[64];
 	const char *command;
@@ -53,6 +53,9 @@ static void add_survivors(struct rig *r)
 	command = path[0] == '/' ? path : source_path(path);
 	rig_set(r, "capability moved", "state_version", "3.0");
 	rig_set(r, "capability moved", "migrate", "%s migrate", command);
+	rig_set(r, "capability chained", "state_version", "3.0");
+	rig_set(r, "capability chained", "migrate.1-2", "%s migrate", command);
+	rig_set(r, "capability chained", "migrate.2-3", "%s migrate", command);
 	if (symlink(command, rig_path(r, "fading")) == 0)
 		rig_set(r, "capability fading", "command", "%s", rig_path(r, "fading"));
 }
@@ -69,6 +72,7 @@ static struct rig *make_rig(const struct scenario *s)
 	add_agent(r, "oven", "resume", "1",
 		J("{'output_schema':{'properties':{'n':{'maximum':6}}},'safety':{'envelope':"
 		  "{'parameters':{'t':{'max':80,'hard_limit':95}}}}}"));
+	rig_set(r, "capability oven", "checkpoint_before_action", "yes");
 	add_agent(r, "told", "resume", "1", NULL);
 	add_survivors(r);
 	add_agent(r, "kiln", "resume", "1",
@@ -86,6 +90,10 @@ static struct rig *make_rig(const struct scenario *s)
 	rig_set(r, "session", "abort_timeout", "%s", s->abort_timeout ? s->abort_timeout : "PT0.3S");
 	if (s->pause_grace)
 		rig_set(r, "session", "pause_grace", "%s", s->pause_grace);
+	if (s->idle_timeout) {
+		rig_set(r, "session", "idle_timeout", "%s", s->idle_timeout);
+		rig_set(r, "session", "on_idle", "pause");
+	}
 	r->forgets = s->is_discarded;
 	if (s->is_archived || s->is_discarded) {
 		rig_set(r, "retention", "grace", "1s");
@@ -94,7 +102,7 @@ static struct rig *make_rig(const struct scenario *s)
 		rig_set(r, "daemon", "dedup_window", "3s");
 		rig_set(r, "amqp", "heartbeat", "1");
 	}
-	if (s->is_judged) {
+	if (s->has_policy_program) {
 		rig_set(r, "policy", "command", "/usr/bin/env RIG_MARK=%s %s", r->dir,
 			source_path("tests/integration/agents/policy.py"));
 		rig_set(r, "policy", "timeout", "60s");
@@ -223,6 +231,8 @@ static void abort_it(struct life *l, struct errand *e)
 {
 	const char *session = errand_session(e);
 
+	e->stray_id = peer_send(e->peer, "abort", "b5a1cf0c-2c8c-4a43-8f3a-3c5f9d0c7e11",
+		json_pack("{s:s}", "session_token", "made.up"));
 	e->abort_id = peer_send(
 		e->peer, "abort", session, json_pack("{s:s}", "session_token", peer_token(e->peer, session)));
 	e->aborted_in = l->number;
@@ -411,8 +421,6 @@ static void one_life(struct life *l)
 	must(l->ops->was_cut(l) || l->status == wanted, "life %d ended with status %d", l->number, l->status);
 	final_check_at_rest(l);
 	operator_at_rest(l);
-	if (l->scenario->is_archived && !l->has_old_day)
-		l->has_old_day = restore_make_day(l->rig, "2020-01-01");
 }
 
 static bool is_over(struct life *l)
@@ -435,6 +443,9 @@ void life_run(struct life *l, const struct scenario *s, const struct life_ops *o
 		must(++l->number <= LIVES_MAX, "it does not end in %d lives", LIVES_MAX);
 		if (l->number == 2)
 			rig_touch(l->rig, "go");
+		if (l->number >= 2 && s->is_archived &&
+			!l->has_old_day) /* this run of the daemon lets it expire */
+			l->has_old_day = restore_make_day(l->rig, "2020-01-01");
 		one_life(l);
 	} while (!is_over(l));
 	final_check_at_end(l);
@@ -712,7 +723,7 @@ const struct scenario scenarios[] = {
 	/* Decided, and not yet started: there is one slot, and it is taken until the first life is over. */
 	{.name = "approved-waits",
 		.is_operated = true,
-		.is_judged = true,
+		.has_policy_program = true,
 		.is_killed = true,
 		.max_sessions = "1",
 		.tasks =
@@ -734,8 +745,8 @@ const struct scenario scenarios[] = {
 					.ends = "COMPLETED",
 					.ready = ASKED},
 			}},
-	{.name = "judged",
-		.is_judged = true,
+	{.name = "policy program",
+		.has_policy_program = true,
 		.is_killed = true,
 		.is_reloaded = true,
 		.tasks =
@@ -757,8 +768,8 @@ const struct scenario scenarios[] = {
 					.ends = "COMPLETED",
 					.ready = ASKED},
 			}},
-	{.name = "judge dies",
-		.is_judged = true,
+	{.name = "policy program dies",
+		.has_policy_program = true,
 		.tasks =
 			{
 				{.capability = "agent",
@@ -859,6 +870,9 @@ const struct scenario scenarios[] = {
 					.inputs = "{'count':4,'every':2,'die':'@/"
 						  "died-#','record':'r','notes':'@/notes-#'}",
 					.ends = "COMPLETED"},
+				{.capability = "mortal",
+					.inputs = "{'count':4,'every':2,'die':'@/died-#','fill':70000}",
+					.ends = "COMPLETED"},
 				{.capability = "mortal", .inputs = "{'exit':3}", .ends = "FAILED"},
 				{.capability = "slow",
 					.inputs = "{'count':1,'every':1,'exit':3}",
@@ -888,11 +902,19 @@ const struct scenario scenarios[] = {
 					.inputs = "{'count':2,'every':1,'version':'2.2','die':'@/died-#'}",
 					.ends = "COMPLETED",
 					.ready = "worker_died"},
+				{.capability = "chained",
+					.inputs = "{'count':2,'every':1,'version':'1.0','die':'@/died-#'}",
+					.ends = "COMPLETED",
+					.ready = "worker_died"},
 			}},
 	{.name = "deaths-crash",
 		.is_killed = true,
 		.tasks =
 			{
+				{.capability = "mortal",
+					.inputs = "{'count':4,'every':2,'fill':70000,'hold':'@/go'}",
+					.ends = "COMPLETED",
+					.ready = HOLDING},
 				{.capability = "mortal",
 					.inputs = "{'count':4,'every':2,'die':'@/died-#','hold':'@/go'}",
 					.ends = "COMPLETED",
@@ -901,6 +923,23 @@ const struct scenario scenarios[] = {
 					.inputs = "{'count':2,'every':1,'version':'2.2','die':'@/died-#'}",
 					.ends = "COMPLETED",
 					.ready = "worker_died"},
+			}},
+	/* PAUSED for being idle, and RUNNING again: by an operator, by an event, by a restart. */
+	{.name = "idle",
+		.idle_timeout = "PT0.2S",
+		.is_operated = true,
+		.is_killed = true,
+		.tasks =
+			{
+				{.capability = "agent",
+					.inputs = "{'count':1,'every':1,'hold':'@/go'}",
+					.ends = "COMPLETED",
+					.ready = "\"reason\":\"idle\""},
+				{.capability = "agent",
+					.inputs = "{'count':1,'hold':'@/go'}",
+					.ends = "COMPLETED",
+					.operate = "wake",
+					.ready = "\"reason\":\"resumed\""},
 			}},
 	{.name = "grace",
 		.pause_grace = "PT0.2S",

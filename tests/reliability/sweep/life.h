@@ -10,7 +10,7 @@
 #include "support/peer.h"
 #include "support/rig.h"
 
-#define TASKS_MAX 10
+#define TASKS_MAX 12
 #define ERRANDS_MAX 80
 #define LIVES_MAX 6
 
@@ -31,7 +31,7 @@ struct task {
 	int times;            /* so often; 0: once */
 	bool in_turn;         /* each waits for the end of the one before */
 	/* by an operator: abort, replay, revoke (its token; and a new key), recover (summarize), extend,
-	 * rest (pause and resume), restart (across lives) */
+	 * rest (pause and resume), restart (across lives), wake (resume it when it is idle) */
 	const char *operate;
 	bool twice; /* submitted twice, under one message_id */
 };
@@ -42,12 +42,13 @@ struct scenario {
 	const char *name;
 	struct task tasks[TASKS_MAX];
 	const char *max_sessions, *exit_grace, *abort_timeout, *pause_grace;
-	bool is_killed;   /* its first life ends by SIGKILL, not by SIGTERM */
-	bool is_reloaded; /* SIGHUP before that */
+	const char *idle_timeout; /* with on_idle = pause */
+	bool is_killed;           /* its first life ends by SIGKILL, not by SIGTERM */
+	bool is_reloaded;         /* SIGHUP before that */
 	/* and the reload brings another policy: what waits "after" is decided under that one */
 	bool changes;
 	/* a policy program is asked: it does what `policy` in the inputs says */
-	bool is_judged;
+	bool has_policy_program;
 	bool is_operated;               /* an operator is at the control socket */
 	bool is_told;                   /* a listener is bound to harp.sessions */
 	bool is_archived, is_discarded; /* ended sessions leave the store, into the archive or for good */
@@ -65,6 +66,7 @@ struct errand {
 	struct peer *peer;
 	const char *message_id;  /* NULL: not yet sent */
 	const char *abort_id;    /* the newest abort's */
+	const char *stray_id;    /* of an abort that finds nothing to end */
 	int sent_in, aborted_in; /* which life it was last sent in */
 	int operated_in;         /* in which life an operator last was obeyed */
 	bool rested;             /* it was paused and resumed */

@@ -119,7 +119,7 @@ static bool was_cut(struct life *l)
 
 static const struct trial *the_trial;
 
-START_TEST(it_lives_on_after_a_death)
+START_TEST(daemon_goes_on_after_a_crash_at_each_point)
 {
 	static const struct life_ops ops = {arm, was_cut};
 	struct trial t = *the_trial;
@@ -148,7 +148,7 @@ static void __attribute__((noreturn)) be_case(struct trial *t)
 	setenv("TMPDIR", t->dir, 1);
 	setenv("HCP_TEST_KEEP", "1", 1); /* the parent removes what went well */
 	the_trial = t;
-	suite_test(s, it_lives_on_after_a_death, CASE_S);
+	suite_test(s, daemon_goes_on_after_a_crash_at_each_point, CASE_S);
 	exit(harness_run(s, false));
 }
 

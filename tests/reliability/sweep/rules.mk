@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The sweeps: crash points here; other kinds add tests/sweep/KIND.c, and what only they need as tests/sweep/KIND_*.c. A
+# The sweeps: crash points here; other kinds add tests/reliability/sweep/KIND.c, and what only they need as KIND_*.c there. A
 # program of a kind is built of those, of what all share, and of the integration tests' harness, in a tree of its
 # own whose crash points are alive: make sweep, scripts/sweep.
 SWEEP_KINDS := points calls

@@ -33,7 +33,7 @@ static char in[LINE_MAX_BYTES];
 static size_t have;
 static bool ended, deaf;
 static long long reached; /* the number that a checkpoint would hold now */
-static long long judged;  /* the ref of the last verdict on an action */
+static long long decided; /* the ref of the last verdict on an action */
 static int fill_size;
 static bool resting; /* told to pause */
 
@@ -131,7 +131,7 @@ static void attend(int wait_ms)
 		if (type && strcmp(type, "checkpoint_request") == 0 && reached > 0)
 			write_checkpoint();
 		if (type && strcmp(type, "action_verdict") == 0)
-			judged = json_integer_value(json_object_get(line, "ref"));
+			decided = json_integer_value(json_object_get(line, "ref"));
 		if (type && strcmp(type, "pause") == 0)
 			resting = true, say("paused");
 		if (type && strcmp(type, "resume") == 0)
@@ -168,7 +168,7 @@ static void announce(long long heat, long long ref)
 	printf("{\"type\":\"action\",\"name\":\"heat\",\"parameters\":{\"t\":%lld},\"ref\":%lld}\n", heat,
 		ref);
 	fflush(stdout);
-	for (judged = 0; judged != ref;)
+	for (decided = 0; decided != ref;)
 		attend(5);
 }
 

@@ -33,13 +33,14 @@ static int on_event(struct hcp *h, const struct hcp_event *e, struct sqlite3 *db
 	if (e->kind == HCP_UNDELIVERED)
 		return 1; /* goes on trying */
 	if (sqlite3_prepare_v2(db,
-		    "INSERT INTO got (session_id, sequence, message_id, type) VALUES (?,?,?,?)", -1, &st,
-		    NULL) != SQLITE_OK)
+		    "INSERT INTO got (session_id, sequence, message_id, type, reply) VALUES (?,?,?,?,?)", -1,
+		    &st, NULL) != SQLITE_OK)
 		return 1;
 	sqlite3_bind_text(st, 1, e->session_id, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(st, 2, e->sequence);
 	sqlite3_bind_text(st, 3, e->message_id, -1, SQLITE_STATIC);
 	sqlite3_bind_text(st, 4, e->kind == HCP_EVENT ? e->event_type : e->type, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 5, e->in_reply_to, -1, SQLITE_STATIC);
 	rc = sqlite3_step(st);
 	sqlite3_finalize(st);
 	if (rc != SQLITE_DONE)
@@ -96,7 +97,7 @@ int main(int argc, char **argv)
 	}
 	if (sqlite3_exec(hcp_db(h),
 		    "CREATE TABLE IF NOT EXISTS got (id INTEGER PRIMARY KEY, session_id TEXT,"
-		    " sequence INTEGER, message_id TEXT, type TEXT)",
+		    " sequence INTEGER, message_id TEXT, type TEXT, reply TEXT)",
 		    NULL, NULL, NULL) != SQLITE_OK)
 		return 1;
 	for (;;) {

@@ -122,9 +122,11 @@ static const struct {
 	{"exactly once", "said, and never stored",
 		"SELECT session_id, sequence, type FROM (" SAID
 		") WHERE message_id NOT IN (SELECT message_id FROM got)"},
+	/* The rejection of a task that never became a session goes with retention, and into no archive. */
 	{"exactly once", "stored, and never said",
 		"SELECT session_id, sequence, type FROM got WHERE message_id NOT IN (SELECT message_id FROM "
-		"(" SAID "))"},
+		"(" SAID ")) AND (type <> 'task_rejected' OR reply IN"
+		" (SELECT message_id FROM store.sessions WHERE caller_id = '" NAME "'))"},
 	{"in order", "stored out of order, or with a gap",
 		"SELECT session_id, before, sequence FROM (SELECT session_id, sequence, lag(sequence, 1, 0)"
 		" OVER (PARTITION BY session_id ORDER BY id) AS before FROM got WHERE sequence > 0)"

@@ -182,7 +182,7 @@ static bool reload_policy(char *detail)
 	int what = rand_r(dice) % 3;
 
 	if (what == 0)
-		rig_set(w->rig, "capability lab", "declaration", "lab-high.json");
+		rig_set(w->rig, "capability lab", "declaration", "%s", rig_path(w->rig, "lab-high.json"));
 	if (what == 1)
 		rig_set(w->rig, "caller *", "capabilities",
 			"counter, reuser, agent, plain, oven, sturdy, frail, rester, hoarder");
@@ -194,7 +194,7 @@ static bool reload_policy(char *detail)
 
 static void restore_policy(void)
 {
-	rig_set(w->rig, "capability lab", "declaration", "lab.json");
+	rig_set(w->rig, "capability lab", "declaration", "%s", rig_path(w->rig, "lab.json"));
 	rig_set(w->rig, "caller *", "capabilities", "*");
 	put_ini("");
 	reload("configuration reloaded");

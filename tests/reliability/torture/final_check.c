@@ -17,8 +17,8 @@
 	"d.is_final"
 #define WISH(name) "json_extract(t.task, '$.inputs." name "')"
 #define RAN \
-	"(s.started_at IS NOT NULL OR EXISTS (SELECT 1 FROM events e WHERE e.session = s.id AND e.type <> " \
-	"'harp'))"
+	"(s.started_at IS NOT NULL OR EXISTS (SELECT 1 FROM events e WHERE e.session = s.id AND e.type NOT " \
+	"IN ('harp','task_rejected')))"
 
 /* Each row is a violation; the first two columns are the evidence. */
 static const struct oracle_question questions[] = {

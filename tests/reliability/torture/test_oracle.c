@@ -272,12 +272,15 @@ static const struct {
 } broken[] = {
 	{"SELECT 1", 0},
 	/* out of order, too */
-	{"INSERT INTO got SELECT 9, session_id, sequence, message_id, type FROM got WHERE id = 2", 2},
-	{"INSERT INTO got SELECT 9, session_id, sequence, message_id, type FROM got WHERE id = 1", 1},
+	{"INSERT INTO got SELECT 9, session_id, sequence, message_id, type, reply FROM got WHERE id = 2", 2},
+	{"INSERT INTO got SELECT 9, session_id, sequence, message_id, type, reply FROM got WHERE id = 1", 1},
 	{"DELETE FROM got WHERE id = 1", 1},
 	{"DELETE FROM got WHERE id = 2", 2}, /* a gap, too */
 	{"UPDATE got SET id = 10 - id", 2},  /* backwards */
-	{"INSERT INTO got VALUES (9, 's', 0, 'never-said', 'event')", 1},
+	{"INSERT INTO got VALUES (9, 's', 0, 'never-said', 'event', NULL)", 1},
+	/* a session that was rejected keeps its answer; a task that never became one does not */
+	{"INSERT INTO got VALUES (9, '', 0, 'never-said', 'task_rejected', 'r')", 1},
+	{"INSERT INTO got VALUES (9, '', 0, 'forgotten', 'task_rejected', 'x')", 0},
 	{"DELETE FROM got WHERE type = 'session_closed'", 2},
 	{"INSERT INTO hcp_outbox VALUES ('m9', 'callee', NULL)", 1},
 	/* each of the three, the session, and nothing at all */
@@ -286,14 +289,15 @@ static const struct {
 
 START_TEST(oracle_reports_an_application_that_lost_messages)
 {
-	char file[64], store[64], sql[900];
+	char file[64], store[64], sql[1000];
 
 	snprintf(file, sizeof file, "/tmp/hcp-oracle-%d.app", (int)getpid());
 	snprintf(store, sizeof store, "/tmp/hcp-oracle-%d.store", (int)getpid());
 	make_file(store,
 		"CREATE TABLE callers (id, caller_id); INSERT INTO callers VALUES (1, 'app'), (2, 'other');"
-		"CREATE TABLE sessions (session_id, caller_id, state); INSERT INTO sessions VALUES ('s', "
-		"'app', 'COMPLETED');"
+		"CREATE TABLE sessions (session_id, caller_id, state, message_id); INSERT INTO sessions "
+		"VALUES"
+		" ('s', 'app', 'COMPLETED', NULL), ('u', 'app', 'REJECTED', 'r');"
 		"CREATE TABLE events (session_id, sequence, type, caller, body, substitute); INSERT INTO "
 		"events VALUES"
 		" ('s', NULL, 'task_accepted', 1, '{\"message_id\":\"m1\"}', NULL),"
@@ -301,10 +305,12 @@ START_TEST(oracle_reports_an_application_that_lost_messages)
 		"'{\"message_id\":\"m3\"}', NULL),"
 		" ('t', 1, 'event', 2, '{\"message_id\":\"m4\"}', NULL);");
 	snprintf(sql, sizeof sql,
-		"CREATE TABLE got (id INTEGER PRIMARY KEY, session_id, sequence, message_id, type);"
+		"CREATE TABLE got (id INTEGER PRIMARY KEY, session_id, sequence, message_id, type, reply);"
 		"CREATE TABLE hcp_outbox (message_id, callee, session_id);"
-		"INSERT INTO got VALUES (1, 's', 0, 'm1', 'task_accepted'), (2, 's', 1, 'm2', 'progress'),"
-		" (3, 's', 2, 'm3', 'session_closed'); %s",
+		"INSERT INTO got VALUES (1, 's', 0, 'm1', 'task_accepted', 'm'), (2, 's', 1, 'm2', "
+		"'progress', "
+		"NULL),"
+		" (3, 's', 2, 'm3', 'session_closed', NULL); %s",
 		broken[_i].sql);
 	make_file(file, sql);
 	(void)app_check_files(file, store);
@@ -366,12 +372,12 @@ static const struct {
 	{"UPDATE decisions SET artifact_hash = 'h9' WHERE request_id = 'r1'", "", 1},
 	/* not enough, yet answered */
 	{"UPDATE decisions SET is_final = 0 WHERE request_id = 'r1'", "", 2},
-	{"UPDATE reviews SET state = 'APPROVED' WHERE request_id = 'r1'", "", 2},
-	/* unapproved, unchecked, denied */
-	{"UPDATE sessions SET started_at = 'then' WHERE id = 2", "", 4},
-	{"UPDATE sessions SET started_at = 'then' WHERE id = 3", "", 3},
+	{"UPDATE reviews SET state = 'APPROVED' WHERE request_id = 'r1'", "", 3},
+	/* unapproved, unchecked, denied, undecided */
+	{"UPDATE sessions SET started_at = 'then' WHERE id = 2", "", 5},
+	{"UPDATE sessions SET started_at = 'then' WHERE id = 3", "", 4},
 	/* the program had said no */
-	{"UPDATE sessions SET started_at = 'then' WHERE id = 5", "", 2},
+	{"UPDATE sessions SET started_at = 'then' WHERE id = 5", "", 3},
 	/* hotter than it may be */
 	{"UPDATE tasks SET task = '{\"inputs\":{\"heat\":96}}' WHERE session = 4", "", 1},
 	/* accepted at once */

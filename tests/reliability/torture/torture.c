@@ -234,7 +234,7 @@ static void keep_files(void)
 		say("the state directory could not be kept");
 }
 
-START_TEST(whatever_really_happens_every_promise_holds)
+START_TEST(promises_hold_whatever_happens)
 {
 	say_clock();
 	world.broker = broker_private();
@@ -274,6 +274,6 @@ int main(void)
 
 	seed = number ? (unsigned)strtoul(number, NULL, 10) : 1;
 	seconds = length && atof(length) > 0 ? atof(length) : 60;
-	suite_test(s, whatever_really_happens_every_promise_holds, (int)seconds + 900);
+	suite_test(s, promises_hold_whatever_happens, (int)seconds + 900);
 	return harness_run(s, true);
 }

@@ -10,11 +10,18 @@ static void post_on_settled(void *ctx, int64_t session, size_t bytes)
 	p->settled_bytes += (int64_t)bytes;
 }
 
-static void post_on_unroutable(void *ctx, int64_t session, const char *caller_id)
+static void post_on_transient(void *ctx, int64_t event)
 {
 	struct post *p = ctx;
 
-	(void)session, (void)caller_id;
+	store_drop_answer(p->store, event);
+}
+
+static void post_on_unroutable(void *ctx, int64_t session, const char *session_id, const char *caller_id)
+{
+	struct post *p = ctx;
+
+	(void)session, (void)session_id, (void)caller_id;
 	p->unroutables++;
 }
 
@@ -25,7 +32,8 @@ static void post_on_backlog(void *ctx, int64_t session, int64_t bytes)
 	ck_assert_int_eq(session, 7);
 	p->backlog_bytes += bytes;
 }
-static const struct outbox_ops post_ops = {post_on_settled, post_on_unroutable, post_on_backlog};
+static const struct outbox_ops post_ops = {
+	post_on_settled, post_on_transient, post_on_unroutable, post_on_backlog};
 
 void post_open(struct post *p)
 {

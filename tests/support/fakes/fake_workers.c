@@ -111,7 +111,7 @@ static struct fake_word **fake_worker_next(struct worker *w)
 {
 	struct fake_word **at = &w->said;
 
-	if (w->is_paused && (!w->has_exited || w->children > 0))
+	if (w->is_keeping || (w->is_paused && (!w->has_exited || w->children > 0)))
 		while (*at != NULL && (*at)->kind != FAKE_EXIT)
 			at = &(*at)->next;
 	return *at != NULL ? at : NULL;
@@ -134,7 +134,10 @@ bool fake_workers_run(struct workers *ws)
 			if ((*at = f->next) == NULL)
 				w->said_end = at;
 			fake_worker_hand_over(w, f);
-			free(f);
+			if (w->is_keeping && w->kept == NULL)
+				w->kept = f;
+			else
+				free(f);
 			did = true;
 		}
 		if (w->has_exited && w->out_eof && w->err_eof && w->children == 0 && !w->is_gone) {
@@ -185,6 +188,7 @@ void fake_workers_fini(struct workers *ws)
 			free(*v);
 		for (char **v = w->env; *v != NULL; v++)
 			free(*v);
+		free(w->kept);
 		free(w->argv);
 		free(w->env);
 		free(w->workdir);
@@ -344,6 +348,25 @@ bool worker_has_stdin(const struct worker *w)
 void worker_pause_reading(struct worker *w, bool pause)
 {
 	w->is_paused = pause;
+}
+
+void worker_keep_line(struct worker *w, enum worker_stream s, const char *line)
+{
+	(void)s, (void)line;
+	w->is_keeping = true;
+}
+
+void worker_let_line_go(struct worker *w, enum worker_stream s)
+{
+	(void)s;
+	w->is_keeping = false;
+	free(w->kept);
+	w->kept = NULL;
+}
+
+bool worker_is_mid_line(const struct worker *w)
+{
+	return w->is_mid_line;
 }
 
 void worker_end(struct worker *w, int64_t term_at_us, int64_t kill_at_us)

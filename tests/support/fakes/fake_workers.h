@@ -47,6 +47,9 @@ struct worker {
 	char session_id[ID_SIZE]; /* of the last start, or of its environment */
 	struct buf in;            /* all that it was ever sent */
 	struct fake_word *said, **said_end;
+	struct fake_word *kept; /* a line that is still in use */
+	bool is_keeping;
+	bool is_mid_line; /* a test's wish: a long line has begun and not ended */
 	bool has_stdin, stdin_closed, is_paused;
 	bool out_eof, err_eof, has_exited, is_gone, is_freed;
 	bool is_dying;     /* its exit is in the pipe */

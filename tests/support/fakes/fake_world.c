@@ -2,6 +2,8 @@
 /* fake_world.c: what fake_world.h declares. */
 #include "support/fakes/fake_world.h"
 
+#include "base/jobs.h"
+
 /* ---- the watch on the store ---- */
 
 int64_t world_count(struct world *w, const char *sql, const char *arg)
@@ -53,7 +55,7 @@ void world_check_rows(struct world *w)
 				 " OR state_version - (state = 'REJECTED') <> (SELECT count(*) FROM events e "
 				 "WHERE e.session = s.id AND e.event_type = 'state_changed')"
 				 " OR (waits_for IS NOT NULL AND EXISTS (SELECT 1 FROM events e WHERE "
-				 "e.session = s.id AND e.type <> 'harp'))"
+				 "e.session = s.id AND e.type NOT IN ('harp','task_rejected')))"
 				 " OR (waits_for = 'human' AND state = 'PENDING') <> EXISTS (SELECT 1 FROM "
 				 "reviews r WHERE r.session = s.id AND r.state = 'AWAITING_DECISION')",
 				 NULL),
@@ -256,6 +258,7 @@ void world_open(struct world *w)
 	w->bus.ctx = w->workers.ctx = w;
 	w->core.bus = &w->bus;
 	w->core.workers = &w->workers;
+	w->core.jobs = w->has_jobs ? jobs_new(NULL, NULL) : NULL;
 	core_make_outbox(&w->core);
 	w->is_alive = true;
 }
@@ -284,6 +287,10 @@ void world_end(struct world *w, bool crashed)
 	if (crashed)
 		w->core.phase.is_suspended = true; /* so that nothing more is written */
 	world_keep_sent(w);
+	jobs_free(w->core.jobs);
+	w->core.jobs = NULL;
+	jobs_free(w->core.reload.thread);
+	w->core.reload.thread = NULL;
 	core_fini(&w->core);
 	fake_workers_fini(&w->workers);
 	fake_bus_fini(&w->bus);
@@ -329,6 +336,9 @@ bool world_turn(struct world *w)
 
 	if (c->phase.is_done)
 		return false; /* the loop has ended */
+	core_on_reload(c);
+	if (!w->jobs_are_slow)
+		core_on_jobs(c);
 	core_on_bus(c);
 	if (core_next_us(c) <= fake_boot_us) {
 		core_on_time(c);
@@ -337,7 +347,8 @@ bool world_turn(struct world *w)
 	did |= fake_workers_run(&w->workers);
 	if (w->mid_turn != NULL)
 		w->mid_turn();
-	did |= core_end_turn(c);
+	did |= core_end_turn(c) &&
+		(!w->jobs_are_slow || store_has_batch(c->store) || c->turn.effects.count > 0);
 	did |= !c->phase.is_suspended && fake_workers_next_us(&w->workers) <= fake_boot_us;
 	if (!w->broker_is_slow && w->bus.pub_up && w->bus.flushed > 0) {
 		fake_bus_settle_all(&w->bus, BUS_CONFIRMED);

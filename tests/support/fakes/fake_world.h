@@ -37,6 +37,8 @@ struct world {
 	sqlite3 *watch;
 	bool is_alive;       /* between world_begin and world_end */
 	bool broker_is_slow; /* the test settles by itself */
+	bool has_jobs;       /* large states are worked beside the turns ... */
+	bool jobs_are_slow;  /* ... and are finished when the test says so */
 	void (*mid_turn)(
 		void); /* happens when the bus was taken from and the turn is not committed; NULL: nothing */
 	size_t earlier_sent; /* what earlier runs of the daemon published */

@@ -103,7 +103,7 @@ static int64_t formula_us(enum user u, int attempt, int64_t most_us)
 	}
 }
 
-START_TEST(each_wait_of_each_user_is_what_its_formula_gives)
+START_TEST(each_wait_of_each_user_is_what_its_formula_gives) /* proves L1-10 */
 {
 	struct backoff b;
 
@@ -150,7 +150,7 @@ static void check_range(enum user u, int attempt, int64_t least_us, int64_t most
 	ck_assert_int_eq(most, most_us);
 }
 
-START_TEST(the_jitter_around_a_step_reaches_both_of_its_bounds)
+START_TEST(the_jitter_around_a_step_reaches_both_of_its_bounds) /* proves L1-10 */
 {
 	check_range(FAILURE, 0, S * 8 / 10, S * 12 / 10);
 	check_range(FAILURE, 3, S * 64 / 10, S * 96 / 10);
@@ -163,7 +163,7 @@ START_TEST(the_jitter_around_a_step_reaches_both_of_its_bounds)
 }
 END_TEST
 
-START_TEST(the_jitter_above_a_step_begins_with_the_second_and_stays_below_a_tenth)
+START_TEST(jitter_begins_with_the_second_step_and_is_below_a_tenth)
 {
 	struct backoff b = CTL_BACKOFF(read_dice);
 
@@ -240,7 +240,7 @@ int main(void)
 	tcase_add_loop_test(backoff, each_wait_of_each_user_is_what_its_formula_gives, 0, USERS);
 	tcase_add_loop_test(backoff, a_reset_begins_again_at_the_first_step, 0, USERS);
 	tcase_add_test(backoff, the_jitter_around_a_step_reaches_both_of_its_bounds);
-	tcase_add_test(backoff, the_jitter_above_a_step_begins_with_the_second_and_stays_below_a_tenth);
+	tcase_add_test(backoff, jitter_begins_with_the_second_step_and_is_below_a_tenth);
 	suite_add_tcase(s, backoff);
 	tcase_add_test(guard, a_guard_shuts_the_socket_down_after_its_owner_closed_it);
 	tcase_add_test(guard, a_guard_that_opens_while_its_owner_ends_shuts_down_at_once);

@@ -22,7 +22,7 @@ static void teardown(void)
 	buf_fini(&b);
 }
 
-START_TEST(what_is_added_is_there_in_order)
+START_TEST(added_text_is_there_in_order)
 {
 	ck_assert_str_eq(buf_text(&b), "");
 	buf_add_text(&b, "one ");
@@ -41,7 +41,7 @@ START_TEST(what_is_added_is_there_in_order)
 }
 END_TEST
 
-START_TEST(it_grows_over_any_boundary)
+START_TEST(buffer_grows_over_any_boundary)
 {
 	for (int i = 0; i < 100000; i++)
 		buf_addf(&b, "%05d", i);
@@ -157,6 +157,36 @@ START_TEST(random_bytes_always_give_a_valid_json_string)
 }
 END_TEST
 
+static size_t json_size(const char *text, size_t size)
+{
+	buf_clear(&b);
+	buf_add_json(&b, text, size);
+	return b.size - 2;
+}
+
+START_TEST(a_cut_text_is_the_longest_whose_json_fits)
+{
+	srandom(5);
+	for (int i = 0; i < 20000; i++) {
+		char text[40];
+		size_t size = (size_t)random() % sizeof(text), most = (size_t)random() % 80, cut;
+
+		for (size_t k = 0; k < size; k++)
+			text[k] = (char)(i % 2       ? 'a' + random() % 26 :
+					random() % 4 ? random() :
+						       0xe0 + random() % 32);
+		cut = buf_json_cut(text, size, most);
+		ck_assert_uint_le(json_size(text, cut), most);
+		if (cut < size) { /* one character more is too much */
+			size_t next = buf_utf8_size((const unsigned char *)text + cut, size - cut);
+
+			ck_assert_uint_gt(json_size(text, cut + (next > 0 ? next : 1)), most);
+		}
+	}
+	ck_assert_uint_eq(buf_json_cut("", 0, 0), 0);
+}
+END_TEST
+
 START_TEST(a_blob_lives_until_its_last_reference_goes)
 {
 	struct blob *one = blob_new("a\0c", 3), *empty = blob_new(NULL, 0);
@@ -195,13 +225,14 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_is_added_is_there_in_order);
-	tcase_add_test(t, it_grows_over_any_boundary);
+	tcase_add_test(t, added_text_is_there_in_order);
+	tcase_add_test(t, buffer_grows_over_any_boundary);
 	tcase_add_test(t, a_long_formatted_text_is_not_cut);
 	tcase_add_test(t, every_integer_is_written_as_printf_would);
 	tcase_add_loop_test(t, a_json_string_has_minimal_escapes_and_is_always_utf8, 0, COUNT(strings));
 	tcase_add_test(t, every_byte_at_every_place_reads_back_with_a_json_parser);
 	tcase_add_test(t, random_bytes_always_give_a_valid_json_string);
+	tcase_add_test(t, a_cut_text_is_the_longest_whose_json_fits);
 	tcase_add_test(t, a_blob_lives_until_its_last_reference_goes);
 	tcase_add_test(t, copies_end_where_the_text_or_the_size_does);
 	suite_add_tcase(s, t);

@@ -92,7 +92,7 @@ START_TEST(the_calendar_agrees_with_the_c_library)
 }
 END_TEST
 
-START_TEST(what_is_written_reads_back_to_the_millisecond)
+START_TEST(written_text_reads_back_to_the_millisecond)
 {
 	srandom(1);
 	for (int i = 0; i < 200000; i++) {
@@ -198,7 +198,7 @@ static const char *const bad[] = {
 	"2026-01-31T-1:34:56Z",
 };
 
-START_TEST(what_is_no_instant_is_refused_and_changes_nothing)
+START_TEST(text_that_is_no_instant_is_refused_and_changes_nothing)
 {
 	int64_t us = -7;
 
@@ -245,9 +245,9 @@ int main(void)
 	tcase_add_loop_test(t, an_instant_is_written_in_utc_with_milliseconds, 0, COUNT(forms));
 	tcase_add_test(t, the_text_does_not_depend_on_what_was_written_before);
 	tcase_add_test(t, the_calendar_agrees_with_the_c_library);
-	tcase_add_test(t, what_is_written_reads_back_to_the_millisecond);
+	tcase_add_test(t, written_text_reads_back_to_the_millisecond);
 	tcase_add_loop_test(t, any_iso_form_of_an_instant_is_read, 0, COUNT(good));
-	tcase_add_loop_test(t, what_is_no_instant_is_refused_and_changes_nothing, 0, COUNT(bad));
+	tcase_add_loop_test(t, text_that_is_no_instant_is_refused_and_changes_nothing, 0, COUNT(bad));
 	tcase_add_test(t, threads_do_not_mix_up_each_others_texts);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);

@@ -174,7 +174,7 @@ START_TEST(a_duration_is_written_in_its_canonical_form)
 }
 END_TEST
 
-START_TEST(what_is_written_reads_back_to_the_millisecond)
+START_TEST(written_text_reads_back_to_the_millisecond)
 {
 	srandom(20260131);
 	for (int i = 0; i < 200000; i++) {
@@ -199,7 +199,7 @@ int main(void)
 	tcase_add_loop_test(t, a_wire_duration_is_read_exactly_or_refused, 0, COUNT(iso));
 	tcase_add_loop_test(t, a_short_duration_is_read_exactly_or_refused, 0, COUNT(shorts));
 	tcase_add_loop_test(t, a_duration_is_written_in_its_canonical_form, 0, COUNT(forms));
-	tcase_add_test(t, what_is_written_reads_back_to_the_millisecond);
+	tcase_add_test(t, written_text_reads_back_to_the_millisecond);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

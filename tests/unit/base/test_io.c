@@ -80,7 +80,7 @@ START_TEST(a_fifo_is_refused_at_once)
 }
 END_TEST
 
-START_TEST(what_is_not_there_or_a_directory_is_an_error)
+START_TEST(absent_file_or_a_directory_is_an_error)
 {
 	struct buf b = {0};
 	struct stat st;
@@ -127,7 +127,7 @@ int main(void)
 	tcase_add_test(t, a_file_is_read_as_a_whole);
 	tcase_add_test(t, a_file_over_the_bound_is_an_error);
 	tcase_add_test(t, a_fifo_is_refused_at_once);
-	tcase_add_test(t, what_is_not_there_or_a_directory_is_an_error);
+	tcase_add_test(t, absent_file_or_a_directory_is_an_error);
 	tcase_add_test(t, a_relative_path_starts_at_the_directory);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

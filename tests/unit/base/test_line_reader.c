@@ -108,7 +108,7 @@ START_TEST(a_line_over_the_limit_is_said_once_and_skipped_to_its_end)
 }
 END_TEST
 
-START_TEST(the_beginning_of_a_line_over_the_limit_is_the_same_however_it_is_cut)
+START_TEST(line_over_the_limit_begins_the_same_however_it_is_cut)
 {
 	char text[6000];
 	size_t first = (size_t)_i * 100, at;
@@ -180,7 +180,7 @@ static enum line_result tube_read(struct line_pool *p, struct tube *t)
 	return line_reader_read(p, &t->l, t->fd[0], LINES_READ_MAX, &got, &used, on_line, NULL);
 }
 
-START_TEST(who_needs_more_than_there_is_waits_and_one_goes_on)
+START_TEST(readers_that_need_more_than_there_is_wait_and_one_goes_on)
 {
 	struct line_pool p;
 	struct tube a, b, c;
@@ -271,7 +271,7 @@ START_TEST(lines_that_are_left_are_all_handed_out_at_the_end)
 }
 END_TEST
 
-START_TEST(a_silent_unfinished_line_can_be_given_up_and_the_next_is_fine)
+START_TEST(unfinished_line_can_be_given_up_and_the_next_is_fine)
 {
 	struct line_pool p;
 	struct tube a;
@@ -301,6 +301,112 @@ START_TEST(a_silent_unfinished_line_can_be_given_up_and_the_next_is_fine)
 }
 END_TEST
 
+START_TEST(lines_stop_where_the_slice_is_over_and_none_is_lost)
+{
+	struct slice slice = {.until_us = 1}; /* it is over */
+	struct line_pool p;
+	struct tube a;
+
+	begin();
+	line_pool_init(&p, 1 << 20, 100000);
+	p.slice = &slice;
+	tube_open(&a);
+	ck_assert_int_eq(write(a.fd[1], "one\ntwo\nthree\nfour\nfi", 21), 21);
+	ck_assert_int_eq(tube_read(&p, &a), LINES_MORE);
+	ck_assert_str_eq(buf_text(&said), "one|");
+	ck_assert_int_eq(tube_read(&p, &a), LINES_MORE);
+	ck_assert_str_eq(buf_text(&said), "one|two|");
+	slice_renew(&slice);
+	ck_assert_int_eq(tube_read(&p, &a), LINES_OK);
+	ck_assert_str_eq(buf_text(&said), "one|two|three|four|");
+	ck_assert_int_eq(write(a.fd[1], "ve\nsix\nseven", 12), 12);
+	slice.until_us = 1;
+	ck_assert_int_eq(tube_read(&p, &a), LINES_MORE);
+	ck_assert(line_reader_end(&p, &a.l, on_line, NULL));
+	ck_assert_str_eq(buf_text(&said), "one|two|three|four|five|six|seven|");
+	ck_assert_uint_eq(p.used, 0);
+}
+END_TEST
+
+/* ---- a line that stays in use ---- */
+
+static struct line_reader *keeps;
+
+static void keep_long(void *ctx, const char *line, size_t size, enum line_kind kind)
+{
+	on_line(ctx, line, size, kind);
+	if (size > LINES_READ_MAX)
+		line_reader_keep(keeps, line);
+}
+
+START_TEST(a_line_that_is_kept_holds_back_those_behind_it)
+{
+	enum { LONG = LINES_READ_MAX + 10 };
+	struct line_reader l = {0};
+	struct line_pool p;
+	size_t got, used;
+	char *text = malloc(LONG);
+	int fd[2];
+
+	begin();
+	keeps = &l;
+	memset(text, 'x', LONG);
+	line_pool_init(&p, 1 << 20, 1 << 20);
+	ck_assert_int_eq(pipe(fd), 0);
+	feed_bytes(&p, &l, text, LINES_READ_MAX);
+	ck_assert_int_eq(write(fd[1], "x\nbehind\nlast", 13), 13);
+	ck_assert_int_eq(
+		line_reader_read(&p, &l, fd[0], LINES_READ_MAX, &got, &used, keep_long, NULL), LINES_KEPT);
+	ck_assert_uint_eq(count, 1);
+	ck_assert_uint_eq(l.size, LINES_READ_MAX + 1);
+	ck_assert(l.rest[LINES_READ_MAX] == 'x');
+	ck_assert_uint_ge(p.used, LINES_READ_MAX); /* it counts as memory that is held */
+	ck_assert_uint_eq(line_reader_idle_bytes(&l, INT64_MAX), 0);
+	p.freed = false;
+	line_reader_let_go(&p, &l);
+	ck_assert(p.freed);
+	ck_assert_int_eq(
+		line_reader_read(&p, &l, fd[0], LINES_READ_MAX, &got, &used, keep_long, NULL), LINES_OK);
+	ck_assert_str_eq(buf_text(&said), "behind|");
+	close(fd[1]);
+	ck_assert_int_eq(
+		line_reader_read(&p, &l, fd[0], LINES_READ_MAX, &got, &used, keep_long, NULL), LINES_END);
+	ck_assert_str_eq(buf_text(&said), "behind|last|");
+	ck_assert_uint_eq(p.used, 0);
+	close(fd[0]);
+	free(text);
+}
+END_TEST
+
+START_TEST(a_kept_line_without_a_newline_is_handed_out_once)
+{
+	struct line_reader l = {0};
+	struct line_pool p;
+	size_t got, used;
+	char *text = malloc(LINES_READ_MAX);
+	int fd[2];
+
+	begin();
+	keeps = &l;
+	memset(text, 'x', LINES_READ_MAX);
+	line_pool_init(&p, 1 << 20, 1 << 20);
+	feed_bytes(&p, &l, text, LINES_READ_MAX);
+	feed_bytes(&p, &l, "y", 1);
+	ck_assert_int_eq(pipe(fd), 0);
+	close(fd[1]);
+	ck_assert_int_eq(
+		line_reader_read(&p, &l, fd[0], LINES_READ_MAX, &got, &used, keep_long, NULL), LINES_KEPT);
+	ck_assert_uint_eq(count, 1);
+	line_reader_let_go(&p, &l);
+	ck_assert_int_eq(
+		line_reader_read(&p, &l, fd[0], LINES_READ_MAX, &got, &used, keep_long, NULL), LINES_END);
+	ck_assert_uint_eq(count, 1);
+	ck_assert_uint_eq(p.used, 0);
+	close(fd[0]);
+	free(text);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("lines");
@@ -312,12 +418,15 @@ int main(void)
 	tcase_add_loop_test(t, a_line_is_the_same_however_it_is_cut, 0, 32);
 	tcase_add_test(t, a_complete_line_needs_no_memory);
 	tcase_add_test(t, a_line_over_the_limit_is_said_once_and_skipped_to_its_end);
-	tcase_add_loop_test(t, the_beginning_of_a_line_over_the_limit_is_the_same_however_it_is_cut, 0, 41);
+	tcase_add_loop_test(t, line_over_the_limit_begins_the_same_however_it_is_cut, 0, 41);
 	tcase_add_test(t, a_long_line_is_whole_and_its_memory_comes_back);
-	tcase_add_test(t, who_needs_more_than_there_is_waits_and_one_goes_on);
+	tcase_add_test(t, readers_that_need_more_than_there_is_wait_and_one_goes_on);
 	tcase_add_test(t, many_short_lines_come_in_portions_and_none_is_lost);
 	tcase_add_test(t, lines_that_are_left_are_all_handed_out_at_the_end);
-	tcase_add_test(t, a_silent_unfinished_line_can_be_given_up_and_the_next_is_fine);
+	tcase_add_test(t, lines_stop_where_the_slice_is_over_and_none_is_lost);
+	tcase_add_test(t, unfinished_line_can_be_given_up_and_the_next_is_fine);
+	tcase_add_test(t, a_line_that_is_kept_holds_back_those_behind_it);
+	tcase_add_test(t, a_kept_line_without_a_newline_is_handed_out_once);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
 	srunner_free(r);

@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,7 +31,7 @@ int64_t clock_wall_us(void)
 }
 
 static int ends[2], real_stderr;
-static char got[70000];
+static char got[1 << 20];
 
 static void setup(void)
 {
@@ -73,7 +76,7 @@ START_TEST(a_line_has_time_level_and_message)
 }
 END_TEST
 
-START_TEST(what_is_below_the_level_is_not_printed)
+START_TEST(lines_below_the_level_are_not_printed)
 {
 	log_debug("d");
 	ck_assert_str_eq(drain(), "");
@@ -102,9 +105,13 @@ static const struct {
 	{"\xe2\x82", "\\xe2\\x82"},
 	{"100%", "100%"},
 	{"a\\b", "a\\b"},
+	{"a\xe2\x80\xaez", "a\\u202ez"},
+	{"a\xe2\x80\x8b", "a\\u200b"},
+	{"a\xe2\x80\xa8", "a\\u2028"},
+	{"\xf3\xa0\x81\x81", "\\U000e0041"},
 };
 
-START_TEST(control_characters_and_bad_bytes_are_escaped)
+START_TEST(controls_invisible_characters_and_bad_bytes_are_escaped)
 {
 	char want[128];
 
@@ -158,21 +165,182 @@ START_TEST(a_journal_that_is_not_our_stderr_does_not_count)
 }
 END_TEST
 
-START_TEST(a_full_stderr_never_blocks_and_the_loss_is_told)
+/* Numbered lines of 3000 bytes, 900 KB: more than a pipe and the backlog take. */
+enum { LINES = 300 };
+static void log_numbered(void)
 {
 	static char text[3000];
-	int lines = 0;
 
-	fcntl(ends[1], F_SETFL, O_NONBLOCK);
 	memset(text, 'x', sizeof(text) - 1);
-	for (int i = 0; i < 40; i++)
-		log_info("%s", text);
-	for (const char *p = drain(); (p = strchr(p, '\n')); p++)
+	for (int i = 0; i < LINES; i++)
+		log_info("n=%d %s", i, text);
+}
+
+/* How many lines came, in order and whole, and how many they say are lost. */
+static int check_numbered(int *lost)
+{
+	int lines = 0, number, last = -1, size;
+
+	*lost = 0;
+	for (char *line = strtok(got, "\n"), *at; line; line = strtok(NULL, "\n")) {
+		ck_assert_msg(strncmp(line, HEAD, strlen(HEAD)) == 0, "%.80s", line);
+		if ((at = strstr(line, " lost=")) != NULL)
+			*lost += atoi(at + 6);
+		if ((at = strstr(line, " n=")) == NULL)
+			continue;
+		ck_assert_int_eq(sscanf(at, " n=%d %n", &number, &size), 1);
+		ck_assert_uint_eq(strlen(at + size), 2999);
+		ck_assert_int_gt(number, last);
+		last = number;
 		lines++;
-	ck_assert_int_lt(lines, 40);
+	}
+	return lines;
+}
+
+/* Reads all that waits, as a reader that woke up. */
+static void drain_all(void)
+{
+	size_t size = 0;
+	ssize_t more;
+
+	do {
+		log_flush();
+		while ((more = read(ends[0], got + size, sizeof(got) - 1 - size)) > 0)
+			size += (size_t)more;
+	} while (log_is_behind());
+	log_flush();
+	while ((more = read(ends[0], got + size, sizeof(got) - 1 - size)) > 0)
+		size += (size_t)more;
+	got[size] = '\0';
+}
+
+/* On a pipe that blocks, as a parent left it; Check ends a test that waits. */
+START_TEST(a_log_that_nobody_reads_never_blocks)
+{
+	int lines, lost;
+
+	log_numbered();
+	ck_assert(log_is_behind());
+	ck_assert_int_eq(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0); /* others may write there, too */
+	drain_all();
+	ck_assert(!log_is_behind());
+	lines = check_numbered(&lost);
+	ck_assert_int_lt(lines, LINES);
+	ck_assert_int_gt(lines, 80); /* 64 KiB in the pipe, 256 KiB in memory */
+	ck_assert_int_eq(lines + lost, LINES);
+}
+END_TEST
+
+START_TEST(a_log_into_a_full_socket_never_blocks)
+{
+	int pair[2], lines, lost;
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	dup2(pair[1], STDERR_FILENO);
+	dup2(pair[0], ends[0]);
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	log_numbered();
+	ck_assert(log_is_behind());
+	drain_all();
+	lines = check_numbered(&lost);
+	ck_assert_int_lt(lines, LINES);
+	ck_assert_int_eq(lines + lost, LINES);
+	close(pair[0]);
+	close(pair[1]);
+}
+END_TEST
+
+START_TEST(the_loss_is_told_once_by_the_next_line)
+{
+	char want[128];
+	int lines, lost;
+
+	log_numbered();
+	while (drain()[0] != '\0') /* read, but not flushed any more: the next line does that */
+		;
 	log_info("back");
-	snprintf(text, sizeof(text), HEAD "info lost=%d back\n", 40 - lines);
-	ck_assert_str_eq(drain(), text);
+	drain_all();
+	lines = check_numbered(&lost);
+	(void)lines;
+	log_info("again");
+	snprintf(want, sizeof want, HEAD "info again\n");
+	ck_assert_str_eq(drain(), want);
+	ck_assert_int_gt(lost, 0);
+}
+END_TEST
+
+START_TEST(a_log_whose_reader_is_gone_costs_nothing_but_the_lines)
+{
+	signal(SIGPIPE, SIG_IGN);
+	log_numbered();
+	close(ends[0]);
+	log_numbered();
+	log_drain(1000);
+	ck_assert(!log_is_behind());
+	ck_assert_int_eq(pipe(ends), 0);
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	dup2(ends[1], STDERR_FILENO);
+	log_info("a new reader");
+	ck_assert_ptr_nonnull(strstr(drain(), " a new reader\n"));
+	ck_assert_ptr_nonnull(strstr(got, HEAD "info lost="));
+}
+END_TEST
+
+static const struct {
+	const char *value, *shown;
+} values[] = {
+	{"plain words, and a 5\" disk", "plain words, and a 5\" disk"},
+	{"x code=ok user=root", "\"x code=ok user=root\""},
+	{"\"x\"", "\"\\\"x\\\"\""},
+	{"a\\\" session=1", "\"a\\\\\\\" session=1\""},
+	{"a\nlevel=error", "\"a\\nlevel=error\""},
+	{"", ""},
+};
+
+START_TEST(a_value_cannot_look_like_further_fields)
+{
+	char want[256];
+
+	log_info("task rejected: why=%s code=%s", values[_i].value, "c");
+	snprintf(want, sizeof want, HEAD "info task rejected: why=%s code=c\n", values[_i].shown);
+	ck_assert_str_eq(drain(), want);
+	log_info("why=%.*s", (int)strlen(values[_i].value), values[_i].value);
+	snprintf(want, sizeof want, HEAD "info why=%s\n", values[_i].shown);
+	ck_assert_str_eq(drain(), want);
+}
+END_TEST
+
+START_TEST(quotes_of_the_format_keep_the_value_in)
+{
+	log_info("blocked why=\"%s\" n=%d", "low\" user=\"root", 1);
+	ck_assert_str_eq(drain(), HEAD "info blocked why=\"low\\\" user=\\\"root\" n=1\n");
+}
+END_TEST
+
+/* The log formats by itself: it has to agree with printf about everything but quotes. */
+START_TEST(conversions_are_those_of_printf)
+{
+	char want[512];
+	const char *volatile none = NULL;
+
+#define SAME(...) \
+	do { \
+		snprintf(want, sizeof want, HEAD "info " __VA_ARGS__); \
+		log_info(__VA_ARGS__); \
+		drain(); \
+		got[strlen(got) - 1] = '\0'; \
+		ck_assert_str_eq(got, want); \
+	} while (0)
+	SAME("%d %i %u %x %X %o %c %%", -5, 7, 4000000000u, 255u, 255u, 8u, 'c');
+	SAME("%ld %lld %lu %llu %zu %zd", -1L, -2LL, 1UL, ~0ULL, (size_t)3, (ssize_t)-4);
+	SAME("%hhu %hd %jd %td", (unsigned char)200, (short)-3, (intmax_t)-9, (ptrdiff_t)5);
+	SAME("[%5d] [%-5d] [%05d] [%+d] [%.3d] [%04o]", 42, 42, 42, 42, 7, 0600u);
+	SAME("%g %.2f %8.1e", 1.5, 2.345, 1234.5);
+	SAME("[%s] [%.3s] [%8s] [%-8s] [%.*s] [%*d]", "text", "text", "text", "text", 2, "text", 6, 1);
+	SAME("s=%.8s n=%zu", "0123456789", (size_t)1);
+#undef SAME
+	log_info("%s|", none);
+	ck_assert_str_eq(drain(), HEAD "info (null)|\n");
 }
 END_TEST
 
@@ -243,12 +411,18 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_line_has_time_level_and_message);
-	tcase_add_test(t, what_is_below_the_level_is_not_printed);
-	tcase_add_loop_test(t, control_characters_and_bad_bytes_are_escaped, 0, COUNT(escapes));
+	tcase_add_test(t, lines_below_the_level_are_not_printed);
+	tcase_add_loop_test(t, controls_invisible_characters_and_bad_bytes_are_escaped, 0, COUNT(escapes));
 	tcase_add_test(t, a_long_line_is_cut_with_an_ellipsis_and_stays_one_line);
 	tcase_add_test(t, lines_into_the_journal_have_a_priority_and_no_time);
 	tcase_add_test(t, a_journal_that_is_not_our_stderr_does_not_count);
-	tcase_add_test(t, a_full_stderr_never_blocks_and_the_loss_is_told);
+	tcase_add_test(t, a_log_that_nobody_reads_never_blocks);
+	tcase_add_test(t, a_log_into_a_full_socket_never_blocks);
+	tcase_add_test(t, the_loss_is_told_once_by_the_next_line);
+	tcase_add_test(t, a_log_whose_reader_is_gone_costs_nothing_but_the_lines);
+	tcase_add_loop_test(t, a_value_cannot_look_like_further_fields, 0, COUNT(values));
+	tcase_add_test(t, quotes_of_the_format_keep_the_value_in);
+	tcase_add_test(t, conversions_are_those_of_printf);
 	tcase_add_test(t, a_limited_site_is_silent_after_its_burst_and_counts);
 	tcase_add_test(t, levels_are_known_by_name);
 	tcase_add_test(t, lines_of_threads_do_not_mix);

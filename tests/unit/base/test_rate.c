@@ -99,7 +99,7 @@ END_TEST
 
 /* Whoever comes exactly when he was told is let in, and over a long time no more than the limit and a
  * burst are. */
-START_TEST(who_waits_as_told_is_let_in_and_no_more_than_the_limit_are) /* proves SA-06 */
+START_TEST(caller_that_waits_as_told_is_let_in_up_to_the_limit) /* proves SA-06 */
 {
 	static const struct rate_limit limits[] = {
 		{60, 60 * S, 1}, {7, S, 3}, {1000000, S, 10}, {999, 3600 * S, 10000}, {1, 86400 * S, 1}};
@@ -134,21 +134,50 @@ START_TEST(a_new_limit_is_not_paid_for_with_old_debts)
 }
 END_TEST
 
-START_TEST(each_name_has_a_bucket_of_its_own)
+START_TEST(each_name_has_a_bucket_of_its_own) /* proves SA-06 */
 {
 	struct rates rates = {0};
-	struct rate *a = rates_get(&rates, "a");
+	struct rate *a = rates_get(&rates, "a", false, 0);
 
 	a->full_at_ns = 5;
-	ck_assert_int_eq(rates_get(&rates, "b")->full_at_ns, 0);
+	ck_assert_int_eq(rates_get(&rates, "b", true, 0)->full_at_ns, 0);
 	for (int i = 0; i < 500; i++) {
 		char name[16];
 
 		snprintf(name, sizeof name, "n%d", i);
-		rates_get(&rates, name)->full_at_ns = i;
+		rates_get(&rates, name, true, 0)->full_at_ns = i;
 	}
-	ck_assert_ptr_eq(rates_get(&rates, "a"), a);
-	ck_assert_int_eq(rates_get(&rates, "n77")->full_at_ns, 77);
+	ck_assert_ptr_eq(rates_get(&rates, "a", false, 0), a);
+	ck_assert_ptr_eq(rates_find(&rates, "a", true), a);
+	ck_assert_int_eq(rates_find(&rates, "n77", true)->full_at_ns, 77);
+	ck_assert_ptr_null(rates_find(&rates, "never", true)); /* looking makes none */
+	rates_fini(&rates);
+}
+END_TEST
+
+START_TEST(names_that_anybody_can_make_up_take_bounded_room) /* proves SA-06 */
+{
+	const struct rate_limit limit = {1, 3600 * S, 1};
+	struct rates rates = {0};
+	struct rate *own = rates_get(&rates, "own", false, 0), *shared;
+	char name[16];
+
+	rate_take(&limit, own, 0);
+	for (int i = 0; i < 200000; i++) { /* each one in debt for an hour */
+		snprintf(name, sizeof name, "n%d", i);
+		rate_take(&limit, rates_get(&rates, name, true, 1), 1);
+	}
+	ck_assert_uint_le(rates_count(&rates), 65538);
+	ck_assert_int_gt(rate_wait_us(&limit, rates_find(&rates, "n5", true), 2), 0);
+	/* the rest share one: whoever is one too many is not let in for that */
+	shared = rates_get(&rates, "n199999", true, 2);
+	ck_assert_ptr_eq(shared, rates_find(&rates, "n150000", true));
+	ck_assert_int_gt(rate_wait_us(&limit, shared, 2), 0);
+	/* and a caller with a section of its own still has a bucket of its own */
+	ck_assert_int_eq(rate_wait_us(&limit, rates_get(&rates, "other", false, 2), 2), 0);
+	/* full ones go */
+	(void)rates_get(&rates, "later", true, 4000 * S);
+	ck_assert_uint_le(rates_count(&rates), 2);
 	rates_fini(&rates);
 }
 END_TEST
@@ -164,9 +193,10 @@ int main(void)
 	tcase_add_test(t, a_burst_passes_and_then_one_at_a_time);
 	tcase_add_test(t, looking_changes_nothing);
 	tcase_add_test(t, without_a_limit_nobody_waits);
-	tcase_add_loop_test(t, who_waits_as_told_is_let_in_and_no_more_than_the_limit_are, 0, 5);
+	tcase_add_loop_test(t, caller_that_waits_as_told_is_let_in_up_to_the_limit, 0, 5);
 	tcase_add_test(t, a_new_limit_is_not_paid_for_with_old_debts);
 	tcase_add_test(t, each_name_has_a_bucket_of_its_own);
+	tcase_add_test(t, names_that_anybody_can_make_up_take_bounded_room);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

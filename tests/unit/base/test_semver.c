@@ -271,7 +271,7 @@ static const char *const no_ranges[] = {
 	"\u00a01",
 };
 
-START_TEST(what_is_no_range_is_refused_and_holds_nothing)
+START_TEST(text_that_is_no_range_is_refused_and_holds_nothing)
 {
 	ck_assert_msg(!semver_is_range(no_ranges[_i]), "\"%s\"", no_ranges[_i]);
 	ck_assert_msg(!semver_satisfies("1.2.3", no_ranges[_i]), "\"%s\"", no_ranges[_i]);
@@ -297,7 +297,7 @@ START_TEST(a_text_over_the_limit_is_neither)
 }
 END_TEST
 
-START_TEST(what_is_no_version_is_in_no_range)
+START_TEST(text_that_is_no_version_is_in_no_range)
 {
 	for (int i = 0; i < COUNT(no_versions); i++)
 		ck_assert_msg(!semver_satisfies(no_versions[i], "*"), "%s", no_versions[i]);
@@ -332,9 +332,9 @@ int main(void)
 	tcase_add_loop_test(t, anything_else_is_no_version, 0, COUNT(no_versions));
 	tcase_add_test(t, versions_are_ordered_as_the_specification_orders_them);
 	tcase_add_loop_test(t, a_range_holds_what_npm_documents, 0, COUNT(ranges));
-	tcase_add_loop_test(t, what_is_no_range_is_refused_and_holds_nothing, 0, COUNT(no_ranges));
+	tcase_add_loop_test(t, text_that_is_no_range_is_refused_and_holds_nothing, 0, COUNT(no_ranges));
 	tcase_add_test(t, a_text_over_the_limit_is_neither);
-	tcase_add_test(t, what_is_no_version_is_in_no_range);
+	tcase_add_test(t, text_that_is_no_version_is_in_no_range);
 	tcase_add_test(t, random_text_never_breaks_the_reader);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);

@@ -64,7 +64,7 @@ END_TEST
 
 static const char *const open_ended[] = {"'", "\"", "a 'b", "a \"b", "\"a\\\"", "a\\", "'a'\"", "x y \\"};
 
-START_TEST(what_is_not_closed_is_refused_with_a_reason)
+START_TEST(quotes_that_are_not_closed_are_refused_with_a_reason)
 {
 	const char *why = NULL;
 
@@ -118,7 +118,7 @@ static const struct {
 	{"c:\\x", "c:\\x"},
 };
 
-START_TEST(one_pair_of_quotes_around_all_is_taken_off)
+START_TEST(quotes_around_all_are_taken_off_once)
 {
 	char *plain = shellwords_unquote(quotes[_i].text);
 
@@ -147,9 +147,9 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(t, a_command_is_split_as_a_shell_would, 0, COUNT(splits));
-	tcase_add_loop_test(t, what_is_not_closed_is_refused_with_a_reason, 0, COUNT(open_ended));
+	tcase_add_loop_test(t, quotes_that_are_not_closed_are_refused_with_a_reason, 0, COUNT(open_ended));
 	tcase_add_loop_test(t, a_list_is_split_at_commas_and_spaces, 0, COUNT(lists));
-	tcase_add_loop_test(t, one_pair_of_quotes_around_all_is_taken_off, 0, COUNT(quotes));
+	tcase_add_loop_test(t, quotes_around_all_are_taken_off_once, 0, COUNT(quotes));
 	tcase_add_test(t, words_are_counted_and_nothing_counts_as_none);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);

@@ -126,7 +126,7 @@ static void set_again_now(struct timer *t)
 	timer_set(&ts, t, 1);
 }
 
-START_TEST(a_callback_that_sets_its_timer_for_the_past_does_not_hang_the_run)
+START_TEST(callback_that_sets_its_timer_to_the_past_hangs_nothing)
 {
 	many[0].on_due = set_again_now;
 	timer_set(&ts, &many[0], 10);
@@ -210,7 +210,7 @@ int main(void)
 	tcase_add_test(t, a_timer_fires_at_its_time_and_not_before_and_once);
 	tcase_add_test(t, setting_again_moves_it);
 	tcase_add_test(t, random_use_agrees_with_a_simple_model);
-	tcase_add_test(t, a_callback_that_sets_its_timer_for_the_past_does_not_hang_the_run);
+	tcase_add_test(t, callback_that_sets_its_timer_to_the_past_hangs_nothing);
 	tcase_add_test(t, a_callback_may_cancel_and_move_timers_that_are_due_too);
 	tcase_add_test(t, a_callback_may_free_the_owner);
 	tcase_add_test(t, ending_the_heap_unsets_its_timers);

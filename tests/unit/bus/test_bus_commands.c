@@ -67,7 +67,7 @@ START_TEST(acks_may_come_in_any_order_and_rejects_in_between)
 }
 END_TEST
 
-START_TEST(one_unanswered_delivery_does_not_stop_the_others)
+START_TEST(unanswered_delivery_does_not_stop_the_others)
 {
 	amqp_connection_state_t k = bus_client_open();
 	struct bus_user *c;
@@ -201,7 +201,7 @@ START_TEST(a_classic_queue_declared_without_a_type_is_accepted)
 }
 END_TEST
 
-START_TEST(a_quorum_queue_where_classic_is_configured_is_told_with_the_key_to_change)
+START_TEST(quorum_queue_instead_of_classic_is_told_with_the_key)
 {
 	amqp_connection_state_t k = bus_client_open();
 	struct bus_user *c;
@@ -312,13 +312,13 @@ static void add_tests(TCase *t)
 {
 	tcase_add_test(t, commands_are_delivered_and_stay_until_acked);
 	tcase_add_test(t, acks_may_come_in_any_order_and_rejects_in_between);
-	tcase_add_test(t, one_unanswered_delivery_does_not_stop_the_others);
+	tcase_add_test(t, unanswered_delivery_does_not_stop_the_others);
 	tcase_add_test(t, a_command_over_the_limit_comes_without_its_body);
 	tcase_add_test(t, a_deleted_queue_is_declared_and_consumed_again);
 	tcase_add_test(t, two_daemons_do_not_share_a_queue);
 	tcase_add_test(t, a_queue_with_other_arguments_is_told_once);
 	tcase_add_test(t, a_classic_queue_declared_without_a_type_is_accepted);
-	tcase_add_test(t, a_quorum_queue_where_classic_is_configured_is_told_with_the_key_to_change);
+	tcase_add_test(t, quorum_queue_instead_of_classic_is_told_with_the_key);
 	tcase_add_test(t, the_command_queue_is_quorum_where_configured);
 	tcase_add_test(t, a_user_who_may_not_declare_is_content_with_what_exists);
 	tcase_add_test(t, a_refused_log_in_is_told_without_the_password);

@@ -103,7 +103,7 @@ static void deliver_undecodable(struct fake_peer_end *e, uint32_t id, const unsi
 	buf_fini(&table);
 }
 
-START_TEST(properties_that_cannot_be_decoded_are_rejected_and_do_not_come_again) /* proves L1-15 */
+START_TEST(properties_that_cannot_be_decoded_are_rejected_for_good) /* proves L1-15 */
 {
 	struct fake_peer *k = fake_peer_start(bus_config, deliver_undecodable);
 	struct bus_user *c = bus_user_start(bus_config);
@@ -195,7 +195,7 @@ static void confirm_all_but_first(
 		frame_put_confirm(&e->out, AMQP_BASIC_ACK_METHOD, (uint64_t)e->fake->seen_publish + 1, false);
 }
 
-START_TEST(one_unconfirmed_message_does_not_stop_the_others) /* proves L1-21 */
+START_TEST(unconfirmed_message_does_not_stop_the_others) /* proves L1-21 */
 {
 	struct fake_peer *k = fake_peer_start(bus_config, confirm_all_but_first);
 	struct bus_out *o = bus_kit_outs_new(2000, "a", "{}", 2);
@@ -301,10 +301,10 @@ static void add_tests(TCase *t)
 {
 	tcase_add_test(t, frames_that_wait_inside_the_library_are_drained);
 	tcase_add_test(t, a_delivery_whose_body_does_not_come_blocks_nothing);
-	tcase_add_test(t, properties_that_cannot_be_decoded_are_rejected_and_do_not_come_again);
+	tcase_add_test(t, properties_that_cannot_be_decoded_are_rejected_for_good);
 	tcase_add_test(t, headers_nested_as_deep_as_a_frame_allows_do_no_harm);
 	tcase_add_test(t, confirms_in_any_order_settle_each_message_once);
-	tcase_add_test(t, one_unconfirmed_message_does_not_stop_the_others);
+	tcase_add_test(t, unconfirmed_message_does_not_stop_the_others);
 	tcase_add_test(t, a_connection_that_took_long_to_make_is_young_all_the_same);
 	tcase_add_test(t, bytes_that_are_no_amqp_cost_the_connection_and_no_more);
 }

@@ -9,7 +9,7 @@
 
 /* --- stalls and silence --- */
 
-START_TEST(a_publish_that_stalls_is_broken_while_commands_and_acks_go_on) /* proves L1-22 */
+START_TEST(publish_that_stalls_is_broken_while_commands_and_acks_go_on) /* proves L1-22 */
 {
 	amqp_connection_state_t k = bus_client_open();
 	struct bus_proxy *x = bus_proxy_start(bus_config);
@@ -221,7 +221,7 @@ static void wait_reconnects(struct bus_user *c, uint64_t count)
 	}
 }
 
-START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnects)
+START_TEST(deliveries_for_a_busy_core_do_not_grow_with_reconnects)
 {
 	amqp_connection_state_t k = bus_client_open();
 	struct bus_proxy *x = bus_proxy_start(bus_config);
@@ -265,7 +265,7 @@ START_TEST(what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnect
 }
 END_TEST
 
-START_TEST(what_is_published_after_a_loss_comes_back_behind_it) /* proves L1-07 */
+START_TEST(messages_published_after_a_loss_come_back_behind_it) /* proves L1-07 */
 {
 	struct bus_proxy *x = bus_proxy_start(bus_config);
 	struct bus_user *c = bus_user_start(bus_config);
@@ -349,7 +349,7 @@ START_TEST(reconnecting_waits_one_two_and_four_seconds) /* proves L1-10 */
 	bus_config->amqp.reconnect_max_us = 60 * SECOND;
 	x->refuse = true;
 	c = bus_user_start(bus_config);
-	bus_user_wait(c, x->accepted >= 8, 20); /* two lanes, four attempts each: pairs */
+	bus_user_wait(c, x->accepted >= 8, 20); /* two threads, four attempts each: pairs */
 	for (int i = 0; i + 2 < 8; i++) {
 		double gap = (double)(at[i / 2 * 2 + 2] - at[i / 2 * 2]) / 1e6, want = 1 << (i / 2);
 
@@ -387,7 +387,7 @@ START_TEST(the_same_failure_is_told_once_and_so_is_its_end) /* proves L1-10 */
 	x->refuse = true;
 	c = bus_user_start(bus_config);
 	bus_user_wait(c, x->accepted >= 20, 10);
-	ck_assert_int_eq(count_lines(log, "warn", "trying again"), 2); /* one a lane */
+	ck_assert_int_eq(count_lines(log, "warn", "trying again"), 2); /* one a thread */
 	ck_assert_int_ge(count_lines(log, "debug", "trying again"), 16);
 	ck_assert_int_eq(count_lines(log, "info", "connected"), 0);
 	x->refuse = false;
@@ -425,15 +425,15 @@ END_TEST
 
 static void add_tests(TCase *t)
 {
-	tcase_add_test(t, a_publish_that_stalls_is_broken_while_commands_and_acks_go_on);
+	tcase_add_test(t, publish_that_stalls_is_broken_while_commands_and_acks_go_on);
 	tcase_add_test(t, a_stalled_consumer_can_be_dropped_too);
 	tcase_add_test(t, a_publish_after_the_heartbeat_deadline_comes_back);
 	tcase_add_test(t, a_silent_broker_is_noticed_by_its_heartbeat);
 	tcase_add_test(t, an_idle_bus_keeps_its_heartbeats_and_lets_the_core_sleep);
 	tcase_add_test(t, a_watchdog_makes_the_threads_come_round_often);
 	tcase_add_test(t, after_a_cut_everything_comes_back_and_works_again);
-	tcase_add_test(t, what_waits_for_a_core_that_takes_nothing_does_not_grow_with_reconnects);
-	tcase_add_test(t, what_is_published_after_a_loss_comes_back_behind_it);
+	tcase_add_test(t, deliveries_for_a_busy_core_do_not_grow_with_reconnects);
+	tcase_add_test(t, messages_published_after_a_loss_come_back_behind_it);
 	tcase_add_test(t, a_connection_that_could_not_be_broken_off_is_not_made);
 	tcase_add_test(t, reconnecting_waits_one_two_and_four_seconds);
 	tcase_add_test(t, the_same_failure_is_told_once_and_so_is_its_end);

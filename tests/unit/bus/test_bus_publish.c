@@ -140,7 +140,7 @@ START_TEST(large_bodies_go_out_in_parts)
 }
 END_TEST
 
-START_TEST(what_no_queue_is_bound_to_is_told_apart) /* proves L1-08 */
+START_TEST(unroutable_messages_are_told_apart) /* proves L1-08 */
 {
 	amqp_connection_state_t k = bus_client_open();
 	struct bus_user *c = bus_user_start(bus_config);
@@ -199,7 +199,7 @@ START_TEST(a_full_queue_nacks_and_others_go_on) /* proves L1-07 */
 }
 END_TEST
 
-START_TEST(a_deleted_exchange_loses_what_is_under_way_and_is_declared_again) /* proves L1-21 */
+START_TEST(deleted_exchange_loses_what_is_under_way_and_is_made_again) /* proves L1-21 */
 {
 	amqp_connection_state_t k = bus_client_open();
 	struct bus_user *c = bus_user_start(bus_config);
@@ -277,7 +277,7 @@ START_TEST(an_alarm_stops_publishing_and_loses_nothing)
 }
 END_TEST
 
-START_TEST(what_is_published_while_down_comes_back_as_lost)
+START_TEST(messages_published_while_down_come_back_as_lost)
 {
 	struct bus_out *o = bus_kit_outs_new(3, "a", "{}", 2);
 	struct bus_user *c;
@@ -298,7 +298,7 @@ START_TEST(what_is_published_while_down_comes_back_as_lost)
 }
 END_TEST
 
-START_TEST(what_was_meant_for_a_lost_connection_never_overtakes_what_it_lost) /* proves L1-07 */
+START_TEST(message_for_a_lost_connection_overtakes_nothing_it_lost) /* proves L1-07 */
 {
 	amqp_connection_state_t k = bus_client_open();
 	struct bus_user *c = bus_user_start(bus_config);
@@ -387,12 +387,12 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, properties_mirror_the_message);
 	tcase_add_test(t, every_message_is_confirmed_once_and_arrives_in_order);
 	tcase_add_test(t, large_bodies_go_out_in_parts);
-	tcase_add_test(t, what_no_queue_is_bound_to_is_told_apart);
+	tcase_add_test(t, unroutable_messages_are_told_apart);
 	tcase_add_test(t, a_full_queue_nacks_and_others_go_on);
-	tcase_add_test(t, a_deleted_exchange_loses_what_is_under_way_and_is_declared_again);
+	tcase_add_test(t, deleted_exchange_loses_what_is_under_way_and_is_made_again);
 	tcase_add_test(t, an_alarm_stops_publishing_and_loses_nothing);
-	tcase_add_test(t, what_is_published_while_down_comes_back_as_lost);
-	tcase_add_test(t, what_was_meant_for_a_lost_connection_never_overtakes_what_it_lost);
+	tcase_add_test(t, messages_published_while_down_come_back_as_lost);
+	tcase_add_test(t, message_for_a_lost_connection_overtakes_nothing_it_lost);
 	tcase_add_test(t, the_core_is_woken_once_until_it_takes);
 	tcase_add_test(t, publishing_is_fast_enough);
 }

@@ -86,7 +86,7 @@ START_TEST(every_key_can_be_set)
 		"checkpoint_state = 100k\ntext_output = 4096\n"
 		"[capability x]\ndeclaration = d/x.json\ncommand = ./bin/x --a 'b c'\nprotocol = "
 		"hcp\nrecovery "
-		"= fail\nreuse = 9\n"
+		"= fail\nreuse = 9\nlandlock = no\n"
 		"env = B=2\npass_env = TEST_PASSED\nenv_file = x.env\nkeep_workdir = always\n"
 		"[caller a]\ncapabilities = x\nmax_risk = R5\namqp_user = \"a b\"\n");
 	ck_assert_msg(cfg_errors == 0 && cfg_warnings == 1 && strstr(buf_text(&cfg_said), "verify = no"),
@@ -220,7 +220,7 @@ END_TEST
 
 /* --- paths --- */
 
-START_TEST(relative_paths_begin_at_the_file_whatever_the_working_directory)
+START_TEST(relative_paths_begin_at_the_file_not_the_working_directory)
 {
 	char before[300];
 
@@ -245,7 +245,7 @@ END_TEST
 
 /* --- the table and the sample --- */
 
-START_TEST(every_default_is_within_its_own_range_and_every_key_has_words)
+START_TEST(every_default_is_within_its_range_and_every_key_has_help)
 {
 	struct config_reader r = {.path = "table", .dir = cfg_dir};
 	union {
@@ -327,8 +327,8 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, the_exact_caller_wins_over_any);
 	tcase_add_test(t, names_of_128_characters_are_the_longest);
 	tcase_add_test(t, a_default_gives_way_to_what_is_written_beside_it);
-	tcase_add_test(t, relative_paths_begin_at_the_file_whatever_the_working_directory);
-	tcase_add_test(t, every_default_is_within_its_own_range_and_every_key_has_words);
+	tcase_add_test(t, relative_paths_begin_at_the_file_not_the_working_directory);
+	tcase_add_test(t, every_default_is_within_its_range_and_every_key_has_help);
 	tcase_add_test(t, the_sample_shows_the_defaults_of_the_table);
 	tcase_add_test(t, the_sample_loads_with_one_warning);
 	tcase_add_test(t, loading_twice_gives_two_that_do_not_know_each_other);

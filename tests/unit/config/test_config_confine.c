@@ -24,12 +24,12 @@ static struct config_confine *load_confine(const char *keys)
 	return &cfg->capabilities[0].confine;
 }
 
-START_TEST(without_these_keys_nothing_is_withheld_but_core_dumps)
+START_TEST(without_these_keys_only_secrets_and_core_dumps_are_withheld)
 {
 	const struct config_confine *f = load_confine("");
 
 	ck_assert_ptr_null(f->user);
-	ck_assert(!f->landlock && !f->landlock_read && !f->landlock_write);
+	ck_assert(f->landlock == LANDLOCK_STATE && !f->landlock_read && !f->landlock_write);
 	ck_assert(!f->limit_memory && !f->limit_cpu_us && !f->limit_processes && !f->limit_files &&
 		!f->limit_file_size);
 	ck_assert_int_eq(f->limit_core, 0);
@@ -50,7 +50,7 @@ START_TEST(each_key_has_its_meaning)
 		"limit_cpu = 90s\nlimit_processes = 5\nlimit_files = 6\nlimit_file_size = 7KiB\nlimit_core = "
 		"8KiB\n"
 		"cgroup_memory_max = 9MiB\ncgroup_pids_max = 10\ncgroup_cpu_max = 150\n");
-	ck_assert(f->landlock);
+	ck_assert_int_eq(f->landlock, LANDLOCK_YES);
 	ck_assert_str_eq(f->landlock_read[0], cfg_in_dir("lib")); /* relative to the file */
 	ck_assert_str_eq(f->landlock_read[1], "/usr");
 	ck_assert_ptr_null(f->landlock_read[2]);
@@ -103,7 +103,8 @@ static const struct {
 	{"user =\n", "user"},
 	{"user = :mail\n", "there is no user"},
 	{"user = ../etc\n", "there is no user"},
-	{"landlock = perhaps\n", "write yes or no"},
+	{"landlock = perhaps\n", "write one of no, state, yes"},
+	{"landlock = state\nlandlock_read = /usr\n", "only widen landlock = yes"},
 	{"landlock = yes\nreuse = 2\n", "cannot be kept to the directory of one"},
 	{"user = games\nreuse = 2\n", "cannot be kept to the directory of one"},
 	{"landlock_read = /usr\n", "only widen landlock = yes"},
@@ -163,7 +164,7 @@ START_TEST(every_file_with_a_secret_is_remembered)
 }
 END_TEST
 
-START_TEST(what_this_process_cannot_do_is_told)
+START_TEST(means_that_this_process_lacks_are_named)
 {
 	load_confine("user = games\nlandlock = yes\n");
 	if (geteuid() == 0) {
@@ -193,17 +194,41 @@ START_TEST(landlock_for_root_is_warned_about)
 }
 END_TEST
 
+/* Once, however many capabilities have it. */
+START_TEST(a_default_that_cannot_be_kept_is_warned_about)
+{
+	load_confine("");
+	confine_check_state(cfg, cfg_say, &cfg_said);
+	landlock_abi_max = 0;
+	buf_clear(&cfg_said);
+	confine_check_state(cfg, cfg_say, &cfg_said);
+	ck_assert_msg(strstr(buf_text(&cfg_said),
+			      "landlock = state, the default, cannot be kept: this kernel has no") != NULL,
+		"%s", buf_text(&cfg_said));
+	buf_clear(&cfg_said);
+	load_confine("reuse = 2\n");
+	ck_assert_msg(
+		strstr(buf_text(&cfg_said), "reuse = 2: its workers can open the state directory") != NULL,
+		"%s", buf_text(&cfg_said));
+	ck_assert_int_eq(cfg->capabilities[0].confine.landlock, LANDLOCK_NO);
+	buf_clear(&cfg_said);
+	load_confine("reuse = 2\nlandlock = off\n");
+	ck_assert_msg(strstr(buf_text(&cfg_said), "state directory") == NULL, "%s", buf_text(&cfg_said));
+}
+END_TEST
+
 static void add_tests(TCase *t)
 {
-	tcase_add_test(t, without_these_keys_nothing_is_withheld_but_core_dumps);
+	tcase_add_test(t, without_these_keys_only_secrets_and_core_dumps_are_withheld);
 	tcase_add_test(t, each_key_has_its_meaning);
 	tcase_add_test(t, a_user_is_looked_up_with_its_groups_and_home);
 	tcase_add_test(t, a_named_group_is_the_only_one);
 	tcase_add_loop_test(t, a_mistake_is_told, 0, COUNT(mistakes));
 	tcase_add_test(t, a_path_that_is_not_there_is_a_warning);
 	tcase_add_test(t, every_file_with_a_secret_is_remembered);
-	tcase_add_test(t, what_this_process_cannot_do_is_told);
+	tcase_add_test(t, means_that_this_process_lacks_are_named);
 	tcase_add_test(t, landlock_for_root_is_warned_about);
+	tcase_add_test(t, a_default_that_cannot_be_kept_is_warned_about);
 }
 
 int main(void)

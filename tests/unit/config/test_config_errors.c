@@ -86,6 +86,19 @@ static const struct {
 		1},
 	{DAEMON CAPABILITY "command =\n", {":6: command cannot be split into words: it is empty"}, 1},
 	{DAEMON CAPABILITY "command = ''\n", {":6: command cannot be split into words: it is empty"}, 1},
+	{DAEMON CAPABILITY "state_version = 2\nmigrate.1-2 =\n", {":7: migrate cannot be split into words"},
+		1},
+	{DAEMON CAPABILITY "state_version = 2\nmigrate.1 = /bin/true\n",
+		{":7: migrate.1 is not understood; write migrate.FROM-TO with two versions, as in "
+		 "migrate.1-2"},
+		1},
+	{DAEMON CAPABILITY "state_version = 2\nmigrate.x-2 = /bin/true\nmigrate.2-2 = /bin/true\n",
+		{":7: migrate.x-2 is not understood", ":8: migrate.2-2 is not understood"}, 2},
+	{DAEMON CAPABILITY "migrate.1-2 = /bin/true\n",
+		{":6: migrate.1-2 without state_version: there is nothing to migrate to"}, 1},
+	{DAEMON CAPABILITY
+		"state_version = 4\nmigrate.1-2 = /bin/true\nmigrate.3-4 = /bin/true\nmigrat.1-2 = x\n",
+		{":7: migrate.1-2 is of no use: no further step leads to state_version 4", ":9:"}, 1},
 	{DAEMON CAPABILITY "state_version = 2\nmigrate =\n",
 		{":7: migrate cannot be split into words: it is empty; write a program that brings a state"},
 		1},
@@ -162,7 +175,7 @@ START_TEST(a_file_that_cannot_be_read_is_told)
 }
 END_TEST
 
-START_TEST(what_could_be_read_of_a_broken_one_can_be_looked_at)
+START_TEST(broken_configuration_can_be_read_as_far_as_it_goes)
 {
 	bool good = true;
 
@@ -216,7 +229,7 @@ static const struct {
 	{GOOD "[capability x]\ncommand = a | b\n", "W DIR/hcpd.ini:10: command has the word |"},
 };
 
-START_TEST(what_is_doubtful_is_warned_about_and_loads)
+START_TEST(doubtful_configuration_loads_with_a_warning)
 {
 	cfg_load(warned[_i].text);
 	ck_assert_msg(
@@ -262,9 +275,9 @@ static void add_tests(TCase *t)
 	tcase_add_loop_test(t, a_mistake_is_told_with_its_line_and_what_would_be_right, 0, COUNT(wrong));
 	tcase_add_test(t, all_mistakes_are_told_in_the_order_of_lines);
 	tcase_add_test(t, a_file_that_cannot_be_read_is_told);
-	tcase_add_test(t, what_could_be_read_of_a_broken_one_can_be_looked_at);
+	tcase_add_test(t, broken_configuration_can_be_read_as_far_as_it_goes);
 	tcase_add_test(t, binary_rubbish_gives_errors_and_nothing_worse);
-	tcase_add_loop_test(t, what_is_doubtful_is_warned_about_and_loads, 0, COUNT(warned));
+	tcase_add_loop_test(t, doubtful_configuration_loads_with_a_warning, 0, COUNT(warned));
 	tcase_add_loop_test(t, plain_amqp_to_another_host_is_warned_about, 0, COUNT(plain));
 }
 

@@ -26,7 +26,7 @@ START_TEST(approvals_have_defaults_and_take_what_is_written)
 }
 END_TEST
 
-START_TEST(an_approver_s_second_section_may_add_what_the_first_does_not_say)
+START_TEST(second_section_of_an_approver_may_add_what_the_first_lacks)
 {
 	ck_assert_ptr_nonnull(cfg_load(GOOD ANN "[approver ann@lab.example]\nrevoked = yes\n"));
 	ck_assert_uint_eq(cfg->approver_count, 1);
@@ -45,7 +45,7 @@ START_TEST(without_them_nothing_is_limited_and_nothing_is_encrypted)
 }
 END_TEST
 
-START_TEST(what_is_written_counts) /* proves L3-04 */
+START_TEST(keys_of_the_gate_have_the_written_values) /* proves L3-04 */
 {
 	ck_assert_ptr_nonnull(cfg_load(
 		GOOD "max_data_class = T2\nrate_burst = 3\nrate_limit = 90/h\n[store]\nencrypted = yes\n"));
@@ -85,7 +85,7 @@ static const struct {
 	{"[approval]\nexpires = 0\n", "expires = 0 is too little"},
 };
 
-START_TEST(what_is_wrong_is_told_with_its_line)
+START_TEST(wrong_keys_are_told_with_their_line)
 {
 	char text[400];
 
@@ -99,10 +99,10 @@ END_TEST
 static void add_tests(TCase *t)
 {
 	tcase_add_test(t, without_them_nothing_is_limited_and_nothing_is_encrypted);
-	tcase_add_test(t, what_is_written_counts);
+	tcase_add_test(t, keys_of_the_gate_have_the_written_values);
 	tcase_add_test(t, approvals_have_defaults_and_take_what_is_written);
-	tcase_add_test(t, an_approver_s_second_section_may_add_what_the_first_does_not_say);
-	tcase_add_loop_test(t, what_is_wrong_is_told_with_its_line, 0, COUNT(wrong));
+	tcase_add_test(t, second_section_of_an_approver_may_add_what_the_first_lacks);
+	tcase_add_loop_test(t, wrong_keys_are_told_with_their_line, 0, COUNT(wrong));
 }
 
 int main(void)

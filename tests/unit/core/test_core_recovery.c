@@ -24,13 +24,15 @@ enum stood {
 	PAUSED_STOP,
 	PAUSED_WORKER,
 	PAUSED_OPERATOR,
+	PAUSED_IDLE,
 	STOOD_ABORTING,
 	STANDS
 };
 static const char *const paused_by[STANDS] = {[PAUSED_CRASH] = "crash",
 	[PAUSED_STOP] = "stop",
 	[PAUSED_WORKER] = "worker",
-	[PAUSED_OPERATOR] = "operator"};
+	[PAUSED_OPERATOR] = "operator",
+	[PAUSED_IDLE] = "idle"};
 enum kept { NO_CHECKPOINT, NOT_RESUMABLE, RESUMABLE, KEPTS };
 enum decided { UNDECIDED, DECIDED_COMPLETED, DECIDED_FAILED, DECISIONS };
 #define MATRIX (3 * STANDS * KEPTS * DECISIONS)
@@ -244,7 +246,7 @@ START_TEST(many_restarts_make_one_unbroken_stream) /* proves L2-08 L2-04 */
 	world_run(&w);
 	j = world_check_stream(&w, 1);
 	ck_assert(j.closed);
-	ck_assert_int_eq(j.sequence, 2 + 5 * 4 + 2);
+	ck_assert_int_eq(j.sequence, 2 + 5 * 5 + 2);
 	ck_assert_int_eq(world_said(&w, "\"checkpoints_created\":5"), 1);
 }
 END_TEST
@@ -299,6 +301,60 @@ START_TEST(summary_and_counts_survive_a_restart) /* proves L2-01 L4-03 */
 				 "\"execution_summary\":{\"duration\":\"PT5S\",\"steps_executed\":2,"
 				 "\"checkpoints_created\":0,\"risk_events\":[],\"warnings\":[\"hot, "
 				 "very hot\",\"cold\"]}"),
+		1);
+}
+END_TEST
+
+START_TEST(usage_of_a_session_survives_a_restart)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	for (int run = 1; run <= 2; run++) {
+		fake_worker_say(p, "{\"type\":\"usage\",\"tokens_in\":10,\"tokens_out\":3,\"cost\":0.25}");
+		world_run(&w);
+		world_crash(&w);
+		world_pass(&w, 5 * SECONDS);
+		p = w.workers.list[0];
+	}
+	fake_worker_say(p, "{\"type\":\"usage\",\"tokens_in\":1,\"cost\":0.5}");
+	world_run(&w);
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT count(*) FROM sessions WHERE tokens_in = 21 AND tokens_out = 6 AND "
+				 "cost = 1.0",
+				 NULL),
+		1);
+}
+END_TEST
+
+/* The cause that was stored before the crash ends the session after it, and is named as it was. */
+START_TEST(an_end_after_a_crash_has_the_actor_who_decided_it) /* proves L2-03 */
+{
+	static const char *const lines[] = {"{\"type\":\"completed\",\"outputs\":{}}",
+		"{\"type\":\"failed\",\"error_code\":\"x\",\"error_message\":\"y\"}"};
+	struct worker *p;
+
+	for (int i = 0; i < 2; i++) {
+		p = world_start(&w, i == 0 ? "m1" : "m2", "work");
+		fake_worker_say(p, lines[i]);
+		world_run(&w); /* the process has not exited yet */
+		world_crash(&w);
+		world_run(&w);
+	}
+	ck_assert_int_eq(
+		world_count(&w,
+			"SELECT count(*) FROM transitions WHERE to_state IN ('COMPLETED','FAILED') AND "
+			"actor = 'worker'",
+			NULL),
+		2);
+	p = world_start(&w, "m3", "work");
+	world_abort(&w, p->session_id);
+	world_run(&w);
+	world_crash(&w);
+	world_run(&w);
+	ck_assert_int_eq(
+		world_count(&w,
+			"SELECT count(*) FROM transitions WHERE to_state = 'ABORTED' AND actor = 'caller'",
+			NULL),
 		1);
 }
 END_TEST
@@ -371,6 +427,8 @@ int main(void)
 	tcase_add_test(r, a_crash_before_the_confirm_publishes_the_same_bytes_again);
 	tcase_add_test(r, after_an_orderly_end_nothing_is_published_again);
 	tcase_add_test(r, summary_and_counts_survive_a_restart);
+	tcase_add_test(r, usage_of_a_session_survives_a_restart);
+	tcase_add_test(r, an_end_after_a_crash_has_the_actor_who_decided_it);
 	tcase_add_loop_test(r, an_outcome_that_is_none_ends_the_session_FAILED, 0,
 		(int)(sizeof odd_outcomes / sizeof *odd_outcomes));
 	tcase_add_loop_test(r, recovery_from_a_store_that_cannot_be_read_is_refused, 0, 4);

@@ -82,7 +82,7 @@ START_TEST(a_worker_that_never_reads_its_stdin_is_still_listened_to)
 }
 END_TEST
 
-START_TEST(a_worker_that_never_reads_is_told_of_few_checkpoints_and_all_are_kept)
+START_TEST(checkpoints_of_a_worker_that_never_reads_are_all_kept)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -258,7 +258,7 @@ START_TEST(old_submits_are_dropped_at_5000_a_second_or_faster)
 }
 END_TEST
 
-START_TEST(where_no_submit_is_old_nothing_is_written)
+START_TEST(sweep_of_submits_writes_nothing_where_none_is_old)
 {
 	unsigned syncs;
 
@@ -325,7 +325,7 @@ END_TEST
 /* Renamed tables stand for a disk that gives errors: writing works, reading does not. */
 static const char *const looked_into[] = {"submits", "callers", "tasks"};
 
-START_TEST(a_row_that_cannot_be_read_is_one_hold_and_not_one_each_second)
+START_TEST(unreadable_row_suspends_once_and_not_each_second)
 {
 	char sql[80];
 
@@ -452,18 +452,18 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, a_worker_that_never_reads_its_stdin_is_still_listened_to);
-	tcase_add_test(t, a_worker_that_never_reads_is_told_of_few_checkpoints_and_all_are_kept);
+	tcase_add_test(t, checkpoints_of_a_worker_that_never_reads_are_all_kept);
 	tcase_add_test(t, a_recovered_session_with_a_large_start_line_completes);
 	tcase_add_test(t, an_abort_of_a_worker_that_is_not_read_is_over_in_time);
 	tcase_add_test(t, a_stop_with_a_worker_that_is_not_read_is_over_in_time);
 	tcase_add_test(t, made_up_caller_names_leave_nothing_behind);
 	tcase_add_test(t, metadata_is_in_the_store_and_not_in_memory);
 	tcase_add_test(t, old_submits_are_dropped_at_5000_a_second_or_faster);
-	tcase_add_test(t, where_no_submit_is_old_nothing_is_written);
+	tcase_add_test(t, sweep_of_submits_writes_nothing_where_none_is_old);
 	tcase_add_loop_test(
 		t, the_message_limit_stays_that_of_the_start, 0, (int)(sizeof limits / sizeof *limits));
 	tcase_add_checked_fixture(h, setup, teardown);
-	tcase_add_loop_test(h, a_row_that_cannot_be_read_is_one_hold_and_not_one_each_second, 0,
+	tcase_add_loop_test(h, unreadable_row_suspends_once_and_not_each_second, 0,
 		(int)(sizeof looked_into / sizeof *looked_into));
 	tcase_add_test(h, a_damaged_row_does_not_hold_everything_again_and_again);
 	tcase_add_loop_test(h, dead_links_are_found_while_the_store_refuses, 0, 2);

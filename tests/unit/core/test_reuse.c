@@ -56,7 +56,7 @@ START_TEST(a_stop_retires_no_process_whose_result_is_not_stored)
 }
 END_TEST
 
-START_TEST(an_idle_process_that_got_company_is_retired_once_the_next_is_needed)
+START_TEST(idle_process_with_children_is_retired_once_one_is_needed)
 {
 	struct worker *p = world_start(&w, "m1", "reused"), *other;
 
@@ -97,7 +97,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_reload_retires_no_process_whose_result_is_not_stored);
 	tcase_add_test(t, a_stop_retires_no_process_whose_result_is_not_stored);
-	tcase_add_test(t, an_idle_process_that_got_company_is_retired_once_the_next_is_needed);
+	tcase_add_test(t, idle_process_with_children_is_retired_once_one_is_needed);
 	tcase_add_test(t, a_stop_hurries_a_process_that_was_retired_before);
 	suite_add_tcase(s, t);
 	return world_main(s);

@@ -126,6 +126,107 @@ START_TEST(an_action_inside_is_allowed_and_costs_nothing)
 }
 END_TEST
 
+static void begin_cautious(void)
+{
+	world_configure(&w,
+		"[capability work]\ncheckpoint_before_action = yes\ncheckpoint_steps = 0\n"
+		"[limits]\ncheckpoint_state = 1KiB\n");
+	declare("work", "{}", ENVELOPE);
+	core_reload(&w.core);
+	p = world_start(&w, "m2", "work");
+}
+
+static int checkpoint_requests(void)
+{
+	int count = 0;
+
+	for (const char *at = buf_text(&p->in); (at = strstr(at, "\"checkpoint_request\"")) != NULL; at++)
+		count++;
+	return count;
+}
+
+#define SAVED "{\"type\":\"checkpoint\",\"state\":{}}"
+
+START_TEST(an_action_waits_for_a_checkpoint_where_it_must) /* proves CK-01, CK-12 */
+{
+	begin_cautious();
+	announce("heat", "{\"t\":80}", 1);
+	announce("stir", "{}", 2);
+	ck_assert_int_eq(verdict(1), -1);
+	ck_assert(fake_worker_has_line(p, "{\"type\":\"checkpoint_request\",\"reason\":\"action\"}"));
+	ck_assert_int_eq(checkpoint_requests(), 1);
+	announce("heat", "{\"t\":90}", 3); /* what is not allowed anyhow waits for nothing */
+	ck_assert_int_eq(verdict(3), 0);
+	say(SAVED);
+	ck_assert_int_eq(verdict(1), 1);
+	ck_assert_int_eq(verdict(2), 1);
+	ck_assert_str_eq(world_text(&w, "SELECT trigger FROM checkpoints", NULL), "action");
+	/* the worker learns that its checkpoint is stored first */
+	ck_assert(strstr(buf_text(&p->in), "\"checkpoint_saved\"") <
+		strstr(buf_text(&p->in), "{\"type\":\"action_verdict\",\"ref\":1,"));
+}
+END_TEST
+
+START_TEST(an_action_right_after_a_checkpoint_is_allowed_at_once)
+{
+	begin_cautious();
+	say(SAVED);
+	announce("stir", "{}", 1);
+	ck_assert_int_eq(verdict(1), 1);
+	ck_assert_int_eq(checkpoint_requests(), 0);
+	announce("stir", "{}", 2); /* the first one is not in the checkpoint */
+	ck_assert_int_eq(verdict(2), -1);
+	ck_assert_int_eq(checkpoint_requests(), 1);
+}
+END_TEST
+
+START_TEST(an_action_without_a_checkpoint_is_refused_and_may_come_again)
+{
+	struct buf large = {0};
+
+	begin_cautious();
+	announce("stir", "{}", 1);
+	world_pass(&w, 59 * SECONDS);
+	ck_assert_int_eq(verdict(1), -1);
+	world_pass(&w, 2 * SECONDS);
+	ck_assert_int_eq(verdict(1), 0);
+	ck_assert_str_eq(world_state(&w, 2), "RUNNING");
+	announce("stir", "{}", 2);
+	ck_assert_int_eq(checkpoint_requests(), 2);
+	say("{\"type\":\"checkpoint\",\"state\":{},\"resumable\":false}");
+	ck_assert_int_eq(verdict(2), 0);
+	announce("stir", "{}", 3);
+	buf_add_text(&large, "{\"type\":\"checkpoint\",\"state\":{\"a\":\"");
+	for (int i = 0; i < 2000; i++)
+		buf_add_text(&large, "x");
+	buf_add_text(&large, "\"}}");
+	say(buf_text(&large));
+	buf_fini(&large);
+	ck_assert_int_eq(verdict(3), 0);
+	announce("stir", "{}", 4);
+	say(SAVED);
+	ck_assert_int_eq(verdict(4), 1);
+	ck_assert_int_eq(world_said(&w, "safety_violation"), 0);
+}
+END_TEST
+
+START_TEST(actions_that_wait_are_bounded_and_end_with_their_worker)
+{
+	begin_cautious();
+	for (int i = 0; i < 65; i++)
+		announce("stir", "{}", i);
+	ck_assert_int_eq(verdict(63), -1);
+	ck_assert_int_eq(verdict(64), 0);
+	world_abort(&w, world_id(&w, 2));
+	world_run(&w);
+	announce("close", "{}", 70); /* while it is ending */
+	ck_assert_int_eq(verdict(70), 1);
+	fake_worker_exit(p, 0);
+	world_pass(&w, 120 * SECONDS);
+	ck_assert_str_eq(world_check_stream(&w, 2).state, "ABORTED");
+}
+END_TEST
+
 /* A worker that waits for its verdict must not wait for ever. */
 START_TEST(an_action_that_cannot_be_read_is_refused) /* proves L3-07 */
 {
@@ -148,7 +249,7 @@ START_TEST(an_action_that_cannot_be_read_is_refused) /* proves L3-07 */
 }
 END_TEST
 
-START_TEST(an_action_outside_is_refused_and_counted_and_the_session_goes_on) /* proves L3-07 */
+START_TEST(action_outside_is_refused_counted_and_the_session_goes_on) /* proves L3-07 */
 {
 	announce("heat", "{\"t\":81}", 1);
 	ck_assert_int_eq(verdict(1), 0);
@@ -219,7 +320,7 @@ START_TEST(a_violation_is_denied_and_ends_the_session) /* proves L3-07 */
 }
 END_TEST
 
-START_TEST(who_feels_for_the_limit_is_ended) /* proves L3-07 */
+START_TEST(worker_that_probes_for_the_limit_is_ended) /* proves L3-07 */
 {
 	char parameters[40];
 
@@ -362,7 +463,7 @@ END_TEST
 
 /* ---- the sealed intent ---- */
 
-START_TEST(the_seal_is_told_and_kept_with_the_session_and_its_checkpoints) /* proves CK-08 */
+START_TEST(seal_is_told_and_kept_with_session_and_checkpoints) /* proves CK-08 */
 {
 	const char *told = ended("task_accepted", "intent_checksum"),
 		   *kept = world_text(&w, "SELECT seal FROM sessions", NULL);
@@ -534,7 +635,7 @@ START_TEST(keys_can_be_changed_as_often_as_anybody_likes) /* proves L3-08 */
 }
 END_TEST
 
-START_TEST(a_revoked_token_counts_no_more_and_the_callers_broker_user_does) /* proves L3-08 */
+START_TEST(revoked_token_counts_no_more_and_the_broker_user_does) /* proves L3-08 */
 {
 	struct op_request *a = ask(OP_REVOKE_TOKEN, 1);
 
@@ -570,17 +671,21 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_caller_and_the_worker_are_told_the_envelope);
 	tcase_add_test(t, an_action_inside_is_allowed_and_costs_nothing);
+	tcase_add_test(t, an_action_waits_for_a_checkpoint_where_it_must);
+	tcase_add_test(t, an_action_right_after_a_checkpoint_is_allowed_at_once);
+	tcase_add_test(t, an_action_without_a_checkpoint_is_refused_and_may_come_again);
+	tcase_add_test(t, actions_that_wait_are_bounded_and_end_with_their_worker);
 	tcase_add_test(t, an_action_that_cannot_be_read_is_refused);
-	tcase_add_test(t, an_action_outside_is_refused_and_counted_and_the_session_goes_on);
+	tcase_add_test(t, action_outside_is_refused_counted_and_the_session_goes_on);
 	tcase_add_loop_test(t, a_violation_is_denied_and_ends_the_session, 0, 3);
-	tcase_add_test(t, who_feels_for_the_limit_is_ended);
+	tcase_add_test(t, worker_that_probes_for_the_limit_is_ended);
 	tcase_add_test(t, a_recovered_worker_may_ask_once_more_and_the_counts_go_on);
 	tcase_add_test(t, a_text_worker_announces_nothing);
 	tcase_add_test(t, outputs_without_what_was_promised_fail_and_are_partial);
 	tcase_add_loop_test(t, each_promise_is_held_against_the_outputs, 0, PROMISES);
 	tcase_add_test(t, a_broken_schema_is_rejected_at_once);
 	tcase_add_loop_test(t, plain_output_is_held_against_the_capabilitys_schema_too, 0, 2);
-	tcase_add_test(t, the_seal_is_told_and_kept_with_the_session_and_its_checkpoints);
+	tcase_add_test(t, seal_is_told_and_kept_with_session_and_checkpoints);
 	tcase_add_loop_test(t, a_changed_intent_is_refused_at_recovery_and_nothing_starts, 0, TAMPER);
 	tcase_add_test(t, a_changed_intent_is_refused_at_the_first_start_too);
 	tcase_add_test(t, a_checkpoint_of_another_intent_is_passed_over);
@@ -589,7 +694,7 @@ int main(void)
 	tcase_add_test(t, the_owner_aborts_with_an_expired_token);
 	tcase_add_test(t, a_rotation_changes_the_key_and_no_session_notices);
 	tcase_add_test(t, keys_can_be_changed_as_often_as_anybody_likes);
-	tcase_add_test(t, a_revoked_token_counts_no_more_and_the_callers_broker_user_does);
+	tcase_add_test(t, revoked_token_counts_no_more_and_the_broker_user_does);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_session.c: the state machine, the stream and the ends of a session. */
 #include "support/fakes/fake_world.h"
+#include "support/log_kit.h"
 
 static struct world w;
 static struct session *s;
@@ -48,7 +49,7 @@ START_TEST(a_pair_is_legal_only_if_the_spec_lists_it) /* proves L2-02 */
 }
 END_TEST
 
-START_TEST(what_is_no_state_is_never_legal)
+START_TEST(transition_from_or_to_no_state_is_never_legal)
 {
 	for (int i = 0; i <= S_COUNT + 1; i++) {
 		ck_assert(!session_may((enum sstate)i, S_COUNT));
@@ -60,20 +61,28 @@ START_TEST(what_is_no_state_is_never_legal)
 }
 END_TEST
 
-START_TEST(a_refused_step_changes_nothing_and_a_legal_one_is_one_row_and_one_event) /* proves L2-02 L2-03 */
+START_TEST(refused_step_is_a_log_line_and_a_legal_one_a_row_and_event) /* proves L2-02 L2-03 */
 {
 	enum sstate from = (enum sstate)(_i / S_COUNT), to = (enum sstate)(_i % S_COUNT);
 	bool legal = spec_allows(from, to);
 	int64_t rows, events, version = s->state_version, sequence = s->sequence,
 			      updated = s->times.updated_us;
-	char text[160];
+	char text[160], refused[160];
 
+	snprintf(refused, sizeof refused,
+		"level=error refused an illegal transition, nothing changed: session=%.8s from=%s to=%s "
+		"reason=because\n",
+		s->id, sstate_names[from], sstate_names[to]);
 	w.bus.on_publish = NULL; /* its state is not what its rows say: that is our doing */
 	s->state = from;
 	rows = world_count(&w, "SELECT count(*) FROM transitions", NULL);
 	events = world_count(&w, "SELECT count(*) FROM events", NULL);
 	fake_clock_pass(SECONDS);
+	log_kit_begin(LOG_LVL_ERROR);
 	ck_assert_int_eq(session_transition(s, to, "because", "tester"), legal);
+	ck_assert_int_eq(log_kit_count(refused), !legal);
+	ck_assert_int_eq(log_kit_count("refused an illegal transition"), !legal);
+	log_kit_end();
 	if (!legal) {
 		ck_assert(s->state == from && s->state_version == version && s->sequence == sequence &&
 			s->times.updated_us == updated);
@@ -245,7 +254,7 @@ START_TEST(a_session_keeps_what_L2_01_lists) /* proves L2-01 */
 }
 END_TEST
 
-START_TEST(an_event_over_the_limit_is_dropped_with_a_warning_and_leaves_no_gap) /* proves L1-21 L2-04 */
+START_TEST(event_over_the_limit_is_dropped_and_leaves_no_gap) /* proves L1-21 L2-04 */
 {
 	char *big = xmalloc(2 << 20);
 
@@ -350,10 +359,10 @@ int main(void)
 	TCase *p = tcase_create("pairs"), *t = tcase_create("states"), *m = tcase_create("messages");
 
 	tcase_add_loop_test(p, a_pair_is_legal_only_if_the_spec_lists_it, 0, S_COUNT * S_COUNT);
-	tcase_add_test(p, what_is_no_state_is_never_legal);
+	tcase_add_test(p, transition_from_or_to_no_state_is_never_legal);
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_loop_test(t, a_refused_step_changes_nothing_and_a_legal_one_is_one_row_and_one_event, 0,
-		S_COUNT * S_COUNT);
+	tcase_add_loop_test(
+		t, refused_step_is_a_log_line_and_a_legal_one_a_row_and_event, 0, S_COUNT * S_COUNT);
 	tcase_add_loop_test(
 		t, an_end_goes_over_legal_steps_in_one_transaction, 0, (int)(sizeof ends / sizeof *ends));
 	tcase_add_test(t, the_first_cause_decides_the_end);
@@ -361,7 +370,7 @@ int main(void)
 	tcase_add_checked_fixture(m, setup, teardown);
 	tcase_add_test(m, task_accepted_and_session_created_have_all_fields);
 	tcase_add_test(m, a_session_keeps_what_L2_01_lists);
-	tcase_add_test(m, an_event_over_the_limit_is_dropped_with_a_warning_and_leaves_no_gap);
+	tcase_add_test(m, event_over_the_limit_is_dropped_and_leaves_no_gap);
 	tcase_add_test(m, warnings_go_into_the_summary_and_are_bounded);
 	tcase_add_test(m, task_failed_has_all_fields);
 	tcase_add_test(m, every_message_has_an_exact_envelope);

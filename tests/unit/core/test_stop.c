@@ -2,6 +2,8 @@
 /* test_stop.c: the graceful stop, processes that serve more than one session, and the reload. */
 #include "support/fakes/fake_world.h"
 
+#include "base/jobs.h"
+
 static struct world w;
 
 static void setup(void)
@@ -55,7 +57,7 @@ START_TEST(a_worker_is_asked_and_ended_at_its_next_checkpoint) /* proves L2-16 *
 }
 END_TEST
 
-START_TEST(a_worker_that_does_not_answer_is_ended_at_half_of_stop_timeout) /* proves L2-16 */
+START_TEST(worker_that_does_not_answer_ends_at_half_of_stop_timeout) /* proves L2-16 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -208,7 +210,7 @@ START_TEST(a_stop_waits_for_what_is_in_flight_but_not_beyond_its_time) /* proves
 END_TEST
 
 /* The last turn is cut off by the end of stop_timeout: what it began must not be stored in halves. */
-START_TEST(what_happens_after_the_time_is_over_is_stored_whole_or_not_at_all)
+START_TEST(events_after_the_time_is_over_are_stored_whole_or_not)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -232,7 +234,7 @@ START_TEST(what_happens_after_the_time_is_over_is_stored_whole_or_not_at_all)
 END_TEST
 
 /* The same with what comes in the very turn in which the time is over: an abort, and a slot that it frees. */
-START_TEST(what_comes_in_the_turn_of_the_end_is_stored_whole_or_not_at_all)
+START_TEST(events_in_the_last_turn_are_stored_whole_or_not_at_all)
 {
 	bool was_stored;
 
@@ -451,6 +453,94 @@ START_TEST(a_reload_changes_policy_for_new_tasks_only)
 }
 END_TEST
 
+/* From here on a configuration that was read is put in force in a later turn, as in the daemon. */
+static void read_beside(void)
+{
+	w.core.reload.thread = jobs_new_one(NULL, NULL);
+}
+
+static int64_t count_reloads(const char *outcome)
+{
+	return world_count(&w,
+		"SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'reload' AND"
+		" json_extract(entry, '$.outcome') = ?",
+		outcome);
+}
+
+START_TEST(a_configuration_that_is_being_read_changes_nothing_yet)
+{
+	const struct policy *before = w.core.policy;
+
+	read_beside();
+	world_configure(&w, "[caller alpha]\ncapabilities = plain\n");
+	core_reload(&w.core);
+	ck_assert_ptr_eq(w.core.policy, before);
+	ck_assert(jobs_have_finished(w.core.reload.thread));
+	core_on_reload(&w.core);
+	ck_assert_ptr_ne(w.core.policy, before);
+	ck_assert(!w.core.reload.is_under_way);
+}
+END_TEST
+
+START_TEST(a_hangup_during_a_reload_reads_the_newest_file_after_it)
+{
+	read_beside();
+	core_reload(&w.core);
+	world_configure(&w, "max_pending = 7\n");
+	for (int i = 0; i < 3; i++)
+		core_reload(&w.core);
+	core_on_reload(&w.core); /* the first, and the next begins */
+	ck_assert(w.core.reload.is_under_way && !w.core.reload.is_due);
+	world_run(&w);
+	ck_assert(!w.core.reload.is_under_way);
+	ck_assert_int_eq(w.core.policy->config->callers[1].max_pending, 7);
+	ck_assert_int_eq(count_reloads("done"), 2);
+}
+END_TEST
+
+START_TEST(a_broken_file_does_not_keep_the_next_from_being_read)
+{
+	read_beside();
+	world_write_file(w.dir, "hcpd.ini", "[daemon]\nno_such_key = 1\n");
+	core_reload(&w.core);
+	world_configure(&w, "max_pending = 7\n");
+	core_reload(&w.core);
+	world_run(&w);
+	ck_assert_int_eq(w.core.policy->config->callers[1].max_pending, 7);
+	ck_assert_int_eq(count_reloads("refused"), 1);
+	ck_assert_int_eq(count_reloads("done"), 1);
+}
+END_TEST
+
+START_TEST(a_reload_takes_effect_while_the_store_refuses)
+{
+	read_beside();
+	world_start(&w, "m1", "work");
+	fake_disk_refuse(ENOSPC);
+	world_submit(&w, "m2", "work");
+	world_run(&w);
+	ck_assert(w.core.phase.is_suspended);
+	world_configure(&w, "max_pending = 7\n");
+	core_reload(&w.core);
+	world_run(&w);
+	ck_assert_int_eq(w.core.policy->config->callers[1].max_pending, 7);
+	fake_disk_mend();
+	world_pass(&w, 1 * SECONDS);
+	ck_assert_int_eq(count_reloads("done"), 1);
+}
+END_TEST
+
+START_TEST(a_stop_drops_a_configuration_in_the_reading)
+{
+	read_beside();
+	core_reload(&w.core);
+	core_stop(&w.core);
+	while (!w.core.phase.is_done)
+		core_end_turn(&w.core);
+	world_end(&w, false); /* the sanitizer sees that nothing is left */
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("core_stop");
@@ -459,7 +549,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, an_idle_daemon_stops_at_once);
 	tcase_add_test(t, a_worker_is_asked_and_ended_at_its_next_checkpoint);
-	tcase_add_test(t, a_worker_that_does_not_answer_is_ended_at_half_of_stop_timeout);
+	tcase_add_test(t, worker_that_does_not_answer_ends_at_half_of_stop_timeout);
 	tcase_add_test(t, a_stubborn_tree_is_killed_within_stop_timeout);
 	tcase_add_test(t, a_text_worker_is_ended_at_once);
 	tcase_add_test(t, a_second_signal_ends_all_now);
@@ -468,8 +558,8 @@ int main(void)
 	tcase_add_test(t, aborts_during_the_stop_are_obeyed_and_final);
 	tcase_add_test(t, a_start_that_was_due_when_the_stop_came_pauses_the_session);
 	tcase_add_loop_test(t, a_stop_waits_for_what_is_in_flight_but_not_beyond_its_time, 0, 2);
-	tcase_add_test(t, what_happens_after_the_time_is_over_is_stored_whole_or_not_at_all);
-	tcase_add_test(t, what_comes_in_the_turn_of_the_end_is_stored_whole_or_not_at_all);
+	tcase_add_test(t, events_after_the_time_is_over_are_stored_whole_or_not);
+	tcase_add_test(t, events_in_the_last_turn_are_stored_whole_or_not_at_all);
 	tcase_add_checked_fixture(r, setup, teardown);
 	tcase_add_test(r, a_process_serves_as_many_sessions_as_reuse_says);
 	tcase_add_test(r, a_process_that_serves_nobody_is_not_listened_to);
@@ -481,6 +571,11 @@ int main(void)
 	tcase_add_checked_fixture(l, setup, teardown);
 	tcase_add_test(l, a_broken_configuration_is_refused_whole);
 	tcase_add_test(l, a_reload_changes_policy_for_new_tasks_only);
+	tcase_add_test(l, a_configuration_that_is_being_read_changes_nothing_yet);
+	tcase_add_test(l, a_hangup_during_a_reload_reads_the_newest_file_after_it);
+	tcase_add_test(l, a_broken_file_does_not_keep_the_next_from_being_read);
+	tcase_add_test(l, a_reload_takes_effect_while_the_store_refuses);
+	tcase_add_test(l, a_stop_drops_a_configuration_in_the_reading);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, r);
 	suite_add_tcase(s, l);

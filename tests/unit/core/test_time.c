@@ -14,7 +14,9 @@ static void setup(void)
 
 static void setup_idle(void)
 {
-	world_init(&w, "[session]\nidle_timeout = 20s\nmax_outbox = 4KiB\n");
+	world_init(&w,
+		"[session]\nidle_timeout = 20s\nmax_outbox = 4KiB\n"
+		"[limits]\ncheckpoint_state = 1KiB\n");
 	world_begin(&w);
 }
 
@@ -152,7 +154,7 @@ START_TEST(restarts_are_included_by_the_wall_clock) /* proves L2-09 */
 }
 END_TEST
 
-START_TEST(time_that_ran_out_while_down_ends_the_session_without_a_start) /* proves L2-09 */
+START_TEST(deadline_that_passed_while_down_ends_without_a_start) /* proves L2-09 */
 {
 	world_start(&w, "m1", "brief");
 	fake_wall_us += 11 * SECONDS;
@@ -205,6 +207,121 @@ START_TEST(silence_ends_a_session) /* proves L2-10 */
 	ck_assert(fake_worker_has_line(p, "{\"type\":\"abort\",\"reason\":\"idle_timeout\""));
 	world_pass(&w, 30 * SECONDS);
 	must_fail(1, "idle_timeout", "execution_error");
+}
+END_TEST
+
+/* Larger than the checkpoint_state of setup_idle. */
+#define LARGE_64 "................................................................"
+#define LARGE_256 LARGE_64 LARGE_64 LARGE_64 LARGE_64
+#define LARGE LARGE_256 LARGE_256 LARGE_256 LARGE_256
+
+static const char *const no_events[] = {"{\"type\":\"usage\",\"tokens_in\":1}",
+	"{\"type\":\"step\",\"name\":\"x\"}", "no JSON at all", "{\"type\":\"nothing\"}",
+	"{\"type\":\"resumed\"}", "{\"type\":\"action\",\"name\":\"look\"}",
+	"{\"type\":\"checkpoint\",\"state\":{\"large\":\"" LARGE "\"}}"};
+
+START_TEST(lines_that_make_no_event_are_silence) /* proves L2-10 */
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	for (int i = 0; i < 3; i++) {
+		world_pass(&w, 5 * SECONDS);
+		ck_assert(!fake_worker_has_line(p, "abort"));
+		fake_worker_say(p, no_events[_i]);
+		world_run(&w);
+	}
+	world_pass(&w, 6 * SECONDS);
+	ck_assert(fake_worker_has_line(p, "{\"type\":\"abort\",\"reason\":\"idle_timeout\""));
+}
+END_TEST
+
+static const char *const events[] = {"{\"type\":\"progress\",\"stage\":\"x\",\"message\":\"x\"}",
+	"{\"type\":\"checkpoint\",\"state\":{}}", "{\"type\":\"warning\",\"message\":\"x\"}"};
+
+START_TEST(a_session_that_pauses_when_idle_goes_on_with_its_next_event) /* proves L2-10 */
+{
+	struct worker *p;
+
+	world_configure(&w, "[session]\nidle_timeout = 20s\non_idle = pause\n");
+	core_reload(&w.core);
+	p = world_start(&w, "m1", "work");
+	for (int i = 0; i < 3; i++) {
+		world_pass(&w, 21 * SECONDS);
+		ck_assert_str_eq(world_state(&w, 1), "PAUSED");
+		ck_assert_str_eq(world_text(&w, "SELECT paused_by FROM sessions", NULL), "idle");
+		fake_worker_say(p, "{\"type\":\"usage\",\"tokens_in\":1}");
+		world_pass(&w, 100 * SECONDS);
+		ck_assert_str_eq(world_state(&w, 1), "PAUSED");
+		fake_worker_say(p, events[_i]);
+		world_pass(&w, 19 * SECONDS);
+		ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	}
+	ck_assert(!fake_worker_has_line(p, "abort") && !fake_worker_has_line(p, "pause"));
+	ck_assert_str_eq(world_path(&w, 1),
+		"PENDING>RUNNING:approved RUNNING>PAUSED:idle PAUSED>RUNNING:resumed RUNNING>PAUSED:idle "
+		"PAUSED>RUNNING:resumed RUNNING>PAUSED:idle PAUSED>RUNNING:resumed");
+	world_pass(&w, 2 * SECONDS);
+	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}"); /* PAUSED again: over RUNNING */
+	fake_worker_exit(p, 0);
+	world_run(&w);
+	ck_assert_str_eq(world_check_stream(&w, 1).state, "COMPLETED");
+}
+END_TEST
+
+START_TEST(an_idle_session_comes_back_after_a_crash) /* proves L2-10, L2-08 */
+{
+	world_end(&w, false);
+	world_configure(&w, "[session]\nidle_timeout = 20s\non_idle = pause\n");
+	world_begin(&w);
+	world_start(&w, "m1", "work");
+	world_pass(&w, 21 * SECONDS);
+	ck_assert_str_eq(world_state(&w, 1), "PAUSED");
+	world_crash(&w);
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	ck_assert(world_worker(&w, 1) != NULL);
+}
+END_TEST
+
+START_TEST(an_idle_worker_that_says_paused_is_paused_by_itself)
+{
+	struct worker *p;
+
+	world_configure(&w, "[session]\nidle_timeout = 20s\non_idle = pause\n");
+	core_reload(&w.core);
+	p = world_start(&w, "m1", "work");
+	world_pass(&w, 21 * SECONDS);
+	fake_worker_say(p, "{\"type\":\"paused\"}");
+	fake_worker_say(p, "{\"type\":\"log\",\"message\":\"x\"}");
+	world_run(&w);
+	ck_assert_str_eq(world_text(&w, "SELECT state || paused_by FROM sessions", NULL), "PAUSEDworker");
+	fake_worker_say(p, "{\"type\":\"resumed\"}");
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+}
+END_TEST
+
+static void reload_with(const char *text)
+{
+	world_configure(&w, text);
+	core_reload(&w.core);
+	world_run(&w);
+}
+
+START_TEST(a_new_idle_timeout_counts_for_sessions_that_run) /* proves L2-10 */
+{
+	struct worker *p;
+
+	reload_with("[session]\nidle_timeout = 0\n");
+	p = world_start(&w, "m1", "work");
+	world_pass(&w, 100 * SECONDS);
+	reload_with("[session]\nidle_timeout = 1h\n");
+	world_pass(&w, 30 * SECONDS);
+	reload_with("[session]\nidle_timeout = 40s\n");
+	world_pass(&w, 9 * SECONDS); /* the time before it was on does not count */
+	ck_assert(!fake_worker_has_line(p, "abort"));
+	world_pass(&w, 2 * SECONDS);
+	ck_assert(fake_worker_has_line(p, "{\"type\":\"abort\",\"reason\":\"idle_timeout\""));
 }
 END_TEST
 
@@ -317,11 +434,17 @@ int main(void)
 	tcase_add_test(t, a_step_between_RUNNING_and_the_start_ends_nothing);
 	tcase_add_test(t, paused_counts_towards_max_duration);
 	tcase_add_test(t, restarts_are_included_by_the_wall_clock);
-	tcase_add_test(t, time_that_ran_out_while_down_ends_the_session_without_a_start);
+	tcase_add_test(t, deadline_that_passed_while_down_ends_without_a_start);
 	tcase_add_test(t, an_operators_pause_ends_with_max_duration_too);
 	tcase_add_test(t, a_timeout_after_completed_changes_nothing);
 	tcase_add_checked_fixture(i, setup_idle, teardown);
 	tcase_add_test(i, silence_ends_a_session);
+	tcase_add_loop_test(i, lines_that_make_no_event_are_silence, 0, sizeof no_events / sizeof *no_events);
+	tcase_add_loop_test(i, a_session_that_pauses_when_idle_goes_on_with_its_next_event, 0,
+		sizeof events / sizeof *events);
+	tcase_add_test(i, an_idle_session_comes_back_after_a_crash);
+	tcase_add_test(i, an_idle_worker_that_says_paused_is_paused_by_itself);
+	tcase_add_test(i, a_new_idle_timeout_counts_for_sessions_that_run);
 	tcase_add_test(i, a_wall_step_is_no_silence);
 	tcase_add_test(i, a_paused_session_may_be_silent);
 	tcase_add_test(i, a_worker_that_is_not_read_may_be_silent);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* test_turn.c: the turn: one commit, then its effects; and nothing at all while the store refuses. */
+#include "support/fakes/fake_operators.h"
 #include "support/fakes/fake_world.h"
+#include "support/log_kit.h"
 
 static struct world w;
 
@@ -124,6 +126,148 @@ START_TEST(a_burst_of_commands_is_spread_over_turns_in_its_order)
 }
 END_TEST
 
+static void submit_many(int count)
+{
+	char id[16];
+
+	for (int i = 0; i < count; i++) {
+		snprintf(id, sizeof id, "n%03d", i);
+		world_submit(&w, id, "work");
+	}
+}
+
+/* One round of the loop in which each look at the clock takes 3 ms. */
+static void slow_turn(void)
+{
+	fake_clock_step_us = 3000;
+	core_on_bus(&w.core);
+	core_on_requests(&w.core);
+	fake_clock_step_us = 0;
+	fake_workers_run(&w.workers);
+	core_end_turn(&w.core);
+}
+
+START_TEST(a_long_inbox_leaves_workers_and_operators_their_turn)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+	struct op_queue operators;
+	struct op_request *a;
+
+	fake_operators_init(&operators);
+	w.core.operator.queue = & operators;
+	submit_many(200);
+	for (int i = 0; i < 3; i++) {
+		fake_worker_say(p, "{\"type\":\"log\",\"message\":\"meanwhile\"}");
+		a = fake_operators_ask(&operators, OP_STATS, NULL);
+		slow_turn();
+		ck_assert_ptr_nonnull(w.core.inbox);
+		ck_assert_ptr_null(p->said);
+		ck_assert_ptr_eq(operators.answered, a);
+		ck_assert_int_eq(
+			world_count(&w, "SELECT count(*) FROM events WHERE body LIKE '%meanwhile%'", NULL),
+			i + 1);
+	}
+	ck_assert_uint_lt(w.bus.acked, 40);
+	world_run(&w);
+	ck_assert_uint_eq(w.bus.acked, 201);
+	w.core.operator.queue = NULL;
+	fake_operators_fini(&operators);
+}
+END_TEST
+
+/* The lost connection is behind a long inbox in the list. Were it taken only in its place, messages of this
+ * turn would go to the new connection, and overtake those that the old one lost. */
+START_TEST(a_lost_connection_behind_a_long_inbox_reorders_nothing) /* proves L1-05 */
+{
+	struct worker *p = world_start(&w, "m1", "work");
+
+	w.broker_is_slow = true;
+	for (int i = 0; i < 5; i++)
+		fake_worker_say(p, "{\"type\":\"log\",\"message\":\"lost once\"}");
+	world_turn(&w);
+	submit_many(40);
+	fake_bus_down(&w.bus, 0);
+	fake_bus_up(&w.bus);
+	fake_worker_say(p, "{\"type\":\"log\",\"message\":\"later\"}");
+	slow_turn();
+	ck_assert_ptr_nonnull(w.core.inbox);
+	w.broker_is_slow = false;
+	world_run(&w);
+	finish(p);
+	ck_assert_int_eq(world_check_stream(&w, 1).sequence, 10);
+}
+END_TEST
+
+START_TEST(deliveries_of_a_lost_connection_leave_memory_and_come_again)
+{
+	submit_many(40);
+	slow_turn();
+	ck_assert_ptr_nonnull(w.core.inbox);
+	fake_bus_add(&w.bus, BUS_SUB_DOWN);
+	w.bus.generation++;
+	submit_many(40); /* the broker delivers them again */
+	fake_bus_add(&w.bus, BUS_SUB_UP);
+	slow_turn();
+	for (const struct bus_in *in = w.core.inbox; in != NULL; in = in->next)
+		ck_assert_uint_eq(in->generation, w.bus.generation);
+	world_run(&w);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM sessions", NULL), 40);
+	world_check_rows(&w);
+}
+END_TEST
+
+START_TEST(a_stop_with_a_long_inbox_leaves_the_rest_to_the_broker)
+{
+	submit_many(40);
+	slow_turn();
+	core_stop(&w.core);
+	ck_assert_ptr_nonnull(w.core.inbox);
+	world_pass(&w, 60 * SECONDS);
+	ck_assert(w.core.phase.is_done);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM sessions", NULL), (int)w.bus.acked);
+	world_check_rows(&w);
+}
+END_TEST
+
+/* Who is refused by name gets the same answer, whatever else is wrong with the task. */
+START_TEST(a_stranger_gets_the_same_answer_however_its_task_is_written)
+{
+	static const char *const bodies[] = {
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"q\",\"timestamp\":\"2026-01-31T12:00:00Z\","
+		"\"session_id\":"
+		"null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"work\",\"caller_id\":\"nobody\","
+		"\"intent\":"
+		"\"x\",\"inputs\":{}}}",
+		/* escaped: only the tree shows the name */
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"q\",\"timestamp\":\"2026-01-31T12:00:00Z\","
+		"\"session_id\":"
+		"null,\"type\":\"task_submit\",\"payload\":{\"capability\":\"work\",\"caller\\u005fid\":"
+		"\"nobod\\u0079\","
+		"\"intent\":\"x\",\"inputs\":{}}}",
+		/* no version, no inputs */
+		"{\"message_id\":\"q\",\"type\":\"task_submit\",\"payload\":{\"caller_id\":\"nobody\"}}",
+	};
+	const size_t n = strlen(bodies[_i]);
+
+	for (int i = 0; i < 2; i++) { /* the second is no duplicate: strangers are not remembered */
+		fake_bus_deliver(&w.bus, bodies[_i], n, NULL);
+		world_run(&w);
+	}
+	ck_assert_uint_eq(w.bus.acked, 2);
+	ck_assert_int_eq(
+		world_said(&w,
+			"\"reason_code\":\"unauthorized\",\"reason_message\":\"caller nobody is not known "
+			"here\",\"in_reply_to\":\"q\""),
+		2);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM submits", NULL), 0);
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT count(*) FROM audit WHERE json_extract(entry, '$.what') = 'task' "
+				 "AND json_extract(entry, '$.code') = 'unauthorized'",
+				 NULL),
+		1);
+}
+END_TEST
+
 START_TEST(a_burst_that_a_full_disk_cuts_short_goes_on_where_it_stopped)
 {
 	char id[16];
@@ -188,8 +332,33 @@ END_TEST
 static const struct {
 	int error;
 	const char *code;
-} start_errors[] = {{ENOENT, "execution_error"}, {EACCES, "execution_error"},
-	{EAGAIN, "resource_unavailable"}, {ENOMEM, "resource_unavailable"}, {EMFILE, "resource_unavailable"}};
+} start_errors[] = {
+	{ENOENT, "execution_error"}, {EACCES, "execution_error"}, {ENOMEM, "resource_unavailable"}};
+
+/* A shortage passes: the task waits, and does not fail. */
+START_TEST(a_start_waits_while_there_are_no_descriptors_or_processes)
+{
+	static const int errors[] = {EMFILE, ENFILE, EAGAIN};
+
+	for (int i = 0; i < 3; i++) {
+		w.workers.fail_errno = errors[_i];
+		if (i == 0) {
+			world_submit(&w, "m1", "work");
+			world_run(&w);
+		} else {
+			world_pass(&w, 1 * SECONDS);
+		}
+		ck_assert_int_eq(w.workers.fail_errno, 0); /* it was tried */
+		ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+		ck_assert_uint_eq(w.workers.count, 0);
+	}
+	world_pass(&w, 1 * SECONDS);
+	ck_assert_uint_eq(w.workers.count, 1);
+	finish(world_worker(&w, 1));
+	ck_assert_str_eq(world_check_stream(&w, 1).state, "COMPLETED");
+	ck_assert_str_eq(world_path(&w, 1), "PENDING>RUNNING:approved RUNNING>COMPLETED:completed");
+}
+END_TEST
 
 START_TEST(a_start_that_fails_ends_the_session_failed) /* proves L2-02 L4-04 */
 {
@@ -292,7 +461,7 @@ START_TEST(the_batch_is_tried_again_every_second)
 END_TEST
 
 /* The n-th write or sync of a busy turn fails. */
-START_TEST(wherever_the_disk_fails_nothing_is_lost_doubled_or_said_too_early)
+START_TEST(disk_failure_anywhere_loses_doubles_and_reveals_nothing)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -411,6 +580,61 @@ START_TEST(a_worker_is_left_unread_at_max_outbox_and_read_again_below)
 }
 END_TEST
 
+static char status[512];
+static void on_status(void *ctx, const char *text)
+{
+	(void)ctx;
+	snprintf(status, sizeof status, "%s", text);
+}
+
+START_TEST(the_status_shows_how_long_a_message_is_unconfirmed) /* proves L1-22 */
+{
+	w.core.status.fn = on_status;
+	world_start(&w, "m1", "work");
+	core_say_status(&w.core);
+	ck_assert_ptr_nonnull(strstr(status, "serving: 1 running, 0 waiting; outbox "));
+	ck_assert_ptr_null(strstr(status, "unconfirmed"));
+	w.broker_is_slow = true;
+	world_submit(&w, "m2", "work");
+	world_run(&w);
+	world_pass(&w, 7 * SECONDS);
+	world_submit(&w, "m3", "work"); /* a younger one does not hide it */
+	world_run(&w);
+	core_say_status(&w.core);
+	ck_assert_msg(
+		strstr(status, " bytes, oldest unconfirmed 7 s; publishing yes,") != NULL, "%s", status);
+	/* Nobody has to ask for it: it is said at each heartbeat. */
+	status[0] = '\0';
+	world_pass(&w, 30 * SECONDS);
+	ck_assert_msg(strstr(status, ", oldest unconfirmed 3") != NULL, "%s", status);
+	w.broker_is_slow = false;
+	world_run(&w);
+	core_say_status(&w.core);
+	ck_assert_ptr_null(strstr(status, "unconfirmed"));
+}
+END_TEST
+
+START_TEST(messages_that_come_back_after_the_end_are_logged_once) /* proves L1-08 */
+{
+	log_set_level(LOG_LVL_INFO);
+	log_kit_begin(LOG_LVL_INFO);
+	w.broker_is_slow = true;
+	struct worker *p = world_start(&w, "m1", "work");
+	if (_i) { /* the first one comes back before the end */
+		fake_bus_settle_at(&w.bus, 0, BUS_UNROUTABLE);
+		world_run(&w);
+	}
+	finish(p);
+	ck_assert(session_find_key(&w.core, 1) == NULL);
+	while (w.core.stats.unroutable < 4) {
+		fake_bus_settle_at(&w.bus, 0, BUS_UNROUTABLE);
+		world_run(&w);
+	}
+	ck_assert_int_eq(log_kit_count("unroutable: no queue takes the caller's events"), 1);
+	log_kit_end();
+}
+END_TEST
+
 START_TEST(a_message_unconfirmed_for_too_long_breaks_the_connection) /* proves L1-22 */
 {
 	w.broker_is_slow = true;
@@ -432,18 +656,26 @@ int main(void)
 	tcase_add_test(t, an_ack_comes_after_the_commit_of_its_command);
 	tcase_add_test(t, all_input_of_a_turn_is_one_commit);
 	tcase_add_test(t, a_burst_of_commands_is_spread_over_turns_in_its_order);
+	tcase_add_test(t, a_long_inbox_leaves_workers_and_operators_their_turn);
+	tcase_add_test(t, a_lost_connection_behind_a_long_inbox_reorders_nothing);
+	tcase_add_test(t, deliveries_of_a_lost_connection_leave_memory_and_come_again);
+	tcase_add_test(t, a_stop_with_a_long_inbox_leaves_the_rest_to_the_broker);
+	tcase_add_loop_test(t, a_stranger_gets_the_same_answer_however_its_task_is_written, 0, 3);
 	tcase_add_test(t, a_burst_that_a_full_disk_cuts_short_goes_on_where_it_stopped);
 	tcase_add_test(t, a_turn_without_input_costs_no_sync);
 	tcase_add_test(t, sessions_interleave_and_each_stream_is_whole);
-	tcase_add_loop_test(t, a_start_that_fails_ends_the_session_failed, 0, 5);
+	tcase_add_loop_test(t, a_start_that_fails_ends_the_session_failed, 0, 3);
+	tcase_add_loop_test(t, a_start_waits_while_there_are_no_descriptors_or_processes, 0, 3);
 	tcase_add_test(t, a_failed_start_gives_its_slot_to_the_next);
 	tcase_add_test(t, a_worker_is_left_unread_at_max_outbox_and_read_again_below);
+	tcase_add_test(t, the_status_shows_how_long_a_message_is_unconfirmed);
+	tcase_add_loop_test(t, messages_that_come_back_after_the_end_are_logged_once, 0, 2);
 	tcase_add_test(t, a_message_unconfirmed_for_too_long_breaks_the_connection);
 	tcase_add_checked_fixture(h, setup, teardown);
 	tcase_add_test(h, while_the_store_refuses_nothing_is_read_taken_or_said);
 	tcase_add_test(h, no_timer_fires_while_the_store_refuses);
 	tcase_add_test(h, the_batch_is_tried_again_every_second);
-	tcase_add_loop_test(h, wherever_the_disk_fails_nothing_is_lost_doubled_or_said_too_early, 0, 40);
+	tcase_add_loop_test(h, disk_failure_anywhere_loses_doubles_and_reveals_nothing, 0, 40);
 	tcase_add_test(h, a_crash_while_held_loses_only_what_nobody_was_told);
 	tcase_add_test(h, on_error_exit_ends_with_ioerr_and_has_said_nothing);
 	tcase_add_test(h, a_stop_while_the_store_refuses_is_over_in_time);

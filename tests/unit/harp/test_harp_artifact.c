@@ -55,7 +55,7 @@ START_TEST(times_are_written_in_whole_seconds_rounded_down)
 }
 END_TEST
 
-START_TEST(what_was_built_is_read_back)
+START_TEST(artifact_that_was_built_is_read_back)
 {
 	json_t *o = harp_kit_parse(VECTOR_ARTIFACT);
 	struct harp_artifact *a = harp_kit_artifact(o);
@@ -185,13 +185,13 @@ static enum harp_code read_changed(const struct change *c, bool rehash)
 	return code;
 }
 
-START_TEST(an_artifact_has_the_fields_of_harp_in_their_form_and_no_others) /* proves HC-02 */
+START_TEST(artifact_has_the_fields_of_harp_in_their_form_and_no_others) /* proves HC-02 */
 {
 	harp_kit_expect(read_changed(&changes[_i], true), changes[_i].code, changes[_i].field, why);
 }
 END_TEST
 
-START_TEST(whatever_is_changed_the_hash_no_longer_fits) /* proves HC-02 */
+START_TEST(artifact_changed_anywhere_no_longer_fits_its_hash) /* proves HC-02 */
 {
 	enum harp_code expected = changes[_i].code == HARP_OK ? HARP_HASH_MISMATCH : changes[_i].code;
 
@@ -284,7 +284,7 @@ START_TEST(a_time_is_any_of_rfc_3339_and_nothing_else)
 }
 END_TEST
 
-START_TEST(what_could_not_be_read_back_is_not_built)
+START_TEST(artifact_that_could_not_be_read_back_is_not_built)
 {
 	static const char *const bad[] = {"good", "\xe9"};
 	struct harp_review rows[] = {usual(), usual(), usual(), usual(), usual(), usual(), usual(), usual()};
@@ -387,15 +387,15 @@ int main(void)
 	suite_add_tcase(s, t);
 	tcase_add_test(t, an_artifact_is_byte_for_byte_what_python_makes);
 	tcase_add_test(t, times_are_written_in_whole_seconds_rounded_down);
-	tcase_add_test(t, what_was_built_is_read_back);
+	tcase_add_test(t, artifact_that_was_built_is_read_back);
 	tcase_add_test(t, a_real_in_the_task_does_not_reach_what_is_signed);
 	tcase_add_loop_test(
-		t, an_artifact_has_the_fields_of_harp_in_their_form_and_no_others, 0, COUNT(changes));
-	tcase_add_loop_test(t, whatever_is_changed_the_hash_no_longer_fits, 0, COUNT(changes));
+		t, artifact_has_the_fields_of_harp_in_their_form_and_no_others, 0, COUNT(changes));
+	tcase_add_loop_test(t, artifact_changed_anywhere_no_longer_fits_its_hash, 0, COUNT(changes));
 	tcase_add_loop_test(t, a_hash_is_64_digits_in_lower_case, 0, COUNT(hashes));
 	tcase_add_test(t, a_task_that_is_not_its_hash_is_refused);
 	tcase_add_loop_test(t, a_time_is_any_of_rfc_3339_and_nothing_else, 0, COUNT(times));
-	tcase_add_test(t, what_could_not_be_read_back_is_not_built);
+	tcase_add_test(t, artifact_that_could_not_be_read_back_is_not_built);
 	tcase_add_test(t, a_review_without_session_and_reasons_is_one_too);
 	tcase_add_loop_test(t, a_review_goes_only_where_harp_lets_it, 0, HARP_STATES * HARP_STATES);
 	tcase_add_test(t, names_are_harp_s_both_ways);

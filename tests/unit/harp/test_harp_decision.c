@@ -94,7 +94,7 @@ START_TEST(hints_are_signed_too_in_the_form_that_python_writes) /* proves HC-01,
 END_TEST
 
 /* The second of the two vectors that HARP-CORE 0.2 itself gives. */
-START_TEST(the_specification_s_decision_is_signed_by_the_specification_s_key) /* proves HC-03 */
+START_TEST(decision_of_the_specification_is_signed_by_its_key) /* proves HC-03 */
 {
 	char *text = harp_kit_quoted(
 		"{'artifactHash':'8e326e1f69e5859a3b5b12965f06b5829f09b12d1748aa2fddb609fb44f831c1','"
@@ -114,6 +114,45 @@ START_TEST(the_specification_s_decision_is_signed_by_the_specification_s_key) /*
 	ck_assert(is_signed_by(d, "ed25519:68GYuLi_rncjJ4w7MWKfKd5ygpeXzMjCzM5tlDakz_I"));
 	harp_decision_free(d);
 	free(text);
+}
+END_TEST
+
+/* The words of 0.2 as first published, and those of its later text; both are signed over what stands there.
+ */
+static const struct {
+	const char *word;
+	bool allow;
+} decision_words[] = {{"allow", true}, {"deny", false}, {"approve", true}, {"reject", false}};
+
+START_TEST(both_pairs_of_words_are_read) /* proves HC-03 */
+{
+	json_t *o = harp_kit_parse(VECTOR_DECISION);
+	struct harp_decision *d = NULL;
+	char *text, word[64];
+
+	snprintf(word, sizeof word, "\"%s\"", decision_words[_i].word);
+	harp_kit_change(o, "decision", word);
+	text = json_dumps(o, 0);
+	harp_kit_expect(harp_read_decision(text, strlen(text), &d, why, sizeof why), HARP_OK, word, why);
+	ck_assert_int_eq(d->allow, decision_words[_i].allow);
+	ck_assert(memmem(d->signable, d->signable_size, word, strlen(word)) != NULL);
+	harp_decision_free(d);
+	json_decref(o);
+	free(text);
+}
+END_TEST
+
+START_TEST(the_words_of_0_2_as_first_published_are_written)
+{
+	for (int allow = 0; allow < 2; allow++) {
+		struct harp_answer answer = usual();
+		struct buf b = {0};
+
+		answer.allow = allow;
+		harp_kit_expect(harp_sign(artifact, &answer, key, &b, why, sizeof why), HARP_OK, "sign", why);
+		ck_assert(strstr(buf_text(&b), allow ? "\"decision\":\"allow\"" : "\"decision\":\"deny\""));
+		buf_fini(&b);
+	}
 }
 END_TEST
 
@@ -209,7 +248,7 @@ static const struct {
 
 /* Signed again where that is possible: it is the form that is refused, not a signature that no longer
  * fits. */
-START_TEST(a_decision_has_the_fields_of_harp_in_their_form_and_no_others) /* proves HC-03 */
+START_TEST(decision_has_the_fields_of_harp_in_their_form_and_no_others) /* proves HC-03 */
 {
 	json_t *o = harp_kit_parse(VECTOR_DECISION);
 	struct harp_decision *d = NULL;
@@ -258,7 +297,7 @@ START_TEST(a_refusal_quotes_nothing_that_a_terminal_obeys)
 }
 END_TEST
 
-START_TEST(what_could_not_be_read_back_is_not_signed)
+START_TEST(decision_that_could_not_be_read_back_is_not_signed)
 {
 	struct harp_answer rows[] = {usual(), usual(), usual(), usual(), usual()};
 	const enum harp_code codes[] = {
@@ -295,11 +334,13 @@ int main(void)
 	tcase_add_test(t, a_decision_is_byte_for_byte_what_python_makes);
 	tcase_add_test(t, a_decision_is_read_field_by_field);
 	tcase_add_test(t, hints_are_signed_too_in_the_form_that_python_writes);
-	tcase_add_test(t, the_specification_s_decision_is_signed_by_the_specification_s_key);
+	tcase_add_test(t, decision_of_the_specification_is_signed_by_its_key);
+	tcase_add_loop_test(t, both_pairs_of_words_are_read, 0, COUNT(decision_words));
+	tcase_add_test(t, the_words_of_0_2_as_first_published_are_written);
 	tcase_add_loop_test(
-		t, a_decision_has_the_fields_of_harp_in_their_form_and_no_others, 0, COUNT(changes));
+		t, decision_has_the_fields_of_harp_in_their_form_and_no_others, 0, COUNT(changes));
 	tcase_add_test(t, a_field_twice_is_no_decision);
 	tcase_add_test(t, a_refusal_quotes_nothing_that_a_terminal_obeys);
-	tcase_add_test(t, what_could_not_be_read_back_is_not_signed);
+	tcase_add_test(t, decision_that_could_not_be_read_back_is_not_signed);
 	return harp_kit_run(s);
 }

@@ -25,7 +25,7 @@ static const struct {
 	{"{\"e\\u0301\":1,\"\\u00e9\":2}", "{\"e\xcc\x81\":1,\"\xc3\xa9\":2}"}, /* nothing is normalized */
 };
 
-START_TEST(what_may_be_signed_has_the_form_that_python_writes) /* proves HC-01 */
+START_TEST(json_that_may_be_signed_has_the_form_that_python_writes) /* proves HC-01 */
 {
 	struct buf b = {0};
 	json_t *o = NULL;
@@ -84,11 +84,14 @@ static const struct {
 	{"a raw control character", "{\"a\":\"\x01\"}", 0},
 	{"a raw newline", "{\"a\":\"\n\"}", 0},
 	{"a raw NUL", "{\"a\":\"\0\"}", 9},
+	{"a raw NUL behind a number", "{\"a\":1\0}", 8},
+	{"a raw NUL behind a literal", "{\"a\":true\0}", 11},
+	{"a raw NUL behind it all", "{\"a\":1}\0", 8},
 	{"U+0000 in a key", "{\"a\\u0000b\":1}", 0},
 	{"an unknown escape", "{\"a\":\"\\x41\"}", 0},
 };
 
-START_TEST(what_has_no_one_form_is_refused) /* proves HC-01 */
+START_TEST(json_without_one_form_is_refused) /* proves HC-01 */
 {
 	size_t size = refused[_i].size != 0 ? refused[_i].size : strlen(refused[_i].text);
 	json_t *o = NULL;
@@ -240,7 +243,7 @@ START_TEST(signatures_are_those_of_rfc_8032)
 }
 END_TEST
 
-START_TEST(one_bit_anywhere_makes_a_signature_void)
+START_TEST(signature_is_void_after_one_changed_bit_anywhere)
 {
 	unsigned char public_key[32], message[128], signature[64];
 	size_t size = harp_kit_unhex(rfc8032[3].message, message);
@@ -304,14 +307,14 @@ int main(void)
 	TCase *t = tcase_create("harp_json");
 
 	suite_add_tcase(s, t);
-	tcase_add_loop_test(t, what_may_be_signed_has_the_form_that_python_writes, 0, COUNT(forms));
-	tcase_add_loop_test(t, what_has_no_one_form_is_refused, 0, COUNT(refused));
+	tcase_add_loop_test(t, json_that_may_be_signed_has_the_form_that_python_writes, 0, COUNT(forms));
+	tcase_add_loop_test(t, json_without_one_form_is_refused, 0, COUNT(refused));
 	tcase_add_test(t, depth_and_length_have_a_bound);
 	tcase_add_test(t, the_specification_s_artifact_has_the_specification_s_hash);
 	tcase_add_loop_test(t, base64url_is_rfc_4648_s_without_padding, 0, COUNT(encoded));
 	tcase_add_loop_test(t, base64url_has_one_text_for_the_same_bytes, 0, COUNT(not_encoded));
 	tcase_add_loop_test(t, signatures_are_those_of_rfc_8032, 0, COUNT(rfc8032));
-	tcase_add_test(t, one_bit_anywhere_makes_a_signature_void);
+	tcase_add_test(t, signature_is_void_after_one_changed_bit_anywhere);
 	tcase_add_test(t, a_key_that_anybody_can_sign_for_is_known_as_such);
 	return harp_kit_run(s);
 }

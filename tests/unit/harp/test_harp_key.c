@@ -3,6 +3,7 @@
  * openssl knows too. */
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -106,7 +107,7 @@ START_TEST(a_file_that_is_there_is_never_overwritten)
 }
 END_TEST
 
-START_TEST(where_no_file_can_be_made_it_says_so)
+START_TEST(key_file_that_cannot_be_made_is_an_error)
 {
 	char line[HARP_PUBLIC_SIZE], long_path[5000];
 
@@ -180,7 +181,7 @@ static const struct {
 		"-----END ENCRYPTED PRIVATE KEY-----\n"},
 };
 
-START_TEST(what_is_no_ed25519_key_in_plain_pem_is_refused)
+START_TEST(file_without_an_ed25519_key_in_plain_pem_is_refused)
 {
 	write_file(no_keys[_i].text, 0600);
 	ck_assert_msg(harp_key_load(path, why, sizeof why) == NULL, "%s", no_keys[_i].what);
@@ -188,7 +189,76 @@ START_TEST(what_is_no_ed25519_key_in_plain_pem_is_refused)
 }
 END_TEST
 
-START_TEST(what_is_no_file_is_refused_at_once)
+static int asked;
+
+static bool give(const void *ctx, char passphrase[HARP_PASSPHRASE_SIZE])
+{
+	asked++;
+	snprintf(passphrase, HARP_PASSPHRASE_SIZE, "%s", (const char *)ctx);
+	return true;
+}
+
+static bool give_none(const void *ctx, char passphrase[HARP_PASSPHRASE_SIZE])
+{
+	(void)ctx, (void)passphrase;
+	asked++;
+	return false;
+}
+
+static bool __attribute__((format(printf, 1, 2))) runs(const char *fmt, ...)
+{
+	char command[700];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(command, sizeof command, fmt, ap);
+	va_end(ap);
+	return system(command) == 0;
+}
+
+START_TEST(a_passphrase_seals_the_file_and_opens_it)
+{
+	char line[HARP_PUBLIC_SIZE], again[HARP_PUBLIC_SIZE];
+	struct harp_private *key;
+	struct stat st;
+
+	ck_assert_msg(
+		harp_key_make_sealed(path, "korrekt horse \xc3\xa9", line, why, sizeof why) == 0, "%s", why);
+	ck_assert(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600);
+	ck_assert(runs("grep -q 'BEGIN ENCRYPTED PRIVATE KEY' '%s'", path));
+	ck_assert_msg(harp_key_load(path, why, sizeof why) == NULL, "no passphrase was given");
+	ck_assert_msg(harp_key_unseal(path, give_none, NULL, why, sizeof why) == NULL, "none was given");
+	ck_assert_msg(strstr(why, "there is no passphrase") != NULL, "%s", why);
+	ck_assert_msg(harp_key_unseal(path, give, "korrekt horse e", why, sizeof why) == NULL, "a wrong one");
+	ck_assert_msg(strstr(why, "does not open with this passphrase") != NULL, "%s", why);
+	asked = 0;
+	key = harp_key_unseal(path, give, "korrekt horse \xc3\xa9", why, sizeof why);
+	ck_assert_msg(key != NULL, "%s", why);
+	ck_assert_int_eq(asked, 1);
+	harp_key_public(key, again);
+	ck_assert_str_eq(line, again);
+	harp_key_free(key);
+	/* a guess costs memory and time, and openssl reads the file, too */
+	ck_assert(runs("openssl asn1parse -in '%s' | grep -qi scrypt", path));
+	ck_assert(runs("openssl pkey -in '%s' -passin 'pass:%s' -noout", path, "korrekt horse \xc3\xa9"));
+	ck_assert(
+		!runs("openssl pkey -in '%s' -passin 'pass:%s' -noout 2>/dev/null", path, "korrekt horse e"));
+}
+END_TEST
+
+START_TEST(passphrase_is_not_asked_for_a_key_that_is_not_sealed)
+{
+	struct harp_private *key;
+
+	write_file(PEM, 0600);
+	asked = 0;
+	ck_assert_msg((key = harp_key_unseal(path, give, "x", why, sizeof why)) != NULL, "%s", why);
+	ck_assert_int_eq(asked, 0);
+	harp_key_free(key);
+}
+END_TEST
+
+START_TEST(path_that_is_no_file_is_refused_at_once)
 {
 	char *big = xmalloc(5001);
 
@@ -217,10 +287,12 @@ int main(void)
 	tcase_add_test(t, a_key_that_was_made_is_loaded_and_signs);
 	tcase_add_test(t, no_two_keys_are_the_same);
 	tcase_add_test(t, a_file_that_is_there_is_never_overwritten);
-	tcase_add_test(t, where_no_file_can_be_made_it_says_so);
+	tcase_add_test(t, key_file_that_cannot_be_made_is_an_error);
 	tcase_add_test(t, openssl_s_file_is_a_key_too);
 	tcase_add_test(t, a_key_that_others_may_read_is_not_used);
-	tcase_add_loop_test(t, what_is_no_ed25519_key_in_plain_pem_is_refused, 0, COUNT(no_keys));
-	tcase_add_test(t, what_is_no_file_is_refused_at_once);
+	tcase_add_test(t, a_passphrase_seals_the_file_and_opens_it);
+	tcase_add_test(t, passphrase_is_not_asked_for_a_key_that_is_not_sealed);
+	tcase_add_loop_test(t, file_without_an_ed25519_key_in_plain_pem_is_refused, 0, COUNT(no_keys));
+	tcase_add_test(t, path_that_is_no_file_is_refused_at_once);
 	return harp_kit_run(s);
 }

@@ -105,7 +105,7 @@ START_TEST(every_event_is_byte_for_byte_what_python_makes) /* proves HS-01 */
 }
 END_TEST
 
-START_TEST(what_is_read_is_what_was_written)
+START_TEST(event_reads_back_as_it_was_written)
 {
 	struct harp_heard h;
 
@@ -270,7 +270,7 @@ START_TEST(a_worker_s_status_is_refused_with_its_own_code) /* proves HS-03 */
 }
 END_TEST
 
-START_TEST(another_event_is_refused_by_its_name_not_by_a_field_that_nobody_sent)
+START_TEST(unknown_event_is_refused_by_its_name_and_not_by_a_field)
 {
 	struct harp_heard h;
 
@@ -373,14 +373,14 @@ int main(void)
 
 	suite_add_tcase(s, t);
 	tcase_add_test(t, every_event_is_byte_for_byte_what_python_makes);
-	tcase_add_test(t, what_is_read_is_what_was_written);
+	tcase_add_test(t, event_reads_back_as_it_was_written);
 	tcase_add_loop_test(t, an_event_has_all_the_fields_of_its_kind_and_no_other, 0, HARP_EVENTS);
 	tcase_add_test(t, names_are_harp_s_both_ways);
 	tcase_add_test(t, an_unknown_state_has_a_code_of_its_own);
 	tcase_add_test(t, a_snapshot_with_anything_changed_is_not_its_hash);
 	tcase_add_test(t, a_worker_s_snapshot_gets_what_it_leaves_out_and_its_hash);
 	tcase_add_test(t, a_worker_s_status_is_refused_with_its_own_code);
-	tcase_add_test(t, another_event_is_refused_by_its_name_not_by_a_field_that_nobody_sent);
+	tcase_add_test(t, unknown_event_is_refused_by_its_name_and_not_by_a_field);
 	tcase_add_test(t, a_worker_s_own_hash_is_verified);
 	tcase_add_test(t, a_worker_s_snapshot_that_is_none_is_refused);
 	tcase_add_test(t, a_snapshot_is_known_by_session_id_and_hash);

@@ -156,7 +156,7 @@ START_TEST(a_good_decision_counts_and_says_what_to_store) /* proves HC-03 */
 }
 END_TEST
 
-START_TEST(it_is_used_until_the_first_expiry_and_remembered_until_the_last)
+START_TEST(decision_counts_to_the_first_expiry_and_is_kept_to_the_last)
 {
 	struct harp_answer answer = allow("ben", "n1");
 	struct harp_accepted a;
@@ -535,7 +535,7 @@ static const struct {
 		HARP_POLICY_DENY, false, 0},
 };
 
-START_TEST(where_two_must_allow_two_persons_have_to) /* proves HC-03 */
+START_TEST(second_person_is_needed_where_two_must_allow) /* proves HC-03 */
 {
 	struct harp_answer answer = allow(persons[_i].id, "n1");
 	struct harp_accepted a;
@@ -616,7 +616,7 @@ int main(void)
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_good_decision_counts_and_says_what_to_store);
-	tcase_add_test(t, it_is_used_until_the_first_expiry_and_remembered_until_the_last);
+	tcase_add_test(t, decision_counts_to_the_first_expiry_and_is_kept_to_the_last);
 	tcase_add_test(t, a_denial_counts_like_an_approval);
 	tcase_add_loop_test(t, a_decision_changed_after_signing_is_not_believed, 0, COUNT(forgeries));
 	tcase_add_test(t, a_decision_signed_by_another_s_key_is_not_believed);
@@ -631,7 +631,7 @@ int main(void)
 	tcase_add_test(t, a_revoked_key_decides_nothing_from_the_next_question_on);
 	tcase_add_test(t, old_and_new_key_decide_side_by_side_until_the_old_one_goes);
 	tcase_add_loop_test(t, a_key_decides_up_to_its_risk, 0, 25);
-	tcase_add_loop_test(t, where_two_must_allow_two_persons_have_to, 0, COUNT(persons));
+	tcase_add_loop_test(t, second_person_is_needed_where_two_must_allow, 0, COUNT(persons));
 	tcase_add_test(t, a_vote_of_a_key_revoked_since_is_no_vote);
 	tcase_add_loop_test(t, a_set_refuses_what_is_no_key_or_is_there, 0, 13);
 	return harp_kit_run(s);

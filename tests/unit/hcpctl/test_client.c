@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "hcpctl/common/ctl.h"
 #include "store/archive.h"
+#include "hcpctl/common/archive_reader.h"
 #include "store/store.h"
 
 static char dir[100], ini[120], state[120], path[140];
@@ -212,7 +213,7 @@ START_TEST(an_error_is_said_with_what_to_do)
 }
 END_TEST
 
-static void archive_session(const char *session_id)
+static void archive_session(const char *session_id, const char *lines, size_t size)
 {
 	char why[ARCHIVE_WHY_SIZE], sql[200], file[160];
 	struct archive_writer *w;
@@ -226,7 +227,7 @@ static void archive_session(const char *session_id)
 	ck_assert(mkdir(file, 0700) == 0 || errno == EEXIST);
 	ck_assert((fd = open(file, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0);
 	ck_assert((w = archive_append(fd, "2026-01-31", 0, why)) != NULL);
-	ck_assert(archive_begin_entry(w, session_id) == 0 && archive_add(w, "{}\n", 3) == 0 &&
+	ck_assert(archive_begin_entry(w, session_id) == 0 && archive_add(w, lines, size) == 0 &&
 		archive_end_entry(w) == 0);
 	snprintf(sql, sizeof sql, "INSERT INTO archives VALUES ('2026-01-31', %lld, 1)",
 		(long long)archive_sync(w));
@@ -247,7 +248,7 @@ START_TEST(an_unknown_session_is_looked_for_in_the_archive)
 	struct ctl_client *c;
 	int status;
 
-	archive_session(session);
+	archive_session(session, "{}\n", 3);
 	start_server((struct server){.answers = "{\"id\":1,\"error\":{\"code\":\"not_found\",\"message\":"
 						"\"none\",\"next\":\"look\"}}\n\0"});
 	c = ctl_client_open(&settings, CTL_NEED_DAEMON, &status);
@@ -260,7 +261,38 @@ START_TEST(an_unknown_session_is_looked_for_in_the_archive)
 }
 END_TEST
 
-START_TEST(one_who_is_turned_away_hears_why_though_nobody_read_his_request)
+#define ARTIFACT(name, more) \
+	"{\"table\":\"artifacts\",\"row\":{\"name\":\"" name \
+	"\",\"type\":\"file\",\"sha256\":" \
+	"\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\",\"size_bytes\":7" more "}}\n"
+
+static bool keep_item(void *ctx, const char *json, size_t size)
+{
+	buf_add(ctx, json, size);
+	buf_add_text(ctx, "\n");
+	return true;
+}
+
+/* jansson steps over a NUL behind a number. */
+START_TEST(archive_reader_passes_over_a_line_with_a_raw_NUL)
+{
+	static const char lines[] = ARTIFACT("good", "") ARTIFACT("bad", "\0");
+	char id[ID_SIZE] = "abcd0000-0000-4000-8000-000000000001", why[256];
+	struct ctl_archive_reader a;
+	struct buf items = {0};
+
+	archive_session(id, lines, sizeof lines - 1);
+	ck_assert_int_eq(ctl_archive_reader_open(&a, state, why, sizeof why), EX_OK);
+	ck_assert_int_eq(ctl_archive_reader_find(&a, "abcd", id), 1);
+	ck_assert(ctl_archive_reader_artifacts(&a, id, keep_item, &items));
+	ck_assert(strstr(buf_text(&items), "\"good\"") != NULL);
+	ck_assert(strstr(buf_text(&items), "\"bad\"") == NULL);
+	ctl_archive_reader_fini(&a);
+	buf_fini(&items);
+}
+END_TEST
+
+START_TEST(client_that_is_turned_away_hears_why_before_any_request)
 {
 	ck_assert_int_eq(ask("{\"id\":null,\"error\":{\"code\":\"refused\",\"message\":\"you may "
 			     "not\",\"next\":\"be root\"}}\n\0",
@@ -281,7 +313,7 @@ END_TEST
 static const char *const garbage[] = {"HTTP/1.1 400 Bad Request\n\0", "\n\0", "{}\n\0", "[1,2]\n\0",
 	"{\"done\":1}\n\0", "\"item\"\n\0", "{\"error\":\0"};
 
-START_TEST(what_is_no_answer_is_said_to_be_none)
+START_TEST(text_that_is_no_answer_is_an_error)
 {
 	int status = ask(garbage[_i], false, 0, NULL);
 
@@ -293,7 +325,7 @@ END_TEST
 
 /* ---- where it looks ---- */
 
-START_TEST(nobody_there_is_said_with_the_path)
+START_TEST(absent_daemon_is_an_error_with_the_path)
 {
 	struct ctl_client *c;
 	int status, fd;
@@ -339,7 +371,7 @@ START_TEST(a_socket_that_was_named_is_not_taken_for_the_daemon)
 END_TEST
 
 /* One that hangs: connections are made, and nobody takes them up; then there is no room for them either. */
-START_TEST(a_daemon_that_hangs_is_given_up_after_ten_seconds_and_the_store_answers)
+START_TEST(daemon_that_hangs_for_ten_seconds_leaves_it_to_the_store)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), status;
@@ -458,13 +490,14 @@ int main(void)
 	tcase_add_loop_test(t, items_come_byte_for_byte_however_they_are_cut, 0, 64);
 	tcase_add_test(t, an_error_is_said_with_what_to_do);
 	tcase_add_loop_test(t, an_unknown_session_is_looked_for_in_the_archive, 0, 2);
-	tcase_add_test(t, one_who_is_turned_away_hears_why_though_nobody_read_his_request);
+	tcase_add_test(t, archive_reader_passes_over_a_line_with_a_raw_NUL);
+	tcase_add_test(t, client_that_is_turned_away_hears_why_before_any_request);
 	tcase_add_test(t, an_answer_that_breaks_off_is_told_from_one_that_ends);
 	tcase_add_loop_test(
-		t, what_is_no_answer_is_said_to_be_none, 0, (int)(sizeof garbage / sizeof *garbage));
-	tcase_add_test(t, nobody_there_is_said_with_the_path);
+		t, text_that_is_no_answer_is_an_error, 0, (int)(sizeof garbage / sizeof *garbage));
+	tcase_add_test(t, absent_daemon_is_an_error_with_the_path);
 	tcase_add_loop_test(t, a_socket_that_was_named_is_not_taken_for_the_daemon, 0, 2);
-	tcase_add_loop_test(t, a_daemon_that_hangs_is_given_up_after_ten_seconds_and_the_store_answers, 0, 2);
+	tcase_add_loop_test(t, daemon_that_hangs_for_ten_seconds_leaves_it_to_the_store, 0, 2);
 	tcase_add_test(t, a_socket_of_the_configuration_is_the_only_one);
 	tcase_add_test(t, another_configurations_daemon_is_never_the_units);
 	tcase_add_test(t, the_store_answers_where_the_daemon_does_not);

@@ -185,6 +185,46 @@ START_TEST(text_is_escaped_so_that_it_can_be_read)
 }
 END_TEST
 
+#define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+static const struct {
+	const char *text, *shown;
+} invisible[] = {
+	{"a\xd8\x9c"
+	 "b",
+		"a\\u061cb"},                  /* Arabic letter mark: turns the direction */
+	{"rm\xe2\x80\x8b -r", "rm\\u200b -r"}, /* zero width space */
+	{"a\xe2\x80\x8d"
+	 "b",
+		"a\\u200db"}, /* zero width joiner */
+	{"a\xe2\x81\xa0"
+	 "b",
+		"a\\u2060b"}, /* word joiner */
+	{"a\xe2\x81\xa4"
+	 "b",
+		"a\\u2064b"}, /* invisible plus */
+	{"a\xc2\xad"
+	 "b",
+		"a\\u00adb"}, /* soft hyphen */
+	{"a\xe3\x85\xa4"
+	 "b",
+		"a\\u3164b"}, /* Hangul filler */
+	{"a\xef\xb8\x8f"
+	 "b",
+		"a\\ufe0fb"},                    /* variation selector */
+	{"x\xf3\xa0\x81\x81y", "x\\U000e0041y"}, /* tag A */
+	{"x\xf3\xa0\x84\x80y", "x\\U000e0100y"}, /* variation selector 17 */
+	{"x\xef\xbf\xbey", "x\\ufffey"},         /* no character */
+	{"\xd8\xb9\xe2\x82\xac\xf0\x9f\x98\x80", "\xd8\xb9\xe2\x82\xac\xf0\x9f\x98\x80"},
+};
+
+START_TEST(invisible_characters_are_shown)
+{
+	ctl_escape(&out, invisible[_i].text, strlen(invisible[_i].text), false);
+	ck_assert_str_eq(buf_text(&out), invisible[_i].shown);
+}
+END_TEST
+
 START_TEST(a_long_value_is_cut_between_characters)
 {
 	char data[900] = "{'result_type':'t','data':'";
@@ -285,6 +325,7 @@ int main(void)
 	tcase_add_test(tc, colours_are_there_only_when_asked_for);
 	tcase_add_test(tc, nothing_in_an_event_reaches_the_terminal_as_a_command);
 	tcase_add_test(tc, text_is_escaped_so_that_it_can_be_read);
+	tcase_add_loop_test(tc, invisible_characters_are_shown, 0, COUNT(invisible));
 	tcase_add_test(tc, a_long_value_is_cut_between_characters);
 	tcase_add_test(tc, outputs_are_printed_as_they_came_with_room_to_read);
 	tcase_add_test(tc, the_bar_fits_its_line);

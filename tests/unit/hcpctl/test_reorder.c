@@ -76,7 +76,7 @@ static int take(void)
 	return sequence;
 }
 
-START_TEST(what_comes_in_order_goes_out_at_once)
+START_TEST(events_in_order_go_out_at_once)
 {
 	for (int i = 1; i <= 5; i++) {
 		put(event(i, 0));
@@ -87,7 +87,7 @@ START_TEST(what_comes_in_order_goes_out_at_once)
 }
 END_TEST
 
-START_TEST(what_comes_early_waits_for_what_is_missing)
+START_TEST(early_events_wait_for_the_missing_ones)
 {
 	put(event(3, 0));
 	put(event(2, 0));
@@ -100,7 +100,7 @@ START_TEST(what_comes_early_waits_for_what_is_missing)
 }
 END_TEST
 
-START_TEST(what_was_handed_out_is_not_handed_out_again)
+START_TEST(event_that_was_handed_out_is_not_handed_out_again)
 {
 	put(event(1, 0));
 	put(plain("task_accepted", 1));
@@ -113,7 +113,7 @@ START_TEST(what_was_handed_out_is_not_handed_out_again)
 }
 END_TEST
 
-START_TEST(what_is_held_and_comes_again_gets_the_new_tag)
+START_TEST(held_event_that_comes_again_gets_the_new_tag)
 {
 	struct ctl_message *again = event(2, 77);
 
@@ -189,7 +189,7 @@ START_TEST(a_watcher_that_joins_late_begins_where_it_is)
 }
 END_TEST
 
-START_TEST(what_an_earlier_run_has_handed_out_is_known_and_no_gap_is_told) /* proves L2-14 */
+START_TEST(events_of_an_earlier_run_are_known_and_no_gap_is_told) /* proves L2-14 */
 {
 	order = (struct ctl_reorder){.floor = 5};
 	must_be_seen(event(4, 1));
@@ -203,7 +203,7 @@ START_TEST(what_an_earlier_run_has_handed_out_is_known_and_no_gap_is_told) /* pr
 }
 END_TEST
 
-START_TEST(what_is_no_message_is_not_read)
+START_TEST(text_that_is_no_message_is_not_read)
 {
 	static const char *const bad[] = {"", "{", "[]", "7", "{}", "{\"type\":1,\"payload\":{}}",
 		"{\"type\":\"event\"}", "{\"type\":\"event\",\"payload\":[]}"};
@@ -237,16 +237,16 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(tc, begin, end);
-	tcase_add_test(tc, what_comes_in_order_goes_out_at_once);
-	tcase_add_test(tc, what_comes_early_waits_for_what_is_missing);
-	tcase_add_test(tc, what_was_handed_out_is_not_handed_out_again);
-	tcase_add_test(tc, what_is_held_and_comes_again_gets_the_new_tag);
+	tcase_add_test(tc, events_in_order_go_out_at_once);
+	tcase_add_test(tc, early_events_wait_for_the_missing_ones);
+	tcase_add_test(tc, event_that_was_handed_out_is_not_handed_out_again);
+	tcase_add_test(tc, held_event_that_comes_again_gets_the_new_tag);
 	tcase_add_test(tc, a_gap_is_told_after_five_seconds_and_passed_over);
 	tcase_add_test(tc, more_than_the_bound_is_never_held);
 	tcase_add_test(tc, a_message_without_sequence_keeps_its_place);
 	tcase_add_test(tc, a_watcher_that_joins_late_begins_where_it_is);
-	tcase_add_test(tc, what_an_earlier_run_has_handed_out_is_known_and_no_gap_is_told);
-	tcase_add_test(tc, what_is_no_message_is_not_read);
+	tcase_add_test(tc, events_of_an_earlier_run_are_known_and_no_gap_is_told);
+	tcase_add_test(tc, text_that_is_no_message_is_not_read);
 	tcase_add_test(tc, a_message_with_odd_fields_is_read_as_far_as_it_goes);
 	suite_add_tcase(suite, tc);
 	sr = srunner_create(suite);

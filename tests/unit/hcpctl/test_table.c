@@ -87,7 +87,7 @@ START_TEST(no_line_is_wider_than_the_terminal)
 }
 END_TEST
 
-START_TEST(what_others_wrote_is_escaped)
+START_TEST(foreign_text_is_escaped)
 {
 	begin(0);
 	add("1", "\033[2J", "7", "two\nlines");
@@ -183,7 +183,7 @@ int main(void)
 	tcase_add_test(c, a_narrow_terminal_cuts_the_last_column_first);
 	tcase_add_test(c, a_column_without_room_is_left_out);
 	tcase_add_test(c, no_line_is_wider_than_the_terminal);
-	tcase_add_test(c, what_others_wrote_is_escaped);
+	tcase_add_test(c, foreign_text_is_escaped);
 	tcase_add_test(c, colour_is_on_one_cell_and_takes_no_room);
 	tcase_add_test(c, rows_without_end_are_not_kept);
 	tcase_add_test(c, an_empty_table_says_nothing);

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "protocol/message.h"
-#include "hcpctl/caller/task.h"
+#include "hcpctl/common/task.h"
 
 static json_t *object;
 static struct buf out;
@@ -65,7 +65,7 @@ START_TEST(a_dotted_name_goes_inside)
 }
 END_TEST
 
-START_TEST(what_is_no_assignment_is_refused)
+START_TEST(argument_that_is_no_assignment_is_refused)
 {
 	static const char *const bad[] = {
 		"", "=", "=1", "a", "a..b=1", ".a=1", "a.=1", "a=\xff", "\xff=1", "\xff.a=1"};
@@ -157,7 +157,7 @@ START_TEST(a_task_of_only_a_name_is_whole)
 }
 END_TEST
 
-START_TEST(inputs_of_a_file_go_out_byte_for_byte_and_single_ones_lie_on_top)
+START_TEST(inputs_of_a_file_keep_their_bytes_and_single_ones_override)
 {
 	const char *text = "{ \"n\": 1.10,\n  \"big\": 123456789012345678901234567890, \"o\": {\"a\": 1} }\n";
 	struct ctl_task t = {.capability = "sum",
@@ -208,11 +208,11 @@ int main(void)
 	tcase_add_checked_fixture(tc, begin, end);
 	tcase_add_test(tc, a_value_is_json_where_it_is_json_and_text_elsewhere);
 	tcase_add_test(tc, a_dotted_name_goes_inside);
-	tcase_add_test(tc, what_is_no_assignment_is_refused);
+	tcase_add_test(tc, argument_that_is_no_assignment_is_refused);
 	tcase_add_test(tc, a_task_is_one_that_the_daemon_reads);
 	tcase_add_test(tc, a_task_of_only_a_name_is_whole);
 	tcase_add_test(tc, a_task_names_what_it_goes_on_from);
-	tcase_add_test(tc, inputs_of_a_file_go_out_byte_for_byte_and_single_ones_lie_on_top);
+	tcase_add_test(tc, inputs_of_a_file_keep_their_bytes_and_single_ones_override);
 	tcase_add_test(tc, an_abort_carries_its_token_and_reason);
 	suite_add_tcase(suite, tc);
 	sr = srunner_create(suite);

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "hcpctl/common/user_files.h"
-#include "hcpctl/caller/token_cache.h"
+#include "hcpctl/common/token_cache.h"
 
 #define ID_A "5f0c1111-1111-4111-8111-111111111111"
 #define ID_B "5f0c2222-2222-4222-8222-222222222222"
@@ -86,7 +86,7 @@ static mode_t mode_of(const char *name)
 	return st.st_mode & 07777;
 }
 
-START_TEST(what_was_put_is_found_with_all_it_has)
+START_TEST(token_that_was_put_is_found_with_all_it_has)
 {
 	struct ctl_session s;
 
@@ -276,6 +276,23 @@ START_TEST(the_instance_is_made_once_and_made_anew_where_it_is_no_good)
 }
 END_TEST
 
+START_TEST(a_claim_is_one_holders_until_it_is_closed) /* proves L1-16 */
+{
+	int one = -1, other = -1, third = -1;
+
+	ck_assert_int_eq(ctl_user_files_claim(dir, "queues.lock", "a", &one, why), 1);
+	ck_assert_int_eq(ctl_user_files_claim(dir, "queues.lock", "a", &one, why), 1);
+	ck_assert_int_eq(ctl_user_files_claim(dir, "queues.lock", "a", &other, why), 0);
+	ck_assert_int_eq(ctl_user_files_claim(dir, "queues.lock", "b", &other, why), 1);
+	ck_assert_int_eq(ctl_user_files_claim(dir, "queues.lock", "b", &one, why), 0);
+	close(one);
+	ck_assert_int_eq(ctl_user_files_claim(dir, "queues.lock", "a", &other, why), 1);
+	close(other);
+	ck_assert_int_eq(ctl_user_files_claim("/dev/null", "queues.lock", "a", &third, why), -1);
+	ck_assert_int_eq(third, -1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("ctl_sessions");
@@ -284,8 +301,9 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(tc, begin, end);
-	tcase_add_test(tc, what_was_put_is_found_with_all_it_has);
+	tcase_add_test(tc, token_that_was_put_is_found_with_all_it_has);
 	tcase_add_test(tc, only_the_owner_can_read_it);
+	tcase_add_test(tc, a_claim_is_one_holders_until_it_is_closed);
 	tcase_add_test(tc, the_file_is_replaced_never_written_into);
 	tcase_add_test(tc, a_write_that_fails_says_so_and_leaves_nothing_behind);
 	tcase_add_test(tc, many_at_once_lose_nothing);

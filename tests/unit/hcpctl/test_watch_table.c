@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "hcpctl/common/ctl.h"
-#include "hcpctl/caller/watch_table.h"
+#include "hcpctl/common/watch_table.h"
 
 #define ID "5f0c1111-1111-4111-8111-111111111111"
 #define ROWS 4
@@ -95,7 +95,7 @@ START_TEST(columns_stand_below_their_titles)
 }
 END_TEST
 
-START_TEST(what_others_say_is_escaped_and_cut)
+START_TEST(foreign_text_is_escaped_and_cut)
 {
 	struct ctl_plan p;
 	const char *line;
@@ -221,7 +221,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, begin, end);
 	tcase_add_test(tc, no_line_is_wider_than_the_terminal);
 	tcase_add_test(tc, columns_stand_below_their_titles);
-	tcase_add_test(tc, what_others_say_is_escaped_and_cut);
+	tcase_add_test(tc, foreign_text_is_escaped_and_cut);
 	tcase_add_test(tc, the_least_needed_columns_leave_first);
 	tcase_add_test(tc, a_capability_that_nobody_knows_takes_no_room);
 	tcase_add_test(tc, the_oldest_ended_leave_first_then_the_youngest);

@@ -93,7 +93,7 @@ START_TEST(the_first_failure_is_told_by_pointers_keyword_and_a_sentence)
 }
 END_TEST
 
-START_TEST(text_of_the_instance_is_not_repeated_and_names_are_cut_and_cleaned)
+START_TEST(messages_repeat_no_text_of_the_instance_and_clean_its_names)
 {
 	struct jschema_failure f;
 	char instance[2000], name[1200];
@@ -328,7 +328,7 @@ START_TEST(sets_of_evaluated_members_grow_with_the_instance)
 }
 END_TEST
 
-START_TEST(what_was_evaluated_outside_is_kept_while_sets_grow_inside)
+START_TEST(properties_evaluated_outside_are_kept_while_sets_grow_inside)
 {
 	struct buf b = {0};
 	struct jschema_failure f;
@@ -415,7 +415,7 @@ static void add_tests(TCase *t)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(
 		t, the_first_failure_is_told_by_pointers_keyword_and_a_sentence, 0, COUNT(failures));
-	tcase_add_test(t, text_of_the_instance_is_not_repeated_and_names_are_cut_and_cleaned);
+	tcase_add_test(t, messages_repeat_no_text_of_the_instance_and_clean_its_names);
 	tcase_add_loop_test(t, numbers_are_compared_by_value_without_rounding, 0, COUNT(numbers));
 	tcase_add_test(t, more_required_names_than_bits_are_all_looked_for);
 	tcase_add_test(t, an_instance_nested_beyond_the_bound_fails_and_says_so);
@@ -424,7 +424,7 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, many_items_are_told_apart_in_time);
 	tcase_add_test(t, a_dynamic_reference_that_never_descends_ends_at_a_bound);
 	tcase_add_test(t, sets_of_evaluated_members_grow_with_the_instance);
-	tcase_add_test(t, what_was_evaluated_outside_is_kept_while_sets_grow_inside);
+	tcase_add_test(t, properties_evaluated_outside_are_kept_while_sets_grow_inside);
 	tcase_add_test(t, threads_share_a_compiled_schema);
 	tcase_add_test(t, the_schema_may_be_changed_and_freed_after_it_was_compiled);
 	tcase_add_test(t, formats_assert_only_where_that_is_asked_for);

@@ -167,7 +167,7 @@ static const struct {
 	{"a{99999999999999999999}", "it is too large: {n,m} are written out"},
 };
 
-START_TEST(what_cannot_be_matched_is_refused_when_the_schema_is_compiled)
+START_TEST(pattern_that_cannot_be_matched_is_refused_at_compilation)
 {
 	char why[JSCHEMA_WHY_SIZE], wanted[JSCHEMA_WHY_SIZE];
 
@@ -237,8 +237,7 @@ static void add_tests(TCase *t)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, a_pattern_means_what_ecma_262_says, 0, COUNT(cases));
 	tcase_add_test(t, the_end_is_the_very_end_and_nul_is_a_character);
-	tcase_add_loop_test(
-		t, what_cannot_be_matched_is_refused_when_the_schema_is_compiled, 0, COUNT(refused));
+	tcase_add_loop_test(t, pattern_that_cannot_be_matched_is_refused_at_compilation, 0, COUNT(refused));
 	tcase_add_test(t, groups_may_be_nested_only_so_deep);
 	tcase_add_loop_test(t, no_pattern_takes_more_than_length_times_states, 0, COUNT(catastrophes));
 	tcase_add_test(t, a_large_pattern_on_a_long_text_ends_at_the_bound_of_steps);

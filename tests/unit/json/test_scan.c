@@ -18,7 +18,7 @@ static bool scan(const char *text, struct jscan_member *members, size_t count)
 	return jscan_object(text, strlen(text), members, count, &is_escaped);
 }
 
-START_TEST(what_is_good_json_is_jansson_s_to_say)
+START_TEST(scan_takes_as_good_what_jansson_takes)
 {
 	static const char *const texts[] = {"{}", " { } ", "{\"a\":1}",
 		"{\"a\":[1,2,{\"b\":null}],\"c\":-0.5e+3}", "{\"a\":\"\\u00e9\\n\\\"\"}", "{\"\":{}}",
@@ -141,7 +141,7 @@ int main(void)
 	TCase *tc = tcase_create("all");
 	SRunner *sr = srunner_create(s);
 
-	tcase_add_test(tc, what_is_good_json_is_jansson_s_to_say);
+	tcase_add_test(tc, scan_takes_as_good_what_jansson_takes);
 	tcase_add_test(tc, members_are_found_as_they_are_written);
 	tcase_add_test(tc, a_member_twice_and_one_with_escapes_are_noticed);
 	tcase_add_test(tc, depth_is_bounded);

@@ -52,7 +52,7 @@ static const struct {
 	{"{\"a\":1,\"\\u0061\":2}", false},
 };
 
-START_TEST(one_good_value_and_nothing_behind_it)
+START_TEST(text_is_one_good_value_and_nothing_behind_it)
 {
 	char why[128] = "";
 	json_t *v = jtext_parse(parses[_i].text, strlen(parses[_i].text), why, sizeof why);
@@ -160,7 +160,7 @@ START_TEST(minifying_takes_white_space_between_tokens_only)
 }
 END_TEST
 
-START_TEST(a_value_is_raw_where_there_is_a_slice_and_written_anew_elsewhere)
+START_TEST(value_is_raw_where_there_is_a_slice_and_written_anew_else)
 {
 	struct buf b = {0};
 	json_t *v = json_pack("{s:i}", "n", 5);
@@ -183,12 +183,12 @@ int main(void)
 
 	tcase_add_test(t, depth_counts_nesting_and_not_what_strings_say);
 	tcase_add_loop_test(
-		t, one_good_value_and_nothing_behind_it, 0, (int)(sizeof parses / sizeof *parses));
+		t, text_is_one_good_value_and_nothing_behind_it, 0, (int)(sizeof parses / sizeof *parses));
 	tcase_add_test(t, a_raw_nul_is_no_json_wherever_it_stands);
 	tcase_add_loop_test(t, a_members_raw_value_is_found, 0, (int)(sizeof members / sizeof *members));
 	tcase_add_test(t, no_prefix_of_a_text_is_read_beyond);
 	tcase_add_test(t, minifying_takes_white_space_between_tokens_only);
-	tcase_add_test(t, a_value_is_raw_where_there_is_a_slice_and_written_anew_elsewhere);
+	tcase_add_test(t, value_is_raw_where_there_is_a_slice_and_written_anew_else);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

@@ -66,8 +66,7 @@ START_TEST(key_and_properties_mirror_the_body) /* proves L1-02 L1-04 */
 }
 END_TEST
 
-START_TEST(
-	without_a_session_the_middle_word_is_a_dash_and_there_is_no_correlation_id) /* proves L1-04 L1-01 */
+START_TEST(message_without_a_session_has_a_dash_and_no_correlation_id) /* proves L1-04 L1-01 */
 {
 	struct outbox_stats st;
 
@@ -116,7 +115,7 @@ START_TEST(the_window_is_bounded_in_bytes)
 }
 END_TEST
 
-START_TEST(confirms_out_of_order_advance_the_watermark_only_over_what_is_whole)
+START_TEST(confirms_out_of_order_advance_the_watermark_without_holes)
 {
 	post_up(&p);
 	post_put(&p, "alpha", 5);
@@ -186,7 +185,7 @@ START_TEST(a_restart_publishes_exactly_what_was_not_confirmed) /* proves L1-07 L
 }
 END_TEST
 
-START_TEST(a_crash_before_the_watermark_publishes_the_same_bytes_once_more) /* proves L1-07 */
+START_TEST(crash_before_the_watermark_publishes_the_same_bytes_again) /* proves L1-07 */
 {
 	post_up(&p);
 	post_put(&p, "alpha", 3);
@@ -199,7 +198,7 @@ START_TEST(a_crash_before_the_watermark_publishes_the_same_bytes_once_more) /* p
 }
 END_TEST
 
-START_TEST(what_is_lost_goes_again_in_order) /* proves L1-07 L1-10 */
+START_TEST(lost_messages_go_again_in_order) /* proves L1-07 L1-10 */
 {
 	post_up(&p);
 	post_put(&p, "alpha", 25);
@@ -337,7 +336,7 @@ START_TEST(large_rows_that_nobody_took_are_loaded_few_at_a_time)
 }
 END_TEST
 
-START_TEST(what_comes_while_a_caller_lags_queues_behind)
+START_TEST(messages_queue_behind_while_their_caller_lags)
 {
 	post_fini(&p);
 	post_init(&p, 100);
@@ -396,7 +395,7 @@ START_TEST(nobodys_backlog_is_in_anybodys_way) /* proves L1-21 */
 END_TEST
 
 /* A queue that confirms nothing must leave the others a part of the window. */
-START_TEST(one_caller_cannot_take_the_whole_window) /* proves L1-21 */
+START_TEST(caller_cannot_take_the_whole_window) /* proves L1-21 */
 {
 	post_fini(&p);
 	post_init(&p, 1000);
@@ -493,22 +492,22 @@ int main(void)
 	tcase_add_test(t, nothing_goes_out_before_the_commit_is_released);
 	tcase_add_test(t, nothing_goes_out_while_the_connection_is_down);
 	tcase_add_test(t, key_and_properties_mirror_the_body);
-	tcase_add_test(t, without_a_session_the_middle_word_is_a_dash_and_there_is_no_correlation_id);
+	tcase_add_test(t, message_without_a_session_has_a_dash_and_no_correlation_id);
 	tcase_add_test(t, the_window_is_bounded_in_messages_and_the_order_is_kept);
 	tcase_add_test(t, the_window_is_bounded_in_bytes);
-	tcase_add_test(t, confirms_out_of_order_advance_the_watermark_only_over_what_is_whole);
+	tcase_add_test(t, confirms_out_of_order_advance_the_watermark_without_holes);
 	tcase_add_test(t, the_watermark_is_lazy_and_rides_on_the_next_batch);
 	tcase_add_test(t, a_restart_publishes_exactly_what_was_not_confirmed);
-	tcase_add_test(t, a_crash_before_the_watermark_publishes_the_same_bytes_once_more);
-	tcase_add_test(t, what_is_lost_goes_again_in_order);
+	tcase_add_test(t, crash_before_the_watermark_publishes_the_same_bytes_again);
+	tcase_add_test(t, lost_messages_go_again_in_order);
 	tcase_add_test(t, many_losses_lose_nothing);
 	tcase_add_test(t, a_long_outage_costs_bounded_memory_and_all_come_out_in_order);
 	tcase_add_test(t, large_rows_are_loaded_few_at_a_time_and_in_order);
 	tcase_add_test(t, large_rows_that_nobody_took_are_loaded_few_at_a_time);
-	tcase_add_test(t, what_comes_while_a_caller_lags_queues_behind);
+	tcase_add_test(t, messages_queue_behind_while_their_caller_lags);
 	tcase_add_test(t, a_restart_while_lagging_goes_on_in_order);
 	tcase_add_test(t, nobodys_backlog_is_in_anybodys_way);
-	tcase_add_test(t, one_caller_cannot_take_the_whole_window);
+	tcase_add_test(t, caller_cannot_take_the_whole_window);
 	tcase_add_test(t, many_callers_are_served_alike);
 	tcase_add_test(t, a_repeat_is_the_same_bytes);
 	tcase_add_test(t, the_oldest_in_flight_has_an_age);

@@ -2,6 +2,7 @@
 /* test_outbox_close.c: the broker closes the channel or the connection: who is to blame is found, what it
  * will not have is set aside, and nobody else suffers for it. */
 #include "support/fakes/fake_post.h"
+#include "support/log_kit.h"
 
 static struct post p;
 
@@ -23,7 +24,7 @@ static void teardown(void)
 static const int loss_codes[] = {0, 320, 403, 404, 406};
 #define LOSS_CODES ((int)(sizeof loss_codes / sizeof *loss_codes))
 
-START_TEST(what_comes_back_behind_a_loss_is_not_to_blame_for_it) /* proves L1-10 L1-21 */
+START_TEST(message_returned_behind_a_loss_is_not_to_blame_for_it) /* proves L1-10 L1-21 */
 {
 	struct outbox_stats st;
 
@@ -56,7 +57,7 @@ START_TEST(what_comes_back_behind_a_loss_is_not_to_blame_for_it) /* proves L1-10
 }
 END_TEST
 
-START_TEST(what_comes_back_behind_a_loss_is_not_set_aside_and_hides_nobody) /* proves L1-21 */
+START_TEST(message_returned_behind_a_loss_is_not_replaced_or_skipped) /* proves L1-21 */
 {
 	struct outbox_stats st;
 
@@ -87,7 +88,7 @@ START_TEST(what_comes_back_behind_a_loss_is_not_set_aside_and_hides_nobody) /* p
 END_TEST
 
 /* The loss, the new connection and what was published to the old one are taken in one turn. */
-START_TEST(what_comes_back_behind_the_next_connection_goes_there) /* proves L1-10 */
+START_TEST(message_returned_behind_the_next_connection_goes_there) /* proves L1-10 */
 {
 	post_put(&p, "alpha", 3);
 	post_hand_in(&p);
@@ -128,7 +129,7 @@ START_TEST(after_a_404_rows_go_one_at_a_time_until_the_window_is_clear) /* prove
 }
 END_TEST
 
-START_TEST(who_backs_off_does_not_make_the_others_careful) /* proves L1-21 */
+START_TEST(caller_that_backs_off_does_not_make_the_others_careful) /* proves L1-21 */
 {
 	post_put(&p, "alpha", 3);
 	post_turn(&p);
@@ -230,13 +231,21 @@ START_TEST(two_406_alone_in_flight_set_a_row_aside) /* proves L1-21 */
 
 	post_put(&p, "alpha", 1);
 	post_turn(&p);
+	log_kit_begin(LOG_LVL_INFO);
 	post_down(&p, 406);
 	post_up(&p);
 	post_expect(&p, 1, 0); /* the first one may have been an accident */
+	ck_assert_int_eq(log_kit_count("ALARM"), 0);
 	post_put(&p, "alpha", 4);
 	post_turn(&p);
 	post_down(&p, 406);
 	post_up(&p);
+	ck_assert_int_eq(
+		log_kit_count(" level=error ALARM: the broker refuses a message for good, a warning goes "
+			      "out in its place: caller=alpha session="),
+		1);
+	ck_assert_int_eq(log_kit_count("ALARM"), 1);
+	log_kit_end();
 	outbox_get_stats(p.ob, &st);
 	ck_assert_uint_eq(st.replaced, 1);
 	was = &p.bus.sent[0];
@@ -303,7 +312,7 @@ START_TEST(the_bad_one_of_many_is_found_and_only_it_is_set_aside) /* proves L1-2
 END_TEST
 
 /* An unroutable message was settled when it came back: setting it aside later settles nothing. */
-START_TEST(what_is_tried_again_and_set_aside_is_not_counted_twice) /* proves L1-21 */
+START_TEST(message_retried_and_then_replaced_is_not_counted_twice) /* proves L1-21 */
 {
 	struct outbox_stats st;
 	int64_t settled;
@@ -431,17 +440,17 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, after_a_404_rows_go_one_at_a_time_until_the_window_is_clear);
-	tcase_add_loop_test(t, what_comes_back_behind_a_loss_is_not_to_blame_for_it, 0, LOSS_CODES);
-	tcase_add_test(t, what_comes_back_behind_a_loss_is_not_set_aside_and_hides_nobody);
-	tcase_add_loop_test(t, what_comes_back_behind_the_next_connection_goes_there, 0, 2);
-	tcase_add_test(t, who_backs_off_does_not_make_the_others_careful);
+	tcase_add_loop_test(t, message_returned_behind_a_loss_is_not_to_blame_for_it, 0, LOSS_CODES);
+	tcase_add_test(t, message_returned_behind_a_loss_is_not_replaced_or_skipped);
+	tcase_add_loop_test(t, message_returned_behind_the_next_connection_goes_there, 0, 2);
+	tcase_add_test(t, caller_that_backs_off_does_not_make_the_others_careful);
 	tcase_add_test(t, no_number_of_404s_sets_a_row_aside);
 	tcase_add_test(t, a_403_backs_off_that_caller_alone);
 	tcase_add_test(t, a_403_with_many_in_flight_finds_the_one_to_blame);
 	tcase_add_test(t, two_406_alone_in_flight_set_a_row_aside);
 	tcase_add_test(t, a_406_with_others_in_flight_blames_nobody);
 	tcase_add_test(t, the_bad_one_of_many_is_found_and_only_it_is_set_aside);
-	tcase_add_test(t, what_is_tried_again_and_set_aside_is_not_counted_twice);
+	tcase_add_test(t, message_retried_and_then_replaced_is_not_counted_twice);
 	tcase_add_loop_test(t, an_answer_is_never_set_aside, 0, 2);
 	tcase_add_test(t, a_substitute_survives_a_restart);
 	tcase_add_test(t, an_operators_close_makes_nobody_suspect);

@@ -44,7 +44,7 @@ START_TEST(after_a_nack_one_at_a_time_with_growing_pauses_then_doubling) /* prov
 }
 END_TEST
 
-START_TEST(what_follows_a_nack_does_not_overtake_it_beyond_what_was_in_flight) /* proves L1-07 */
+START_TEST(messages_behind_a_nack_overtake_it_only_from_in_flight) /* proves L1-07 */
 {
 	post_put(&p, "alpha", 30);
 	post_turn(&p);
@@ -82,7 +82,7 @@ START_TEST(a_nack_in_the_middle_keeps_the_rest_in_order) /* proves L1-07 */
 }
 END_TEST
 
-START_TEST(one_callers_nack_does_not_hold_another) /* proves L1-21 */
+START_TEST(nack_of_one_caller_does_not_delay_another) /* proves L1-21 */
 {
 	post_put(&p, "alpha", 5);
 	post_turn(&p);
@@ -273,6 +273,26 @@ START_TEST(after_a_probe_is_given_up_the_oldest_comes_first_again) /* towards L2
 END_TEST
 
 /* Anybody can claim any name: what nobody would miss leaves nothing behind where nobody takes it. */
+/* The probe reads the store, where the row of its own turn is not yet. */
+START_TEST(a_row_put_in_the_turn_of_an_empty_probe_is_probed) /* proves L2-17 */
+{
+	post_put(&p, "alpha", 1);
+	post_turn(&p);
+	post_settle(&p, BUS_UNROUTABLE);
+	post_pass(&p, 1 * SECONDS);
+	post_settle(&p, BUS_CONFIRMED);
+	post_put(&p, "alpha", 1);
+	post_turn(&p);
+	fake_clock_pass(1 * SECONDS);
+	post_settle(&p, BUS_UNROUTABLE);
+	ck_assert_int_eq(post_ask(&p, "SELECT count(*) FROM unroutable"), 1);
+	post_pass(&p, 5 * SECONDS);
+	post_expect(&p, 1, 1);
+	post_settle(&p, BUS_CONFIRMED);
+	ck_assert_int_eq(post_ask(&p, "SELECT count(*) FROM unroutable"), 0);
+}
+END_TEST
+
 START_TEST(fleeting_answers_to_nobody_are_forgotten)
 {
 	char name[24];
@@ -291,6 +311,8 @@ START_TEST(fleeting_answers_to_nobody_are_forgotten)
 	ck_assert_uint_le(HASH_COUNT(p.ob->all), 4096 + 100);
 	ck_assert_uint_eq(p.timers.count, 0);
 	ck_assert_int_eq(post_ask(&p, "SELECT count(*) FROM unroutable"), 0);
+	ck_assert_int_eq(post_ask(&p, "SELECT count(*) FROM events"), 0);
+	ck_assert_int_le(post_ask(&p, "SELECT count(*) FROM callers"), 4096 + 100);
 	ck_assert_uint_eq(p.bus.sent_count, 5000);
 	post_pass(&p, 600 * SECONDS);
 	ck_assert_uint_eq(p.bus.sent_count, 5000); /* and none is tried again */
@@ -304,9 +326,43 @@ START_TEST(fleeting_answers_to_nobody_are_forgotten)
 }
 END_TEST
 
+/* Its row goes in the same commit in which its next message comes. */
+START_TEST(a_caller_that_is_forgotten_and_comes_again_is_kept)
+{
+	char name[24];
+
+	p.is_transient = true;
+	for (int i = 0; i < 9000; i++) {
+		snprintf(name, sizeof name, "stranger-%d", i);
+		post_put_type(&p, name, NULL, "task_rejected");
+		if (i % 100 != 99)
+			continue;
+		post_turn(&p);
+		if (p.ob->drops_callers)
+			break;
+		while (p.bus.flight_count > 0)
+			post_settle(&p, BUS_CONFIRMED);
+	}
+	ck_assert(p.ob->drops_callers);
+	p.is_transient = false;
+	post_put(&p, "stranger-0", 1);
+	post_turn(&p);
+	ck_assert_int_eq(post_ask(&p, "SELECT count(*) FROM callers WHERE caller_id = 'stranger-1'"), 0);
+	ck_assert_int_eq(
+		post_ask(&p,
+			"SELECT count(*) FROM callers c JOIN events e ON e.caller = c.id WHERE caller_id = "
+			"'stranger-0'"),
+		1);
+	post_put(&p, "stranger-1", 1); /* as one that was never here */
+	post_turn(&p);
+	ck_assert_int_eq(
+		post_ask(&p, "SELECT count(*) FROM events WHERE caller NOT IN (SELECT id FROM callers)"), 0);
+}
+END_TEST
+
 /* In an earlier run the 500th of many was unroutable while those before it were still under way. It is found
  * routed before the line has come to it: it must not be taken for one that waits. */
-START_TEST(what_was_probed_is_not_counted_when_the_line_comes_to_it)
+START_TEST(probed_message_is_not_counted_again_in_its_queue)
 {
 	struct outbox_stats st;
 
@@ -371,7 +427,7 @@ START_TEST(bytes_are_bytes_and_not_characters)
 }
 END_TEST
 
-START_TEST(a_store_that_cannot_be_read_delays_a_lagging_caller_and_loses_nothing)
+START_TEST(unreadable_store_delays_a_lagging_caller_and_loses_nothing)
 {
 	char path[300];
 	sqlite3 *db;
@@ -404,9 +460,9 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, after_a_nack_one_at_a_time_with_growing_pauses_then_doubling);
-	tcase_add_test(t, what_follows_a_nack_does_not_overtake_it_beyond_what_was_in_flight);
+	tcase_add_test(t, messages_behind_a_nack_overtake_it_only_from_in_flight);
 	tcase_add_test(t, a_nack_in_the_middle_keeps_the_rest_in_order);
-	tcase_add_test(t, one_callers_nack_does_not_hold_another);
+	tcase_add_test(t, nack_of_one_caller_does_not_delay_another);
 	tcase_add_test(t, an_unroutable_message_is_settled_counted_and_kept);
 	tcase_add_test(t, the_oldest_is_probed_after_1_2_4_to_60_seconds);
 	tcase_add_test(t, once_routed_the_others_follow_in_order_and_as_they_were);
@@ -415,10 +471,12 @@ int main(void)
 	tcase_add_test(t, unroutable_messages_are_probed_after_a_restart_too);
 	tcase_add_loop_test(t, a_repeated_answer_does_not_stall_what_is_tried_again, 0, 2);
 	tcase_add_test(t, after_a_probe_is_given_up_the_oldest_comes_first_again);
+	tcase_add_test(t, a_row_put_in_the_turn_of_an_empty_probe_is_probed);
 	tcase_add_test(t, fleeting_answers_to_nobody_are_forgotten);
-	tcase_add_test(t, what_was_probed_is_not_counted_when_the_line_comes_to_it);
+	tcase_add_test(t, a_caller_that_is_forgotten_and_comes_again_is_kept);
+	tcase_add_test(t, probed_message_is_not_counted_again_in_its_queue);
 	tcase_add_test(t, bytes_are_bytes_and_not_characters);
-	tcase_add_test(t, a_store_that_cannot_be_read_delays_a_lagging_caller_and_loses_nothing);
+	tcase_add_test(t, unreadable_store_delays_a_lagging_caller_and_loses_nothing);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

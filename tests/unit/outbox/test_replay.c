@@ -78,7 +78,7 @@ static void expect_rows(int key, int64_t from, size_t first, int count)
 	}
 }
 
-START_TEST(all_of_an_ended_session_comes_again_byte_for_byte_and_in_order) /* proves L2-17 */
+START_TEST(replay_of_an_ended_session_is_byte_for_byte_and_in_order) /* proves L2-17 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	int64_t confirmed;
@@ -106,7 +106,7 @@ START_TEST(all_of_an_ended_session_comes_again_byte_for_byte_and_in_order) /* pr
 }
 END_TEST
 
-START_TEST(it_begins_at_the_sequence_that_is_named) /* proves L2-17 */
+START_TEST(replay_begins_at_the_sequence_that_is_named) /* proves L2-17 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	static const struct {
@@ -125,7 +125,7 @@ START_TEST(it_begins_at_the_sequence_that_is_named) /* proves L2-17 */
 }
 END_TEST
 
-START_TEST(what_waits_for_the_caller_goes_first_and_is_confirmed_by_itself_alone) /* proves L2-17 */
+START_TEST(live_messages_go_before_a_replay_with_confirms_of_their_own) /* proves L2-17 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	int64_t confirmed;
@@ -150,7 +150,7 @@ START_TEST(what_waits_for_the_caller_goes_first_and_is_confirmed_by_itself_alone
 }
 END_TEST
 
-START_TEST(live_messages_are_not_held_up_by_a_replay_that_is_not_confirmed)
+START_TEST(live_messages_do_not_wait_for_an_unconfirmed_replay)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -169,7 +169,7 @@ START_TEST(live_messages_are_not_held_up_by_a_replay_that_is_not_confirmed)
 }
 END_TEST
 
-START_TEST(what_is_new_goes_before_what_is_replayed)
+START_TEST(new_messages_go_before_replayed_ones)
 {
 	struct worker *p;
 
@@ -196,7 +196,7 @@ START_TEST(what_is_new_goes_before_what_is_replayed)
 }
 END_TEST
 
-START_TEST(where_no_queue_takes_it_a_replay_is_given_up_and_nothing_else_happens) /* proves L2-17 */
+START_TEST(replay_without_a_queue_is_given_up_and_changes_nothing) /* proves L2-17 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	uint64_t unroutable = w.core.stats.unroutable;
@@ -247,7 +247,7 @@ START_TEST(a_refused_replay_is_given_up_and_the_row_stays_what_it_is)
 }
 END_TEST
 
-START_TEST(it_goes_on_after_the_broker_was_away_and_is_forgotten_after_a_crash)
+START_TEST(replay_goes_on_after_an_outage_and_is_lost_in_a_crash)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -319,6 +319,30 @@ START_TEST(sixteen_replays_wait_for_one_caller_and_no_more)
 }
 END_TEST
 
+START_TEST(replay_behind_a_commit_that_was_refused_comes_second) /* proves L2-17 */
+{
+	struct op_request *a;
+
+	fake_disk_refuse(EIO);
+	world_submit(&w, "m1", "work");
+	world_run(&w);
+	ck_assert(w.core.phase.is_suspended);
+	a = fake_operators_ask(&operators, OP_REPLAY, session_find_key(&w.core, 1)->id);
+	a->from = 2;
+	fake_disk_mend();
+	w.broker_is_slow = true;
+	world_pass(&w, 1 * SECONDS);
+	ck_assert(operators.answered == a && a->code == NULL);
+	ck_assert_uint_eq(world_sent_count(&w), 3); /* it waits until these are confirmed */
+	w.broker_is_slow = false;
+	world_run(&w);
+	ck_assert_uint_eq(world_sent_count(&w), 4);
+	expect_rows(1, 1, 0, 3);
+	expect_rows(1, 2, 3, 1);
+	complete(w.workers.list[0]);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("replay");
@@ -326,16 +350,17 @@ static Suite *suite(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, all_of_an_ended_session_comes_again_byte_for_byte_and_in_order);
-	tcase_add_test(t, it_begins_at_the_sequence_that_is_named);
-	tcase_add_test(t, what_waits_for_the_caller_goes_first_and_is_confirmed_by_itself_alone);
-	tcase_add_test(t, live_messages_are_not_held_up_by_a_replay_that_is_not_confirmed);
-	tcase_add_test(t, what_is_new_goes_before_what_is_replayed);
-	tcase_add_test(t, where_no_queue_takes_it_a_replay_is_given_up_and_nothing_else_happens);
+	tcase_add_test(t, replay_of_an_ended_session_is_byte_for_byte_and_in_order);
+	tcase_add_test(t, replay_begins_at_the_sequence_that_is_named);
+	tcase_add_test(t, live_messages_go_before_a_replay_with_confirms_of_their_own);
+	tcase_add_test(t, live_messages_do_not_wait_for_an_unconfirmed_replay);
+	tcase_add_test(t, new_messages_go_before_replayed_ones);
+	tcase_add_test(t, replay_without_a_queue_is_given_up_and_changes_nothing);
 	tcase_add_test(t, a_refused_replay_is_given_up_and_the_row_stays_what_it_is);
-	tcase_add_test(t, it_goes_on_after_the_broker_was_away_and_is_forgotten_after_a_crash);
+	tcase_add_test(t, replay_goes_on_after_an_outage_and_is_lost_in_a_crash);
 	tcase_add_test(t, a_nacked_replay_goes_on_one_at_a_time_in_order);
 	tcase_add_test(t, sixteen_replays_wait_for_one_caller_and_no_more);
+	tcase_add_test(t, replay_behind_a_commit_that_was_refused_comes_second);
 	suite_add_tcase(s, t);
 	return s;
 }

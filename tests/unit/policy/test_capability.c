@@ -96,7 +96,7 @@ START_TEST(a_declaration_is_read) /* proves L3-01 */
 }
 END_TEST
 
-START_TEST(what_is_optional_may_be_absent)
+START_TEST(optional_members_may_be_absent)
 {
 	static const char least[] = WITH("");
 
@@ -159,6 +159,8 @@ static const struct {
 		PATH("/description") "is empty", 1},
 	{BODY("\"name\":\"x\\u0000\",\"version\":\"1.2.3\",\"description\":\"d\"," SCHEMAS "," SAFETY),
 		"x.json:1:", 1},
+	{BODY(NAMES "," SCHEMAS ",\"state_schema\":7," SAFETY),
+		PATH("/state_schema") "is a whole number; write a JSON Schema", 1},
 	{BODY(NAMES ",\"input_schema\":[],\"output_schema\":\"x\"," SAFETY),
 		PATH("/output_schema") "is a string; write a JSON Schema", 2},
 	{WITH(",\"constraints\":1"), PATH("/constraints") "is a whole number; write an object", 1},
@@ -388,7 +390,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_declaration_is_read);
-	tcase_add_test(t, what_is_optional_may_be_absent);
+	tcase_add_test(t, optional_members_may_be_absent);
 	tcase_add_loop_test(t, a_broken_one_is_refused_with_file_position_and_reason, 0, COUNT(broken));
 	tcase_add_loop_test(t, envelope_names_the_protection_that_was_meant, 0, COUNT(misspelt));
 	tcase_add_test(t, a_file_that_is_absent_or_too_large_is_refused);

@@ -44,6 +44,10 @@ static const struct {
 	{"{'parameters':{'a':{'max':5,'min':6}}}", AT "/parameters/a: has a min above its max", 1},
 	{"{'parameters':{'a':{'max':5,'hard_limit':4}}}", AT "/parameters/a/hard_limit: is below max", 1},
 	{"{'parameters':{'a':{'min':5,'hard_limit':6}}}", AT "/parameters/a/hard_limit: is above min", 1},
+	{"{'parameters':{'a':{'hard_limit':true}}}",
+		AT "/parameters/a/hard_limit: is true, and there is no max", 2},
+	{"{'parameters':{'a':{'hard_limit':false}}}", AT "/parameters/a: limits nothing", 1},
+	{"{'parameters':{'a':{'max':5,'hard_limit':'yes'}}}", AT "/parameters/a/hard_limit: is a string", 1},
 	{"{'parameters':{'a':{'max':5,'unit':7}}}", AT "/parameters/a/unit: is a whole number", 1},
 	{"{'parameters':{'/a~7':{'max':5}}}", AT "/parameters/~1a~07: has a name", 1},
 	{"{'prohibited_actions':'vent'}", AT "/prohibited_actions: is a string", 1},
@@ -122,6 +126,33 @@ START_TEST(each_task_is_inside_or_not) /* proves L3-07 */
 }
 END_TEST
 
+static const struct {
+	const char *inputs;
+	enum envelope_result verdict;
+	const char *says;
+} true_rows[] = {
+	{"{'t':80}", ENVELOPE_INSIDE, ""},
+	{"{'t':80.5}", ENVELOPE_VIOLATED, "/t is 80.5 C, and the hard limit is at most 80 C"},
+	{"{'t':4}", ENVELOPE_OUTSIDE, "the limit is at least 5 C"},
+	{"{'low':2}", ENVELOPE_VIOLATED, "the hard limit is at least 3"},
+	{"{'soft':6}", ENVELOPE_OUTSIDE, "the limit is at most 5"},
+};
+
+START_TEST(hard_limit_true_makes_max_hard_and_min_where_there_is_no_max) /* proves L3-07 */
+{
+	struct envelope_breach breach = {0};
+	json_t *v = decl_parse(true_rows[_i].inputs);
+
+	read_envelope(
+		"{'parameters':{'t':{'max':80,'min':5,'unit':'C','hard_limit':true},"
+		"'low':{'min':3,'hard_limit':true},'soft':{'max':5,'hard_limit':false}}}",
+		0);
+	ck_assert_int_eq(envelope_check_inputs(e, v, &breach), true_rows[_i].verdict);
+	ck_assert_msg(strstr(breach.message, true_rows[_i].says) != NULL, "%s", breach.message);
+	json_decref(v);
+}
+END_TEST
+
 START_TEST(each_announced_action_is_inside_or_not)
 {
 	struct envelope_breach breach;
@@ -143,7 +174,7 @@ START_TEST(each_announced_action_is_inside_or_not)
 }
 END_TEST
 
-START_TEST(it_is_shown_as_it_was_declared)
+START_TEST(envelope_is_shown_as_it_was_declared)
 {
 	json_t *shown, *declared = decl_parse(FULL);
 
@@ -164,8 +195,10 @@ static void add_tests(TCase *t)
 	tcase_add_checked_fixture(t, NULL, teardown);
 	tcase_add_loop_test(t, a_broken_envelope_is_refused_with_its_pointer, 0, COUNT(broken));
 	tcase_add_loop_test(t, each_task_is_inside_or_not, 0, COUNT(rows));
+	tcase_add_loop_test(
+		t, hard_limit_true_makes_max_hard_and_min_where_there_is_no_max, 0, COUNT(true_rows));
 	tcase_add_test(t, each_announced_action_is_inside_or_not);
-	tcase_add_test(t, it_is_shown_as_it_was_declared);
+	tcase_add_test(t, envelope_is_shown_as_it_was_declared);
 }
 
 int main(void)

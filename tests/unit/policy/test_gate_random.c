@@ -204,7 +204,7 @@ static bool is_same(const struct gate_result *a, const struct gate_result *b)
 }
 
 /* proves L3-03, L3-04, L3-06 */
-START_TEST(nothing_passes_beyond_a_limit_and_the_same_question_has_the_same_answer)
+START_TEST(gate_passes_nothing_beyond_a_limit_and_answers_the_same)
 {
 	struct policy *p;
 	int kinds[3] = {0};
@@ -238,7 +238,7 @@ START_TEST(nothing_passes_beyond_a_limit_and_the_same_question_has_the_same_answ
 END_TEST
 
 /* With less strict a caller, a task that passed passes still. */
-START_TEST(a_caller_with_more_rights_is_refused_nothing_that_another_may)
+START_TEST(caller_with_more_rights_is_refused_nothing_another_may)
 {
 	struct policy *p;
 
@@ -273,10 +273,8 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, gate_kit_setup, gate_kit_teardown);
-	tcase_add_loop_test(
-		t, nothing_passes_beyond_a_limit_and_the_same_question_has_the_same_answer, 0, POLICIES);
-	tcase_add_loop_test(
-		t, a_caller_with_more_rights_is_refused_nothing_that_another_may, 0, POLICIES / 3);
+	tcase_add_loop_test(t, gate_passes_nothing_beyond_a_limit_and_answers_the_same, 0, POLICIES);
+	tcase_add_loop_test(t, caller_with_more_rights_is_refused_nothing_another_may, 0, POLICIES / 3);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

@@ -227,7 +227,7 @@ START_TEST(hours_are_of_the_zone_that_is_named) /* proves L3-03 */
 }
 END_TEST
 
-START_TEST(a_window_begins_with_its_first_minute_and_ends_before_its_last) /* proves L3-03 */
+START_TEST(window_begins_with_its_first_minute_and_ends_before_its_last) /* proves L3-03 */
 {
 	static const struct {
 		const char *from, *to;
@@ -422,7 +422,7 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, large_numbers_are_not_rounded);
 	tcase_add_test(t, pointers_follow_rfc_6901);
 	tcase_add_test(t, hours_are_of_the_zone_that_is_named);
-	tcase_add_test(t, a_window_begins_with_its_first_minute_and_ends_before_its_last);
+	tcase_add_test(t, window_begins_with_its_first_minute_and_ends_before_its_last);
 	tcase_add_test(t, running_sessions_are_counted_as_asked);
 	tcase_add_test(t, a_change_that_another_rule_punishes_is_not_suggested);
 	tcase_add_test(t, a_suggestion_that_does_not_fit_is_not_cut);

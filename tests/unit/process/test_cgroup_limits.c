@@ -209,7 +209,7 @@ static int try_start(struct rec *r, const struct config_confine *f)
 	return worker_start(wrig.ws, &spec, &r->w, why, sizeof why);
 }
 
-START_TEST(without_a_cgroup_a_worker_that_should_have_limits_is_not_started)
+START_TEST(worker_with_limits_is_not_started_without_a_cgroup)
 {
 	struct config_confine f = {.cgroup_pids_max = 7}, none = {0};
 	struct rec r;
@@ -271,7 +271,7 @@ static Suite *suite(void)
 	tcase_add_test(t, only_what_is_asked_for_is_touched);
 	tcase_add_test(t, the_daemon_makes_way_where_it_is_in_the_way);
 	tcase_add_test(t, a_controller_that_was_not_delegated_is_named);
-	tcase_add_test(t, without_a_cgroup_a_worker_that_should_have_limits_is_not_started);
+	tcase_add_test(t, worker_with_limits_is_not_started_without_a_cgroup);
 	tcase_add_test(t, more_processes_than_its_cgroup_allows_cannot_be_started);
 	suite_add_tcase(s, t);
 	return s;

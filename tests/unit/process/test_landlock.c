@@ -120,8 +120,10 @@ static bool begin(int abi)
 	secret(3, "cache/secret");
 	secret(4, "not/there");
 	setenv("CREDENTIALS_DIRECTORY", launch_kit_in_base("credentials"), 1);
-	f = (struct config_confine){
-		.landlock = true, .landlock_read = reads, .landlock_write = writes, .secrets = secrets};
+	f = (struct config_confine){.landlock = LANDLOCK_YES,
+		.landlock_read = reads,
+		.landlock_write = writes,
+		.secrets = secrets};
 	return true;
 }
 
@@ -164,7 +166,7 @@ static int try_all(const char *workdir, const char *script)
 	return WIFEXITED(launch_kit_status) ? WEXITSTATUS(launch_kit_status) : -1;
 }
 
-START_TEST(a_worker_under_landlock_uses_the_system_and_its_own_directory_only) /* proves SA-03 */
+START_TEST(worker_under_landlock_has_the_system_and_its_directory_only) /* proves SA-03 */
 {
 	int lines = 0, abi = _i;
 
@@ -178,14 +180,94 @@ START_TEST(a_worker_under_landlock_uses_the_system_and_its_own_directory_only) /
 }
 END_TEST
 
-/* Or the test above would prove nothing. */
+/* Under landlock = state: refused are secrets, what the kernel shows of processes outside, and changes of a
+ * directory that holds a secret. */
+static bool is_closed_by_state(const char *line, int abi)
+{
+	static const char *const open[] = {
+		"NO read_is_no_write", "NO elsewhere", "NO shm", "NO signal", NULL};
+
+	for (const char *const *o = open; *o; o++)
+		if (strncmp(line, *o, strlen(*o)) == 0)
+			return false;
+	if (strncmp(line, "NO store_truncate:", 18) == 0)
+		return abi >= 3; /* before, the rules do not know it */
+	return strncmp(line, "NO ", 3) == 0 || strncmp(line, "named_write", 11) == 0;
+}
+
+START_TEST(by_default_secrets_are_closed_and_nothing_else_is) /* proves SA-03 */
+{
+	int lines = 0, abi = _i;
+
+	if (!begin(abi) || landlock_find_abi() < abi)
+		return;
+	f = (struct config_confine){.landlock = LANDLOCK_STATE, .secrets = secrets};
+	ck_assert_msg(try_all(launch_kit_in_base("state/work/one"), attempts) == 0, "%s", launch_kit_output);
+	unlink("/dev/shm/hcpd-landlock-escaped");
+	for (char *line = strtok(launch_kit_output, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+		bool done = strstr(line, ": done") != NULL;
+
+		ck_assert_msg(done == !is_closed_by_state(line, abi), "version %d: %.200s", abi, line);
+		ck_assert_msg(done || strstr(line, "PermissionError(") || strstr(line, "OSError(18,"),
+			"%.200s", line);
+	}
+	ck_assert_int_eq(lines, ATTEMPTS);
+	launch_kit_end();
+}
+END_TEST
+
+/* The descriptors of one worker's rules are kept for the next. */
+START_TEST(file_made_beside_a_secret_is_open_to_the_next_worker) /* proves SA-03 */
+{
+	char script[600], *work;
+
+	if (!begin(6))
+		return;
+	f = (struct config_confine){.landlock = LANDLOCK_STATE, .secrets = secrets};
+	work = xstrdup(launch_kit_in_base("state/work/one"));
+	snprintf(script, sizeof script, "cd %s && cat new.txt elsewhere.txt state/hcpd.db etc/agent.env",
+		launch_kit_base);
+	for (int i = 0; i < 5; i++) {
+		char text[16];
+
+		snprintf(text, sizeof text, "round%d\n", i);
+		launch_kit_put("new.txt", text, 0600);
+		launch_kit_put("elsewhere.tmp", text, 0600);
+		ck_assert_int_eq(
+			rename(launch_kit_in_base("elsewhere.tmp"), launch_kit_in_base("elsewhere.txt")), 0);
+		launch_kit_run_sh(&f, work, script);
+		ck_assert_msg(strncmp(launch_kit_output, text, strlen(text)) == 0, "%s", launch_kit_output);
+		ck_assert_msg(strncmp(launch_kit_output + strlen(text), text, strlen(text)) == 0, "%s",
+			launch_kit_output);
+		ck_assert_msg(!strstr(launch_kit_output, "secret"), "%s", launch_kit_output);
+		ck_assert_int_eq(unlink(launch_kit_in_base("new.txt")), 0);
+	}
+	free(work);
+	landlock_forget_state();
+	launch_kit_end();
+}
+END_TEST
+
+START_TEST(without_the_kernels_help_the_default_starts_a_worker_as_ever)
+{
+	if (!begin(1)) /* the first version would forbid moving a file to another directory */
+		return;
+	f = (struct config_confine){.landlock = LANDLOCK_STATE, .secrets = secrets};
+	launch_kit_run_sh(&f, launch_kit_in_base("state/work/one"),
+		"touch a; mkdir b; mv a b/a && cat ../two/task.json");
+	ck_assert_msg(strstr(launch_kit_output, "secret") != NULL, "%s", launch_kit_output);
+	launch_kit_end();
+}
+END_TEST
+
+/* Or the first test would prove nothing. */
 START_TEST(without_landlock_every_one_of_these_attempts_succeeds)
 {
 	int lines = 0;
 
 	if (!begin(6))
 		return;
-	f.landlock = false;
+	f.landlock = LANDLOCK_NO;
 	ck_assert_msg(try_all(launch_kit_in_base("state/work/one"), attempts) == 0, "%s", launch_kit_output);
 	unlink("/tmp/hcpd-landlock-escaped");
 	unlink("/dev/shm/hcpd-landlock-escaped");
@@ -207,7 +289,7 @@ START_TEST(a_directory_without_secrets_can_be_written_to_as_a_whole)
 }
 END_TEST
 
-START_TEST(a_program_outside_the_system_can_be_run_and_nothing_beside_it)
+START_TEST(program_outside_the_system_can_be_run_and_nothing_beside_it)
 {
 	char program[200], *argv[] = {program, NULL};
 
@@ -296,14 +378,14 @@ START_TEST(no_descriptor_of_the_rules_is_left_in_either)
 }
 END_TEST
 
-START_TEST(who_may_make_devices_may_not_here)
+START_TEST(root_cannot_make_devices_under_landlock)
 {
 	if (geteuid() != 0 || landlock_find_abi() == 0) {
 		fprintf(stderr, "SKIPPED: only root can make devices, and only Landlock forbids it\n");
 		return;
 	}
 	launch_kit_begin();
-	f = (struct config_confine){.landlock = true,
+	f = (struct config_confine){.landlock = LANDLOCK_YES,
 		.landlock_read = reads + 2,
 		.landlock_write = writes + 1,
 		.secrets = secrets};
@@ -323,7 +405,7 @@ START_TEST(root_under_landlock_has_no_capabilities)
 		return;
 	}
 	launch_kit_begin();
-	f = (struct config_confine){.landlock = true, .secrets = secrets};
+	f = (struct config_confine){.landlock = LANDLOCK_YES, .secrets = secrets};
 	launch_kit_run_sh(&f, launch_kit_make_dir("work", 0700),
 		"grep -E '^Cap(Prm|Eff)|^Uid' /proc/self/status; cat /proc/$PPID/environ; echo >own && cat "
 		"own");
@@ -357,15 +439,18 @@ static Suite *suite(void)
 	TCase *t = tcase_create("all");
 
 	tcase_set_timeout(t, 150);
-	tcase_add_loop_test(t, a_worker_under_landlock_uses_the_system_and_its_own_directory_only, 1, 7);
+	tcase_add_loop_test(t, worker_under_landlock_has_the_system_and_its_directory_only, 1, 7);
+	tcase_add_loop_test(t, by_default_secrets_are_closed_and_nothing_else_is, 2, 7);
+	tcase_add_test(t, file_made_beside_a_secret_is_open_to_the_next_worker);
+	tcase_add_test(t, without_the_kernels_help_the_default_starts_a_worker_as_ever);
 	tcase_add_test(t, without_landlock_every_one_of_these_attempts_succeeds);
 	tcase_add_test(t, a_directory_without_secrets_can_be_written_to_as_a_whole);
-	tcase_add_test(t, a_program_outside_the_system_can_be_run_and_nothing_beside_it);
+	tcase_add_test(t, program_outside_the_system_can_be_run_and_nothing_beside_it);
 	tcase_add_test(t, a_secret_is_not_run_either);
 	tcase_add_test(t, the_whole_file_system_named_is_still_without_the_secrets);
 	tcase_add_test(t, a_working_directory_that_is_a_link_gives_no_rights);
 	tcase_add_test(t, no_descriptor_of_the_rules_is_left_in_either);
-	tcase_add_test(t, who_may_make_devices_may_not_here);
+	tcase_add_test(t, root_cannot_make_devices_under_landlock);
 	tcase_add_test(t, root_under_landlock_has_no_capabilities);
 	tcase_add_test(t, a_kernel_without_it_starts_nothing_and_says_so);
 	suite_add_tcase(s, t);

@@ -166,7 +166,7 @@ START_TEST(a_worker_of_another_user_is_that_user_and_nothing_else) /* proves SA-
 }
 END_TEST
 
-START_TEST(a_worker_of_another_user_reaches_nothing_of_the_daemon_or_of_a_third) /* proves SA-03 */
+START_TEST(worker_of_another_user_reaches_no_daemon_and_no_third_user) /* proves SA-03 */
 {
 	struct config_confine f = {0}, other = {0};
 	char script[1024];
@@ -246,7 +246,7 @@ START_TEST(a_directory_that_is_open_to_others_is_never_given_away)
 }
 END_TEST
 
-START_TEST(a_directory_that_the_user_cannot_reach_is_told_with_both_names)
+START_TEST(directory_that_the_user_cannot_reach_is_told_with_both_names)
 {
 	struct config_confine f = {0};
 
@@ -331,10 +331,10 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, going_over_a_limit_is_the_end_of_it, 0, COUNT(break_rows));
 	tcase_add_test(t, ambient_capabilities_of_the_daemon_end_with_it);
 	tcase_add_test(t, a_worker_of_another_user_is_that_user_and_nothing_else);
-	tcase_add_test(t, a_worker_of_another_user_reaches_nothing_of_the_daemon_or_of_a_third);
+	tcase_add_test(t, worker_of_another_user_reaches_no_daemon_and_no_third_user);
 	tcase_add_loop_test(t, a_file_that_is_not_ours_is_never_given_away, 0, 3);
 	tcase_add_test(t, a_directory_that_is_open_to_others_is_never_given_away);
-	tcase_add_test(t, a_directory_that_the_user_cannot_reach_is_told_with_both_names);
+	tcase_add_test(t, directory_that_the_user_cannot_reach_is_told_with_both_names);
 	tcase_add_test(t, without_the_right_to_it_nobody_becomes_another);
 	tcase_add_loop_test(t, we_stay_who_we_are_and_as_open_to_debuggers_as_we_were, 0, 2);
 	tcase_add_test(t, a_worker_of_another_user_dies_with_the_daemon_too);

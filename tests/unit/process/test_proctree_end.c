@@ -5,7 +5,7 @@
 
 /* --- the ladder --- */
 
-START_TEST(who_obeys_sigterm_is_not_killed)
+START_TEST(worker_that_obeys_sigterm_is_not_killed)
 {
 	struct rec r;
 
@@ -64,7 +64,7 @@ START_TEST(ending_again_only_brings_it_forward)
 }
 END_TEST
 
-START_TEST(a_grandchild_that_called_setsid_and_ignores_sigterm_is_killed)
+START_TEST(grandchild_after_setsid_that_ignores_sigterm_is_killed)
 {
 	tree_end_setsid("off");
 }
@@ -115,7 +115,7 @@ static bool put_text(const char *path, const char *text)
 
 /* The old freezer holds even against SIGKILL: the nearest to a process stuck in the kernel that a test can
  * have. */
-START_TEST(what_will_not_die_is_told_once_and_waited_for)
+START_TEST(process_that_will_not_die_is_logged_once_and_waited_for)
 {
 	char dir[128], path[200], text[32];
 	struct rec r;
@@ -153,13 +153,13 @@ static Suite *make_suite(void)
 
 	suite_add_tcase(s, t);
 	tcase_set_timeout(t, 150);
-	tcase_add_test(t, who_obeys_sigterm_is_not_killed);
+	tcase_add_test(t, worker_that_obeys_sigterm_is_not_killed);
 	tcase_add_test(t, a_stopped_worker_notices_sigterm);
 	tcase_add_test(t, ending_again_only_brings_it_forward);
-	tcase_add_test(t, a_grandchild_that_called_setsid_and_ignores_sigterm_is_killed);
+	tcase_add_test(t, grandchild_after_setsid_that_ignores_sigterm_is_killed);
 	tcase_add_test(t, a_tree_that_forks_while_it_is_killed_is_killed_all_the_same);
 	tcase_add_test(t, many_ended_at_once_all_end);
-	tcase_add_test(t, what_will_not_die_is_told_once_and_waited_for);
+	tcase_add_test(t, process_that_will_not_die_is_logged_once_and_waited_for);
 	return s;
 }
 

@@ -89,7 +89,7 @@ START_TEST(a_process_that_somebody_else_started_is_found_by_its_mark)
 END_TEST
 
 /* The worker ends by itself. It may not be gone before what was started on its behalf is. */
-START_TEST(what_somebody_else_started_for_a_worker_may_not_outlive_it)
+START_TEST(process_started_elsewhere_for_a_worker_may_not_outlive_it)
 {
 	int pid_fd, go = start_foreign(&pid_fd), pid;
 	struct rec r;
@@ -221,7 +221,7 @@ static Suite *make_suite(void)
 	suite_add_tcase(s, t);
 	tcase_set_timeout(t, 150);
 	tcase_add_test(t, a_process_that_somebody_else_started_is_found_by_its_mark);
-	tcase_add_loop_test(t, what_somebody_else_started_for_a_worker_may_not_outlive_it, 0, 2);
+	tcase_add_loop_test(t, process_started_elsewhere_for_a_worker_may_not_outlive_it, 0, 2);
 	tcase_add_test(t, leftovers_are_killed_by_exactly_their_instance);
 	tcase_add_test(t, a_leftover_that_is_slow_to_die_is_waited_for);
 	tcase_add_test(t, a_leftover_without_environment_is_killed_by_its_tag);

@@ -8,7 +8,7 @@
 
 /* --- who is left --- */
 
-START_TEST(what_a_worker_leaves_running_keeps_it_from_being_gone)
+START_TEST(orphans_of_a_worker_keep_it_from_being_gone)
 {
 	struct rec r;
 	int64_t at;
@@ -92,7 +92,7 @@ END_TEST
 
 /* --- those who shed everything --- */
 
-START_TEST(a_daemon_without_environment_is_killed_if_it_was_once_seen_as_a_descendant)
+START_TEST(daemon_without_environment_once_seen_as_descendant_is_killed)
 {
 	struct rec r, other;
 	int pid;
@@ -116,7 +116,7 @@ START_TEST(a_daemon_without_environment_is_killed_if_it_was_once_seen_as_a_desce
 }
 END_TEST
 
-START_TEST(a_daemon_that_nobody_ever_saw_dies_with_its_session_and_with_no_other)
+START_TEST(unseen_daemon_dies_with_its_session_and_with_no_other)
 {
 	struct rec r, other;
 	int pid;
@@ -189,7 +189,7 @@ static void live_with_agent(bool hidden)
 	wrig_end();
 }
 
-START_TEST(a_daemon_that_may_not_be_looked_at_dies_with_its_session_and_with_no_other)
+START_TEST(unreadable_daemon_dies_with_its_session_and_with_no_other)
 {
 	live_with_agent(false);
 }
@@ -197,7 +197,7 @@ END_TEST
 
 /* As under ProtectProc=invisible. Each mount has its own option since Linux 5.8, and only since then
  * this word. */
-START_TEST(a_daemon_that_is_hidden_dies_with_its_session_and_with_no_other)
+START_TEST(hidden_daemon_dies_with_its_session_and_with_no_other)
 {
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 		mount("proc", "/proc", "proc", 0, "hidepid=invisible") < 0) {
@@ -210,7 +210,7 @@ END_TEST
 
 /* --- those who come and go, and those who were there before --- */
 
-START_TEST(one_whose_orphans_come_and_go_keeps_nobody_else)
+START_TEST(worker_whose_orphans_come_and_go_delays_no_other)
 {
 	struct rec churn, r;
 	int64_t at;
@@ -291,7 +291,7 @@ static int count_children(void)
 	return count;
 }
 
-START_TEST(more_ended_children_than_one_call_takes_are_reaped_all_the_same)
+START_TEST(ended_children_beyond_one_calls_share_are_reaped_too)
 {
 	struct rec r;
 
@@ -319,16 +319,16 @@ static Suite *make_suite(void)
 
 	suite_add_tcase(s, t);
 	tcase_set_timeout(t, 150);
-	tcase_add_test(t, what_a_worker_leaves_running_keeps_it_from_being_gone);
+	tcase_add_test(t, orphans_of_a_worker_keep_it_from_being_gone);
 	tcase_add_test(t, orphans_are_seen_from_a_thread_that_is_not_the_first);
 	tcase_add_test(t, alone_means_alive_and_without_company);
-	tcase_add_test(t, a_daemon_without_environment_is_killed_if_it_was_once_seen_as_a_descendant);
-	tcase_add_test(t, a_daemon_that_nobody_ever_saw_dies_with_its_session_and_with_no_other);
-	tcase_add_test(t, a_daemon_that_may_not_be_looked_at_dies_with_its_session_and_with_no_other);
-	tcase_add_test(t, a_daemon_that_is_hidden_dies_with_its_session_and_with_no_other);
-	tcase_add_test(t, one_whose_orphans_come_and_go_keeps_nobody_else);
+	tcase_add_test(t, daemon_without_environment_once_seen_as_descendant_is_killed);
+	tcase_add_test(t, unseen_daemon_dies_with_its_session_and_with_no_other);
+	tcase_add_test(t, unreadable_daemon_dies_with_its_session_and_with_no_other);
+	tcase_add_test(t, hidden_daemon_dies_with_its_session_and_with_no_other);
+	tcase_add_test(t, worker_whose_orphans_come_and_go_delays_no_other);
 	tcase_add_test(t, inherited_children_and_what_comes_from_them_are_left_alone);
-	tcase_add_test(t, more_ended_children_than_one_call_takes_are_reaped_all_the_same);
+	tcase_add_test(t, ended_children_beyond_one_calls_share_are_reaped_too);
 	return s;
 }
 

@@ -147,7 +147,7 @@ START_TEST(links_in_place_of_our_names_are_never_followed)
 }
 END_TEST
 
-START_TEST(a_removed_directory_is_out_of_the_way_at_once_and_deleted_in_slices)
+START_TEST(removed_directory_is_out_of_the_way_and_deleted_in_slices)
 {
 	char name[64];
 	int i, n;
@@ -224,7 +224,7 @@ START_TEST(a_directory_that_forbids_everything_is_deleted_all_the_same)
 END_TEST
 
 /* Directories of another user with something in them: neither to be emptied nor to be moved. */
-START_TEST(what_cannot_be_deleted_is_left_and_keeps_nothing_else)
+START_TEST(file_that_cannot_be_deleted_is_left_and_delays_nothing)
 {
 	static const char other[] = "2d2b6a0e-7c1f-4b4e-9a51-3f2f6d1c9b10";
 	char name[64];
@@ -277,7 +277,7 @@ static bool is_known(void *ctx, const char *name)
 	return strcmp(name, ctx) == 0;
 }
 
-START_TEST(what_a_crash_left_is_collected_and_the_rest_stays)
+START_TEST(directories_that_a_crash_left_are_collected_and_no_others)
 {
 	char known[] = ID;
 
@@ -335,7 +335,7 @@ START_TEST(a_directory_left_empty_is_given_to_the_next_session)
 }
 END_TEST
 
-START_TEST(one_that_is_not_as_we_made_it_is_not)
+START_TEST(directory_that_was_changed_is_not_kept_as_a_spare)
 {
 	ino_t full;
 
@@ -401,7 +401,7 @@ START_TEST(kept_directories_are_few_and_do_not_outlive_the_daemon)
 }
 END_TEST
 
-START_TEST(what_cannot_be_done_says_why)
+START_TEST(directory_that_cannot_be_made_says_why)
 {
 	begin();
 	ck_assert_int_eq(workdir_make("/nonexistent", ID, NULL, 0, path, sizeof path), -1);
@@ -426,16 +426,16 @@ int main(void)
 	tcase_add_test(t, a_working_directory_is_private_whatever_the_umask);
 	tcase_add_test(t, a_later_attempt_finds_what_the_first_left);
 	tcase_add_test(t, links_in_place_of_our_names_are_never_followed);
-	tcase_add_test(t, a_removed_directory_is_out_of_the_way_at_once_and_deleted_in_slices);
+	tcase_add_test(t, removed_directory_is_out_of_the_way_and_deleted_in_slices);
 	tcase_add_test(t, a_tree_deeper_than_any_path_is_deleted);
 	tcase_add_test(t, a_directory_that_forbids_everything_is_deleted_all_the_same);
-	tcase_add_test(t, what_cannot_be_deleted_is_left_and_keeps_nothing_else);
-	tcase_add_test(t, what_a_crash_left_is_collected_and_the_rest_stays);
+	tcase_add_test(t, file_that_cannot_be_deleted_is_left_and_delays_nothing);
+	tcase_add_test(t, directories_that_a_crash_left_are_collected_and_no_others);
 	tcase_add_test(t, a_directory_left_empty_is_given_to_the_next_session);
-	tcase_add_test(t, one_that_is_not_as_we_made_it_is_not);
+	tcase_add_test(t, directory_that_was_changed_is_not_kept_as_a_spare);
 	tcase_add_test(t, a_kept_directory_never_takes_the_place_of_a_session_s_own);
 	tcase_add_test(t, kept_directories_are_few_and_do_not_outlive_the_daemon);
-	tcase_add_test(t, what_cannot_be_done_says_why);
+	tcase_add_test(t, directory_that_cannot_be_made_says_why);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
 	srunner_free(r);

@@ -120,7 +120,7 @@ static void expect_file_why(const char *text, mode_t mode, const char *expected)
 	free(path);
 }
 
-START_TEST(what_cannot_be_executed_is_told_at_once_and_leaves_nothing)
+START_TEST(program_that_cannot_be_executed_is_told_and_leaves_nothing)
 {
 	char none[] = "/x/y", bare[] = "no-such-program-here", dir[] = "/tmp", *argv[] = {none, NULL};
 	char empty[] = "";
@@ -177,7 +177,7 @@ START_TEST(the_program_is_searched_in_the_path_that_it_is_given)
 END_TEST
 
 /* At every number of free descriptors it either works or says why, and leaks nothing. */
-START_TEST(without_descriptors_a_start_fails_cleanly_and_workers_can_still_be_ended)
+START_TEST(start_without_descriptors_fails_and_workers_can_be_ended)
 {
 	struct rlimit lim = {64, 64};
 	int fill[64], n = 0, i, before, tries, started = 0;
@@ -229,9 +229,9 @@ static Suite *make_suite(void)
 	tcase_add_test(t, a_worker_starts_with_nothing_of_the_daemon_in_it);
 	tcase_add_test(t, without_stdin_a_worker_reads_an_empty_one);
 	tcase_add_test(t, a_worker_dies_with_the_daemon);
-	tcase_add_test(t, what_cannot_be_executed_is_told_at_once_and_leaves_nothing);
+	tcase_add_test(t, program_that_cannot_be_executed_is_told_and_leaves_nothing);
 	tcase_add_test(t, the_program_is_searched_in_the_path_that_it_is_given);
-	tcase_add_test(t, without_descriptors_a_start_fails_cleanly_and_workers_can_still_be_ended);
+	tcase_add_test(t, start_without_descriptors_fails_and_workers_can_be_ended);
 	return s;
 }
 

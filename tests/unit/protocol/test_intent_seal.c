@@ -130,7 +130,7 @@ START_TEST(a_change_of_the_inputs_or_the_context_breaks_it_too) /* proves CK-08 
 }
 END_TEST
 
-START_TEST(what_was_accepted_before_there_were_seals_has_none)
+START_TEST(session_accepted_before_there_were_seals_has_none)
 {
 	ck_assert(fault_of(PLAIN, "", "a.b") == NULL);
 	ck_assert(fault_of(PLAIN, "", "") == NULL);
@@ -171,7 +171,7 @@ int main(void)
 	tcase_add_loop_test(t, any_change_of_goal_constraints_or_criteria_breaks_it, 0, CHANGED);
 	tcase_add_test(t, a_new_seal_for_a_new_intent_is_not_the_one_in_the_token);
 	tcase_add_test(t, a_change_of_the_inputs_or_the_context_breaks_it_too);
-	tcase_add_test(t, what_was_accepted_before_there_were_seals_has_none);
+	tcase_add_test(t, session_accepted_before_there_were_seals_has_none);
 	tcase_add_test(t, a_task_deeper_than_usual_is_sealed_as_well);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);

@@ -86,6 +86,18 @@ static const struct {
 		"unsupported_version"},
 	{"{\"hcp_version\":\"1.x\",\"payload\":{\"caller_id\":\"alpha\"}}", MESSAGE_REJECT,
 		"unsupported_version"},
+	{"{\"hcp_version\":\"1..\",\"payload\":{\"caller_id\":\"alpha\"}}", MESSAGE_REJECT,
+		"unsupported_version"},
+	{"{\"hcp_version\":\"1.\",\"payload\":{\"caller_id\":\"alpha\"}}", MESSAGE_REJECT,
+		"unsupported_version"},
+	{"{\"hcp_version\":\"1.0.\",\"payload\":{\"caller_id\":\"alpha\"}}", MESSAGE_REJECT,
+		"unsupported_version"},
+	{"{\"hcp_version\":\"1..0\",\"payload\":{\"caller_id\":\"alpha\"}}", MESSAGE_REJECT,
+		"unsupported_version"},
+	{"{\"hcp_version\":\"1\",\"payload\":{\"caller_id\":\"alpha\"}}", MESSAGE_REJECT,
+		"unsupported_version"},
+	{"{\"hcp_version\":\" 1.0\",\"payload\":{\"caller_id\":\"alpha\"}}", MESSAGE_REJECT,
+		"unsupported_version"},
 	{"{\"hcp_version\":\"\",\"payload\":{\"caller_id\":\"alpha\"}}", MESSAGE_REJECT,
 		"unsupported_version"},
 	/* envelope */
@@ -131,6 +143,8 @@ static const struct {
 	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"inputs\":{}}}", MESSAGE_REJECT,
 		"invalid_input"},
 	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":[],\"inputs\":{}}}",
+		MESSAGE_REJECT, "invalid_input"},
+	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"\",\"inputs\":{}}}",
 		MESSAGE_REJECT, "invalid_input"},
 	{SUBMIT "{\"capability\":\"work\",\"caller_id\":\"alpha\",\"intent\":\"x\"}}", MESSAGE_REJECT,
 		"invalid_input"},
@@ -357,7 +371,7 @@ START_TEST(values_reach_the_task_byte_for_byte) /* proves L4-01 */
 }
 END_TEST
 
-START_TEST(what_the_gate_looks_at_is_read) /* proves L4-01 */
+START_TEST(members_for_the_gate_are_read) /* proves L4-01 */
 {
 	static const char body[] = WITH(
 		"\"capability_version\":\"1.x\",\"constraints\":{\"max_duration\":"
@@ -515,6 +529,72 @@ START_TEST(peek_refuses_what_is_not_ours)
 }
 END_TEST
 
+/* ---- who sends it? ---- */
+
+static bool scan_text(const char *text, struct command *out)
+{
+	size_t size = strlen(text);
+	char *exact = xmalloc(size + 1);
+	bool found;
+
+	memcpy(exact, text, size + 1);
+	found = message_scan_submit(exact, size, out);
+	free(exact);
+	return found;
+}
+
+START_TEST(a_scan_finds_the_ids_that_a_read_finds)
+{
+	struct command scanned;
+	enum message_result v = read_text(cases[_i].body, strlen(cases[_i].body));
+
+	if (scan_text(cases[_i].body, &scanned)) {
+		ck_assert_int_eq(scanned.kind, COMMAND_SUBMIT);
+		ck_assert(v == MESSAGE_OK || v == MESSAGE_REJECT || strstr(cases[_i].body, "twice") != NULL);
+		if (v != MESSAGE_DROP) {
+			ck_assert_str_eq(scanned.caller_id, c.caller_id);
+			ck_assert_str_eq(scanned.message_id, c.message_id);
+		}
+		if (v == MESSAGE_OK)
+			ck_assert_str_eq(scanned.task.capability, c.task.capability);
+	} else {
+		/* No plain submit is left to the read, which costs more. */
+		ck_assert(v != MESSAGE_OK || c.kind == COMMAND_ABORT);
+	}
+	command_fini(&scanned);
+	command_fini(&c);
+}
+END_TEST
+
+#define AS(caller) "{\"capability\":\"work\",\"caller_id\":" caller ",\"intent\":\"x\",\"inputs\":{}}"
+
+/* Where a reader of the tree might see another name, the scan says nothing. */
+static const char *const unclear[] = {
+	SUBMIT AS("\"al\\u0070ha\"") "}",
+	SUBMIT "{\"capability\":\"work\",\"caller\\u005fid\":\"alpha\",\"intent\":\"x\",\"inputs\":{}}}",
+	SUBMIT "{" TASK ",\"caller_id\":\"beta\"}}",
+	SUBMIT "{" TASK "},\"payload\":{\"caller_id\":\"beta\"}}",
+	SUBMIT "{" TASK "},\"type\":\"abort\"}",
+	SUBMIT "{" TASK "}}{}",
+	SUBMIT "{" TASK "}",
+	SUBMIT AS("\"a.b\"") "}",
+	SUBMIT AS("7") "}",
+	SUBMIT "[]}",
+	"[" SUBMIT "{" TASK "}}]",
+	ABORT "{\"caller_id\":\"alpha\"}}",
+	"{\"type\":\"task_submit\",\"payload\":" AS("\"alpha\"") "}",
+	"",
+};
+
+START_TEST(a_scan_leaves_what_is_unclear_to_the_read)
+{
+	struct command scanned;
+
+	ck_assert(!scan_text(unclear[_i], &scanned));
+	command_fini(&scanned);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("codec");
@@ -531,12 +611,16 @@ int main(void)
 	tcase_add_test(t, too_deep_is_invalid_input_where_the_caller_can_be_read);
 	tcase_add_test(t, a_configured_depth_is_honoured);
 	tcase_add_loop_test(t, values_reach_the_task_byte_for_byte, 0, (int)(sizeof values / sizeof *values));
-	tcase_add_test(t, what_the_gate_looks_at_is_read);
+	tcase_add_test(t, members_for_the_gate_are_read);
 	tcase_add_test(t, a_stored_task_is_read_as_its_message_was);
 	tcase_add_loop_test(t, a_damaged_stored_task_is_refused, 0, 7);
 	tcase_add_test(t, an_abort_is_read_and_its_session_id_is_lower_case);
 	tcase_add_test(t, names_written_with_escapes_are_the_same_names);
 	tcase_add_test(t, no_prefix_and_no_broken_byte_of_a_message_does_harm);
+	tcase_add_loop_test(
+		t, a_scan_finds_the_ids_that_a_read_finds, 0, (int)(sizeof cases / sizeof *cases));
+	tcase_add_loop_test(
+		t, a_scan_leaves_what_is_unclear_to_the_read, 0, (int)(sizeof unclear / sizeof *unclear));
 	tcase_add_loop_test(w, the_head_is_what_peek_reads, 0, 2);
 	tcase_add_loop_test(w, peek_refuses_what_is_not_ours, 0, 6);
 	suite_add_tcase(s, t);

@@ -146,7 +146,7 @@ START_TEST(nonsense_does_not_fit)
 END_TEST
 
 /* The same name, another key: nobody but who has the key can sign. */
-START_TEST(what_was_signed_with_another_key_is_forged) /* proves L3-08 */
+START_TEST(token_that_was_signed_with_another_key_is_forged) /* proves L3-08 */
 {
 	struct token_keys other = keys;
 	char forged[TOKEN_SIZE];
@@ -234,7 +234,7 @@ static bool needs_token(void *ctx, const struct token_key *key)
 	return token_is_of(key, ctx);
 }
 
-START_TEST(a_new_key_signs_and_the_old_one_verifies_while_a_session_has_its_token) /* proves L3-08 */
+START_TEST(new_key_signs_and_the_old_one_verifies_its_live_tokens) /* proves L3-08 */
 {
 	char young[TOKEN_SIZE], third[TOKEN_SIZE];
 	struct token_keys again;
@@ -263,7 +263,7 @@ START_TEST(a_new_key_signs_and_the_old_one_verifies_while_a_session_has_its_toke
 }
 END_TEST
 
-START_TEST(keys_that_signed_nothing_of_a_live_session_stand_in_nobodys_way) /* proves L3-08 */
+START_TEST(keys_without_a_live_session_do_not_prevent_a_rotation) /* proves L3-08 */
 {
 	for (int i = 1; i < 3 * TOKEN_KEYS_MAX; i++) {
 		ck_assert_msg(token_rotate(dir, &keys, i, 9000000, needs_token, token, why, sizeof why) == 0,
@@ -428,7 +428,7 @@ START_TEST(a_damaged_file_is_refused_and_not_replaced)
 }
 END_TEST
 
-START_TEST(a_damaged_key_of_an_older_version_is_refused_and_not_replaced)
+START_TEST(damaged_key_of_an_older_version_is_refused_not_replaced)
 {
 	static const int sizes[] = {0, 1, TOKEN_KEY_SIZE - 1, TOKEN_KEY_SIZE + 1};
 	char old[400];
@@ -482,13 +482,13 @@ int main(void)
 	tcase_add_test(t, any_changed_character_makes_it_void);
 	tcase_add_test(t, no_part_of_it_and_nothing_added_fits);
 	tcase_add_test(t, nonsense_does_not_fit);
-	tcase_add_test(t, what_was_signed_with_another_key_is_forged);
+	tcase_add_test(t, token_that_was_signed_with_another_key_is_forged);
 	tcase_add_test(t, expiry_counts_but_for_an_abort);
 	tcase_add_test(t, other_claims_for_the_same_session_were_never_issued);
 	tcase_add_test(t, a_revoked_token_says_so);
 	tcase_add_test(t, a_token_says_what_was_approved);
-	tcase_add_test(t, a_new_key_signs_and_the_old_one_verifies_while_a_session_has_its_token);
-	tcase_add_test(t, keys_that_signed_nothing_of_a_live_session_stand_in_nobodys_way);
+	tcase_add_test(t, new_key_signs_and_the_old_one_verifies_its_live_tokens);
+	tcase_add_test(t, keys_without_a_live_session_do_not_prevent_a_rotation);
 	tcase_add_test(t, no_key_that_is_needed_is_dropped_for_a_new_one);
 	tcase_add_test(t, a_rotation_that_cannot_be_written_changes_nothing);
 	tcase_add_test(t, token_of_an_older_version_stays_good_and_forges_nothing);
@@ -499,7 +499,7 @@ int main(void)
 	tcase_add_test(t, two_state_directories_have_two_keys);
 	tcase_add_test(t, a_key_that_others_may_read_is_refused);
 	tcase_add_loop_test(t, a_damaged_file_is_refused_and_not_replaced, 0, 6);
-	tcase_add_loop_test(t, a_damaged_key_of_an_older_version_is_refused_and_not_replaced, 0, 4);
+	tcase_add_loop_test(t, damaged_key_of_an_older_version_is_refused_not_replaced, 0, 4);
 	tcase_add_test(t, a_directory_that_is_not_there_is_said);
 	tcase_add_test(t, a_crash_while_the_key_was_made_is_no_harm);
 	suite_add_tcase(s, t);

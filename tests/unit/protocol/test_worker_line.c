@@ -52,7 +52,7 @@ static const struct {
 	{"  {\"type\":\"resumed\"}\r", WL_RESUMED, NULL},
 };
 
-START_TEST(a_good_line_is_taken_and_its_data_has_the_fields_in_their_order) /* proves L2-06 */
+START_TEST(good_line_is_taken_and_its_data_has_the_fields_in_order) /* proves L2-06 */
 {
 	struct worker_line l;
 	struct buf b = {0};
@@ -265,7 +265,7 @@ int main(void)
 	SRunner *r = srunner_create(s);
 	int failed;
 
-	tcase_add_loop_test(t, a_good_line_is_taken_and_its_data_has_the_fields_in_their_order, 0,
+	tcase_add_loop_test(t, good_line_is_taken_and_its_data_has_the_fields_in_order, 0,
 		(int)(sizeof good / sizeof *good));
 	tcase_add_loop_test(t, a_bad_line_is_refused_with_a_reason, 0, (int)(sizeof bad / sizeof *bad));
 	tcase_add_test(t, a_line_with_a_raw_nul_is_refused_and_not_salvaged);

@@ -311,6 +311,54 @@ START_TEST(list_is_newest_first_and_filtered)
 }
 END_TEST
 
+START_TEST(list_finds_sessions_by_their_labels)
+{
+	put_some();
+	store_put_label(s, 1, "group", "a");
+	store_put_label(s, 2, "group", "a");
+	store_put_label(s, 2, "who", "x");
+	store_put_label(s, 3, "group", "b");
+	store_put_label(s, 5, "group", "a");
+	commit();
+	ck_assert_str_eq(keys("{'do':'list','labels':{'group':'a'}}"), "5 2 1");
+	ck_assert_str_eq(keys("{'do':'list','labels':{'group':'a'},'state':'live'}"), "5");
+	ck_assert_str_eq(keys("{'do':'list','labels':{'group':'a'},'caller':'beta','before':5}"), "2");
+	ck_assert_str_eq(keys("{'do':'list','labels':{'group':'a','who':'x'}}"), "2");
+	ck_assert_str_eq(keys("{'do':'list','labels':{'group':'b','who':'x'}}"), "");
+	ck_assert_str_eq(keys("{'do':'list','labels':{'who':'a'}}"), "");
+	ck_assert_str_eq(keys("{'do':'list','labels':null,'capability':'play'}"), "3");
+}
+END_TEST
+
+START_TEST(labels_are_looked_up_in_slices_by_their_index)
+{
+	struct answer a = {.calls = 0};
+	struct query_cursor c;
+
+	for (int64_t i = 1; i <= 40000; i++) {
+		put_session((struct put){.key = i,
+			.state = i == 3 ? "FAILED" : "COMPLETED",
+			.at = "2026-01-01T00:00:00.000Z"});
+		store_put_label(s, i, "parity", i % 2 ? "odd" : "even");
+		if (i == 2)
+			store_put_label(s, i, "rare", "yes");
+		if (i % 4000 == 0)
+			commit();
+	}
+	ck_assert_str_eq(begin(&c, "{'do':'list','labels':{'parity':'odd'},'state':'FAILED'}"), "");
+	ck_assert_int_eq(read_all(&c, &a, 256), QUERY_DONE);
+	ck_assert_str_eq(list_of(a.items, "key"), "3");
+	ck_assert_int_eq(a.calls, 2); /* 20,000 of them */
+	free(a.last);
+	a = (struct answer){.calls = 0};
+	ck_assert_str_eq(begin(&c, "{'do':'list','labels':{'rare':'yes'}}"), "");
+	ck_assert_int_eq(read_all(&c, &a, 256), QUERY_DONE);
+	ck_assert_str_eq(list_of(a.items, "key"), "2");
+	ck_assert_int_eq(a.calls, 1);
+	free(a.last);
+}
+END_TEST
+
 START_TEST(a_list_that_its_limit_cut_says_where_to_go_on)
 {
 	struct answer a = {.calls = 0};
@@ -399,6 +447,11 @@ static const char *const bad_requests[] = {
 	"{'do':'list','caller':7}",
 	"{'do':'list','before':0}",
 	"{'do':'list','follow':true}",
+	"{'do':'list','labels':{}}",
+	"{'do':'list','labels':{'a':1}}",
+	"{'do':'list','labels':{'':'x'}}",
+	"{'do':'list','labels':'a=b'}",
+	"{'do':'list','labels':{'a':'1','b':'1','c':'1','d':'1','e':'1'}}",
 	"{'do':'show'}",
 	"{'do':'show','session':5}",
 	"{'do':'show','session':'00000001','from':1}",
@@ -410,7 +463,7 @@ static const char *const bad_requests[] = {
 	"{}",
 };
 
-START_TEST(what_a_verb_does_not_take_is_refused_by_name)
+START_TEST(member_that_a_verb_does_not_take_is_refused_by_name)
 {
 	struct query_cursor c;
 
@@ -525,7 +578,7 @@ START_TEST(a_follow_waits_and_ends_with_the_session)
 }
 END_TEST
 
-START_TEST(whoever_has_enough_goes_on_later_without_a_gap)
+START_TEST(reader_that_has_enough_goes_on_later_without_a_gap)
 {
 	struct answer a = {.enough_after = 1};
 	struct query_cursor c;
@@ -749,6 +802,7 @@ static const struct {
 START_TEST(a_damaged_row_is_listed_as_that_and_can_be_read)
 {
 	char text[128];
+	json_t *items;
 
 	put_session((struct put){.key = 1, .state = "RUNNING"});
 	put_checkpoint(1, "c-1", "{\"a\":1}");
@@ -763,7 +817,15 @@ START_TEST(a_damaged_row_is_listed_as_that_and_can_be_read)
 		list_of(ask("{'do':'checkpoints','session':'00000001','state':true}", 1), "damage"), text);
 	ck_assert_str_eq(list_of(ask("{'do':'checkpoints','session':'00000001'}", 1), "step"),
 		_i < 2 ? "\"cut\" null" : "\"cut\" \"cut\"");
-	json_decref(ask("{'do':'show','session':'00000001'}", 1));
+	items = ask("{'do':'show','session':'00000001'}", 1);
+	for (size_t i = 0; i < 2; i++) {
+		json_t *one = json_object_get(json_array_get(items, 2 + i), "checkpoint");
+		char *damage = json_dumps(json_object_get(one, "damage"), JSON_ENCODE_ANY);
+
+		ck_assert_str_eq(damage, i == 0 ? "null" : harms[_i].damage);
+		free(damage);
+	}
+	json_decref(items);
 }
 END_TEST
 
@@ -806,7 +868,7 @@ static void copy(const char *to_dir, const char *name)
 }
 
 /* its log is not in the database yet, and the index is gone */
-START_TEST(what_a_killed_daemon_left_is_read_whole)
+START_TEST(store_of_a_killed_daemon_is_read_whole)
 {
 	char dead[220], why[512] = "", path[300];
 	struct query *other, *mine = q;
@@ -910,22 +972,24 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, list_is_newest_first_and_filtered);
+	tcase_add_test(t, list_finds_sessions_by_their_labels);
+	tcase_add_test(t, labels_are_looked_up_in_slices_by_their_index);
 	tcase_add_test(t, a_list_that_its_limit_cut_says_where_to_go_on);
 	tcase_add_test(t, a_slice_looks_at_a_bounded_part_of_a_long_history);
 	tcase_add_test(t, a_session_is_found_by_any_unique_beginning);
-	tcase_add_loop_test(t, what_a_verb_does_not_take_is_refused_by_name, 0,
+	tcase_add_loop_test(t, member_that_a_verb_does_not_take_is_refused_by_name, 0,
 		(int)(sizeof bad_requests / sizeof *bad_requests));
 	tcase_add_test(t, events_come_as_they_are_stored_but_for_the_token);
 	tcase_add_test(t, events_begin_at_any_sequence_with_what_stands_behind_it);
 	tcase_add_test(t, a_follow_waits_and_ends_with_the_session);
-	tcase_add_test(t, whoever_has_enough_goes_on_later_without_a_gap);
+	tcase_add_test(t, reader_that_has_enough_goes_on_later_without_a_gap);
 	tcase_add_test(t, the_log_is_log_lines_warnings_and_errors);
 	tcase_add_test(t, show_tells_everything_in_its_order);
 	tcase_add_loop_test(
 		t, a_damaged_row_is_listed_as_that_and_can_be_read, 0, (int)(sizeof harms / sizeof *harms));
 	tcase_add_test(t, states_are_shown_restored_and_what_is_damaged_as_that);
 	tcase_add_test(t, nothing_is_held_between_slices);
-	tcase_add_test(t, what_a_killed_daemon_left_is_read_whole);
+	tcase_add_test(t, store_of_a_killed_daemon_is_read_whole);
 	tcase_add_test(t, a_store_that_cannot_be_read_says_what_to_do);
 	tcase_add_test(t, a_file_that_is_no_database_is_said_to_be_none);
 	tcase_add_test(t, a_stranger_is_told_whom_to_ask);

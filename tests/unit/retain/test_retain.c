@@ -20,7 +20,7 @@ START_TEST(an_ended_session_is_archived_after_its_grace_and_not_before) /* prove
 }
 END_TEST
 
-START_TEST(who_is_not_over_or_not_heard_stays) /* proves CK-06 */
+START_TEST(session_that_is_not_over_or_not_heard_stays) /* proves CK-06 */
 {
 	retain_kit_put_session(1, "PAUSED", DAY_US, 1, 10);
 	retain_kit_put_session(2, "RUNNING", DAY_US, 1, 10);
@@ -83,7 +83,7 @@ static struct config *load(const char *retention)
 	return config_load(path, note_said, NULL);
 }
 
-START_TEST(what_expires_before_it_may_leave_is_no_configuration)
+START_TEST(retention_that_expires_before_leaving_is_no_configuration)
 {
 	struct config *c = load("grace = 7d\narchive = no\nexpire = 90d");
 
@@ -301,7 +301,7 @@ START_TEST(artifacts_stay_as_long_as_the_archive_and_both_expire) /* proves CK-0
 }
 END_TEST
 
-START_TEST(what_nobody_ever_took_goes_when_it_expires) /* proves SA-06 */
+START_TEST(session_that_no_caller_ever_took_goes_when_it_expires) /* proves SA-06 */
 {
 	retain_kit_config.retain_expire_us = 2 * DAY_US;
 	retain_kit_put_session(1, "COMPLETED", 3 * DAY_US, 2, 10);
@@ -376,16 +376,16 @@ int main(void)
 	TCase *t = tcase_create("retain");
 
 	tcase_add_test(t, an_ended_session_is_archived_after_its_grace_and_not_before);
-	tcase_add_test(t, who_is_not_over_or_not_heard_stays);
+	tcase_add_test(t, session_that_is_not_over_or_not_heard_stays);
 	tcase_add_test(t, with_grace_off_everything_stays_for_ever);
-	tcase_add_test(t, what_expires_before_it_may_leave_is_no_configuration);
+	tcase_add_test(t, retention_that_expires_before_leaving_is_no_configuration);
 	tcase_add_test(t, every_table_of_a_session_is_archived_and_has_an_index);
 	tcase_add_test(t, an_entry_has_every_row_of_its_session);
 	tcase_add_test(t, a_decision_that_could_be_replayed_keeps_its_session);
 	tcase_add_test(t, keys_of_those_who_left_are_not_given_out_again);
 	tcase_add_test(t, with_archive_off_a_session_goes_with_its_files);
 	tcase_add_test(t, artifacts_stay_as_long_as_the_archive_and_both_expire);
-	tcase_add_test(t, what_nobody_ever_took_goes_when_it_expires);
+	tcase_add_test(t, session_that_no_caller_ever_took_goes_when_it_expires);
 	tcase_add_test(t, answers_to_what_became_no_session_go_too);
 	tcase_add_test(t, a_step_has_work_for_less_than_five_milliseconds);
 	return retain_kit_run(s, t);

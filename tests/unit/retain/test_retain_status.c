@@ -3,6 +3,7 @@
  * somebody who needs them, another configuration, a crash. Nothing is lost, and nothing is there twice. */
 #include <sys/syscall.h>
 
+#include "retain/retain_private.h"
 #include "support/retain_kit.h"
 
 /* ---- a disk that fills up ---- */
@@ -51,7 +52,7 @@ START_TEST(a_file_that_the_store_does_not_know_is_not_touched)
 }
 END_TEST
 
-START_TEST(a_day_that_somebody_took_from_keeps_its_sessions_in_the_store)
+START_TEST(day_that_was_tampered_with_keeps_its_sessions_in_the_store)
 {
 	char at[CLOCK_TEXT_SIZE], path[400];
 
@@ -92,7 +93,7 @@ START_TEST(a_disk_that_is_full_in_the_midst_of_a_session_costs_nothing) /* prove
 END_TEST
 
 /* Its row says so: nobody asks the core. */
-START_TEST(who_is_needed_by_one_that_is_not_over_stays) /* proves CK-06 */
+START_TEST(session_that_a_live_one_needs_stays) /* proves CK-06 */
 {
 	static const char *const states[] = {"PENDING", "RUNNING", "PAUSED", "ABORTING"};
 
@@ -191,7 +192,7 @@ static bool is_stuck(const char *word)
 		strstr(why, word) != NULL && since_us <= clock_boot_us();
 }
 
-START_TEST(what_is_in_the_way_is_said_once_and_can_be_asked_for)
+START_TEST(obstacle_is_logged_once_and_can_be_asked_for)
 {
 	char from[400], to[420];
 	int kept = dup(STDERR_FILENO), fd = open(log_path(), O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -346,7 +347,7 @@ START_TEST(a_store_that_cannot_become_smaller_is_left_as_it_is)
 }
 END_TEST
 
-START_TEST(who_wants_nothing_deleted_any_more_need_not_wait_for_the_end_of_a_pass)
+START_TEST(reload_that_ends_retention_stops_a_pass_under_way)
 {
 	int64_t left, at;
 
@@ -417,22 +418,37 @@ START_TEST(stopped_anywhere_nothing_is_lost_and_nothing_is_twice) /* proves CK-0
 }
 END_TEST
 
+/* Sessions that ended during a long pass wait for the next one. Orders have had their pauses already. */
+START_TEST(the_rest_after_a_pass_has_a_bound)
+{
+	const int64_t second = 1000000;
+
+	ck_assert_int_eq(retain_rest_us(second / 2, 0), 0);
+	ck_assert_int_eq(retain_rest_us(3 * second, 0), 12 * second);
+	ck_assert_int_eq(retain_rest_us(153 * second, 150 * second), 12 * second);
+	ck_assert_int_eq(retain_rest_us(150 * second, 150 * second), 0);
+	ck_assert_int_eq(retain_rest_us(16 * second, 0), 60 * second);
+	ck_assert_int_eq(retain_rest_us(100000 * second, 0), 60 * second);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("retain_trouble");
 	TCase *t = tcase_create("retain_trouble");
 
 	tcase_add_test(t, a_file_that_the_store_does_not_know_is_not_touched);
-	tcase_add_test(t, a_day_that_somebody_took_from_keeps_its_sessions_in_the_store);
+	tcase_add_test(t, day_that_was_tampered_with_keeps_its_sessions_in_the_store);
 	tcase_add_test(t, a_disk_that_is_full_in_the_midst_of_a_session_costs_nothing);
 	tcase_add_test(t, a_day_that_cannot_be_written_is_not_in_the_way_of_the_others);
 	tcase_add_test(t, an_archive_that_was_moved_away_is_begun_anew);
 	tcase_add_test(t, an_archive_that_names_no_session_deletes_nothing);
-	tcase_add_test(t, who_is_needed_by_one_that_is_not_over_stays);
+	tcase_add_test(t, session_that_a_live_one_needs_stays);
 	tcase_add_loop_test(t, the_core_lets_nobody_go_who_is_needed_by_now, 0, 2);
-	tcase_add_test(t, what_is_in_the_way_is_said_once_and_can_be_asked_for);
+	tcase_add_test(t, obstacle_is_logged_once_and_can_be_asked_for);
 	tcase_add_test(t, a_store_that_cannot_become_smaller_is_left_as_it_is);
-	tcase_add_test(t, who_wants_nothing_deleted_any_more_need_not_wait_for_the_end_of_a_pass);
+	tcase_add_test(t, reload_that_ends_retention_stops_a_pass_under_way);
+	tcase_add_test(t, the_rest_after_a_pass_has_a_bound);
 	tcase_add_test(t, stopped_anywhere_nothing_is_lost_and_nothing_is_twice);
 	return retain_kit_run(s, t);
 }

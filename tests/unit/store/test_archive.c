@@ -98,7 +98,7 @@ static int count_good(int64_t limit)
 	return rc == 0 ? n : -1;
 }
 
-START_TEST(every_entry_comes_back_as_it_went_in_and_none_is_needed_for_another)
+START_TEST(entries_come_back_as_they_went_in_each_by_itself)
 {
 	int64_t size = append(0, 1, 6);
 	struct archive_reader *r = open_it(size);
@@ -122,7 +122,7 @@ START_TEST(every_entry_comes_back_as_it_went_in_and_none_is_needed_for_another)
 }
 END_TEST
 
-START_TEST(what_lies_behind_the_committed_length_is_cut_before_the_next_append) /* proves CK-06 */
+START_TEST(bytes_behind_the_committed_length_are_cut_before_an_append) /* proves CK-06 */
 {
 	int64_t size = append(0, 1, 3), torn;
 	struct archive_writer *w = archive_append(dir_fd, DAY, size, why);
@@ -172,6 +172,25 @@ START_TEST(a_link_in_its_place_is_not_followed)
 END_TEST
 
 /* Of each byte one bit: the file is small. */
+/* jansson steps over a NUL behind a number; the hash fits. */
+START_TEST(archive_entry_with_a_raw_NUL_is_damaged)
+{
+	struct archive_writer *w = archive_append(dir_fd, DAY, 0, why);
+	char line[160];
+	int size;
+
+	ck_assert_msg(w != NULL, "%s", why);
+	size = snprintf(line, sizeof line, "{\"session_id\":\"%s\",\"archive\":1%c}\n", id_of(1), '\0');
+	ck_assert_int_eq(archive_begin_entry(w, id_of(1)), 0);
+	ck_assert_int_eq(archive_add(w, line, (size_t)size), 0);
+	ck_assert_int_eq(archive_end_entry(w), 0);
+	ck_assert_int_gt(archive_sync(w), 0);
+	archive_close(w);
+	ck_assert_int_eq(count_good(-1), -1);
+	ck_assert_msg(strstr(why, "does not name its session") != NULL, "%s", why);
+}
+END_TEST
+
 START_TEST(no_flipped_bit_goes_unseen)
 {
 	int64_t size = append(0, 1, 4);
@@ -266,10 +285,11 @@ int main(void)
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, every_entry_comes_back_as_it_went_in_and_none_is_needed_for_another);
-	tcase_add_test(t, what_lies_behind_the_committed_length_is_cut_before_the_next_append);
+	tcase_add_test(t, entries_come_back_as_they_went_in_each_by_itself);
+	tcase_add_test(t, bytes_behind_the_committed_length_are_cut_before_an_append);
 	tcase_add_test(t, a_file_that_somebody_took_from_is_not_written_to);
 	tcase_add_test(t, a_link_in_its_place_is_not_followed);
+	tcase_add_test(t, archive_entry_with_a_raw_NUL_is_damaged);
 	tcase_add_test(t, no_flipped_bit_goes_unseen);
 	tcase_add_test(t, no_cut_goes_unseen);
 	tcase_add_test(t, a_long_entry_needs_no_more_memory_than_a_short_one);

@@ -321,7 +321,7 @@ START_TEST(too_long_a_component_or_path_is_refused)
 }
 END_TEST
 
-START_TEST(a_file_of_another_user_is_refused_where_the_worker_has_a_user)
+START_TEST(file_of_another_user_is_refused_where_workers_have_a_user)
 {
 	const struct artifact_source src = {.state_dir = state,
 		.session_id = ID,
@@ -435,7 +435,7 @@ START_TEST(a_file_that_is_removed_meanwhile_still_comes_in)
 }
 END_TEST
 
-START_TEST(where_there_is_no_room_nothing_is_left)
+START_TEST(full_disk_leaves_no_part_of_an_artifact)
 {
 	struct rlimit was, small = {100000, RLIM_INFINITY};
 	struct artifact_copy *c;
@@ -471,7 +471,7 @@ static bool knows_kept(void *ctx, const char *name)
 	return strcmp(name, "kept") == 0;
 }
 
-START_TEST(what_a_crash_left_is_collected_and_what_is_known_stays)
+START_TEST(files_that_a_crash_left_are_collected_and_known_ones_stay)
 {
 	ck_assert_int_eq(keep("abc", 100), 0);
 	put(stored(".new"), "half");
@@ -487,7 +487,7 @@ START_TEST(what_a_crash_left_is_collected_and_what_is_known_stays)
 }
 END_TEST
 
-START_TEST(what_is_no_name_opens_nothing)
+START_TEST(text_that_is_no_name_opens_nothing)
 {
 	static const char *const bad[] = {"../" ID "/kept", ".new", "", "a/b"};
 
@@ -501,7 +501,7 @@ START_TEST(what_is_no_name_opens_nothing)
 }
 END_TEST
 
-START_TEST(what_is_no_id_removes_nothing)
+START_TEST(text_that_is_no_id_removes_nothing)
 {
 	static const char *const bad[] = {".", "..", "../work", ""};
 
@@ -555,18 +555,18 @@ int main(void)
 	tcase_add_test(t, paths_below_the_directory_are_good_however_they_are_written);
 	tcase_add_loop_test(t, a_path_trick_is_refused, 0, sizeof tricks / sizeof *tricks);
 	tcase_add_test(t, too_long_a_component_or_path_is_refused);
-	tcase_add_test(t, a_file_of_another_user_is_refused_where_the_worker_has_a_user);
+	tcase_add_test(t, file_of_another_user_is_refused_where_workers_have_a_user);
 	tcase_add_test(t, a_file_that_is_too_large_is_refused_before_it_is_read);
 	tcase_add_test(t, a_slice_is_bounded_and_nothing_has_the_name_before_the_last);
 	tcase_add_test(t, a_copy_that_is_given_up_leaves_nothing);
 	tcase_add_test(t, a_file_that_grows_meanwhile_ends_where_it_ended);
 	tcase_add_test(t, a_file_that_shrinks_meanwhile_is_what_could_be_read);
 	tcase_add_test(t, a_file_that_is_removed_meanwhile_still_comes_in);
-	tcase_add_test(t, where_there_is_no_room_nothing_is_left);
+	tcase_add_test(t, full_disk_leaves_no_part_of_an_artifact);
 	tcase_add_test(t, the_later_file_of_a_name_takes_the_place_of_the_earlier);
-	tcase_add_test(t, what_a_crash_left_is_collected_and_what_is_known_stays);
-	tcase_add_test(t, what_is_no_name_opens_nothing);
-	tcase_add_test(t, what_is_no_id_removes_nothing);
+	tcase_add_test(t, files_that_a_crash_left_are_collected_and_known_ones_stay);
+	tcase_add_test(t, text_that_is_no_name_opens_nothing);
+	tcase_add_test(t, text_that_is_no_id_removes_nothing);
 	tcase_add_test(t, items_for_the_control_socket_hold_it_whole);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -78,7 +78,7 @@ START_TEST(a_damaged_checkpoint_is_passed_over_with_a_warning) /* proves CK-03 *
 }
 END_TEST
 
-START_TEST(where_no_checkpoint_is_good_the_session_fails_and_says_so) /* proves CK-03 */
+START_TEST(session_without_any_good_checkpoint_fails_and_says_so) /* proves CK-03 */
 {
 	bring_about();
 	world_exec(&w, "UPDATE checkpoints SET state = '{}'");
@@ -134,7 +134,7 @@ int main(void)
 	tcase_add_test(t, a_checkpoint_is_stored_with_the_hash_of_its_canonical_state);
 	tcase_add_loop_test(t, a_damaged_checkpoint_is_passed_over_with_a_warning, 0,
 		(int)(sizeof damages / sizeof *damages));
-	tcase_add_test(t, where_no_checkpoint_is_good_the_session_fails_and_says_so);
+	tcase_add_test(t, session_without_any_good_checkpoint_fails_and_says_so);
 	tcase_add_test(t, without_its_hash_none_is_gone_on_from);
 	tcase_add_test(t, a_damaged_step_does_not_reach_the_summary);
 	tcase_add_test(t, other_spellings_of_the_same_state_are_not_damage);

@@ -55,8 +55,8 @@ static sqlite3_stmt *first_row(const char *sql)
 #define NAME(name, kind, when) #name,
 static const char *const listed[] = {SESSION_COLUMNS(NAME)};
 enum { LISTED = sizeof listed / sizeof *listed };
-/* The key is no value, and store_put_checkpoint and store_retire_checkpoints write last_checkpoint. */
-static const char *const written_elsewhere[] = {"id", "last_checkpoint"};
+/* The key is no value. */
+static const char *const written_elsewhere[] = {"id"};
 enum { WRITTEN_ELSEWHERE = sizeof written_elsewhere / sizeof *written_elsewhere };
 
 static bool is_among(const char *name, const char *const *names, int count)
@@ -169,6 +169,10 @@ START_TEST(session_row_writes_and_reads_every_column)
 	store_save_session(s, &rows[1]);
 	store_accept_session(s, &rows[2]);
 	ck_assert_int_eq(store_run(s), 0);
+	/* the one column that no statement of the row writes */
+	ck_assert_int_eq(sqlite3_exec(s->db, "UPDATE sessions SET last_checkpoint = '0 last_checkpoint'",
+				 NULL, NULL, NULL),
+		SQLITE_OK);
 	SESSION_COLUMNS(LAST)
 	e.row = want;
 	ck_assert_int_eq(store_load_live(s, check_row, &e), 0);

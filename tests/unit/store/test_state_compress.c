@@ -94,7 +94,7 @@ START_TEST(a_state_up_to_4_kib_is_stored_as_its_text) /* proves CK-02 */
 }
 END_TEST
 
-START_TEST(what_does_not_get_smaller_is_stored_as_its_text)
+START_TEST(state_that_does_not_get_smaller_is_stored_as_its_text)
 {
 	for (int i = 0; i < 5000; i++) {
 		char c = (char)draw(256);
@@ -117,7 +117,7 @@ START_TEST(a_small_change_to_a_large_state_is_a_small_delta) /* proves CK-02 */
 }
 END_TEST
 
-START_TEST(what_was_put_in_or_taken_out_in_the_middle_is_a_small_delta)
+START_TEST(change_in_the_middle_of_a_state_is_a_small_delta)
 {
 	make_state(&base, 1 << 20);
 	buf_add(&text, base.data, 400000);
@@ -252,12 +252,12 @@ START_TEST(change_is_nothing_for_the_same_and_all_for_another) /* proves CK-01 *
 	make_state(&base, (size_t)1 << _i);
 	make_state(&text, (size_t)1 << _i);
 	buf_add(&back, base.data, base.size);
-	ck_assert(state_change(back.data, back.size, base.data, base.size) < 0.02);
-	ck_assert(state_change(text.data, text.size, base.data, base.size) > 0.5);
+	ck_assert(state_change(back.data, back.size, base.data, base.size, 0, 0) < 0.02);
+	ck_assert(state_change(text.data, text.size, base.data, base.size, 0, 0) > 0.5);
 	buf_clear(&text);
 	buf_add(&text, base.data, base.size);
 	change(&text, text.size / 4, text.size / 100);
-	ck_assert(state_change(text.data, text.size, base.data, base.size) < 0.25);
+	ck_assert(state_change(text.data, text.size, base.data, base.size, 0, 0) < 0.25);
 }
 END_TEST
 
@@ -316,9 +316,9 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_state_up_to_4_kib_is_stored_as_its_text);
-	tcase_add_test(t, what_does_not_get_smaller_is_stored_as_its_text);
+	tcase_add_test(t, state_that_does_not_get_smaller_is_stored_as_its_text);
 	tcase_add_loop_test(t, a_small_change_to_a_large_state_is_a_small_delta, 0, 4);
-	tcase_add_test(t, what_was_put_in_or_taken_out_in_the_middle_is_a_small_delta);
+	tcase_add_test(t, change_in_the_middle_of_a_state_is_a_small_delta);
 	tcase_add_test(t, a_delta_that_saves_less_than_half_is_no_delta);
 	tcase_add_test(t, a_delta_may_be_of_a_text_of_any_other_size);
 	tcase_add_test(t, numbers_nulls_and_spaces_come_back_as_they_were_written);

@@ -89,7 +89,7 @@ START_TEST(a_new_one_is_for_its_owner_alone_whatever_the_umask)
 }
 END_TEST
 
-START_TEST(one_of_ours_that_stands_open_is_closed_with_a_warning)
+START_TEST(directory_of_ours_that_is_open_is_closed_with_a_warning)
 {
 	static const mode_t modes[] = {0755, 0750, 0711, 0777, 02755, 0701};
 
@@ -154,7 +154,7 @@ START_TEST(files_that_the_process_has_locked_stay_locked)
 }
 END_TEST
 
-START_TEST(one_that_is_open_and_not_ours_is_refused_and_left_alone)
+START_TEST(directory_that_is_open_and_foreign_is_refused_unchanged)
 {
 	make(_i == 0 ? 0755 : 01777); /* a home, /tmp */
 	put("somebodys", 0644);
@@ -166,7 +166,7 @@ START_TEST(one_that_is_open_and_not_ours_is_refused_and_left_alone)
 }
 END_TEST
 
-START_TEST(one_that_is_closed_is_taken_whatever_is_in_it)
+START_TEST(directory_that_is_closed_is_taken_whatever_is_in_it)
 {
 	make(0700);
 	put("somebodys", 0644);
@@ -188,7 +188,7 @@ START_TEST(workers_of_other_users_may_pass_and_not_look)
 }
 END_TEST
 
-START_TEST(what_cannot_be_used_is_said)
+START_TEST(directory_that_cannot_be_used_is_an_error)
 {
 	char below[100];
 
@@ -243,14 +243,14 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_new_one_is_for_its_owner_alone_whatever_the_umask);
-	tcase_add_loop_test(t, one_of_ours_that_stands_open_is_closed_with_a_warning, 0, 6);
+	tcase_add_loop_test(t, directory_of_ours_that_is_open_is_closed_with_a_warning, 0, 6);
 	tcase_add_test(t, an_empty_one_is_taken_for_ours);
 	tcase_add_test(t, files_of_ours_that_stand_open_are_closed_too);
 	tcase_add_loop_test(t, files_that_the_process_has_locked_stay_locked, 0, 3);
-	tcase_add_loop_test(t, one_that_is_open_and_not_ours_is_refused_and_left_alone, 0, 2);
-	tcase_add_test(t, one_that_is_closed_is_taken_whatever_is_in_it);
+	tcase_add_loop_test(t, directory_that_is_open_and_foreign_is_refused_unchanged, 0, 2);
+	tcase_add_test(t, directory_that_is_closed_is_taken_whatever_is_in_it);
 	tcase_add_test(t, workers_of_other_users_may_pass_and_not_look);
-	tcase_add_test(t, what_cannot_be_used_is_said);
+	tcase_add_test(t, directory_that_cannot_be_used_is_an_error);
 	tcase_add_test(t, a_lock_file_that_somebody_removed_lets_nobody_in);
 	tcase_add_test(t, root_does_not_take_over_what_belongs_to_a_user);
 	tcase_add_test(t, a_work_directory_that_cannot_be_used_ends_the_start);

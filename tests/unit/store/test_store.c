@@ -189,7 +189,7 @@ START_TEST(a_failing_sync_is_a_failing_commit)
 }
 END_TEST
 
-START_TEST(a_lock_held_by_another_is_waited_for_then_reported_then_survived)
+START_TEST(lock_of_another_is_waited_for_then_reported_then_survived)
 {
 	put_all(1, 3);
 	ck_assert(sqlite3_exec(eye, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
@@ -260,6 +260,38 @@ START_TEST(keys_go_on_after_a_restart)
 }
 END_TEST
 
+/* The id goes along with a copy, the mark of processes does not. */
+START_TEST(a_mark_belongs_to_the_directory_and_not_to_a_copy)
+{
+	char mark[ID_SIZE], instance[ID_SIZE], copy[sizeof dir + 8], path[sizeof copy + 16],
+		sql[sizeof path + 32], why[256], before[ID_SIZE] = "";
+	struct store *other;
+
+	snprintf(mark, sizeof mark, "%s", store_mark(s));
+	snprintf(instance, sizeof instance, "%s", store_instance(s));
+	ck_assert(id_is_uuid4(mark) && strcmp(mark, instance) != 0 && !store_is_copy(s));
+	snprintf(copy, sizeof copy, "%s/copy", dir);
+	ck_assert_int_eq(mkdir(copy, 0700), 0);
+	snprintf(path, sizeof path, "%s/hcpd.db", copy);
+	snprintf(sql, sizeof sql, "VACUUM INTO '%s'", path);
+	ck_assert_int_eq(sqlite3_exec(eye, sql, NULL, NULL, NULL), SQLITE_OK);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(store_open(copy, &other, why, sizeof why), 0);
+		ck_assert_str_eq(store_instance(other), instance);
+		ck_assert(id_is_uuid4(store_mark(other)) && strcmp(store_mark(other), mark) != 0);
+		ck_assert_int_eq(store_is_copy(other), i == 0); /* then it is at home */
+		if (i > 0)
+			ck_assert_str_eq(store_mark(other), before);
+		snprintf(before, sizeof before, "%s", store_mark(other));
+		store_close(other);
+	}
+	close_store();
+	open_store();
+	ck_assert_str_eq(store_mark(s), mark);
+	ck_assert(!store_is_copy(s));
+}
+END_TEST
+
 static void same_row(void *ctx, const struct store_session *row)
 {
 	int *seen = ctx;
@@ -320,7 +352,7 @@ static void put_checkpoint(int n, bool resumable)
 	store_put_checkpoint(s, &c);
 }
 
-START_TEST(the_last_three_and_the_last_three_resumable_checkpoints_are_kept)
+START_TEST(last_three_and_last_three_resumable_checkpoints_are_kept)
 {
 	struct store_kept k = {0};
 	int64_t row;
@@ -396,6 +428,44 @@ START_TEST(bytes_are_stored_as_bytes_and_what_they_build_on_is_kept)
 }
 END_TEST
 
+START_TEST(a_large_checkpoint_is_one_by_its_text_or_bytes_or_base)
+{
+	struct store_checkpoint c = {.session = 1,
+		.session_id = id_of[1],
+		.description = "d",
+		.resumable = true,
+		.created_at = "t",
+		.state = "0123456789",
+		.state_size = 10,
+		.encoding = "zstd",
+		.whole_size = 50};
+	int64_t full;
+
+	put_session(1, "RUNNING");
+	snprintf(c.checkpoint_id, ID_SIZE, "full");
+	store_put_checkpoint(s, &c);
+	ck_assert_int_eq(store_run(s), 0);
+	full = store_find_checkpoint(s, "full");
+	c.base = full;
+	c.state_size = 1;
+	c.whole_size = 1;
+	snprintf(c.checkpoint_id, ID_SIZE, "delta");
+	store_put_checkpoint(s, &c);
+	ck_assert_int_eq(store_run(s), 0);
+	for (int i = 0; i < 2; i++) {
+		int64_t row = i == 0 ? full : store_find_checkpoint(s, "delta");
+
+		ck_assert_int_eq(store_is_large_checkpoint(s, row, 50), 0);
+		ck_assert_int_eq(store_is_large_checkpoint(s, row, 49), 1); /* as text */
+		ck_assert_int_eq(store_is_large_checkpoint(s, row, 9), 1);  /* as stored, too */
+	}
+	ask("UPDATE checkpoints SET state_size = NULL RETURNING 1"); /* an old row, or a damaged one */
+	ck_assert_int_eq(store_is_large_checkpoint(s, full, 10), 0);
+	ck_assert_int_eq(store_is_large_checkpoint(s, full, 9), 1);
+	ck_assert_int_eq(store_is_large_checkpoint(s, full + 1000, 0), 0);
+}
+END_TEST
+
 START_TEST(the_newest_that_was_put_is_known_also_when_it_is_gone)
 {
 	char id[ID_SIZE] = "x";
@@ -419,7 +489,7 @@ START_TEST(the_newest_that_was_put_is_known_also_when_it_is_gone)
 }
 END_TEST
 
-START_TEST(one_sessions_checkpoints_do_not_prune_anothers)
+START_TEST(checkpoints_of_a_session_do_not_prune_anothers)
 {
 	struct store_checkpoint other = {.session = 2,
 		.session_id = "x",
@@ -455,7 +525,7 @@ START_TEST(the_answer_to_a_submit_is_found_by_caller_and_message_id) /* proves L
 }
 END_TEST
 
-START_TEST(submits_are_dropped_only_when_old_and_their_session_has_ended) /* proves L1-06 */
+START_TEST(submits_are_dropped_when_old_and_their_session_has_ended) /* proves L1-06 */
 {
 	static const char old[] = "2026-01-01T00:00:00.000Z", young[] = "2026-01-03T00:00:00.000Z";
 	static const char *const states[] = {
@@ -509,7 +579,7 @@ static bool note_event(void *ctx, const struct store_event *e)
 	return true;
 }
 
-START_TEST(a_callers_events_come_in_order_without_the_unroutable_and_with_substitutes)
+START_TEST(events_of_a_caller_skip_the_unroutable_and_have_substitutes)
 {
 	struct seen n = {.count = 0};
 
@@ -542,7 +612,7 @@ static bool note_two(void *ctx, const struct store_event *e)
 	return n->count < 2;
 }
 
-START_TEST(who_has_enough_events_is_given_no_more)
+START_TEST(reader_with_enough_events_is_given_no_more)
 {
 	struct seen n = {.count = 0};
 
@@ -638,21 +708,23 @@ int main(void)
 	tcase_add_test(t, an_empty_batch_costs_nothing);
 	tcase_add_loop_test(t, a_failing_commit_keeps_the_batch_and_a_later_run_succeeds, 0, 16);
 	tcase_add_test(t, a_failing_sync_is_a_failing_commit);
-	tcase_add_test(t, a_lock_held_by_another_is_waited_for_then_reported_then_survived);
+	tcase_add_test(t, lock_of_another_is_waited_for_then_reported_then_survived);
 	tcase_add_test(t, a_reader_that_stays_does_not_stop_the_writer);
 	tcase_add_test(t, every_commit_is_synced_and_the_modes_are_in_force);
 	tcase_add_test(t, values_with_quotes_nul_and_unicode_come_back_as_they_were);
 	tcase_add_test(t, keys_go_on_after_a_restart);
+	tcase_add_test(t, a_mark_belongs_to_the_directory_and_not_to_a_copy);
 	tcase_add_test(t, a_live_session_comes_back_whole_and_an_ended_one_does_not);
-	tcase_add_test(t, the_last_three_and_the_last_three_resumable_checkpoints_are_kept);
+	tcase_add_test(t, last_three_and_last_three_resumable_checkpoints_are_kept);
 	tcase_add_test(t, bytes_are_stored_as_bytes_and_what_they_build_on_is_kept);
+	tcase_add_test(t, a_large_checkpoint_is_one_by_its_text_or_bytes_or_base);
 	tcase_add_test(t, the_newest_that_was_put_is_known_also_when_it_is_gone);
-	tcase_add_test(t, one_sessions_checkpoints_do_not_prune_anothers);
+	tcase_add_test(t, checkpoints_of_a_session_do_not_prune_anothers);
 	tcase_add_test(t, the_answer_to_a_submit_is_found_by_caller_and_message_id);
-	tcase_add_test(t, submits_are_dropped_only_when_old_and_their_session_has_ended);
+	tcase_add_test(t, submits_are_dropped_when_old_and_their_session_has_ended);
 	tcase_add_test(t, a_submit_that_cannot_be_read_is_not_taken_for_unseen);
-	tcase_add_test(t, a_callers_events_come_in_order_without_the_unroutable_and_with_substitutes);
-	tcase_add_test(t, who_has_enough_events_is_given_no_more);
+	tcase_add_test(t, events_of_a_caller_skip_the_unroutable_and_have_substitutes);
+	tcase_add_test(t, reader_with_enough_events_is_given_no_more);
 	tcase_add_test(t, a_backlog_is_counted_in_bytes_of_what_goes_out);
 	tcase_add_loop_test(t, a_table_that_cannot_be_read_is_noticed_and_so_is_its_return, 0,
 		(int)(sizeof looked_into / sizeof *looked_into));

@@ -267,7 +267,7 @@ START_TEST(a_newer_schema_is_refused) /* proves CK-07 */
 }
 END_TEST
 
-START_TEST(what_is_no_database_is_refused)
+START_TEST(file_that_is_no_database_is_refused)
 {
 	FILE *f = fopen(path, "w");
 
@@ -320,7 +320,7 @@ static const char *const foreign[] = {
 	"PRAGMA auto_vacuum = FULL; CREATE TABLE bookmarks (url)",
 };
 
-START_TEST(somebody_elses_database_is_refused_and_left_alone)
+START_TEST(foreign_database_is_refused_and_left_alone)
 {
 	make(foreign[_i]);
 	must_refuse(EX_CONFIG, EX_DATAERR, "");
@@ -389,11 +389,11 @@ int main(void)
 	tcase_add_loop_test(t, a_full_disk_on_the_way_is_said_and_made_good, 0, 20);
 	tcase_add_test(t, a_start_waits_for_somebody_who_has_the_file_to_himself);
 	tcase_add_test(t, a_newer_schema_is_refused);
-	tcase_add_test(t, what_is_no_database_is_refused);
+	tcase_add_test(t, file_that_is_no_database_is_refused);
 	tcase_add_test(t, a_zeroed_store_is_refused);
 	tcase_add_test(t, a_zeroed_first_page_is_refused);
 	tcase_add_loop_test(t, a_truncated_store_is_refused, 0, 5);
-	tcase_add_loop_test(t, somebody_elses_database_is_refused_and_left_alone, 0, 5);
+	tcase_add_loop_test(t, foreign_database_is_refused_and_left_alone, 0, 5);
 	tcase_add_test(t, a_directory_that_is_not_there_cannot_hold_a_store);
 	suite_add_tcase(suite, t);
 	srunner_run_all(r, CK_ENV);

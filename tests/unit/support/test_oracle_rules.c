@@ -167,8 +167,9 @@ static const char store[] =
 	" (3, 's3', 'PENDING', 0, NULL, 'human');"
 	"CREATE TABLE transitions (session, session_id, from_state, to_state, reason, actor, at, "
 	"state_version);"
-	"INSERT INTO transitions VALUES (1, 's1', 'PENDING', 'RUNNING', 'r', 'a', 't', 1),"
-	" (1, 's1', 'RUNNING', 'COMPLETED', 'r', 'a', 't', 2), (2, 's2', 'PENDING', 'REJECTED', 'r', 'a', "
+	"INSERT INTO transitions VALUES (1, 's1', 'PENDING', 'RUNNING', 'approved', 'a', 't', 1),"
+	" (1, 's1', 'RUNNING', 'COMPLETED', 'completed', 'a', 't', 2), (2, 's2', 'PENDING', 'REJECTED', "
+	"'approval_denied', 'a', "
 	"'t', 1);"
 	"CREATE TABLE events (session, session_id, caller, type, event_type, sequence, body);"
 	"INSERT INTO events VALUES (1, 's1', 1, 'task_accepted', NULL, NULL, "
@@ -181,7 +182,8 @@ static const char store[] =
 	"INSERT INTO submits VALUES ('m1', 1, 1), ('m2', 2, 5), ('m3', 3, NULL);"
 	"CREATE TABLE reviews (request_id, session, session_id, state);"
 	"INSERT INTO reviews VALUES ('r2', 2, 's2', 'DENIED'), ('r3', 3, 's3', 'AWAITING_DECISION');"
-	"CREATE TABLE decisions (request_id, is_final); INSERT INTO decisions VALUES ('r2', 1);";
+	"CREATE TABLE decisions (request_id, decision, is_final);"
+	"INSERT INTO decisions VALUES ('r2', 'deny', 1);";
 
 static const struct {
 	const char *sql, *rules;
@@ -189,10 +191,11 @@ static const struct {
 	{"", ""},
 	{"UPDATE sessions SET state = 'FAILED' WHERE id = 1", "legal transitions; "},
 	{"UPDATE sessions SET state = 'RUNNING' WHERE id = 3",
-		"legal transitions; one answer; "
-		"what waits is asked about; "},
+		"legal transitions; one answer; an undecided task is not heard of; what waits is asked "
+		"about; "},
 	{"UPDATE sessions SET state_version = 3 WHERE id = 1", "legal transitions; "},
 	{"UPDATE transitions SET reason = '' WHERE session = 2", "legal transitions; "},
+	{"UPDATE transitions SET reason = 'because' WHERE session = 2", "legal transitions; "},
 	{"UPDATE transitions SET actor = NULL WHERE session = 2", "legal transitions; "},
 	{"UPDATE transitions SET at = NULL WHERE session = 2", "legal transitions; "},
 	{"UPDATE transitions SET to_state = 'PAUSED' WHERE session = 1 AND state_version = 1",
@@ -207,12 +210,14 @@ static const struct {
 	{"UPDATE events SET event_type = 'log' WHERE sequence = 3", "one terminal state; "},
 	{"INSERT INTO outcomes VALUES (1)", "one terminal state; "},
 	{"DROP TABLE outcomes", "sound store; "},
-	{"UPDATE sessions SET started_at = 't' WHERE id = 2", "a denied task does not run; "},
+	{"UPDATE sessions SET started_at = 't' WHERE id = 2",
+		"a denied task does not run; an undecided task is not heard of; "},
 	{"UPDATE reviews SET session = 1 WHERE request_id = 'r2'", "a denied task does not run; "},
-	{"INSERT INTO decisions VALUES ('r2', 1)", "a decision is used once; "},
+	{"UPDATE decisions SET decision = 'allow' WHERE request_id = 'r2'", "a denied task does not run; "},
+	{"INSERT INTO decisions VALUES ('r2', 'deny', 1)", "a decision is used once; "},
 	{"INSERT INTO reviews VALUES ('r4', 1, 's1', 'EXECUTED'), ('r5', 1, 's1', 'EXECUTED')",
 		"a decision is used once; "},
-	{"INSERT INTO events SELECT * FROM events WHERE type = 'task_rejected'", "one answer; "},
+	{"INSERT INTO events SELECT * FROM events WHERE type = 'task_rejected'", "answered once; "},
 	{"UPDATE submits SET answer = 9 WHERE message_id = 'm3'", "one answer; "},
 	{"UPDATE submits SET answer = NULL WHERE message_id = 'm1'", "one answer; "},
 	{"DELETE FROM reviews WHERE request_id = 'r3'", "what waits is asked about; "},

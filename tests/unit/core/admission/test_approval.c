@@ -3,6 +3,8 @@
  * and signatures are real ones. */
 #include "support/fakes/fake_world.h"
 
+#include <sqlite3.h>
+
 #include "support/fakes/fake_operators.h"
 #include "harp/harp.h"
 #include "core/operator/operator.h"
@@ -248,7 +250,7 @@ static int copies(const char *needle)
 
 /* ---- waiting, and a yes ---- */
 
-START_TEST(it_waits_unanswered_across_crashes_until_somebody_approves) /* proves L3-09, HC-02 */
+START_TEST(task_waits_unanswered_across_crashes_until_approved) /* proves L3-09, HC-02 */
 {
 	begin_with("");
 	submit("m1");
@@ -278,7 +280,7 @@ START_TEST(it_waits_unanswered_across_crashes_until_somebody_approves) /* proves
 }
 END_TEST
 
-START_TEST(approved_and_not_yet_started_it_waits_for_a_slot_like_any_other)
+START_TEST(approved_task_waits_for_a_slot_like_any_other)
 {
 	begin_with("");
 	w.core.phase.is_draining = true;
@@ -314,7 +316,13 @@ START_TEST(a_denial_rejects_it_and_is_told_once) /* proves L3-09 */
 				 "not today\""),
 		1);
 	ck_assert_int_eq(world_said(&w, "\"in_reply_to\":\"m1\""), 1);
-	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE session IS NOT NULL", NULL), 0);
+	/* The answer is a row of the session, and leaves the store with it; the message names no session. */
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT count(*) FROM events WHERE session = 1 AND session_id IS NULL AND "
+				 "type = 'task_rejected'",
+				 NULL),
+		1);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events", NULL), 1);
 	crash();
 	int before = copies("task_rejected"); /* what was not known to be confirmed came again */
 	submit("m1");
@@ -325,7 +333,27 @@ START_TEST(a_denial_rejects_it_and_is_told_once) /* proves L3-09 */
 }
 END_TEST
 
-START_TEST(nobody_decides_and_it_expires_at_its_time) /* proves L3-09 */
+START_TEST(a_human_is_told_of_physical_resources)
+{
+	begin_with("");
+	submit("m1");
+	world_declare(&w, "lab", "2.0.0",
+		"\"risk_ceiling\":\"R5\",\"requires_human_approval\":true,\"risk_floor\":\"R3\","
+		"\"involves_physical_resources\":true",
+		"");
+	core_reload(&w.core);
+	world_run(&w);
+	submit("m2");
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM reviews", NULL), 2);
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT sum(session) FROM reviews WHERE artifact LIKE '%lab involves "
+				 "physical resources%'",
+				 NULL),
+		2);
+}
+END_TEST
+
+START_TEST(approval_without_a_decision_expires_at_its_time) /* proves L3-09 */
 {
 	char *late;
 
@@ -354,7 +382,7 @@ START_TEST(nobody_decides_and_it_expires_at_its_time) /* proves L3-09 */
 }
 END_TEST
 
-START_TEST(an_operator_ends_one_that_waits_and_its_caller_cannot)
+START_TEST(an_operator_ends_one_that_waits_and_its_caller_cannot) /* proves HC-02 */
 {
 	struct op_request *a;
 
@@ -369,7 +397,8 @@ START_TEST(an_operator_ends_one_that_waits_and_its_caller_cannot)
 	ck_assert_ptr_null(a->code);
 	ck_assert_str_eq(world_path(&w, 1), "PENDING>REJECTED:aborted_by_operator");
 	ck_assert_int_eq(world_said(&w, "\"reason_code\":\"policy_denied\""), 1);
-	expect_code(decide(sign(ANN, true)), "HARP_ERR_REPLAY");
+	ck_assert_str_eq(review_state(), "EXPIRED"); /* DENIED is a signed decision */
+	expect_code(decide(sign(ANN, true)), "HARP_ERR_EXPIRED");
 }
 END_TEST
 
@@ -390,6 +419,34 @@ START_TEST(data_of_class_t4_waits_for_a_human) /* proves L3-06 */
 	expect_done(decide(sign(BOB, true)), "RUNNING", "EXECUTED");
 	ck_assert_int_eq(world_said(&w, "\"data_classification\":\"T4\""), 1);
 	ck_assert_uint_eq(w.workers.count, 2);
+}
+END_TEST
+
+static void change_store(const char *sql)
+{
+	char path[300];
+	sqlite3 *db;
+
+	snprintf(path, sizeof path, "%s/hcpd.db", w.state);
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+}
+
+START_TEST(data_of_class_t4_goes_on_only_with_its_approval) /* proves CK-09, L3-06 */
+{
+	begin_with("[amqp]\nurl = amqps://127.0.0.1/\n[store]\nencrypted = yes\n");
+	world_submit_as(
+		&w, "alpha", NULL, "m1", "plain", ",\"constraints\":{\"data_classification\":\"T4\"}");
+	world_run(&w);
+	expect_done(decide(sign(BOB, true)), "RUNNING", "EXECUTED");
+	crash();
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	change_store("UPDATE reviews SET state = 'DENIED'");
+	crash();
+	ck_assert_str_eq(world_state(&w, 1), "FAILED");
+	ck_assert_int_eq(world_said(&w, "\"check\":\"approval\""), 1);
+	ck_assert_uint_eq(w.workers.count, 0);
 }
 END_TEST
 
@@ -538,7 +595,7 @@ static const struct {
 	{with_a_field_too_many, "HARP_ERR_UNSUPPORTED"},
 };
 
-START_TEST(what_does_not_count_is_refused_with_its_code_and_changes_nothing) /* proves HC-03 */
+START_TEST(decision_that_does_not_count_is_refused_with_its_code) /* proves HC-03 */
 {
 	begin_with("");
 	submit("m1");
@@ -657,7 +714,7 @@ END_TEST
 
 #define TWO "[approval]\ntwo_person = R3\n"
 
-START_TEST(where_it_takes_two_one_waits_for_another_person) /* proves L3-09, HC-03 */
+START_TEST(first_of_two_approvals_waits_for_another_person) /* proves L3-09, HC-03 */
 {
 	begin_with(TWO);
 	submit("m1");
@@ -793,7 +850,7 @@ START_TEST(refused_decisions_are_counted_by_signer)
 }
 END_TEST
 
-START_TEST(what_is_forbidden_now_is_rejected_though_a_human_allowed_it)
+START_TEST(approved_task_that_is_forbidden_now_is_rejected) /* proves HC-02 */
 {
 	static const struct {
 		const char *floor, *more, *code;
@@ -813,7 +870,8 @@ START_TEST(what_is_forbidden_now_is_rejected_though_a_human_allowed_it)
 	snprintf(said, sizeof said, "\"reason_code\":\"%s\"", changes[_i].code);
 	ck_assert_int_eq(world_said(&w, said), 1);
 	ck_assert_str_eq(world_state(&w, 1), "REJECTED");
-	ck_assert_str_eq(review_state(), "EXPIRED");
+	ck_assert_str_eq(review_state(), "APPROVED"); /* a human did, and nothing was executed */
+	expect_code(decide(sign(BOB, true)), "HARP_ERR_REPLAY");
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM decisions", NULL), 1);
 	ck_assert_uint_eq(w.workers.count, 0);
 	ck_assert_str_eq(audited("approve", "outcome"), "rejected");
@@ -900,7 +958,7 @@ START_TEST(with_nobody_who_may_decide_it_is_denied_at_once)
 }
 END_TEST
 
-START_TEST(those_that_wait_count_as_backlog)
+START_TEST(tasks_that_wait_for_approval_count_as_backlog)
 {
 	begin_with("[daemon]\nmax_pending = 2\n");
 	submit("m1");
@@ -958,7 +1016,7 @@ START_TEST(a_decision_that_was_not_committed_was_not_made)
 }
 END_TEST
 
-START_TEST(a_stored_task_that_is_not_the_one_that_was_shown_does_not_run)
+START_TEST(stored_task_that_differs_from_the_shown_one_does_not_run)
 {
 	begin_with("");
 	submit("m1");
@@ -989,32 +1047,34 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, it_waits_unanswered_across_crashes_until_somebody_approves);
-	tcase_add_test(t, approved_and_not_yet_started_it_waits_for_a_slot_like_any_other);
+	tcase_add_test(t, task_waits_unanswered_across_crashes_until_approved);
+	tcase_add_test(t, approved_task_waits_for_a_slot_like_any_other);
 	tcase_add_test(t, a_denial_rejects_it_and_is_told_once);
-	tcase_add_loop_test(t, nobody_decides_and_it_expires_at_its_time, 0, 2);
+	tcase_add_test(t, a_human_is_told_of_physical_resources);
+	tcase_add_loop_test(t, approval_without_a_decision_expires_at_its_time, 0, 2);
 	tcase_add_test(t, an_operator_ends_one_that_waits_and_its_caller_cannot);
 	tcase_add_test(t, data_of_class_t4_waits_for_a_human);
-	tcase_add_loop_test(t, what_does_not_count_is_refused_with_its_code_and_changes_nothing, 0,
-		sizeof bad / sizeof *bad);
+	tcase_add_test(t, data_of_class_t4_goes_on_only_with_its_approval);
+	tcase_add_loop_test(
+		t, decision_that_does_not_count_is_refused_with_its_code, 0, sizeof bad / sizeof *bad);
 	tcase_add_test(t, a_decision_is_used_once);
 	tcase_add_test(t, twice_in_one_turn_it_counts_once);
 	tcase_add_test(t, a_nonce_is_its_signers_once_and_for_all);
 	tcase_add_test(t, a_nonce_is_used_once_in_one_turn);
-	tcase_add_test(t, where_it_takes_two_one_waits_for_another_person);
+	tcase_add_test(t, first_of_two_approvals_waits_for_another_person);
 	tcase_add_test(t, two_votes_in_one_turn_are_two);
 	tcase_add_test(t, a_vote_dies_with_its_key_and_one_denial_is_enough);
-	tcase_add_loop_test(t, what_is_forbidden_now_is_rejected_though_a_human_allowed_it, 0, 3);
+	tcase_add_loop_test(t, approved_task_that_is_forbidden_now_is_rejected, 0, 3);
 	tcase_add_test(t, audit_of_an_approval_has_its_risk_and_its_rules);
 	tcase_add_test(t, refused_decisions_are_counted_by_signer);
 	tcase_add_test(t, a_risk_that_rose_since_needs_a_new_decision);
 	tcase_add_test(t, a_policy_that_was_loaded_again_unchanged_changes_nothing);
 	tcase_add_loop_test(t, approval_keys_that_are_wrong_leave_the_old_set, 0, 2);
 	tcase_add_loop_test(t, with_nobody_who_may_decide_it_is_denied_at_once, 0, 2);
-	tcase_add_test(t, those_that_wait_count_as_backlog);
+	tcase_add_test(t, tasks_that_wait_for_approval_count_as_backlog);
 	tcase_add_test(t, while_the_store_refuses_nothing_is_decided_and_then_once);
 	tcase_add_test(t, a_decision_that_was_not_committed_was_not_made);
-	tcase_add_test(t, a_stored_task_that_is_not_the_one_that_was_shown_does_not_run);
+	tcase_add_test(t, stored_task_that_differs_from_the_shown_one_does_not_run);
 	tcase_add_test(t, the_approvers_are_listed_with_their_public_keys);
 	suite_add_tcase(s, t);
 	return world_main(s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_intake.c: who says it, was it said before, may it be: answers to submits, good and bad. */
 #include "support/fakes/fake_world.h"
+#include "support/log_kit.h"
 
 static struct world w;
 
@@ -21,17 +22,26 @@ static int sessions(void)
 	return (int)world_count(&w, "SELECT count(*) FROM sessions", NULL);
 }
 
+/* Of the newest rejection that went out: the store need not keep it. */
 static const char *last_code(void)
 {
-	return world_text(&w,
-		"SELECT json_extract(body, '$.payload.reason_code') FROM events WHERE type = 'task_rejected'"
-		" ORDER BY id DESC",
-		NULL);
+	static const char head[] = "\"reason_code\":\"";
+	static char code[48];
+
+	code[0] = '\0';
+	for (size_t i = 0; i < w.bus.sent_count; i++) {
+		const char *at = strstr(w.bus.sent[i].body, head);
+
+		if (at != NULL)
+			snprintf(code, sizeof code, "%.*s", (int)strcspn(at + sizeof head - 1, "\""),
+				at + sizeof head - 1);
+	}
+	return code;
 }
 
 /* ---- once ---- */
 
-START_TEST(a_submit_said_again_gets_the_same_answer_and_no_second_session) /* proves L1-06 */
+START_TEST(repeated_submit_gets_the_same_answer_and_no_second_session) /* proves L1-06 */
 {
 	size_t sent;
 
@@ -133,7 +143,7 @@ START_TEST(a_stranger_cannot_use_up_anothers_message_id) /* proves L1-06 L3-05 *
 }
 END_TEST
 
-START_TEST(dedup_rows_go_after_the_window_and_not_while_the_session_lives) /* proves L1-06 */
+START_TEST(dedup_rows_go_after_the_window_once_their_session_is_over) /* proves L1-06 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -154,7 +164,7 @@ END_TEST
 
 /* ---- a store that cannot be read: renamed tables stand for a disk that gives errors ---- */
 
-START_TEST(a_submit_waits_where_the_store_cannot_say_whether_it_was_said_before) /* proves L1-06 */
+START_TEST(submit_waits_where_the_store_cannot_say_if_it_is_repeated) /* proves L1-06 */
 {
 	world_start(&w, "m1", "work");
 	world_exec(&w, "ALTER TABLE submits RENAME TO elsewhere");
@@ -398,8 +408,62 @@ START_TEST(all_fields_of_a_task_reach_the_worker_unchanged) /* proves L4-01 */
 	ck_assert_str_eq(fake_worker_env(p, "HCP_CAPABILITY"), "work");
 	ck_assert_str_eq(fake_worker_env(p, "HCP_ATTEMPT"), "1");
 	ck_assert_str_eq(fake_worker_env(p, "HCP_WORKDIR"), p->workdir);
-	ck_assert_str_eq(fake_worker_env(p, "HCP_INSTANCE"), store_instance(w.core.store));
+	ck_assert_str_eq(fake_worker_env(p, "HCP_INSTANCE"), store_mark(w.core.store));
 	ck_assert(access(fake_worker_env(p, "HCP_TASK"), R_OK) == 0);
+}
+END_TEST
+
+/* ---- the log ---- */
+
+static void refuse_many(int count)
+{
+	char id[16];
+
+	for (int i = 0; i < count; i++) {
+		snprintf(id, sizeof id, "r%d", i);
+		world_submit(&w, id, "nothing-here");
+		world_submit_as(&w, "nobody", NULL, id, "work", "");
+		world_abort(&w, "6ba7b810-9dad-41d1-80b4-00c04fd430c8");
+	}
+	world_run(&w);
+}
+
+START_TEST(a_flood_of_refusals_is_a_few_lines_and_hides_nobody)
+{
+	log_kit_begin(LOG_LVL_INFO);
+	refuse_many(200);
+	ck_assert_int_eq(log_kit_count("task rejected: caller=alpha "), 60);
+	/* strangers and their aborts share one limit */
+	ck_assert_int_eq(
+		log_kit_count("task rejected: caller=nobody ") + log_kit_count("abort of a session"), 60);
+	world_submit_as(&w, "beta", "beta-user", "b1", "nothing-here", "");
+	world_run(&w);
+	ck_assert_int_eq(log_kit_count("task rejected: caller=beta "), 1);
+	world_pass(&w, 61 * SECONDS);
+	world_submit(&w, "later", "nothing-here");
+	world_run(&w);
+	ck_assert_int_eq(log_kit_count("140 lines like the next one were left out"), 1);
+	ck_assert_int_eq(log_kit_count("task rejected: caller=alpha "), 61);
+	log_kit_end();
+}
+END_TEST
+
+/* beta's section vouches for no message of another user, whatever caller_id says. */
+START_TEST(a_forger_does_not_use_up_the_lines_of_its_victim)
+{
+	char id[16];
+
+	log_kit_begin(LOG_LVL_INFO);
+	for (int i = 0; i < 100; i++) {
+		snprintf(id, sizeof id, "f%d", i);
+		world_submit_as(&w, "beta", "mallory", id, "work", "");
+	}
+	world_run(&w);
+	ck_assert_int_eq(log_kit_count("task rejected: caller=beta "), 60);
+	world_submit_as(&w, "beta", "beta-user", "b1", "nothing-here", "");
+	world_run(&w);
+	ck_assert_int_eq(log_kit_count("task rejected: caller=beta "), 61);
+	log_kit_end();
 }
 END_TEST
 
@@ -409,15 +473,15 @@ int main(void)
 	TCase *t = tcase_create("once"), *m = tcase_create("verdicts");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, a_submit_said_again_gets_the_same_answer_and_no_second_session);
+	tcase_add_test(t, repeated_submit_gets_the_same_answer_and_no_second_session);
 	tcase_add_test(t, twice_in_one_turn_is_once);
 	tcase_add_test(t, twice_while_the_store_refuses_is_once);
 	tcase_add_test(t, a_rejection_is_remembered_too);
 	tcase_add_test(t, a_restart_forgets_no_submit);
 	tcase_add_test(t, message_ids_of_two_callers_are_different_ids);
 	tcase_add_test(t, a_stranger_cannot_use_up_anothers_message_id);
-	tcase_add_test(t, dedup_rows_go_after_the_window_and_not_while_the_session_lives);
-	tcase_add_test(t, a_submit_waits_where_the_store_cannot_say_whether_it_was_said_before);
+	tcase_add_test(t, dedup_rows_go_after_the_window_once_their_session_is_over);
+	tcase_add_test(t, submit_waits_where_the_store_cannot_say_if_it_is_repeated);
 	tcase_add_test(t, a_turn_that_is_cut_short_is_still_one_transaction);
 	tcase_add_test(t, a_turn_that_is_cut_short_by_the_end_is_not_stored_in_halves);
 	tcase_add_test(t, a_caller_that_cannot_be_looked_up_is_not_taken_for_a_new_one);
@@ -430,6 +494,8 @@ int main(void)
 	tcase_add_test(m, a_full_backlog_is_resource_unavailable);
 	tcase_add_test(m, while_draining_submits_wait_and_nothing_starts);
 	tcase_add_test(m, all_fields_of_a_task_reach_the_worker_unchanged);
+	tcase_add_test(m, a_flood_of_refusals_is_a_few_lines_and_hides_nobody);
+	tcase_add_test(m, a_forger_does_not_use_up_the_lines_of_its_victim);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, m);
 	return world_main(s);

@@ -4,6 +4,7 @@
 #include "support/fakes/fake_world.h"
 
 #include "support/fakes/fake_operators.h"
+#include "support/log_kit.h"
 #include "core/admission/policy_program.h"
 
 static struct world w;
@@ -98,7 +99,7 @@ static void expect_denied(int key, const char *message)
 
 /* ---- questions and verdicts ---- */
 
-START_TEST(it_runs_from_the_start_on_and_is_asked_the_whole_task)
+START_TEST(program_runs_from_the_start_and_is_asked_the_whole_task)
 {
 	struct worker *p = program();
 
@@ -110,8 +111,22 @@ START_TEST(it_runs_from_the_start_on_and_is_asked_the_whole_task)
 	ck_assert(fake_worker_has_line(p,
 		"\"caller\":\"beta\",\"user\":\"beta-user\",\"capability\":\"work\",\"version\":\"1.2.3\","
 		"\"risk\":\"R2\",\"data_classification\":\"T1\""));
+	ck_assert(fake_worker_has_line(p, "\"involves_physical_resources\":false"));
 	ck_assert(fake_worker_has_line(p, "\"purpose\":\"tea\""));
 	ck_assert(fake_worker_has_line(p, "}\n"));
+}
+END_TEST
+
+START_TEST(program_is_told_of_physical_resources)
+{
+	world_declare(&w, "work", "1.2.3",
+		"\"risk_ceiling\":\"R2\",\"requires_human_approval\":false,"
+		"\"involves_physical_resources\":true",
+		"");
+	core_reload(&w.core);
+	world_run(&w);
+	submit("m1");
+	ck_assert(fake_worker_has_line(program(), "\"involves_physical_resources\":true"));
 }
 END_TEST
 
@@ -177,7 +192,7 @@ START_TEST(ask_hands_over_to_a_human_where_there_is_one)
 }
 END_TEST
 
-START_TEST(what_the_gate_rejects_it_is_not_asked)
+START_TEST(program_is_not_asked_about_what_the_gate_rejects)
 {
 	world_submit(&w, "m1", "nonsense");
 	world_run(&w);
@@ -212,7 +227,7 @@ START_TEST(an_answer_before_the_question_is_none)
 }
 END_TEST
 
-START_TEST(a_submit_that_is_repeated_while_it_is_undecided_stays_unanswered)
+START_TEST(repeated_submit_that_is_undecided_stays_unanswered)
 {
 	submit("m1");
 	submit("m1");
@@ -277,7 +292,7 @@ START_TEST(its_death_is_a_denial_and_it_is_started_again) /* proves L3-11 */
 }
 END_TEST
 
-START_TEST(one_that_dies_again_and_again_is_started_ever_more_seldom)
+START_TEST(program_that_dies_again_and_again_is_started_ever_later)
 {
 	int64_t began = fake_boot_us;
 	struct policy_program_state state;
@@ -303,20 +318,70 @@ START_TEST(one_that_dies_again_and_again_is_started_ever_more_seldom)
 }
 END_TEST
 
-START_TEST(one_that_cannot_be_started_is_a_denial_and_tried_again)
+/* A new run of the daemon, where the first start of the program fails so. */
+static void begin_unable(int error)
 {
 	world_end(&w, false);
 	world_open(&w);
-	w.workers.fail_errno = ENOENT;
+	w.workers.fail_errno = error;
 	ck_assert_int_eq(core_recover(&w.core), EX_OK);
 	core_end_turn(&w.core);
 	fake_bus_up(&w.bus);
+	ck_assert_int_eq(w.workers.fail_errno, 0); /* it was tried */
+}
+
+START_TEST(program_that_cannot_be_started_denies_and_is_tried_again)
+{
+	begin_unable(ENOENT);
 	submit("m1");
 	expect_denied(1, "is not running");
 	world_pass(&w, 2 * SECONDS);
 	submit("m2");
 	say("\"decision\":\"allow\"");
 	ck_assert_str_eq(world_state(&w, 2), "RUNNING");
+}
+END_TEST
+
+static const int shortages[] = {EMFILE, ENFILE, EAGAIN, ENOMEM};
+
+START_TEST(questions_wait_while_a_shortage_keeps_it_from_starting)
+{
+	struct policy_program_state state;
+
+	begin_unable(shortages[_i]);
+	submit("m1");
+	expect_waits(1);
+	policy_program_get_state(w.core.program, &state);
+	ck_assert_int_eq(state.pid, 0);
+	ck_assert(strstr(state.why, "no room") != NULL);
+	w.workers.fail_errno = shortages[_i];
+	world_pass(&w, 1 * SECONDS);
+	ck_assert_int_eq(w.workers.fail_errno, 0);
+	expect_waits(1);
+	ck_assert_int_eq(programs(), 0);
+}
+END_TEST
+
+START_TEST(an_allow_after_a_shortage_counts)
+{
+	begin_unable(EMFILE);
+	submit("m1");
+	world_pass(&w, 1 * SECONDS);
+	say("\"decision\":\"allow\"");
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+}
+END_TEST
+
+START_TEST(a_shortage_that_lasts_is_a_denial_at_the_time_limit)
+{
+	begin_unable(EMFILE);
+	submit("m1");
+	for (int i = 0; i < 3; i++) {
+		w.workers.fail_errno = EMFILE;
+		world_pass(&w, 1 * SECONDS);
+	}
+	ck_assert_int_eq(programs(), 0);
+	expect_denied(1, "did not answer in time");
 }
 END_TEST
 
@@ -349,7 +414,37 @@ START_TEST(garbage_decides_nothing_and_time_runs_out)
 }
 END_TEST
 
-START_TEST(one_that_closes_its_stdout_is_replaced)
+/* jansson steps over a NUL behind a number. */
+START_TEST(program_that_says_a_raw_NUL_has_said_nothing) /* proves L3-11 */
+{
+	static const char answer[] = "{\"decision\":\"allow\",\"id\":1\0}";
+
+	submit("m1");
+	ck_assert_int_eq(last_id(program()), 1);
+	fake_worker_put(program(), FAKE_OUT, answer, sizeof answer - 1, 0);
+	world_run(&w);
+	expect_waits(1);
+	world_pass(&w, 3 * SECONDS);
+	expect_denied(1, "did not answer in time");
+}
+END_TEST
+
+/* It is fed what callers write, and may repeat it. */
+START_TEST(program_that_complains_forges_no_field_of_the_log)
+{
+	static const char says[] = "odd task session=12345678 state=COMPLETED";
+
+	log_kit_begin(LOG_LVL_INFO);
+	fake_worker_put(program(), FAKE_ERR, says, sizeof says - 1, 0);
+	world_run(&w);
+	ck_assert_int_eq(
+		log_kit_count("policy program writes: says=\"odd task session=12345678 state=COMPLETED\""),
+		1);
+	log_kit_end();
+}
+END_TEST
+
+START_TEST(program_that_closes_its_stdout_is_replaced)
 {
 	submit("m1");
 	fake_worker_close_out(program());
@@ -399,7 +494,7 @@ START_TEST(a_reload_swaps_the_program_and_the_new_one_is_asked)
 }
 END_TEST
 
-START_TEST(a_reload_without_a_program_denies_what_waits_and_asks_nobody_after)
+START_TEST(reload_without_a_program_denies_what_waits_and_asks_no_more)
 {
 	submit("m1");
 	world_configure(&w, "");
@@ -411,7 +506,7 @@ START_TEST(a_reload_without_a_program_denies_what_waits_and_asks_nobody_after)
 }
 END_TEST
 
-START_TEST(what_the_policy_of_now_forbids_is_rejected_though_it_was_allowed)
+START_TEST(allowed_task_that_todays_policy_forbids_is_rejected)
 {
 	submit("m1");
 	world_configure(&w, PROGRAM "[caller alpha]\ncapabilities = plain\n");
@@ -439,7 +534,7 @@ START_TEST(a_verdict_waits_for_a_store_that_refuses)
 }
 END_TEST
 
-START_TEST(those_that_wait_count_against_max_pending)
+START_TEST(tasks_that_wait_for_the_program_count_against_max_pending)
 {
 	world_configure(&w, PROGRAM "[daemon]\nmax_pending = 2\n");
 	core_reload(&w.core);
@@ -471,34 +566,41 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("judge");
-	TCase *t = tcase_create("judge");
+	Suite *s = suite_create("policy_program");
+	TCase *t = tcase_create("policy_program");
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, it_runs_from_the_start_on_and_is_asked_the_whole_task);
+	tcase_add_test(t, program_runs_from_the_start_and_is_asked_the_whole_task);
+	tcase_add_test(t, program_is_told_of_physical_resources);
 	tcase_add_test(t, allow_accepts_and_the_stream_is_as_if_it_had_never_waited);
 	tcase_add_test(t, deny_rejects_with_the_reason);
 	tcase_add_test(t, ask_without_an_approver_is_a_denial);
 	tcase_add_test(t, ask_hands_over_to_a_human_where_there_is_one);
-	tcase_add_test(t, what_the_gate_rejects_it_is_not_asked);
+	tcase_add_test(t, program_is_not_asked_about_what_the_gate_rejects);
 	tcase_add_test(t, answers_are_matched_by_id_in_any_order);
 	tcase_add_test(t, an_answer_before_the_question_is_none);
-	tcase_add_test(t, a_submit_that_is_repeated_while_it_is_undecided_stays_unanswered);
+	tcase_add_test(t, repeated_submit_that_is_undecided_stays_unanswered);
 	tcase_add_test(t, an_operator_may_end_one_that_waits_and_its_verdict_is_late);
 	tcase_add_test(t, no_answer_in_time_is_a_denial_and_a_late_one_changes_nothing);
 	tcase_add_test(t, its_death_is_a_denial_and_it_is_started_again);
-	tcase_add_test(t, one_that_dies_again_and_again_is_started_ever_more_seldom);
-	tcase_add_test(t, one_that_cannot_be_started_is_a_denial_and_tried_again);
+	tcase_add_test(t, program_that_dies_again_and_again_is_started_ever_later);
+	tcase_add_test(t, program_that_cannot_be_started_denies_and_is_tried_again);
+	tcase_add_loop_test(t, questions_wait_while_a_shortage_keeps_it_from_starting, 0,
+		(int)(sizeof shortages / sizeof *shortages));
+	tcase_add_test(t, an_allow_after_a_shortage_counts);
+	tcase_add_test(t, a_shortage_that_lasts_is_a_denial_at_the_time_limit);
 	tcase_add_loop_test(t, a_verdict_that_is_none_is_a_denial, 0, 7);
 	tcase_add_loop_test(t, garbage_decides_nothing_and_time_runs_out, 0, 12);
-	tcase_add_test(t, one_that_closes_its_stdout_is_replaced);
+	tcase_add_test(t, program_that_says_a_raw_NUL_has_said_nothing);
+	tcase_add_test(t, program_that_complains_forges_no_field_of_the_log);
+	tcase_add_test(t, program_that_closes_its_stdout_is_replaced);
 	tcase_add_test(t, a_task_that_waits_is_asked_about_again_after_a_crash);
 	tcase_add_test(t, a_reload_swaps_the_program_and_the_new_one_is_asked);
-	tcase_add_test(t, a_reload_without_a_program_denies_what_waits_and_asks_nobody_after);
-	tcase_add_test(t, what_the_policy_of_now_forbids_is_rejected_though_it_was_allowed);
+	tcase_add_test(t, reload_without_a_program_denies_what_waits_and_asks_no_more);
+	tcase_add_test(t, allowed_task_that_todays_policy_forbids_is_rejected);
 	tcase_add_test(t, a_verdict_waits_for_a_store_that_refuses);
-	tcase_add_test(t, those_that_wait_count_against_max_pending);
+	tcase_add_test(t, tasks_that_wait_for_the_program_count_against_max_pending);
 	tcase_add_test(t, a_stop_leaves_what_waits_to_the_next_run);
 	suite_add_tcase(s, t);
 	return world_main(s);

@@ -165,7 +165,7 @@ START_TEST(stats_are_answered_while_the_store_refuses_and_say_so)
 }
 END_TEST
 
-START_TEST(an_abort_twice_is_done_both_times_and_of_an_ended_session_refused)
+START_TEST(abort_is_done_twice_and_refused_once_the_session_ended)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	struct op_request *a;
@@ -208,7 +208,7 @@ END_TEST
 
 /* ---- pause and resume ---- */
 
-START_TEST(a_worker_is_told_to_pause_and_the_session_is_paused_when_it_says_so)
+START_TEST(worker_told_to_pause_pauses_the_session_when_it_says_so)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	struct op_request *a = ask(OP_PAUSE, 1);
@@ -251,7 +251,7 @@ START_TEST(a_worker_that_pauses_by_itself_is_not_the_operators)
 }
 END_TEST
 
-START_TEST(who_cannot_hear_cannot_be_paused)
+START_TEST(worker_that_reads_no_lines_cannot_be_paused)
 {
 	struct worker *p = world_start(&w, "m1", "plain");
 
@@ -370,7 +370,7 @@ START_TEST(a_resume_waits_while_its_checkpoint_cannot_be_read)
 }
 END_TEST
 
-START_TEST(what_cannot_recover_is_not_resumed_without_its_process)
+START_TEST(session_that_cannot_recover_is_not_resumed_without_process)
 {
 	start_paused("never");
 	crash();
@@ -487,7 +487,7 @@ START_TEST(a_worker_is_told_once_whoever_asks_and_how_often)
 }
 END_TEST
 
-START_TEST(a_worker_that_says_what_is_so_already_after_a_request_is_not_blamed)
+START_TEST(worker_that_repeats_its_state_after_a_request_is_not_blamed)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -505,7 +505,7 @@ START_TEST(a_worker_that_says_what_is_so_already_after_a_request_is_not_blamed)
 }
 END_TEST
 
-START_TEST(the_last_word_of_an_operator_holds_when_its_worker_answers_each)
+START_TEST(operators_last_word_holds_when_the_worker_answers_each)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -680,7 +680,7 @@ START_TEST(live_tells_of_the_process)
 }
 END_TEST
 
-START_TEST(whoever_follows_is_woken_by_commits_alone)
+START_TEST(followers_are_woken_by_commits_alone)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 	unsigned before;
@@ -701,27 +701,28 @@ static Suite *suite(void)
 	const TTest *const tests[] = {an_abort_is_answered_once_it_is_stored_and_ends_the_session,
 		no_answer_comes_while_the_store_refuses,
 		stats_are_answered_while_the_store_refuses_and_say_so,
-		an_abort_twice_is_done_both_times_and_of_an_ended_session_refused,
-		an_abort_after_the_result_is_too_late, a_waiting_session_is_aborted_without_a_worker,
-		a_worker_is_told_to_pause_and_the_session_is_paused_when_it_says_so,
-		a_worker_that_pauses_by_itself_is_not_the_operators, who_cannot_hear_cannot_be_paused,
+		abort_is_done_twice_and_refused_once_the_session_ended, an_abort_after_the_result_is_too_late,
+		a_waiting_session_is_aborted_without_a_worker,
+		worker_told_to_pause_pauses_the_session_when_it_says_so,
+		a_worker_that_pauses_by_itself_is_not_the_operators,
+		worker_that_reads_no_lines_cannot_be_paused,
 		pause_by_an_operator_survives_a_crash_and_is_resumed,
 		a_session_that_an_operator_paused_stays_so_across_a_stop,
 		a_paused_session_without_a_process_waits_for_a_slot,
 		a_resume_that_waits_for_a_slot_survives_a_crash,
 		a_resume_waits_while_its_checkpoint_cannot_be_read,
-		what_cannot_recover_is_not_resumed_without_its_process,
+		session_that_cannot_recover_is_not_resumed_without_process,
 		a_session_that_an_operator_paused_ends_at_its_deadline,
 		a_step_of_the_clock_ends_nothing_that_is_resumed,
 		a_session_that_waits_for_disk_room_is_paused_at_once,
 		an_operator_may_change_his_mind_before_the_worker_answers,
 		a_worker_is_told_once_whoever_asks_and_how_often,
-		a_worker_that_says_what_is_so_already_after_a_request_is_not_blamed,
-		the_last_word_of_an_operator_holds_when_its_worker_answers_each,
+		worker_that_repeats_its_state_after_a_request_is_not_blamed,
+		operators_last_word_holds_when_the_worker_answers_each,
 		live_tells_what_its_worker_has_not_answered, a_checkpoint_is_asked_for,
 		a_worker_that_reads_nothing_is_told_no_more,
 		while_draining_new_tasks_wait_and_running_ones_go_on, a_restart_ends_the_draining,
-		stats_tell_what_is_so, live_tells_of_the_process, whoever_follows_is_woken_by_commits_alone};
+		stats_tell_what_is_so, live_tells_of_the_process, followers_are_woken_by_commits_alone};
 	Suite *s = suite_create("operate");
 	TCase *t = tcase_create("operate");
 

@@ -48,7 +48,7 @@ START_TEST(a_paused_session_gives_up_its_process_and_its_slot) /* proves SA-11 *
 }
 END_TEST
 
-START_TEST(one_that_gave_its_slot_back_queues_before_it_runs_on) /* proves SA-11 */
+START_TEST(paused_session_without_a_slot_queues_before_it_runs_on) /* proves SA-11 */
 {
 	opkit_reload(FREES "[daemon]\nmax_sessions = 1\n");
 	free_one();
@@ -106,6 +106,46 @@ START_TEST(pause_without_a_process_ends_by_operator_or_restart)
 }
 END_TEST
 
+#define PAUSES "[session]\nidle_timeout = 20s\non_idle = pause\n"
+
+START_TEST(an_idle_session_gives_up_its_process_after_its_checkpoint) /* proves SA-11 */
+{
+	struct worker *p;
+
+	opkit_reload(FREES PAUSES);
+	p = world_start(&w, "m1", "work");
+	world_pass(&w, 21 * SECONDS);
+	ck_assert(fake_worker_has_line(p, "{\"type\":\"checkpoint_request\",\"reason\":\"pause\"}"));
+	opkit_say(p, CHECKPOINT("3")); /* the answer to a request is no activity */
+	world_run(&w);
+	ck_assert(p->is_gone);
+	ck_assert_str_eq(world_text(&w, "SELECT state || paused_by FROM sessions", NULL), "PAUSEDidle");
+	ck_assert_int_eq(running(), 0);
+	opkit_done(opkit_ask(OP_RESUME, 1, ""));
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	ck_assert(fake_worker_has_line(w.workers.list[1], "\"state\":{\"n\":3}"));
+}
+END_TEST
+
+START_TEST(an_operator_ends_an_idle_pause_at_once) /* proves L2-10 */
+{
+	struct worker *p;
+
+	opkit_reload("[capability work]\npause_frees_worker = no\n" PAUSES);
+	p = world_start(&w, "m1", "work");
+	world_pass(&w, 21 * SECONDS);
+	ck_assert_str_eq(world_state(&w, 1), "PAUSED");
+	opkit_done(opkit_ask(OP_RESUME, 1, ""));
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	ck_assert(!fake_worker_has_line(p, "\"type\":\"resume\"")); /* it was not told to pause */
+	world_pass(&w, 19 * SECONDS);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	world_pass(&w, 2 * SECONDS);
+	ck_assert_str_eq(world_path(&w, 1),
+		"PENDING>RUNNING:approved RUNNING>PAUSED:idle PAUSED>RUNNING:resumed RUNNING>PAUSED:idle");
+}
+END_TEST
+
 START_TEST(without_the_key_a_paused_worker_stays)
 {
 	struct worker *p;
@@ -156,7 +196,7 @@ END_TEST
 
 /* ---- pause_grace ---- */
 
-START_TEST(one_that_is_PAUSED_for_longer_than_its_grace_ends) /* proves CK-10 */
+START_TEST(session_that_is_PAUSED_beyond_its_grace_ends) /* proves CK-10 */
 {
 	opkit_reload("[session]\npause_grace = 60s\n");
 	opkit_say(world_start(&w, "m1", "work"), PAUSED);
@@ -187,7 +227,7 @@ START_TEST(the_grace_counts_while_nobody_was_here) /* proves CK-10 */
 }
 END_TEST
 
-START_TEST(who_runs_on_in_time_has_a_new_grace)
+START_TEST(session_that_runs_on_in_time_has_a_new_grace)
 {
 	opkit_reload("[session]\npause_grace = 60s\n");
 	struct worker *p = world_start(&w, "m1", "work");
@@ -254,7 +294,7 @@ START_TEST(a_deadline_is_not_moved_beyond_the_bound_nor_by_a_stranger) /* proves
 }
 END_TEST
 
-START_TEST(what_has_not_begun_has_no_deadline_to_move)
+START_TEST(session_that_has_not_begun_has_no_deadline_to_move)
 {
 	opkit_reload("[daemon]\nmax_sessions = 1\n");
 	world_start(&w, "m0", "work");
@@ -276,18 +316,20 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, opkit_end);
 	tcase_add_test(t, a_paused_session_gives_up_its_process_and_its_slot);
-	tcase_add_test(t, one_that_gave_its_slot_back_queues_before_it_runs_on);
+	tcase_add_test(t, paused_session_without_a_slot_queues_before_it_runs_on);
 	tcase_add_test(t, a_worker_keeps_its_process_until_all_that_it_did_is_stored);
 	tcase_add_loop_test(t, pause_without_a_process_ends_by_operator_or_restart, 0, 3);
+	tcase_add_test(t, an_idle_session_gives_up_its_process_after_its_checkpoint);
+	tcase_add_test(t, an_operator_ends_an_idle_pause_at_once);
 	tcase_add_test(t, without_the_key_a_paused_worker_stays);
 	tcase_add_test(t, a_resume_while_its_process_goes_waits_for_that);
 	tcase_add_test(t, an_abort_while_its_process_goes_ends_it_once);
-	tcase_add_test(t, one_that_is_PAUSED_for_longer_than_its_grace_ends);
+	tcase_add_test(t, session_that_is_PAUSED_beyond_its_grace_ends);
 	tcase_add_test(t, the_grace_counts_while_nobody_was_here);
-	tcase_add_test(t, who_runs_on_in_time_has_a_new_grace);
+	tcase_add_test(t, session_that_runs_on_in_time_has_a_new_grace);
 	tcase_add_test(t, a_deadline_is_moved_and_stays_so_across_a_restart);
 	tcase_add_test(t, a_deadline_is_not_moved_beyond_the_bound_nor_by_a_stranger);
-	tcase_add_test(t, what_has_not_begun_has_no_deadline_to_move);
+	tcase_add_test(t, session_that_has_not_begun_has_no_deadline_to_move);
 	suite_add_tcase(s, t);
 	return world_main(s);
 }

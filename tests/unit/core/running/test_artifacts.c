@@ -4,6 +4,7 @@
 #include "support/fakes/fake_world.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #define SAY(name, path) "{\"type\":\"artifact\",\"name\":\"" name "\",\"path\":\"" path "\"}"
 #define LARGE (30 << 20) /* many more slices than it takes a worker to go */
@@ -84,6 +85,41 @@ START_TEST(a_result_names_what_was_stored) /* proves L4-05 */
 }
 END_TEST
 
+static void limit_descriptors(rlim_t count)
+{
+	struct rlimit limit;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = count < limit.rlim_max ? count : limit.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* Room for so many descriptors: the file is opened, or not even its directory. */
+START_TEST(an_artifact_waits_while_there_are_no_descriptors)
+{
+	struct worker *p = world_start(&w, "m1", "work");
+	struct rlimit before;
+	int next = dup(0);
+
+	put("out.txt", "abc");
+	say(p, SAY("a", "out.txt"));
+	say(p, COMPLETED);
+	close(next);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit_descriptors((rlim_t)(next + _i));
+	exit_well(p);
+	world_pass(&w, 3 * SECONDS);
+	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
+	ck_assert(!is_stored("a"));
+	limit_descriptors(before.rlim_cur);
+	world_pass(&w, 1 * SECONDS);
+	ck_assert_str_eq(world_state(&w, 1), "COMPLETED");
+	ck_assert(is_stored("a"));
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM events WHERE type = 'warning'", NULL), 0);
+	world_check_stream(&w, 1);
+}
+END_TEST
+
 START_TEST(a_failure_names_them_too) /* proves L4-05 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
@@ -159,7 +195,7 @@ static const struct {
 	{SAY("a", "."), "directory"},
 };
 
-START_TEST(what_cannot_be_one_costs_a_warning_and_no_more) /* proves L4-05 */
+START_TEST(line_that_announces_no_artifact_costs_only_a_warning) /* proves L4-05 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -330,7 +366,7 @@ START_TEST(nothing_is_copied_while_the_store_refuses)
 }
 END_TEST
 
-START_TEST(what_was_announced_before_a_crash_is_stored_after_it) /* proves L4-05 */
+START_TEST(artifact_announced_before_a_crash_is_stored_after_it) /* proves L4-05 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -402,11 +438,12 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, a_result_names_what_was_stored);
+	tcase_add_loop_test(t, an_artifact_waits_while_there_are_no_descriptors, 0, 4);
 	tcase_add_test(t, a_failure_names_them_too);
 	tcase_add_test(t, an_end_waits_until_all_is_stored);
 	tcase_add_test(t, a_reused_process_serves_on_while_they_are_stored);
 	tcase_add_loop_test(
-		t, what_cannot_be_one_costs_a_warning_and_no_more, 0, sizeof refused / sizeof *refused);
+		t, line_that_announces_no_artifact_costs_only_a_warning, 0, sizeof refused / sizeof *refused);
 	tcase_add_test(t, all_of_a_session_have_a_limit_together);
 	tcase_add_test(t, the_later_of_a_name_takes_the_place_of_the_earlier);
 	tcase_add_test(t, a_later_one_that_is_refused_takes_the_earlier_with_it);
@@ -415,7 +452,7 @@ int main(void)
 	tcase_add_test(t, an_abort_waits_for_none);
 	tcase_add_test(t, an_end_waits_no_longer_than_it_may);
 	tcase_add_test(t, nothing_is_copied_while_the_store_refuses);
-	tcase_add_test(t, what_was_announced_before_a_crash_is_stored_after_it);
+	tcase_add_test(t, artifact_announced_before_a_crash_is_stored_after_it);
 	tcase_add_test(t, a_session_that_goes_on_after_a_crash_keeps_what_it_had);
 	tcase_add_test(t, a_stop_waits_for_an_end_that_only_waits_for_a_file);
 	suite_add_tcase(s, t);

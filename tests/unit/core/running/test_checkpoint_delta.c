@@ -182,7 +182,7 @@ START_TEST(a_small_state_is_readable_in_its_row) /* proves CK-02 */
 }
 END_TEST
 
-START_TEST(what_is_not_committed_yet_is_no_base)
+START_TEST(checkpoint_that_is_not_committed_yet_is_no_base)
 {
 	for (int n = 1; n <= 3; n++) {
 		put(n, 3, true);
@@ -195,7 +195,7 @@ START_TEST(what_is_not_committed_yet_is_no_base)
 }
 END_TEST
 
-START_TEST(one_that_cannot_be_resumed_from_is_never_a_base)
+START_TEST(checkpoint_that_is_not_resumable_is_never_a_base)
 {
 	put(1, 3, false);
 	world_run(&w);
@@ -215,7 +215,7 @@ START_TEST(one_that_cannot_be_resumed_from_is_never_a_base)
 }
 END_TEST
 
-START_TEST(what_a_kept_delta_builds_on_is_kept) /* proves CK-02 */
+START_TEST(base_of_a_kept_delta_is_kept) /* proves CK-02 */
 {
 	put_many(1, 9, 3);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints", NULL), 4);
@@ -331,7 +331,7 @@ static const struct {
 	{"DELETE FROM checkpoints", 0},
 };
 
-START_TEST(whatever_becomes_of_a_row_it_goes_on_from_the_newest_good_one_and_says_so) /* proves CK-03 */
+START_TEST(damaged_rows_are_reported_and_the_newest_good_one_is_used) /* proves CK-03 */
 {
 	put_many(1, 4, 5);
 	ck_assert_str_eq(kind_of(4), "delta");
@@ -367,7 +367,7 @@ START_TEST(a_flipped_bit_anywhere_is_found) /* proves CK-03 */
 }
 END_TEST
 
-START_TEST(one_that_an_operator_passed_over_is_not_missed)
+START_TEST(checkpoint_that_an_operator_passed_over_is_not_missed)
 {
 	put_many(1, 2, 3);
 	store_retire_checkpoints(w.core.store, 1);
@@ -381,7 +381,7 @@ START_TEST(one_that_an_operator_passed_over_is_not_missed)
 }
 END_TEST
 
-START_TEST(one_is_found_by_its_id_whosever_it_is)
+START_TEST(checkpoint_of_any_session_is_found_by_its_id)
 {
 	struct checkpoint cp;
 	char id[ID_SIZE];
@@ -419,15 +419,15 @@ int main(void)
 	tcase_add_loop_test(t, how_many_are_deltas_is_the_capabilitys_to_say, 0, 2);
 	tcase_add_test(t, a_state_of_which_most_is_new_is_stored_whole);
 	tcase_add_test(t, a_small_state_is_readable_in_its_row);
-	tcase_add_test(t, what_is_not_committed_yet_is_no_base);
-	tcase_add_test(t, one_that_cannot_be_resumed_from_is_never_a_base);
-	tcase_add_test(t, what_a_kept_delta_builds_on_is_kept);
+	tcase_add_test(t, checkpoint_that_is_not_committed_yet_is_no_base);
+	tcase_add_test(t, checkpoint_that_is_not_resumable_is_never_a_base);
+	tcase_add_test(t, base_of_a_kept_delta_is_kept);
 	tcase_add_loop_test(t, nothing_is_built_on_a_base_that_is_no_longer_what_it_was, 0, 5);
 	tcase_add_test(t, nor_on_one_that_somebody_wrote_anew);
-	tcase_add_loop_test(t, whatever_becomes_of_a_row_it_goes_on_from_the_newest_good_one_and_says_so, 0,
+	tcase_add_loop_test(t, damaged_rows_are_reported_and_the_newest_good_one_is_used, 0,
 		(int)(sizeof damages / sizeof *damages));
 	tcase_add_loop_test(t, a_flipped_bit_anywhere_is_found, 0, 20);
-	tcase_add_test(t, one_that_an_operator_passed_over_is_not_missed);
-	tcase_add_test(t, one_is_found_by_its_id_whosever_it_is);
+	tcase_add_test(t, checkpoint_that_an_operator_passed_over_is_not_missed);
+	tcase_add_test(t, checkpoint_of_any_session_is_found_by_its_id);
 	return world_main(s);
 }

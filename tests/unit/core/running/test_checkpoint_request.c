@@ -164,7 +164,7 @@ START_TEST(the_interval_is_the_capabilitys_to_say) /* proves CK-01 */
 }
 END_TEST
 
-START_TEST(one_that_is_paused_is_not_asked)
+START_TEST(paused_session_is_not_asked_for_a_checkpoint)
 {
 	begin("[capability work]\ncheckpoint_interval = 10s\n");
 	start("work");
@@ -317,7 +317,7 @@ START_TEST(a_pause_asks_for_a_checkpoint_first) /* proves CK-01 CK-12 */
 }
 END_TEST
 
-START_TEST(one_that_pauses_without_a_checkpoint_owes_nothing)
+START_TEST(worker_that_pauses_without_a_checkpoint_owes_nothing)
 {
 	begin("");
 	start("work");
@@ -381,7 +381,7 @@ START_TEST(a_worker_that_does_not_answer_twice_is_asked_no_more) /* proves CK-01
 }
 END_TEST
 
-START_TEST(it_costs_nothing_any_more)
+START_TEST(unanswered_requests_stop_and_cost_no_timer)
 {
 	begin("[capability work]\ncheckpoint_interval = 1s\n");
 	start("work");
@@ -391,7 +391,7 @@ START_TEST(it_costs_nothing_any_more)
 }
 END_TEST
 
-START_TEST(one_that_answers_at_last_is_asked_again)
+START_TEST(worker_that_answers_at_last_is_asked_again)
 {
 	begin("[capability work]\ncheckpoint_interval = 1s\n");
 	start("work");
@@ -417,7 +417,7 @@ START_TEST(an_operator_and_a_stop_are_heard_also_then)
 }
 END_TEST
 
-START_TEST(one_that_does_not_read_is_told_nothing)
+START_TEST(worker_that_does_not_read_is_not_asked)
 {
 	struct buf b = {0};
 
@@ -446,7 +446,7 @@ START_TEST(a_text_worker_is_never_asked)
 }
 END_TEST
 
-START_TEST(what_is_over_is_not_asked)
+START_TEST(session_that_is_over_is_not_asked)
 {
 	begin("[capability work]\ncheckpoint_interval = 1s\n");
 	start("work");
@@ -485,7 +485,7 @@ int main(void)
 	tcase_add_loop_test(t, how_many_steps_is_the_capabilitys_to_say, 0, 2);
 	tcase_add_test(t, after_ten_minutes_without_a_checkpoint_one_is_asked_for);
 	tcase_add_loop_test(t, the_interval_is_the_capabilitys_to_say, 0, 2);
-	tcase_add_test(t, one_that_is_paused_is_not_asked);
+	tcase_add_test(t, paused_session_is_not_asked_for_a_checkpoint);
 	tcase_add_test(t, the_interval_shrinks_to_an_eighth_while_states_change_much);
 	tcase_add_test(t, the_interval_never_shrinks_below_a_second);
 	tcase_add_test(t, the_interval_grows_to_four_times_while_states_hardly_change);
@@ -493,16 +493,16 @@ int main(void)
 	tcase_add_test(t, an_operators_request_is_noted_on_the_checkpoint);
 	tcase_add_test(t, an_operator_is_heard_also_where_a_request_of_ours_is_out);
 	tcase_add_test(t, a_pause_asks_for_a_checkpoint_first);
-	tcase_add_test(t, one_that_pauses_without_a_checkpoint_owes_nothing);
+	tcase_add_test(t, worker_that_pauses_without_a_checkpoint_owes_nothing);
 	tcase_add_test(t, a_request_for_a_pause_is_over_with_it);
 	tcase_add_test(t, a_stop_asks_for_a_checkpoint_first);
 	tcase_add_test(t, a_worker_that_does_not_answer_twice_is_asked_no_more);
-	tcase_add_test(t, it_costs_nothing_any_more);
-	tcase_add_test(t, one_that_answers_at_last_is_asked_again);
+	tcase_add_test(t, unanswered_requests_stop_and_cost_no_timer);
+	tcase_add_test(t, worker_that_answers_at_last_is_asked_again);
 	tcase_add_test(t, an_operator_and_a_stop_are_heard_also_then);
-	tcase_add_test(t, one_that_does_not_read_is_told_nothing);
+	tcase_add_test(t, worker_that_does_not_read_is_not_asked);
 	tcase_add_test(t, a_text_worker_is_never_asked);
-	tcase_add_test(t, what_is_over_is_not_asked);
+	tcase_add_test(t, session_that_is_over_is_not_asked);
 	tcase_add_test(t, the_version_of_its_state_is_stored);
 	return world_main(s);
 }

@@ -69,7 +69,7 @@ START_TEST(a_summary_of_more_than_4_KiB_is_cut_with_a_warning)
 }
 END_TEST
 
-START_TEST(one_that_said_nothing_leaves_what_is_known) /* proves CK-05 */
+START_TEST(worker_without_continuity_leaves_what_is_known) /* proves CK-05 */
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -215,7 +215,7 @@ START_TEST(no_other_checkpoint_is_gone_on_from) /* proves L4-06 */
 }
 END_TEST
 
-START_TEST(one_that_is_not_resumable_is_not_gone_on_from) /* proves L4-06 */
+START_TEST(checkpoint_that_is_not_resumable_is_not_resumed_from) /* proves L4-06 */
 {
 	end_with_checkpoint("{\"type\":\"checkpoint\",\"state\":{},\"resumable\":false}");
 	submit_with("m2", "work", "alpha", FROM, last_checkpoint());
@@ -229,7 +229,7 @@ static bool is_needed(int key)
 }
 
 /* So that it does not leave the store before. */
-START_TEST(what_a_task_names_is_needed_until_that_is_over_also_over_a_crash) /* proves CK-06, L4-06 */
+START_TEST(session_that_a_task_names_is_pinned_until_the_task_is_over) /* proves CK-06, L4-06 */
 {
 	opkit_reload("[daemon]\nmax_sessions = 1\n");
 	end_with_checkpoint(CHECKPOINT("5"));
@@ -256,7 +256,7 @@ START_TEST(what_a_task_names_is_needed_until_that_is_over_also_over_a_crash) /* 
 }
 END_TEST
 
-START_TEST(what_leaves_in_this_turn_is_not_taken_up_any_more) /* proves CK-06 */
+START_TEST(session_that_is_archived_in_this_turn_is_not_continued) /* proves CK-06 */
 {
 	end_with_checkpoint(CHECKPOINT("5"));
 	pins_let_leave(&w.core, world_id(&w, 1)); /* as retention does; the store has it until the commit */
@@ -270,7 +270,7 @@ START_TEST(what_leaves_in_this_turn_is_not_taken_up_any_more) /* proves CK-06 */
 }
 END_TEST
 
-START_TEST(a_checkpoint_that_is_gone_when_its_turn_comes_fails_the_session_clearly)
+START_TEST(checkpoint_that_is_gone_in_its_turn_fails_the_session)
 {
 	opkit_reload("[daemon]\nmax_sessions = 1\n");
 	end_with_checkpoint(CHECKPOINT("5"));
@@ -301,6 +301,155 @@ START_TEST(a_task_waits_while_what_it_names_cannot_be_read)
 }
 END_TEST
 
+/* ---- recent records ---- */
+
+/* A whole session of work with data of this class, which says this summary. */
+static void run_with_class(const char *id, const char *class)
+{
+	char more[128];
+	struct worker *p;
+
+	snprintf(more, sizeof more, ",\"constraints\":{\"data_classification\":\"%s\"}", class);
+	world_submit_as(&w, "alpha", NULL, id, "work", more);
+	world_run(&w);
+	p = world_worker(&w, (int)world_count(&w, "SELECT max(id) FROM sessions", NULL));
+	ck_assert(p != NULL);
+	snprintf(more, sizeof more, "{\"type\":\"continuity\",\"summary\":\"of %s\"}", class);
+	opkit_say(p, more);
+	opkit_say(p, CHECKPOINT("5"));
+	world_pass(&w, SECONDS);
+	end(p, COMPLETED);
+}
+
+START_TEST(a_record_of_a_higher_data_class_is_not_continued) /* proves CK-05, L3-06 */
+{
+	run_with_class("m1", "T2");
+	submit_with("m2", "work", "alpha", CONTINUES, world_id(&w, 1));
+	is_refused(1);
+	ck_assert_int_eq(world_said(&w, "is of class T2, above this task's, T1"), 1);
+	submit_with("m3", "work", "alpha", "\"constraints\":{\"data_classification\":\"T2\"}," CONTINUES,
+		world_id(&w, 1));
+	ck_assert(fake_worker_has_line(world_worker(&w, 2), "\"summary\":\"of T2\""));
+	end(world_worker(&w, 2), COMPLETED);
+	run_with_class("m4", "T1");
+	submit_with("m5", "work", "alpha", "\"constraints\":{\"data_classification\":\"T2\"}," CONTINUES,
+		world_id(&w, 3));
+	ck_assert(fake_worker_has_line(world_worker(&w, 4), "\"summary\":\"of T1\""));
+}
+END_TEST
+
+START_TEST(a_checkpoint_of_a_higher_data_class_is_not_gone_on_from) /* proves L4-06, L3-06 */
+{
+	run_with_class("m1", "T2");
+	submit_with("m2", "work", "alpha", FROM, last_checkpoint());
+	is_refused(1);
+	ck_assert_int_eq(world_said(&w, "of a higher class than this task's"), 1);
+	submit_with("m3", "work", "alpha",
+		"\"constraints\":{\"data_classification\":\"T2\",\"checkpoint\":", last_checkpoint());
+	ck_assert(fake_worker_has_line(world_worker(&w, 2), "\"state\":{\"n\":5}"));
+}
+END_TEST
+
+START_TEST(recent_records_are_of_no_higher_data_class) /* proves CK-05, L3-06 */
+{
+	struct worker *p;
+
+	opkit_reload("[capability work]\ncontinuity_recent = 2\n");
+	run_with_class("m1", "T1");
+	run_with_class("m2", "T1");
+	run_with_class("m3", "T2");
+	run_with_class("m4", "T2");
+	p = world_start(&w, "m5", "work");
+	ck_assert(!fake_worker_has_line(p, "of T2"));
+	ck_assert(fake_worker_has_line(p, world_id(&w, 1)) && fake_worker_has_line(p, world_id(&w, 2)));
+	world_submit_as(&w, "alpha", NULL, "m6", "work", ",\"constraints\":{\"data_classification\":\"T2\"}");
+	world_run(&w);
+	p = world_worker(&w, 6);
+	ck_assert(fake_worker_has_line(p, world_id(&w, 3)) && fake_worker_has_line(p, world_id(&w, 4)));
+	ck_assert(!fake_worker_has_line(p, "of T1"));
+}
+END_TEST
+
+/* A whole session of work with this label `group`; "": without one. */
+static void run_in_group(const char *caller, const char *capability, const char *group, const char *summary)
+{
+	static int number;
+	char id[16], more[128] = "", line[256];
+	struct worker *p;
+
+	snprintf(id, sizeof id, "r%d", number++);
+	if (*group)
+		snprintf(more, sizeof more, ",\"metadata\":{\"labels\":{\"x\":\"y\",\"group\":\"%s\"}}",
+			group);
+	world_submit_as(&w, caller, strcmp(caller, "beta") == 0 ? "beta-user" : NULL, id, capability, more);
+	world_run(&w);
+	p = world_worker(&w, (int)world_count(&w, "SELECT max(id) FROM sessions", NULL));
+	ck_assert(p != NULL);
+	snprintf(line, sizeof line, "{\"type\":\"continuity\",\"summary\":\"%s\"}", summary);
+	opkit_say(p, line);
+	world_pass(&w, SECONDS);
+	end(p, COMPLETED);
+}
+
+/* The summaries in `recent` of the start line of a new session. */
+static const char *recent_of(const char *group)
+{
+	static char text[512];
+	static int number;
+	char id[16], more[128] = "", *line;
+	struct worker *p;
+	json_t *start, *record;
+	size_t i;
+
+	snprintf(id, sizeof id, "s%d", number++);
+	if (*group)
+		snprintf(more, sizeof more, ",\"metadata\":{\"labels\":{\"group\":\"%s\"}}", group);
+	world_submit_as(&w, "alpha", NULL, id, "work", more);
+	world_run(&w);
+	p = world_worker(&w, (int)world_count(&w, "SELECT max(id) FROM sessions", NULL));
+	ck_assert(p != NULL);
+	line = strndup(p->in.data, strcspn(p->in.data, "\n"));
+	start = json_loads(line, 0, NULL);
+	ck_assert(start != NULL);
+	snprintf(text, sizeof text, "%s", json_is_array(json_object_get(start, "recent")) ? "" : "none");
+	json_array_foreach(json_object_get(start, "recent"), i, record)
+		snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i > 0 ? " " : "",
+			json_string_value(json_object_get(record, "summary")));
+	json_decref(start);
+	free(line);
+	end(p, "{\"type\":\"failed\",\"message\":\"x\"}");
+	world_exec(&w, "DELETE FROM continuity WHERE session = (SELECT max(id) FROM sessions)");
+	return text;
+}
+
+static void reload_with(const char *more)
+{
+	world_configure(&w, more);
+	core_reload(&w.core);
+	world_run(&w);
+}
+
+START_TEST(the_last_records_of_the_same_group_come_with_the_start) /* proves CK-05 */
+{
+	ck_assert_str_eq(recent_of("a"), "none");
+	reload_with("[capability work]\ncontinuity_recent = 2\n");
+	ck_assert_str_eq(recent_of("a"), "");
+	run_in_group("alpha", "work", "a", "first");
+	run_in_group("alpha", "work", "b", "other-group");
+	run_in_group("beta", "work", "a", "other-caller");
+	run_in_group("alpha", "again", "a", "other-capability");
+	run_in_group("alpha", "work", "", "no-group");
+	ck_assert_str_eq(recent_of("a"), "first");
+	run_in_group("alpha", "work", "a", "second");
+	run_in_group("alpha", "work", "a", "third");
+	ck_assert_str_eq(recent_of("a"), "third second");
+	ck_assert_str_eq(recent_of("b"), "other-group");
+	ck_assert_str_eq(recent_of(""), "no-group");
+	opkit_crash(); /* the label is stored with the session */
+	ck_assert_str_eq(recent_of("a"), "third second");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("continuity");
@@ -309,18 +458,22 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, opkit_end);
 	tcase_add_test(t, a_session_leaves_what_its_worker_said_last);
 	tcase_add_loop_test(t, a_summary_of_more_than_4_KiB_is_cut_with_a_warning, 0, 2);
-	tcase_add_test(t, one_that_said_nothing_leaves_what_is_known);
+	tcase_add_test(t, worker_without_continuity_leaves_what_is_known);
 	tcase_add_loop_test(t, a_record_that_is_none_is_dropped_with_a_warning, 0, 3);
 	tcase_add_test(t, a_record_is_bounded);
 	tcase_add_test(t, the_next_task_gets_the_record);
 	tcase_add_test(t, only_its_own_ended_sessions_are_continued);
 	tcase_add_test(t, a_task_goes_on_from_a_checkpoint_of_an_ended_session);
 	tcase_add_test(t, no_other_checkpoint_is_gone_on_from);
-	tcase_add_test(t, one_that_is_not_resumable_is_not_gone_on_from);
-	tcase_add_test(t, a_checkpoint_that_is_gone_when_its_turn_comes_fails_the_session_clearly);
-	tcase_add_test(t, what_a_task_names_is_needed_until_that_is_over_also_over_a_crash);
-	tcase_add_test(t, what_leaves_in_this_turn_is_not_taken_up_any_more);
+	tcase_add_test(t, checkpoint_that_is_not_resumable_is_not_resumed_from);
+	tcase_add_test(t, checkpoint_that_is_gone_in_its_turn_fails_the_session);
+	tcase_add_test(t, session_that_a_task_names_is_pinned_until_the_task_is_over);
+	tcase_add_test(t, session_that_is_archived_in_this_turn_is_not_continued);
 	tcase_add_test(t, a_task_waits_while_what_it_names_cannot_be_read);
+	tcase_add_test(t, a_record_of_a_higher_data_class_is_not_continued);
+	tcase_add_test(t, a_checkpoint_of_a_higher_data_class_is_not_gone_on_from);
+	tcase_add_test(t, recent_records_are_of_no_higher_data_class);
+	tcase_add_test(t, the_last_records_of_the_same_group_come_with_the_start);
 	suite_add_tcase(s, t);
 	return world_main(s);
 }

@@ -173,7 +173,7 @@ START_TEST(a_failure_is_told_and_then_the_end) /* proves HS-01 */
 }
 END_TEST
 
-START_TEST(one_that_never_ran_has_begun_before_it_ends) /* proves HS-01 */
+START_TEST(session_that_never_ran_has_a_start_before_its_end) /* proves HS-01 */
 {
 	teardown();
 	begin_with("[daemon]\nmax_sessions = 1\n");
@@ -202,7 +202,76 @@ START_TEST(only_those_who_ask_are_told_of) /* proves HS-01 */
 }
 END_TEST
 
-START_TEST(what_it_was_when_it_was_made_a_session_stays)
+/* Its capability has harp = no, and its caller asks. */
+START_TEST(a_session_asks_for_itself) /* proves HS-01 */
+{
+	static const char *const metadata[] = {
+		"true", "false", "1", "\"true\"", "null", "{}"}; /* only true asks */
+
+	for (int i = 0; i < (int)(sizeof metadata / sizeof *metadata); i++) {
+		char more[80], id[8];
+
+		snprintf(more, sizeof more, ",\"metadata\":{\"harp\":%s}", metadata[i]);
+		snprintf(id, sizeof id, "m%d", i);
+		world_submit_as(&w, "alpha", NULL, id, "work", more);
+		world_run(&w);
+		ck_assert_str_eq(told(i + 1), i == 0 ? "start executing" : "");
+	}
+	say(world_worker(&w, 1), SNAPSHOT("s1", "'payload':{}"));
+	crash();
+	complete(world_worker(&w, 1));
+	ck_assert_str_eq(told(1), "start executing s1 idle executing user_end");
+	/* no capability of that name: the answer is the rejection, as ever */
+	world_submit_as(&w, "alpha", NULL, "m9", "nothing", ",\"metadata\":{\"harp\":true}");
+	world_run(&w);
+	ck_assert_int_eq(world_said(&w, "\"unknown_capability\""), 1);
+}
+END_TEST
+
+/* Others than the caller read harp.sessions. */
+static const char *const classes[] = {"T1", "T2", "T3", "T4"};
+
+START_TEST(data_of_class_t3_and_t4_stay_out_of_harp_sessions) /* proves HS-01, L3-06 */
+{
+	const char *class = classes[_i];
+	bool is_open = _i < 2;
+	int clear = 0;
+	char more[100];
+	struct worker *p;
+
+	teardown();
+	begin_with("[amqp]\nurl = amqps://127.0.0.1/\n[store]\nencrypted = yes\n");
+	/* a T4 task waits for a human, and then runs as any other */
+	snprintf(more, sizeof more, ",\"constraints\":{\"data_classification\":\"%s\"}",
+		_i == 3 ? "T3" : class);
+	world_submit_as(&w, "alpha", NULL, "m1", "told", more);
+	world_run(&w);
+	p = world_worker(&w, 1);
+	session_find(&w.core, p->session_id)->data_class = (enum data_class)(T1 + _i);
+	say(p, "{'type':'checkpoint','state':{'a':'secret-1'},'step':'secret-2','description':'secret-3'}");
+	say(p, SNAPSHOT("s1", "'payload':{'a':'secret-4'},'metadata':{'b':'secret-5'}"));
+	say(p, SNAPSHOT("s1", "'payload':{'a':'secret-4'},'metadata':{'b':'secret-5'}")); /* known */
+	say(p, SNAPSHOT("s1", "'payload':{'a':'secret-6'}"));                             /* another */
+	complete(p);
+	ck_assert_str_eq(told(1), "start executing checkpoint s1 user_end");
+	ck_assert_int_eq(warnings("HARP_SESSION_ERR_DUPLICATE_SNAPSHOT"), 1);
+	for (size_t i = 0; i < world_sent_count(&w); i++) {
+		const struct fake_sent *s = world_sent(&w, i);
+
+		if (s->exchange != BUS_TO_HARP)
+			continue;
+		clear += strstr(s->body, "secret") != NULL;
+		ck_assert_msg(is_open || strstr(s->body, "secret") == NULL, "%s", s->body);
+		if (!is_open && strcmp(s->type, "session.snapshot") == 0)
+			ck_assert_msg(strstr(s->body, "\"withheld\":true") && strstr(s->body, class) &&
+					!strstr(s->body, "stateHash"),
+				"%s", s->body);
+	}
+	ck_assert_int_eq(clear, is_open ? 2 : 0);
+}
+END_TEST
+
+START_TEST(session_keeps_the_harp_setting_that_it_was_made_with)
 {
 	world_start(&w, "m1", "told");
 	world_configure(&w, "[capability told]\ndeclaration = told.json\ncommand = /bin/true told\n");
@@ -293,13 +362,18 @@ START_TEST(a_snapshot_is_forwarded_once) /* proves HS-03 */
 }
 END_TEST
 
-START_TEST(one_id_with_another_hash_is_refused) /* proves HS-03 */
+START_TEST(artifact_id_with_another_hash_is_refused) /* proves HS-03 */
 {
 	struct worker *p = world_start(&w, "m1", "told");
 
 	say_at_once(p, "{'type':'snapshot','snapshotId':'s1','snapshotType':'plan','payload':{'a':1}}",
 		"{'type':'snapshot','snapshotId':'s1','snapshotType':'plan','payload':{'a':2}}");
 	ck_assert_int_eq(warnings("HARP_SESSION_ERR_DUPLICATE_SNAPSHOT"), 1);
+	/* HARP's error object */
+	ck_assert_int_eq(
+		world_said(&w, "\"details\":{\"code\":\"HARP_SESSION_ERR_DUPLICATE_SNAPSHOT\",\"message\":"),
+		1);
+	ck_assert_int_eq(world_said(&w, ",\"retryable\":false}}"), 1);
 	say(p, "{'type':'snapshot','snapshotId':'s1','snapshotType':'plan','payload':{'a':1},'metadata':{}}");
 	ck_assert_int_eq(warnings("HARP_SESSION_ERR_DUPLICATE_SNAPSHOT"), 2);
 	say(p,
@@ -430,7 +504,7 @@ START_TEST(a_checkpoint_s_snapshot_is_never_over_the_message_limit)
 }
 END_TEST
 
-START_TEST(what_a_crash_left_goes_out_as_the_same_bytes) /* proves HS-01 */
+START_TEST(events_that_a_crash_left_go_out_as_the_same_bytes) /* proves HS-01 */
 {
 	struct worker *p;
 
@@ -450,7 +524,7 @@ START_TEST(what_a_crash_left_goes_out_as_the_same_bytes) /* proves HS-01 */
 }
 END_TEST
 
-START_TEST(where_nobody_listens_it_is_done_with)
+START_TEST(event_without_a_listener_is_settled)
 {
 	struct worker *p;
 
@@ -500,7 +574,7 @@ START_TEST(a_listener_s_full_queue_is_not_in_the_caller_s_way)
 }
 END_TEST
 
-START_TEST(what_the_broker_refuses_for_good_is_given_up)
+START_TEST(event_that_the_broker_refuses_for_good_is_given_up)
 {
 	size_t before;
 
@@ -571,21 +645,24 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, each_stage_of_a_session_is_published);
 	tcase_add_test(t, a_failure_is_told_and_then_the_end);
-	tcase_add_test(t, one_that_never_ran_has_begun_before_it_ends);
+	tcase_add_test(t, session_that_never_ran_has_a_start_before_its_end);
 	tcase_add_test(t, only_those_who_ask_are_told_of);
-	tcase_add_test(t, what_it_was_when_it_was_made_a_session_stays);
+	tcase_add_test(t, a_session_asks_for_itself);
+	tcase_add_loop_test(
+		t, data_of_class_t3_and_t4_stay_out_of_harp_sessions, 0, sizeof classes / sizeof *classes);
+	tcase_add_test(t, session_keeps_the_harp_setting_that_it_was_made_with);
 	tcase_add_loop_test(t, an_end_has_the_reason_that_harp_has_for_it, 0, sizeof ends / sizeof *ends);
 	tcase_add_test(t, a_task_that_waits_for_a_human_is_told_of);
 	tcase_add_test(t, a_snapshot_is_forwarded_once);
-	tcase_add_test(t, one_id_with_another_hash_is_refused);
+	tcase_add_test(t, artifact_id_with_another_hash_is_refused);
 	tcase_add_test(t, a_bad_snapshot_is_neither_stored_nor_forwarded);
 	tcase_add_test(t, a_snapshot_after_its_own_last_word_is_refused);
 	tcase_add_test(t, a_snapshot_over_the_message_limit_is_dropped_with_a_warning);
 	tcase_add_test(t, a_checkpoint_s_snapshot_is_never_over_the_message_limit);
-	tcase_add_test(t, what_a_crash_left_goes_out_as_the_same_bytes);
-	tcase_add_test(t, where_nobody_listens_it_is_done_with);
+	tcase_add_test(t, events_that_a_crash_left_go_out_as_the_same_bytes);
+	tcase_add_test(t, event_without_a_listener_is_settled);
 	tcase_add_test(t, a_listener_s_full_queue_is_not_in_the_caller_s_way);
-	tcase_add_test(t, what_the_broker_refuses_for_good_is_given_up);
+	tcase_add_test(t, event_that_the_broker_refuses_for_good_is_given_up);
 	tcase_add_test(t, a_replay_is_of_the_caller_s_stream_alone);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

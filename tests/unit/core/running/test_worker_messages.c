@@ -132,7 +132,7 @@ START_TEST(a_checkpoints_description_is_cut_at_1_KiB_between_characters)
 END_TEST
 
 /* Its JSON text, quotes included. */
-START_TEST(a_checkpoints_step_of_more_than_1_KiB_is_left_out_with_a_warning)
+START_TEST(checkpoints_step_over_1_KiB_is_left_out_with_a_warning)
 {
 	char line[1200], step[1025 + 1];
 
@@ -193,7 +193,7 @@ static const struct {
 };
 
 /* Others match on the reasons of the daemon. */
-START_TEST(what_a_worker_says_of_its_pause_passes_for_no_reason_of_ours)
+START_TEST(pause_reason_of_a_worker_passes_for_no_reason_of_hcpd)
 {
 	char line[128];
 
@@ -212,7 +212,7 @@ START_TEST(what_a_worker_says_of_its_pause_passes_for_no_reason_of_ours)
 }
 END_TEST
 
-START_TEST(what_a_worker_says_of_its_pause_is_cut_at_256_bytes_between_characters)
+START_TEST(pause_reason_of_a_worker_is_cut_at_256_bytes)
 {
 	struct buf line = {0};
 
@@ -388,7 +388,7 @@ END_TEST
 
 /* ---- ends ---- */
 
-START_TEST(completed_closes_stdin_and_gives_exit_grace_before_the_ladder)
+START_TEST(completed_closes_stdin_and_gives_exit_grace_before_signals)
 {
 	p->ignores_term = true;
 	say("{\"type\":\"completed\",\"outputs\":{}}");
@@ -566,6 +566,26 @@ START_TEST(a_text_workers_lines_are_log_events_and_exit_0_completes)
 }
 END_TEST
 
+/* Each of its bytes takes six as JSON. */
+START_TEST(a_text_workers_line_is_cut_to_what_fits_a_message) /* proves L1-21 */
+{
+	enum { FITS = (1024 * 1024 - 512 - 28) / 6 }; /* what a log event has beside its text */
+	static const int sizes[] = {FITS, FITS + 1, 4 * 1000 * 1000};
+	char *line = xmalloc((size_t)sizes[_i] + 1);
+
+	memset(line, 1, (size_t)sizes[_i]);
+	line[sizes[_i]] = '\0';
+	say(line);
+	free(line);
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT length(json_extract(body, '$.payload.data.message')) FROM events "
+				 "WHERE event_type = 'log'",
+				 NULL),
+		FITS);
+	ck_assert_int_eq(world_said(&w, "\"truncated\":true"), sizes[_i] > FITS);
+}
+END_TEST
+
 START_TEST(a_last_line_without_a_newline_counts)
 {
 	if (_i == 0)
@@ -612,10 +632,10 @@ int main(void)
 	tcase_add_loop_test(t, a_checkpoints_description_is_cut_at_1_KiB_between_characters, 0, 8);
 	tcase_add_test(t, a_checkpoint_over_its_limit_is_a_warning);
 	tcase_add_test(t, pause_and_resume_are_transitions);
-	tcase_add_loop_test(t, a_checkpoints_step_of_more_than_1_KiB_is_left_out_with_a_warning, 0, 2);
-	tcase_add_loop_test(t, what_a_worker_says_of_its_pause_passes_for_no_reason_of_ours, 0,
+	tcase_add_loop_test(t, checkpoints_step_over_1_KiB_is_left_out_with_a_warning, 0, 2);
+	tcase_add_loop_test(t, pause_reason_of_a_worker_passes_for_no_reason_of_hcpd, 0,
 		(int)(sizeof pauses / sizeof *pauses));
-	tcase_add_test(t, what_a_worker_says_of_its_pause_is_cut_at_256_bytes_between_characters);
+	tcase_add_test(t, pause_reason_of_a_worker_is_cut_at_256_bytes);
 	tcase_add_loop_test(t, the_log_says_how_many_warnings_were_left_out, 0, 4);
 	tcase_add_test(t, steps_usage_and_checkpoints_are_counted);
 	tcase_add_loop_test(t, a_bad_line_is_one_warning_and_never_an_end, 0,
@@ -624,7 +644,7 @@ int main(void)
 	tcase_add_test(t, a_line_that_is_too_long_is_a_warning);
 	tcase_add_test(t, stderr_lines_become_log_events);
 	tcase_add_checked_fixture(e, setup, teardown);
-	tcase_add_test(e, completed_closes_stdin_and_gives_exit_grace_before_the_ladder);
+	tcase_add_test(e, completed_closes_stdin_and_gives_exit_grace_before_signals);
 	tcase_add_test(e, failed_says_what_the_worker_says_and_what_we_know);
 	tcase_add_test(e, an_error_code_that_HCP_does_not_know_is_execution_error);
 	tcase_add_loop_test(e, an_end_without_completed_or_failed_is_execution_error, 0, 4);
@@ -635,6 +655,7 @@ int main(void)
 	tcase_add_loop_test(e, a_confidence_below_the_threshold_is_a_warning, 0, 2);
 	tcase_add_checked_fixture(x, setup_text, teardown);
 	tcase_add_test(x, a_text_workers_lines_are_log_events_and_exit_0_completes);
+	tcase_add_loop_test(x, a_text_workers_line_is_cut_to_what_fits_a_message, 0, 3);
 	tcase_add_loop_test(x, a_last_line_without_a_newline_counts, 0, 2);
 	tcase_add_test(x, a_text_workers_output_is_bounded);
 	tcase_add_loop_test(x, a_text_workers_other_exit_fails, 0, 2);

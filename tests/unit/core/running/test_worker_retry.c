@@ -65,7 +65,7 @@ START_TEST(a_crash_loop_ends_FAILED_and_waits_longer_each_time)
 }
 END_TEST
 
-START_TEST(an_attempt_that_made_a_checkpoint_begins_the_back_off_anew_and_counts)
+START_TEST(attempt_with_a_checkpoint_resets_the_back_off_and_counts)
 {
 	world_start(&w, "m1", "work");
 	opkit_die(w.workers.list[0], 1 << 8);
@@ -80,7 +80,7 @@ START_TEST(an_attempt_that_made_a_checkpoint_begins_the_back_off_anew_and_counts
 }
 END_TEST
 
-START_TEST(the_slot_is_anothers_during_the_back_off_and_queued_for_again) /* proves SA-11 */
+START_TEST(slot_is_free_in_the_back_off_and_queued_for_again) /* proves SA-11 */
 {
 	opkit_reload(TRIES "[daemon]\nmax_sessions = 1\n");
 	world_start(&w, "m1", "work");
@@ -125,7 +125,7 @@ START_TEST(with_one_attempt_a_death_is_the_end)
 }
 END_TEST
 
-START_TEST(what_does_not_recover_is_not_started_again)
+START_TEST(session_that_does_not_recover_is_not_started_again)
 {
 	opkit_reload("[capability never]\nmax_attempts = 3\n");
 	world_start(&w, "m1", "never");
@@ -149,7 +149,7 @@ START_TEST(retry_of_a_text_worker_starts_from_the_beginning)
 }
 END_TEST
 
-START_TEST(whatever_a_dead_worker_left_is_gone_before_the_next_one_starts)
+START_TEST(processes_of_a_dead_worker_are_gone_before_the_next_starts)
 {
 	struct worker *p = world_start(&w, "m1", "work");
 
@@ -191,7 +191,7 @@ START_TEST(an_operator_may_hold_it_in_the_back_off_and_let_it_go)
 }
 END_TEST
 
-START_TEST(one_that_was_told_to_pause_and_dies_stays_paused)
+START_TEST(worker_that_dies_after_a_pause_request_stays_paused)
 {
 	world_start(&w, "m1", "work");
 	opkit_ask(OP_PAUSE, 1, "");
@@ -245,16 +245,16 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, opkit_end);
 	tcase_add_test(t, a_worker_that_dies_is_started_again_from_its_checkpoint);
 	tcase_add_test(t, a_crash_loop_ends_FAILED_and_waits_longer_each_time);
-	tcase_add_test(t, an_attempt_that_made_a_checkpoint_begins_the_back_off_anew_and_counts);
-	tcase_add_test(t, the_slot_is_anothers_during_the_back_off_and_queued_for_again);
+	tcase_add_test(t, attempt_with_a_checkpoint_resets_the_back_off_and_counts);
+	tcase_add_test(t, slot_is_free_in_the_back_off_and_queued_for_again);
 	tcase_add_test(t, restarts_of_the_daemon_do_not_count_and_deaths_survive_them);
 	tcase_add_test(t, with_one_attempt_a_death_is_the_end);
-	tcase_add_test(t, what_does_not_recover_is_not_started_again);
+	tcase_add_test(t, session_that_does_not_recover_is_not_started_again);
 	tcase_add_test(t, retry_of_a_text_worker_starts_from_the_beginning);
-	tcase_add_test(t, whatever_a_dead_worker_left_is_gone_before_the_next_one_starts);
+	tcase_add_test(t, processes_of_a_dead_worker_are_gone_before_the_next_starts);
 	tcase_add_test(t, an_abort_in_the_back_off_is_the_end);
 	tcase_add_test(t, an_operator_may_hold_it_in_the_back_off_and_let_it_go);
-	tcase_add_test(t, one_that_was_told_to_pause_and_dies_stays_paused);
+	tcase_add_test(t, worker_that_dies_after_a_pause_request_stays_paused);
 	tcase_add_test(t, its_deadline_counts_in_the_back_off);
 	tcase_add_test(t, a_stop_in_the_back_off_leaves_it_to_the_next_run);
 	tcase_add_test(t, its_next_process_is_started_under_the_newest_configuration);

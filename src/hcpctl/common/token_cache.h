@@ -2,8 +2,8 @@
 /* token_cache.h: the user's own sessions that have not closed yet, with their tokens, in hcpctl's directory.
  *
  * One small JSON file, replaced as a whole under a lock, so that several hcpctl may run at once. */
-#ifndef HCPD_HCPCTL_CALLER_TOKEN_CACHE_H
-#define HCPD_HCPCTL_CALLER_TOKEN_CACHE_H
+#ifndef HCPD_HCPCTL_COMMON_TOKEN_CACHE_H
+#define HCPD_HCPCTL_COMMON_TOKEN_CACHE_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* watch_table.h: sessions as rows of a table that fits a terminal. Pure: rows in, lines out, none too
  * wide. */
-#ifndef HCPD_HCPCTL_CALLER_WATCH_TABLE_H
-#define HCPD_HCPCTL_CALLER_WATCH_TABLE_H
+#ifndef HCPD_HCPCTL_COMMON_WATCH_TABLE_H
+#define HCPD_HCPCTL_COMMON_WATCH_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

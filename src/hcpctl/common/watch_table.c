@@ -2,7 +2,7 @@
 /* watch_table.c: the layout of `hcpctl watch`.
  * Owns widths, what is dropped when there is no room, and how a bar and a duration look.
  * Never reads a clock, a terminal or a message: the caller passes rows. */
-#include "hcpctl/caller/watch_table.h"
+#include "hcpctl/common/watch_table.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  *
  * The store only says how many bytes of each file count; the files are read directly, so the user needs the
  * right to read them. Unless is_quiet, each fault of a file is printed, and counted. Never writes. */
-#ifndef HCPD_HCPCTL_OPERATOR_ARCHIVE_READER_H
-#define HCPD_HCPCTL_OPERATOR_ARCHIVE_READER_H
+#ifndef HCPD_HCPCTL_COMMON_ARCHIVE_READER_H
+#define HCPD_HCPCTL_COMMON_ARCHIVE_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* task.h: what hcpctl sends: a task_submit from the options of a command line, and an abort. */
-#ifndef HCPD_HCPCTL_CALLER_TASK_H
-#define HCPD_HCPCTL_CALLER_TASK_H
+#ifndef HCPD_HCPCTL_COMMON_TASK_H
+#define HCPD_HCPCTL_COMMON_TASK_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -23,6 +23,7 @@ struct ctl_task {
 	size_t inputs_size;
 	const json_t *inputs;     /* from --input, replaces members of inputs_text; NULL: none */
 	const json_t *context;    /* NULL: none */
+	const json_t *labels;     /* the same */
 	const char *max_duration; /* ISO 8601 */
 	const char *priority, *data_class;
 	const char *checkpoint; /* id of a checkpoint of an ended session, to begin from */

@@ -2,7 +2,7 @@
 /* token_cache.c: the tokens of the user's own sessions.
  * Owns sessions.json: its members, and when an entry is dropped.
  * Never asks a broker whether a session is still running. */
-#include "hcpctl/caller/token_cache.h"
+#include "hcpctl/common/token_cache.h"
 #include "json/text.h"
 
 #include <ctype.h>

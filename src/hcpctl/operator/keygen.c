@@ -12,6 +12,7 @@
 #include "hcpctl/common/command.h"
 #include "hcpctl/common/user_files.h"
 #include "hcpctl/common/op_common.h"
+#include "hcpctl/common/passphrase.h"
 #include "harp/harp.h"
 
 /* hcpctl's own directory is made where it is missing; a directory that was named is not. */
@@ -25,10 +26,15 @@ static bool make_home(const struct ctl_settings *s, const char *given)
 	return false;
 }
 
-static bool load(const char *path, char line[HARP_PUBLIC_SIZE])
+struct sealing {
+	bool is_wanted;
+	const char *file; /* NULL: the terminal */
+};
+
+static bool load(const char *path, const struct sealing *seal, char line[HARP_PUBLIC_SIZE])
 {
 	char why[256];
-	struct harp_private *key = harp_key_load(path, why, sizeof why);
+	struct harp_private *key = harp_key_unseal(path, ctl_passphrase_give, seal->file, why, sizeof why);
 
 	if (!key) {
 		ctl_say("%s; hcpctl keygen makes a key", why);
@@ -39,14 +45,17 @@ static bool load(const char *path, char line[HARP_PUBLIC_SIZE])
 	return true;
 }
 
-static bool make(
-	const struct ctl_settings *s, const char *given, const char *path, char line[HARP_PUBLIC_SIZE])
+static bool make(const struct ctl_settings *s, const char *given, const char *path,
+	const struct sealing *seal, char line[HARP_PUBLIC_SIZE])
 {
-	char why[256];
+	char why[256], passphrase[HARP_PASSPHRASE_SIZE] = "";
+	int rc;
 
-	if (!make_home(s, given))
+	if (!make_home(s, given) || (seal->is_wanted && !ctl_passphrase_choose(seal->file, passphrase)))
 		return false;
-	if (harp_key_make(path, line, why, sizeof why) < 0) {
+	rc = harp_key_make_sealed(path, seal->is_wanted ? passphrase : NULL, line, why, sizeof why);
+	explicit_bzero(passphrase, sizeof passphrase);
+	if (rc < 0) {
 		ctl_say("%s; a key that is there is never overwritten, and --show prints its public half",
 			why);
 		return false;
@@ -59,16 +68,24 @@ static bool make(
 
 static int run(int argc, char **argv, struct ctl_options *o)
 {
-	static const struct option options[] = {{"show", no_argument, NULL, 's'}, CTL_OPERATOR_OPTIONS};
+	enum { OPT_PASSPHRASE_FILE = 256 };
+	static const struct option options[] = {{"show", no_argument, NULL, 's'},
+		{"passphrase", no_argument, NULL, 'p'},
+		{"passphrase-file", required_argument, NULL, OPT_PASSPHRASE_FILE}, CTL_OPERATOR_OPTIONS};
 	char line[HARP_PUBLIC_SIZE], *path;
 	const char *given;
 	struct ctl_settings s;
+	struct sealing seal = {.is_wanted = false};
 	bool is_show = false;
 	int c, status;
 
-	while ((c = getopt_long(argc, argv, ":hs", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":hsp", options, NULL)) != -1) {
 		if (c == 's')
 			is_show = true;
+		else if (c == 'p')
+			seal.is_wanted = true;
+		else if (c == OPT_PASSPHRASE_FILE)
+			seal = (struct sealing){.is_wanted = true, .file = optarg};
 		else if ((status = ctl_command_option(c, argv, &ctl_keygen, o)) >= 0)
 			return status;
 	}
@@ -79,7 +96,7 @@ static int run(int argc, char **argv, struct ctl_options *o)
 		return status;
 	path = ctl_approve_key(&s, given);
 	status = CTL_ERROR;
-	if (path && (is_show ? load(path, line) : make(&s, given, path, line))) {
+	if (path && (is_show ? load(path, &seal, line) : make(&s, given, path, &seal, line))) {
 		ctl_approve_say_lines(line);
 		status = CTL_OK;
 	}
@@ -90,12 +107,14 @@ static int run(int argc, char **argv, struct ctl_options *o)
 
 const struct ctl_command ctl_keygen = {
 	.name = "keygen",
-	.summary = "make your own key for approvals: [FILE] [--show]",
+	.summary = "make your own key for approvals: [FILE] [--passphrase] [--show]",
 	.help = "usage: hcpctl keygen [options] [FILE]\n\n"
 		"Makes an Ed25519 key in FILE (~/.config/hcp/" CTL_KEY_NAME
 		"), readable by you alone, and prints the lines\n"
 		"that the daemon's configuration needs to know it. A key that is there is never "
 		"overwritten.\n\n"
+		"  -p, --passphrase    asks for a passphrase that the key is encrypted with\n"
+		"      --passphrase-file FILE   takes it from the first line of FILE, for scripts\n"
 		"  -s, --show          only prints the lines of the key that is there\n"
 		"\nExample:\n  hcpctl keygen | sudo tee -a /etc/hcpd/hcpd.ini && sudo systemctl reload "
 		"hcpd\n",

@@ -2,7 +2,7 @@
 /* task.c: tasks and aborts as messages.
  * Owns how words of a command line become JSON.
  * Never sends. The protocol defines the members of the payload; protocol/message.c writes the envelope. */
-#include "hcpctl/caller/task.h"
+#include "hcpctl/common/task.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -215,6 +215,11 @@ void ctl_task_compose(struct buf *b, const struct ctl_task *t)
 		buf_add_text(b, "}");
 	}
 	add_context(b, t);
+	if (json_object_size(t->labels) > 0) {
+		buf_add_text(b, ",\"metadata\":{\"labels\":");
+		ctl_task_add_json(b, t->labels);
+		buf_add_text(b, "}");
+	}
 	buf_add_text(b, "}");
 	message_end(b);
 	buf_fini(&intent);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* archive_reader.c: sessions that have left the store, found in the archive's files.
  * Owns the iteration over files and entries, for all commands that search the archive. Never writes. */
-#include "hcpctl/operator/archive_reader.h"
+#include "hcpctl/common/archive_reader.h"
 #include "json/text.h"
 
 #include <errno.h>
