@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "config/config.h"
 #include "process/landlock_private.h"
 
@@ -95,14 +96,30 @@ int landlock_make_ruleset(uint64_t handled, uint64_t scoped)
 		landlock_find_abi() >= 6 ? sizeof attr : sizeof attr.handled_fs, 0);
 }
 
-/* A path that cannot be opened is left out. */
+int landlock_pass_over(const char *path, bool *is_fault)
+{
+	static struct log_limit limit;
+
+	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+		return -1;
+	*is_fault = errno != ENOENT && errno != ENOTDIR && errno != EACCES && errno != EPERM &&
+		errno != ELOOP && errno != ENXIO;
+	if (*is_fault && log_may(&limit, 1))
+		log_warn(
+			"a path cannot be opened, so it is closed to workers that start now: path=%s "
+			"error=%s",
+			path, strerror(errno));
+	return 0;
+}
+
 static int rule_add(const struct rules *r, const char *path, int flags, uint64_t access)
 {
 	int fd = open(path, O_PATH | O_CLOEXEC | flags), error, done;
 	struct stat st;
+	bool is_fault;
 
 	if (fd < 0)
-		return 0;
+		return landlock_pass_over(path, &is_fault);
 	if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
 		access &= FS_FILE;
 	done = landlock_add_rule(r->fd, fd, access);
@@ -141,6 +158,7 @@ static int allow_tree(struct rules *r, const char *path, uint64_t access)
 {
 	struct dirent *e;
 	DIR *d;
+	bool is_fault;
 	int rc = 0;
 
 	if (landlock_is_secret(r->secrets, path))
@@ -148,7 +166,9 @@ static int allow_tree(struct rules *r, const char *path, uint64_t access)
 	if (!landlock_holds_secret(r->secrets, path))
 		return rule_add(r, path, O_NOFOLLOW, access);
 	d = opendir(path);
-	while (d && rc == 0 && (e = readdir(d)) != NULL) {
+	if (!d)
+		return landlock_pass_over(path, &is_fault);
+	while (rc == 0 && (e = readdir(d)) != NULL) {
 		struct buf entry = {0};
 
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || e->d_type == DT_LNK)
@@ -157,15 +177,15 @@ static int allow_tree(struct rules *r, const char *path, uint64_t access)
 		rc = allow_tree(r, buf_text(&entry), access);
 		buf_fini(&entry);
 	}
-	if (d)
-		closedir(d);
+	closedir(d);
 	return rc;
 }
 
 static int allow_path(struct rules *r, const char *path, uint64_t access)
 {
 	char *real = realpath(path, NULL);
-	int rc = real ? allow_tree(r, real, access) : 0;
+	bool is_fault;
+	int rc = real ? allow_tree(r, real, access) : landlock_pass_over(path, &is_fault);
 
 	free(real);
 	return rc;

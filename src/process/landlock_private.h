@@ -39,6 +39,11 @@ int landlock_make_ruleset(uint64_t handled, uint64_t scoped);
 /* For what fd is open on, and what lies below it; a file has no access but FS_FILE. -1 with errno. */
 int landlock_add_rule(int ruleset, int fd, uint64_t access);
 
+/* path could not be opened, for errno. 0: it is left out; is_fault: though it is neither gone nor forbidden,
+ * which a line says, since a worker may need it. -1: this process is short of something, so no rules can be
+ * made now. */
+int landlock_pass_over(const char *path, bool *is_fault);
+
 /* The real paths of these and of systemd's credentials, NULL-terminated; the caller frees. */
 char **landlock_find_secrets(char *const *named);
 void landlock_free_secrets(char **secrets);

@@ -43,6 +43,7 @@ static struct {
 	} entries[ENTRIES_MAX];
 	size_t entry_count;
 	int64_t made_us;
+	bool has_fault; /* an entry could not be opened: the next worker may fare better */
 } kept;
 static struct log_limit full_limit;
 
@@ -69,7 +70,8 @@ static bool is_same_way(const struct way *w)
 
 static bool is_fresh(char *const *named)
 {
-	if (!kept.named || clock_boot_us() - kept.made_us > AGE_US || !is_same_list(kept.named, named))
+	if (!kept.named || kept.has_fault || clock_boot_us() - kept.made_us > AGE_US ||
+		!is_same_list(kept.named, named))
 		return false;
 	for (size_t i = 0; i < kept.way_count; i++)
 		if (!is_same_way(&kept.ways[i]))
@@ -88,6 +90,7 @@ void landlock_forget_state(void)
 	landlock_free_secrets(kept.named);
 	landlock_free_secrets(kept.secrets);
 	kept.named = kept.secrets = NULL;
+	kept.has_fault = false;
 }
 
 static void add_way(const char *path, int fd)
@@ -103,8 +106,17 @@ static void add_way(const char *path, int fd)
 	kept.ways[kept.way_count++] = w;
 }
 
-/* An entry that goes away meanwhile, or may not be opened, is left out. Links need no rule, their targets do.
- */
+static int pass_over(const char *path)
+{
+	bool is_fault;
+
+	if (landlock_pass_over(path, &is_fault) < 0)
+		return -1;
+	kept.has_fault |= is_fault;
+	return 0;
+}
+
+/* Links need no rule, their targets do. */
 static int keep_entry(const char *path)
 {
 	struct stat st;
@@ -114,14 +126,13 @@ static int keep_entry(const char *path)
 		if (log_may(&full_limit, 1))
 			log_warn(
 				"more than %d entries beside the state directory and other secrets: the rest "
-				"is "
-				"closed to workers under landlock = state path=%s",
+				"is closed to workers under landlock = state path=%s",
 				ENTRIES_MAX, path);
 		return 0;
 	}
 	fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -1 : 0;
+		return pass_over(path);
 	if (fstat(fd, &st) < 0 || S_ISLNK(st.st_mode))
 		close(fd);
 	else
@@ -137,7 +148,7 @@ static int walk(const char *path)
 	int rc = 0;
 
 	if (!d)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -1 : 0;
+		return pass_over(path);
 	add_way(path, dirfd(d));
 	while (rc == 0 && (e = readdir(d)) != NULL) {
 		struct buf entry = {0};

@@ -4,8 +4,12 @@
 #include "support/launch_kit.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
 
 #include "process/landlock.h"
+#include "support/log_kit.h"
 
 /* Run by python3 -c; each attempt prints its name and "done", or why not. */
 static const char attempts[] =
@@ -79,6 +83,37 @@ static char read_path[200], write_path[200], etc_path[200];
 static char *reads[] = {read_path, etc_path, NULL}, *writes[] = {write_path, NULL};
 static char secret_paths[6][200], *secrets[7];
 static struct config_confine f;
+
+/* This path cannot be opened: the program's own open() stands before the C library's. */
+static char unopened[200];
+static int unopened_error = EIO;
+
+int open(const char *path, int flags, ...);
+int __open_2(const char *path, int flags);
+static int open_or_fail(const char *path, int flags, mode_t mode)
+{
+	if (unopened[0] && strcmp(path, unopened) == 0) {
+		errno = unopened_error;
+		return -1;
+	}
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int open(const char *path, int flags, ...)
+{
+	va_list ap;
+	mode_t mode;
+
+	va_start(ap, flags);
+	mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+	va_end(ap);
+	return open_or_fail(path, flags, mode);
+}
+
+int __open_2(const char *path, int flags)
+{
+	return open_or_fail(path, flags, 0);
+}
 
 static void secret(int i, const char *name)
 {
@@ -244,6 +279,50 @@ START_TEST(file_made_beside_a_secret_is_open_to_the_next_worker) /* proves SA-03
 	}
 	free(work);
 	landlock_forget_state();
+	launch_kit_end();
+}
+END_TEST
+
+/* A file system in trouble, for one moment. */
+START_TEST(entry_that_could_not_be_opened_is_open_to_the_next_worker)
+{
+	bool is_yes = _i == 1;
+	char script[300], *work;
+
+	if (!begin(6))
+		return;
+	work = xstrdup(launch_kit_in_base("state/work/one"));
+	f.landlock = is_yes ? LANDLOCK_YES : LANDLOCK_STATE;
+	snprintf(unopened, sizeof unopened, "%s", launch_kit_in_base(is_yes ? "agents" : "elsewhere.txt"));
+	snprintf(script, sizeof script, "cat %s%s", unopened, is_yes ? "/lib.txt" : "");
+	log_kit_begin(LOG_LVL_WARN);
+	launch_kit_run_sh(&f, work, script);
+	ck_assert_msg(!strstr(launch_kit_output, "secret"), "%s", launch_kit_output);
+	ck_assert_int_eq(log_kit_count(unopened), 1);
+	unopened[0] = '\0';
+	launch_kit_run_sh(&f, work, script);
+	log_kit_end();
+	ck_assert_msg(strstr(launch_kit_output, "secret") != NULL, "%s", launch_kit_output);
+	free(work);
+	landlock_forget_state();
+	launch_kit_end();
+}
+END_TEST
+
+/* The worker would run without what it needs. */
+START_TEST(without_descriptors_there_are_no_rules)
+{
+	char *argv[] = {(char[]){"true"}, NULL};
+
+	if (!begin(6))
+		return;
+	snprintf(unopened, sizeof unopened, "%s", launch_kit_in_base("agents"));
+	unopened_error = EMFILE;
+	ck_assert(!launch_kit_run(&f, launch_kit_in_base("state/work/one"), argv));
+	ck_assert_msg(strstr(launch_kit_why, "Too many open files") != NULL, "%s", launch_kit_why);
+	unopened[0] = '\0';
+	unopened_error = EIO;
+	ck_assert_msg(launch_kit_run(&f, launch_kit_in_base("state/work/one"), argv), "%s", launch_kit_why);
 	launch_kit_end();
 }
 END_TEST
@@ -442,6 +521,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, worker_under_landlock_has_the_system_and_its_directory_only, 1, 7);
 	tcase_add_loop_test(t, by_default_secrets_are_closed_and_nothing_else_is, 2, 7);
 	tcase_add_test(t, file_made_beside_a_secret_is_open_to_the_next_worker);
+	tcase_add_loop_test(t, entry_that_could_not_be_opened_is_open_to_the_next_worker, 0, 2);
+	tcase_add_test(t, without_descriptors_there_are_no_rules);
 	tcase_add_test(t, without_the_kernels_help_the_default_starts_a_worker_as_ever);
 	tcase_add_test(t, without_landlock_every_one_of_these_attempts_succeeds);
 	tcase_add_test(t, a_directory_without_secrets_can_be_written_to_as_a_whole);
