@@ -20,7 +20,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "amqp/outgoing.h"
 #include "base/buf.h"
+#include "base/clock.h"
 
 #define CHANNEL FRAMES_CHANNEL
 #define FRAME_MAX 131072 /* the broker's own default */
@@ -31,7 +33,12 @@ struct connection {
 	struct frames frames;
 	unsigned unreleased;
 	bool may_not_declare; /* the broker refused a declare or bind with 403 */
-	char where[300];      /* host:port, for messages */
+	bool is_plain;        /* no TLS: messages, acks and rejects go by `out`, not by librabbitmq */
+	bool is_corked;       /* `out` gathers */
+	struct outgoing out;
+	bool is_quiet;       /* the last read, or poll, left nothing in the socket */
+	int64_t empty_at_us; /* when librabbitmq last found nothing to read; it serves heartbeats then */
+	char where[300];     /* host:port, for messages */
 };
 
 /* --- errors --- */
@@ -61,6 +68,9 @@ static int fail_status(struct connection *l, struct connection_error *e, const c
 	fail(e, 0, "%s %s: %s", what, l->where, amqp_error_string2(status));
 	e->is_undecodable = status == AMQP_STATUS_BAD_AMQP_DATA || status == AMQP_STATUS_UNKNOWN_CLASS ||
 		status == AMQP_STATUS_UNKNOWN_METHOD;
+	/* librabbitmq may have closed the socket, and its number may belong to another file. */
+	if (!e->is_undecodable)
+		outgoing_fail(&l->out, status);
 	return -1;
 }
 
@@ -295,6 +305,9 @@ static int open_session(struct connection *l, const struct connection_spec *spec
 	if (r.reply_type != AMQP_RESPONSE_NORMAL)
 		return fail_login(l, spec->amqp, e, r);
 	amqp_channel_open(l->conn, CHANNEL);
+	l->is_plain = !spec->amqp->tls;
+	outgoing_init(
+		&l->out, connection_fd(l), connection_heartbeat_s(l), (size_t)amqp_get_frame_max(l->conn));
 	return check_reply(l, e, amqp_get_rpc_reply(l->conn), "channel");
 }
 
@@ -333,6 +346,7 @@ void connection_free(struct connection *l)
 	if (!l)
 		return;
 	frames_fini(&l->frames);
+	outgoing_fini(&l->out);
 	amqp_destroy_connection(l->conn);
 	free(l);
 }
@@ -480,7 +494,9 @@ int connection_keep_binding(struct connection *l, const char *queue, const char 
 
 	if (l->may_not_declare)
 		return 0;
-	status = amqp_send_method(l->conn, CHANNEL, AMQP_EXCHANGE_DECLARE_METHOD, &declare);
+	status = outgoing_flush(&l->out);
+	if (status == AMQP_STATUS_OK)
+		status = amqp_send_method(l->conn, CHANNEL, AMQP_EXCHANGE_DECLARE_METHOD, &declare);
 	if (status == AMQP_STATUS_OK)
 		status = amqp_send_method(l->conn, CHANNEL, AMQP_QUEUE_BIND_METHOD, &bind);
 	return status == AMQP_STATUS_OK ? 0 : fail_status(l, e, "connection lost to", status);
@@ -540,16 +556,47 @@ static void agree_to_close(struct connection *l, const struct frames_event *ev)
 		(void)amqp_send_method(l->conn, 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &connection_ok);
 }
 
-int connection_next(struct connection *l, struct frames_event **ev, struct connection_error *e)
+/* Is it sure that a read would find nothing? What librabbitmq holds counts, and so do its heartbeats: it
+ * sends them, and misses those of the peer, only in a read that finds nothing. */
+static bool is_read_in_vain(const struct connection *l)
+{
+	int64_t beat_us = connection_heartbeat_s(l) * INT64_C(1000000);
+
+	return l->is_quiet && !amqp_frames_enqueued(l->conn) && !amqp_data_in_buffer(l->conn) &&
+		(beat_us == 0 || clock_boot_us() - l->empty_at_us < beat_us / 3);
+}
+
+/* A read that finds nothing costs librabbitmq two system calls. A frame came with all that the socket had, as
+ * far as librabbitmq's buffer reaches; the rest makes the socket readable, and whoever sleeps next sees it.
+ */
+static int read_frame(struct connection *l, amqp_frame_t *frame)
 {
 	struct timeval none = {0, 0};
+	bool in_vain = is_read_in_vain(l);
+	int status;
+
+	l->is_quiet = false; /* for one call only: the next one looks */
+	if (in_vain)
+		return AMQP_STATUS_TIMEOUT;
+	status = amqp_simple_wait_frame_noblock(l->conn, frame, &none);
+	if (status == AMQP_STATUS_OK)
+		l->is_quiet = l->is_plain;
+	else if (status == AMQP_STATUS_TIMEOUT)
+		l->empty_at_us = clock_boot_us();
+	return status;
+}
+
+int connection_next(struct connection *l, struct frames_event **ev, struct connection_error *e)
+{
 	amqp_frame_t frame;
 	int status;
 
+	if (outgoing_flush(&l->out) != AMQP_STATUS_OK) /* librabbitmq may send a heartbeat */
+		return fail_status(l, e, "connection lost to", l->out.status);
 	for (;;) {
 		if (l->unreleased >= RELEASE_EVERY)
 			connection_release(l);
-		status = amqp_simple_wait_frame_noblock(l->conn, &frame, &none);
+		status = read_frame(l, &frame);
 		if (status == AMQP_STATUS_TIMEOUT)
 			return 0;
 		if (status != AMQP_STATUS_OK)
@@ -566,8 +613,10 @@ int connection_next(struct connection *l, struct frames_event **ev, struct conne
 void connection_wait(struct connection *l, int other_fd, int timeout_ms, bool *is_readable)
 {
 	struct pollfd p[2] = {{.fd = connection_fd(l), .events = POLLIN}, {.fd = other_fd, .events = POLLIN}};
+	int count = poll(p, 2, timeout_ms);
 
-	*is_readable = poll(p, 2, timeout_ms) > 0 && p[0].revents;
+	*is_readable = count > 0 && p[0].revents;
+	l->is_quiet = l->is_plain && count > 0 && !p[0].revents;
 }
 
 void connection_release(struct connection *l)
@@ -605,9 +654,10 @@ static amqp_basic_properties_t make_properties(const struct connection_message *
 	return p;
 }
 
-/* Frame by frame rather than by amqp_basic_publish: that one begins with a look at the heartbeat deadline
- * and, once it has passed, with a read that never ends (fixed in 0.14 only). Here it cannot happen. */
-int connection_publish(struct connection *l, const struct connection_message *m, struct connection_error *e)
+/* With TLS. Frame by frame rather than by amqp_basic_publish: that one begins with a look at the heartbeat
+ * deadline and, once it has passed, with a read that never ends (fixed in 0.14 only). Here it cannot happen.
+ */
+static int publish_by_library(struct connection *l, const struct connection_message *m)
 {
 	amqp_basic_publish_t method = {.exchange = amqp_cstring_bytes(m->exchange),
 		.routing_key = amqp_cstring_bytes(m->key),
@@ -633,27 +683,46 @@ int connection_publish(struct connection *l, const struct connection_message *m,
 		status = amqp_send_frame(l->conn, &frame);
 		sent += part;
 	}
+	return status;
+}
+
+/* What was added goes out at once, unless more follows. */
+static int be_sent(struct connection *l, int status, struct connection_error *e)
+{
+	if (status == AMQP_STATUS_OK && !l->is_corked)
+		status = outgoing_flush(&l->out);
 	return status == AMQP_STATUS_OK ? 0 : fail_status(l, e, "connection lost to", status);
+}
+
+int connection_publish(struct connection *l, const struct connection_message *m, struct connection_error *e)
+{
+	return be_sent(l, l->is_plain ? outgoing_add_message(&l->out, m) : publish_by_library(l, m), e);
 }
 
 void connection_cork(struct connection *l, bool on)
 {
 	int value = on;
 
+	l->is_corked = on;
 	/* After a failure the packets are smaller, nothing else. */
-	(void)setsockopt(connection_fd(l), IPPROTO_TCP, TCP_CORK, &value, sizeof value);
+	if (!l->is_plain)
+		(void)setsockopt(connection_fd(l), IPPROTO_TCP, TCP_CORK, &value, sizeof value);
+	else if (!on)
+		(void)!outgoing_flush(&l->out); /* where it fails, the next call says so */
 }
 
 int connection_ack(struct connection *l, uint64_t tag, bool multiple, struct connection_error *e)
 {
-	int status = amqp_basic_ack(l->conn, CHANNEL, tag, multiple);
-
-	return status == AMQP_STATUS_OK ? 0 : fail_status(l, e, "connection lost to", status);
+	return be_sent(l,
+		l->is_plain ? outgoing_add_ack(&l->out, tag, multiple) :
+			      amqp_basic_ack(l->conn, CHANNEL, tag, multiple),
+		e);
 }
 
 int connection_reject(struct connection *l, uint64_t tag, bool requeue, struct connection_error *e)
 {
-	int status = amqp_basic_reject(l->conn, CHANNEL, tag, requeue);
-
-	return status == AMQP_STATUS_OK ? 0 : fail_status(l, e, "connection lost to", status);
+	return be_sent(l,
+		l->is_plain ? outgoing_add_reject(&l->out, tag, requeue) :
+			      amqp_basic_reject(l->conn, CHANNEL, tag, requeue),
+		e);
 }

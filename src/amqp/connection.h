@@ -103,8 +103,9 @@ int connection_delete_queue(struct connection *l, const char *queue, struct conn
 /* --- frames --- */
 
 /* 1: *ev is the next event, valid until the next call; 0: no more events now; -1: the connection is lost.
- * Never waits. Also serves the heartbeats, in both directions. Frames may wait inside librabbitmq while the
- * socket shows nothing: sleep only after a 0, and only if nothing was sent since. */
+ * Never waits for the peer to send. Also serves the heartbeats, in both directions. Frames may wait inside
+ * librabbitmq while the socket shows nothing: sleep only after a 0, and only if nothing was sent since. After
+ * a 0 the socket may be readable already: sleep by connection_wait, or by a look at connection_fd. */
 int connection_next(struct connection *l, struct frames_event **ev, struct connection_error *e)
 	__attribute__((warn_unused_result));
 /* Sleeps until the connection or other_fd (-1: none) is readable, at most timeout_ms (-1: without a limit).
@@ -124,11 +125,12 @@ struct connection_message {
 	const void *body;
 	size_t size;
 };
-/* Persistent, mandatory, JSON. Call connection_next until it returns 0 before a burst, and between bursts. */
+/* Persistent, mandatory, JSON. Call connection_next until it returns 0 before a burst, and between bursts.
+ * The body is a loan until the function returns. */
 int connection_publish(struct connection *l, const struct connection_message *m, struct connection_error *e)
 	__attribute__((warn_unused_result));
-/* librabbitmq writes three frames for a message, each in a packet of its own: cork before a burst, uncork
- * after it. */
+/* Cork before a burst of messages, acks or rejects, uncork after it: they go out by few system calls and in
+ * few packets. Uncorking sends them; where that fails, the next call on the connection returns -1. */
 void connection_cork(struct connection *l, bool on);
 int connection_ack(struct connection *l, uint64_t tag, bool multiple, struct connection_error *e)
 	__attribute__((warn_unused_result));

@@ -227,7 +227,6 @@ static int send_run(struct bus_thread *t, struct connection_error *e)
 {
 	struct sub_state *s = t->bus->sub_state;
 	uint64_t last = 0;
-	int rc;
 
 	for (; s->oldest < s->next && s->answered[s->oldest & s->mask] != UNANSWERED; s->oldest++)
 		if (s->answered[s->oldest & s->mask] == ACK_DUE)
@@ -235,9 +234,7 @@ static int send_run(struct bus_thread *t, struct connection_error *e)
 	if (last == 0)
 		return 0;
 	CRASH_POINT(sub_before_ack);
-	rc = connection_ack(t->connection, last, true, e);
-	CRASH_POINT(sub_after_ack);
-	return rc;
+	return connection_ack(t->connection, last, true, e);
 }
 
 /* Acks behind an unanswered tag do not wait for it. */
@@ -270,15 +267,32 @@ static int record_answer(struct bus_thread *t, const struct sub_answer *a, struc
 	return a->reject ? connection_reject(t->connection, a->tag, false, e) : 0;
 }
 
-static int sub_answer_all(struct bus_thread *t, struct connection_error *e)
+static int sub_answer_taken(struct bus_thread *t, struct connection_error *e)
 {
 	struct sub_state *s = t->bus->sub_state;
 
-	take_answers(t->bus);
 	for (size_t i = 0; i < s->taken.count; i++)
 		if (record_answer(t, &s->taken.list[i], e) < 0)
 			return -1;
 	return send_run(t, e) < 0 || send_stragglers(t, e) < 0 ? -1 : 0;
+}
+
+static int sub_answer_all(struct bus_thread *t, struct connection_error *e)
+{
+	size_t count;
+	int rc;
+
+	take_answers(t->bus);
+	count = t->bus->sub_state->taken.count;
+	if (count == 0)
+		return 0;
+	if (count > 1)
+		connection_cork(t->connection, true);
+	rc = sub_answer_taken(t, e);
+	if (count > 1)
+		connection_cork(t->connection, false);
+	CRASH_POINT(sub_after_ack);
+	return rc;
 }
 
 /* Deleting hcp.commands deletes the binding of the command queue, too. Callers declare the exchange again;

@@ -386,9 +386,9 @@ static int pub_send(struct bus_thread *t, enum loss *how, struct connection_erro
 			give_back(t, o);
 		else
 			rc = send_one(t, o, e);
-		CRASH_POINT(pub_after_send);
 	}
 	connection_cork(t->connection, false);
+	CRASH_POINT(pub_after_send);
 	return rc;
 }
 

@@ -124,6 +124,33 @@ START_TEST(a_silent_broker_is_noticed_by_its_heartbeat) /* proves L1-09 */
 }
 END_TEST
 
+/* Each wake-up that hands something over skips the read from a socket that shows nothing: not for ever. */
+START_TEST(a_broker_falling_silent_while_messages_go_out_is_noticed) /* proves L1-09 */
+{
+	struct bus_proxy *x = bus_proxy_start(bus_config);
+	struct bus_out *o = bus_kit_outs_new(10000, "a", "{}", 2);
+	struct bus_user *c;
+	size_t n = 0;
+
+	bus_config->amqp.heartbeat_s = 1;
+	c = bus_user_start(bus_config);
+	bus_user_wait_up(c);
+	x->mute[ROLE_PUB] = true;
+	for (int64_t end_us = clock_boot_us() + 10 * SECOND; c->count[BUS_PUB_DOWN] == 0; n++) {
+		ck_assert(clock_boot_us() < end_us && n < 10000);
+		o[n].next = NULL;
+		bus_publish(c->bus, &o[n]);
+		bus_flush(c->bus);
+		bus_user_doze(c, 5);
+		bus_user_take(c);
+	}
+	bus_user_wait(c, c->settled_count == n, 10); /* each came back */
+	bus_user_stop(c);
+	bus_proxy_stop(x);
+	free(o);
+}
+END_TEST
+
 START_TEST(an_idle_bus_keeps_its_heartbeats_and_lets_the_core_sleep) /* proves L1-09 */
 {
 	struct bus_user *c;
@@ -429,6 +456,7 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, a_stalled_consumer_can_be_dropped_too);
 	tcase_add_test(t, a_publish_after_the_heartbeat_deadline_comes_back);
 	tcase_add_test(t, a_silent_broker_is_noticed_by_its_heartbeat);
+	tcase_add_test(t, a_broker_falling_silent_while_messages_go_out_is_noticed);
 	tcase_add_test(t, an_idle_bus_keeps_its_heartbeats_and_lets_the_core_sleep);
 	tcase_add_test(t, a_watchdog_makes_the_threads_come_round_often);
 	tcase_add_test(t, after_a_cut_everything_comes_back_and_works_again);
