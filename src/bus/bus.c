@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,26 +64,37 @@ void bus_in_free(struct bus_in *in)
 	free(in);
 }
 
-void bus_put_in_locked(struct bus *b, struct bus_in *list)
+bool bus_put_in_locked(struct bus *b, struct bus_in *list)
 {
-	bool needs_wake = !b->wake_pending && !b->stopping;
+	bool needs_wake = !b->wake_pending;
 
 	*b->in_end = list;
 	while (*b->in_end)
 		b->in_end = &(*b->in_end)->next;
 	b->wake_pending = true;
-	/* Under the lock: after bus_stop set `stopping`, no thread calls wake(). */
-	if (needs_wake)
+	return needs_wake;
+}
+
+/* Under a lock of its own: after bus_stop set `stopping`, no thread calls wake(). */
+void bus_wake(struct bus *b)
+{
+	pthread_mutex_lock(&b->wake_lock);
+	if (!b->stopping)
 		b->wake(b->ctx);
+	pthread_mutex_unlock(&b->wake_lock);
 }
 
 void bus_put_in(struct bus *b, struct bus_in *list)
 {
+	bool needs_wake;
+
 	if (!list)
 		return;
 	pthread_mutex_lock(&b->lock);
-	bus_put_in_locked(b, list);
+	needs_wake = bus_put_in_locked(b, list);
 	pthread_mutex_unlock(&b->lock);
+	if (needs_wake)
+		bus_wake(b);
 }
 
 /* Without this the queue would grow with each reconnect while the core is suspended and takes nothing. */
@@ -104,18 +114,6 @@ bool bus_take_back_locked(struct bus *b, enum bus_in_kind up)
 	}
 	b->in_end = at;
 	return was_up;
-}
-
-/* Under the lock. */
-static void signal_thread(struct bus_thread *t)
-{
-	uint64_t one = 1;
-
-	if (t->signalled || t->wake_fd < 0)
-		return;
-	t->signalled = true;
-	while (write(t->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
-		;
 }
 
 /* --- making and ending --- */
@@ -145,7 +143,7 @@ static void bus_thread_init(struct bus_thread *t, struct bus *b, const struct bu
 	t->guard = GUARD_NONE;
 	t->after_failure = BUS_BACKOFF_FAILURE(b->amqp.reconnect_max_us);
 	t->after_soft_loss = BUS_BACKOFF_SOFT(b->amqp.reconnect_max_us);
-	t->wake_fd = -1;
+	wakeup_init(&t->wakeup);
 	t->has_ended = true;
 }
 
@@ -154,6 +152,7 @@ struct bus *bus_new(const struct config *config, void (*wake)(void *ctx), void *
 	struct bus *b = xcalloc(1, sizeof *b);
 
 	pthread_mutex_init(&b->lock, NULL);
+	pthread_mutex_init(&b->wake_lock, NULL);
 	b->refs = 1;
 	b->wake = wake;
 	b->ctx = ctx;
@@ -179,10 +178,8 @@ static void bus_free(struct bus *b)
 		b->in = in->next;
 		bus_in_free(in);
 	}
-	if (b->pub.wake_fd >= 0)
-		close(b->pub.wake_fd);
-	if (b->sub.wake_fd >= 0)
-		close(b->sub.wake_fd);
+	wakeup_close(&b->pub.wakeup);
+	wakeup_close(&b->sub.wakeup);
 	pub_state_free(b);
 	sub_state_free(b);
 	free(b->answers.list);
@@ -198,6 +195,7 @@ static void bus_free(struct bus *b)
 	free(b->amqp.cert_file);
 	free(b->amqp.key_file);
 	pthread_mutex_destroy(&b->lock);
+	pthread_mutex_destroy(&b->wake_lock);
 	free(b);
 }
 
@@ -218,8 +216,7 @@ static int bus_thread_start(struct bus_thread *t)
 	pthread_attr_t attr;
 	int rc;
 
-	t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (t->wake_fd < 0)
+	if (wakeup_open(&t->wakeup) < 0)
 		return -1;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
@@ -290,12 +287,11 @@ void bus_stop(struct bus *b)
 	if (!b)
 		return;
 	bus_flush(b); /* acks of committed messages still go out */
-	pthread_mutex_lock(&b->lock);
+	pthread_mutex_lock(&b->wake_lock);
 	b->stopping = true;
-	b->wake_pending = true; /* no wake() after this */
-	signal_thread(&b->pub);
-	signal_thread(&b->sub);
-	pthread_mutex_unlock(&b->lock);
+	pthread_mutex_unlock(&b->wake_lock);
+	wakeup_call(&b->pub.wakeup);
+	wakeup_call(&b->sub.wakeup);
 	if (!wait_ended(b, STOP_POLITE_MS)) {
 		pthread_mutex_lock(&b->lock);
 		guard_shut_down(&b->pub.guard);
@@ -340,7 +336,7 @@ struct bus_in *bus_take(struct bus *b)
 	list = b->in;
 	b->in = NULL;
 	b->in_end = &b->in;
-	b->wake_pending = b->stopping;
+	b->wake_pending = false;
 	pthread_mutex_unlock(&b->lock);
 	for (struct bus_in *in = list; in; in = in->next)
 		record_pub_generation(b, in);
@@ -392,28 +388,34 @@ static void hand_over_answers(struct bus *b)
 				from->list[i].reject);
 		from->count = 0;
 	}
-	signal_thread(&b->sub);
+}
+
+/* Under the lock. False: the connection that these were meant for is lost. */
+static bool hand_over_outs(struct bus *b)
+{
+	if (!b->seen_pub_generation || b->seen_pub_generation != b->pub_generation)
+		return false;
+	out_list_join(&b->outs, &b->staged);
+	return true;
 }
 
 void bus_flush(struct bus *b)
 {
-	struct bus_in *lost = NULL;
+	bool has_outs = b->staged.first, has_answers = b->staged_answers.count > 0, calls_pub;
 
-	if (!b->staged.first && !b->staged_answers.count)
+	if (!has_outs && !has_answers)
 		return;
 	CRASH_POINT(bus_before_flush);
 	pthread_mutex_lock(&b->lock);
 	hand_over_answers(b);
-	if (b->staged.first) {
-		if (b->seen_pub_generation && b->seen_pub_generation == b->pub_generation) {
-			out_list_join(&b->outs, &b->staged);
-			signal_thread(&b->pub);
-		} else {
-			lost = settle_lost(&b->staged);
-		}
-	}
+	calls_pub = has_outs && hand_over_outs(b);
 	pthread_mutex_unlock(&b->lock);
-	bus_put_in(b, lost);
+	if (calls_pub)
+		wakeup_call(&b->pub.wakeup);
+	else if (has_outs)
+		bus_put_in(b, settle_lost(&b->staged));
+	if (has_answers)
+		wakeup_call(&b->sub.wakeup);
 	CRASH_POINT(bus_flushed);
 }
 
@@ -443,10 +445,8 @@ static int64_t age_us(const struct bus_thread *t, int64_t at_us, int64_t now_us)
 void bus_set_watchdog(struct bus *b, int64_t period_us)
 {
 	b->watchdog_us = period_us;
-	pthread_mutex_lock(&b->lock);
-	signal_thread(&b->pub);
-	signal_thread(&b->sub);
-	pthread_mutex_unlock(&b->lock);
+	wakeup_call(&b->pub.wakeup);
+	wakeup_call(&b->sub.wakeup);
 }
 
 void bus_get_health(struct bus *b, struct bus_health *h)

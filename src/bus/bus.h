@@ -98,8 +98,9 @@ struct bus_health { /* all ages in microseconds; -1: the connection is not up */
 	uint64_t reconnects;
 };
 
-/* The bus calls wake() when bus_take has something new, at most once until the next bus_take. The bus threads
- * and bus_flush call it. wake() must not call the bus. The bus copies what it needs of the config. */
+/* The bus calls wake() when bus_take has something new, at most once until the next bus_take. That one may
+ * come before the call, which is in vain then. The bus threads and bus_flush call it. wake() must not call
+ * the bus. The bus copies what it needs of the config. */
 struct bus *bus_new(const struct config *config, void (*wake)(void *ctx), void *ctx);
 /* Starts both threads. They connect, declare, consume, and begin again after every loss. */
 int bus_start(struct bus *b) __attribute__((warn_unused_result));

@@ -3,7 +3,8 @@
  *
  * A bus thread has one connection at a time. thread.c connects and reconnects; the ops of the thread say what
  * it does while the connection is up. The core and the bus threads exchange messages through queues under
- * bus.lock. No thread holds bus.lock during a call into librabbitmq. */
+ * bus.lock. No thread holds bus.lock during a call into librabbitmq, or while it wakes another thread: that
+ * one would run into the lock. */
 #ifndef HCPD_BUS_BUS_PRIVATE_H
 #define HCPD_BUS_BUS_PRIVATE_H
 
@@ -14,6 +15,7 @@
 #include "amqp/connection.h"
 #include "amqp/names.h"
 #include "amqp/reconnect.h"
+#include "bus/wakeup.h"
 
 struct bus_thread;
 
@@ -54,10 +56,9 @@ struct bus_thread {
 	struct bus *bus;
 	const struct bus_thread_ops *ops;
 	pthread_t thread;
-	int wake_fd;
+	struct wakeup wakeup;
 	/* under bus.lock */
 	bool is_started, has_ended;
-	bool signalled;     /* wake_fd is written and not yet read */
 	struct guard guard; /* of the connection's socket */
 	char drop_why[160]; /* not empty: the core dropped this connection, and why */
 	/* read by the core */
@@ -91,7 +92,8 @@ struct out_list {
 struct bus {
 	pthread_mutex_t lock;
 	unsigned refs; /* the core and each thread: a thread that hangs may outlive bus_stop */
-	bool stopping;
+	_Atomic bool stopping;
+	pthread_mutex_t wake_lock; /* held during wake(), and while bus_stop forbids it */
 	void (*wake)(void *ctx);
 	void *ctx;
 	/* copied, for the same reason */
@@ -103,7 +105,7 @@ struct bus {
 	_Atomic bool wants_harp; /* harp.sessions is to be declared */
 	/* in: from the bus threads to the core */
 	struct bus_in *in, **in_end;
-	bool wake_pending; /* the bus called wake(), and the core did not call bus_take yet */
+	bool wake_pending; /* the bus calls or called wake(), and the core did not call bus_take since */
 	/* out: handed over by bus_flush */
 	struct out_list outs;
 	uint32_t pub_generation; /* of the connection that outs may go to; 0: down */
@@ -126,7 +128,9 @@ void out_list_join(struct out_list *to, struct out_list *from);
 struct bus_in *bus_in_new(enum bus_in_kind kind);
 /* Hands a list (in order) to the core; one wake-up at most. */
 void bus_put_in(struct bus *b, struct bus_in *list);
-void bus_put_in_locked(struct bus *b, struct bus_in *list); /* under the lock */
+/* Under the lock. True: the caller calls bus_wake once it gave the lock back. */
+bool bus_put_in_locked(struct bus *b, struct bus_in *list) __attribute__((warn_unused_result));
+void bus_wake(struct bus *b);
 /* A connection is lost: takes back what the core did not take of it. These are the deliveries, whose tags are
  * void, and the message that it was up (`up`: BUS_PUB_UP or BUS_SUB_UP). True if the latter was among them:
  * the core does not know of the connection, and needs no message of its loss. */

@@ -101,13 +101,16 @@ static void sub_on_down(struct bus_thread *t, const struct connection_error *e)
 {
 	struct bus *b = t->bus;
 	struct bus_in *in = bus_thread_make_news(t, BUS_SUB_DOWN, e);
+	bool needs_wake = false;
 
 	pthread_mutex_lock(&b->lock);
 	if (bus_take_back_locked(b, BUS_SUB_UP))
 		bus_in_free(in);
 	else
-		bus_put_in_locked(b, in);
+		needs_wake = bus_put_in_locked(b, in);
 	pthread_mutex_unlock(&b->lock);
+	if (needs_wake)
+		bus_wake(b);
 }
 
 /* --- in --- */

@@ -129,6 +129,7 @@ static void pub_on_down(struct bus_thread *t, const struct connection_error *e)
 	struct bus *b = t->bus;
 	struct pub_state *p = b->pub_state;
 	struct bus_in *in = bus_thread_make_news(t, BUS_PUB_DOWN, e);
+	bool needs_wake = false;
 	struct out_list lost;
 
 	CRASH_POINT(pub_down);
@@ -155,8 +156,10 @@ static void pub_on_down(struct bus_thread *t, const struct connection_error *e)
 	if (bus_take_back_locked(b, BUS_PUB_UP))
 		bus_in_free(in);
 	else
-		bus_put_in_locked(b, in);
+		needs_wake = bus_put_in_locked(b, in);
 	pthread_mutex_unlock(&b->lock);
+	if (needs_wake)
+		bus_wake(b);
 }
 
 /* --- in --- */

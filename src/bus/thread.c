@@ -22,20 +22,9 @@
 
 bool bus_thread_come_round(struct bus_thread *t)
 {
-	struct bus *b = t->bus;
-	uint64_t count;
-	bool stopping;
-
 	t->round_at_us = clock_boot_us();
-	pthread_mutex_lock(&b->lock);
-	if (t->signalled) {
-		t->signalled = false;
-		while (read(t->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
-			;
-	}
-	stopping = b->stopping;
-	pthread_mutex_unlock(&b->lock);
-	return !stopping;
+	wakeup_begin(&t->wakeup);
+	return !t->bus->stopping;
 }
 
 void bus_thread_saw_frame(struct bus_thread *t)
@@ -56,8 +45,10 @@ void bus_thread_sleep(struct bus_thread *t)
 {
 	bool is_readable;
 
+	if (!wakeup_may_sleep(&t->wakeup))
+		return;
 	connection_release(t->connection);
-	connection_wait(t->connection, t->wake_fd,
+	connection_wait(t->connection, t->wakeup.fd,
 		round_ms(t, connection_heartbeat_s(t->connection) * SECOND_US / 3), &is_readable);
 	if (is_readable) /* or a heartbeat, which librabbitmq does not show */
 		bus_thread_saw_frame(t);
@@ -254,10 +245,11 @@ static void report_misconfigured(struct bus_thread *t, const struct connection_e
 static void bus_thread_wait(struct bus_thread *t, int64_t delay_us)
 {
 	int64_t end_us = clock_boot_us() + delay_us, left_us;
-	struct pollfd p = {.fd = t->wake_fd, .events = POLLIN};
+	struct pollfd p = {.fd = t->wakeup.fd, .events = POLLIN};
 
 	while (bus_thread_come_round(t) && (left_us = end_us - clock_boot_us()) > 0)
-		poll(&p, 1, round_ms(t, left_us));
+		if (wakeup_may_sleep(&t->wakeup))
+			poll(&p, 1, round_ms(t, left_us));
 }
 
 /* librabbitmq notices a silent peer after two heartbeats. A connection that was up for so long counts as one
