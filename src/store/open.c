@@ -12,6 +12,7 @@
 #include "base/crashpoint.h"
 #include "base/log.h"
 #include "store/migrations.h"
+#include "store/wal_vfs.h"
 
 #define APPLICATION_ID 0x68637064 /* "hcpd" */
 #define CACHE_KIB 2048
@@ -182,7 +183,7 @@ static int open_database(struct store *s, const char *dir, const char *path)
 	if (code != EX_OK)
 		return code;
 	if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-		    NULL) != SQLITE_OK)
+		    wal_vfs_name()) != SQLITE_OK)
 		return unusable(s);
 	CRASH_POINT(store_file_open);
 	sqlite3_extended_result_codes(s->db, 1);
@@ -206,6 +207,7 @@ static int open_database(struct store *s, const char *dir, const char *path)
 		store_load_mark(s, dir) < 0)
 		return unusable(s);
 	CRASH_POINT(store_instance_made);
+	wal_vfs_gather(s->db);
 	/* A table without rows gives 0. A failed read must not count as 0: keys would be given out twice. */
 	s->last_session = query_int(s, GREATEST("sessions", "last_session"), -1);
 	s->last_event = s->last_session < 0 ? -1 : query_int(s, GREATEST("events", "last_event"), -1);

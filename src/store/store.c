@@ -14,6 +14,7 @@
 #include "base/crashpoint.h"
 #include "base/log.h"
 #include "store/migrations.h"
+#include "store/wal_vfs.h"
 
 /* clang-format off */
 #define EVENT_COLUMNS \
@@ -397,6 +398,16 @@ static int run_batch(struct store *s)
 	return rc == SQLITE_OK ? step(s, ST_COMMIT) : rc;
 }
 
+static void roll_back(struct store *s)
+{
+	/* A full disk or an I/O error may have rolled back already. */
+	if (!sqlite3_get_autocommit(s->db) && step(s, ST_ROLLBACK) != SQLITE_OK &&
+		!sqlite3_get_autocommit(s->db))
+		log_error("store cannot roll back, this is a defect: error=%s", sqlite3_errmsg(s->db));
+	else
+		wal_vfs_forget(s->db);
+}
+
 int store_run(struct store *s)
 {
 	if (!store_has_batch(s))
@@ -405,11 +416,7 @@ int store_run(struct store *s)
 	if (run_batch(s) != SQLITE_OK) {
 		snprintf(s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db),
 			sqlite3_extended_errcode(s->db));
-		/* A full disk or an I/O error may have rolled back already. */
-		if (!sqlite3_get_autocommit(s->db) && step(s, ST_ROLLBACK) != SQLITE_OK &&
-			!sqlite3_get_autocommit(s->db))
-			log_error(
-				"store cannot roll back, this is a defect: error=%s", sqlite3_errmsg(s->db));
+		roll_back(s);
 		return -1;
 	}
 	CRASH_POINT(store_after_commit);

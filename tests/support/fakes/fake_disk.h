@@ -18,8 +18,9 @@ extern struct fake_disk {
 	int write_error;     /* errno of every write; 0: they work */
 	int64_t writes_left; /* with write_error: so many still work */
 	bool write_dies;     /* with write_error: the process ends there, as in a crash */
+	bool write_halves;   /* with write_error: half of its bytes are written */
 	int sync_error;
-	unsigned wal_syncs, other_syncs;
+	unsigned wal_writes, wal_syncs, other_syncs;
 	unsigned naps; /* times that SQLite waited for a lock */
 	bool sleeps;   /* a nap takes its real time, so that another process gets on */
 } fake_disk;
