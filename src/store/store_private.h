@@ -19,6 +19,8 @@ enum statement {
 	ST_SAVE_SESSION,
 	ST_PUT_TRANSITION,
 	ST_PUT_EVENT,
+	ST_PUT_3_EVENTS, /* store_run makes these two of neighbouring ST_PUT_EVENT */
+	ST_PUT_8_EVENTS,
 	ST_PUT_SUBSTITUTE,
 	ST_PUT_CHECKPOINT,
 	ST_SAVE_NEWEST,

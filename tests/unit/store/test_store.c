@@ -181,6 +181,28 @@ START_TEST(a_failing_commit_keeps_the_batch_and_a_later_run_succeeds)
 }
 END_TEST
 
+/* Events are put several at a time: whatever their number, and whatever the batch does to them later. */
+START_TEST(a_change_finds_the_events_before_it_in_the_batch)
+{
+	char text[32];
+
+	for (int i = 1; i <= _i; i++) {
+		put_session(i, "PENDING");
+		snprintf(text, sizeof text, "body %d", i);
+		put_event(i, i, 1, text);
+	}
+	store_put_substitute(s, _i, "other", 5);
+	put_event(_i + 1, 1, 1, "late");
+	store_drop_kept(s, 1, INT64_MAX);
+	store_put_unroutable(s, _i + 1, 1);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(ask("SELECT count(*) FROM events"), _i + 1);
+	ck_assert_int_eq(ask("SELECT count(*) FROM events WHERE body = 'body ' || id AND session = id"), _i);
+	ck_assert_int_eq(ask("SELECT id FROM events WHERE substitute = 'other'"), _i);
+	ck_assert_int_eq(ask("SELECT event FROM unroutable"), _i + 1);
+}
+END_TEST
+
 START_TEST(a_failing_sync_is_a_failing_commit)
 {
 	put_all(1, 5);
@@ -712,6 +734,7 @@ int main(void)
 	tcase_add_test(t, the_batch_is_invisible_before_and_whole_after);
 	tcase_add_test(t, an_empty_batch_costs_nothing);
 	tcase_add_loop_test(t, a_failing_commit_keeps_the_batch_and_a_later_run_succeeds, 0, 16);
+	tcase_add_loop_test(t, a_change_finds_the_events_before_it_in_the_batch, 1, 20);
 	tcase_add_test(t, a_failing_sync_is_a_failing_commit);
 	tcase_add_test(t, lock_of_another_is_waited_for_then_reported_then_survived);
 	tcase_add_test(t, a_reader_that_stays_does_not_stop_the_writer);
