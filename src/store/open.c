@@ -227,6 +227,9 @@ int store_open(const char *dir, struct store **out, char *why, size_t why_size)
 	char path[4096];
 	int code = EX_OK;
 
+	/* Nobody asks SQLite how much memory it has, and to count it takes a lock at each malloc and free.
+	 * It has no effect where SQLite is in use already. */
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	snprintf(path, sizeof path, "%s/hcpd.db", dir);
 	for (int tries = START_TRIES; tries > 0; tries--) {
 		struct store *s = xcalloc(1, sizeof *s);
