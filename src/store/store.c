@@ -133,6 +133,7 @@ const char *const store_sql[ST_COUNT] = {
 		"INSERT INTO snapshots (session, session_id, snapshot_id, snapshot_type, created_at, sha256,"
 		" event) VALUES (?,?,?,?,?,?,?)",
 	[ST_BEGIN] = "BEGIN IMMEDIATE",
+	[ST_BEGIN_READS] = "BEGIN",
 	[ST_COMMIT] = "COMMIT",
 	[ST_ROLLBACK] = "ROLLBACK",
 	[ST_FIND_ANSWER] = "SELECT answer FROM submits WHERE caller = ? AND message_id = ?",
@@ -451,10 +452,16 @@ static int add_event(struct store *s, struct events *e, const struct op *op)
 
 /* ---- the transaction ---- */
 
+/* The turn's reads may have begun it: its first change takes the lock then. */
+static bool is_begun(const struct store *s)
+{
+	return !sqlite3_get_autocommit(s->db);
+}
+
 static int run_batch(struct store *s)
 {
 	struct events events = {.count = 0};
-	int rc = step(s, ST_BEGIN);
+	int rc = is_begun(s) ? SQLITE_OK : step(s, ST_BEGIN);
 
 	for (size_t i = 0; rc == SQLITE_OK && i < s->batch.op_count; i++) {
 		const struct op *op = &s->batch.ops[i];
@@ -478,19 +485,33 @@ static int run_batch(struct store *s)
 static void roll_back(struct store *s)
 {
 	/* A full disk or an I/O error may have rolled back already. */
-	if (!sqlite3_get_autocommit(s->db) && step(s, ST_ROLLBACK) != SQLITE_OK &&
-		!sqlite3_get_autocommit(s->db))
+	if (is_begun(s) && step(s, ST_ROLLBACK) != SQLITE_OK && is_begun(s))
 		log_error("store cannot roll back, this is a defect: error=%s", sqlite3_errmsg(s->db));
 	else
 		wal_vfs_forget(s->db);
 }
 
+/* After a read SQLite does not wait for another writer, and it refuses to write over what that one wrote. */
+static int run_batch_alone(struct store *s)
+{
+	bool has_read = is_begun(s);
+	int rc = run_batch(s);
+
+	if (!has_read || (rc & 0xff) != SQLITE_BUSY)
+		return rc;
+	roll_back(s);
+	return run_batch(s);
+}
+
 int store_run(struct store *s)
 {
-	if (!store_has_batch(s))
+	if (!store_has_batch(s)) {
+		if (is_begun(s))
+			roll_back(s);
 		return 0;
+	}
 	CRASH_POINT(store_before_begin);
-	if (run_batch(s) != SQLITE_OK) {
+	if (run_batch_alone(s) != SQLITE_OK) {
 		snprintf(s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db),
 			sqlite3_extended_errcode(s->db));
 		roll_back(s);

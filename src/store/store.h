@@ -225,7 +225,8 @@ const char *store_error(const struct store *s);
 
 /* ---- reading ---- */
 
-/* The event that answered this submit; 0: it is undecided. */
+/* The event that answered this submit; 0: it is undecided. The turn must end with store_run, also without a
+ * batch: until then the log cannot begin anew. */
 enum { STORE_UNSEEN = -1, STORE_UNREADABLE = -2 };
 int64_t store_find_answer(struct store *s, int64_t caller, const char *message_id);
 /* One row: 1 found, 0 there is none, -1 the store cannot be read. */

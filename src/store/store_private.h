@@ -61,6 +61,7 @@ enum statement {
 	ST_DROP_ROWS_END = ST_DROP_ROWS + STORE_OWNED_MAX - 1,
 	/* the transaction */
 	ST_BEGIN,
+	ST_BEGIN_READS,
 	ST_COMMIT,
 	ST_ROLLBACK,
 	/* reads */

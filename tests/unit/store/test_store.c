@@ -228,6 +228,48 @@ START_TEST(lock_of_another_is_waited_for_then_reported_then_survived)
 }
 END_TEST
 
+/* The turn's first read and its commit are one transaction, unless another writes in between. */
+START_TEST(a_writer_between_a_turns_read_and_commit_is_survived)
+{
+	put_all(1, 1);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(store_find_answer(s, 1, "m"), STORE_UNSEEN);
+	ck_assert_int_eq(
+		sqlite3_exec(eye, "INSERT INTO meta VALUES ('x', 'y')", NULL, NULL, NULL), SQLITE_OK);
+	put_all(2, 1);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(ask("SELECT count(*) FROM sessions"), 2);
+	ck_assert_int_eq(ask("SELECT count(*) FROM meta WHERE key = 'x'"), 1);
+}
+END_TEST
+
+START_TEST(a_writer_that_stays_after_a_turns_read_is_waited_for)
+{
+	ck_assert_int_eq(store_find_answer(s, 1, "m"), STORE_UNSEEN);
+	ck_assert_int_eq(sqlite3_exec(eye, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	put_all(1, 1);
+	fake_disk.naps = 0;
+	ck_assert_int_eq(store_run(s), -1);
+	ck_assert_uint_gt(fake_disk.naps, 5);
+	ck_assert_int_eq(sqlite3_exec(eye, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(ask("SELECT count(*) FROM sessions"), 1);
+}
+END_TEST
+
+/* A reader that stays would keep the log from beginning anew. */
+START_TEST(a_turns_reads_end_with_it)
+{
+	put_all(1, 1);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(store_find_answer(s, 1, "m"), STORE_UNSEEN);
+	if (_i)
+		put_all(2, 1);
+	ck_assert_int_eq(store_run(s), 0);
+	ck_assert_int_eq(ask("PRAGMA wal_checkpoint(TRUNCATE)"), 0);
+}
+END_TEST
+
 START_TEST(a_reader_that_stays_does_not_stop_the_writer)
 {
 	ck_assert(sqlite3_exec(eye, "BEGIN; SELECT count(*) FROM sessions", NULL, NULL, NULL) == SQLITE_OK);
@@ -737,6 +779,9 @@ int main(void)
 	tcase_add_loop_test(t, a_change_finds_the_events_before_it_in_the_batch, 1, 20);
 	tcase_add_test(t, a_failing_sync_is_a_failing_commit);
 	tcase_add_test(t, lock_of_another_is_waited_for_then_reported_then_survived);
+	tcase_add_test(t, a_writer_between_a_turns_read_and_commit_is_survived);
+	tcase_add_test(t, a_writer_that_stays_after_a_turns_read_is_waited_for);
+	tcase_add_loop_test(t, a_turns_reads_end_with_it, 0, 2);
 	tcase_add_test(t, a_reader_that_stays_does_not_stop_the_writer);
 	tcase_add_test(t, every_commit_is_synced_and_the_modes_are_in_force);
 	tcase_add_test(t, values_with_quotes_nul_and_unicode_come_back_as_they_were);
