@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void names_command_queue(char *out, size_t size, const char *callee)
 {
 	snprintf(out, size, COMMAND_QUEUE_PREFIX "%s", callee);
@@ -21,7 +23,14 @@ void names_event_queue(char *out, size_t size, const char *caller, const char *i
 
 void names_event_key(char *out, size_t size, const char *caller, const char *session, const char *type)
 {
-	snprintf(out, size, "%.*s.%s.%s", (int)strcspn(caller, "/"), caller, session ? session : "-", type);
+	size_t used = text_copy(out, size, caller);
+
+	if (memchr(out, '/', used) != NULL)
+		used = strcspn(out, "/");
+	used = text_append(out, size, used, ".");
+	used = text_append(out, size, used, session ? session : "-");
+	used = text_append(out, size, used, ".");
+	text_append(out, size, used, type);
 }
 
 void names_event_binding(char *out, size_t size, const char *caller, const char *session)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* buf.c: growing buffers, shared blobs, JSON strings.
  * Owns the sizes of all of them, and what happens when memory is out.
- * Never interprets what it holds beyond UTF-8. */
+ * Never interprets what it holds beyond UTF-8; formats are buf_format.c's. */
 #include "base/buf.h"
 
 #include <assert.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/text.h"
 
 /* --- memory --- */
 
@@ -93,34 +94,9 @@ void buf_add_text(struct buf *b, const char *text)
 
 void buf_add_int(struct buf *b, int64_t value)
 {
-	uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-	char digits[24], *p = digits + sizeof(digits);
+	char digits[TEXT_INT_SIZE];
 
-	do
-		*--p = (char)('0' + left % 10);
-	while (left /= 10);
-	if (value < 0)
-		*--p = '-';
-	buf_add(b, p, (size_t)(digits + sizeof(digits) - p));
-}
-
-void buf_addf(struct buf *b, const char *fmt, ...)
-{
-	va_list args, again;
-	int size;
-
-	va_start(args, fmt);
-	va_copy(again, args);
-	buf_reserve(b, 128);
-	size = vsnprintf(b->data + b->size, b->room - b->size, fmt, args);
-	assert(size >= 0); /* the formats are constants, and none of them fails */
-	if ((size_t)size >= b->room - b->size) {
-		buf_reserve(b, (size_t)size + 1);
-		vsnprintf(b->data + b->size, b->room - b->size, fmt, again);
-	}
-	b->size += (size_t)size;
-	va_end(again);
-	va_end(args);
+	buf_add(b, digits, text_put_int(digits, value));
 }
 
 void buf_drop(struct buf *b, size_t size)

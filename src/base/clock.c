@@ -82,9 +82,13 @@ static void format_second(int64_t second, char out[CLOCK_TEXT_SIZE])
 
 void clock_format(int64_t wall_us, char out[CLOCK_TEXT_SIZE])
 {
-	/* Every event carries a time, and most fall into the second of the one before. */
-	static _Thread_local char cached[CLOCK_TEXT_SIZE];
-	static _Thread_local int64_t cached_second = INT64_MIN;
+	/* Every event carries a time, and most fall into the second of the one before; a session's deadline
+	 * is written between them. */
+	static _Thread_local struct {
+		char text[CLOCK_TEXT_SIZE];
+		int64_t second;
+	} cached[2] = {{.second = INT64_MIN}, {.second = INT64_MIN}};
+	static _Thread_local unsigned last;
 	int64_t second = (wall_us - (wall_us < INT64_MIN + US ? 0 : wall_us < 0 ? US - 1 : 0)) / US;
 	int ms = (int)((wall_us - second * US) / 1000);
 
@@ -92,11 +96,13 @@ void clock_format(int64_t wall_us, char out[CLOCK_TEXT_SIZE])
 		ms = second < FIRST_S ? 0 : 999;
 		second = second < FIRST_S ? FIRST_S : LAST_S;
 	}
-	if (second != cached_second) {
-		format_second(second, cached);
-		cached_second = second;
+	if (second != cached[last].second)
+		last ^= 1;
+	if (second != cached[last].second) {
+		format_second(second, cached[last].text);
+		cached[last].second = second;
 	}
-	memcpy(out, cached, CLOCK_TEXT_SIZE);
+	memcpy(out, cached[last].text, CLOCK_TEXT_SIZE);
 	put_digits(out + 20, ms, 3);
 }
 

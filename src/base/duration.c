@@ -5,8 +5,9 @@
 #include "base/duration.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
 
 #define SECOND INT64_C(1000000)
 #define MINUTE (60 * SECOND)
@@ -140,18 +141,33 @@ bool duration_parse(const char *text, int64_t *us)
 	return false;
 }
 
-static int put_component(char *out, int used, int64_t value, char letter)
+static size_t put_component(char *out, size_t used, int64_t value, char letter)
 {
 	if (value == 0)
 		return used;
-	return used +
-		snprintf(out + used, DURATION_TEXT_SIZE - (size_t)used, "%lld%c", (long long)value, letter);
+	used += text_put_int(out + used, value);
+	out[used++] = letter;
+	out[used] = '\0';
+	return used;
+}
+
+/* Seconds with their milliseconds, of which there are some. */
+static void put_fraction(char *out, size_t used, int64_t ms)
+{
+	int left = (int)(ms % 1000);
+
+	used += text_put_int(out + used, ms / 1000 % 60);
+	out[used++] = '.';
+	for (int unit = 100; left > 0; left %= unit, unit /= 10)
+		out[used++] = (char)('0' + left / unit);
+	out[used++] = 'S';
+	out[used] = '\0';
 }
 
 void duration_format(int64_t us, char out[DURATION_TEXT_SIZE])
 {
 	int64_t ms = us > 0 ? us / 1000 : 0, in_day = ms % (DAY / 1000);
-	int used = 1, fraction = (int)(ms % 1000);
+	size_t used = 1;
 
 	if (ms == 0) {
 		memcpy(out, "PT0S", sizeof("PT0S"));
@@ -164,14 +180,8 @@ void duration_format(int64_t us, char out[DURATION_TEXT_SIZE])
 	out[used++] = 'T';
 	used = put_component(out, used, in_day / 3600000, 'H');
 	used = put_component(out, used, in_day / 60000 % 60, 'M');
-	if (fraction == 0) {
+	if (ms % 1000 != 0)
+		put_fraction(out, used, in_day);
+	else
 		put_component(out, used, in_day / 1000 % 60, 'S');
-		return;
-	}
-	used += snprintf(out + used, DURATION_TEXT_SIZE - (size_t)used, "%d.%03d", (int)(in_day / 1000 % 60),
-		fraction);
-	while (out[used - 1] == '0')
-		used--;
-	out[used++] = 'S';
-	out[used] = '\0';
 }

@@ -67,12 +67,16 @@ __attribute__((weak)) void id_make(char out[ID_SIZE])
 	explicit_bzero(mine, sizeof(uuid_t));
 }
 
+static bool is_hex(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
 bool id_is_uuid4(const char *text)
 {
-	uuid_t id;
-
-	/* Bounded first: text may be as long as a message. */
-	if (strnlen(text, ID_SIZE) != ID_SIZE - 1 || uuid_parse(text, id) < 0)
-		return false;
-	return uuid_type(id) == UUID_TYPE_DCE_RANDOM && uuid_variant(id) == UUID_VARIANT_DCE;
+	/* Stops at the first character that does not belong: text may be as long as a message. */
+	for (size_t i = 0; i < ID_SIZE - 1; i++)
+		if (i == 8 || i == 13 || i == 18 || i == 23 ? text[i] != '-' : !is_hex(text[i]))
+			return false;
+	return text[ID_SIZE - 1] == '\0' && text[14] == '4' && strchr("89abAB", text[19]) != NULL;
 }

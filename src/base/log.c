@@ -19,6 +19,7 @@
 #include "base/escape.h"
 #include "base/log_format.h"
 #include "base/log_sink.h"
+#include "base/text.h"
 
 #define HEAD_MAX_BYTES 64 /* time and level, or the priority prefix */
 #define LIMIT_WINDOW_US (60 * INT64_C(1000000))
@@ -69,6 +70,16 @@ static bool is_journal(void)
 	return to_journal;
 }
 
+/* How many printable ASCII characters the text begins with: none of them has an escape. */
+static size_t plain_size(const unsigned char *text, size_t left)
+{
+	size_t size = 0;
+
+	while (size < left && (unsigned char)(text[size] - 0x20) < 0x7f - 0x20)
+		size++;
+	return size;
+}
+
 /* Appends text to the line as far as it goes; a cut one ends in an ellipsis. */
 static size_t append(char *line, size_t used, const char *text, bool is_cut)
 {
@@ -77,15 +88,21 @@ static size_t append(char *line, size_t used, const char *text, bool is_cut)
 	char escape[ESCAPE_SIZE];
 
 	while (left > 0) {
-		size_t eaten = escape_next(p, left, escape);
-		bool is_plain = escape[0] == '\0';
-		size_t size = is_plain ? eaten : strlen(escape);
+		size_t eaten = plain_size(p, left < room - used ? left : room - used), size = eaten;
+		const char *from = (const char *)p;
 
-		if (used + size > room) {
+		if (eaten == 0) {
+			eaten = size = escape_next(p, left, escape);
+			if (escape[0] != '\0') {
+				from = escape;
+				size = strlen(escape);
+			}
+		}
+		if (size > room - used) {
 			is_cut = true;
 			break;
 		}
-		memcpy(line + used, is_plain ? (const char *)p : escape, size);
+		memcpy(line + used, from, size);
 		used += size;
 		p += eaten;
 		left -= eaten;
@@ -99,18 +116,25 @@ static size_t append(char *line, size_t used, const char *text, bool is_cut)
 
 static size_t write_head(char *line, enum log_level level, unsigned lost)
 {
-	char now[CLOCK_TEXT_SIZE];
-	int size;
+	char now[CLOCK_TEXT_SIZE], count[TEXT_INT_SIZE];
+	size_t used;
 
 	if (is_journal()) {
-		size = snprintf(line, HEAD_MAX_BYTES, "%s", priorities[level]);
+		used = text_copy(line, HEAD_MAX_BYTES, priorities[level]);
 	} else {
 		clock_format(clock_wall_us(), now);
-		size = snprintf(line, HEAD_MAX_BYTES, "%s level=%s ", now, names[level]);
+		used = text_copy(line, HEAD_MAX_BYTES, now);
+		used = text_append(line, HEAD_MAX_BYTES, used, " level=");
+		used = text_append(line, HEAD_MAX_BYTES, used, names[level]);
+		used = text_append(line, HEAD_MAX_BYTES, used, " ");
 	}
-	if (lost > 0)
-		size += snprintf(line + size, HEAD_MAX_BYTES - (size_t)size, "lost=%u ", lost);
-	return (size_t)size;
+	if (lost > 0) {
+		text_put_uint(count, lost);
+		used = text_append(line, HEAD_MAX_BYTES, used, "lost=");
+		used = text_append(line, HEAD_MAX_BYTES, used, count);
+		used = text_append(line, HEAD_MAX_BYTES, used, " ");
+	}
+	return used;
 }
 
 static void write_line(enum log_level level, const char *text, bool is_cut)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 struct writer {
 	char *to;
 	size_t used, size; /* without the NUL */
@@ -118,6 +120,12 @@ static uintmax_t take_unsigned(char length, va_list *args)
 	}
 }
 
+/* Has the conversion neither flags nor width nor precision? Most have none, and need no printf. */
+static bool is_bare(const struct conversion *c)
+{
+	return c->width < 0 && c->precision < 0 && strchr("-+ #0", c->at[1]) == NULL;
+}
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral" /* the formats are pieces of one that was checked */
 
@@ -129,6 +137,10 @@ static bool put_scalar(struct writer *w, const struct conversion *c, va_list *ar
 	switch (c->letter) {
 	case 'd':
 	case 'i':
+		if (is_bare(c)) {
+			text_put_int(text, take_signed(c->length, args));
+			break;
+		}
 		make_spec(c, spec, "j");
 		snprintf(text, sizeof text, spec, take_signed(c->length, args));
 		break;
@@ -136,6 +148,10 @@ static bool put_scalar(struct writer *w, const struct conversion *c, va_list *ar
 	case 'o':
 	case 'x':
 	case 'X':
+		if (c->letter == 'u' && is_bare(c)) {
+			text_put_uint(text, take_unsigned(c->length, args));
+			break;
+		}
 		make_spec(c, spec, "j");
 		snprintf(text, sizeof text, spec, take_unsigned(c->length, args));
 		break;

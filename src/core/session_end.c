@@ -14,6 +14,7 @@
 #include "base/crashpoint.h"
 #include "base/duration.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "core/running/worker_messages.h"
 #include "core/running/run.h"
 #include "core/running/harp_events.h"
@@ -43,7 +44,7 @@ bool session_set_outcome(struct session *s, enum sstate state, const char *reaso
 		return false;
 	o->state = state;
 	o->actor = actor;
-	snprintf(o->reason, sizeof o->reason, "%s", reason);
+	text_copy(o->reason, sizeof o->reason, reason);
 	if (payload != NULL) {
 		assert(size >= 2 && payload[size - 1] == '}');
 		o->payload_size = size - 1;

@@ -17,6 +17,7 @@
 #include "policy/envelope.h"
 #include "policy/output_check.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "core/pins.h"
 #include "core/admission/approval.h"
 #include "core/running/run.h"
@@ -39,9 +40,9 @@ static struct session *session_alloc(struct core *c)
 /* Pins the ended sessions that this one needs. session_free drops the pins, after the end is committed. */
 static void add_pins(struct session *s, const char *checkpoint_of, const char *continues)
 {
-	snprintf(s->pins.checkpoint_of, sizeof s->pins.checkpoint_of, "%s",
+	text_copy(s->pins.checkpoint_of, sizeof s->pins.checkpoint_of,
 		checkpoint_of != NULL ? checkpoint_of : "");
-	snprintf(s->pins.continues, sizeof s->pins.continues, "%s", continues != NULL ? continues : "");
+	text_copy(s->pins.continues, sizeof s->pins.continues, continues != NULL ? continues : "");
 	pins_add(s->core, s->pins.checkpoint_of);
 	pins_add(s->core, s->pins.continues);
 }
@@ -172,7 +173,7 @@ static struct session *make_session(struct core *c, const struct command *cmd, c
 
 	s->key = ++c->last_session;
 	memcpy(s->id, id, ID_SIZE);
-	snprintf(s->caller_id, sizeof s->caller_id, "%s", cmd->caller_id);
+	text_copy(s->caller_id, sizeof s->caller_id, cmd->caller_id);
 	session_set_caller(s, to);
 	s->capability = xstrdup(v->capability->name);
 	s->capability_version = xstrdup(v->capability->version);

@@ -5,13 +5,13 @@
 #include "json/canonical.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <openssl/evp.h>
 
 #include "base/log.h"
+#include "base/text.h"
 
 struct key {
 	const char *text;
@@ -122,7 +122,6 @@ void canonical_hash_bytes(const void *data, size_t size, char hex[CANONICAL_HASH
 {
 	/* fetched once: to look the algorithm up takes as long as to hash a short text */
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	static const char digits[] = "0123456789abcdef";
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	unsigned length = 0;
 
@@ -131,10 +130,7 @@ void canonical_hash_bytes(const void *data, size_t size, char hex[CANONICAL_HASH
 		log_error("libcrypto has no SHA-256");
 		abort();
 	}
-	for (unsigned i = 0; i < length; i++) {
-		hex[2 * i] = digits[digest[i] >> 4];
-		hex[2 * i + 1] = digits[digest[i] & 15];
-	}
+	text_put_hex(hex, digest, length);
 	hex[2 * length] = '\0';
 }
 

@@ -12,12 +12,12 @@
 #include "outbox/outbox_private.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crashpoint.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #define QUEUE_MAX 4096          /* entries of one caller in memory ... */
 #define MEMORY_MAX (8 << 20)    /* ... and bodies of all, but one row of each caller is always allowed */
@@ -83,7 +83,7 @@ static struct outbox_caller *outbox_caller_new(struct outbox *ob, const char *ca
 	a->limit = ob->share;
 	a->backoff.on_due = outbox_on_backoff_over;
 	a->probe.on_due = outbox_on_probe;
-	snprintf(a->caller_id, sizeof a->caller_id, "%s", caller_id);
+	text_copy(a->caller_id, sizeof a->caller_id, caller_id);
 	HASH_ADD_STR(ob->all, caller_id, a);
 	return a;
 }
@@ -169,7 +169,7 @@ static struct entry *entry_new(
 		outbox_fill_harp(n, e);
 	else
 		fill_out(n, e);
-	snprintf(n->out.correlation_id, sizeof n->out.correlation_id, "%s",
+	text_copy(n->out.correlation_id, sizeof n->out.correlation_id,
 		e->session_id != NULL ? e->session_id : "");
 	n->out.body = body->data;
 	n->out.size = body->size;

@@ -11,6 +11,7 @@
 
 #include "base/duration.h"
 #include "base/semver.h"
+#include "base/text.h"
 #include "json/scan.h"
 
 /* jansson parses by recursion: a text that nests deeper than this is not parsed, not even to find its
@@ -310,7 +311,7 @@ static void find_caller(struct command *c, const json_t *payload)
 	const json_t *v = json_object_get(payload, "caller_id");
 
 	if (json_is_string(v) && message_is_caller_id(json_string_value(v), json_string_length(v)))
-		snprintf(c->caller_id, sizeof c->caller_id, "%s", json_string_value(v));
+		text_copy(c->caller_id, sizeof c->caller_id, json_string_value(v));
 }
 
 /* Numbers with a dot between them, at least two, and the first is our major version: 1.0, 1.12, 1.0.3. */
@@ -423,7 +424,7 @@ enum message_result message_read(const char *body, size_t size, int max_depth, s
 		/* Both first: an error is answered to this caller, about this message. */
 		find_caller(c, json_object_get(root, "payload"));
 		if (is_message_id(id))
-			snprintf(c->message_id, sizeof c->message_id, "%s", json_string_value(id));
+			text_copy(c->message_id, sizeof c->message_id, json_string_value(id));
 		if (depth > (size_t)max_depth)
 			result = invalid(c, "the message nests %zu deep; %d is allowed", depth, max_depth);
 		else

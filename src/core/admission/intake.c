@@ -84,7 +84,9 @@ static void audit_decision(struct core *c, const struct command *cmd, const char
 	row.user = user;
 	row.capability = cmd->task.capability;
 	row.task = hash;
-	snprintf(with, sizeof with, "%s %s", caller != NULL ? caller->name : "", user != NULL ? user : "");
+	if (strcmp(row.outcome, "rejected") == 0)
+		snprintf(with, sizeof with, "%s %s", caller != NULL ? caller->name : "",
+			user != NULL ? user : "");
 	/* Refusals that any sender can cause at any rate must not fill the disk. Tasks that are not refused
 	 * are bounded by the limits of sessions. */
 	if (caller == NULL || cmd->message_id[0] == '\0' ||

@@ -82,6 +82,51 @@ START_TEST(every_integer_is_written_as_printf_would)
 }
 END_TEST
 
+/* Each format is written by both; what buf_addf does without printf and what it leaves to it stand in turn.
+ */
+#define SAME(...) \
+	do { \
+		char want[512]; \
+\
+		snprintf(want, sizeof want, __VA_ARGS__); \
+		buf_clear(&b); \
+		buf_add_text(&b, "before "); \
+		buf_addf(&b, __VA_ARGS__); \
+		ck_assert_str_eq(buf_text(&b) + 7, want); \
+	} while (0)
+
+START_TEST(every_format_is_written_as_printf_would)
+{
+	const char *volatile nothing = NULL; /* the compiler would warn of it */
+
+	SAME("plain");
+	SAME("%s", "");
+	SAME("\"%s\":\"%s\",%s", "a", "b%d", "%");
+	SAME("100%% of %s", "it");
+	SAME("%d %d %d %d", 0, -1, INT32_MAX, INT32_MIN);
+	SAME("%u %u", 0u, UINT32_MAX);
+	SAME("%zu %zu", (size_t)0, SIZE_MAX);
+	SAME("%lld %lld %llu", (long long)INT64_MIN, (long long)INT64_MAX, (unsigned long long)UINT64_MAX);
+	SAME("[%.*s] [%.*s] [%.*s] [%.*s]", 3, "abcdef", 0, "abc", 9, "abc", -1, "abc");
+	SAME("%s and %.3s", "whole", "abcdef");
+	SAME("%d of %5d, %-4s|%04x|%+d", 1, 2, "x", 255, 7);
+	SAME("%s %.17g %ld %c", "real", 0.1, 5L, 'c');
+	SAME("%d%% %s", 5, nothing);
+	SAME("%.*d", 4, 12);
+}
+END_TEST
+
+START_TEST(a_precision_bounds_how_far_a_text_is_read)
+{
+	char *text = malloc(3); /* without a NUL: a sanitizer sees what is read behind it */
+
+	memcpy(text, "abc", 3);
+	buf_addf(&b, "<%.*s>", 3, text);
+	ck_assert_str_eq(buf_text(&b), "<abc>");
+	free(text);
+}
+END_TEST
+
 #define FFFD "\xef\xbf\xbd"
 #define S(text) text, sizeof(text) - 1
 
@@ -229,6 +274,8 @@ int main(void)
 	tcase_add_test(t, buffer_grows_over_any_boundary);
 	tcase_add_test(t, a_long_formatted_text_is_not_cut);
 	tcase_add_test(t, every_integer_is_written_as_printf_would);
+	tcase_add_test(t, every_format_is_written_as_printf_would);
+	tcase_add_test(t, a_precision_bounds_how_far_a_text_is_read);
 	tcase_add_loop_test(t, a_json_string_has_minimal_escapes_and_is_always_utf8, 0, COUNT(strings));
 	tcase_add_test(t, every_byte_at_every_place_reads_back_with_a_json_parser);
 	tcase_add_test(t, random_bytes_always_give_a_valid_json_string);
