@@ -165,6 +165,21 @@ static bool are_plain(const char *text)
 	return (((v - ones * 0x20) | (quote - ones) | (slash - ones) | v) & tops) == 0;
 }
 
+size_t buf_plain_size(const char *text, size_t size)
+{
+	size_t i = 0;
+
+	while (size - i >= 8 && are_plain(text + i))
+		i += 8;
+	for (; i < size; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\')
+			break;
+	}
+	return i;
+}
+
 /* Length of the character that goes into a JSON string as it is; 0: it is escaped. */
 static size_t size_as_it_is(const char *text, size_t left)
 {

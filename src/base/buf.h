@@ -21,6 +21,9 @@ void buf_add_int(struct buf *b, int64_t value);
 void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A JSON string with its quotes: minimal escapes, lower-case hex; bytes that are not UTF-8 become U+FFFD. */
 void buf_add_json(struct buf *b, const char *text, size_t size);
+/* How many bytes of the text, from its beginning, stand in a JSON string as they are and are ASCII: no
+ * control, no quote, no backslash. */
+size_t buf_plain_size(const char *text, size_t size);
 /* How much of a text fits into `most` bytes as JSON, quotes aside, without cutting a character. */
 size_t buf_json_cut(const char *text, size_t size, size_t most);
 /* Drops the first `size` bytes. */

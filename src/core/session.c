@@ -170,7 +170,7 @@ void session_begin_message(struct session *s, const char *type)
 	message_begin(&s->core->turn.scratch, s->id, type);
 }
 
-bool session_event(struct session *s, const char *event_type, const char *data, size_t size)
+struct buf *session_begin_event(struct session *s, const char *event_type)
 {
 	struct buf *b = &s->core->turn.scratch;
 
@@ -181,7 +181,13 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 	buf_add_text(b, "\",\"sequence\":");
 	buf_add_int(b, s->sequence + 1);
 	buf_add_text(b, ",\"data\":");
-	buf_add(b, data, size);
+	return b;
+}
+
+bool session_end_event(struct session *s, const char *event_type)
+{
+	struct buf *b = &s->core->turn.scratch;
+
 	buf_add_text(b, "}");
 	message_end(b);
 	if ((int64_t)b->size > s->core->first_policy->config->max_message) {
@@ -192,6 +198,12 @@ bool session_event(struct session *s, const char *event_type, const char *data, 
 	s->sequence++;
 	session_put_message(s, TYPE_EVENT, event_type, s->sequence);
 	return true;
+}
+
+bool session_event(struct session *s, const char *event_type, const char *data, size_t size)
+{
+	buf_add(session_begin_event(s, event_type), data, size);
+	return session_end_event(s, event_type);
 }
 
 void session_add_text(struct buf *list, unsigned *count, const char *text, size_t size)
@@ -214,15 +226,14 @@ void session_record_warning(struct session *s, const char *text)
 
 static void warning_event(struct session *s, const char *code, const char *text, const char *details)
 {
-	struct buf b = {0};
+	struct buf *b = session_begin_event(s, "warning");
 
-	buf_addf(&b, "{\"code\":\"%s\",\"message\":", code);
-	buf_add_json(&b, text, strlen(text));
+	buf_addf(b, "{\"code\":\"%s\",\"message\":", code);
+	buf_add_json(b, text, strlen(text));
 	if (details != NULL)
-		buf_addf(&b, ",\"details\":%s", details);
-	buf_add_text(&b, "}");
-	session_event(s, "warning", b.data, b.size);
-	buf_fini(&b);
+		buf_addf(b, ",\"details\":%s", details);
+	buf_add_text(b, "}");
+	session_end_event(s, "warning");
 }
 
 void session_warn_details(struct session *s, const char *code, const char *text, const char *details)
@@ -260,12 +271,22 @@ void session_risk_event(struct session *s, const char *code, const char *fmt, ..
 
 /* ---- states ---- */
 
+static void put_state_changed(struct session *s, enum sstate from, const char *reason)
+{
+	struct buf *b = session_begin_event(s, "state_changed");
+
+	buf_addf(b, "{\"from_state\":\"%s\",\"to_state\":\"%s\",\"reason\":", sstate_names[from],
+		sstate_names[s->state]);
+	buf_add_json(b, reason, strlen(reason));
+	buf_add_text(b, "}");
+	session_end_event(s, "state_changed");
+}
+
 bool session_transition(struct session *s, enum sstate to, const char *reason, const char *actor)
 {
 	enum sstate from = s->state;
 	struct store_session row;
 	struct row_texts t;
-	struct buf data = {0};
 
 	if (!session_may(from, to)) {
 		log_error(
@@ -292,13 +313,8 @@ bool session_transition(struct session *s, enum sstate to, const char *reason, c
 	run_watch_pause(s);
 	if (s->admission.waits_for != WAITS_NOT)
 		return true; /* its caller does not know of the session yet */
-	buf_addf(&data, "{\"from_state\":\"%s\",\"to_state\":\"%s\",\"reason\":", sstate_names[from],
-		sstate_names[to]);
-	buf_add_json(&data, reason, strlen(reason));
-	buf_add_text(&data, "}");
-	session_event(s, "state_changed", data.data, data.size);
+	put_state_changed(s, from, reason);
 	harp_events_state(s);
-	buf_fini(&data);
 	log_at(to == S_RUNNING || session_is_over(to) ? LOG_LVL_DEBUG : LOG_LVL_INFO,
 		"session %s: session=%.8s from=%s reason=%s version=%lld", sstate_names[to], s->id,
 		sstate_names[from], reason, (long long)s->state_version);

@@ -232,6 +232,10 @@ const char *session_verify_task(struct session *s, struct buf *task);
 /* Gives the event its sequence number and stores it. False: the event is over the message limit; only a
  * warning event was stored. */
 bool session_event(struct session *s, const char *event_type, const char *data, size_t size);
+/* The same in two steps, for data that is composed where it stands in the message: the caller adds the data
+ * to the buffer between them, and calls nothing else that makes a message. */
+struct buf *session_begin_event(struct session *s, const char *event_type);
+bool session_end_event(struct session *s, const char *event_type);
 /* A warning event of the daemon; its text also goes into the summary. */
 void session_warn(struct session *s, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

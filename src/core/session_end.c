@@ -146,13 +146,12 @@ static void put_result(struct session *s)
 
 static void put_closed(struct session *s)
 {
-	struct buf b = {0};
+	struct buf *b = session_begin_event(s, "session_closed");
 
-	buf_addf(&b, "{\"final_state\":\"%s\",\"reason\":", sstate_names[s->state]);
-	buf_add_json(&b, s->outcome.reason, strlen(s->outcome.reason));
-	buf_add_text(&b, "}");
-	session_event(s, "session_closed", b.data, b.size);
-	buf_fini(&b);
+	buf_addf(b, "{\"final_state\":\"%s\",\"reason\":", sstate_names[s->state]);
+	buf_add_json(b, s->outcome.reason, strlen(s->outcome.reason));
+	buf_add_text(b, "}");
+	session_end_event(s, "session_closed");
 }
 
 /* Publishes session.end. HARP's reason needs the error_code, which is only in the result's payload. */

@@ -140,12 +140,10 @@ static void put_accepted(struct session *s, const char *message_id)
 
 static void put_created(struct session *s)
 {
-	struct buf b = {0};
-
-	buf_addf(&b, "{\"state\":\"%s\",\"risk_level\":\"%s\",\"session_token\":\"%s\"}",
-		sstate_names[s->state], risk_names[s->risk], s->token);
-	session_event(s, "session_created", b.data, b.size);
-	buf_fini(&b);
+	buf_addf(session_begin_event(s, "session_created"),
+		"{\"state\":\"%s\",\"risk_level\":\"%s\",\"session_token\":\"%s\"}", sstate_names[s->state],
+		risk_names[s->risk], s->token);
+	session_end_event(s, "session_created");
 }
 
 /* The task asked for more than its caller may. */

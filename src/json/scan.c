@@ -20,12 +20,6 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
 }
 
-/* Characters of a string without a special meaning: nearly all. */
-static inline bool is_plain(char c)
-{
-	return (unsigned char)(c - 0x20) < 0x60 && c != '"' && c != '\\';
-}
-
 /* p is at the opening quote. The text ends in a NUL, which a string cannot contain. */
 static const char *skip_string(const char *p, const char *end)
 {
@@ -33,8 +27,7 @@ static const char *skip_string(const char *p, const char *end)
 		unsigned char c;
 		size_t size;
 
-		while (is_plain(*p))
-			p++;
+		p += buf_plain_size(p, (size_t)(end - p));
 		c = (unsigned char)*p;
 		if (c == '"')
 			return p + 1;

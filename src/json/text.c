@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* text.c: values found and copied in JSON text.
- * Owns no state. Never decides whether a text is valid JSON: jansson does. */
+ * Owns no state. Never decides whether a text is valid JSON: jansson does, and load.c for most good texts. */
 #include "json/text.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "json/load.h"
 
 static bool is_space(char c)
 {
@@ -15,6 +17,9 @@ static bool is_space(char c)
 static const char *skip_string(const char *p, const char *end)
 {
 	for (p++; p < end; p++) {
+		p += buf_plain_size(p, (size_t)(end - p));
+		if (p == end)
+			break;
 		if (*p == '\\' && p + 1 < end)
 			p++;
 		else if (*p == '"')
@@ -109,8 +114,12 @@ json_t *jtext_parse_numbers(const char *text, size_t size, bool *are_reals, char
 {
 	const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
 	json_error_t e;
-	json_t *v = jtext_load(text, size, flags, &e);
+	json_t *v = jload_tree(text, size);
 
+	*are_reals = false;
+	if (v != NULL)
+		return v;
+	v = jtext_load(text, size, flags, &e);
 	*are_reals = v == NULL && json_error_code(&e) == json_error_numeric_overflow;
 	if (*are_reals)
 		v = jtext_load(text, size, flags | JSON_DECODE_INT_AS_REAL, &e);

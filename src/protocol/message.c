@@ -547,10 +547,44 @@ void message_end(struct buf *b)
 	buf_add(b, "}", 1);
 }
 
+#define SECOND_SIZE (sizeof "2026-01-31T12:34:56" - 1)
+
+/* Is a time that clock_parse takes one that clock_format wrote? Then its first SECOND_SIZE characters are its
+ * second. */
+static bool is_formatted(const char time[CLOCK_TEXT_SIZE])
+{
+	const char *fraction = time + SECOND_SIZE;
+
+	return time[4] == '-' && fraction[0] == '.' && isdigit((unsigned char)fraction[1]) &&
+		isdigit((unsigned char)fraction[2]) && isdigit((unsigned char)fraction[3]) &&
+		fraction[4] == 'Z';
+}
+
+/* Most messages are of the second of the one before. */
+static bool parse_second(const char time[CLOCK_TEXT_SIZE], int64_t *second)
+{
+	static _Thread_local char last[SECOND_SIZE];
+	static _Thread_local int64_t last_second;
+	bool is_known = is_formatted(time);
+	int64_t us;
+
+	if (is_known && memcmp(time, last, SECOND_SIZE) == 0) {
+		*second = last_second;
+		return true;
+	}
+	if (!clock_parse(time, &us))
+		return false;
+	*second = us / 1000000;
+	if (is_known) {
+		memcpy(last, time, SECOND_SIZE);
+		last_second = *second;
+	}
+	return true;
+}
+
 bool message_peek(const char *body, size_t size, struct message_head *head)
 {
 	char time[CLOCK_TEXT_SIZE];
-	int64_t us;
 
 	if (size < TIME_AT + CLOCK_TEXT_SIZE || memcmp(body, HEAD_ID, ID_AT) != 0)
 		return false;
@@ -558,8 +592,5 @@ bool message_peek(const char *body, size_t size, struct message_head *head)
 	head->message_id[ID_SIZE - 1] = '\0';
 	memcpy(time, body + TIME_AT, CLOCK_TEXT_SIZE - 1);
 	time[CLOCK_TEXT_SIZE - 1] = '\0';
-	if (!clock_parse(time, &us))
-		return false;
-	head->timestamp_s = us / 1000000;
-	return true;
+	return parse_second(time, &head->timestamp_s);
 }

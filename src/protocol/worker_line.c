@@ -183,11 +183,89 @@ int worker_line_read(
 	l->type = (enum worker_line_type)type;
 	l->text = line;
 	l->size = size;
+	l->member_count = 0;
 	return 0;
 bad:
 	json_decref(l->root);
 	return -1;
 }
+
+/* ---- without a tree ---- */
+
+static const struct jload_member *find_member(const struct worker_line *l, const char *name)
+{
+	size_t size = strlen(name);
+
+	for (size_t i = 0; i < l->member_count; i++)
+		if (l->members[i].name_size == size && memcmp(l->members[i].name, name, size) == 0)
+			return &l->members[i];
+	return NULL;
+}
+
+/* Is the member the string, written without escapes? */
+static bool is_text(const struct jload_member *m, const char *text)
+{
+	size_t size = strlen(text);
+
+	return m->value_size == size + 2 && *m->value == '"' && memcmp(m->value + 1, text, size) == 0;
+}
+
+/* As `given`. */
+static const struct jload_member *given_member(const struct worker_line *l, const struct field *f)
+{
+	const struct jload_member *m = find_member(l, f->name);
+
+	return m != NULL && *m->value == 'n' && f->kind != K_ANY ? NULL : m;
+}
+
+/* As `fits`, for the kinds that the fields of an event have. */
+static bool member_fits(const struct jload_member *m, enum kind kind)
+{
+	char c = *m->value;
+
+	switch (kind) {
+	case K_STRING: return c == '"';
+	case K_NUMBER: return c == '-' || (c >= '0' && c <= '9');
+	case K_BOOL: return c == 't' || c == 'f';
+	case K_LEVEL: return is_text(m, "info") || is_text(m, "warn") || is_text(m, "error");
+	case K_ANY: return true;
+	default: return false;
+	}
+}
+
+static bool members_fit(const struct worker_line *l)
+{
+	for (const struct field *f = types[l->type].fields; f->name != NULL; f++) {
+		const struct jload_member *m = given_member(l, f);
+
+		if (m != NULL ? !member_fits(m, f->kind) : f->required)
+			return false;
+	}
+	return true;
+}
+
+bool worker_line_scan(struct worker_line *l, const char *line, size_t size)
+{
+	/* not a warning: its text is recorded, too */
+	static const enum worker_line_type plain[] = {WL_PROGRESS, WL_LOG, WL_INTERMEDIATE_RESULT, WL_ERROR};
+	const struct jload_member *type;
+
+	l->root = NULL;
+	l->are_reals = false;
+	l->text = line;
+	l->size = size;
+	l->member_count = WORKER_LINE_MEMBERS;
+	if (!jload_flat(line, size, l->members, &l->member_count) || (type = find_member(l, "type")) == NULL)
+		return false;
+	for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+		l->type = plain[i];
+		if (is_text(type, types[plain[i]].name))
+			return members_fit(l);
+	}
+	return false;
+}
+
+/* ---- a broken line ---- */
 
 bool worker_line_salvage(struct worker_line *l, const char *line, size_t size)
 {
@@ -215,23 +293,34 @@ const char *worker_line_type_name(enum worker_line_type type)
 	return types[type].name;
 }
 
+/* The field as the worker gave it, or its default. False: there is neither. */
+static bool add_field(const struct worker_line *l, struct buf *b, const struct field *f, const char *before)
+{
+	const struct jload_member *m = l->root == NULL ? given_member(l, f) : NULL;
+	const json_t *v = given(l->root, f);
+
+	if (m == NULL && v == NULL && f->otherwise == NULL)
+		return false;
+	buf_add_text(b, before);
+	buf_add_text(b, f->name);
+	buf_add(b, "\":", 2);
+	if (m != NULL)
+		buf_add(b, m->value, m->value_size);
+	else if (v != NULL)
+		jtext_add_value(b, jtext_member(l->text, l->size, f->name), v);
+	else
+		buf_add_text(b, f->otherwise);
+	return true;
+}
+
 void worker_line_add_data(const struct worker_line *l, struct buf *b)
 {
 	const struct type *t = &types[l->type];
-	const char *before = "{";
+	const char *before = "{\"";
 
-	for (const struct field *f = t->fields; f < t->fields + MAX_FIELDS && f->name != NULL; f++) {
-		const json_t *v = given(l->root, f);
-
-		if (v == NULL && f->otherwise == NULL)
-			continue;
-		buf_addf(b, "%s\"%s\":", before, f->name);
-		before = ",";
-		if (v == NULL)
-			buf_add_text(b, f->otherwise);
-		else
-			jtext_add_value(b, jtext_member(l->text, l->size, f->name), v);
-	}
+	for (const struct field *f = t->fields; f < t->fields + MAX_FIELDS && f->name != NULL; f++)
+		if (add_field(l, b, f, before))
+			before = ",\"";
 	buf_add_text(b, *before == '{' ? "{}" : "}");
 }
 

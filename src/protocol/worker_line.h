@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "json/load.h"
 #include "json/text.h"
 
 /* A worker that leaves so many checkpoint_requests in a row unanswered gets no more, until it makes a
@@ -34,17 +35,27 @@ enum worker_line_type {
 	WL_COUNT
 };
 
+#define WORKER_LINE_MEMBERS 12 /* of a line without a tree */
+
 struct worker_line {
 	enum worker_line_type type;
 	const char *text; /* borrowed: the line itself */
 	size_t size;
-	json_t *root;
+	json_t *root; /* NULL: there is no tree, and `members` has what is in the line */
+	struct jload_member members[WORKER_LINE_MEMBERS];
+	size_t member_count;
 	bool are_reals; /* an integer beyond 64 bits: `root` has all integers as reals */
 };
 
 /* Checks and parses one line; -1 with the reason in `why`. Call worker_line_fini only after 0. */
 int worker_line_read(struct worker_line *l, const char *line, size_t size, int max_depth, char *why,
 	size_t why_size) __attribute__((warn_unused_result));
+/* The same without a tree, for a line that becomes an event and is used for nothing else: progress, log,
+ * error or intermediate_result with no value inside another one. Only worker_line_type_name,
+ * worker_line_is_event, worker_line_add_data and worker_line_fini may be called for it. False says nothing
+ * about the line: worker_line_read decides. */
+bool worker_line_scan(struct worker_line *l, const char *line, size_t size)
+	__attribute__((warn_unused_result));
 /* For a line that worker_line_read refused: as much of it as is known, so that a caller that waits for an
  * answer gets one. False: no JSON object of a known type. Call worker_line_fini only after true. No member is
  * checked. */

@@ -186,12 +186,46 @@ static void check_text(const char *line, size_t size)
 	buf_fini(&twice);
 }
 
+/* What is read without jansson's parser is what that parser reads. */
+static void check_load(const char *line, size_t size)
+{
+	json_t *ours = jload_tree(line, size), *theirs;
+
+	if (ours == NULL)
+		return;
+	theirs = jtext_load(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+	MUST(theirs != NULL && fuzz_same(ours, theirs));
+	json_decref(ours);
+	json_decref(theirs);
+}
+
+/* A line that is read without a tree has the same type and the same data with one. */
+static void check_scan(const char *line, size_t size)
+{
+	struct buf scanned = {0}, read = {0};
+	struct worker_line l, tree;
+	char why[320];
+
+	if (!worker_line_scan(&l, line, size))
+		return;
+	MUST(worker_line_read(&tree, line, size, 8, why, sizeof why) == 0 && l.type == tree.type);
+	worker_line_add_data(&l, &scanned);
+	worker_line_add_data(&tree, &read);
+	MUST(scanned.size == read.size && memcmp(scanned.data, read.data, read.size) == 0);
+	worker_line_fini(&l);
+	worker_line_fini(&tree);
+	buf_fini(&scanned);
+	buf_fini(&read);
+}
+
 static void check_line(const char *line, size_t size, int max_depth)
 {
 	char why[320] = "";
 	struct worker_line l;
 
 	check_text(line, size);
+	check_load(line, size);
+	check_scan(line, size);
 	if (worker_line_read(&l, line, size, max_depth, why, sizeof why) < 0) {
 		MUST(why[0] != '\0' && memchr(why, '\0', sizeof why) != NULL);
 		return;

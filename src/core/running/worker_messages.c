@@ -88,14 +88,13 @@ static void log_line(struct session *s, const char *stream, const char *line, si
 	static const char head[] = "{\"level\":\"info\",\"message\":";
 	size_t most = (size_t)s->core->first_policy->config->max_message - HEAD_ROOM - sizeof head - 1;
 	size_t fits = buf_json_cut(line, size, most);
-	struct buf b = {0};
+	struct buf *b = session_begin_event(s, "log");
 
-	buf_add_text(&b, head);
-	buf_add_json(&b, line, fits);
-	buf_addf(&b, ",\"details\":{\"stream\":\"%s\"%s}}", stream,
+	buf_add_text(b, head);
+	buf_add_json(b, line, fits);
+	buf_addf(b, ",\"details\":{\"stream\":\"%s\"%s}}", stream,
 		cut || fits < size ? ",\"truncated\":true" : "");
-	session_event(s, "log", b.data, b.size);
-	buf_fini(&b);
+	session_end_event(s, "log");
 }
 
 /* The session is no longer PAUSED for being idle. */
@@ -119,16 +118,15 @@ static void show_activity(struct session *s)
 
 static void on_event(struct session *s, const struct worker_line *l)
 {
-	struct buf b = {0};
+	const char *type = worker_line_type_name(l->type);
 	bool stored;
 
-	worker_line_add_data(l, &b);
-	stored = session_event(s, worker_line_type_name(l->type), b.data, b.size);
+	worker_line_add_data(l, session_begin_event(s, type));
+	stored = session_end_event(s, type);
 	if (l->type == WL_WARNING && stored)
 		session_record_warning(s, worker_line_string(l, "message", ""));
-	if (l->type == WL_PROGRESS)
+	if (l->type == WL_PROGRESS && l->root != NULL)
 		harp_events_stage(s, worker_line_string(l, "stage", ""));
-	buf_fini(&b);
 }
 
 static void on_step(struct session *s, const struct worker_line *l)
@@ -298,7 +296,7 @@ static bool are_promised(struct session *s, const json_t *outputs, const struct 
 static void on_completed(struct session *s, const struct worker_line *l)
 {
 	const json_t *outputs = worker_line_get(l, "outputs");
-	json_t *none = json_object();
+	json_t *none = outputs == NULL ? json_object() : NULL;
 	struct buf text = {0}, b = {0};
 
 	worker_line_add_raw(l, &text, "outputs", "{}");
@@ -482,6 +480,11 @@ static void hcp_line(struct session *s, const char *line, size_t size)
 	struct worker_line l;
 	char why[320];
 
+	/* Most lines only become an event, and need no tree. HARP's events want to know the stage. */
+	if (s->harp_session.events == NULL && worker_line_scan(&l, line, size)) {
+		worker_message_take(s, &l, &p, NULL);
+		return;
+	}
 	if (worker_line_read(&l, line, size, s->core->policy->config->max_depth, why, sizeof why) < 0) {
 		bad_hcp_line(s, why, line, size);
 		return;

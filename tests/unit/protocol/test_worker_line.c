@@ -71,6 +71,63 @@ START_TEST(good_line_is_taken_and_its_data_has_the_fields_in_order) /* proves L2
 }
 END_TEST
 
+/* ---- without a tree ---- */
+
+/* The data of the line, by both ways; false where the line needs a tree. */
+static bool scan_as_read(const char *line)
+{
+	struct worker_line scanned, read;
+	struct buf a = {0}, b = {0};
+	char why[320];
+	bool is_scanned = worker_line_scan(&scanned, line, strlen(line));
+	bool is_good = worker_line_read(&read, line, strlen(line), 64, why, sizeof why) == 0;
+
+	if (is_scanned) {
+		ck_assert_msg(is_good, "%s: %s", line, why);
+		ck_assert_int_eq(scanned.type, read.type);
+		worker_line_add_data(&scanned, &a);
+		worker_line_add_data(&read, &b);
+		ck_assert_str_eq(buf_text(&a), buf_text(&b));
+		worker_line_fini(&scanned);
+	}
+	if (is_good)
+		worker_line_fini(&read);
+	buf_fini(&a);
+	buf_fini(&b);
+	return is_scanned;
+}
+
+START_TEST(a_flat_event_gets_the_same_data_without_a_tree)
+{
+	static const char *const lines[] = {"{\"type\":\"progress\"}",
+		"{\"type\":\"progress\",\"stage\":null,\"percent\":null,\"message\":null}",
+		"{\"message\":\"m\\u00e9\\n\",\"percent\":50.0,\"stage\":\"s\",\"type\":\"progress\","
+		"\"extra\":1}",
+		" { \"type\" : \"log\" , \"message\" : \" m \" , \"level\" : \"error\", \"details\" : 1.10 "
+		"} ",
+		"{\"type\":\"log\",\"message\":\"m\",\"details\":null}",
+		"{\"type\":\"intermediate_result\",\"data\":null}",
+		"{\"type\":\"intermediate_result\",\"data\":\"x\",\"is_partial\":false}",
+		"{\"type\":\"error\",\"code\":\"c\",\"message\":\"m\",\"recoverable\":false}"};
+
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+		ck_assert_msg(scan_as_read(lines[i]), "%s", lines[i]);
+}
+END_TEST
+
+START_TEST(a_line_that_is_more_than_an_event_has_a_tree)
+{
+	static const char *const lines[] = {"{\"type\":\"warning\",\"message\":\"m\"}",
+		"{\"type\":\"completed\"}", "{\"type\":\"progr\\u0065ss\"}",
+		"{\"type\":\"log\",\"message\":\"m\",\"level\":\"inf\\u006f\"}",
+		"{\"type\":\"log\",\"message\":\"m\",\"details\":{}}",
+		"{\"type\":\"progress\",\"percent\":99999999999999999999}"};
+
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+		ck_assert_msg(!scan_as_read(lines[i]), "%s", lines[i]);
+}
+END_TEST
+
 /* ---- bad ones ---- */
 
 static const struct {
@@ -143,6 +200,7 @@ START_TEST(a_bad_line_is_refused_with_a_reason)
 	struct worker_line l;
 	char why[320] = "";
 
+	ck_assert_msg(!worker_line_scan(&l, bad[_i].line, strlen(bad[_i].line)), "%s", bad[_i].line);
 	ck_assert_msg(worker_line_read(&l, bad[_i].line, strlen(bad[_i].line), 64, why, sizeof why) < 0, "%s",
 		bad[_i].line);
 	ck_assert_msg(strlen(why) > 0 && strstr(why, bad[_i].why) != NULL, "%s: %s", bad[_i].line, why);
@@ -267,6 +325,8 @@ int main(void)
 
 	tcase_add_loop_test(t, good_line_is_taken_and_its_data_has_the_fields_in_order, 0,
 		(int)(sizeof good / sizeof *good));
+	tcase_add_test(t, a_flat_event_gets_the_same_data_without_a_tree);
+	tcase_add_test(t, a_line_that_is_more_than_an_event_has_a_tree);
 	tcase_add_loop_test(t, a_bad_line_is_refused_with_a_reason, 0, (int)(sizeof bad / sizeof *bad));
 	tcase_add_test(t, a_line_with_a_raw_nul_is_refused_and_not_salvaged);
 	tcase_add_test(t, depth_is_bounded);
