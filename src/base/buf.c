@@ -5,6 +5,7 @@
 #include "base/buf.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,32 +65,16 @@ char *xstrndup(const char *text, size_t size)
 
 /* --- buffers --- */
 
-void buf_reserve(struct buf *b, size_t more)
+void buf_grow(struct buf *b, size_t more)
 {
 	size_t need, room = b->room ? b->room : 64;
 
-	if (b->room - b->size >= more)
-		return;
 	if (__builtin_add_overflow(b->size, more, &need) || need > SIZE_MAX / 4)
 		out_of_memory();
 	while (room < need)
 		room *= 2;
 	b->data = xrealloc(b->data, room);
 	b->room = room;
-}
-
-void buf_add(struct buf *b, const void *data, size_t size)
-{
-	if (size == 0)
-		return;
-	buf_reserve(b, size);
-	memcpy(b->data + b->size, data, size);
-	b->size += size;
-}
-
-void buf_add_text(struct buf *b, const char *text)
-{
-	buf_add(b, text, strlen(text));
 }
 
 void buf_add_int(struct buf *b, int64_t value)
@@ -151,26 +136,31 @@ size_t buf_utf8_size(const unsigned char *text, size_t left)
 	return (a == 0xf0 && text[1] < 0x90) || (a == 0xf4 && text[1] > 0x8f) ? 0 : 4;
 }
 
-/* Eight bytes at a time: is there none that is a control, a quote, a backslash or not ASCII? The terms set a
- * byte's top bit where it is below 0x20, zero after the xor, or set already; borrows only add false
- * alarms. */
-static bool are_plain(const char *text)
+/* Of eight bytes: the top bit is set of those that are a control, a quote, a backslash or not ASCII. The
+ * terms set it where the byte is below 0x20, zero after the xor, or has it. A borrow adds false ones, but
+ * only above a true one. */
+static uint64_t find_special(const char *text)
 {
 	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
 	uint64_t v, quote, slash;
 
 	memcpy(&v, text, sizeof(v));
+	v = le64toh(v);
 	quote = v ^ (ones * '"');
 	slash = v ^ (ones * '\\');
-	return (((v - ones * 0x20) | (quote - ones) | (slash - ones) | v) & tops) == 0;
+	return ((v - ones * 0x20) | (quote - ones) | (slash - ones) | v) & tops;
 }
 
 size_t buf_plain_size(const char *text, size_t size)
 {
 	size_t i = 0;
 
-	while (size - i >= 8 && are_plain(text + i))
-		i += 8;
+	for (; size - i >= 8; i += 8) {
+		uint64_t special = find_special(text + i);
+
+		if (special != 0)
+			return i + (size_t)__builtin_ctzll(special) / 8;
+	}
 	for (; i < size; i++) {
 		unsigned char c = (unsigned char)text[i];
 
@@ -213,7 +203,7 @@ size_t buf_json_cut(const char *text, size_t size, size_t most)
 	size_t i = 0;
 
 	while (i < size && most > 0) {
-		size_t step = most >= 8 && size - i >= 8 && are_plain(text + i) ?
+		size_t step = most >= 8 && size - i >= 8 && find_special(text + i) == 0 ?
 			8 :
 			size_as_it_is(text + i, size - i);
 		size_t takes = step > 0 ? step : escape((unsigned char)text[i], out);
@@ -233,14 +223,9 @@ void buf_add_json(struct buf *b, const char *text, size_t size)
 
 	buf_reserve(b, size + 2);
 	b->data[b->size++] = '"';
-	while (i < size) {
-		size_t step;
+	while ((i += buf_plain_size(text + i, size - i)) < size) {
+		size_t step = size_as_it_is(text + i, size - i);
 
-		if (size - i >= 8 && are_plain(text + i)) {
-			i += 8;
-			continue;
-		}
-		step = size_as_it_is(text + i, size - i);
 		if (step > 0) {
 			i += step;
 			continue;

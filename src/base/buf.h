@@ -8,15 +8,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct buf {
 	char *data; /* not NUL-terminated; see buf_text */
 	size_t size, room;
 };
 
-void buf_reserve(struct buf *b, size_t more);
-void buf_add(struct buf *b, const void *data, size_t size);
-void buf_add_text(struct buf *b, const char *text);
+void buf_grow(struct buf *b, size_t more);
+static inline void buf_reserve(struct buf *b, size_t more)
+{
+	if (b->room - b->size < more)
+		buf_grow(b, more);
+}
+/* Inline: a message is made of many short constant texts, whose sizes the compiler knows. */
+static inline void buf_add(struct buf *b, const void *data, size_t size)
+{
+	if (size == 0)
+		return;
+	buf_reserve(b, size);
+	memcpy(b->data + b->size, data, size);
+	b->size += size;
+}
+static inline void buf_add_text(struct buf *b, const char *text)
+{
+	buf_add(b, text, strlen(text));
+}
 void buf_add_int(struct buf *b, int64_t value);
 void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A JSON string with its quotes: minimal escapes, lower-case hex; bytes that are not UTF-8 become U+FFFD. */

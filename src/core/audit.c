@@ -36,17 +36,25 @@ struct counted { /* of a row that stands for many refusals */
 	const char *since;
 };
 
+static void add_name(struct buf *b, const char *name)
+{
+	buf_add_text(b, b->size > 1 ? ",\"" : "\"");
+	buf_add_text(b, name);
+	buf_add_text(b, "\":");
+}
+
 static void add_text(struct buf *b, const char *name, const char *text)
 {
 	if (text == NULL || text[0] == '\0')
 		return;
-	buf_addf(b, "%s\"%s\":", b->size > 1 ? "," : "", name);
+	add_name(b, name);
 	buf_add_json(b, text, buf_utf8_cut(text, strlen(text), TEXT_MAX));
 }
 
 static void add_int(struct buf *b, const char *name, int64_t value)
 {
-	buf_addf(b, "%s\"%s\":%lld", b->size > 1 ? "," : "", name, (long long)value);
+	add_name(b, name);
+	buf_add_int(b, value);
 }
 
 /* Canonical: members by name, none twice, none empty. */

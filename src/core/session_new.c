@@ -64,18 +64,19 @@ static const char *envelope_of(const struct session *s)
 /* Everything that the token claims must be known before: risk, duration, seal. */
 static void make_token(struct session *s)
 {
-	char token[TOKEN_SIZE], max[DURATION_TEXT_SIZE], hash[CANONICAL_HASH_SIZE];
-	const char *envelope = envelope_of(s);
+	const struct capability *cap = policy_find(s->core->policy, s->capability);
+	char token[TOKEN_SIZE], max[DURATION_TEXT_SIZE], none[CANONICAL_HASH_SIZE];
 
 	duration_format(s->times.max_duration_us, max);
-	canonical_hash_bytes(envelope, strlen(envelope), hash);
+	if (cap == NULL)
+		canonical_hash_bytes("{}", 2, none);
 	token_make(&s->core->keys,
 		&(struct token_claims){.session_id = s->id,
 			.caller_id = s->caller_id,
 			.risk = risk_names[s->risk],
 			.data_class = data_class_names[s->data_class],
 			.max_duration = max,
-			.envelope = hash,
+			.envelope = cap != NULL ? envelope_hash(cap->envelope) : none,
 			.intent = s->intent.seal,
 			.task = s->intent.task_hash,
 			.issued_us = s->times.updated_us,

@@ -112,10 +112,27 @@ void canonical_add(struct buf *b, const json_t *value)
 }
 
 static EVP_MD *sha256;
+static pthread_key_t contexts; /* each thread has one, until it ends */
+
+static void free_context(void *ctx)
+{
+	EVP_MD_CTX_free(ctx);
+}
 
 static void find_sha256(void)
 {
 	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+	if (pthread_key_create(&contexts, free_context) != 0)
+		abort();
+}
+
+static EVP_MD_CTX *get_context(void)
+{
+	EVP_MD_CTX *ctx = pthread_getspecific(contexts);
+
+	if (ctx == NULL && (ctx = EVP_MD_CTX_new()) != NULL)
+		pthread_setspecific(contexts, ctx);
+	return ctx;
 }
 
 void canonical_hash_bytes(const void *data, size_t size, char hex[CANONICAL_HASH_SIZE])
@@ -124,9 +141,13 @@ void canonical_hash_bytes(const void *data, size_t size, char hex[CANONICAL_HASH
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	unsigned char digest[EVP_MAX_MD_SIZE];
 	unsigned length = 0;
+	EVP_MD_CTX *ctx;
 
 	pthread_once(&once, find_sha256);
-	if (sha256 == NULL || !EVP_Digest(data, size, digest, &length, sha256, NULL) || length != 32) {
+	ctx = get_context();
+	if (sha256 == NULL || ctx == NULL || !EVP_DigestInit_ex(ctx, sha256, NULL) ||
+		!EVP_DigestUpdate(ctx, data, size) || !EVP_DigestFinal_ex(ctx, digest, &length) ||
+		length != 32) {
 		log_error("libcrypto has no SHA-256");
 		abort();
 	}

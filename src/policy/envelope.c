@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "policy/declaration.h"
+#include "json/canonical.h"
 #include "json/pointer.h"
 
 struct bound {
@@ -26,7 +27,7 @@ struct envelope {
 	size_t bound_count;
 	char **prohibited;
 	size_t prohibited_count;
-	char *text;
+	char *text, hash[CANONICAL_HASH_SIZE];
 };
 
 /* --- reading --- */
@@ -156,6 +157,7 @@ struct envelope *envelope_read(struct declaration *d, const struct declared *v)
 	}
 	if (!e->text)
 		e->text = xstrdup("{}");
+	canonical_hash_bytes(e->text, strlen(e->text), e->hash);
 	return e;
 }
 
@@ -184,6 +186,11 @@ void envelope_free(struct envelope *e)
 const char *envelope_text(const struct envelope *e)
 {
 	return e->text;
+}
+
+const char *envelope_hash(const struct envelope *e)
+{
+	return e->hash;
 }
 
 /* --- checking --- */

@@ -31,6 +31,8 @@ struct envelope *envelope_read(struct declaration *d, const struct declared *v)
 void envelope_free(struct envelope *e); /* NULL is fine */
 /* The declared text without white space; "{}": none. For task_accepted and the worker. */
 const char *envelope_text(const struct envelope *e);
+/* The hash of that text, which tokens claim. */
+const char *envelope_hash(const struct envelope *e);
 
 /* Checks the inputs of a task. Every parameter of the envelope that is among them must be a number within its
  * bounds, and an action that they name (`action`: a string; `actions`: strings, or objects with `name`) must

@@ -44,12 +44,16 @@ bool intent_seal_task(const char *task, size_t size, char seal[CANONICAL_HASH_SI
 
 	for (int i = 0; is_good && i < MEMBERS; i++) {
 		const struct jslice at = members[i].at;
-		json_t *value = at.at != NULL ? jtext_parse(at.at, at.size, why, sizeof why) : json_object();
+		json_t *value = at.at != NULL ? jtext_parse(at.at, at.size, why, sizeof why) : NULL;
 
-		buf_addf(&b, "%s\"%s\":", i == 0 ? "{" : ",", members[i].name);
+		buf_add_text(&b, i == 0 ? "{\"" : ",\"");
+		buf_add_text(&b, members[i].name);
+		buf_add_text(&b, "\":");
 		if (value != NULL)
 			canonical_add(&b, value);
-		is_good = value != NULL;
+		else
+			buf_add_text(&b, "{}"); /* an absent one is sealed as an empty object */
+		is_good = value != NULL || at.at == NULL;
 		json_decref(value);
 	}
 	buf_add_text(&b, "}");

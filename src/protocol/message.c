@@ -12,6 +12,7 @@
 #include "base/duration.h"
 #include "base/semver.h"
 #include "base/text.h"
+#include "json/load.h"
 #include "json/scan.h"
 
 /* jansson parses by recursion: a text that nests deeper than this is not parsed, not even to find its
@@ -203,7 +204,9 @@ static void write_task(struct task *t, const json_t *payload, struct jslice raw)
 
 		if (v == NULL && task_members[i].type == JSON_STRING)
 			continue;
-		buf_addf(&b, "%s\"%s\":", i == 0 ? "{" : ",", name);
+		buf_add_text(&b, i == 0 ? "{\"" : ",\"");
+		buf_add_text(&b, name);
+		buf_add_text(&b, "\":");
 		if (v == NULL) /* an absent object reaches the worker as an empty one */
 			buf_add_text(&b, "{}");
 		else
@@ -405,15 +408,17 @@ static enum message_result read_root(struct command *c, const json_t *root, cons
 
 enum message_result message_read(const char *body, size_t size, int max_depth, struct command *c)
 {
+	/* A tree of load.c nests no deeper than JLOAD_DEPTH_MAX. */
+	json_t *root = max_depth >= JLOAD_DEPTH_MAX ? jload_tree(body, size) : NULL;
+	size_t depth = root == NULL ? jtext_depth(body, size) : 0;
 	enum message_result result;
-	size_t depth = jtext_depth(body, size);
-	json_t *root;
 	char why[256];
 
 	memset(c, 0, sizeof *c);
 	if (depth > PARSE_DEPTH && depth > (size_t)max_depth)
 		return invalid(c, "the message nests %zu deep; %d is allowed", depth, max_depth);
-	root = jtext_parse(body, size, why, sizeof why);
+	if (root == NULL)
+		root = jtext_parse(body, size, why, sizeof why);
 	if (root == NULL)
 		return invalid(c, "not JSON: %s", why);
 	if (!json_is_object(root)) {

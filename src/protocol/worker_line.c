@@ -153,7 +153,9 @@ static int check_fields(const json_t *root, const struct type *t, char *why, siz
 int worker_line_read(
 	struct worker_line *l, const char *line, size_t size, int max_depth, char *why, size_t why_size)
 {
-	size_t depth = jtext_depth(line, size);
+	/* A tree of load.c nests no deeper than JLOAD_DEPTH_MAX. */
+	json_t *plain = max_depth >= JLOAD_DEPTH_MAX ? jload_tree(line, size) : NULL;
+	size_t depth = plain == NULL ? jtext_depth(line, size) : 0;
 	char reason[200];
 	int type;
 
@@ -161,7 +163,10 @@ int worker_line_read(
 		snprintf(why, why_size, "nests %zu deep, %d is allowed", depth, max_depth);
 		return -1;
 	}
-	if ((l->root = jtext_parse_numbers(line, size, &l->are_reals, reason, sizeof reason)) == NULL) {
+	l->are_reals = false;
+	l->root = plain;
+	if (plain == NULL &&
+		(l->root = jtext_parse_numbers(line, size, &l->are_reals, reason, sizeof reason)) == NULL) {
 		snprintf(why, why_size, "not JSON: %s", reason);
 		return -1;
 	}

@@ -83,7 +83,7 @@ static void audit_decision(struct core *c, const struct command *cmd, const char
 	row.who = cmd->caller_id;
 	row.user = user;
 	row.capability = cmd->task.capability;
-	row.task = hash;
+	row.task = e->task != NULL ? e->task : hash;
 	if (strcmp(row.outcome, "rejected") == 0)
 		snprintf(with, sizeof with, "%s %s", caller != NULL ? caller->name : "",
 			user != NULL ? user : "");
@@ -94,7 +94,7 @@ static void audit_decision(struct core *c, const struct command *cmd, const char
 		audit_put_refusal(c, &row, with);
 		return;
 	}
-	if (cmd->task.json != NULL)
+	if (e->task == NULL && cmd->task.json != NULL)
 		canonical_hash_bytes(cmd->task.json, cmd->task.json_size, hash);
 	if (strcmp(row.outcome, "rejected") != 0) {
 		audit_put(c, &row);
@@ -290,8 +290,11 @@ static bool submit(struct core *c, const struct command *cmd, const char *user,
 		log_info("risk was raised: session=%.8s risk=%s why=%s", s->id, risk_names[v.risk], v.why);
 	remember_submit(c, cmd, s->admission.answer);
 	audit_decision(c, cmd, user, caller,
-		&(struct audit_entry){
-			.outcome = "accepted", .session = s->id, .risk = risk_names[v.risk], .rules = v.why});
+		&(struct audit_entry){.outcome = "accepted",
+			.session = s->id,
+			.risk = risk_names[v.risk],
+			.rules = v.why,
+			.task = s->intent.task_hash});
 	CRASH_POINT(intake_accepted);
 	core_queue_accepted(s);
 	return true;

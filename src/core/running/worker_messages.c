@@ -474,17 +474,12 @@ static void bad_hcp_line(struct session *s, const char *why, const char *line, s
 		worker_line_fini(&l);
 }
 
-static void hcp_line(struct session *s, const char *line, size_t size)
+static void parsed_line(struct session *s, const char *line, size_t size)
 {
 	struct checkpoint_pack p = {.is_made = false};
 	struct worker_line l;
 	char why[320];
 
-	/* Most lines only become an event, and need no tree. HARP's events want to know the stage. */
-	if (s->harp_session.events == NULL && worker_line_scan(&l, line, size)) {
-		worker_message_take(s, &l, &p, NULL);
-		return;
-	}
 	if (worker_line_read(&l, line, size, s->core->policy->config->max_depth, why, sizeof why) < 0) {
 		bad_hcp_line(s, why, line, size);
 		return;
@@ -496,6 +491,17 @@ static void hcp_line(struct session *s, const char *line, size_t size)
 	worker_message_take(s, &l, &p, NULL);
 	checkpoint_pack_fini(&p);
 	worker_line_fini(&l);
+}
+
+/* Most lines only become an event, and need no tree. HARP's events want to know the stage. */
+static void hcp_line(struct session *s, const char *line, size_t size)
+{
+	struct worker_line l;
+
+	if (s->harp_session.events == NULL && worker_line_scan(&l, line, size))
+		worker_message_take(s, &l, NULL, NULL);
+	else
+		parsed_line(s, line, size);
 }
 
 void worker_message_read(

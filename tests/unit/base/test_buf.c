@@ -183,6 +183,26 @@ START_TEST(every_byte_at_every_place_reads_back_with_a_json_parser)
 }
 END_TEST
 
+/* Every byte behind every number of plain ones, with all that may follow: what comes first counts. */
+START_TEST(the_plain_part_ends_at_the_first_other_byte)
+{
+	for (int c = 0; c < 256; c++) {
+		bool is_plain = c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+
+		for (size_t at = 0; at < 20; at++) {
+			char text[21];
+
+			memset(text, '!', sizeof text);
+			text[at] = (char)c;
+			ck_assert_uint_eq(buf_plain_size(text, sizeof text), is_plain ? sizeof text : at);
+			ck_assert_uint_eq(buf_plain_size(text, at), at);
+			memset(text + at + 1, '"', sizeof text - at - 1);
+			ck_assert_uint_eq(buf_plain_size(text, sizeof text), is_plain ? at + 1 : at);
+		}
+	}
+}
+END_TEST
+
 START_TEST(random_bytes_always_give_a_valid_json_string)
 {
 	srandom(3);
@@ -278,6 +298,7 @@ int main(void)
 	tcase_add_test(t, a_precision_bounds_how_far_a_text_is_read);
 	tcase_add_loop_test(t, a_json_string_has_minimal_escapes_and_is_always_utf8, 0, COUNT(strings));
 	tcase_add_test(t, every_byte_at_every_place_reads_back_with_a_json_parser);
+	tcase_add_test(t, the_plain_part_ends_at_the_first_other_byte);
 	tcase_add_test(t, random_bytes_always_give_a_valid_json_string);
 	tcase_add_test(t, a_cut_text_is_the_longest_whose_json_fits);
 	tcase_add_test(t, a_blob_lives_until_its_last_reference_goes);
