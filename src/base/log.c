@@ -137,15 +137,28 @@ static size_t write_head(char *line, enum log_level level, unsigned lost)
 	return used;
 }
 
+/* Of this thread: does it hold lines, and has it held one since it last wrote them? */
+static _Thread_local bool holds_lines, has_held;
+
 static void write_line(enum log_level level, const char *text, bool is_cut)
 {
+	bool hold = holds_lines && level >= LOG_LVL_INFO;
 	char line[LOG_LINE_MAX];
-	unsigned lost = log_sink_begin();
+	unsigned lost = log_sink_begin(hold);
 	size_t used = write_head(line, level, lost);
 
 	used = append(line, used, text, is_cut);
 	line[used++] = '\n';
-	log_sink_end(line, used, lost);
+	log_sink_end(line, used, lost, hold);
+	has_held |= hold;
+}
+
+void log_hold(_Bool hold)
+{
+	if (has_held)
+		log_flush();
+	has_held = false;
+	holds_lines = hold;
 }
 
 void log_at(enum log_level level, const char *fmt, ...)
@@ -173,7 +186,7 @@ void log_flush(void)
 {
 	int saved = errno;
 	char line[LOG_LINE_MAX];
-	unsigned lost = log_sink_begin();
+	unsigned lost = log_sink_begin(false);
 	size_t used = 0;
 
 	if (lost > 0) { /* there is room again, and perhaps nothing else to say for a long time */
@@ -181,7 +194,7 @@ void log_flush(void)
 		used = append(line, used, "lines are missing here: nobody read the log", false);
 		line[used++] = '\n';
 	}
-	log_sink_end(line, used, lost);
+	log_sink_end(line, used, lost, false);
 	errno = saved;
 }
 

@@ -29,6 +29,10 @@ enum log_level log_get_level(void);
 int log_level_parse(const char *name);
 
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Writes this thread's lines that are held. From here on, where `hold` is set, its lines of the levels info
+ * and debug are held in memory until the next call, or until a line that is not held: all are written
+ * together then, in order. For a thread that calls this again and again, and never sleeps in between. */
+void log_hold(_Bool hold);
 /* Do lines wait for stderr? */
 _Bool log_is_behind(void);
 /* Writes the lines that wait, as far as stderr takes them. */

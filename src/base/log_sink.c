@@ -136,27 +136,47 @@ static void keep(const char *line, size_t size)
 	behind += size;
 }
 
-unsigned log_sink_begin(void)
+/* Writes what waits, as far as stderr takes it. */
+static void write_waiting(void)
 {
-	pthread_mutex_lock(&lock);
 	find_way();
 	flush_backlog();
+}
+
+unsigned log_sink_begin(bool hold)
+{
+	pthread_mutex_lock(&lock);
+	if (!hold)
+		write_waiting();
 	return has_room(LOG_LINE_MAX) ? lost_lines : 0;
 }
 
-void log_sink_end(const char *line, size_t size, unsigned lost)
+static void put_line(const char *line, size_t size, unsigned lost)
 {
 	ssize_t n = 0;
 
-	if (size > 0 && first == behind)
+	if (first == behind)
 		n = write_some(line, size);
-	if (size > 0 && (n < 0 || !has_room(size - (size_t)n))) {
+	if (n < 0 || !has_room(size - (size_t)n)) {
 		lost_lines++;
-	} else if (size > 0) {
+	} else {
 		keep(line + n, size - (size_t)n);
 		lost_lines -= lost;
 	}
-	atomic_store(&is_behind, first < behind);
+}
+
+void log_sink_end(const char *line, size_t size, unsigned lost, bool hold)
+{
+	if (hold && behind - first + size <= LOG_HELD_BYTES) {
+		keep(line, size);
+		lost_lines -= lost;
+	} else {
+		if (hold)
+			write_waiting();
+		if (size > 0)
+			put_line(line, size, lost);
+		atomic_store(&is_behind, first < behind);
+	}
 	pthread_mutex_unlock(&lock);
 }
 

@@ -345,7 +345,7 @@ static int commit(struct core *c)
 }
 
 /* The turn's decisions become true here. Each step says why it stands before the next. */
-bool core_end_turn(struct core *c)
+static bool end_turn(struct core *c)
 {
 	struct session *over;
 	bool more_to_store;
@@ -356,6 +356,7 @@ bool core_end_turn(struct core *c)
 		core_suspend(c); /* ... so no effect may happen; the batch is kept and tried again */
 		return false;
 	}
+	log_hold(true);            /* nobody hears of what is done here before its lines are written */
 	intake_end_turn(c);        /* the store knows this turn's submits now, */
 	approval_end_turn(c);      /* and its decisions, */
 	harp_snapshot_end_turn(c); /* and its snapshots */
@@ -389,6 +390,14 @@ bool core_end_turn(struct core *c)
 	return store_has_batch(c->store) || c->turn.dirty != NULL || c->turn.effects.count > 0 ||
 		c->has_trash || more_to_store || c->inbox != NULL ||
 		c->operator.waiting != NULL ||(c->jobs != NULL && jobs_have_finished(c->jobs));
+}
+
+bool core_end_turn(struct core *c)
+{
+	bool goes_on = end_turn(c);
+
+	log_hold(!c->phase.is_done); /* the lines of the effects, too, before the loop sleeps */
+	return goes_on;
 }
 
 static void try_again(struct core *c)

@@ -15,42 +15,45 @@
 #include "core/turn.h"
 #include "base/crashpoint.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "core/admission/approval.h"
 #include "core/running/run.h"
 #include "core/running/harp_events.h"
+
+#define SUBMIT_KEY_SIZE (CALLER_ID_SIZE + MESSAGE_ID_SIZE)
 
 /* A submit of this turn, which the store does not know before the commit. */
 struct submit_seen {
 	UT_hash_handle hh;
 	int64_t answer;
-	char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE];
+	char key[SUBMIT_KEY_SIZE];
 };
 
 enum taken { TAKEN, DROPPED, UNREADABLE };
 
-static void make_key(char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE], const struct command *cmd)
+/* The two ids with a NUL between them, which neither has. Returns its size. */
+static size_t make_key(char key[SUBMIT_KEY_SIZE], const struct command *cmd)
 {
-	memset(key, 0, CALLER_ID_SIZE + MESSAGE_ID_SIZE);
-	memcpy(key, cmd->caller_id, strlen(cmd->caller_id));
-	memcpy(key + CALLER_ID_SIZE, cmd->message_id, strlen(cmd->message_id));
+	size_t size = text_copy(key, CALLER_ID_SIZE, cmd->caller_id) + 1;
+
+	return size + text_copy(key + size, MESSAGE_ID_SIZE, cmd->message_id);
 }
 
 static void remember_submit(struct core *c, const struct command *cmd, int64_t answer)
 {
-	struct submit_seen *n = xcalloc(1, sizeof *n);
+	struct submit_seen *n = xmalloc(sizeof *n);
 
 	n->answer = answer;
-	make_key(n->key, cmd);
-	HASH_ADD(hh, c->turn.submits, key, sizeof n->key, n);
+	HASH_ADD(hh, c->turn.submits, key, make_key(n->key, cmd), n);
 }
 
 static int64_t find_answer(struct core *c, const struct command *cmd, const struct outbox_caller *to)
 {
-	char key[CALLER_ID_SIZE + MESSAGE_ID_SIZE];
+	char key[SUBMIT_KEY_SIZE];
+	size_t size = make_key(key, cmd);
 	struct submit_seen *n;
 
-	make_key(key, cmd);
-	HASH_FIND(hh, c->turn.submits, key, sizeof key, n);
+	HASH_FIND(hh, c->turn.submits, key, size, n);
 	if (n != NULL)
 		return n->answer;
 	return store_find_answer(c->store, outbox_caller_key(to), cmd->message_id);

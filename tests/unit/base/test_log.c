@@ -286,6 +286,68 @@ START_TEST(a_log_whose_reader_is_gone_costs_nothing_but_the_lines)
 }
 END_TEST
 
+START_TEST(held_lines_are_written_together_and_in_order)
+{
+	log_hold(true);
+	log_info("one");
+	log_info("two");
+	ck_assert_str_eq(drain(), "");
+	ck_assert(!log_is_behind()); /* nobody need wait for stderr */
+	log_hold(true);
+	ck_assert_str_eq(drain(), HEAD "info one\n" HEAD "info two\n");
+	log_info("three");
+	log_hold(false);
+	ck_assert_str_eq(drain(), HEAD "info three\n");
+	log_info("four");
+	ck_assert_str_eq(drain(), HEAD "info four\n");
+}
+END_TEST
+
+START_TEST(a_warning_is_not_held_and_comes_behind_those_that_are)
+{
+	log_hold(true);
+	log_info("one");
+	log_warn("two");
+	ck_assert_str_eq(drain(), HEAD "info one\n" HEAD "warn two\n");
+	log_info("three");
+	log_drain(0); /* the process ends */
+	ck_assert_str_eq(drain(), HEAD "info three\n");
+}
+END_TEST
+
+static void *say(void *arg)
+{
+	(void)arg;
+	log_info("another thread");
+	return NULL;
+}
+
+START_TEST(another_threads_line_comes_behind_those_that_are_held)
+{
+	pthread_t thread;
+
+	log_hold(true);
+	log_info("one");
+	ck_assert_int_eq(pthread_create(&thread, NULL, say, NULL), 0);
+	pthread_join(thread, NULL);
+	ck_assert_str_eq(drain(), HEAD "info one\n" HEAD "info another thread\n");
+}
+END_TEST
+
+START_TEST(many_held_lines_are_written_before_they_take_much_memory)
+{
+	int lines = 0;
+
+	log_hold(true);
+	while (drain()[0] == '\0' && lines++ < 1000)
+		log_info("%0100d", lines);
+	ck_assert_int_lt(lines, 1000);
+	log_hold(false);
+	while (drain()[0] != '\0')
+		;
+}
+END_TEST
+
 static const struct {
 	const char *value, *shown;
 } values[] = {
@@ -420,6 +482,10 @@ int main(void)
 	tcase_add_test(t, a_log_into_a_full_socket_never_blocks);
 	tcase_add_test(t, the_loss_is_told_once_by_the_next_line);
 	tcase_add_test(t, a_log_whose_reader_is_gone_costs_nothing_but_the_lines);
+	tcase_add_test(t, held_lines_are_written_together_and_in_order);
+	tcase_add_test(t, a_warning_is_not_held_and_comes_behind_those_that_are);
+	tcase_add_test(t, another_threads_line_comes_behind_those_that_are_held);
+	tcase_add_test(t, many_held_lines_are_written_before_they_take_much_memory);
 	tcase_add_loop_test(t, a_value_cannot_look_like_further_fields, 0, COUNT(values));
 	tcase_add_test(t, quotes_of_the_format_keep_the_value_in);
 	tcase_add_test(t, conversions_are_those_of_printf);
