@@ -65,9 +65,11 @@ char *xstrndup(const char *text, size_t size)
 
 /* --- buffers --- */
 
+#define FIRST_ROOM 256 /* most texts fit: growing costs more than the bytes that stay unused */
+
 void buf_grow(struct buf *b, size_t more)
 {
-	size_t need, room = b->room ? b->room : 64;
+	size_t need, room = b->room ? b->room : FIRST_ROOM;
 
 	if (__builtin_add_overflow(b->size, more, &need) || need > SIZE_MAX / 4)
 		out_of_memory();

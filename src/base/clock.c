@@ -103,7 +103,9 @@ void clock_format(int64_t wall_us, char out[CLOCK_TEXT_SIZE])
 		cached[last].second = second;
 	}
 	memcpy(out, cached[last].text, CLOCK_TEXT_SIZE);
-	put_digits(out + 20, ms, 3);
+	out[20] = (char)('0' + ms / 100);
+	out[21] = (char)('0' + ms / 10 % 10);
+	out[22] = (char)('0' + ms % 10);
 }
 
 /* --- parsing: each step moves *p over what it took --- */

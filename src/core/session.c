@@ -60,8 +60,10 @@ void session_fill_row(const struct session *s, struct store_session *row, struct
 {
 	clock_format(s->times.created_us, t->created);
 	clock_format(s->times.updated_us, t->updated);
-	clock_format(s->times.started_us, t->started);
-	clock_format(s->times.deadline_us, t->deadline);
+	if (s->times.started_us != 0)
+		clock_format(s->times.started_us, t->started);
+	if (s->times.deadline_us != 0)
+		clock_format(s->times.deadline_us, t->deadline);
 	*row = (struct store_session){
 		.key = s->key,
 		.session_id = s->id,
