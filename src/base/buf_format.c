@@ -85,7 +85,7 @@ static bool add_simple(struct buf *b, const char *fmt, va_list *args)
 	return false;
 }
 
-static void add_printf(struct buf *b, const char *fmt, va_list args)
+static void __attribute__((format(printf, 2, 0))) add_printf(struct buf *b, const char *fmt, va_list args)
 {
 	va_list again;
 	int size;

@@ -74,6 +74,27 @@ START_TEST(an_ack_comes_after_the_commit_of_its_command) /* proves L1-05 */
 }
 END_TEST
 
+static void tasks_must_be_logged(void *ctx, uint64_t tag, bool is_ack)
+{
+	(void)ctx, (void)tag, (void)is_ack;
+	ck_assert_int_eq(log_kit_count("task accepted: session="), 2);
+	acks_seen++;
+}
+
+START_TEST(nobody_hears_of_a_task_before_its_line_is_in_the_log)
+{
+	world_run(&w); /* the lines of the first turn are not held */
+	log_kit_begin(LOG_LVL_INFO);
+	w.bus.on_answer = tasks_must_be_logged;
+	acks_seen = 0;
+	world_submit(&w, "m1", "work");
+	world_submit(&w, "m2", "plain");
+	world_run(&w);
+	ck_assert_uint_eq(acks_seen, 2);
+	log_kit_end();
+}
+END_TEST
+
 START_TEST(all_input_of_a_turn_is_one_commit)
 {
 	unsigned syncs = fake_disk.wal_syncs;
@@ -654,6 +675,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_task_runs_from_submit_to_session_closed);
 	tcase_add_test(t, an_ack_comes_after_the_commit_of_its_command);
+	tcase_add_test(t, nobody_hears_of_a_task_before_its_line_is_in_the_log);
 	tcase_add_test(t, all_input_of_a_turn_is_one_commit);
 	tcase_add_test(t, a_burst_of_commands_is_spread_over_turns_in_its_order);
 	tcase_add_test(t, a_long_inbox_leaves_workers_and_operators_their_turn);
