@@ -15,7 +15,7 @@ FUZZ_CC      ?= clang
 FUZZ_SAN     := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZ_KIT     := tests/fuzz/kit.c tests/fuzz/quiet_log.c tests/fuzz/files.c tests/fuzz/second_reader.c tests/support/strict_json.c
 # What these accept, a second reader must accept: second_reader.c.
-FUZZ_WRAP    := -Wl,--wrap=jtext_load,--wrap=jtext_parse,--wrap=jtext_parse_numbers,--wrap=jscan_object
+FUZZ_WRAP    := -Wl,--wrap=jtext_load,--wrap=jtext_parse,--wrap=jtext_parse_numbers,--wrap=jscan_object,--wrap=jload_tree,--wrap=jload_flat
 # These put one_session.c in the place of the store and the processes.
 ONE_SESSION  := $(patsubst tests/fuzz/fuzz_%.c,%,$(shell grep -l '"one_session.h"' tests/fuzz/fuzz_*.c))
 FUZZ_REPLAY  := $(FUZZ_ALL:%=$(B)/fuzz/%)
