@@ -4,26 +4,31 @@
  * no path is followed below work/, each step is relative to an open directory. Never starts or signals a
  * process.
  *
- * Making and deleting a directory is the most expensive part of a small session (an inode and a block each
- * time), so a few empty ones are kept under names of their own, and given to new sessions. */
+ * Making and deleting a directory or a file is the most expensive part of a small session (an inode and a
+ * block each time), so a few directories that are as new are kept under names of their own, and given to new
+ * sessions: empty ones, and ones with an empty file for the task. */
 #include "process/workdir.h"
 
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/crashpoint.h"
 #include "base/id.h"
 #include "base/log.h"
 
 #define TRASH ".trash" /* no UUID, like ... */
-#define SPARE ".spare" /* ... this, with a number behind it */
-#define SPARES_MAX 64
+#define SPARE ".spare" /* ... these, with a number behind */
+#define SPARE_WITH_TASK SPARE "-task"
+#define SPARES_MAX 64 /* of each kind */
 #define TASK "task.json"
 #define TASK_NEW ".task.json.new"
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -36,8 +41,26 @@ static struct {
 	int left, error; /* how many were not deleted in this pass, and why the last was not */
 } sweeping;
 
-/* How many spares there are: .spare0 and so on. A missing one only costs a mkdir. */
-static unsigned spares;
+/* Kept directories of one kind. A missing one only costs a mkdir. */
+struct spares {
+	const char *name;
+	unsigned count; /* their numbers are below this */
+};
+
+static struct spares empty_spares = {.name = SPARE}, task_spares = {.name = SPARE_WITH_TASK};
+
+/* work/ stays open: opening it for each step costs more than most steps. */
+static struct {
+	char *state_dir; /* NULL: not open */
+	int fd;
+	uid_t uid; /* what we make belongs to these */
+	gid_t gid;
+} work_dir = {.fd = -1};
+
+static bool is_dots(const char *name)
+{
+	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
 
 static int close_keep(int fd)
 {
@@ -101,6 +124,30 @@ static int work_open(const char *state_dir, bool make)
 	return fd;
 }
 
+static void work_forget(void)
+{
+	free(work_dir.state_dir);
+	work_dir.state_dir = NULL;
+	if (work_dir.fd >= 0)
+		close_keep(work_dir.fd);
+	work_dir.fd = -1;
+}
+
+/* A loan of the descriptor that stays open. -1 with errno. */
+static int work_borrow(const char *state_dir, bool make)
+{
+	if (work_dir.state_dir != NULL && strcmp(work_dir.state_dir, state_dir) == 0)
+		return work_dir.fd;
+	work_forget();
+	work_dir.fd = work_open(state_dir, make);
+	if (work_dir.fd < 0)
+		return -1;
+	work_dir.state_dir = xstrdup(state_dir);
+	work_dir.uid = geteuid();
+	work_dir.gid = getegid();
+	return work_dir.fd;
+}
+
 static int write_all(int fd, const char *data, size_t size)
 {
 	while (size) {
@@ -142,18 +189,19 @@ fail:
 	return -1;
 }
 
-/* For a directory that we have just made, and no other process has seen. */
-static int task_write_first(int work, const char *session_id, const void *task, size_t size)
+/* For a directory that is new, and no other process has seen; with or without an empty file for the task. */
+static int task_write_first(
+	int work, const char *session_id, const void *task, size_t task_size, bool has_file)
 {
+	int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (has_file ? 0 : O_EXCL), fd, r;
 	char name[ID_SIZE + sizeof TASK];
-	int fd, r;
 
 	snprintf(name, sizeof name, "%s/" TASK, session_id);
-	fd = openat(work, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(work, name, flags, 0600);
 	if (fd < 0)
 		return -1;
 	CRASH_POINT(workdir_task_open);
-	r = write_all(fd, task, size);
+	r = write_all(fd, task, task_size);
 	CRASH_POINT(workdir_task_written);
 	return close(fd) < 0 ? -1 : r;
 }
@@ -169,76 +217,125 @@ static int task_write_again(int work, const char *session_id, const void *task, 
 	return r;
 }
 
-static void spare_name(char name[32], unsigned number)
+static void spare_name(char name[32], const struct spares *of, unsigned number)
 {
-	snprintf(name, 32, SPARE "%u", number);
+	snprintf(name, 32, "%s%u", of->name, number);
 }
 
 /* False: there is none, or the session has its directory already. */
-static bool spare_take(int work, const char *session_id)
+static bool spare_take(struct spares *from, int work, const char *session_id)
 {
 	char name[32];
 
-	if (spares == 0)
+	if (from->count == 0)
 		return false;
-	spare_name(name, spares - 1);
+	spare_name(name, from, from->count - 1);
 	if (renameat2(work, name, work, session_id, RENAME_NOREPLACE) < 0) {
 		if (errno != EEXIST)
-			spares--;
+			from->count--;
 		return false;
 	}
-	spares--;
+	from->count--;
 	return true;
 }
 
-/* As we make them: ours, closed to others, empty, and not grown by earlier entries. */
-static bool is_as_new(int dir)
-{
-	char entries[256]; /* "." and ".." take 48 bytes of it */
-	struct stat st;
-
-	return fstat(dir, &st) == 0 && st.st_uid == geteuid() && st.st_gid == getegid() &&
-		(st.st_mode & 07777) == 0700 && st.st_size <= 4096 &&
-		getdents64(dir, entries, sizeof entries) == 2 * 24;
-}
-
-static bool spare_keep(int work, const char *session_id)
+static bool spare_keep(struct spares *in, int work, const char *session_id)
 {
 	char name[32];
 
-	if (spares == SPARES_MAX)
+	if (in->count == SPARES_MAX)
 		return false;
-	spare_name(name, spares);
+	spare_name(name, in, in->count);
 	if (renameat2(work, session_id, work, name, RENAME_NOREPLACE) < 0)
 		return false;
-	spares++;
+	in->count++;
 	return true;
 }
 
-/* A new directory, if there is none yet. */
-static bool dir_begin(int work, const char *session_id)
+/* What a directory holds, in as far as that matters for keeping it. */
+enum content { CONTENT_OTHER, CONTENT_NONE, CONTENT_TASK };
+
+static enum content content_read(int dir)
 {
-	return spare_take(work, session_id) ||
+	struct dirent64 entries[2]; /* room for many: "." and ".." and the task take 80 bytes */
+	const char *at = (const char *)entries, *end;
+	ssize_t size = getdents64(dir, entries, sizeof entries);
+	enum content content = CONTENT_NONE;
+	int dots = 0;
+
+	for (end = at + (size > 0 ? size : 0); at < end; at += ((const struct dirent64 *)at)->d_reclen) {
+		const struct dirent64 *e = (const struct dirent64 *)at;
+
+		if (is_dots(e->d_name))
+			dots++;
+		else if (content == CONTENT_NONE && e->d_type == DT_REG && strcmp(e->d_name, TASK) == 0)
+			content = CONTENT_TASK;
+		else
+			return CONTENT_OTHER;
+	}
+	return dots == 2 ? content : CONTENT_OTHER;
+}
+
+/* As we make them: ours, closed to others, not grown by earlier entries, and with nothing else in it. */
+static enum content dir_look(int dir)
+{
+	struct stat st;
+
+	if (fstat(dir, &st) < 0 || st.st_uid != work_dir.uid || st.st_gid != work_dir.gid ||
+		(st.st_mode & 07777) != 0700 || st.st_size > 4096)
+		return CONTENT_OTHER;
+	return content_read(dir);
+}
+
+/* Does nobody else have the file open? A worker may have handed a descriptor to a process that lives on, and
+ * this one would see the next session's task. The kernel grants a lease on a file that is open once. The
+ * lease goes with the descriptor; were somebody to open the file before that, we would get a signal that does
+ * nothing. */
+static bool is_open_once(int fd)
+{
+	return fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0;
+}
+
+/* Empties the file of the task, so that it serves the next one. False: it is not as we make it. */
+static bool task_blank(int dir)
+{
+	int fd = openat(dir, TASK, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	bool good;
+
+	if (fd < 0)
+		return false;
+	good = fstat(fd, &st) == 0 && st.st_mode == (S_IFREG | 0600) && st.st_nlink == 1 &&
+		st.st_uid == work_dir.uid && st.st_gid == work_dir.gid && is_open_once(fd) &&
+		ftruncate(fd, 0) == 0;
+	close(fd);
+	return good;
+}
+
+/* A directory for a session that has none yet. *has_file: with an empty file for the task. */
+static bool dir_begin(int work, const char *session_id, bool has_task, bool *has_file)
+{
+	*has_file = has_task && spare_take(&task_spares, work, session_id);
+	return *has_file || spare_take(&empty_spares, work, session_id) ||
 		(mkdirat(work, session_id, 0700) == 0 && fchmodat(work, session_id, 0700, 0) == 0);
 }
 
 static int make_once(const char *state_dir, const char *session_id, const void *task, size_t task_size)
 {
-	int work = work_open(state_dir, true), r;
+	int work = work_borrow(state_dir, true);
+	bool has_file;
 
 	if (work < 0)
 		return -1;
-	if (dir_begin(work, session_id))
-		r = task ? task_write_first(work, session_id, task, task_size) : 0;
-	else
-		r = task_write_again(work, session_id, task, task_size);
-	close_keep(work);
-	return r;
+	if (!dir_begin(work, session_id, task != NULL, &has_file))
+		return task_write_again(work, session_id, task, task_size);
+	return task ? task_write_first(work, session_id, task, task_size, has_file) : 0;
 }
 
 int workdir_make(const char *state_dir, const char *session_id, const void *task, size_t task_size,
 	char *path, size_t path_size)
 {
+	bool again = true;
 	int r;
 
 	assert(id_is_uuid4(session_id));
@@ -248,9 +345,14 @@ int workdir_make(const char *state_dir, const char *session_id, const void *task
 		return -1;
 	}
 	/* A network or user-space file system may be interrupted in any call: that must not end a session. */
-	do
-		r = make_once(state_dir, session_id, task, task_size);
-	while (r < 0 && errno == EINTR);
+	while ((r = make_once(state_dir, session_id, task, task_size)) < 0) {
+		if (errno == ENOENT && again) { /* somebody deleted work/, of which the descriptor is left */
+			work_forget();
+			again = false;
+		} else if (errno != EINTR) {
+			break;
+		}
+	}
 	return r;
 }
 
@@ -271,6 +373,21 @@ static int trash_put(int at, const char *name, int trash)
 	return 0;
 }
 
+/* The directory becomes a spare, where it is as new. */
+static bool dir_keep(int work, const char *session_id, int dir)
+{
+	enum content content = dir_look(dir);
+
+	if (content == CONTENT_TASK && task_spares.count < SPARES_MAX && task_blank(dir)) {
+		CRASH_POINT(workdir_task_blank);
+		return spare_keep(&task_spares, work, session_id);
+	}
+	if (content == CONTENT_TASK && unlinkat(dir, TASK, 0) == 0)
+		content = CONTENT_NONE;
+	CRASH_POINT(workdir_half_removed);
+	return content == CONTENT_NONE && spare_keep(&empty_spares, work, session_id);
+}
+
 /* Most directories are empty except for the task. */
 static bool remove_empty(int work, const char *session_id)
 {
@@ -279,9 +396,9 @@ static bool remove_empty(int work, const char *session_id)
 
 	if (dir < 0)
 		return errno == ENOENT;
-	unlinkat(dir, TASK, 0);
-	CRASH_POINT(workdir_half_removed);
-	kept = is_as_new(dir) && spare_keep(work, session_id);
+	kept = dir_keep(work, session_id, dir);
+	if (!kept)
+		unlinkat(dir, TASK, 0);
 	close(dir);
 	return kept || unlinkat(work, session_id, AT_REMOVEDIR) == 0;
 }
@@ -291,13 +408,9 @@ bool workdir_remove(const char *state_dir, const char *session_id)
 	int work, trash;
 
 	assert(id_is_uuid4(session_id));
-	work = work_open(state_dir, false);
-	if (work < 0)
+	work = work_borrow(state_dir, false);
+	if (work < 0 || remove_empty(work, session_id))
 		return false;
-	if (remove_empty(work, session_id)) {
-		close(work);
-		return false;
-	}
 	CRASH_POINT(workdir_to_trash);
 	trash = dir_make(work, TRASH);
 	if (trash < 0 || (trash_put(work, session_id, trash) < 0 && errno != ENOENT))
@@ -305,13 +418,7 @@ bool workdir_remove(const char *state_dir, const char *session_id)
 			strerror(errno));
 	if (trash >= 0)
 		close(trash);
-	close(work);
 	return true;
-}
-
-static bool is_dots(const char *name)
-{
-	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
 int workdir_collect(const char *state_dir, bool (*is_known)(void *ctx, const char *name), void *ctx)
@@ -331,7 +438,7 @@ int workdir_collect(const char *state_dir, bool (*is_known)(void *ctx, const cha
 			log_warn("cannot remove a working directory, leaving it session=%.8s error=%s",
 				e->d_name, strerror(errno));
 	}
-	spares = 0;
+	empty_spares.count = task_spares.count = 0;
 	if (d)
 		closedir(d);
 	else if (work >= 0)

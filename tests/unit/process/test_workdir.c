@@ -362,7 +362,7 @@ START_TEST(a_kept_directory_never_takes_the_place_of_a_session_s_own)
 	put(in_dir("result"), "half");
 	ck_assert_int_eq(make_other(), 0);
 	workdir_remove(state, OTHER);
-	ck_assert_int_eq(access(in_state("work/.spare0"), F_OK), 0);
+	ck_assert_int_eq(access(in_state("work/.spare-task0"), F_OK), 0);
 	ck_assert_int_eq(make("second"), 0);
 	ck_assert_str_eq(get(in_dir("result")), "half");
 	ck_assert_str_eq(get(in_dir("task.json")), "second");
@@ -401,6 +401,94 @@ START_TEST(kept_directories_are_few_and_do_not_outlive_the_daemon)
 }
 END_TEST
 
+START_TEST(nothing_of_an_ended_session_s_task_is_left_in_a_spare)
+{
+	ino_t first;
+
+	begin();
+	ck_assert_int_eq(make("a long task of the first session"), 0);
+	first = inode_of(in_dir("task.json"));
+	ck_assert(!workdir_remove(state, ID));
+	ck_assert_str_eq(get(in_state("work/.spare-task0/task.json")), "");
+	ck_assert_int_eq(make_other(), 0);
+	ck_assert_str_eq(get(in_dir("task.json")), "other");
+	ck_assert_uint_eq(inode_of(in_dir("task.json")), first);
+	ck_assert_uint_eq(mode_of(in_dir("task.json")), 0600);
+	end();
+}
+END_TEST
+
+START_TEST(a_task_file_that_somebody_holds_is_not_given_on)
+{
+	static const int flags[] = {O_RDONLY, O_RDWR};
+	char text[16];
+	int fd;
+
+	begin();
+	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+		ck_assert_int_eq(make("first"), 0);
+		fd = open(in_dir("task.json"), flags[i]);
+		ck_assert_int_ge(fd, 0);
+		ck_assert(!workdir_remove(state, ID));
+		ck_assert_int_eq(make_other(), 0);
+		ck_assert_int_eq((int)pread(fd, text, sizeof text, 0), 5);
+		ck_assert_mem_eq(text, "first", 5);
+		close(fd);
+		workdir_remove(state, OTHER);
+	}
+	end();
+}
+END_TEST
+
+START_TEST(a_task_file_with_another_name_or_mode_is_not_given_on)
+{
+	begin();
+	ck_assert_int_eq(make("first"), 0);
+	ck_assert_int_eq(link(in_dir("task.json"), in_state("second-name")), 0);
+	workdir_remove(state, ID);
+	ck_assert_int_eq(make_other(), 0);
+	ck_assert_str_eq(get(in_state("second-name")), "first");
+	ck_assert_int_eq(chmod(in_dir("task.json"), 0644), 0);
+	workdir_remove(state, OTHER);
+	ck_assert_int_eq(make("third"), 0);
+	ck_assert_uint_eq(mode_of(in_dir("task.json")), 0600);
+	unlink(in_dir("task.json"));
+	ck_assert_int_eq(symlink("../../second-name", in_dir("task.json")), 0);
+	workdir_remove(state, ID);
+	ck_assert_int_eq(make_other(), 0);
+	ck_assert_str_eq(get(in_state("second-name")), "first");
+	ck_assert_str_eq(get(in_dir("task.json")), "other");
+	end();
+}
+END_TEST
+
+START_TEST(a_session_without_a_task_file_begins_in_an_empty_directory)
+{
+	begin();
+	ck_assert_int_eq(make("first"), 0);
+	ck_assert(!workdir_remove(state, ID));
+	ck_assert_int_eq(make(NULL), 0);
+	ck_assert_int_ne(access(in_dir("task.json"), F_OK), 0);
+	end();
+}
+END_TEST
+
+START_TEST(work_that_somebody_deleted_is_made_again)
+{
+	char cmd[256];
+
+	begin();
+	ck_assert_int_eq(make("x"), 0);
+	workdir_remove(state, ID);
+	snprintf(cmd, sizeof cmd, "rm -r %s/work", state);
+	ck_assert_int_eq(system(cmd), 0);
+	ck_assert_int_eq(make("again"), 0);
+	ck_assert_str_eq(get(in_dir("task.json")), "again");
+	ck_assert_uint_eq(mode_of(in_state("work")), 0700);
+	end();
+}
+END_TEST
+
 START_TEST(directory_that_cannot_be_made_says_why)
 {
 	begin();
@@ -435,6 +523,11 @@ int main(void)
 	tcase_add_test(t, directory_that_was_changed_is_not_kept_as_a_spare);
 	tcase_add_test(t, a_kept_directory_never_takes_the_place_of_a_session_s_own);
 	tcase_add_test(t, kept_directories_are_few_and_do_not_outlive_the_daemon);
+	tcase_add_test(t, nothing_of_an_ended_session_s_task_is_left_in_a_spare);
+	tcase_add_test(t, a_task_file_that_somebody_holds_is_not_given_on);
+	tcase_add_test(t, a_task_file_with_another_name_or_mode_is_not_given_on);
+	tcase_add_test(t, a_session_without_a_task_file_begins_in_an_empty_directory);
+	tcase_add_test(t, work_that_somebody_deleted_is_made_again);
 	tcase_add_test(t, directory_that_cannot_be_made_says_why);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
