@@ -355,6 +355,21 @@ static void check_recovery(
 			"recovery = resume");
 }
 
+static void check_workdir(
+	struct config_reader *r, const struct config_section *s, const struct config_capability *cc)
+{
+	if (cc->workdir == WORKDIR_LOCAL)
+		return;
+	if (cc->reuse == 1)
+		config_complain(r, config_get(s, "workdir")->line,
+			"workdir = no with reuse = 1: a process that serves one session runs in its working "
+			"directory; write reuse = 2 or more, or workdir = local");
+	if (cc->keep_workdir != KEEP_NEVER && config_get(s, "keep_workdir")->text)
+		config_complain(r, config_get(s, "keep_workdir")->line,
+			"keep_workdir with workdir = no: there is no directory to keep; leave one of them "
+			"out");
+}
+
 static void add_capability(struct config_reader *r, const struct config_section *s, struct config *c)
 {
 	struct config_capability *cc = &c->capabilities[c->capability_count++];
@@ -367,6 +382,7 @@ static void add_capability(struct config_reader *r, const struct config_section 
 			"reuse = %d with protocol = text: a text worker cannot be told of another task; "
 			"write reuse = 1, or protocol = hcp",
 			cc->reuse);
+	check_workdir(r, s, cc);
 	check_recovery(r, s, cc);
 	add_steps(r, s, cc);
 	config_finish_confine(r, s, cc);

@@ -20,6 +20,7 @@ enum on_start { ON_START_AUTO, ON_START_ASK };
 enum on_idle { ON_IDLE_FAIL, ON_IDLE_PAUSE };
 /* What the kernel keeps a worker from: nothing; secrets and the state directory; all but the system. */
 enum landlock { LANDLOCK_NO, LANDLOCK_STATE, LANDLOCK_YES };
+enum workdir { WORKDIR_LOCAL, WORKDIR_NO };
 enum keep_workdir { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
 
 struct config_amqp {
@@ -85,6 +86,7 @@ struct config_capability {
 	int continuity_recent;         /* records of earlier sessions in the start line; 0: none */
 	int reuse;                     /* 1: a process a session */
 	char **env;                    /* NULL-terminated NAME=value; env, pass_env and env_file resolved */
+	enum workdir workdir;          /* NO only with reuse above 1: its sessions have none */
 	enum keep_workdir keep_workdir;
 	bool harp; /* hcpd publishes its sessions on harp.sessions */
 	struct config_confine confine;

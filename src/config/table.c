@@ -34,6 +34,7 @@ static const char *const protocols[] = {"hcp", "text", NULL};
 static const char *const landlocks[] = {"no", "state", "yes", NULL};
 static const char *const on_starts[] = {"auto", "ask", NULL};
 static const char *const on_idles[] = {"fail", "pause", NULL};
+static const char *const workdirs[] = {"local", "no", NULL};
 static const char *const keeps[] = {"never", "failed", "always", NULL};
 static const char *const two_persons[] = {"off", RISKS, NULL};
 
@@ -173,6 +174,7 @@ const struct config_key config_keys[] = {
 		.help = "NAME=value, separated by spaces, quoted as in a shell"},
 	{KIND_CAPABILITY, "pass_env", TYPE_LATER, NULL, .help = "names, separated by spaces or commas"},
 	{KIND_CAPABILITY, "env_file", TYPE_LATER, NULL, .help = "the path of a file of NAME=value lines"},
+	{KIND_CAPABILITY, "workdir", TYPE_CHOICE, "local", .choices = workdirs, IN_CAPABILITY(workdir)},
 	{KIND_CAPABILITY, "keep_workdir", TYPE_CHOICE, "failed", .choices = keeps,
 		IN_CAPABILITY(keep_workdir)},
 	{KIND_CAPABILITY, "harp", TYPE_BOOL, "no", IN_CAPABILITY(harp)},

@@ -181,6 +181,9 @@ struct session {
 		bool has_large_line; /* a line is read on another thread (large_line.c) */
 		bool is_unread;      /* its pipes are not read: too much waits in the outbox */
 		bool stop_requested, stdout_closed;
+		/* Its working directory. Unknown: an earlier run, or an earlier attempt, may have made one.
+		 */
+		enum { DIRECTORY_UNKNOWN, DIRECTORY_NONE, DIRECTORY_MADE } directory;
 		bool is_exiting;            /* the process ends and the session does not: it is PAUSED then */
 		int exit_status;            /* a wait(2) status, -1: not yet */
 		int64_t bad_lines_since_us; /* window of the limit on warnings ... */

@@ -555,6 +555,12 @@ void run_check_backlog(struct session *s)
 	(void)s;
 }
 
+bool run_has_workdir(const struct session *s)
+{
+	(void)s;
+	return true;
+}
+
 void run_clean_up(struct session *s)
 {
 	(void)s;

@@ -249,6 +249,31 @@ START_TEST(a_reused_process_knows_its_session_only_from_the_start_line) /* prove
 }
 END_TEST
 
+START_TEST(with_workdir_no_a_session_has_no_directory_of_its_own)
+{
+	char path[400];
+
+	r = rig_new();
+	rig_capability(r, "again", AGENT, NULL);
+	rig_set(r, "capability again", "reuse", "10");
+	rig_set(r, "capability again", "workdir", "no");
+	rig_start(r);
+	p = peer_new(r);
+	const char *s = peer_run(p, "again",
+		J("{'do':[['emit',{'type':'artifact','name':'a','path':'a'}],['hold','%s'],['dump']]}",
+			rig_path(r, "go")));
+	struct note *n = peer_event(p, s, "warning");
+	must_str(note_text(n, "payload.data.code"), "artifact_not_kept");
+	must(strstr(note_text(n, "payload.data.message"), "workdir = no") != NULL, "%s", n->body);
+	snprintf(path, sizeof path, "%s/work/%s", r->state, s);
+	must(!file_exists(path), "a directory was made");
+	rig_touch(r, "go");
+	n = peer_completed(p, s);
+	must(json_is_null(note_at(n, "payload.outputs.start.workdir")), "%s", n->body);
+	end();
+}
+END_TEST
+
 START_TEST(only_a_clean_completion_lets_a_process_be_used_again)
 {
 	begin_reuse("100");
@@ -339,6 +364,7 @@ int main(void)
 	suite_test(s, the_command_is_split_into_words_without_a_shell, 40);
 	suite_test(s, process_serves_as_many_sessions_as_reuse_says, 40);
 	suite_test(s, a_reused_process_knows_its_session_only_from_the_start_line, 40);
+	suite_test(s, with_workdir_no_a_session_has_no_directory_of_its_own, 30);
 	suite_test(s, only_a_clean_completion_lets_a_process_be_used_again, 40);
 	suite_test(s, lines_between_two_sessions_belong_to_neither, 40);
 	suite_test(s, a_reused_process_that_dies_between_sessions_harms_nobody, 40);

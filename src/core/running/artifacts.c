@@ -19,6 +19,7 @@
 #include "store/artifact_name.h"
 #include "base/clock.h"
 #include "core/turn.h"
+#include "core/running/run.h"
 #include "base/crashpoint.h"
 #include "base/log.h"
 
@@ -224,6 +225,9 @@ void artifact_announce(struct session *s, const char *name, size_t name_size, co
 	const char *fault = find_fault(name, name_size, path, path_size);
 	struct artifact *same;
 
+	if (fault == NULL && !run_has_workdir(s))
+		fault = "has a path, and the session has no working directory: its capability says workdir = "
+			"no";
 	if (fault != NULL) {
 		warn_refused(s, name, fault);
 		return;

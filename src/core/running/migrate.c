@@ -323,6 +323,7 @@ static void start(struct migration *m)
 	char **env;
 	int rc, error;
 
+	s->run.directory = DIRECTORY_MADE;
 	if (workdir_make(m->core->state_dir, s->id, NULL, 0, workdir, sizeof workdir) < 0) {
 		error = errno;
 		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(error));

@@ -537,13 +537,19 @@ void run_check_all_backlogs(struct core *c)
 
 /* ---- housekeeping ---- */
 
+bool run_has_workdir(const struct session *s)
+{
+	return s->run.cap->config->workdir != WORKDIR_NO;
+}
+
 void run_clean_up(struct session *s)
 {
 	const struct capability *cap =
 		s->run.cap != NULL ? s->run.cap : policy_find(s->core->policy, s->capability);
 	enum keep_workdir keep = cap != NULL ? cap->config->keep_workdir : KEEP_NEVER;
 
-	if (s->attempts.number == 0 || keep == KEEP_ALWAYS || (keep == KEEP_FAILED && s->state == S_FAILED))
+	if (s->attempts.number == 0 || s->run.directory == DIRECTORY_NONE || keep == KEEP_ALWAYS ||
+		(keep == KEEP_FAILED && s->state == S_FAILED))
 		return;
 	s->core->has_trash |= workdir_remove(s->core->state_dir, s->id);
 }

@@ -54,6 +54,8 @@ void run_check_backlog(struct session *s);
 void run_check_all_backlogs(struct core *c);
 /* No worker was read while turns were suspended: silence until now does not count as idle. */
 void run_touch_all(struct core *c);
+/* Has the session, which has a process, a directory for its files? */
+bool run_has_workdir(const struct session *s);
 /* Deletes the working directory of a closed session, unless it is kept. */
 void run_clean_up(struct session *s);
 /* The process takes no more sessions: its stdin closes, then SIGTERM, then SIGKILL. */

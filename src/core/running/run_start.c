@@ -247,7 +247,10 @@ static int write_start_line(
 		add_rested(s, b);
 	if (runner_is_reused(s->run.cap)) {
 		buf_add_text(b, ",\"workdir\":");
-		buf_add_json(b, workdir, strlen(workdir));
+		if (run_has_workdir(s))
+			buf_add_json(b, workdir, strlen(workdir));
+		else
+			buf_add_text(b, "null");
 	}
 	buf_add_text(b, "}\n");
 	return 0;
@@ -422,6 +425,21 @@ static bool has_expectation(struct session *s, const struct buf *task)
 	return false;
 }
 
+/* The session's working directory, where it has one. -1 with errno. */
+static int make_workdir(struct session *s, const struct buf *task, char *workdir, size_t workdir_size)
+{
+	const void *file = runner_is_reused(s->run.cap) ? NULL : task->data;
+
+	workdir[0] = '\0';
+	if (!run_has_workdir(s)) {
+		if (s->attempts.number == 1 && s->run.directory == DIRECTORY_UNKNOWN)
+			s->run.directory = DIRECTORY_NONE;
+		return 0;
+	}
+	s->run.directory = DIRECTORY_MADE;
+	return workdir_make(s->core->state_dir, s->id, file, task->size, workdir, workdir_size);
+}
+
 /* Reads the task and makes the directory and the start line. False: that failed, and what follows is decided.
  */
 static bool prepare(struct session *s, struct buf *task, struct buf *line, struct buf *origin, char *workdir,
@@ -439,8 +457,7 @@ static bool prepare(struct session *s, struct buf *task, struct buf *line, struc
 	}
 	if (found > 0 && (!is_sealed(s, task) || !has_expectation(s, task)))
 		return false;
-	if (workdir_make(c->state_dir, s->id, runner_is_reused(s->run.cap) ? NULL : task->data, task->size,
-		    workdir, workdir_size) < 0) {
+	if (make_workdir(s, task, workdir, workdir_size) < 0) {
 		int error = errno;
 
 		snprintf(why, sizeof why, "the working directory cannot be made: %s", strerror(error));

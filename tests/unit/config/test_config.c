@@ -53,6 +53,7 @@ START_TEST(the_least_that_is_needed_gives_every_default)
 	ck_assert_int_eq(cfg->capabilities[0].recovery, RECOVERY_RESUME);
 	ck_assert_int_eq(cfg->capabilities[0].reuse, 1);
 	ck_assert_int_eq(cfg->capabilities[0].keep_workdir, KEEP_FAILED);
+	ck_assert_int_eq(cfg->capabilities[0].workdir, WORKDIR_LOCAL);
 	ck_assert_int_eq(cfg->capabilities[0].line, 3);
 	ck_assert_str_eq(cfg->capabilities[0].path, cfg_path);
 	ck_assert_ptr_null(cfg->capabilities[0].env[0]);
@@ -127,6 +128,14 @@ START_TEST(every_key_can_be_set)
 	ck_assert_ptr_null(cfg->capabilities[0].env[3]);
 	ck_assert_int_eq(cfg->callers[0].max_risk, R5);
 	ck_assert_str_eq(cfg->callers[0].amqp_user, "a b");
+}
+END_TEST
+
+START_TEST(sessions_of_a_reused_process_may_go_without_a_directory)
+{
+	cfg_load(DAEMON CAPABILITY "landlock = no\nreuse = 2\nworkdir = no\nkeep_workdir = never\n" CALLER);
+	ck_assert_msg(cfg_errors == 0, "%s", buf_text(&cfg_said));
+	ck_assert_int_eq(cfg->capabilities[0].workdir, WORKDIR_NO);
 }
 END_TEST
 
@@ -321,6 +330,7 @@ static void add_tests(TCase *t)
 {
 	tcase_add_test(t, the_least_that_is_needed_gives_every_default);
 	tcase_add_test(t, every_key_can_be_set);
+	tcase_add_test(t, sessions_of_a_reused_process_may_go_without_a_directory);
 	tcase_add_test(t, a_section_may_come_again_and_a_later_key_wins);
 	tcase_add_test(t, a_bad_value_that_a_later_one_replaces_does_no_harm);
 	tcase_add_test(t, crlf_a_byte_order_mark_and_comments_change_nothing);
