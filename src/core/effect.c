@@ -152,6 +152,15 @@ static void release(struct core *c, const struct effect *e)
 	}
 }
 
+size_t effects_count_starts(const struct effects *e)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < e->count; i++)
+		count += e->list[i].kind == EFFECT_START;
+	return count;
+}
+
 void effects_release(struct core *c)
 {
 	size_t due = c->turn.effects.count;

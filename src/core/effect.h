@@ -62,6 +62,7 @@ void effect_resend(struct core *c, const char *caller_id, int64_t event);
 /* Sends the answer to the operator; takes the request. */
 void effect_answer(struct core *c, struct op_request *a);
 
+size_t effects_count_starts(const struct effects *e);
 /* After the commit: in the order in which they were added. */
 void effects_release(struct core *c);
 void effects_fini(struct effects *e);

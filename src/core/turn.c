@@ -363,6 +363,7 @@ static bool end_turn(struct core *c)
 	outbox_release(c->outbox); /* messages of a start that fails below wait for their own commit, */
 	over = c->turn.closed;     /* and so do the sessions that such a start closes */
 	c->turn.closed = NULL;
+	run_offer_workdirs(c, over);
 	effects_release(c);   /* acks, lines, starts, ends: workers work while this thread publishes */
 	if (!restore_step(c)) /* the commit may hold the newest checkpoint */
 		core_suspend(c);

@@ -41,10 +41,13 @@ static struct {
 	int left, error; /* how many were not deleted in this pass, and why the last was not */
 } sweeping;
 
-/* Kept directories of one kind. A missing one only costs a mkdir. */
+/* Kept directories of one kind. A missing one only costs a mkdir. Offered ones still have the names of their
+ * ended sessions, so that one rename is enough where another session begins at once. */
 struct spares {
 	const char *name;
 	unsigned count; /* their numbers are below this */
+	unsigned offered_count;
+	char offered[WORKDIR_OFFERS][ID_SIZE];
 };
 
 static struct spares empty_spares = {.name = SPARE}, task_spares = {.name = SPARE_WITH_TASK};
@@ -225,18 +228,21 @@ static void spare_name(char name[32], const struct spares *of, unsigned number)
 /* False: there is none, or the session has its directory already. */
 static bool spare_take(struct spares *from, int work, const char *session_id)
 {
-	char name[32];
+	unsigned *left = from->offered_count > 0 ? &from->offered_count : &from->count;
+	char number[32];
+	const char *name = number;
 
-	if (from->count == 0)
+	if (*left == 0)
 		return false;
-	spare_name(name, from, from->count - 1);
-	if (renameat2(work, name, work, session_id, RENAME_NOREPLACE) < 0) {
-		if (errno != EEXIST)
-			from->count--;
-		return false;
-	}
-	from->count--;
-	return true;
+	--*left;
+	if (left == &from->offered_count)
+		name = from->offered[*left];
+	else
+		spare_name(number, from, *left);
+	if (renameat2(work, name, work, session_id, RENAME_NOREPLACE) == 0)
+		return true;
+	*left += errno == EEXIST;
+	return false;
 }
 
 static bool spare_keep(struct spares *in, int work, const char *session_id)
@@ -373,30 +379,69 @@ static int trash_put(int at, const char *name, int trash)
 	return 0;
 }
 
-/* The directory becomes a spare, where it is as new. */
-static bool dir_keep(int work, const char *session_id, int dir)
+/* Where the directory is as new, and there is room for it: the spares that it may join. Of its task nothing
+ * is left then. */
+static struct spares *dir_find_place(int dir)
 {
-	enum content content = dir_look(dir);
-
-	if (content == CONTENT_TASK && task_spares.count < SPARES_MAX && task_blank(dir)) {
-		CRASH_POINT(workdir_task_blank);
-		return spare_keep(&task_spares, work, session_id);
+	switch (dir_look(dir)) {
+	case CONTENT_NONE: return &empty_spares;
+	case CONTENT_TASK:
+		if (task_spares.count < SPARES_MAX && task_blank(dir))
+			return &task_spares;
+		return unlinkat(dir, TASK, 0) == 0 ? &empty_spares : NULL;
+	default: return NULL;
 	}
-	if (content == CONTENT_TASK && unlinkat(dir, TASK, 0) == 0)
-		content = CONTENT_NONE;
-	CRASH_POINT(workdir_half_removed);
-	return content == CONTENT_NONE && spare_keep(&empty_spares, work, session_id);
+}
+
+bool workdir_offer(const char *state_dir, const char *session_id)
+{
+	int work = work_borrow(state_dir, false), dir;
+	struct spares *place;
+
+	assert(id_is_uuid4(session_id));
+	if (work < 0 || (dir = openat(work, session_id, OPEN_DIR)) < 0)
+		return false;
+	place = dir_find_place(dir);
+	close(dir);
+	if (place == NULL || place->offered_count == WORKDIR_OFFERS)
+		return false;
+	snprintf(place->offered[place->offered_count++], ID_SIZE, "%s", session_id);
+	return true;
+}
+
+static bool offers_end(struct spares *of, const char *state_dir)
+{
+	bool has_trash = false;
+
+	while (of->offered_count > 0) {
+		const char *id = of->offered[--of->offered_count];
+		int work = work_borrow(state_dir, false);
+
+		if (work >= 0 && !spare_keep(of, work, id))
+			has_trash |= workdir_remove(state_dir, id);
+	}
+	return has_trash;
+}
+
+bool workdir_end_offers(const char *state_dir)
+{
+	bool has_trash = offers_end(&empty_spares, state_dir);
+
+	return offers_end(&task_spares, state_dir) || has_trash;
 }
 
 /* Most directories are empty except for the task. */
 static bool remove_empty(int work, const char *session_id)
 {
 	int dir = openat(work, session_id, OPEN_DIR);
+	struct spares *place;
 	bool kept;
 
 	if (dir < 0)
 		return errno == ENOENT;
-	kept = dir_keep(work, session_id, dir);
+	place = dir_find_place(dir);
+	CRASH_POINT(workdir_half_removed);
+	kept = place != NULL && spare_keep(place, work, session_id);
 	if (!kept)
 		unlinkat(dir, TASK, 0);
 	close(dir);
@@ -438,7 +483,8 @@ int workdir_collect(const char *state_dir, bool (*is_known)(void *ctx, const cha
 			log_warn("cannot remove a working directory, leaving it session=%.8s error=%s",
 				e->d_name, strerror(errno));
 	}
-	empty_spares.count = task_spares.count = 0;
+	empty_spares.count = empty_spares.offered_count = 0;
+	task_spares.count = task_spares.offered_count = 0;
 	if (d)
 		closedir(d);
 	else if (work >= 0)

@@ -542,16 +542,36 @@ bool run_has_workdir(const struct session *s)
 	return s->run.cap->config->workdir != WORKDIR_NO;
 }
 
-void run_clean_up(struct session *s)
+/* Is there a working directory of the closed session that has to go? */
+static bool has_to_clean_up(const struct session *s)
 {
 	const struct capability *cap =
 		s->run.cap != NULL ? s->run.cap : policy_find(s->core->policy, s->capability);
 	enum keep_workdir keep = cap != NULL ? cap->config->keep_workdir : KEEP_NEVER;
 
-	if (s->attempts.number == 0 || s->run.directory == DIRECTORY_NONE || keep == KEEP_ALWAYS ||
-		(keep == KEEP_FAILED && s->state == S_FAILED))
-		return;
-	s->core->has_trash |= workdir_remove(s->core->state_dir, s->id);
+	return s->attempts.number > 0 && s->run.directory != DIRECTORY_NONE && keep != KEEP_ALWAYS &&
+		(keep != KEEP_FAILED || s->state != S_FAILED);
+}
+
+/* Not more than the starts need: looking at a directory takes time, and messages wait meanwhile. */
+void run_offer_workdirs(struct core *c, struct session *closed)
+{
+	size_t starts = closed != NULL ? effects_count_starts(&c->turn.effects) : 0;
+
+	for (struct session *s = closed; s != NULL && starts > 0; s = s->turn.closed_next) {
+		if (!has_to_clean_up(s))
+			continue;
+		starts--;
+		if (workdir_offer(c->state_dir, s->id))
+			s->run.directory = DIRECTORY_NONE;
+		CRASH_POINT(run_workdir_offered);
+	}
+}
+
+void run_clean_up(struct session *s)
+{
+	if (has_to_clean_up(s))
+		s->core->has_trash |= workdir_remove(s->core->state_dir, s->id);
 }
 
 void run_retire_idle(struct core *c)
@@ -594,6 +614,7 @@ void run_sweep(struct core *c)
 {
 	struct runner *r, *tmp;
 
+	c->has_trash |= workdir_end_offers(c->state_dir);
 	if (!c->run.runner_is_gone)
 		return;
 	c->run.runner_is_gone = false;

@@ -56,6 +56,9 @@ void run_check_all_backlogs(struct core *c);
 void run_touch_all(struct core *c);
 /* Has the session, which has a process, a directory for its files? */
 bool run_has_workdir(const struct session *s);
+/* After the commit, before the effects: the sessions that start in this turn may take over the working
+ * directories of those that it closed. */
+void run_offer_workdirs(struct core *c, struct session *closed);
 /* Deletes the working directory of a closed session, unless it is kept. */
 void run_clean_up(struct session *s);
 /* The process takes no more sessions: its stdin closes, then SIGTERM, then SIGKILL. */
@@ -67,7 +70,7 @@ void run_reload(struct core *c);
 /* At a stop: ends all processes without a session now, also those that were retired before. */
 void run_hurry(struct core *c);
 bool run_has_processes(const struct core *c);
-/* End of the turn: frees processes that are gone. */
+/* End of the turn: frees processes that are gone, deletes directories that no start took over. */
 void run_sweep(struct core *c);
 void run_fini_all(struct core *c);
 

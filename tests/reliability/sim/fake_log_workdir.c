@@ -113,6 +113,23 @@ bool workdir_remove(const char *state_dir, const char *session_id)
 	return false;
 }
 
+bool workdir_offer(const char *state_dir, const char *session_id)
+{
+	size_t i = find(session_id);
+
+	(void)state_dir;
+	if (i == dir_count || sim.is_dead)
+		return false;
+	drop(i);
+	return true;
+}
+
+bool workdir_end_offers(const char *state_dir)
+{
+	(void)state_dir;
+	return false;
+}
+
 bool workdir_sweep(const char *state_dir, int entries)
 {
 	(void)state_dir, (void)entries;

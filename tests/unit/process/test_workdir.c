@@ -473,6 +473,56 @@ START_TEST(a_session_without_a_task_file_begins_in_an_empty_directory)
 }
 END_TEST
 
+START_TEST(an_offered_directory_becomes_that_of_the_next_session)
+{
+	char first[sizeof path];
+	ino_t inode;
+
+	begin();
+	ck_assert_int_eq(make("a longer task"), 0);
+	strcpy(first, path);
+	inode = inode_of(path);
+	ck_assert(workdir_offer(state, ID));
+	ck_assert_int_eq(make_other(), 0);
+	ck_assert_uint_eq(inode_of(path), inode);
+	ck_assert_str_eq(get(in_dir("task.json")), "other");
+	ck_assert_int_ne(access(first, F_OK), 0);
+	ck_assert(!workdir_end_offers(state));
+	ck_assert_int_ne(access(in_state("work/.spare-task0"), F_OK), 0);
+	ck_assert_int_eq(make("again"), 0);
+	ck_assert_uint_ne(inode_of(path), inode);
+	end();
+}
+END_TEST
+
+START_TEST(an_offered_directory_that_nobody_takes_is_removed)
+{
+	begin();
+	ck_assert_int_eq(make("x"), 0);
+	ck_assert(workdir_offer(state, ID));
+	ck_assert(!workdir_end_offers(state));
+	ck_assert_int_ne(access(path, F_OK), 0);
+	ck_assert_int_eq(access(in_state("work/.spare-task0"), F_OK), 0);
+	end();
+}
+END_TEST
+
+START_TEST(a_directory_with_anything_in_it_is_never_offered)
+{
+	begin();
+	ck_assert_int_eq(make("x"), 0);
+	put(in_dir("result"), "half");
+	ck_assert(!workdir_offer(state, ID));
+	ck_assert_int_eq(make_other(), 0);
+	ck_assert_int_ne(access(in_dir("result"), F_OK), 0);
+	workdir_remove(state, OTHER);
+	ck_assert_int_eq(make_other(), 0);
+	ck_assert_int_eq(chmod(path, 0755), 0);
+	ck_assert(!workdir_offer(state, OTHER));
+	end();
+}
+END_TEST
+
 START_TEST(work_that_somebody_deleted_is_made_again)
 {
 	char cmd[256];
@@ -527,6 +577,9 @@ int main(void)
 	tcase_add_test(t, a_task_file_that_somebody_holds_is_not_given_on);
 	tcase_add_test(t, a_task_file_with_another_name_or_mode_is_not_given_on);
 	tcase_add_test(t, a_session_without_a_task_file_begins_in_an_empty_directory);
+	tcase_add_test(t, an_offered_directory_becomes_that_of_the_next_session);
+	tcase_add_test(t, an_offered_directory_that_nobody_takes_is_removed);
+	tcase_add_test(t, a_directory_with_anything_in_it_is_never_offered);
 	tcase_add_test(t, work_that_somebody_deleted_is_made_again);
 	tcase_add_test(t, directory_that_cannot_be_made_says_why);
 	srunner_run_all(r, CK_ENV);
