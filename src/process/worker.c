@@ -733,7 +733,10 @@ static struct worker *worker_adopt(
 	for (i = 0; i < 2; i++) {
 		w->out[i].worker = w;
 		w->out[i].stream = i == 0 ? WORKER_STDOUT : WORKER_STDERR;
-		ev_io_init(&w->out[i].io, on_readable, pipes->ours[i + 1], EV_READ);
+		/* EV_WRITE never comes from the reading end of a pipe. Without it libev takes a hang-up,
+		 * which counts as both, for an event that nobody wants, and tells the kernel so again each
+		 * time. */
+		ev_io_init(&w->out[i].io, on_readable, pipes->ours[i + 1], EV_READ | EV_WRITE);
 		pipe_watch(&w->out[i]);
 	}
 	DL_APPEND(ws->list, w);
