@@ -112,6 +112,10 @@ static void release(struct core *c, const struct effect *e)
 		CRASH_POINT(effect_after_reject);
 		break;
 	case EFFECT_START:
+		if (slice_is_over(&c->turn.start_slice)) {
+			run_start_later(e->session);
+			break;
+		}
 		CRASH_POINT(effect_before_start);
 		run_start(e->session);
 		CRASH_POINT(effect_after_start);
@@ -172,6 +176,7 @@ void effects_release(struct core *c)
 
 		release(c, &e);
 	}
+	slice_renew(&c->turn.start_slice);
 	if (c->turn.effects.count == due) {
 		c->turn.effects.count = 0;
 		buf_clear(&c->turn.effects.texts);

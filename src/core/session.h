@@ -174,7 +174,7 @@ struct session {
 		struct held_actions *held_actions; /* that wait for a checkpoint; NULL: none */
 		struct migration *migration; /* a program that migrates the session's state; NULL: none */
 		struct timer deadline, idle;
-		struct timer start_retry; /* tries the start again after the disk was full */
+		struct timer start_retry; /* tries the start again after a shortage, or in the next turn */
 		struct timer mute;        /* stdout ended: a warning is due, unless the worker died */
 		int64_t heard_us;         /* boot clock: the last line of the worker ... */
 		int64_t active_us; /* ... and the last one that made an event: idle_timeout counts from it */

@@ -73,7 +73,7 @@ struct core {
 		struct buf scratch;                   /* one message is composed in it */
 		bool has_committed;                   /* the last commit was not empty */
 		bool save_due;                        /* watermarks go into this turn's commit */
-		struct slice bus_slice, request_slice;
+		struct slice bus_slice, request_slice, start_slice;
 	} turn;
 	struct {                                       /* running/ */
 		struct runner *runners, *idle_runners; /* all processes; those without a session */

@@ -24,6 +24,8 @@ void run_init(struct session *s);                   /* the session's timers */
 void run_fini(struct session *s);
 /* Effect: starts the process of a RUNNING session. Checks the session again first. */
 void run_start(struct session *s);
+/* Starts it in the next turn: this one has spent its time for starts. */
+void run_start_later(struct session *s);
 /* An abort of the caller or an operator: ABORTING at once, or the whole end where there is no process. False:
  * the outcome was decided before. */
 bool run_abort(struct session *s, const char *reason, const char *actor, const char *text);

@@ -333,6 +333,12 @@ void run_retry_start(struct timer *t)
 	effect_start(container_of(t, struct session, run.start_retry));
 }
 
+/* An abort, a pause or a stop before then finds the session as it finds one that waits for room. */
+void run_start_later(struct session *s)
+{
+	timer_set(&s->core->timers, &s->run.start_retry, clock_boot_us());
+}
+
 enum run_shortage run_find_shortage(int error)
 {
 	switch (error) {

@@ -168,6 +168,42 @@ static void slow_turn(void)
 	core_end_turn(&w.core);
 }
 
+/* A restart with sessions that run: each look at the clock takes 3 ms, so a turn has time for some starts. */
+START_TEST(many_starts_are_spread_over_turns)
+{
+	unsigned turns = 0;
+
+	submit_many(20);
+	world_run(&w);
+	ck_assert_uint_eq(w.workers.count, 20);
+	world_crash(&w);
+	world_open(&w);
+	ck_assert_int_eq(core_recover(&w.core), EX_OK);
+	fake_clock_step_us = 3000;
+	core_end_turn(&w.core);
+	fake_clock_step_us = 0;
+	fake_bus_up(&w.bus); /* the daemon consumes after this turn */
+	ck_assert_uint_gt(w.workers.count, 0);
+	ck_assert_uint_lt(w.workers.count, 15);
+	ck_assert(world_worker(&w, 1) != NULL && world_worker(&w, 20) == NULL);
+	ck_assert_str_eq(world_state(&w, 20), "RUNNING");
+	world_abort(&w, world_id(&w, 20));
+	for (; w.workers.count < 19 && turns < 100; turns++) {
+		core_on_bus(&w.core);
+		core_on_time(&w.core);
+		fake_clock_step_us = 3000;
+		core_end_turn(&w.core);
+		fake_clock_step_us = 0;
+	}
+	ck_assert_uint_gt(turns, 1);
+	world_run(&w);
+	ck_assert_uint_eq(w.workers.count, 19); /* the one that was aborted meanwhile never begins */
+	ck_assert_str_eq(world_check_stream(&w, 20).state, "ABORTED");
+	finish(world_worker(&w, 19));
+	ck_assert_str_eq(world_check_stream(&w, 19).state, "COMPLETED");
+}
+END_TEST
+
 START_TEST(a_long_inbox_leaves_workers_and_operators_their_turn)
 {
 	struct worker *p = world_start(&w, "m1", "work");
@@ -678,6 +714,7 @@ int main(void)
 	tcase_add_test(t, nobody_hears_of_a_task_before_its_line_is_in_the_log);
 	tcase_add_test(t, all_input_of_a_turn_is_one_commit);
 	tcase_add_test(t, a_burst_of_commands_is_spread_over_turns_in_its_order);
+	tcase_add_test(t, many_starts_are_spread_over_turns);
 	tcase_add_test(t, a_long_inbox_leaves_workers_and_operators_their_turn);
 	tcase_add_test(t, a_lost_connection_behind_a_long_inbox_reorders_nothing);
 	tcase_add_test(t, deliveries_of_a_lost_connection_leave_memory_and_come_again);
