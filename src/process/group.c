@@ -22,11 +22,7 @@
 #define INSTANCE "HCP_INSTANCE="
 #define TAG_SERIALS (1u << 24)   /* low bits of a tag; above them 38 bits that name the instance */
 #define NO_FOREIGNERS UINT64_MAX /* value of since: no search for foreign processes */
-/* Foreign processes (no descendants of ours) of workers that ran for a short time are looked up one by one,
- * among the pids that were given out meanwhile. That takes some microseconds, a walk hundreds. Above these
- * limits the pids may have wrapped, or a walk is cheaper. */
-#define SCAN_PIDS 256
-#define SCAN_AGE 200 /* in the unit of `start`: 2 s */
+#define ANCESTORS_MAX 10000
 
 struct member {
 	int pid;
@@ -35,6 +31,11 @@ struct member {
 	uint64_t start;
 	struct proc_group *proc_group; /* NULL: no group's */
 	UT_hash_handle hh;
+};
+
+struct orphan {
+	int pid;
+	struct proc_group *proc_group;
 };
 
 /* FNV-1a: the same in every run of the instance, so that processes of the previous run are found by their
@@ -53,6 +54,7 @@ int groups_init(struct proc_groups *gs, const char *cgroup_setting, const char *
 	struct rlimit lim;
 
 	memset(gs, 0, sizeof *gs);
+	gs->searched_since = NO_FOREIGNERS;
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || proctree_init(&gs->tree) < 0)
 		return -1;
 	if (getrlimit(RLIMIT_LOCKS, &lim) == 0 && lim.rlim_max == RLIM_INFINITY)
@@ -97,6 +99,8 @@ void groups_fini(struct proc_groups *gs)
 	HASH_ITER(hh, gs->members, m, next)
 		member_drop(gs, m);
 	cgroups_free(gs->cgroups);
+	outsiders_fini(&gs->outsiders);
+	free(gs->orphans);
 	proctree_fini(&gs->tree);
 	free(gs->instance);
 }
@@ -136,7 +140,7 @@ void groups_add(struct proc_groups *gs, struct proc_group *g, int pid, uint64_t 
 	g->start = start;
 	g->tag = tag;
 	g->cgroup = cgroup;
-	gs->fresh = false; /* the snapshot does not have it */
+	groups_invalidate(gs); /* the snapshot does not have it */
 	DL_APPEND(gs->all, g);
 	if (old) { /* the group's main process was reaped long ago, and the pid was used again */
 		HASH_DELETE(by_pid, gs->by_pid, old);
@@ -177,9 +181,15 @@ void groups_remove(struct proc_groups *gs, struct proc_group *g)
 	HASH_ITER(hh, gs->members, m, next)
 		if (m->proc_group == g)
 			member_drop(gs, m);
+	for (i = gs->orphan_count; i-- > 0;)
+		if (gs->orphans[i].proc_group == g)
+			gs->orphans[i] = gs->orphans[--gs->orphan_count];
 	for (i = 0; i < gs->tree.count; i++) /* the snapshot may outlive the group */
 		if (gs->tree.procs[i].owner == g)
 			gs->tree.procs[i].owner = NULL;
+	for (i = 0; i < gs->orphan_count; i++)
+		if (gs->orphans[i].proc_group == g)
+			gs->orphans[i--] = gs->orphans[--gs->orphan_count];
 	cgroup_remove(gs->cgroups, g->cgroup);
 	free(g->mark);
 	g->mark = NULL;
@@ -188,6 +198,7 @@ void groups_remove(struct proc_groups *gs, struct proc_group *g)
 void groups_invalidate(struct proc_groups *gs)
 {
 	gs->fresh = false;
+	gs->searched_since = NO_FOREIGNERS;
 }
 
 struct proc_group *groups_on_reaped(struct proc_groups *gs, int pid)
@@ -195,7 +206,7 @@ struct proc_group *groups_on_reaped(struct proc_groups *gs, int pid)
 	struct proc_group *g = main_find(gs, pid);
 	struct member *m = member_find(gs, pid);
 
-	gs->fresh = false; /* its children got a new parent */
+	groups_invalidate(gs); /* its children got a new parent */
 	if (m)
 		member_drop(gs, m);
 	if (!g || g->reaped)
@@ -388,6 +399,15 @@ static bool member_lives(struct proc_groups *gs, const struct member *m)
 	return proctree_look(&gs->tree, m->pid, &now) && now.start == m->start && !now.dead;
 }
 
+static void orphan_record(struct proc_groups *gs, int pid, struct proc_group *g)
+{
+	if (gs->orphan_count == gs->orphan_room) {
+		gs->orphan_room = gs->orphan_room ? 2 * gs->orphan_room : 16;
+		gs->orphans = xrealloc(gs->orphans, gs->orphan_room * sizeof *gs->orphans);
+	}
+	gs->orphans[gs->orphan_count++] = (struct orphan){pid, g};
+}
+
 /* A zombie counts: its SIGCHLD comes next, and its children are ours by then. */
 static bool look_at_child(void *ctx, int pid)
 {
@@ -403,8 +423,10 @@ static bool look_at_child(void *ctx, int pid)
 		g = m->proc_group;
 	else if (!g)
 		gs->unknown = true;
-	if (g)
+	if (g) {
 		g->seen = gs->check;
+		orphan_record(gs, pid, g);
+	}
 	return true;
 }
 
@@ -413,40 +435,197 @@ static bool look_at_children(struct proc_groups *gs)
 {
 	gs->check++;
 	gs->unknown = false;
+	gs->orphan_count = 0;
 	return proctree_children(&gs->tree, look_at_child, gs) == 0 && !gs->unknown;
 }
 
-/* May a process that does not descend from us carry a mark of the groups that have just ended? *since: the
- * start of the oldest of those. */
-static bool may_have_foreigners(struct proc_groups *gs, uint64_t *since)
+/* --- foreign processes --- */
+
+/* Is it known to come from the daemon, without a look at its ancestors? */
+static bool is_inside(void *ctx, int pid)
 {
-	int first = INT_MAX, last, pid;
-	struct proc_group *g;
+	struct proc_groups *gs = ctx;
+	const struct proc_group *g = main_find(gs, pid);
 
-	*since = NO_FOREIGNERS;
-	DL_FOREACH2(gs->ended, g, next_ended)
-	if (!g->searched) {
-		*since = g->start < *since ? g->start : *since;
-		first = g->pid < first ? g->pid : first;
-	}
-	if (*since == NO_FOREIGNERS)
-		return false;
-	last = proctree_last_pid(&gs->tree);
-	if (last < first || last - first > SCAN_PIDS || proctree_now() - *since > SCAN_AGE)
-		return true;
-	for (pid = first; pid <= last; pid++) {
-		struct proc p = {.pid = pid};
+	return (g && !g->reaped) || groups_may_be_tag(gs, proctree_tag(&gs->tree, pid));
+}
 
-		g = main_find(gs, pid);
-		if ((g && !g->reaped) || (kill(pid, 0) < 0 && errno == ESRCH))
-			continue;
-		g = find_by_mark(gs, &p);
-		if (g && g->reaped && !g->searched)
+static bool descends(struct proc_groups *gs, struct proc p)
+{
+	for (int i = 0; i < ANCESTORS_MAX && p.ppid > 0; i++)
+		if (p.ppid == gs->tree.self || is_inside(gs, p.ppid))
 			return true;
-	}
-	*since = NO_FOREIGNERS;
+		else if (!proctree_look(&gs->tree, p.ppid, &p))
+			return false;
 	return false;
 }
+
+/* A thread that is not its process's first has a pid too; the first one is looked at beside it. */
+static bool is_process(struct proc_groups *gs, const struct proc *p)
+{
+	int fd = proctree_open(&gs->tree, p->pid, p->start);
+
+	if (fd >= 0)
+		proctree_close_spare(&gs->tree, fd);
+	return fd >= 0 || (errno != EINVAL && errno != ENOENT && errno != ESRCH);
+}
+
+static void look_at_outsider(struct proc_groups *gs, const struct outsider *o)
+{
+	const struct member *m = member_find(gs, o->pid);
+	struct proc p = {.pid = o->pid};
+	struct proc_group *g;
+
+	if (m && m->start == o->start)
+		return;
+	g = find_by_mark(gs, &p);
+	if (!g || !proctree_look(&gs->tree, o->pid, &p) || p.start != o->start || p.dead)
+		return;
+	if (descends(gs, p) || !is_process(gs, &p))
+		return;
+	p.owner = g;
+	member_record(gs, &p);
+}
+
+/* Finds processes with a mark of ours among those that started since then, unless that was done in this turn.
+ * They are members afterwards. */
+static bool search_foreigners(struct proc_groups *gs, uint64_t since)
+{
+	if (since == NO_FOREIGNERS || !gs->by_mark || gs->searched_since <= since)
+		return true;
+	if (outsiders_look(&gs->outsiders, &gs->tree, is_inside, gs) < 0)
+		return false;
+	for (size_t i = 0; i < gs->outsiders.count; i++)
+		if (gs->outsiders.list[i].start >= since)
+			look_at_outsider(gs, &gs->outsiders.list[i]);
+	gs->searched_since = since;
+	return true;
+}
+
+/* --- the processes of some groups --- */
+
+/* One group; NULL: all that are being killed. */
+static bool is_meant(const struct proc_group *g, const struct proc_group *one)
+{
+	return g && (one ? g == one : g->killing);
+}
+
+/* parent: it must be that one's child; 0: whoever's. start: as in a member; 0: whichever. False: it is there,
+ * and cannot be read. */
+static bool gather_pid(struct proc_groups *gs, int pid, int parent, uint64_t start, struct proc_group *g)
+{
+	struct proc *p;
+
+	if (!proctree_add(&gs->tree, pid))
+		return kill(pid, 0) < 0 && errno == ESRCH;
+	p = &gs->tree.procs[gs->tree.count - 1];
+	if ((parent && p->ppid != parent) || (start && p->start != start)) {
+		gs->tree.count--; /* another one; or an orphan by now, which is found among our children */
+		return true;
+	}
+	p->settled = p->ours = true;
+	p->owner = g;
+	return true;
+}
+
+struct gatherer {
+	struct proc_groups *gs;
+	const struct proc *parent;
+	bool failed;
+};
+
+static bool gather_child(void *ctx, int pid)
+{
+	struct gatherer *r = ctx;
+	struct proctree *t = &r->gs->tree;
+	size_t before = t->count;
+
+	r->failed = !gather_pid(r->gs, pid, r->parent->pid, 0, r->parent->owner) || r->failed;
+	if (t->count > before)
+		t->procs[before].ours = r->parent->ours;
+	return true;
+}
+
+/* From what is gathered down to the last descendant. */
+static bool gather_descendants(struct proc_groups *gs)
+{
+	for (size_t i = 0; i < gs->tree.count; i++) {
+		struct proc parent = gs->tree.procs[i];
+		struct gatherer r = {gs, &parent, false};
+
+		if (parent.dead)
+			continue;
+		if (proctree_each_child(&gs->tree, parent.pid, gather_child, &r) < 0 &&
+			(kill(parent.pid, 0) == 0 || errno != ESRCH))
+			return false;
+		if (r.failed)
+			return false;
+	}
+	return true;
+}
+
+static bool gather_members(struct proc_groups *gs, const struct proc_group *one)
+{
+	struct member *m, *next;
+
+	HASH_ITER(hh, gs->members, m, next) {
+		size_t before = gs->tree.count;
+
+		if (!is_meant(m->proc_group, one))
+			continue;
+		if (!gather_pid(gs, m->pid, 0, m->start, m->proc_group))
+			return false;
+		if (gs->tree.count > before)
+			gs->tree.procs[before].ours = !m->foreign;
+	}
+	return true;
+}
+
+/* Makes a snapshot that has only these groups' processes. False: not all can be read. */
+static bool gather(struct proc_groups *gs, struct proc_group *one, uint64_t since)
+{
+	struct proc_group *g;
+
+	gs->fresh = false;
+	proctree_clear(&gs->tree);
+	if (!look_at_children(gs) || !search_foreigners(gs, since))
+		return false;
+	DL_FOREACH(one ? one : gs->all, g) {
+		if (is_meant(g, one) && !g->reaped && !gather_pid(gs, g->pid, gs->tree.self, 0, g))
+			return false;
+		if (one)
+			break;
+	}
+	for (size_t i = 0; i < gs->orphan_count; i++)
+		if (is_meant(gs->orphans[i].proc_group, one) &&
+			!gather_pid(gs, gs->orphans[i].pid, gs->tree.self, 0, gs->orphans[i].proc_group))
+			return false;
+	if (!gather_members(gs, one) || !gather_descendants(gs))
+		return false;
+	proctree_tidy(&gs->tree);
+	for (size_t i = 0; i < gs->tree.count; i++)
+		member_record(gs, &gs->tree.procs[i]);
+	return true;
+}
+
+/* What a foreign process of these groups starts may have no mark. */
+static void follow_foreigners(struct proc_groups *gs)
+{
+	struct proc_group *g;
+	struct member *m, *next;
+	bool any = false;
+
+	HASH_ITER(hh, gs->members, m, next)
+		any = any ||
+			(m->foreign && m->proc_group && m->proc_group->reaped && !m->proc_group->searched);
+	if (!any)
+		return;
+	DL_FOREACH2(gs->ended, g, next_ended)
+	if (!g->searched)
+		(void)gather(gs, g, g->start);
+}
+
+/* --- what is left of a group --- */
 
 static void check_members(struct proc_groups *gs)
 {
@@ -473,16 +652,27 @@ static void check_snapshot(struct proc_groups *gs)
 	}
 }
 
-void groups_check(struct proc_groups *gs)
+static uint64_t find_unsearched(struct proc_groups *gs)
 {
-	bool known = look_at_children(gs);
-	uint64_t since;
+	uint64_t since = NO_FOREIGNERS;
 	struct proc_group *g;
 
-	gs->unsure = false;
-	if (!may_have_foreigners(gs, &since) && known)
+	DL_FOREACH2(gs->ended, g, next_ended)
+	if (!g->searched && g->start < since)
+		since = g->start;
+	return since;
+}
+
+void groups_check(struct proc_groups *gs)
+{
+	uint64_t since = find_unsearched(gs);
+	struct proc_group *g;
+
+	gs->unsure = !search_foreigners(gs, since);
+	follow_foreigners(gs);
+	if (look_at_children(gs))
 		check_members(gs);
-	else if (look(gs, since))
+	else if (walk(gs, since))
 		check_snapshot(gs);
 	else
 		gs->unsure = true;
@@ -518,6 +708,20 @@ int group_find_live(struct proc_groups *gs, const struct proc_group *g)
 	return pid;
 }
 
+static bool record_child(void *ctx, int pid)
+{
+	(void)pid;
+	*(bool *)ctx = true;
+	return false;
+}
+
+static bool has_no_children(struct proc_groups *gs, int pid)
+{
+	bool any = false;
+
+	return proctree_each_child(&gs->tree, pid, record_child, &any) == 0 && !any;
+}
+
 bool group_is_alone(struct proc_groups *gs, struct proc_group *g)
 {
 	int pid;
@@ -525,7 +729,7 @@ bool group_is_alone(struct proc_groups *gs, struct proc_group *g)
 	/* It may be a zombie whose SIGCHLD was not handled yet. */
 	if (g->reaped || proctree_child_lives(g->pid) != 1)
 		return false;
-	if (proctree_has_children(&gs->tree, g->pid) == 0 && look_at_children(gs) && !g->cgroup)
+	if (has_no_children(gs, g->pid) && look_at_children(gs) && !g->cgroup)
 		return g->seen != gs->check;
 	if (!walk(gs, NO_FOREIGNERS))
 		return false; /* not known: counts as no */
@@ -535,21 +739,56 @@ bool group_is_alone(struct proc_groups *gs, struct proc_group *g)
 
 /* --- signals --- */
 
-int group_signal(struct proc_groups *gs, struct proc_group *g, int sig)
+/* The processes of one group, or of all that are being killed, are in the snapshot afterwards; maybe others,
+ * too. anew: also where this turn has a snapshot. */
+static bool look_for(struct proc_groups *gs, struct proc_group *one, bool anew, uint64_t since)
+{
+	struct proc_group *g;
+
+	gs->readable = (!gs->cgroups && gather(gs, one, since)) || (anew ? walk(gs, since) : look(gs, since));
+	if (!gs->readable || !gs->cgroups)
+		return gs->readable;
+	DL_FOREACH(gs->all, g)
+		if (is_meant(g, one))
+			claim_cgroup(gs, g);
+	return true;
+}
+
+/* The pid of a child is not used again before we reap it, so a main process needs no second look. */
+static int signal_one(struct proc_groups *gs, const struct proc *p, int sig)
+{
+	const struct proc_group *g = p->owner;
+
+	if (p->pid == g->pid && !g->reaped)
+		return kill(p->pid, sig);
+	return proctree_signal(&gs->tree, p->pid, p->start, sig);
+}
+
+static int signal_all(struct proc_groups *gs, const struct proc_group *g, int sig)
 {
 	int n = 0;
-	size_t i;
 
-	if (!look(gs, g->start)) /* at least the kernel's process group; the main process is not reaped, so
-				    the group is ours */
-		return !g->reaped && kill(-g->pid, sig) == 0;
-	claim_cgroup(gs, g);
-	for (i = 0; i < gs->tree.count; i++) {
-		struct proc *p = &gs->tree.procs[i];
+	for (size_t i = 0; i < gs->tree.count; i++) {
+		const struct proc *p = &gs->tree.procs[i];
 
-		if (p->owner == g && !p->dead && proctree_signal(&gs->tree, p->pid, p->start, sig) == 0)
-			n++;
+		n += p->owner == g && !p->dead && signal_one(gs, p, sig) == 0;
 	}
+	return n;
+}
+
+int group_terminate(struct proc_groups *gs, struct proc_group *g)
+{
+	int n;
+
+	if (look_for(gs, g, false, g->start)) {
+		n = signal_all(gs, g, SIGTERM);
+		signal_all(gs, g, SIGCONT);
+		return n;
+	}
+	/* at least the kernel's process group; the main process is not reaped, so the group is ours */
+	n = !g->reaped && kill(-g->pid, SIGTERM) == 0;
+	if (n)
+		kill(-g->pid, SIGCONT);
 	return n;
 }
 
@@ -563,7 +802,7 @@ static bool stop_one(struct proc_groups *gs, const struct proc *p)
 	if (*stopped == gs->round)
 		return false;
 	*stopped = gs->round;
-	return proctree_signal(&gs->tree, p->pid, p->start, SIGSTOP) == 0;
+	return signal_one(gs, p, SIGSTOP) == 0;
 }
 
 static bool is_being_killed(const struct proc *p)
@@ -583,11 +822,8 @@ static bool stop_all(struct proc_groups *gs)
 	DL_FOREACH(gs->all, g)
 		if (g->killing && g->start < since)
 			since = g->start;
-	if (!walk(gs, since))
+	if (!look_for(gs, NULL, true, since))
 		return true;
-	DL_FOREACH(gs->all, g)
-		if (g->killing)
-			claim_cgroup(gs, g);
 	for (i = 0; i < gs->tree.count; i++) {
 		const struct proc *p = &gs->tree.procs[i];
 
@@ -610,7 +846,7 @@ void groups_kill(struct proc_groups *gs)
 	for (n = 0; n < STOP_ROUNDS && !stop_all(gs); n++)
 		;
 	CRASH_POINT(group_stopped);
-	if (!gs->fresh) {
+	if (!gs->readable) {
 		DL_FOREACH(gs->all, g)
 			if (g->killing && !g->reaped)
 				kill(-g->pid, SIGKILL);
@@ -618,7 +854,7 @@ void groups_kill(struct proc_groups *gs)
 	}
 	for (i = 0; i < gs->tree.count; i++)
 		if (is_being_killed(&gs->tree.procs[i]))
-			proctree_signal(&gs->tree, gs->tree.procs[i].pid, gs->tree.procs[i].start, SIGKILL);
+			signal_one(gs, &gs->tree.procs[i], SIGKILL);
 	CRASH_POINT(group_killed);
 	gs->fresh = false;
 }

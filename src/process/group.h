@@ -11,7 +11,10 @@
  * the daemon adopted as process 1 of a container.
  *
  * The daemon is a subreaper, so orphans become its children: while its only children are main processes, no
- * group has other processes left, and that is cheap to see. */
+ * group has other processes left, and that is cheap to see. To signal a group, its processes are found by
+ * descent: from its main process, and from its orphans. Both cost the same however many others live. Only
+ * what does not come from the daemon is searched in the whole machine (outsiders.h), once a turn for all who
+ * need it. */
 #ifndef HCPD_PROCESS_GROUP_H
 #define HCPD_PROCESS_GROUP_H
 
@@ -21,6 +24,7 @@
 #include <uthash.h>
 
 #include "process/cgroup.h"
+#include "process/outsiders.h"
 #include "process/proctree.h"
 
 struct proc_group {   /* embedded in its owner */
@@ -52,10 +56,16 @@ struct proc_groups {
 	char *instance;    /* "HCP_INSTANCE=..." of our processes */
 	uint64_t tag_base; /* of this instance; 0: tags cannot be used */
 	uint64_t last_tag;
-	bool fresh;     /* the snapshot is of this turn ... */
-	uint64_t since; /* ... and has the foreign processes that started since then */
+	struct outsiders outsiders;
+	struct orphan *orphans; /* our children that are no main processes, and belong to a group */
+	size_t orphan_count, orphan_room;
+	bool fresh;     /* the snapshot is of this turn and has all processes, ... */
+	uint64_t since; /* ... and the foreign ones that started since then */
+	/* in this turn foreign processes were searched that started since then */
+	uint64_t searched_since;
 	unsigned check, round;
-	bool unsure; /* the last check could not read /proc */
+	bool readable; /* the last look for processes to signal could read /proc */
+	bool unsure;   /* the last check could not read /proc */
 	bool unknown;
 };
 
@@ -85,8 +95,9 @@ bool group_is_empty(struct proc_groups *gs, const struct proc_group *g);
 bool group_is_alone(struct proc_groups *gs, struct proc_group *g);
 /* A pid of a live process of the group; 0: none. */
 int group_find_live(struct proc_groups *gs, const struct proc_group *g);
-/* Signals all processes of the group; how many. */
-int group_signal(struct proc_groups *gs, struct proc_group *g, int sig);
+/* SIGTERM to all processes of the group, and SIGCONT, since a stopped process would not notice; to how many.
+ */
+int group_terminate(struct proc_groups *gs, struct proc_group *g);
 /* One round: stops all processes of the groups that are being killed, until no new one is found, and then
  * kills them. */
 void groups_kill(struct proc_groups *gs);

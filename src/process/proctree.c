@@ -19,7 +19,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 
-#define ENVIRON_MAX (4u << 20) /* the kernel's own bound for arguments and environment is near */
+#define TEXT_MAX (4u << 20) /* the kernel's own bound for arguments and environment is near */
 
 static void spare_give(struct proctree *t)
 {
@@ -234,22 +234,55 @@ static void sort(struct proctree *t)
 		}
 }
 
+int proctree_each_pid(struct proctree *t, bool (*on_pid)(void *ctx, int pid), void *ctx)
+{
+	struct dirent *e;
+
+	rewinddir(t->dir);
+	for (errno = 0; (e = readdir(t->dir)) != NULL; errno = 0)
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
+			!on_pid(ctx, (int)strtol(e->d_name, NULL, 10)))
+			return -1;
+	return errno ? -1 : 0;
+}
+
+void proctree_clear(struct proctree *t)
+{
+	t->count = 0;
+}
+
+bool proctree_add(struct proctree *t, int pid)
+{
+	if (!proctree_look(t, pid, proc_room(t)))
+		return false;
+	t->count++;
+	return true;
+}
+
+void proctree_tidy(struct proctree *t)
+{
+	size_t kept = 0;
+
+	sort(t);
+	for (size_t i = 0; i < t->count; i++)
+		if (kept == 0 || t->procs[kept - 1].pid != t->procs[i].pid)
+			t->procs[kept++] = t->procs[i];
+	t->count = kept;
+}
+
+static bool add_listed(void *ctx, int pid)
+{
+	/* in an incomplete snapshot a live process would seem gone */
+	return proctree_add(ctx, pid) || errno == ENOENT || errno == ESRCH || errno == EACCES ||
+		errno == EPERM;
+}
+
 int proctree_walk(struct proctree *t)
 {
 	struct child_adder a = {t, 0};
-	struct dirent *e;
 
 	t->count = 0;
-	rewinddir(t->dir);
-	for (errno = 0; (e = readdir(t->dir)) != NULL; errno = 0) {
-		if (e->d_name[0] < '1' || e->d_name[0] > '9')
-			continue;
-		if (proctree_look(t, (int)strtol(e->d_name, NULL, 10), proc_room(t)))
-			t->count++;
-		else if (errno != ENOENT && errno != ESRCH && errno != EACCES && errno != EPERM)
-			return -1; /* in an incomplete snapshot a live process would seem gone */
-	}
-	if (errno)
+	if (proctree_each_pid(t, add_listed, t) < 0)
 		return -1;
 	sort(t);
 	a.listed = t->count;
@@ -330,47 +363,30 @@ int proctree_last_pid(struct proctree *t)
 	return at ? (int)strtol(at, NULL, 10) : -1;
 }
 
-static bool record_child(void *ctx, int pid)
-{
-	(void)pid;
-	*(bool *)ctx = true;
-	return false;
-}
-
-static int thread_has_children(struct proctree *t, int pid, const char *tid)
+static int each_child_of_thread(
+	struct proctree *t, int pid, const char *tid, bool (*on_child)(void *ctx, int pid), void *ctx)
 {
 	char path[300];
-	bool any = false;
 	int fd, r;
 
 	snprintf(path, sizeof path, "%d/task/%s/children", pid, tid);
 	fd = proc_open(t, path, O_RDONLY);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -1;
-	r = read_children(fd, record_child, &any);
+	r = read_children(fd, on_child, ctx);
 	proctree_close_spare(t, fd);
-	return r < 0 ? -1 : any;
+	return r;
 }
 
-int proctree_has_children(struct proctree *t, int pid)
+static int each_child_of_others(
+	struct proctree *t, int pid, const char *first, bool (*on_child)(void *ctx, int pid), void *ctx)
 {
-	char path[32], tid[16];
+	char path[32];
 	struct dirent *e;
-	struct stat st;
 	DIR *dir;
-	int fd, r;
+	int fd, r = 0;
 
-	if (t->children_fd[0] < 0)
-		return -1;
-	snprintf(tid, sizeof tid, "%d", pid);
-	r = thread_has_children(t, pid, tid);
-	if (r != 0)
-		return r;
 	snprintf(path, sizeof path, "%d/task", pid);
-	if (fstatat(dirfd(t->dir), path, &st, 0) < 0)
-		return -1;
-	if (st.st_nlink == 3) /* ".", ".." and one thread */
-		return 0;
 	fd = proc_open(t, path, O_RDONLY | O_DIRECTORY);
 	dir = fd >= 0 ? fdopendir(fd) : NULL;
 	if (!dir) {
@@ -379,15 +395,33 @@ int proctree_has_children(struct proctree *t, int pid)
 		return -1;
 	}
 	while (r == 0 && (e = readdir(dir)) != NULL)
-		if (e->d_name[0] != '.')
-			r = thread_has_children(t, pid, e->d_name);
+		if (e->d_name[0] != '.' && strcmp(e->d_name, first) != 0)
+			r = each_child_of_thread(t, pid, e->d_name, on_child, ctx);
 	closedir(dir);
 	spare_take(t);
 	return r;
 }
 
+int proctree_each_child(struct proctree *t, int pid, bool (*on_child)(void *ctx, int pid), void *ctx)
+{
+	char path[32], tid[16];
+	struct stat st;
+
+	if (t->children_fd[0] < 0)
+		return -1;
+	snprintf(tid, sizeof tid, "%d", pid);
+	if (each_child_of_thread(t, pid, tid, on_child, ctx) < 0)
+		return -1;
+	snprintf(path, sizeof path, "%d/task", pid);
+	if (fstatat(dirfd(t->dir), path, &st, 0) < 0)
+		return -1;
+	if (st.st_nlink == 3) /* ".", ".." and one thread */
+		return 0;
+	return each_child_of_others(t, pid, tid, on_child, ctx);
+}
+
 /* Reads into t->text, with a NUL after it; its size, or -1. */
-static ssize_t read_environ(struct proctree *t, int fd)
+static ssize_t read_text(struct proctree *t, int fd)
 {
 	size_t size = 0;
 	ssize_t n;
@@ -400,9 +434,23 @@ static ssize_t read_environ(struct proctree *t, int fd)
 		n = read(fd, t->text + size, t->text_room - size - 1);
 		if (n > 0)
 			size += (size_t)n;
-	} while (n > 0 && size < ENVIRON_MAX);
+	} while (n > 0 && size < TEXT_MAX);
 	t->text[size] = '\0';
 	return n < 0 && size == 0 ? -1 : (ssize_t)size;
+}
+
+int64_t proctree_forks(struct proctree *t)
+{
+	int fd = proc_open(t, "stat", O_RDONLY);
+	ssize_t size;
+	char *at;
+
+	if (fd < 0)
+		return -1;
+	size = read_text(t, fd);
+	proctree_close_spare(t, fd);
+	at = size > 0 ? strstr(t->text, "\nprocesses ") : NULL;
+	return at ? strtoll(at + sizeof "\nprocesses " - 1, NULL, 10) : -1;
 }
 
 bool proctree_environ(struct proctree *t, int pid, bool (*on_var)(void *ctx, const char *var), void *ctx)
@@ -415,7 +463,7 @@ bool proctree_environ(struct proctree *t, int pid, bool (*on_var)(void *ctx, con
 	fd = proc_open(t, path, O_RDONLY);
 	if (fd < 0)
 		return false;
-	size = read_environ(t, fd);
+	size = read_text(t, fd);
 	proctree_close_spare(t, fd);
 	for (at = t->text; size > 0 && at < t->text + size; at += strlen(at) + 1)
 		if (*at && !on_var(ctx, at))

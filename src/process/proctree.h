@@ -31,7 +31,7 @@ struct proctree {
 	int loadavg_fd;     /* -1: none */
 	/* closed for a moment where no other descriptor is left: killing must go on */
 	int spare_fd;
-	char *text; /* an environment, while it is read */
+	char *text; /* an environment or another file, while it is read */
 	size_t text_room;
 };
 
@@ -55,8 +55,18 @@ int proctree_children(struct proctree *t, bool (*on_child)(void *ctx, int pid), 
 int proctree_child_lives(int pid);
 /* The newest pid of the machine, of a process or a thread; -1: not known. */
 int proctree_last_pid(struct proctree *t);
-/* Has process pid children of its own? 1, 0, or -1: not known. */
-int proctree_has_children(struct proctree *t, int pid);
+/* How many processes and threads the machine has started since its boot. -1: not known. */
+int64_t proctree_forks(struct proctree *t);
+/* Every pid that /proc lists, until on_pid returns false with errno. -1 with errno. */
+int proctree_each_pid(struct proctree *t, bool (*on_pid)(void *ctx, int pid), void *ctx);
+/* The children of process pid, of all its threads; on_child ends it with false. -1: not known. */
+int proctree_each_child(struct proctree *t, int pid, bool (*on_child)(void *ctx, int pid), void *ctx);
+/* Instead of a walk, a snapshot of chosen processes. Begin it empty, add, and tidy it before a find. An added
+ * one that is there already goes with the tidying. False with errno: there is no such process, or it cannot
+ * be read. */
+void proctree_clear(struct proctree *t);
+bool proctree_add(struct proctree *t, int pid);
+void proctree_tidy(struct proctree *t);
 /* Every variable of a process, NAME=value, until on_var returns false. False: it could not be read. */
 bool proctree_environ(struct proctree *t, int pid, bool (*on_var)(void *ctx, const char *var), void *ctx);
 /* The process's soft RLIMIT_LOCKS: a limit that the kernel stores, passes on to every child and shows, and

@@ -589,10 +589,8 @@ static void on_timer(struct timer *t)
 		if (w->term_at_us <= now && !w->termed) {
 			w->termed = true;
 			CRASH_POINT(worker_before_term);
-			group_signal(&w->all->proc_groups, &w->proc_group, SIGTERM);
+			group_terminate(&w->all->proc_groups, &w->proc_group);
 			CRASH_POINT(worker_termed);
-			/* a stopped process would not notice */
-			group_signal(&w->all->proc_groups, &w->proc_group, SIGCONT);
 		}
 		worker_set_rung(w);
 	}
