@@ -169,6 +169,9 @@ struct loop *loop_new(struct core *c)
 	for (int i = 0; i < SIGNALS; i++) {
 		ev_signal_init(&l->signals[i], on_signal, numbers[i]);
 		l->signals[i].data = l;
+		if (numbers[i] ==
+			SIGCHLD) /* after the pipes: a worker closes those first, and so is found sooner */
+			ev_set_priority(&l->signals[i], EV_MINPRI);
 		ev_signal_start(l->ev, &l->signals[i]);
 	}
 	c->status.fn = getenv("NOTIFY_SOCKET") != NULL ? notify_status : NULL;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "base/buf.h"
@@ -140,8 +141,10 @@ void groups_add(struct proc_groups *gs, struct proc_group *g, int pid, uint64_t 
 	g->start = start;
 	g->tag = tag;
 	g->cgroup = cgroup;
+	g->children_fd = -1;
 	groups_invalidate(gs); /* the snapshot does not have it */
 	DL_APPEND(gs->all, g);
+	gs->live++;
 	if (old) { /* the group's main process was reaped long ago, and the pid was used again */
 		HASH_DELETE(by_pid, gs->by_pid, old);
 		old->has_pid = false;
@@ -176,6 +179,8 @@ void groups_remove(struct proc_groups *gs, struct proc_group *g)
 		HASH_DELETE(by_mark, gs->by_mark, g);
 	if (g->tag)
 		HASH_DELETE(by_tag, gs->by_tag, g);
+	if (!g->reaped)
+		gs->live--;
 	if (g->reaped)
 		DL_DELETE2(gs->ended, g, prev_ended, next_ended);
 	HASH_ITER(hh, gs->members, m, next)
@@ -190,9 +195,16 @@ void groups_remove(struct proc_groups *gs, struct proc_group *g)
 	for (i = 0; i < gs->orphan_count; i++)
 		if (gs->orphans[i].proc_group == g)
 			gs->orphans[i--] = gs->orphans[--gs->orphan_count];
+	if (g->children_fd >= 0)
+		close(g->children_fd);
 	cgroup_remove(gs->cgroups, g->cgroup);
 	free(g->mark);
 	g->mark = NULL;
+}
+
+size_t groups_count(const struct proc_groups *gs)
+{
+	return gs->live;
 }
 
 void groups_invalidate(struct proc_groups *gs)
@@ -212,6 +224,7 @@ struct proc_group *groups_on_reaped(struct proc_groups *gs, int pid)
 	if (!g || g->reaped)
 		return NULL;
 	g->reaped = true;
+	gs->live--;
 	DL_APPEND2(gs->ended, g, prev_ended, next_ended);
 	return g;
 }
@@ -555,7 +568,7 @@ static bool gather_descendants(struct proc_groups *gs)
 
 		if (parent.dead)
 			continue;
-		if (proctree_each_child(&gs->tree, parent.pid, gather_child, &r) < 0 &&
+		if (proctree_each_child(&gs->tree, parent.pid, -1, gather_child, &r) < 0 &&
 			(kill(parent.pid, 0) == 0 || errno != ESRCH))
 			return false;
 		if (r.failed)
@@ -715,11 +728,13 @@ static bool record_child(void *ctx, int pid)
 	return false;
 }
 
-static bool has_no_children(struct proc_groups *gs, int pid)
+static bool has_no_children(struct proc_groups *gs, struct proc_group *g)
 {
 	bool any = false;
 
-	return proctree_each_child(&gs->tree, pid, record_child, &any) == 0 && !any;
+	if (g->children_fd < 0)
+		g->children_fd = proctree_open_children(&gs->tree, g->pid);
+	return proctree_each_child(&gs->tree, g->pid, g->children_fd, record_child, &any) == 0 && !any;
 }
 
 bool group_is_alone(struct proc_groups *gs, struct proc_group *g)
@@ -729,7 +744,7 @@ bool group_is_alone(struct proc_groups *gs, struct proc_group *g)
 	/* It may be a zombie whose SIGCHLD was not handled yet. */
 	if (g->reaped || proctree_child_lives(g->pid) != 1)
 		return false;
-	if (has_no_children(gs, g->pid) && look_at_children(gs) && !g->cgroup)
+	if (has_no_children(gs, g) && look_at_children(gs) && !g->cgroup)
 		return g->seen != gs->check;
 	if (!walk(gs, NO_FOREIGNERS))
 		return false; /* not known: counts as no */

@@ -36,6 +36,7 @@ struct proc_group {   /* embedded in its owner */
 	bool has_mark, has_pid; /* is in that table */
 	bool cgroup_killed;
 	unsigned cgroup;
+	int children_fd;        /* of the main process, once group_is_alone was asked; -1: none */
 	unsigned seen, stopped; /* number of the last check, and of the last round of killing */
 	uint64_t start;         /* not later than the start of the main process */
 	uint64_t tag;           /* 0: none */
@@ -51,6 +52,7 @@ struct proc_groups {
 	struct proctree tree;
 	struct cgroups *cgroups; /* NULL: none */
 	struct proc_group *all, *by_pid, *by_mark, *by_tag;
+	size_t live;              /* groups whose main process was not reaped */
 	struct proc_group *ended; /* groups whose main process was reaped */
 	struct member *members;
 	char *instance;    /* "HCP_INSTANCE=..." of our processes */
@@ -80,6 +82,8 @@ bool groups_may_be_tag(const struct proc_groups *gs, uint64_t tag);
 /* start: proctree_now() from before the fork. mark is copied, and may be NULL. */
 void groups_add(struct proc_groups *gs, struct proc_group *g, int pid, uint64_t start, uint64_t tag,
 	const char *mark, unsigned cgroup);
+/* How many main processes were not reaped yet. */
+size_t groups_count(const struct proc_groups *gs);
 /* Also removes the group's cgroup. */
 void groups_remove(struct proc_groups *gs, struct proc_group *g);
 /* The snapshot is kept for a turn, so that many checks share it; this drops it. */

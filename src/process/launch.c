@@ -24,6 +24,7 @@
 
 #include "base/buf.h"
 #include "process/confine.h"
+#include "process/forker.h"
 
 #ifndef SYS_landlock_restrict_self
 #define SYS_landlock_restrict_self 446
@@ -344,6 +345,45 @@ static int launch_child(struct child *c)
 	return pid;
 }
 
+/* The other thread knows the descriptors by other numbers. */
+static int start_in_forker(void *ctx, const int *fds)
+{
+	struct child *c = ctx, there = *c;
+	struct launch launch = *c->launch;
+	int pid;
+
+	memcpy(launch.fds, fds, sizeof launch.fds);
+	fds += 3;
+	if (launch.cgroup_fd >= 0)
+		launch.cgroup_fd = *fds++;
+	if (there.confine.ruleset >= 0)
+		there.confine.ruleset = *fds++;
+	there.launch = &launch;
+	pid = launch_child(&there);
+	c->stage = there.stage;
+	c->error = there.error;
+	c->path = there.path;
+	return pid;
+}
+
+static int launch_by_forker(struct forker *f, struct child *c)
+{
+	const struct launch *s = c->launch;
+	int fds[FORKER_FDS] = {s->fds[0], s->fds[1], s->fds[2]}, pid;
+	size_t n = 3;
+
+	if (s->cgroup_fd >= 0)
+		fds[n++] = s->cgroup_fd;
+	if (c->confine.ruleset >= 0)
+		fds[n++] = c->confine.ruleset;
+	pid = forker_run(f, fds, n, start_in_forker, c);
+	if (pid < 0 && !c->error) {
+		c->error = errno;
+		c->stage = STAGE_FORK;
+	}
+	return pid;
+}
+
 int launch_process(struct launch *s, char *why, size_t why_size)
 {
 	struct child c = {.launch = s, .parent = getpid()};
@@ -359,7 +399,7 @@ int launch_process(struct launch *s, char *why, size_t why_size)
 		return -1;
 	find_ignored();
 	c.paths = paths_make(s->argv[0], s->env);
-	pid = launch_child(&c);
+	pid = s->forker ? launch_by_forker(s->forker, &c) : launch_child(&c);
 	error = c.error;
 	if (error) {
 		explain(&c, why, why_size);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct config_confine;
+struct forker;
 
 struct launch {
 	char *const *argv; /* argv[0] is searched in env's PATH where it has no slash */
@@ -17,13 +18,14 @@ struct launch {
 	int cgroup_fd;                        /* a cgroup.procs open for writing, or -1 */
 	const struct config_confine *confine; /* NULL: only what every worker gets */
 	uint64_t tag;                         /* becomes its soft RLIMIT_LOCKS (proctree_tag); 0: none */
+	struct forker *forker;                /* NULL: the calling thread starts it */
 	bool cgroup_failed;                   /* out: joining the cgroup failed */
 };
 
 /* The pid once the program was executed; else -1 with errno, and a sentence in `why`. The child is a process
- * group of its own, dies with the calling thread, has default signals, an empty mask, umask 077, no ambient
- * capabilities and at most 1024 descriptors; the restrictions of `confine` hold before the program runs.
- * Only one thread may call this. A signal that is ignored must be so from the first call on. */
+ * group of its own, dies with the thread that starts it, has default signals, an empty mask, umask 077, no
+ * ambient capabilities and at most 1024 descriptors; the restrictions of `confine` hold before the program
+ * runs. Only one thread may call this. A signal that is ignored must be so from the first call on. */
 int launch_process(struct launch *s, char *why, size_t why_size) __attribute__((warn_unused_result));
 
 struct launch_pipes { /* theirs[i] is for the child's descriptor i */

@@ -69,7 +69,7 @@ int proctree_init(struct proctree *t)
 
 	memset(t, 0, sizeof *t);
 	t->self = getpid();
-	t->children_fd[0] = t->children_fd[1] = t->loadavg_fd = t->spare_fd = -1;
+	t->children_fd[0] = t->children_fd[1] = t->others_fd = t->loadavg_fd = t->spare_fd = -1;
 	t->dir = opendir("/proc");
 	if (!t->dir)
 		return -1;
@@ -89,6 +89,13 @@ int proctree_init(struct proctree *t)
 	return 0;
 }
 
+void proctree_drop_thread(struct proctree *t)
+{
+	if (t->others_fd >= 0)
+		close(t->others_fd);
+	t->others_fd = -1;
+}
+
 void proctree_fini(struct proctree *t)
 {
 	int i;
@@ -96,6 +103,7 @@ void proctree_fini(struct proctree *t)
 	for (i = 0; i < 2; i++)
 		if (t->children_fd[i] >= 0)
 			close(t->children_fd[i]);
+	proctree_drop_thread(t);
 	if (t->loadavg_fd >= 0)
 		close(t->loadavg_fd);
 	spare_give(t);
@@ -104,6 +112,15 @@ void proctree_fini(struct proctree *t)
 	free(t->procs);
 	free(t->text);
 	memset(t, 0, sizeof *t);
+}
+
+int proctree_add_thread(struct proctree *t, int tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "%d/task/%d/children", t->self, tid);
+	t->others_fd = proc_open(t, path, O_RDONLY);
+	return t->others_fd < 0 || t->children_fd[0] < 0 ? -1 : 0;
 }
 
 uint64_t proctree_now(void)
@@ -189,6 +206,31 @@ int proctree_child_lives(int pid)
 	if (waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) < 0)
 		return -1;
 	return si.si_pid == 0;
+}
+
+/* Numbers and blanks; the end of a read may cut one. The kernel fills a page before it ends a read, so a
+ * short one is the last. */
+static int read_children(int fd, bool (*on_child)(void *ctx, int pid), void *ctx)
+{
+	char text[4096];
+	int pid = 0;
+	ssize_t n, i;
+	off_t at = 0;
+
+	do {
+		n = pread(fd, text, sizeof text, at);
+		for (i = 0; i < n; i++) {
+			if (text[i] >= '0' && text[i] <= '9') {
+				pid = pid * 10 + (text[i] - '0');
+			} else if (pid) {
+				if (!on_child(ctx, pid))
+					return 0;
+				pid = 0;
+			}
+		}
+		at += n;
+	} while (n > (ssize_t)sizeof text / 2);
+	return n < 0 ? -1 : 0;
 }
 
 struct child_adder {
@@ -287,6 +329,8 @@ int proctree_walk(struct proctree *t)
 	sort(t);
 	a.listed = t->count;
 	(void)proctree_children(t, add_child, &a);
+	if (t->others_fd >= 0)
+		(void)read_children(t->others_fd, add_child, &a);
 	sort(t);
 	return 0;
 }
@@ -314,28 +358,6 @@ struct proc *proctree_parent(struct proctree *t, struct proc *p)
 		p->ppid = now.ppid;
 	}
 	return NULL;
-}
-
-/* Numbers and blanks; the end of the read may cut one. */
-static int read_children(int fd, bool (*on_child)(void *ctx, int pid), void *ctx)
-{
-	char text[4096];
-	int pid = 0;
-	ssize_t n, i;
-
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return -1;
-	while ((n = read(fd, text, sizeof text)) > 0)
-		for (i = 0; i < n; i++) {
-			if (text[i] >= '0' && text[i] <= '9') {
-				pid = pid * 10 + (text[i] - '0');
-			} else if (pid) {
-				if (!on_child(ctx, pid))
-					return 0;
-				pid = 0;
-			}
-		}
-	return n < 0 ? -1 : 0;
 }
 
 int proctree_children(struct proctree *t, bool (*on_child)(void *ctx, int pid), void *ctx)
@@ -402,15 +424,29 @@ static int each_child_of_others(
 	return r;
 }
 
-int proctree_each_child(struct proctree *t, int pid, bool (*on_child)(void *ctx, int pid), void *ctx)
+int proctree_open_children(struct proctree *t, int pid)
+{
+	char path[64];
+
+	if (t->children_fd[0] < 0)
+		return -1;
+	snprintf(path, sizeof path, "%d/task/%d/children", pid, pid);
+	return openat(dirfd(t->dir), path, O_RDONLY | O_CLOEXEC);
+}
+
+int proctree_each_child(
+	struct proctree *t, int pid, int kept_fd, bool (*on_child)(void *ctx, int pid), void *ctx)
 {
 	char path[32], tid[16];
 	struct stat st;
+	int r;
 
 	if (t->children_fd[0] < 0)
 		return -1;
 	snprintf(tid, sizeof tid, "%d", pid);
-	if (each_child_of_thread(t, pid, tid, on_child, ctx) < 0)
+	r = kept_fd >= 0 ? read_children(kept_fd, on_child, ctx) :
+			   each_child_of_thread(t, pid, tid, on_child, ctx);
+	if (r < 0)
 		return -1;
 	snprintf(path, sizeof path, "%d/task", pid);
 	if (fstatat(dirfd(t->dir), path, &st, 0) < 0)

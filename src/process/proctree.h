@@ -28,6 +28,7 @@ struct proctree {
 	DIR *dir;           /* /proc */
 	int self;           /* our pid */
 	int children_fd[2]; /* our threads' lists of children; -1: none */
+	int others_fd;      /* the list of a thread that has no orphans, only what it started; -1: none */
 	int loadavg_fd;     /* -1: none */
 	/* closed for a moment where no other descriptor is left: killing must go on */
 	int spare_fd;
@@ -38,6 +39,9 @@ struct proctree {
 /* For the thread that starts the processes. -1 with errno: no /proc. */
 int proctree_init(struct proctree *t) __attribute__((warn_unused_result));
 void proctree_fini(struct proctree *t);
+/* That thread starts processes, too. They are in a walk, and not in proctree_children. -1 with errno. */
+int proctree_add_thread(struct proctree *t, int tid) __attribute__((warn_unused_result));
+void proctree_drop_thread(struct proctree *t); /* it has no children any more */
 /* A fresh snapshot. Costs some microseconds a process. Our own children are all in it, also those that /proc
  * hides from us (hidepid, ProtectProc=). -1: /proc could not be read. */
 int proctree_walk(struct proctree *t) __attribute__((warn_unused_result));
@@ -59,8 +63,13 @@ int proctree_last_pid(struct proctree *t);
 int64_t proctree_forks(struct proctree *t);
 /* Every pid that /proc lists, until on_pid returns false with errno. -1 with errno. */
 int proctree_each_pid(struct proctree *t, bool (*on_pid)(void *ctx, int pid), void *ctx);
-/* The children of process pid, of all its threads; on_child ends it with false. -1: not known. */
-int proctree_each_child(struct proctree *t, int pid, bool (*on_child)(void *ctx, int pid), void *ctx);
+/* The list of what the first thread of process pid started, for a process that is looked at often; -1: none.
+ * It stays that process's, whatever that executes; of a later process with the same pid it shows nothing. */
+int proctree_open_children(struct proctree *t, int pid);
+/* The children of process pid, of all its threads; on_child ends it with false. -1: not known. kept_fd: from
+ * the function above, or -1. */
+int proctree_each_child(
+	struct proctree *t, int pid, int kept_fd, bool (*on_child)(void *ctx, int pid), void *ctx);
 /* Instead of a walk, a snapshot of chosen processes. Begin it empty, add, and tidy it before a find. An added
  * one that is there already goes with the tidying. False with errno: there is no such process, or it cannot
  * be read. */

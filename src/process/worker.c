@@ -20,6 +20,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "process/confine.h"
+#include "process/forker.h"
 #include "base/crashpoint.h"
 #include "process/group.h"
 #include "base/line_reader.h"
@@ -39,7 +40,10 @@
 #define DRAIN_US 1000000       /* a pipe that only a foreign process holds open is closed after this */
 #define DRAIN_BYTES (2u << 20) /* a pipe holds 1 MiB at most: the rest is of a foreign process */
 #define STUCK_US 10000000
-#define HOG_US 1000000           /* while a pipe waits for memory: look for silent lines this often */
+#define HOG_US 1000000 /* while a pipe waits for memory: look for silent lines this often */
+/* With so many live ones another thread starts the next: below it, the two changes of threads cost more than
+ * the copy of the descriptors. */
+#define FORKER_FROM 64
 #define WORKER_MAGIC 0x776f726bu /* a stale pointer stops at the first touch */
 #define NEVER INT64_MAX
 
@@ -58,6 +62,7 @@ struct worker {
 	struct workers *all;
 	struct worker *prev, *next;
 	struct worker *prev_ended, *next_ended;
+	struct worker *prev_mute, *next_mute;
 	void *owner;
 	const struct worker_ops *ops;
 	struct pipe_end out[2];
@@ -70,7 +75,8 @@ struct worker {
 	int status;
 	bool paused, ending, termed, stuck_said, close_queued;
 	bool exit_said, empty, gone;
-	bool fresh; /* reaped in this very call */
+	bool is_mute; /* one of its pipes is at its end, so it may be dead */
+	bool fresh;   /* reaped in this very call */
 };
 
 struct workers {
@@ -79,15 +85,19 @@ struct workers {
 	const struct worker_ops *ops;
 	char *instance;
 	struct proc_groups proc_groups;
+	struct forker *forker; /* NULL: there were few workers until now, or there can be none */
+	bool forker_failed;
 	struct line_pool pool;
 	struct worker *list;
-	struct worker *ended;        /* reaped and not yet gone */
+	struct worker *ended; /* reaped and not yet gone */
+	struct worker *mute;
 	struct pipe_end *waiting;    /* for memory */
 	struct pipe_end *unfinished; /* read and not yet handed out */
 	struct ev_timer more;        /* for those pipes; a turn later */
 	struct timer hog;
 	struct timer tick; /* for all workers whose tree must be checked again */
 	int64_t tick_us;
+	size_t killing; /* workers that are being killed and have processes left */
 	size_t budget;
 	struct slice slice;
 	bool held;
@@ -167,14 +177,33 @@ static void stdin_close(struct worker *w)
 	w->written = 0;
 }
 
+static void mute_drop(struct worker *w)
+{
+	if (w->is_mute)
+		DL_DELETE2(w->all->mute, w, prev_mute, next_mute);
+	w->is_mute = false;
+}
+
+/* The forker ends with the last process: a daemon at rest has no thread more. */
+static void forker_drop(struct workers *ws)
+{
+	if (!ws->forker || groups_count(&ws->proc_groups) > 0)
+		return;
+	proctree_drop_thread(&ws->proc_groups.tree);
+	forker_free(ws->forker);
+	ws->forker = NULL;
+}
+
 /* Everything but the memory. */
 static void worker_detach(struct worker *w)
 {
+	mute_drop(w);
 	timer_cancel(w->all->timers, &w->timer);
 	stdin_close(w);
 	pipe_close(w->all, &w->out[0]);
 	pipe_close(w->all, &w->out[1]);
 	groups_remove(&w->all->proc_groups, &w->proc_group);
+	forker_drop(w->all);
 }
 
 void workers_free(struct workers *ws)
@@ -330,6 +359,10 @@ static void pipe_end_now(struct pipe_end *p)
 	struct worker *w = p->worker;
 
 	pipe_close(w->all, p);
+	if (!w->is_mute && !w->proc_group.reaped) {
+		w->is_mute = true;
+		DL_APPEND2(w->all->mute, w, prev_mute, next_mute);
+	}
 	CRASH_POINT(worker_eof);
 	w->ops->on_eof(w, p->stream);
 	worker_settle(w);
@@ -558,6 +591,7 @@ static void worker_drain(struct worker *w)
 static void worker_begin_kill(struct worker *w)
 {
 	CRASH_POINT(worker_doomed);
+	w->all->killing += !w->proc_group.killing;
 	w->proc_group.killing = true;
 	w->killed_at_us = clock_boot_us();
 	tick_soon(w->all, 0); /* one round for all workers whose time has come */
@@ -629,6 +663,7 @@ static void check_trees(struct workers *ws)
 	DL_FOREACH2(ws->ended, w, next_ended)
 	if (!w->empty && group_is_empty(&ws->proc_groups, &w->proc_group)) {
 		w->empty = true;
+		ws->killing -= w->proc_group.killing;
 		timer_cancel(ws->timers, &w->timer);
 		pipe_watch(&w->out[0]);
 		pipe_watch(&w->out[1]);
@@ -637,24 +672,57 @@ static void check_trees(struct workers *ws)
 		worker_settle(w);
 }
 
-void workers_reap(struct workers *ws)
+static void take_status(struct workers *ws, int pid, int status)
+{
+	struct proc_group *g = groups_on_reaped(&ws->proc_groups, pid);
+	struct worker *w;
+
+	if (!g) /* an orphan: no worker needs its status */
+		return;
+	w = container_of(g, struct worker, proc_group);
+	w->status = status;
+	CRASH_POINT(worker_reaped);
+	mute_drop(w);
+	DL_APPEND2(ws->ended, w, prev_ended, next_ended);
+}
+
+/* Takes a status from the kernel until there is none, or *n are taken. pid and flags as for waitpid. */
+static void take_ended(struct workers *ws, int pid, int flags, int *n)
+{
+	int status, ended;
+
+	while (*n < REAP_MAX && (ended = waitpid(pid, &status, WNOHANG | flags)) > 0) {
+		take_status(ws, ended, status);
+		++*n;
+	}
+}
+
+/* The kernel looks at every child to find one that has ended. Most ends can be had for less: our own thread
+ * has few children, and the forker's close their pipes before they are dead. Where that finds one, the look
+ * at all comes a moment later, for whatever ended otherwise. True: that look is due later. */
+static bool take_likely(struct workers *ws, int *n)
+{
+	struct worker *w, *next;
+
+	if (!ws->forker)
+		return false;
+	take_ended(ws, -1, __WNOTHREAD, n);
+	DL_FOREACH_SAFE2(ws->mute, w, next, next_mute)
+		take_ended(ws, w->proc_group.pid, 0, n);
+	return *n > 0;
+}
+
+static void reap(struct workers *ws, bool all)
 {
 	struct worker *w;
-	int status, pid, n = 0;
-	bool left = false;
+	int n = 0;
+	bool left = false, later;
 
 	if (ws->held)
 		return;
-	while (n++ < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		struct proc_group *g = groups_on_reaped(&ws->proc_groups, pid);
-
-		if (!g) /* an orphan: no worker needs its status */
-			continue;
-		w = container_of(g, struct worker, proc_group);
-		w->status = status;
-		CRASH_POINT(worker_reaped);
-		DL_APPEND2(ws->ended, w, prev_ended, next_ended);
-	}
+	later = take_likely(ws, &n) && !all;
+	if (!later)
+		take_ended(ws, -1, 0, &n);
 	DL_FOREACH2(ws->ended, w, next_ended)
 	if (!w->exit_said) {
 		w->exit_said = true;
@@ -667,10 +735,15 @@ void workers_reap(struct workers *ws)
 		left = left || (w->fresh && !w->empty);
 		w->fresh = false;
 	}
-	if (n > REAP_MAX)
+	if (n >= REAP_MAX)
 		tick_soon(ws, 0); /* the rest; their SIGCHLD is spent */
-	else if (left)
+	else if (left || later)
 		tick_soon(ws, TICK_MIN_US);
+}
+
+void workers_reap(struct workers *ws)
+{
+	reap(ws, false);
 }
 
 static void report_stuck(struct workers *ws, int64_t now)
@@ -691,21 +764,21 @@ static void on_tick(struct timer *t)
 {
 	struct workers *ws = container_of(t, struct workers, tick);
 	int64_t now = clock_boot_us(), wait_us = ws->tick_us;
-	bool kill = false, left = false;
+	bool left;
 	struct worker *w;
 
 	if (ws->held) {
 		timer_set(ws->timers, t, now + TICK_MIN_US);
 		return;
 	}
-	DL_FOREACH(ws->list, w)
-		kill = kill || (w->proc_group.killing && !w->empty);
-	if (kill)
+	if (ws->killing > 0)
 		groups_kill(&ws->proc_groups);
-	workers_reap(ws);
-	report_stuck(ws, now);
-	DL_FOREACH(ws->list, w)
-		left = left || (!w->empty && (w->proc_group.killing || w->proc_group.reaped));
+	reap(ws, true);
+	if (ws->killing > 0)
+		report_stuck(ws, now);
+	left = ws->killing > 0;
+	DL_FOREACH2(ws->ended, w, next_ended)
+	left = left || !w->empty;
 	if (!left)
 		return;
 	if (!timer_is_set(t) || t->at_us > now + wait_us)
@@ -781,6 +854,22 @@ static int start_process(struct workers *ws, struct launch *s, unsigned *cgroup,
 	return pid;
 }
 
+/* Who starts the next one? */
+static struct forker *choose_forker(struct workers *ws)
+{
+	if (groups_count(&ws->proc_groups) < FORKER_FROM)
+		return NULL;
+	if (ws->forker || ws->forker_failed)
+		return ws->forker;
+	ws->forker = forker_new();
+	if (ws->forker && proctree_add_thread(&ws->proc_groups.tree, forker_tid(ws->forker)) < 0) {
+		forker_free(ws->forker);
+		ws->forker = NULL;
+	}
+	ws->forker_failed = !ws->forker;
+	return ws->forker;
+}
+
 int worker_start(
 	struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why, size_t why_size)
 {
@@ -789,6 +878,7 @@ int worker_start(
 		.workdir = spec->workdir,
 		.cgroup_fd = -1,
 		.confine = spec->confine,
+		.forker = choose_forker(ws),
 		.tag = groups_next_tag(&ws->proc_groups)};
 	uint64_t start = proctree_now();
 	unsigned cgroup;

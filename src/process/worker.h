@@ -96,7 +96,8 @@ void workers_new_turn(struct workers *ws);
 /* From the loop's SIGCHLD watcher. */
 void workers_reap(struct workers *ws);
 /* 0 once the program was executed. Else -1, nothing is left behind, and `why` is a sentence: no such
- * program, no descriptors, no processes. Needs three descriptors for the worker's run (two without stdin)
+ * program, no descriptors, no processes. Needs three descriptors for the worker's run (two without stdin; one
+ * more once worker_is_alone was asked)
  * and a few for a moment; ending workers needs none. */
 int worker_start(struct workers *ws, const struct worker_spec *spec, struct worker **out, char *why,
 	size_t why_size) __attribute__((warn_unused_result));
@@ -124,7 +125,7 @@ bool worker_is_mid_line(const struct worker *w);
 void worker_end(struct worker *w, int64_t term_at_us, int64_t kill_at_us);
 bool worker_is_ending(const struct worker *w);
 bool worker_has_exited(const struct worker *w); /* the main process was reaped */
-/* Is the main process alive and the only one of its tree? Costs one small read in the common case. */
+/* Is the main process alive and the only one of its tree? Four system calls in the common case. */
 bool worker_is_alone(struct worker *w);
 /* Only after on_gone. */
 void worker_free(struct worker *w);

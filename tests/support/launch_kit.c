@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* launch_kit.c: what launch_kit.h declares. */
 #include "support/launch_kit.h"
+#include "process/forker.h"
 
 char launch_kit_base[64];
 char launch_kit_why[512];
@@ -69,11 +70,37 @@ static void launch_kit_read_all(int fd)
 	launch_kit_output[size] = '\0';
 }
 
+static bool uses_forker;
+
+void launch_kit_use_forker(void)
+{
+	uses_forker = true;
+}
+
+/* One for each process: a thread is not there after a fork. */
+static struct forker *find_forker(void)
+{
+	static struct forker *forker;
+	static int pid;
+
+	if (uses_forker && pid != getpid()) {
+		forker = forker_new();
+		ck_assert_ptr_nonnull(forker);
+		pid = getpid();
+	}
+	return forker;
+}
+
 int launch_kit_start(const struct config_confine *f, const char *workdir, char *const *argv, int *out)
 {
 	static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin", *env[] = {path, NULL};
 	struct launch_pipes pipes;
-	struct launch s = {.argv = argv, .env = env, .workdir = workdir, .cgroup_fd = -1, .confine = f};
+	struct launch s = {.argv = argv,
+		.env = env,
+		.workdir = workdir,
+		.cgroup_fd = -1,
+		.confine = f,
+		.forker = find_forker()};
 	int pid;
 
 	ck_assert_int_eq(launch_pipes_open(&pipes, false), 0);

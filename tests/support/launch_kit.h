@@ -31,6 +31,8 @@ extern char launch_kit_base[64];
 extern char launch_kit_why[512];
 extern char launch_kit_output[65536];
 extern int launch_kit_status;
+/* A TCase with this checked fixture starts all by another thread. */
+void launch_kit_use_forker(void);
 
 const char *launch_kit_in_base(const char *name);
 void launch_kit_begin(void);

@@ -465,6 +465,8 @@ static void on_gone(struct worker *w)
 	struct session *s = r->session;
 
 	r->is_gone = true;
+	DL_DELETE(r->core->run.runners, r); /* those who are gone come first: run_sweep looks at no other */
+	DL_PREPEND(r->core->run.runners, r);
 	r->core->run.runner_is_gone = true;
 	runner_set_idle(r, false);
 	if (s == NULL)
@@ -612,18 +614,17 @@ static void runner_free(struct runner *r)
 
 void run_sweep(struct core *c)
 {
-	struct runner *r, *tmp;
+	struct runner *r;
 
 	c->has_trash |= workdir_end_offers(c->state_dir);
 	if (!c->run.runner_is_gone)
 		return;
 	c->run.runner_is_gone = false;
 	migrate_sweep(c);
-	DL_FOREACH_SAFE(c->run.runners, r, tmp)
-		if (r->is_gone) {
-			worker_free(r->worker);
-			runner_free(r);
-		}
+	while ((r = c->run.runners) != NULL && r->is_gone) {
+		worker_free(r->worker);
+		runner_free(r);
+	}
 }
 
 void run_fini_all(struct core *c)

@@ -512,10 +512,9 @@ START_TEST(a_kernel_without_it_starts_nothing_and_says_so)
 }
 END_TEST
 
-static Suite *suite(void)
+static TCase *make_case(const char *name)
 {
-	Suite *s = suite_create("landlock");
-	TCase *t = tcase_create("all");
+	TCase *t = tcase_create(name);
 
 	tcase_set_timeout(t, 150);
 	tcase_add_loop_test(t, worker_under_landlock_has_the_system_and_its_directory_only, 1, 7);
@@ -534,6 +533,16 @@ static Suite *suite(void)
 	tcase_add_test(t, root_cannot_make_devices_under_landlock);
 	tcase_add_test(t, root_under_landlock_has_no_capabilities);
 	tcase_add_test(t, a_kernel_without_it_starts_nothing_and_says_so);
+	return t;
+}
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("landlock");
+	TCase *t = make_case("by another thread");
+
+	tcase_add_checked_fixture(t, launch_kit_use_forker, NULL);
+	suite_add_tcase(s, make_case("by this thread"));
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -319,10 +319,9 @@ START_TEST(a_worker_of_another_user_dies_with_the_daemon_too)
 }
 END_TEST
 
-static Suite *suite(void)
+static TCase *make_case(const char *name)
 {
-	Suite *s = suite_create("launch");
-	TCase *t = tcase_create("all");
+	TCase *t = tcase_create(name);
 
 	tcase_set_timeout(t, 150);
 	tcase_add_test(t, no_signal_is_ignored_handled_or_blocked_in_a_new_process);
@@ -338,6 +337,16 @@ static Suite *suite(void)
 	tcase_add_test(t, without_the_right_to_it_nobody_becomes_another);
 	tcase_add_loop_test(t, we_stay_who_we_are_and_as_open_to_debuggers_as_we_were, 0, 2);
 	tcase_add_test(t, a_worker_of_another_user_dies_with_the_daemon_too);
+	return t;
+}
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("launch");
+	TCase *t = make_case("by another thread");
+
+	tcase_add_checked_fixture(t, launch_kit_use_forker, NULL);
+	suite_add_tcase(s, make_case("by this thread"));
 	suite_add_tcase(s, t);
 	return s;
 }
