@@ -4,13 +4,17 @@
  * as it must: the type property, and two words in the body. Never starts or stops anything (scripts/bench).
  *
  *   drive ready                        returns once the daemon consumes
+ *   drive gone                         returns once nobody consumes
  *   drive stream CAPABILITY N          one session of N progress events: messages a second, sequence checked
  *   drive sessions CAPABILITY N WINDOW N sessions, at most WINDOW submitted and not closed: sessions a second
  *   drive latency CAPABILITY N         one at a time: microseconds from submit to task_completed, median; and
  *                                      each
  *   drive hold CAPABILITY N            submits N and returns once each has sent its first progress event
- *   drive fairness CAPABILITY N TIMES  while N tasks of another caller wait, or as many as may: microseconds
- *                                      from submit to RUNNING of a single task, the slowest */
+ *   drive grow PID CAPABILITY N        starts N that complete by themselves some seconds later: microseconds
+ * of the daemon's processor time for a start, and for an end drive aborts PID CAPABILITY N      starts N and
+ * aborts them all at once: microseconds of the daemon's processor time for an abort, and seconds until all
+ * are closed drive fairness CAPABILITY N TIMES  while N tasks of another caller wait, or as many as may:
+ * microseconds from submit to RUNNING of a single task, the slowest */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +30,9 @@
 #define FLOOD_WINDOW 500 /* its submits that have no answer yet */
 #define MANY_RUNS 100000 /* of its tasks; more are not timed */
 #define READY_S 30
+#define SETTLE_US \
+	1000000         /* what the daemon still does after the last event of a step belongs to the step \
+			 */
 #define HOLD_WINDOW 100 /* submits on their way while the held sessions are started */
 #define GUARD_S 300     /* whatever happens, end */
 
@@ -46,7 +53,8 @@ static void make_uuid(char text[37])
 		b[15]);
 }
 
-static void submit_as(const char *caller, const char *capability)
+/* session_id: with its quotes, or null. payload: without its braces. */
+static void command(const char *type, const char *session_id, const char *payload)
 {
 	char body[1024], uuid[37], stamp[32];
 	struct timespec ts;
@@ -58,7 +66,7 @@ static void submit_as(const char *caller, const char *capability)
 		.content_type = side_bytes("application/json"),
 		.content_encoding = side_bytes("utf-8"),
 		.delivery_mode = AMQP_DELIVERY_PERSISTENT,
-		.type = side_bytes("task_submit"),
+		.type = side_bytes(type),
 	};
 	int size;
 
@@ -67,15 +75,32 @@ static void submit_as(const char *caller, const char *capability)
 	gmtime_r(&ts.tv_sec, &tm);
 	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
 	size = snprintf(body, sizeof body,
-		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"%s.%03ldZ\",\"session_id\":"
-		"null,"
-		"\"type\":\"task_submit\",\"payload\":{\"capability\":\"%s\",\"capability_version\":\"1.x\","
-		"\"caller_id\":\"%s\",\"intent\":\"measure the daemon\",\"inputs\":{\"text\":\"nothing to "
-		"do\"}}}",
-		uuid, stamp, ts.tv_nsec / 1000000, capability, caller);
+		"{\"hcp_version\":\"1.0\",\"message_id\":\"%s\",\"timestamp\":\"%s.%03ldZ\",\"session_id\":%"
+		"s,"
+		"\"type\":\"%s\",\"payload\":{%s}}",
+		uuid, stamp, ts.tv_nsec / 1000000, session_id, type, payload);
 	p.message_id = side_bytes(uuid);
 	p.timestamp = (uint64_t)ts.tv_sec;
 	side_publish(&out, "hcp.commands", CALLEE, &p, body, (size_t)size);
+}
+
+static void submit_as(const char *caller, const char *capability)
+{
+	char payload[512];
+
+	snprintf(payload, sizeof payload,
+		"\"capability\":\"%s\",\"capability_version\":\"1.x\",\"caller_id\":\"%s\",\"intent\":"
+		"\"measure the daemon\",\"inputs\":{\"text\":\"nothing to do\"}",
+		capability, caller);
+	command("task_submit", "null", payload);
+}
+
+static void abort_session(const char *id)
+{
+	char quoted[64];
+
+	snprintf(quoted, sizeof quoted, "\"%s\"", id);
+	command("abort", quoted, "\"reason\":\"measured\"");
 }
 
 static void submit(const char *capability)
@@ -163,7 +188,8 @@ static void open_both(uint64_t ack_every)
 	side_open(&out);
 }
 
-static int run_ready(void)
+/* Until the daemon consumes, or until the broker knows that it does not any more. */
+static int run_ready(bool wanted)
 {
 	double until = side_now() + READY_S;
 
@@ -176,11 +202,12 @@ static int run_ready(void)
 			out.conn, 1, side_bytes("hcp.cmd." CALLEE), 1, 0, 0, 0, amqp_empty_table);
 		consumed = ok && ok->consumer_count > 0;
 		amqp_destroy_connection(out.conn);
-		if (consumed)
+		if (consumed == wanted)
 			return 0;
 		if (side_now() > until)
-			side_die("the daemon does not consume hcp.cmd." CALLEE " after %d s", READY_S);
-		usleep(50000);
+			side_die("the daemon %s hcp.cmd." CALLEE " after %d s",
+				wanted ? "does not consume" : "still consumes", READY_S);
+		usleep(20000);
 	}
 }
 
@@ -278,6 +305,93 @@ static int run_hold(const char *capability, long count)
 		alive += next_kind(NULL) == K_PROGRESS;
 	}
 	printf("sessions=%ld\nrate=%.1f\n", alive, (double)alive / (side_now() - from));
+	return 0;
+}
+
+/* --- what a session costs the daemon --- */
+
+/* Processor time of another process, in microseconds. */
+static double cpu_us(const char *pid)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	if (clock_getcpuclockid((pid_t)atol(pid), &clock) != 0 || clock_gettime(clock, &ts) < 0)
+		side_die("process %s has no clock", pid);
+	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+}
+
+/* The second word of the routing key. */
+static void read_session_id(const amqp_envelope_t *e, char id[37])
+{
+	const char *text = e->routing_key.bytes, *dot = memchr(text, '.', e->routing_key.len);
+
+	if (!dot || e->routing_key.len - (size_t)(dot + 1 - text) < 36)
+		side_die("no session in %.*s", (int)e->routing_key.len, text);
+	memcpy(id, dot + 1, 36);
+	id[36] = 0;
+}
+
+/* Each has sent an event. ids: of the sessions; room for count. */
+static void start_all(const char *capability, long count, char (*ids)[37])
+{
+	long submitted = 0, alive = 0;
+	amqp_envelope_t e;
+
+	while (alive < count) {
+		for (; submitted < count && submitted - alive < HOLD_WINDOW; submitted++)
+			submit(capability);
+		side_next(&in, &e);
+		if (kind_of(&e) == K_PROGRESS)
+			read_session_id(&e, ids[alive++]);
+		amqp_destroy_envelope(&e);
+	}
+}
+
+static void wait_for_closed(long count)
+{
+	while (count > 0)
+		count -= next_kind(NULL) == K_CLOSED;
+	usleep(SETTLE_US);
+}
+
+static int run_grow(const char *pid, const char *capability, long count)
+{
+	char(*ids)[37] = calloc((size_t)count, sizeof *ids);
+	double at;
+
+	if (!ids)
+		side_die("out of memory");
+	open_both(SIDE_ACKS);
+	at = cpu_us(pid);
+	start_all(capability, count, ids);
+	usleep(SETTLE_US);
+	printf("start_us=%.1f\n", (cpu_us(pid) - at) / (double)count);
+	at = cpu_us(pid);
+	wait_for_closed(count);
+	printf("end_us=%.1f\n", (cpu_us(pid) - at) / (double)count);
+	free(ids);
+	return 0;
+}
+
+static int run_aborts(const char *pid, const char *capability, long count)
+{
+	char(*ids)[37] = calloc((size_t)count, sizeof *ids);
+	double at, from;
+
+	if (!ids)
+		side_die("out of memory");
+	open_both(SIDE_ACKS);
+	start_all(capability, count, ids);
+	usleep(SETTLE_US);
+	at = cpu_us(pid);
+	from = side_now();
+	for (long i = 0; i < count; i++)
+		abort_session(ids[i]);
+	wait_for_closed(count);
+	printf("seconds=%.2f\nabort_us=%.1f\n", side_now() - from - SETTLE_US / 1e6,
+		(cpu_us(pid) - at) / (double)count);
+	free(ids);
 	return 0;
 }
 
@@ -413,7 +527,9 @@ static int run(int argc, char **argv)
 	long n = argc > 3 ? atol(argv[3]) : 0;
 
 	if (!strcmp(what, "ready"))
-		return run_ready();
+		return run_ready(true);
+	if (!strcmp(what, "gone"))
+		return run_ready(false);
 	if (!strcmp(what, "stream") && n > 0)
 		return run_stream(argv[2], n);
 	if (!strcmp(what, "sessions") && n > 0 && argc > 4 && atol(argv[4]) > 0)
@@ -422,10 +538,17 @@ static int run(int argc, char **argv)
 		return run_latency(argv[2], n);
 	if (!strcmp(what, "hold") && n > 0)
 		return run_hold(argv[2], n);
+	if (!strcmp(what, "grow") && argc > 4 && atol(argv[4]) > 0)
+		return run_grow(argv[2], argv[3], atol(argv[4]));
+	if (!strcmp(what, "aborts") && argc > 4 && atol(argv[4]) > 0)
+		return run_aborts(argv[2], argv[3], atol(argv[4]));
 	if (!strcmp(what, "fairness") && n > 0 && argc > 4 && atol(argv[4]) > 0)
 		return run_fairness(argv[2], n, atol(argv[4]));
-	fputs("usage: drive ready | stream CAPABILITY N | sessions CAPABILITY N WINDOW | latency CAPABILITY "
-	      "N | hold CAPABILITY N | fairness CAPABILITY N TIMES\n",
+	fputs("usage: drive ready | gone | stream CAPABILITY N | sessions CAPABILITY N WINDOW | latency "
+	      "CAPABILITY "
+	      "N | hold CAPABILITY N | grow PID CAPABILITY N | aborts PID CAPABILITY N | fairness CAPABILITY "
+	      "N "
+	      "TIMES\n",
 		stderr);
 	return 64;
 }
@@ -436,7 +559,7 @@ int main(int argc, char **argv)
 
 	alarm(GUARD_S);
 	rc = run(argc, argv);
-	if (rc == 0 && strcmp(argv[1], "ready")) {
+	if (rc == 0 && strcmp(argv[1], "ready") && strcmp(argv[1], "gone")) {
 		side_close(&in);
 		side_close(&out);
 	}

@@ -29,6 +29,7 @@ static void emit_burst(long events, long size, bool hold, long wait_ms)
 		}
 		fputs_unlocked("\"}\n", stdout);
 	}
+	fflush(stdout); /* the events are seen while it waits */
 	if (wait_ms > 0)
 		usleep((useconds_t)wait_ms * 1000);
 	if (!hold)
