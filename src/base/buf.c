@@ -5,7 +5,6 @@
 #include "base/buf.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,40 +137,6 @@ size_t buf_utf8_size(const unsigned char *text, size_t left)
 	return (a == 0xf0 && text[1] < 0x90) || (a == 0xf4 && text[1] > 0x8f) ? 0 : 4;
 }
 
-/* Of eight bytes: the top bit is set of those that are a control, a quote, a backslash or not ASCII. The
- * terms set it where the byte is below 0x20, zero after the xor, or has it. A borrow adds false ones, but
- * only above a true one. */
-static uint64_t find_special(const char *text)
-{
-	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
-	uint64_t v, quote, slash;
-
-	memcpy(&v, text, sizeof(v));
-	v = le64toh(v);
-	quote = v ^ (ones * '"');
-	slash = v ^ (ones * '\\');
-	return ((v - ones * 0x20) | (quote - ones) | (slash - ones) | v) & tops;
-}
-
-size_t buf_plain_size(const char *text, size_t size)
-{
-	size_t i = 0;
-
-	for (; size - i >= 8; i += 8) {
-		uint64_t special = find_special(text + i);
-
-		if (special != 0)
-			return i + (size_t)__builtin_ctzll(special) / 8;
-	}
-	for (; i < size; i++) {
-		unsigned char c = (unsigned char)text[i];
-
-		if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\')
-			break;
-	}
-	return i;
-}
-
 /* Length of the character that goes into a JSON string as it is; 0: it is escaped. */
 static size_t size_as_it_is(const char *text, size_t left)
 {
@@ -205,7 +170,7 @@ size_t buf_json_cut(const char *text, size_t size, size_t most)
 	size_t i = 0;
 
 	while (i < size && most > 0) {
-		size_t step = most >= 8 && size - i >= 8 && find_special(text + i) == 0 ?
+		size_t step = most >= 8 && size - i >= 8 && buf_find_special(text + i) == 0 ?
 			8 :
 			size_as_it_is(text + i, size - i);
 		size_t takes = step > 0 ? step : escape((unsigned char)text[i], out);

@@ -4,6 +4,7 @@
 #ifndef HCPD_BASE_BUF_H
 #define HCPD_BASE_BUF_H
 
+#include <endian.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,9 +39,40 @@ void buf_add_int(struct buf *b, int64_t value);
 void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A JSON string with its quotes: minimal escapes, lower-case hex; bytes that are not UTF-8 become U+FFFD. */
 void buf_add_json(struct buf *b, const char *text, size_t size);
+/* Of eight bytes: the top bit is set of those that are a control, a quote, a backslash or not ASCII. The
+ * terms set it where the byte is below 0x20, zero after the xor, or has it. A borrow adds false ones, but
+ * only above a true one. */
+static inline uint64_t buf_find_special(const char *text)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+	uint64_t v, quote, slash;
+
+	memcpy(&v, text, sizeof(v));
+	v = le64toh(v);
+	quote = v ^ (ones * '"');
+	slash = v ^ (ones * '\\');
+	return ((v - ones * 0x20) | (quote - ones) | (slash - ones) | v) & tops;
+}
 /* How many bytes of the text, from its beginning, stand in a JSON string as they are and are ASCII: no
  * control, no quote, no backslash. */
-size_t buf_plain_size(const char *text, size_t size);
+static inline size_t buf_plain_size(const char *text, size_t size)
+{
+	size_t i = 0;
+
+	for (; size - i >= 8; i += 8) {
+		uint64_t special = buf_find_special(text + i);
+
+		if (special != 0)
+			return i + (size_t)__builtin_ctzll(special) / 8;
+	}
+	for (; i < size; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\')
+			break;
+	}
+	return i;
+}
 /* How much of a text fits into `most` bytes as JSON, quotes aside, without cutting a character. */
 size_t buf_json_cut(const char *text, size_t size, size_t most);
 /* Drops the first `size` bytes. */

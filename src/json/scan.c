@@ -150,6 +150,16 @@ static const char *take_member(const char *value, const char *end, struct jscan_
 	return after;
 }
 
+/* key is behind its opening quote, and has a closing one, which ends the comparison. */
+static bool is_name(const char *key, const char *name)
+{
+	while (*name && *key == *name) {
+		key++;
+		name++;
+	}
+	return !*name && *key == '"';
+}
+
 /* p is at the opening bracket. NULL where it is no object, or has one of the members twice. */
 static const char *skip_object(
 	const char *p, const char *end, struct jscan_member *members, size_t count, bool *is_escaped)
@@ -166,12 +176,9 @@ static const char *skip_object(
 		if (!value)
 			return NULL;
 		*is_escaped |= memchr(key, '\\', (size_t)(value - key)) != NULL;
-		for (size_t i = 0; i < count && !m; i++) {
-			size_t size = strlen(members[i].name);
-
-			if (strncmp(key, members[i].name, size) == 0 && key[size] == '"')
+		for (size_t i = 0; i < count && !m; i++)
+			if (is_name(key, members[i].name))
 				m = &members[i];
-		}
 		after = m ? take_member(value, end, m, is_escaped) : skip_value(value, end);
 		if (!after)
 			return NULL;

@@ -28,12 +28,15 @@ static int64_t real_sequence(double value)
 
 static int64_t scanned_sequence(struct jslice s)
 {
+	uint64_t value = 0;
+	size_t i = 0;
+
 	if (!s.at || *s.at < '0' || *s.at > '9')
 		return 0;
-	if (strspn(s.at, "0123456789") >= s.size && s.size <= SEQUENCE_DIGITS_MAX)
-		/* a value above INT64_MAX becomes negative here, and int_sequence drops it */
-		return int_sequence((int64_t)strtoull(s.at, NULL, 10));
-	return real_sequence(strtod(s.at, NULL));
+	for (; i < s.size && i < SEQUENCE_DIGITS_MAX && s.at[i] >= '0' && s.at[i] <= '9'; i++)
+		value = value * 10 + (uint64_t)(s.at[i] - '0');
+	/* A value above INT64_MAX becomes negative here, and int_sequence drops it. */
+	return i == s.size ? int_sequence((int64_t)value) : real_sequence(strtod(s.at, NULL));
 }
 
 /* jtext_parse reads all integers of a message as reals where one of them has more than 64 bits. */

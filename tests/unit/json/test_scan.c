@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_scan.c: one pass says what jansson says, and a skimmed message is the same message. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,34 @@ START_TEST(members_are_found_as_they_are_written)
 	ck_assert(inner[1].at.size == 6 && strncmp(inner[1].at.at, "[1, 2]", 6) == 0);
 	ck_assert_ptr_null(outer[2].at.at);
 	ck_assert(outer[1].at.at[outer[1].at.size - 1] == '}');
+}
+END_TEST
+
+/* A copy of the very size, so that a sanitizer sees a read behind its end. */
+static void compare_string(int byte, size_t before, size_t after)
+{
+	struct jscan_member m = {.name = "a"};
+	char text[80], why[200], *copy;
+	json_t *v;
+	bool is_good;
+
+	snprintf(text, sizeof text, "{\"a\":\"%.*s%c%.*s\"}", (int)before, "0123456789abcdefghij", byte,
+		(int)after, "ABCDEFGHIJ0123456789");
+	copy = xstrdup(text);
+	v = jtext_parse(copy, strlen(copy), why, sizeof why);
+	is_good = scan(copy, &m, 1);
+	ck_assert_msg(is_good == json_is_object(v), "%s", copy);
+	ck_assert(!is_good || (m.at.size == before + after + 3 && m.at.at == copy + 5));
+	json_decref(v);
+	free(copy);
+}
+
+START_TEST(byte_in_a_string_is_judged_alike_at_every_place)
+{
+	for (int byte = 1; byte < 256; byte++)
+		for (size_t before = 0; before < 18; before++)
+			for (size_t after = 0; after < 18; after++)
+				compare_string(byte, before, after);
 }
 END_TEST
 
@@ -143,6 +172,7 @@ int main(void)
 
 	tcase_add_test(tc, scan_takes_as_good_what_jansson_takes);
 	tcase_add_test(tc, members_are_found_as_they_are_written);
+	tcase_add_test(tc, byte_in_a_string_is_judged_alike_at_every_place);
 	tcase_add_test(tc, a_member_twice_and_one_with_escapes_are_noticed);
 	tcase_add_test(tc, depth_is_bounded);
 	tcase_add_test(tc, a_skimmed_message_is_the_same_message);
