@@ -169,6 +169,7 @@ static int run_batch(struct hcp *h, int64_t now_us)
 	h->store_retry_us = 0;
 	settled = (int)h->ack_count;
 	lib_consumer_ack(h);
+	lib_group_end(h, (size_t)settled, clock_boot_us());
 	lib_pending_committed(h);
 	lib_pending_send(h, now_us);
 	lib_inbox_trim(h);

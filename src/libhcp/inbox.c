@@ -457,6 +457,8 @@ int lib_inbox_turn(struct hcp *h, int64_t now_us)
 	h->has_more = false;
 	if (take_all_gaps(h, now_us) < 0)
 		return HCP_E_STORE;
+	if (lib_group_is_gathering(h, now_us))
+		return HCP_OK;
 	while (*at && !lib_inbox_is_full(h)) {
 		struct lib_message *n = *at;
 		enum inbox_result v = take(h, n);
@@ -507,8 +509,10 @@ int64_t lib_inbox_due_us(const struct hcp *h)
 
 	if (now_us < h->store_retry_at_us)
 		return h->store_retry_at_us;
-	if (h->has_more || h->inbox_count > h->parked)
+	if (h->has_more || (h->inbox_count > h->parked && !lib_group_is_gathering(h, now_us)))
 		return 0; /* at once: now_us is later than the clock of the caller */
+	if (h->inbox_count > h->parked)
+		due_us = h->gather_until_us;
 	for (const struct lib_session *s = h->with_gap; s; s = s->gap_next) {
 		int64_t s_us = gap_due_us(h, s, now_us);
 

@@ -6,6 +6,7 @@
  *	consumer.c    the consuming connection
  *	publisher.c   the publishing connection, with a thread of its own
  *	inbox.c       messages in order, each once, in batches
+ *	group.c       how long a batch waits for more messages
  *	pending.c     submits and aborts until they are answered
  *	store.c       the SQLite file, every statement
  *	message.c     one received message
@@ -174,6 +175,9 @@ struct hcp {
 	int batch_count;
 	int64_t store_retry_at_us, store_retry_us;
 
+	/* group.c */
+	int64_t gather_until_us; /* until then messages wait for their group; 0: they do not wait */
+
 	/* store.c */
 	sqlite3 *db;
 	int lock_fd; /* -1: another program may use the file */
@@ -250,6 +254,13 @@ struct lib_session *lib_inbox_session(struct hcp *h, const char *id); /* NULL: t
 /* Calls on_event inside a savepoint. 1: on_event returned 0; 0: it did not, and its changes are undone; -1:
  * the transaction is lost. */
 int lib_inbox_call(struct hcp *h, const struct hcp_event *e);
+
+/* --- group.c --- */
+
+/* After a commit that settled so many messages. */
+void lib_group_end(struct hcp *h, size_t settled, int64_t now_us);
+/* Do the messages of the inbox wait for more? */
+bool lib_group_is_gathering(const struct hcp *h, int64_t now_us);
 
 /* --- store.c --- */
 

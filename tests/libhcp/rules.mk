@@ -16,8 +16,9 @@ $(LIBHCP)/example_%: examples/callers/%.c $(B)/libhcp.so include/hcp/hcp.h $(B)/
 $(LIBHCP_TESTS): $(LIBHCP)/%: $(B)/obj/tests/libhcp/%.o $(LIBHCP_KIT) $(SUPPORT) $(B)/libhcp.a
 	$(call say,LD)
 	$(Q)$(link) $(CHECK_LIBS) $(LIBHCP_LIBS) $(LIBS)
-# Looks inside: the library's own reader beside jansson.
+# These look inside: the library's own reader beside jansson, and its groups without a broker.
 $(LIBHCP)/test_message: $(LIBHCP)/obj/src/libhcp/message.o $(ALL)
+$(LIBHCP)/test_group: $(LIBHCP)/obj/src/libhcp/group.o
 
 check-programs: libhcp $(LIBHCP_EXAMPLES) $(LIBHCP_TESTS)
 check-libhcp: programs libhcp $(LIBHCP_EXAMPLES) $(LIBHCP_TESTS)
