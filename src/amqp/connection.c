@@ -610,6 +610,11 @@ int connection_next(struct connection *l, struct frames_event **ev, struct conne
 	}
 }
 
+bool connection_has_input(const struct connection *l)
+{
+	return amqp_frames_enqueued(l->conn) || amqp_data_in_buffer(l->conn);
+}
+
 void connection_wait(struct connection *l, int other_fd, int timeout_ms, bool *is_readable)
 {
 	struct pollfd p[2] = {{.fd = connection_fd(l), .events = POLLIN}, {.fd = other_fd, .events = POLLIN}};

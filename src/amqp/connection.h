@@ -104,10 +104,13 @@ int connection_delete_queue(struct connection *l, const char *queue, struct conn
 
 /* 1: *ev is the next event, valid until the next call; 0: no more events now; -1: the connection is lost.
  * Never waits for the peer to send. Also serves the heartbeats, in both directions. Frames may wait inside
- * librabbitmq while the socket shows nothing: sleep only after a 0, and only if nothing was sent since. After
- * a 0 the socket may be readable already: sleep by connection_wait, or by a look at connection_fd. */
+ * librabbitmq while the socket shows nothing: sleep only after a 0, and, where something was sent since, only
+ * if connection_has_input is false. After a 0 the socket may be readable already: sleep by connection_wait,
+ * or by a look at connection_fd. */
 int connection_next(struct connection *l, struct frames_event **ev, struct connection_error *e)
 	__attribute__((warn_unused_result));
+/* Did librabbitmq read frames while it sent? The socket does not show these. Makes no system call. */
+bool connection_has_input(const struct connection *l);
 /* Sleeps until the connection or other_fd (-1: none) is readable, at most timeout_ms (-1: without a limit).
  */
 void connection_wait(struct connection *l, int other_fd, int timeout_ms, bool *is_readable);

@@ -349,7 +349,6 @@ static void take_delivery(struct hcp *h, struct frames_event *ev)
 	char *body = ev->body;
 
 	h->received++;
-	h->delivered_at_us = clock_boot_us();
 	ev->body = NULL;
 	if (body)
 		n = lib_message_read(body, (size_t)ev->size);
@@ -381,13 +380,15 @@ static void read_frames(struct hcp *h)
 {
 	struct frames_event *ev;
 	struct connection_error e, ignored;
-	uint64_t tag;
+	uint64_t tag, received = h->received;
 	int got;
 
 	/* At most prefetch deliveries come without an ack, so this loop ends. */
 	while ((got = connection_next(h->connection, &ev, &e)) > 0)
 		if (!take_event(h, ev))
 			return;
+	if (h->received != received)
+		h->delivered_at_us = clock_boot_us();
 	if (got == 0) {
 		connection_release(h->connection);
 		return;
@@ -474,7 +475,7 @@ void lib_consumer_ack(struct hcp *h)
 
 void lib_consumer_end_turn(struct hcp *h)
 {
-	if (h->connection && h->has_sent)
+	if (h->connection && h->has_sent && connection_has_input(h->connection))
 		read_frames(h);
 	h->has_sent = false;
 }

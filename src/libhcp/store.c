@@ -107,7 +107,12 @@ static void end(struct hcp *h, enum lib_statement which)
 
 int lib_store_do(struct hcp *h, enum lib_statement which)
 {
-	return step(h, which) < 0 ? HCP_E_STORE : HCP_OK;
+	int rc = sqlite3_step(h->st[which]), status = HCP_OK;
+
+	if (rc != SQLITE_DONE)
+		status = fail(h, "the file cannot be used");
+	sqlite3_reset(h->st[which]);
+	return status;
 }
 
 static char *column_copy(sqlite3_stmt *st, int at)
