@@ -175,10 +175,11 @@ static const char *skip_object(
 
 		if (!value)
 			return NULL;
-		*is_escaped |= memchr(key, '\\', (size_t)(value - key)) != NULL;
 		for (size_t i = 0; i < count && !m; i++)
 			if (is_name(key, members[i].name))
 				m = &members[i];
+		if (!m)
+			*is_escaped |= memchr(key, '\\', (size_t)(value - key)) != NULL;
 		after = m ? take_member(value, end, m, is_escaped) : skip_value(value, end);
 		if (!after)
 			return NULL;
