@@ -23,6 +23,7 @@
 #define MEMORY_MAX (8 << 20)    /* ... and bodies of all, but one row of each caller is always allowed */
 #define CALLERS_MAX 4096        /* idle ones above that are forgotten; the store knows them */
 #define CROWD (4 * CALLERS_MAX) /* strangers get no answer any more */
+#define START_DROPS_MAX 10000   /* names without a message that leave the store at a start */
 #define RESENDS_MAX 64          /* repeated answers that wait, for one caller */
 #define TURN_SHARE 64           /* entries in a row for one caller before the next has its turn */
 
@@ -109,6 +110,17 @@ struct outbox_caller *outbox_find_caller(struct outbox *ob, const char *caller_i
 	/* a forgotten caller was idle */
 	a->confirmed = a->loaded = a->last = last > confirmed ? last : confirmed;
 	return a;
+}
+
+void outbox_drop_caller(struct outbox *ob, int64_t key, const char *caller_id)
+{
+	struct outbox_caller *a;
+
+	HASH_FIND_STR(ob->all, caller_id, a);
+	if (a != NULL) /* it may get a message in this turn; forget_idle drops it later */
+		return;
+	store_drop_caller(ob->store, key);
+	ob->drops_callers = true;
 }
 
 void outbox_caller_pin(struct outbox_caller *a)
@@ -443,12 +455,22 @@ static void on_backlog(void *ctx, int64_t session, int64_t bytes)
 	ob->ops->on_backlog(ob->ctx, session, bytes);
 }
 
+static void drop_at_start(struct outbox *ob, int64_t key, const char *caller_id)
+{
+	if (ob->start_drops == START_DROPS_MAX)
+		return; /* the next start goes on: one transaction stays small */
+	ob->start_drops++;
+	outbox_drop_caller(ob, key, caller_id);
+}
+
 static void on_caller(
 	void *ctx, int64_t key, const char *caller_id, int64_t confirmed, int64_t last, int64_t unroutable)
 {
 	struct outbox *ob = ctx;
 	struct outbox_caller *a;
 
+	if (last == 0) /* its messages are gone; it was in memory when the previous run ended */
+		drop_at_start(ob, key, caller_id);
 	if (last <= confirmed && unroutable == 0)
 		return;
 	a = outbox_caller_new(ob, caller_id, key);

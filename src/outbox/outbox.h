@@ -45,6 +45,9 @@ int outbox_load(struct outbox *ob) __attribute__((warn_unused_result));
 /* Finds a caller, and adds it if it is new. NULL: the store cannot be read. The pointer is valid in this
  * turn, and as long as the caller is pinned. A live session pins its caller. */
 struct outbox_caller *outbox_find_caller(struct outbox *ob, const char *caller_id);
+/* A message of this caller was dropped from the store. If it was the last one, and the store has no submit of
+ * the caller either, the row with its name goes, too. */
+void outbox_drop_caller(struct outbox *ob, int64_t key, const char *caller_id);
 /* True: so many callers have unsettled messages that a stranger's invented name must not be added. */
 bool outbox_is_crowded(const struct outbox *ob);
 /* The same caller, for HARP-SESSION's events: messages of type OUTBOX_HARP, with the HARP event's name as

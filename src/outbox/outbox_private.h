@@ -93,6 +93,7 @@ struct outbox {
 	int64_t window_bytes, share_bytes;
 	uint64_t turn;      /* grows with each commit */
 	bool drops_callers; /* the batch drops rows of callers: who is found in the store may go */
+	unsigned start_drops;
 	unsigned forget_at; /* with so many callers the outbox looks for some to forget */
 	bool up;
 	unsigned in_flight, suspects;

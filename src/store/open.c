@@ -211,7 +211,7 @@ static int open_database(struct store *s, const char *dir, const char *path)
 	/* A table without rows gives 0. A failed read must not count as 0: keys would be given out twice. */
 	s->last_session = query_int(s, GREATEST("sessions", "last_session"), -1);
 	s->last_event = s->last_session < 0 ? -1 : query_int(s, GREATEST("events", "last_event"), -1);
-	s->last_caller = s->last_event < 0 ? -1 : query_int(s, "SELECT max(id) FROM callers", -1);
+	s->last_caller = s->last_event < 0 ? -1 : query_int(s, GREATEST("callers", "last_caller"), -1);
 	return s->last_caller < 0 ? unusable(s) : EX_OK;
 }
 

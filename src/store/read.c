@@ -524,7 +524,8 @@ int store_load_answers(
 			.message_id = text(st, 2),
 			.is_settled = sqlite3_column_int(st, 3) != 0,
 			.is_unroutable = sqlite3_column_int(st, 4) != 0,
-			.is_remembered = sqlite3_column_int(st, 5) != 0};
+			.is_remembered = sqlite3_column_int(st, 5) != 0,
+			.caller_id = text(st, 6)};
 
 		if (!fn(ctx, &a))
 			break;

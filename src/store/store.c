@@ -115,7 +115,8 @@ const char *const store_sql[ST_COUNT] = {
 	[ST_KEEP_KEYS] =
 		"INSERT INTO meta"
 		" SELECT 'last_session', max(id) FROM sessions HAVING max(id) IS NOT NULL UNION ALL"
-		" SELECT 'last_event', max(id) FROM events HAVING max(id) IS NOT NULL"
+		" SELECT 'last_event', max(id) FROM events HAVING max(id) IS NOT NULL UNION ALL"
+		" SELECT 'last_caller', max(id) FROM callers HAVING max(id) IS NOT NULL"
 		" ON CONFLICT (key) DO UPDATE SET"
 		" value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))",
 	[ST_PUT_LEAVING] =
@@ -171,7 +172,7 @@ const char *const store_sql[ST_COUNT] = {
 		"SELECT e.id, e.caller, e.reply, e.id <= c.confirmed,"
 		" EXISTS (SELECT 1 FROM unroutable WHERE event = e.id),"
 		" EXISTS (SELECT 1 FROM submits"
-		" WHERE caller = e.caller AND message_id = e.reply AND answer = e.id)"
+		" WHERE caller = e.caller AND message_id = e.reply AND answer = e.id), c.caller_id"
 		" FROM (SELECT id, caller,"
 		" CASE WHEN json_valid(body) THEN json_extract(body, '$.payload.in_reply_to') END AS reply"
 		" FROM events WHERE session IS NULL AND id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3) e"
@@ -541,6 +542,7 @@ void store_put_caller(struct store *s, int64_t key, const char *caller_id)
 
 void store_drop_caller(struct store *s, int64_t key)
 {
+	store_keep_keys(s);
 	store_add(s, ST_DROP_CALLER, "i", key);
 }
 

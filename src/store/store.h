@@ -327,6 +327,7 @@ int store_load_event(struct store *s, int64_t id, store_event_fn *fn, void *ctx)
 /* Answers to submits that became no session, in the order of their ids: those after one, up to another. */
 struct store_answer {
 	int64_t id, caller;
+	const char *caller_id;  /* NULL: there is no row of it */
 	const char *message_id; /* of the submit; NULL: it had none */
 	bool is_settled, is_unroutable;
 	bool is_remembered; /* the submit would get this answer again */

@@ -65,8 +65,11 @@ static bool sweep_one(void *ctx, const struct store_answer *a)
 	s->rows++;
 	c->answers.swept = a->id;
 	/* An unroutable one still waits for a queue, unless there are too many. */
-	if (a->is_settled && (!a->is_unroutable || a->id <= c->answers.forgotten))
+	if (a->is_settled && (!a->is_unroutable || a->id <= c->answers.forgotten)) {
 		answers_drop(c, a->id);
+		if (a->caller_id != NULL) /* under [caller *] names can be made up without end */
+			outbox_drop_caller(c->outbox, a->caller, a->caller_id);
+	}
 	return true;
 }
 

@@ -175,9 +175,43 @@ START_TEST(answers_to_strangers_leave_no_row) /* proves SA-06 */
 	ck_assert_int_ge(last, 51);
 	ck_assert_int_eq(answers(), 2);
 	world_crash(&w);
+	world_run(&w);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM callers", NULL), 1);
 	submit(2, 1); /* the number of a row that is gone is not given out again */
 	ck_assert_int_gt(world_count(&w, "SELECT max(id) FROM events", NULL), last);
 	ck_assert_int_eq(said(2), 1);
+}
+END_TEST
+
+START_TEST(a_made_up_name_leaves_with_its_last_answer) /* proves SA-06 */
+{
+	char name[24];
+
+	world_fini(&w);
+	world_init(&w, "[caller *]\ncapabilities = *\n");
+	world_begin(&w);
+	for (int i = 0; i < MOST; i++) {
+		snprintf(name, sizeof name, "made-up-%d", i);
+		world_submit_as(&w, name, NULL, "m1", "nothing-here", "");
+		world_run(&w);
+		world_pass(&w, SECONDS);
+	}
+	world_crash(&w); /* a name that memory has stays longer */
+	w.core.answers.most = MOST;
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM callers", NULL), MOST);
+	submit(0, 3 * MOST);
+	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM callers", NULL), 1);
+	world_crash(&w);
+	/* a name that comes back is a new one, and no row is taken for the other's */
+	world_submit_as(&w, "made-up-3", NULL, "m1", "nothing-here", "");
+	world_run(&w);
+	ck_assert_int_eq(world_count(&w,
+				 "SELECT count(*) FROM events JOIN callers ON callers.id = caller"
+				 " WHERE caller_id = 'made-up-3'",
+				 NULL),
+		1);
+	ck_assert_int_gt(
+		world_count(&w, "SELECT id FROM callers WHERE caller_id = 'made-up-3'", NULL), MOST + 1);
 }
 END_TEST
 
@@ -235,6 +269,7 @@ int main(void)
 	tcase_add_test(t, answers_that_the_broker_has_not_stay);
 	tcase_add_test(t, answers_that_no_queue_takes_are_bounded_too);
 	tcase_add_test(t, answers_to_strangers_leave_no_row);
+	tcase_add_test(t, a_made_up_name_leaves_with_its_last_answer);
 	tcase_add_test(t, answers_of_rejected_sessions_are_left_alone);
 	tcase_add_test(t, answers_of_the_run_before_count);
 	tcase_add_test(t, answers_without_end_take_no_more_of_the_file);
