@@ -49,6 +49,13 @@ static void take_pack(struct session *s, struct store_checkpoint *cp, const stru
 		checkpoint_request_adapt(s, p->change);
 }
 
+/* A worker that does not read its stdin gets no more lines. */
+static void answer(struct session *s, const struct buf *line)
+{
+	if (worker_unwritten(run_worker(s)) < RUN_UNWRITTEN_MAX)
+		effect_line(s, line->data, line->size);
+}
+
 static void say(struct session *s, const struct worker_line *l, const struct store_checkpoint *cp)
 {
 	struct buf b = {0};
@@ -65,9 +72,20 @@ static void say(struct session *s, const struct worker_line *l, const struct sto
 	buf_addf(&b, "{\"type\":\"checkpoint_saved\",\"checkpoint_id\":\"%s\",\"ref\":", cp->checkpoint_id);
 	worker_line_add_raw(l, &b, "ref", "null");
 	buf_add_text(&b, "}");
-	/* a worker that does not read its stdin gets no more lines */
-	if (worker_unwritten(run_worker(s)) < RUN_UNWRITTEN_MAX)
-		effect_line(s, b.data, b.size);
+	answer(s, &b);
+	buf_fini(&b);
+}
+
+void checkpoint_store_refuse(struct session *s, const struct worker_line *l, const char *why)
+{
+	struct buf b = {0};
+
+	buf_add_text(&b, "{\"type\":\"checkpoint_refused\",\"ref\":");
+	worker_line_add_raw(l, &b, "ref", "null");
+	buf_add_text(&b, ",\"reason\":");
+	buf_add_json(&b, why, strlen(why));
+	buf_add_text(&b, "}");
+	answer(s, &b);
 	buf_fini(&b);
 }
 
@@ -134,7 +152,7 @@ static void keep(struct session *s, const struct worker_line *l, const struct ch
 
 void checkpoint_store_put(struct session *s, const struct worker_line *l, const struct checkpoint_pack *p)
 {
-	/* a checkpoint that is too large answers the request, too: the worker gets a warning */
+	/* a checkpoint that is refused answers the request, too */
 	enum checkpoint_cause cause = checkpoint_request_take_answer(s);
 
 	assert(p->is_made);
@@ -142,6 +160,7 @@ void checkpoint_store_put(struct session *s, const struct worker_line *l, const 
 		session_warn(s, "checkpoint_too_large",
 			"a checkpoint of %zu bytes was not kept; %lld is the limit", p->whole_size,
 			(long long)p->max_size);
+		checkpoint_store_refuse(s, l, "its state is larger than [limits] checkpoint_state");
 		return;
 	}
 	if (p->is_unfit) {
@@ -150,6 +169,7 @@ void checkpoint_store_put(struct session *s, const struct worker_line *l, const 
 				"a checkpoint was not kept, its state does not fit the capability's "
 				"state_schema: %s",
 				p->why);
+		checkpoint_store_refuse(s, l, p->why);
 		return;
 	}
 	keep(s, l, p, cause);

@@ -420,7 +420,8 @@ static void track_work(struct session *s, const struct worker_line *l, const cha
 	}
 }
 
-/* A broken line. An action is answered, since its worker waits; a snapshot is refused in HARP's words. */
+/* A broken line. An action and a checkpoint are answered, since their worker waits; a snapshot is refused in
+ * HARP's words. */
 void worker_message_refuse(
 	struct session *s, const char *why, const char *line, size_t size, const struct worker_line *salvaged)
 {
@@ -430,6 +431,8 @@ void worker_message_refuse(
 		bad_line(s, why, line, size);
 	if (salvaged != NULL && salvaged->type == WL_ACTION)
 		action_unreadable(s, salvaged, why);
+	if (salvaged != NULL && salvaged->type == WL_CHECKPOINT && !session_has_outcome(s))
+		checkpoint_store_refuse(s, salvaged, why);
 }
 
 /* A checkpoint makes an event once it is kept (checkpoint_store.c). One that hcpd asked an idle worker for

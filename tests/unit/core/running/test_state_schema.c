@@ -46,6 +46,27 @@ START_TEST(a_checkpoint_whose_state_does_not_fit_is_not_kept) /* proves CK-11 */
 }
 END_TEST
 
+START_TEST(a_worker_is_told_that_its_checkpoint_is_not_kept)
+{
+	struct worker *p;
+
+	declare(NUMBER);
+	p = world_start(&w, "m1", "work");
+	opkit_say(p, "{\"type\":\"checkpoint\",\"state\":{\"n\":7},\"ref\":\"a\"}");
+	ck_assert(fake_worker_has_line(
+		p, "{\"type\":\"checkpoint_refused\",\"ref\":\"a\",\"reason\":\"/n must be at most 6, is 7"));
+	opkit_say(p, "{\"type\":\"checkpoint\",\"state\":7,\"ref\":2}");
+	ck_assert(fake_worker_has_line(p, "{\"type\":\"checkpoint_refused\",\"ref\":2,\"reason\":\""));
+	ck_assert(!fake_worker_has_line(p, "checkpoint_saved"));
+	opkit_say(p, "{\"type\":\"checkpoint\",\"state\":{\"n\":6},\"ref\":3}");
+	ck_assert(fake_worker_has_line(p, "\"ref\":3}"));
+	/* after the end is decided nobody waits any more */
+	opkit_say(p, "{\"type\":\"completed\"}");
+	opkit_say(p, "{\"type\":\"checkpoint\",\"state\":7,\"ref\":4}");
+	ck_assert(!fake_worker_has_line(p, "\"ref\":4"));
+}
+END_TEST
+
 START_TEST(a_state_that_no_longer_fits_is_not_gone_on_from) /* proves CK-11, CK-09 */
 {
 	opkit_say(world_start(&w, "m1", "work"), CHECKPOINT("7"));
@@ -108,6 +129,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, opkit_end);
 	tcase_add_test(t, a_checkpoint_whose_state_does_not_fit_is_not_kept);
+	tcase_add_test(t, a_worker_is_told_that_its_checkpoint_is_not_kept);
 	tcase_add_test(t, a_state_that_no_longer_fits_is_not_gone_on_from);
 	tcase_add_test(t, a_task_does_not_name_a_checkpoint_that_does_not_fit);
 	tcase_add_loop_test(t, a_migrated_state_must_fit, 0, 2);

@@ -162,6 +162,7 @@ START_TEST(a_checkpoint_over_its_limit_is_a_warning)
 	free(big);
 	ck_assert_int_eq(world_count(&w, "SELECT count(*) FROM checkpoints", NULL), 0);
 	ck_assert(strstr(data_of("warning"), "checkpoint_too_large") != NULL);
+	ck_assert(fake_worker_has_line(w.workers.list[0], "{\"type\":\"checkpoint_refused\",\"ref\":null,"));
 	ck_assert_str_eq(world_state(&w, 1), "RUNNING");
 }
 END_TEST
