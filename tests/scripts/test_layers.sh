@@ -79,6 +79,11 @@ run
 it "an include without a room is a breach" same 1 $status
 
 fresh
+plant low/inner/a.c '#include "low/../high/b.h"'
+run
+it "a way around by two dots is a breach" same 1 $status
+
+fresh
 mkdir "$tree/src/new"
 plant new/d.c '#include "low/a.h"'
 run
