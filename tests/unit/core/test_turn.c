@@ -689,6 +689,9 @@ START_TEST(messages_that_come_back_after_the_end_are_logged_once) /* proves L1-0
 	}
 	ck_assert_int_eq(log_kit_count("unroutable: no queue takes the caller's events"), 1);
 	log_kit_end();
+	w.core.status.fn = on_status;
+	core_say_status(&w.core);
+	ck_assert_msg(strstr(status, "; 0 dropped, 4 unroutable, 0 late lines;") != NULL, "%s", status);
 }
 END_TEST
 
