@@ -3,6 +3,7 @@
 #include "process/origin.h"
 
 #include <check.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "support/worker_rig.h"
 
 /* A process that has mark in its environment and tag (0: none) as its limit, and leads a kernel group of its
  * own. Returns the pid of its child, which has no environment. */
@@ -66,6 +71,19 @@ static enum origin look_from_aside(int pid, int *child)
 	return (enum origin)result[0];
 }
 
+/* Kernels before 6.5 have no such option. */
+static bool has_peer_pidfd(int fd)
+{
+	int pidfd = -1;
+	socklen_t size = sizeof pidfd;
+
+	if (getsockopt(fd, SOL_SOCKET, 77 /* SO_PEERPIDFD */, &pidfd, &size) == 0)
+		close(pidfd);
+	else if (errno == ENOPROTOOPT)
+		return false;
+	return true;
+}
+
 START_TEST(descendant_of_a_worker_comes_from_a_session)
 {
 	int child, pid = start("A=1", 0);
@@ -115,6 +133,54 @@ START_TEST(an_ancestors_mark_or_tag_is_a_sign)
 }
 END_TEST
 
+/* Says so and passes where there is no cgroup2 that we may write to. */
+START_TEST(a_sessions_cgroup_is_a_sign)
+{
+	char inner[600], procs[640], *dir = wrig_make_cgroup();
+	int child, pid;
+	FILE *f;
+
+	if (dir == NULL)
+		return;
+	pid = start("A=1", 0);
+	snprintf(inner, sizeof inner, "%s/hcpd-0123abcd-7", dir);
+	ck_assert_int_eq(mkdir(inner, 0755), 0);
+	snprintf(procs, sizeof procs, "%s/cgroup.procs", inner);
+	ck_assert_ptr_nonnull(f = fopen(procs, "w"));
+	fprintf(f, "%d\n", pid);
+	ck_assert_int_eq(fclose(f), 0);
+	ck_assert_int_eq((int)look_from_aside(pid, &child), ORIGIN_SESSION);
+	stop(pid);
+	while (rmdir(inner) < 0 && errno == EBUSY) /* it was killed; the kernel has not moved it out yet */
+		usleep(1000);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
+/* Its pid may be another process's by now; here it is our own. */
+START_TEST(a_peer_that_has_ended_is_gone_whoever_has_its_pid)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	socklen_t size = sizeof name;
+	int child, at = socket(AF_UNIX, SOCK_STREAM, 0), fd, pid;
+
+	/* without a name the kernel gives an abstract one */
+	ck_assert_int_eq(bind(at, (struct sockaddr *)&name, sizeof name.sun_family) | listen(at, 1), 0);
+	ck_assert_int_eq(getsockname(at, (struct sockaddr *)&name, &size), 0);
+	if ((pid = fork()) == 0) {
+		fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		_exit(connect(fd, (struct sockaddr *)&name, size) == 0 ? 0 : 1);
+	}
+	ck_assert_int_ge(fd = accept(at, NULL, NULL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ck_assert_int_eq((int)origin_find(getpid(), &child), ORIGIN_OUTSIDE);
+	if (has_peer_pidfd(fd))
+		ck_assert_int_eq((int)origin_find_peer(fd, getpid(), &child), ORIGIN_GONE);
+	close(fd);
+	close(at);
+}
+END_TEST
+
 START_TEST(process_that_has_ended_is_gone)
 {
 	int child, pid = start("A=1", 0), ends[2], dead;
@@ -147,6 +213,8 @@ int main(void)
 	tcase_add_test(t, an_orphan_that_was_adopted_comes_from_a_session);
 	tcase_add_test(t, process_without_a_sign_comes_from_outside);
 	tcase_add_test(t, an_ancestors_mark_or_tag_is_a_sign);
+	tcase_add_test(t, a_sessions_cgroup_is_a_sign);
+	tcase_add_test(t, a_peer_that_has_ended_is_gone_whoever_has_its_pid);
 	tcase_add_test(t, process_that_has_ended_is_gone);
 	srunner_run_all(run, CK_NORMAL);
 	int failed = srunner_ntests_failed(run);
