@@ -426,25 +426,23 @@ static void hang_up_with_slow_names(void)
 	wait_until(file_exists(rig_path(r, "slow.asked")), WAIT_S, "the name service is asked");
 }
 
-static bool begin_with_slow_names(void)
+static void begin_with_slow_names(void)
 {
-	const char *build = getenv("HCP_BUILD");
+	const char *build = getenv("HCP_BUILD"), *options = getenv("ASAN_OPTIONS");
 	char library[600];
 
-	if (harness_is_sanitized())
-		return false; /* its runtime wants to be the first library */
 	snprintf(library, sizeof library, "%s/integration/slow_names.so", build ? build : "build");
 	r = rig_new();
 	rig_env(r, "LD_PRELOAD=%s", library[0] == '/' ? library : source_path(library));
 	rig_env(r, "HCP_SLOW_NAMES=%s", rig_path(r, "slow"));
+	/* a sanitizer's runtime wants to be the first library, but does not need to */
+	rig_env(r, "ASAN_OPTIONS=%s:verify_asan_link_order=0", options ? options : "");
 	rig_start(r);
-	return true;
 }
 
 START_TEST(a_reload_that_waits_for_the_name_service_holds_nobody_up)
 {
-	if (!begin_with_slow_names())
-		return;
+	begin_with_slow_names();
 	p = peer_new(r);
 	rig_capability(r, "second", source_path("tests/integration/agents/agent.py"), NULL);
 	hang_up_with_slow_names();
@@ -468,8 +466,7 @@ END_TEST
 
 START_TEST(a_stop_does_not_wait_for_a_reload_that_is_under_way)
 {
-	if (!begin_with_slow_names())
-		return;
+	begin_with_slow_names();
 	hang_up_with_slow_names();
 	rig_signal(r, SIGTERM);
 	int status = rig_wait_exit(r, WAIT_S);
