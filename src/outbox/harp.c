@@ -23,6 +23,16 @@ struct outbox_caller *outbox_find_harp_caller(struct outbox *ob, const char *cal
 	return outbox_find_caller(ob, name);
 }
 
+bool outbox_refuses_harp(const struct outbox *ob, const char *caller_id)
+{
+	char name[OUTBOX_NAME_SIZE];
+	struct outbox_caller *a;
+
+	snprintf(name, sizeof name, "%s%s", caller_id, SUFFIX);
+	HASH_FIND_STR(ob->all, name, a);
+	return a != NULL && timer_is_set(&a->backoff);
+}
+
 /* The body has no message id. This id is the same each time the row is published. */
 static void make_id(const struct store_event *e, char out[ID_SIZE])
 {

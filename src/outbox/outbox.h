@@ -55,6 +55,8 @@ bool outbox_is_crowded(const struct outbox *ob);
  */
 #define OUTBOX_HARP "harp"
 struct outbox_caller *outbox_find_harp_caller(struct outbox *ob, const char *caller_id);
+/* The broker refuses the caller's HARP-SESSION events just now: they wait, and so would further ones. */
+bool outbox_refuses_harp(const struct outbox *ob, const char *caller_id);
 void outbox_caller_pin(struct outbox_caller *a);
 void outbox_caller_unpin(struct outbox_caller *a);
 int64_t outbox_caller_key(const struct outbox_caller *a);

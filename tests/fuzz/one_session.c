@@ -97,6 +97,12 @@ struct outbox_caller *outbox_find_harp_caller(struct outbox *ob, const char *cal
 	return (struct outbox_caller *)(void *)&stage; /* only passed on */
 }
 
+bool outbox_refuses_harp(const struct outbox *ob, const char *caller_id)
+{
+	(void)ob, (void)caller_id;
+	return false;
+}
+
 int64_t outbox_put(struct outbox *ob, struct outbox_caller *a, struct store_event *e)
 {
 	if (strcmp(e->type, OUTBOX_HARP) == 0) {

@@ -22,16 +22,18 @@ struct harp_events {
 	int64_t at_us;            /* the last event's time */
 };
 
-static bool is_published(const struct core *c, const char *capability, bool is_asked)
+/* A caller may ask for what the operator has not set up at the broker. Such events would wait in the store
+ * for ever, so further sessions of that caller have none. */
+static bool is_published(const struct core *c, const char *capability, const char *caller_id, bool is_asked)
 {
 	const struct capability *cap = capability != NULL ? policy_find(c->policy, capability) : NULL;
 
-	return cap != NULL && (cap->config->harp || is_asked);
+	return cap != NULL && (cap->config->harp || (is_asked && !outbox_refuses_harp(c->outbox, caller_id)));
 }
 
 bool harp_events_prepare(struct core *c, const struct command *cmd)
 {
-	return !is_published(c, cmd->task.capability, cmd->task.harp) ||
+	return !is_published(c, cmd->task.capability, cmd->caller_id, cmd->task.harp) ||
 		outbox_find_harp_caller(c->outbox, cmd->caller_id) != NULL;
 }
 
@@ -51,7 +53,7 @@ static int begin(struct session *s)
 void harp_events_begin(struct session *s, bool is_asked)
 {
 	/* begin cannot fail: harp_events_prepare loaded this caller earlier in the turn. */
-	s->harp_session.is_on = is_published(s->core, s->capability, is_asked) && begin(s) == 0;
+	s->harp_session.is_on = is_published(s->core, s->capability, s->caller_id, is_asked) && begin(s) == 0;
 }
 
 static int64_t time_of(const struct buf *event)

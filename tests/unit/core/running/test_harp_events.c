@@ -524,6 +524,45 @@ START_TEST(events_that_a_crash_left_go_out_as_the_same_bytes) /* proves HS-01 */
 }
 END_TEST
 
+static int64_t harp_rows(void)
+{
+	return world_count(&w, "SELECT count(*) FROM events WHERE type = 'harp'", NULL);
+}
+
+/* The operator has set nothing up for it: the broker refuses each event. */
+START_TEST(a_caller_who_asks_in_vain_does_not_fill_the_store) /* proves HS-01 */
+{
+	static const char more[] = ",\"metadata\":{\"harp\":true}";
+	int64_t rows;
+
+	w.broker_is_slow = true;
+	world_submit_as(&w, "alpha", NULL, "m1", "work", more);
+	world_run(&w);
+	settle_where(BUS_TO_HARP, BUS_NACKED);
+	world_run(&w);
+	ck_assert_int_gt(rows = harp_rows(), 0);
+	world_submit_as(&w, "alpha", NULL, "m2", "work", more);
+	world_run(&w);
+	ck_assert_int_eq(harp_rows(), rows);
+	ck_assert_str_eq(world_state(&w, 2), "RUNNING");
+	/* others, and a capability whose operator wants it, are published */
+	world_submit_as(&w, "beta", "beta-user", "m1", "work", more);
+	world_run(&w);
+	ck_assert_int_gt(harp_rows(), rows);
+	rows = harp_rows();
+	world_submit_as(&w, "alpha", NULL, "m3", "told", "");
+	world_run(&w);
+	ck_assert_int_gt(harp_rows(), rows);
+	/* and so is this caller again, once the broker takes what waits */
+	w.broker_is_slow = false;
+	world_pass(&w, 120 * SECONDS);
+	rows = harp_rows();
+	world_submit_as(&w, "alpha", NULL, "m4", "work", more);
+	world_run(&w);
+	ck_assert_int_gt(harp_rows(), rows);
+}
+END_TEST
+
 START_TEST(event_without_a_listener_is_settled)
 {
 	struct worker *p;
@@ -660,6 +699,7 @@ int main(void)
 	tcase_add_test(t, a_snapshot_over_the_message_limit_is_dropped_with_a_warning);
 	tcase_add_test(t, a_checkpoint_s_snapshot_is_never_over_the_message_limit);
 	tcase_add_test(t, events_that_a_crash_left_go_out_as_the_same_bytes);
+	tcase_add_test(t, a_caller_who_asks_in_vain_does_not_fill_the_store);
 	tcase_add_test(t, event_without_a_listener_is_settled);
 	tcase_add_test(t, a_listener_s_full_queue_is_not_in_the_caller_s_way);
 	tcase_add_test(t, event_that_the_broker_refuses_for_good_is_given_up);
