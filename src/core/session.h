@@ -202,6 +202,10 @@ struct session {
 
 /* ---- beginning ---- */
 
+/* An id for the next session: a UUID, version 4. Its first eight digits count up, from a start of the store's
+ * own: so no two sessions have the short id of the log, and the index by id grows at its right end, where
+ * random ids cost a page of their own in each commit. The other 90 bits are random. */
+void session_make_id(const struct core *c, char id[ID_SIZE]);
 /* Accepts a task: makes the session, PENDING, with task_accepted and session_created. */
 struct session *session_new(
 	struct core *c, const struct command *cmd, const struct gate_result *v, struct outbox_caller *to);

@@ -207,13 +207,22 @@ static void put_session(struct session *s, const struct command *cmd)
 	CRASH_POINT(session_stored);
 }
 
+void session_make_id(const struct core *c, char id[ID_SIZE])
+{
+	char count[9];
+
+	id_make(id);
+	snprintf(count, sizeof count, "%08x", (unsigned)(c->first_id + (uint32_t)(c->last_session + 1)));
+	memcpy(id, count, sizeof count - 1);
+}
+
 struct session *session_new(
 	struct core *c, const struct command *cmd, const struct gate_result *v, struct outbox_caller *to)
 {
 	char id[ID_SIZE], at[CLOCK_TEXT_SIZE];
 	struct session *s;
 
-	id_make(id);
+	session_make_id(c, id);
 	s = make_session(c, cmd, v, to, id);
 	make_token(s);
 	put_session(s, cmd);

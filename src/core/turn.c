@@ -364,8 +364,9 @@ static bool end_turn(struct core *c)
 	over = c->turn.closed;     /* and so do the sessions that such a start closes */
 	c->turn.closed = NULL;
 	run_offer_workdirs(c, over);
-	effects_release(c);   /* acks, lines, starts, ends: workers work while this thread publishes */
-	if (!restore_step(c)) /* the commit may hold the newest checkpoint */
+	effects_release(c);        /* acks, lines, starts, ends: workers work while this thread publishes */
+	store_end_reads(c->store); /* of the tasks of those that started */
+	if (!restore_step(c))      /* the commit may hold the newest checkpoint */
 		core_suspend(c);
 	large_line_step(c);
 	policy_program_end_turn(c->program); /* the sessions that wait for its answers are stored */
@@ -698,6 +699,7 @@ int core_init(struct core *c, struct policy *policy, const char *config_path, ch
 	if (store_is_copy(c->store))
 		say_copy(c);
 	c->last_session = store_last_session(c->store);
+	c->first_id = (uint32_t)strtoul(store_instance(c->store), NULL, 16); /* a UUID: its first 8 digits */
 	c->phase.began_us = clock_boot_us();
 	c->program = policy_program_new(c, policy_wait_on_answer);
 	c->has_trash = true; /* the previous run may have left some */

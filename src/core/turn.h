@@ -58,7 +58,8 @@ struct core {
 	struct token_keys keys;
 	struct session *by_id, *by_key; /* all sessions that are not over */
 	int64_t last_session;
-	struct pin *pins; /* pins.c: ended sessions that are needed, or are leaving */
+	uint32_t first_id; /* where the session ids of this store begin to count (session_make_id) */
+	struct pin *pins;  /* pins.c: ended sessions that are needed, or are leaving */
 	struct slots slots;
 	struct rates rates; /* of the callers, by their ids */
 	struct audit audit;

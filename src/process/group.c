@@ -186,9 +186,6 @@ void groups_remove(struct proc_groups *gs, struct proc_group *g)
 	HASH_ITER(hh, gs->members, m, next)
 		if (m->proc_group == g)
 			member_drop(gs, m);
-	for (i = gs->orphan_count; i-- > 0;)
-		if (gs->orphans[i].proc_group == g)
-			gs->orphans[i] = gs->orphans[--gs->orphan_count];
 	for (i = 0; i < gs->tree.count; i++) /* the snapshot may outlive the group */
 		if (gs->tree.procs[i].owner == g)
 			gs->tree.procs[i].owner = NULL;
@@ -737,12 +734,17 @@ static bool has_no_children(struct proc_groups *gs, struct proc_group *g)
 	return proctree_each_child(&gs->tree, g->pid, g->children_fd, record_child, &any) == 0 && !any;
 }
 
+/* It may be a zombie whose SIGCHLD was not handled yet. */
+bool group_lives(const struct proc_group *g)
+{
+	return !g->reaped && proctree_child_lives(g->pid) == 1;
+}
+
 bool group_is_alone(struct proc_groups *gs, struct proc_group *g)
 {
 	int pid;
 
-	/* It may be a zombie whose SIGCHLD was not handled yet. */
-	if (g->reaped || proctree_child_lives(g->pid) != 1)
+	if (!group_lives(g))
 		return false;
 	if (has_no_children(gs, g) && look_at_children(gs) && !g->cgroup)
 		return g->seen != gs->check;

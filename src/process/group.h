@@ -96,6 +96,7 @@ struct proc_group *groups_on_reaped(struct proc_groups *gs, int pid);
 void groups_check(struct proc_groups *gs);
 bool group_is_empty(struct proc_groups *gs, const struct proc_group *g);
 /* Is the main process alive, and the only one of the group? */
+bool group_lives(const struct proc_group *g);
 bool group_is_alone(struct proc_groups *gs, struct proc_group *g);
 /* A pid of a live process of the group; 0: none. */
 int group_find_live(struct proc_groups *gs, const struct proc_group *g);

@@ -930,6 +930,12 @@ bool worker_has_exited(const struct worker *w)
 	return w->proc_group.reaped;
 }
 
+bool worker_lives(const struct worker *w)
+{
+	worker_check(w);
+	return !w->gone && group_lives(&w->proc_group);
+}
+
 bool worker_is_alone(struct worker *w)
 {
 	worker_check(w);

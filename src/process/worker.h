@@ -125,6 +125,8 @@ bool worker_is_mid_line(const struct worker *w);
 void worker_end(struct worker *w, int64_t term_at_us, int64_t kill_at_us);
 bool worker_is_ending(const struct worker *w);
 bool worker_has_exited(const struct worker *w); /* the main process was reaped */
+/* Is the main process alive? Also where its end was not handled yet. */
+bool worker_lives(const struct worker *w);
 /* Is the main process alive and the only one of its tree? Four system calls in the common case. */
 bool worker_is_alone(struct worker *w);
 /* Only after on_gone. */

@@ -14,7 +14,8 @@ static const char *text(sqlite3_stmt *st, int n)
 }
 
 /* From here on the turn's reads are one transaction with its commit: each transaction of its own costs four
- * locks. For reads only that store_run follows in the same turn. Where it fails, each read has its own. */
+ * locks. For reads only that store_run or store_end_reads follows in the same turn. Where it fails, each read
+ * has its own. */
 static void begin_reads(struct store *s)
 {
 	if (!sqlite3_get_autocommit(s->db))
@@ -23,8 +24,8 @@ static void begin_reads(struct store *s)
 	sqlite3_reset(s->st[ST_BEGIN_READS]);
 }
 
-/* After a failure the next read sees the store anew. */
-static void end_reads(struct store *s)
+/* After a failure, too: the next read sees the store anew. */
+void store_end_reads(struct store *s)
 {
 	if (sqlite3_get_autocommit(s->db))
 		return;
@@ -40,7 +41,7 @@ static int finish(struct store *s, sqlite3_stmt *st, int rc)
 	s->is_damaged = (rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB;
 	snprintf(
 		s->error, sizeof s->error, "%s (%d)", sqlite3_errmsg(s->db), sqlite3_extended_errcode(s->db));
-	end_reads(s);
+	store_end_reads(s);
 	return -1;
 }
 
@@ -141,6 +142,7 @@ static int load_text(struct store *s, enum statement which, int64_t key, struct 
 
 int store_load_task(struct store *s, int64_t session, struct buf *out)
 {
+	begin_reads(s);
 	return load_text(s, ST_LOAD_TASK, session, out);
 }
 

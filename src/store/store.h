@@ -231,7 +231,10 @@ enum { STORE_UNSEEN = -1, STORE_UNREADABLE = -2 };
 int64_t store_find_answer(struct store *s, int64_t caller, const char *message_id);
 /* One row: 1 found, 0 there is none, -1 the store cannot be read. */
 int store_find_session(struct store *s, const char *session_id, char state[16]);
+/* As store_find_answer: the tasks of the workers that a turn starts are one transaction, which
+ * store_end_reads ends. */
 int store_load_task(struct store *s, int64_t session, struct buf *out);
+void store_end_reads(struct store *s);
 int store_find_audit_end(struct store *s, struct store_audit_end *out);
 int store_load_outcome(struct store *s, int64_t session, struct buf *out);
 /* The newest resumable checkpoint of a session before row `before`: its row, 0 there is none, -1. */

@@ -211,7 +211,7 @@ struct session *approval_begin(struct core *c, const struct command *cmd, const 
 	struct session *s = NULL;
 	char id[ID_SIZE];
 
-	id_make(id);
+	session_make_id(c, id);
 	if (approval_write_question(c, &q, id, cmd->caller_id, v, &cmd->task, why, why_size)) {
 		s = session_new_undecided(c, cmd, v, to, WAITS_FOR_HUMAN, id);
 		approval_put_question(s, &q, v->risk);

@@ -52,7 +52,7 @@ struct session *policy_wait_begin(struct core *c, const struct command *cmd, con
 	struct session *s;
 	char id[ID_SIZE];
 
-	id_make(id);
+	session_make_id(c, id);
 	s = session_new_undecided(c, cmd, v, to, WAITS_FOR_PROGRAM, id);
 	put_question(s, user, v->why, cmd->task.json, cmd->task.json_size);
 	CRASH_POINT(policy_wait_asked);

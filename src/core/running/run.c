@@ -251,6 +251,7 @@ static void begin_graceful_exit(struct session *s)
  * behind. */
 static bool may_serve_on(struct runner *r, const struct session *s)
 {
+	r->alone_us = clock_boot_us();
 	return runner_is_reused(r->cap) && s->outcome.state == S_COMPLETED && !r->is_retired &&
 		!worker_is_ending(r->worker) && !worker_has_exited(r->worker) && worker_is_alone(r->worker);
 }

@@ -17,6 +17,7 @@ struct runner {
 	const struct capability *cap;
 	struct session *session; /* NULL: the process is idle, or ending */
 	int served, pid;
+	int64_t alone_us; /* when it was last seen to be the only process of its tree */
 	bool is_idle, is_retired, is_gone;
 	uint64_t dropped_lines;
 	char id[ID_SIZE]; /* of a reused process: the name of its working directory and of its mark */

@@ -27,7 +27,16 @@
 #include "process/workdir.h"
 
 #define START_AGAIN_US 1000000 /* retry after a shortage */
+#define ALONE_FOR_US 100000    /* so long a look at a process's tree serves the next start */
 #define INTENT_MAX 32768       /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
+
+/* Mostly its last session has just ended, and then its tree was looked at. What it has started since then is
+ * found when this session ends, as if the session had left it. */
+static bool may_serve(const struct runner *r)
+{
+	return clock_boot_us() - r->alone_us < ALONE_FOR_US ? worker_lives(r->worker) :
+							      worker_is_alone(r->worker);
+}
 
 static struct runner *find_idle(struct core *c, const struct capability *cap)
 {
@@ -36,9 +45,10 @@ static struct runner *find_idle(struct core *c, const struct capability *cap)
 	DL_FOREACH_SAFE2(c->run.idle_runners, r, tmp, idle_next) {
 		if (r->cap != cap)
 			continue;
-		if (worker_is_alone(r->worker))
+		if (may_serve(r))
 			return r;
-		runner_retire(r); /* it has other processes now, and would never be used again */
+		runner_retire(
+			r); /* it has other processes now, and would never be used again; or it has exited */
 	}
 	return NULL;
 }
