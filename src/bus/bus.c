@@ -401,20 +401,23 @@ static bool hand_over_outs(struct bus *b)
 
 void bus_flush(struct bus *b)
 {
-	bool has_outs = b->staged.first, has_answers = b->staged_answers.count > 0, calls_pub;
+	bool has_outs = b->staged.first, has_answers = b->staged_answers.count > 0, calls_pub, calls_sub;
 
 	if (!has_outs && !has_answers)
 		return;
 	CRASH_POINT(bus_before_flush);
 	pthread_mutex_lock(&b->lock);
 	hand_over_answers(b);
+	/* A few wait for the next delivery (consume.c): a quarter of those that the broker sends without an
+	 * ack. */
+	calls_sub = has_answers && b->answers.count >= ((size_t)b->amqp.prefetch + 3) / 4;
 	calls_pub = has_outs && hand_over_outs(b);
 	pthread_mutex_unlock(&b->lock);
 	if (calls_pub)
 		wakeup_call(&b->pub.wakeup);
 	else if (has_outs)
 		bus_put_in(b, settle_lost(&b->staged));
-	if (has_answers)
+	if (calls_sub)
 		wakeup_call(&b->sub.wakeup);
 	CRASH_POINT(bus_flushed);
 }

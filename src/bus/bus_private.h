@@ -146,7 +146,7 @@ bool bus_thread_come_round(struct bus_thread *t);
 /* Records that a frame came. */
 void bus_thread_saw_frame(struct bus_thread *t);
 /* Sleeps until there is a frame to read, a message handed over, or a heartbeat due. */
-void bus_thread_sleep(struct bus_thread *t);
+void bus_thread_sleep(struct bus_thread *t, int64_t most_us);
 /* RPCs. A 406 gets a text that says what the operator can do. */
 int bus_thread_declare_exchanges(
 	struct bus_thread *t, struct connection_error *e); /* hcp.commands, hcp.events */

@@ -15,6 +15,8 @@
 #include "base/log.h"
 
 #define PUMP_DELIVERIES 64 /* then the thread sends acks */
+#define NAP_US 5000        /* acks wait so long for the next delivery, or for more of their kind */
+#define NAP_MOST_US (200 * NAP_US)
 #define BINDING_US \
 	INT64_C(3000000) /* how often the thread binds again: the broker does not report a lost binding */
 
@@ -27,6 +29,7 @@ struct sub_state {
 	uint64_t oldest, next;
 	struct sub_answers taken;
 	int64_t bound_at_us;
+	int64_t nap_us;
 };
 
 void sub_state_init(struct bus *b)
@@ -82,6 +85,7 @@ static int sub_set_up(struct bus_thread *t, struct connection_error *e)
 	/* The broker may deliver before the thread is up: tags count from here. */
 	b->sub_state->oldest = b->sub_state->next = 1;
 	b->sub_state->bound_at_us = clock_boot_us();
+	b->sub_state->nap_us = NAP_US;
 	if (bus_thread_declare_exchanges(t, e) < 0 || bus_thread_declare_queue(t, &q, e) < 0 ||
 		connection_bind_queue(t->connection, q.name, EXCHANGE_COMMANDS, b->callee_id, e) < 0)
 		return -1;
@@ -289,6 +293,7 @@ static int sub_answer_all(struct bus_thread *t, struct connection_error *e)
 	count = t->bus->sub_state->taken.count;
 	if (count == 0)
 		return 0;
+	t->bus->sub_state->nap_us = NAP_US;
 	if (count > 1)
 		connection_cork(t->connection, true);
 	rc = sub_answer_taken(t, e);
@@ -311,6 +316,18 @@ static int keep_binding(struct bus_thread *t, struct connection_error *e)
 		t->connection, b->sub_state->queue, EXCHANGE_COMMANDS, "direct", b->callee_id, e);
 }
 
+/* Nobody wakes the thread for a few acks: the next delivery does, or the end of a nap. While the core cannot
+ * answer, say on a full disk, the naps grow. */
+static int64_t next_nap_us(struct sub_state *s)
+{
+	int64_t us = s->nap_us;
+
+	if (s->oldest == s->next)
+		return INT64_MAX; /* nothing will be answered */
+	s->nap_us = us < NAP_MOST_US ? 2 * us : us;
+	return us;
+}
+
 static enum loss sub_run(struct bus_thread *t, struct connection_error *e)
 {
 	enum loss how = LOSS_NETWORK;
@@ -326,7 +343,7 @@ static enum loss sub_run(struct bus_thread *t, struct connection_error *e)
 			return how;
 		}
 		if (!more)
-			bus_thread_sleep(t);
+			bus_thread_sleep(t, next_nap_us(t->bus->sub_state));
 	}
 	(void)!sub_answer_all(t, e); /* acks of messages that were committed before the stop */
 	snprintf(e->text, sizeof e->text, "stopping");

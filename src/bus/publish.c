@@ -407,7 +407,7 @@ static enum loss pub_run(struct bus_thread *t, struct connection_error *e)
 		if (pub_send(t, &how, e) < 0 || (more = pub_pump(t, &how, e)) < 0)
 			return how;
 		if (!more && !may_send(t->bus->pub_state))
-			bus_thread_sleep(t);
+			bus_thread_sleep(t, INT64_MAX);
 	}
 	snprintf(e->text, sizeof e->text, "stopping");
 	e->code = 0;

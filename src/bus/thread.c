@@ -41,15 +41,16 @@ static int round_ms(const struct bus_thread *t, int64_t most_us)
 	return us < 1000 ? 1 : us > 3600 * SECOND_US ? 3600000 : (int)(us / 1000);
 }
 
-void bus_thread_sleep(struct bus_thread *t)
+void bus_thread_sleep(struct bus_thread *t, int64_t most_us)
 {
+	int64_t beat_us = connection_heartbeat_s(t->connection) * SECOND_US / 3;
 	bool is_readable;
 
 	if (!wakeup_may_sleep(&t->wakeup))
 		return;
 	connection_release(t->connection);
-	connection_wait(t->connection, t->wakeup.fd,
-		round_ms(t, connection_heartbeat_s(t->connection) * SECOND_US / 3), &is_readable);
+	connection_wait(t->connection, t->wakeup.fd, round_ms(t, most_us < beat_us ? most_us : beat_us),
+		&is_readable);
 	if (is_readable) /* or a heartbeat, which librabbitmq does not show */
 		bus_thread_saw_frame(t);
 }
