@@ -33,8 +33,10 @@
 #define SECOND 1000000
 #define SUSPEND_RETRY_US (1 * SECOND)
 #define SAVE_DELAY_US (SECOND / 4)
-#define UNSAVED_MAX 64     /* watermarks of callers */
-#define TRASH_SLICE 256    /* entries of working directories deleted in a turn */
+#define UNSAVED_MAX 64  /* watermarks of callers */
+#define TRASH_SLICE 256 /* entries of working directories deleted in a turn */
+#define GATHER_US 2000
+#define GATHER_RUNNING 3   /* with fewer sessions there is little to wait for */
 #define SUBMITS_SLICE 5000 /* old submits read at a time */
 
 /* ---- outbox to sessions ---- */
@@ -394,9 +396,22 @@ static bool end_turn(struct core *c)
 		c->operator.waiting != NULL ||(c->jobs != NULL && jobs_have_finished(c->jobs));
 }
 
+int64_t core_gather_us(const struct core *c)
+{
+	int64_t left_us = c->turn.ended_us + GATHER_US - clock_boot_us();
+
+	if (c->slots.running < GATHER_RUNNING || c->phase.is_suspended || c->phase.is_stopping ||
+		!store_has_batch(c->store))
+		return 0;
+	return left_us < 0 ? 0 : left_us < GATHER_US ? left_us : GATHER_US;
+}
+
 bool core_end_turn(struct core *c)
 {
 	bool goes_on = end_turn(c);
+
+	if (c->turn.has_committed)
+		c->turn.ended_us = clock_boot_us();
 
 	log_hold(!c->phase.is_done); /* the lines of the effects, too, before the loop sleeps */
 	return goes_on;

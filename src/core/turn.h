@@ -73,6 +73,7 @@ struct core {
 		struct harp_snapshot_seen *snapshots; /* the same of snapshots (harp_snapshot.c) */
 		struct buf scratch;                   /* one message is composed in it */
 		bool has_committed;                   /* the last commit was not empty */
+		int64_t ended_us;                     /* the end of the last turn with such a commit */
 		bool save_due;                        /* watermarks go into this turn's commit */
 		struct slice bus_slice, request_slice, start_slice;
 	} turn;
@@ -163,6 +164,9 @@ void core_on_time(struct core *c);     /* a timer may be due */
 void core_on_child(struct core *c);    /* SIGCHLD */
 void core_stop(struct core *c);        /* SIGTERM; the second time means now */
 void core_reload(struct core *c);      /* SIGHUP */
+/* How long the end of this turn may wait for more input. A commit costs much the same for the results of
+ * three workers as for that of one: so it is not made twice in GATHER_US while several sessions run. */
+int64_t core_gather_us(const struct core *c);
 /* Commits the turn and releases its effects. True: there is more to do at once. */
 bool core_end_turn(struct core *c);
 /* When the loop has to wake, on the boot clock. */

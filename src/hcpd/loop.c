@@ -28,6 +28,7 @@ struct loop {
 	struct ev_prepare prepare;
 	struct ev_io clock; /* a timerfd: libev's own timers do not run through a suspend */
 	int64_t clock_us;   /* the time that it is set to */
+	bool has_gathered;  /* this turn has waited for more input */
 	struct ev_signal signals[SIGNALS];
 	struct ev_timer watchdog;
 	struct ev_timer log; /* while stderr takes no lines */
@@ -109,12 +110,27 @@ static void set_clock(struct loop *l)
 	timerfd_settime(l->clock.fd, TFD_TIMER_ABSTIME, &its, NULL);
 }
 
+/* True: what came meanwhile is taken first. */
+static bool gather(struct loop *l)
+{
+	int64_t us = l->has_gathered ? 0 : core_gather_us(l->core);
+
+	l->has_gathered = us > 0;
+	if (us > 0)
+		usleep((useconds_t)us);
+	return us > 0;
+}
+
 /* The loop is about to sleep: the turn ends. */
 static void on_prepare(struct ev_loop *ev, struct ev_prepare *w, int events)
 {
 	struct loop *l = w->data;
 
 	(void)events;
+	if (gather(l)) {
+		ev_async_send(ev, &l->again);
+		return;
+	}
 	if (core_end_turn(l->core))
 		ev_async_send(ev, &l->again);
 	if (l->core->phase.is_done)
