@@ -389,6 +389,11 @@ bool worker_has_exited(const struct worker *w)
 	return w->has_exited;
 }
 
+bool worker_lives(const struct worker *w)
+{
+	return !w->has_exited && !w->is_dying;
+}
+
 bool worker_is_alone(struct worker *w)
 {
 	return !w->has_exited && w->children == 0;

@@ -67,6 +67,34 @@ START_TEST(acks_may_come_in_any_order_and_rejects_in_between)
 }
 END_TEST
 
+/* Nobody wakes the thread for one ack of eight: it goes out at the end of a nap, also after it slept for
+ * long. */
+START_TEST(a_single_ack_waits_for_a_nap_at_most)
+{
+	amqp_connection_state_t k = bus_client_open();
+	struct bus_user *c;
+	uint32_t generation;
+
+	bus_config->amqp.prefetch = 8;
+	c = bus_user_start(bus_config);
+	bus_user_wait_up(c);
+	for (int i = 0; i < 10; i++)
+		bus_client_command(k, "x", 1);
+	bus_user_wait(c, c->count[BUS_DELIVERY] == 8, 10);
+	generation = bus_user_find(c, BUS_DELIVERY, 0)->generation;
+	bus_ack(c->bus, generation, 1);
+	bus_flush(c->bus);
+	bus_user_wait(c, c->count[BUS_DELIVERY] == 9, 4); /* the heartbeat would wake it later */
+	sleep(1);                                         /* nothing is answered: the naps grow */
+	bus_ack(c->bus, generation, 2);
+	bus_flush(c->bus);
+	bus_user_wait(c, c->count[BUS_DELIVERY] == 10, 4);
+	bus_user_stop(c);
+	ck_assert_int_eq(bus_client_ready(k, bus_kit_queue()), 8);
+	bus_client_close(k);
+}
+END_TEST
+
 START_TEST(unanswered_delivery_does_not_stop_the_others)
 {
 	amqp_connection_state_t k = bus_client_open();
@@ -313,6 +341,7 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, commands_are_delivered_and_stay_until_acked);
 	tcase_add_test(t, acks_may_come_in_any_order_and_rejects_in_between);
 	tcase_add_test(t, unanswered_delivery_does_not_stop_the_others);
+	tcase_add_test(t, a_single_ack_waits_for_a_nap_at_most);
 	tcase_add_test(t, a_command_over_the_limit_comes_without_its_body);
 	tcase_add_test(t, a_deleted_queue_is_declared_and_consumed_again);
 	tcase_add_test(t, two_daemons_do_not_share_a_queue);

@@ -63,12 +63,48 @@ START_TEST(idle_process_with_children_is_retired_once_one_is_needed)
 	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
 	world_run(&w);
 	ck_assert(!p->stdin_closed);
+	world_pass(&w, SECONDS);
 	p->children = 1;
 	other = world_start(&w, "m2", "reused");
 	ck_assert_ptr_ne(other, p);
 	ck_assert(p->stdin_closed && worker_is_ending(p));
 	world_pass(&w, 60 * SECONDS);
 	ck_assert(p->is_gone);
+}
+END_TEST
+
+START_TEST(what_a_process_starts_between_two_sessions_ends_with_the_second)
+{
+	struct worker *p = world_start(&w, "m1", "reused");
+
+	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
+	world_run(&w);
+	p->children = 1; /* at once: its tree is not looked at again */
+	world_submit(&w, "m2", "reused");
+	world_run(&w);
+	ck_assert_ptr_eq(world_worker(&w, 2), p);
+	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
+	world_run(&w);
+	ck_assert(p->stdin_closed && worker_is_ending(p));
+	world_pass(&w, 60 * SECONDS);
+	ck_assert(p->is_gone);
+	ck_assert_str_eq(world_state(&w, 2), "COMPLETED");
+}
+END_TEST
+
+/* Its SIGCHLD comes later than the next task. */
+START_TEST(a_process_that_exits_after_its_session_is_not_given_the_next_one)
+{
+	struct worker *p = world_start(&w, "m1", "reused"), *other;
+
+	fake_worker_say(p, "{\"type\":\"completed\",\"outputs\":{}}");
+	world_run(&w);
+	p->is_dying = true;
+	other = world_start(&w, "m2", "reused");
+	ck_assert_ptr_ne(other, p);
+	fake_worker_say(other, "{\"type\":\"completed\",\"outputs\":{}}");
+	world_run(&w);
+	ck_assert_str_eq(world_state(&w, 2), "COMPLETED");
 }
 END_TEST
 
@@ -98,6 +134,8 @@ int main(void)
 	tcase_add_test(t, a_reload_retires_no_process_whose_result_is_not_stored);
 	tcase_add_test(t, a_stop_retires_no_process_whose_result_is_not_stored);
 	tcase_add_test(t, idle_process_with_children_is_retired_once_one_is_needed);
+	tcase_add_test(t, what_a_process_starts_between_two_sessions_ends_with_the_second);
+	tcase_add_test(t, a_process_that_exits_after_its_session_is_not_given_the_next_one);
 	tcase_add_test(t, a_stop_hurries_a_process_that_was_retired_before);
 	suite_add_tcase(s, t);
 	return world_main(s);

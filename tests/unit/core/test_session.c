@@ -39,6 +39,33 @@ static void teardown(void)
 	world_fini(&w);
 }
 
+/* ---- ids ---- */
+
+static long long short_id(int key)
+{
+	return strtoll(world_text(&w, "SELECT substr(session_id, 1, 8) FROM sessions WHERE id = ?",
+			       (char[2]){(char)('0' + key), '\0'}),
+		NULL, 16);
+}
+
+START_TEST(the_first_eight_digits_of_session_ids_count_also_over_a_crash) /* proves L2-01 */
+{
+	long long first = short_id(1);
+
+	ck_assert(id_is_uuid4(world_id(&w, 1)));
+	world_submit(&w, "m2", "work");
+	world_run(&w);
+	world_crash(&w);
+	world_begin(&w);
+	world_submit(&w, "m3", "work");
+	world_run(&w);
+	ck_assert(id_is_uuid4(world_id(&w, 2)) && id_is_uuid4(world_id(&w, 3)));
+	ck_assert_int_eq(short_id(2), (first + 1) & 0xffffffff);
+	ck_assert_int_eq(short_id(3), (first + 2) & 0xffffffff);
+	ck_assert_str_ne(strchr(world_id(&w, 2), '-'), strchr(world_id(&w, 3), '-'));
+}
+END_TEST
+
 /* ---- pairs ---- */
 
 START_TEST(a_pair_is_legal_only_if_the_spec_lists_it) /* proves L2-02 */
@@ -368,6 +395,7 @@ int main(void)
 	tcase_add_test(t, the_first_cause_decides_the_end);
 	tcase_add_test(t, a_stored_outcome_comes_back_as_it_was);
 	tcase_add_checked_fixture(m, setup, teardown);
+	tcase_add_test(m, the_first_eight_digits_of_session_ids_count_also_over_a_crash);
 	tcase_add_test(m, task_accepted_and_session_created_have_all_fields);
 	tcase_add_test(m, a_session_keeps_what_L2_01_lists);
 	tcase_add_test(m, event_over_the_limit_is_dropped_and_leaves_no_gap);
