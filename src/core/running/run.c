@@ -2,7 +2,7 @@
 /* run.c: sessions and their workers: runners, clocks, ends.
  * Owns the runners (a process and the session that it serves), the clocks and the times of SIGTERM and
  * SIGKILL. Never starts a process (run_start.c), never reads a line's meaning (worker_messages.c), never
- * signals by itself (worker.c). */
+ * signals by itself (worker_end.c). */
 #include "core/running/run_private.h"
 
 #include <stdio.h>

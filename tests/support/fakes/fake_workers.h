@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* fake_workers.h: worker.h without processes: the test is the worker.
- * It replaces worker.c (not workdir.c) in a program that uses it (fakes.a). What a worker says, and its exit,
- * wait in its pipe until fake_workers_run hands them over, in order, as the real ones come from the loop: not
- * while held, not while its pipes are left alone. Records of workers stay until the end, so that a test can
- * look at them. */
+ * It replaces worker.c, worker_pipes.c and worker_end.c (not workdir.c) in a program that uses it (fakes.a).
+ * What a worker says, and its exit, wait in its pipe until fake_workers_run hands them over, in order, as the
+ * real ones come from the loop: not while held, not while its pipes are left alone. Records of workers stay
+ * until the end, so that a test can look at them. */
 #ifndef HCPD_TESTS_SUPPORT_FAKES_FAKE_WORKERS_H
 #define HCPD_TESTS_SUPPORT_FAKES_FAKE_WORKERS_H
 
