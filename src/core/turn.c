@@ -36,6 +36,7 @@
 #define UNSAVED_MAX 64  /* watermarks of callers */
 #define TRASH_SLICE 256 /* entries of working directories deleted in a turn */
 #define GATHER_US 2000
+#define GATHER_STEP_US 400 /* then the loop looks what came: workers that have ended are not waited for */
 #define GATHER_RUNNING 3   /* with fewer sessions there is little to wait for */
 #define SUBMITS_SLICE 5000 /* old submits read at a time */
 
@@ -401,9 +402,9 @@ int64_t core_gather_us(const struct core *c)
 	int64_t left_us = c->turn.ended_us + GATHER_US - clock_boot_us();
 
 	if (c->slots.running < GATHER_RUNNING || c->phase.is_suspended || c->phase.is_stopping ||
-		!store_has_batch(c->store))
+		c->inbox != NULL || !store_has_batch(c->store))
 		return 0;
-	return left_us < 0 ? 0 : left_us < GATHER_US ? left_us : GATHER_US;
+	return left_us < 0 ? 0 : left_us < GATHER_STEP_US ? left_us : GATHER_STEP_US;
 }
 
 bool core_end_turn(struct core *c)

@@ -28,7 +28,6 @@ struct loop {
 	struct ev_prepare prepare;
 	struct ev_io clock; /* a timerfd: libev's own timers do not run through a suspend */
 	int64_t clock_us;   /* the time that it is set to */
-	bool has_gathered;  /* this turn has waited for more input */
 	struct ev_signal signals[SIGNALS];
 	struct ev_timer watchdog;
 	struct ev_timer log; /* while stderr takes no lines */
@@ -113,9 +112,8 @@ static void set_clock(struct loop *l)
 /* True: what came meanwhile is taken first. */
 static bool gather(struct loop *l)
 {
-	int64_t us = l->has_gathered ? 0 : core_gather_us(l->core);
+	int64_t us = core_gather_us(l->core);
 
-	l->has_gathered = us > 0;
 	if (us > 0)
 		usleep((useconds_t)us);
 	return us > 0;

@@ -71,11 +71,11 @@ START_TEST(a_turn_waits_for_more_only_right_after_a_commit_and_among_several_ses
 {
 	ck_assert_int_eq(gathers("m1"), 0);
 	ck_assert_int_eq(gathers("m2"), 0);
-	ck_assert_int_eq(gathers("m3"), 2000); /* two run, the third begins */
+	ck_assert_int_eq(gathers("m3"), 400); /* two run, the third begins */
 	ck_assert_int_eq(core_gather_us(&w.core), 0); /* there is nothing to commit */
 	world_pass(&w, SECONDS);
 	ck_assert_int_eq(gathers("m5"), 0);
-	ck_assert_int_eq(gathers("m6"), 2000);
+	ck_assert_int_eq(gathers("m6"), 400);
 	core_stop(&w.core);
 	ck_assert_int_eq(gathers("m7"), 0);
 }
