@@ -192,6 +192,8 @@ static int sub_pump(struct bus_thread *t, enum loss *how, struct connection_erro
 	}
 	if (count)
 		bus_thread_saw_frame(t);
+	if (list)
+		t->bus->sub_state->nap_us = NAP_US;
 	bus_put_in(t->bus, list);
 	return rc;
 }
@@ -324,7 +326,7 @@ static int64_t next_nap_us(struct sub_state *s)
 
 	if (s->oldest == s->next)
 		return INT64_MAX; /* nothing will be answered */
-	s->nap_us = us < NAP_MOST_US ? 2 * us : us;
+	s->nap_us = 2 * us < NAP_MOST_US ? 2 * us : NAP_MOST_US;
 	return us;
 }
 
@@ -334,15 +336,15 @@ static enum loss sub_run(struct bus_thread *t, struct connection_error *e)
 	int more;
 
 	while (bus_thread_come_round(t)) {
-		/* Send before reading: sending may read frames into librabbitmq, and the socket shows
-		 * nothing of these. */
-		if (sub_answer_all(t, e) < 0 || keep_binding(t, e) < 0)
-			return how;
+		/* Commands first: somebody waits for what becomes of them, and nobody for an ack. */
 		if ((more = sub_pump(t, &how, e)) < 0) {
 			reject_headless(t, e);
 			return how;
 		}
-		if (!more)
+		if (sub_answer_all(t, e) < 0 || keep_binding(t, e) < 0)
+			return how;
+		/* Sending may read frames into librabbitmq, and the socket shows nothing of these. */
+		if (!more && !connection_has_input(t->connection))
 			bus_thread_sleep(t, next_nap_us(t->bus->sub_state));
 	}
 	(void)!sub_answer_all(t, e); /* acks of messages that were committed before the stop */

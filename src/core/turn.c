@@ -304,6 +304,7 @@ static void resume_turns(struct core *c)
 	c->phase.is_suspended = false;
 	slice_renew(&c->turn.bus_slice);
 	slice_renew(&c->turn.request_slice);
+	c->turn.has_taken_job = false;
 	log_warn("the store takes again, going on: held_for=%llds",
 		(long long)((clock_boot_us() - c->suspended.since_us) / SECOND));
 	workers_hold(c->workers, false);
@@ -345,6 +346,13 @@ static int commit(struct core *c)
 	}
 	c->turn.has_committed = store_has_batch(c->store);
 	return store_run(c->store);
+}
+
+/* Is there input that the next turn can take at once? */
+static bool has_work(const struct core *c)
+{
+	return c->inbox != NULL ||
+		c->operator.waiting != NULL ||(c->jobs != NULL && jobs_have_finished(c->jobs));
 }
 
 /* The turn's decisions become true here. Each step says why it stands before the next. */
@@ -392,9 +400,9 @@ static bool end_turn(struct core *c)
 	check_stopped(c);
 	slice_renew(&c->turn.bus_slice);
 	slice_renew(&c->turn.request_slice);
+	c->turn.has_taken_job = false;
 	return store_has_batch(c->store) || c->turn.dirty != NULL || c->turn.effects.count > 0 ||
-		c->has_trash || more_to_store || c->inbox != NULL ||
-		c->operator.waiting != NULL ||(c->jobs != NULL && jobs_have_finished(c->jobs));
+		c->has_trash || more_to_store || has_work(c);
 }
 
 int64_t core_gather_us(const struct core *c)
@@ -402,7 +410,7 @@ int64_t core_gather_us(const struct core *c)
 	int64_t left_us = c->turn.ended_us + GATHER_US - clock_boot_us();
 
 	if (c->slots.running < GATHER_RUNNING || c->phase.is_suspended || c->phase.is_stopping ||
-		c->inbox != NULL || !store_has_batch(c->store))
+		c->phase.is_done || has_work(c) || !store_has_batch(c->store))
 		return 0;
 	return left_us < 0 ? 0 : left_us < GATHER_STEP_US ? left_us : GATHER_STEP_US;
 }
@@ -588,8 +596,11 @@ void core_on_jobs(struct core *c)
 {
 	struct job *j;
 
-	if (!c->phase.is_suspended && c->jobs != NULL && (j = jobs_take(c->jobs)) != NULL)
-		j->done(j);
+	if (c->phase.is_suspended || c->turn.has_taken_job || c->jobs == NULL ||
+		(j = jobs_take(c->jobs)) == NULL)
+		return;
+	c->turn.has_taken_job = true;
+	j->done(j);
 }
 
 void core_go_on(struct core *c)

@@ -74,6 +74,7 @@ struct core {
 		struct buf scratch;                   /* one message is composed in it */
 		bool has_committed;                   /* the last commit was not empty */
 		int64_t ended_us;                     /* the end of the last turn with such a commit */
+		bool has_taken_job;                   /* one a turn */
 		bool save_due;                        /* watermarks go into this turn's commit */
 		struct slice bus_slice, request_slice, start_slice;
 	} turn;

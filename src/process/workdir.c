@@ -56,6 +56,8 @@ static struct spares empty_spares = {.name = SPARE}, task_spares = {.name = SPAR
 static struct {
 	char *state_dir; /* NULL: not open */
 	int fd;
+	dev_t dev;
+	ino_t ino;
 	uid_t uid; /* what we make belongs to these */
 	gid_t gid;
 } work_dir = {.fd = -1};
@@ -136,15 +138,36 @@ static void work_forget(void)
 	work_dir.fd = -1;
 }
 
-/* A loan of the descriptor that stays open. -1 with errno. */
+/* Has nobody put another directory in its place, by mv or a mount? */
+static bool is_in_place(const char *state_dir)
+{
+	struct stat st;
+	char path[4096];
+
+	return (size_t)snprintf(path, sizeof path, "%s/work", state_dir) < sizeof path &&
+		fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_dev == work_dir.dev &&
+		st.st_ino == work_dir.ino;
+}
+
+/* A loan of the descriptor that stays open. Looked at only by those who make: the path that they give out has
+ * to lead there. -1 with errno. */
 static int work_borrow(const char *state_dir, bool make)
 {
-	if (work_dir.state_dir != NULL && strcmp(work_dir.state_dir, state_dir) == 0)
+	struct stat st;
+
+	if (work_dir.state_dir != NULL && strcmp(work_dir.state_dir, state_dir) == 0 &&
+		(!make || is_in_place(state_dir)))
 		return work_dir.fd;
 	work_forget();
 	work_dir.fd = work_open(state_dir, make);
 	if (work_dir.fd < 0)
 		return -1;
+	if (fstat(work_dir.fd, &st) < 0) {
+		work_dir.fd = close_keep(work_dir.fd);
+		return -1;
+	}
+	work_dir.dev = st.st_dev;
+	work_dir.ino = st.st_ino;
 	work_dir.state_dir = xstrdup(state_dir);
 	work_dir.uid = geteuid();
 	work_dir.gid = getegid();
@@ -264,22 +287,23 @@ enum content { CONTENT_OTHER, CONTENT_NONE, CONTENT_TASK };
 static enum content content_read(int dir)
 {
 	struct dirent64 entries[2]; /* room for many: "." and ".." and the task take 80 bytes */
-	const char *at = (const char *)entries, *end;
-	ssize_t size = getdents64(dir, entries, sizeof entries);
 	enum content content = CONTENT_NONE;
-	int dots = 0;
+	ssize_t size;
 
-	for (end = at + (size > 0 ? size : 0); at < end; at += ((const struct dirent64 *)at)->d_reclen) {
-		const struct dirent64 *e = (const struct dirent64 *)at;
+	while ((size = getdents64(dir, entries, sizeof entries)) > 0) {
+		const char *at = (const char *)entries, *end = at + size;
 
-		if (is_dots(e->d_name))
-			dots++;
-		else if (content == CONTENT_NONE && e->d_type == DT_REG && strcmp(e->d_name, TASK) == 0)
+		for (; at < end; at += ((const struct dirent64 *)at)->d_reclen) {
+			const struct dirent64 *e = (const struct dirent64 *)at;
+
+			if (is_dots(e->d_name))
+				continue;
+			if (content == CONTENT_TASK || e->d_type != DT_REG || strcmp(e->d_name, TASK) != 0)
+				return CONTENT_OTHER;
 			content = CONTENT_TASK;
-		else
-			return CONTENT_OTHER;
+		}
 	}
-	return dots == 2 ? content : CONTENT_OTHER;
+	return size == 0 ? content : CONTENT_OTHER;
 }
 
 /* As we make them: ours, closed to others, not grown by earlier entries, and with nothing else in it. */

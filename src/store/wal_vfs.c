@@ -220,11 +220,14 @@ static struct wal_file *log_of(sqlite3 *db)
 	return file_of(f);
 }
 
+/* Only where a torn write spares its neighbours, as SQLite's VFS for Unix promises: else a commit is padded
+ * to a sector, with a sync in the middle of a write, and the rest of that write would stay here. */
 void wal_vfs_gather(sqlite3 *db)
 {
 	struct wal_file *w = log_of(db);
 
-	if (w != NULL && w->bytes == NULL)
+	if (w != NULL && w->bytes == NULL &&
+		(w->real->pMethods->xDeviceCharacteristics(w->real) & SQLITE_IOCAP_POWERSAFE_OVERWRITE) != 0)
 		w->bytes = xmalloc((size_t)GATHER_BYTES);
 }
 

@@ -27,11 +27,11 @@
 #include "process/workdir.h"
 
 #define START_AGAIN_US 1000000 /* retry after a shortage */
-#define ALONE_FOR_US 100000    /* so long a look at a process's tree serves the next start */
-#define INTENT_MAX 32768       /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
+#define ALONE_FOR_US 5000 /* so long a look at a process's tree serves the next start: in the same turn */
+#define INTENT_MAX 32768  /* of HCP_INTENT; the kernel allows 128 KiB for one variable */
 
-/* Mostly its last session has just ended, and then its tree was looked at. What it has started since then is
- * found when this session ends, as if the session had left it. */
+/* Mostly its last session has ended in this turn, and then its tree was looked at. What it has started since
+ * then is found when this session ends, as what it starts right after this look would be. */
 static bool may_serve(const struct runner *r)
 {
 	return clock_boot_us() - r->alone_us < ALONE_FOR_US ? worker_lives(r->worker) :

@@ -539,6 +539,22 @@ START_TEST(work_that_somebody_deleted_is_made_again)
 }
 END_TEST
 
+/* By hand, or by a mount over it. */
+START_TEST(work_that_was_moved_away_is_made_again_in_its_place)
+{
+	char old[1024];
+
+	begin();
+	ck_assert_int_eq(make("x"), 0);
+	snprintf(old, sizeof old, "%s", in_state("old"));
+	ck_assert_int_eq(rename(in_state("work"), old), 0);
+	ck_assert_int_eq(make("x"), 0);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	ck_assert_int_eq(access(in_dir("task.json"), F_OK), 0);
+	end();
+}
+END_TEST
+
 START_TEST(directory_that_cannot_be_made_says_why)
 {
 	begin();
@@ -582,6 +598,7 @@ int main(void)
 	tcase_add_test(t, an_offered_directory_that_nobody_takes_is_removed);
 	tcase_add_test(t, a_directory_with_anything_in_it_is_never_offered);
 	tcase_add_test(t, work_that_somebody_deleted_is_made_again);
+	tcase_add_test(t, work_that_was_moved_away_is_made_again_in_its_place);
 	tcase_add_test(t, directory_that_cannot_be_made_says_why);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
