@@ -37,7 +37,7 @@
 #define TRASH_SLICE 256 /* entries of working directories deleted in a turn */
 #define GATHER_US 2000
 #define GATHER_STEP_US 400 /* then the loop looks what came: workers that have ended are not waited for */
-#define GATHER_RUNNING 3   /* with fewer sessions there is little to wait for */
+#define GATHER_RUNNING 2   /* one alone would wait for itself */
 #define SUBMITS_SLICE 5000 /* old submits read at a time */
 
 /* ---- outbox to sessions ---- */
