@@ -165,8 +165,9 @@ void core_on_time(struct core *c);     /* a timer may be due */
 void core_on_child(struct core *c);    /* SIGCHLD */
 void core_stop(struct core *c);        /* SIGTERM; the second time means now */
 void core_reload(struct core *c);      /* SIGHUP */
-/* How long the end of this turn waits for more input, before it is asked again; 0: no longer. A commit costs much the same for the results of
- * three workers as for that of one: so it is not made twice in GATHER_US while several sessions run. */
+/* How long the end of this turn waits for more input, before it is asked again; 0: no longer. A commit costs
+ * much the same for the results of three workers as for that of one: so it is not made twice in GATHER_US
+ * while several sessions run. */
 int64_t core_gather_us(const struct core *c);
 /* Commits the turn and releases its effects. True: there is more to do at once. */
 bool core_end_turn(struct core *c);

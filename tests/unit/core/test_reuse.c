@@ -73,7 +73,7 @@ START_TEST(idle_process_with_children_is_retired_once_one_is_needed)
 }
 END_TEST
 
-START_TEST(what_a_process_starts_between_two_sessions_ends_with_the_second)
+START_TEST(what_starts_between_two_sessions_ends_with_the_second)
 {
 	struct worker *p = world_start(&w, "m1", "reused");
 
@@ -93,7 +93,7 @@ START_TEST(what_a_process_starts_between_two_sessions_ends_with_the_second)
 END_TEST
 
 /* Its SIGCHLD comes later than the next task. */
-START_TEST(a_process_that_exits_after_its_session_is_not_given_the_next_one)
+START_TEST(a_process_that_has_exited_is_not_given_the_next_session)
 {
 	struct worker *p = world_start(&w, "m1", "reused"), *other;
 
@@ -134,8 +134,8 @@ int main(void)
 	tcase_add_test(t, a_reload_retires_no_process_whose_result_is_not_stored);
 	tcase_add_test(t, a_stop_retires_no_process_whose_result_is_not_stored);
 	tcase_add_test(t, idle_process_with_children_is_retired_once_one_is_needed);
-	tcase_add_test(t, what_a_process_starts_between_two_sessions_ends_with_the_second);
-	tcase_add_test(t, a_process_that_exits_after_its_session_is_not_given_the_next_one);
+	tcase_add_test(t, what_starts_between_two_sessions_ends_with_the_second);
+	tcase_add_test(t, a_process_that_has_exited_is_not_given_the_next_session);
 	tcase_add_test(t, a_stop_hurries_a_process_that_was_retired_before);
 	suite_add_tcase(s, t);
 	return world_main(s);

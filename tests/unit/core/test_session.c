@@ -48,7 +48,7 @@ static long long short_id(int key)
 		NULL, 16);
 }
 
-START_TEST(the_first_eight_digits_of_session_ids_count_also_over_a_crash) /* proves L2-01 */
+START_TEST(first_digits_of_ids_count_also_over_a_crash) /* proves L2-01 */
 {
 	long long first = short_id(1);
 
@@ -395,7 +395,7 @@ int main(void)
 	tcase_add_test(t, the_first_cause_decides_the_end);
 	tcase_add_test(t, a_stored_outcome_comes_back_as_it_was);
 	tcase_add_checked_fixture(m, setup, teardown);
-	tcase_add_test(m, the_first_eight_digits_of_session_ids_count_also_over_a_crash);
+	tcase_add_test(m, first_digits_of_ids_count_also_over_a_crash);
 	tcase_add_test(m, task_accepted_and_session_created_have_all_fields);
 	tcase_add_test(m, a_session_keeps_what_L2_01_lists);
 	tcase_add_test(m, event_over_the_limit_is_dropped_and_leaves_no_gap);

@@ -67,10 +67,10 @@ static int64_t gathers(const char *message_id)
 	return gathered_us;
 }
 
-START_TEST(a_turn_waits_for_more_only_right_after_a_commit_and_among_several_sessions)
+START_TEST(a_turn_waits_for_more_right_after_a_commit_among_several)
 {
 	ck_assert_int_eq(gathers("m1"), 0);
-	ck_assert_int_eq(gathers("m2"), 400); /* one runs, the second begins */
+	ck_assert_int_eq(gathers("m2"), 400);         /* one runs, the second begins */
 	ck_assert_int_eq(core_gather_us(&w.core), 0); /* there is nothing to commit */
 	world_pass(&w, SECONDS);
 	ck_assert_int_eq(gathers("m5"), 0);
@@ -757,7 +757,7 @@ int main(void)
 	tcase_add_loop_test(t, a_stranger_gets_the_same_answer_however_its_task_is_written, 0, 3);
 	tcase_add_test(t, a_burst_that_a_full_disk_cuts_short_goes_on_where_it_stopped);
 	tcase_add_test(t, a_turn_without_input_costs_no_sync);
-	tcase_add_test(t, a_turn_waits_for_more_only_right_after_a_commit_and_among_several_sessions);
+	tcase_add_test(t, a_turn_waits_for_more_right_after_a_commit_among_several);
 	tcase_add_test(t, sessions_interleave_and_each_stream_is_whole);
 	tcase_add_loop_test(t, a_start_that_fails_ends_the_session_failed, 0, 3);
 	tcase_add_loop_test(t, a_start_waits_while_there_are_no_descriptors_or_processes, 0, 3);
