@@ -220,7 +220,7 @@ static void check_start_line(const struct worker *w, const json_t *line)
 		json_string_value(json_object_get(json_object_get(line, "checkpoint"), "checkpoint_id"));
 	const struct jsession *s = watch_find(w->session_id);
 	struct mood *mood = sim_mood(w);
-	bool resumes;
+	bool resumes, restarts;
 
 	if (s == NULL || strcmp(s->state, "RUNNING") != 0 || is_ending(s) || s->accepted == 0)
 		violation("a start line for session %.8s, which is %s", w->session_id,
@@ -238,13 +238,14 @@ static void check_start_line(const struct worker *w, const json_t *line)
 	if (!watch_may_ask(Q_CHECKPOINT))
 		return;
 	mover_start(s, json_object_get(json_object_get(line, "checkpoint"), "state"));
-	resumes = json_integer_value(json_object_get(line, "attempt")) > 1 &&
-		strcmp(s->capability, "again") != 0;
+	/* its capability restarts, unless an operator wants it otherwise */
+	restarts = strcmp(s->capability, "again") == 0;
+	resumes = json_integer_value(json_object_get(line, "attempt")) > 1 && (!restarts || s->resume_came);
 	watch_ask_about(Q_CHECKPOINT, s - watch.sessions);
 	if (!watch_row(Q_CHECKPOINT) || !resumes) {
 		if (id != NULL)
 			violation("session %.8s starts from checkpoint %s, which it should not", s->id, id);
-	} else if (id == NULL || strcmp(id, watch_text(Q_CHECKPOINT, 0)) != 0) {
+	} else if (id == NULL ? !restarts : strcmp(id, watch_text(Q_CHECKPOINT, 0)) != 0) {
 		violation("session %.8s starts from %s and not from its newest checkpoint", s->id,
 			id != NULL ? id : "nothing");
 	}

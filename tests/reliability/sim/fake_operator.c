@@ -116,6 +116,8 @@ struct op_request *operator_ask(enum op_verb verb, const struct jsession *s)
 				s->token :
 				watch.sessions[1 + sim_choose((unsigned)watch.session_count)].token);
 	snprintf(a->how, sizeof a->how, "%s", recovery_names[sim_choose(RECOVERY_DISCARD)]);
+	if (s != NULL && verb == OP_RECOVER && strcmp(a->how, recovery_names[RECOVERY_RESUME]) == 0)
+		watch_find(s->id)->resume_came = true;
 	*operators.asked_end = a;
 	operators.asked_end = &a->next;
 	sim_trace("operator asks: %s %.8s", op_verb_name(verb), a->session_id);

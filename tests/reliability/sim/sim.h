@@ -281,6 +281,7 @@ struct jsession {
 	int64_t ending_us, ending_held_us;    /* since when its end is decided; how long was held before */
 	int64_t arrived;                      /* the newest sequence that a queue took */
 	bool abort_came;                      /* a rightful one */
+	bool resume_came; /* an operator chose its newest checkpoint; may have been refused */
 	/* undecided ones */
 	char waits[8]; /* human, program; "": it does not */
 	bool did_wait, asked_program, asked_human, cancel_came;
