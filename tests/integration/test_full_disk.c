@@ -159,6 +159,8 @@ static bool begin_small(const char *options)
 	peer_completed(p, first);
 	snprintf(work, sizeof work, "%s/work/%s", r->state, first);
 	wait_until(!file_exists(work), WAIT_S, "its directory makes no room later");
+	snprintf(work, sizeof work, "rm -r %s/work/.spare*", r->state);
+	must(system(work) == 0, "and no session finds it there");
 	return true;
 }
 

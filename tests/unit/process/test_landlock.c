@@ -449,6 +449,8 @@ START_TEST(no_descriptor_of_the_rules_is_left_in_either)
 
 	if (!begin(6))
 		return;
+	launch_kit_run_sh(
+		&f, launch_kit_in_base("state/work/one"), "true"); /* the first one starts the thread */
 	before = count_fds();
 	launch_kit_run_sh(&f, launch_kit_in_base("state/work/one"), "ls /proc/self/fd | wc -l");
 	ck_assert_int_eq(atoi(launch_kit_output), 4); /* 0, 1, 2 and the directory that ls reads */
