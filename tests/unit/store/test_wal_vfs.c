@@ -100,7 +100,8 @@ static void put_events(int count, size_t size)
 	char *text = malloc(size + 1);
 
 	for (int i = 0; i < count; i++) {
-		struct store_event e = {.id = ++last, .session = last % 7, .caller = 1, .type = "event"};
+		int64_t id = ++last;
+		struct store_event e = {.id = id, .session = id % 7, .caller = 1, .type = "event"};
 
 		memset(text, 'x', size);
 		text[size] = '\0';
