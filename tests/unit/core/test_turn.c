@@ -208,7 +208,7 @@ START_TEST(many_starts_are_spread_over_turns)
 	submit_many(20);
 	world_run(&w);
 	ck_assert_uint_eq(w.workers.count, 20);
-	world_crash(&w);
+	world_end(&w, true);
 	world_open(&w);
 	ck_assert_int_eq(core_recover(&w.core), EX_OK);
 	fake_clock_step_us = 3000;
