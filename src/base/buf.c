@@ -188,6 +188,7 @@ void buf_add_json(struct buf *b, const char *text, size_t size)
 	size_t start = 0, i = 0; /* text[start..i) goes out as it is */
 	char out[6];
 
+	text = size > 0 ? text : ""; /* an empty buffer has no data */
 	buf_reserve(b, size + 2);
 	b->data[b->size++] = '"';
 	while ((i += buf_plain_size(text + i, size - i)) < size) {
