@@ -36,9 +36,10 @@
 #define UNSAVED_MAX 64  /* watermarks of callers */
 #define TRASH_SLICE 256 /* entries of working directories deleted in a turn */
 #define GATHER_US 2000
-#define GATHER_STEP_US 400 /* then the loop looks what came: workers that have ended are not waited for */
-#define GATHER_RUNNING 2   /* one alone would wait for itself */
-#define SUBMITS_SLICE 5000 /* old submits read at a time */
+#define GATHER_RARE_US 8000 /* commits that are rarer than this are cheap enough */
+#define GATHER_STEP_US 400  /* then the loop looks what came: workers that have ended are not waited for */
+#define GATHER_RUNNING 2    /* one alone would wait for itself */
+#define SUBMITS_SLICE 5000  /* old submits read at a time */
 
 /* ---- outbox to sessions ---- */
 
@@ -405,11 +406,18 @@ static bool end_turn(struct core *c)
 		c->has_trash || more_to_store || has_work(c);
 }
 
+/* The end of the last turn with a commit, of the one before it ... */
+static int64_t last_end_us(const struct core *c, unsigned back)
+{
+	return c->turn.ends_us[(c->turn.end_count - 1 - back) % TURN_ENDS];
+}
+
 int64_t core_gather_us(const struct core *c)
 {
-	int64_t left_us = c->turn.ended_us + GATHER_US - clock_boot_us();
+	int64_t now = clock_boot_us(), left_us = last_end_us(c, 0) + GATHER_US - now;
 
-	if (c->slots.running < GATHER_RUNNING || c->phase.is_suspended || c->phase.is_stopping ||
+	if (now - last_end_us(c, TURN_ENDS - 1) > TURN_ENDS * GATHER_RARE_US ||
+		c->slots.running < GATHER_RUNNING || c->phase.is_suspended || c->phase.is_stopping ||
 		c->phase.is_done || has_work(c) || !store_has_batch(c->store))
 		return 0;
 	return left_us < 0 ? 0 : left_us < GATHER_STEP_US ? left_us : GATHER_STEP_US;
@@ -420,7 +428,7 @@ bool core_end_turn(struct core *c)
 	bool goes_on = end_turn(c);
 
 	if (c->turn.has_committed)
-		c->turn.ended_us = clock_boot_us();
+		c->turn.ends_us[c->turn.end_count++ % TURN_ENDS] = clock_boot_us();
 
 	log_hold(!c->phase.is_done); /* the lines of the effects, too, before the loop sleeps */
 	return goes_on;

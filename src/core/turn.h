@@ -37,6 +37,8 @@ struct core_stats {
 	uint64_t submits, duplicates, rejected, dropped, aborts, late_lines, unroutable;
 };
 
+enum { TURN_ENDS = 8 };
+
 /* A group names the file that gives its fields their meaning. Look for the writers of a field (grep) before
  * you write it elsewhere. */
 struct core {
@@ -73,9 +75,10 @@ struct core {
 		struct harp_snapshot_seen *snapshots; /* the same of snapshots (harp_snapshot.c) */
 		struct buf scratch;                   /* one message is composed in it */
 		bool has_committed;                   /* the last commit was not empty */
-		int64_t ended_us;                     /* the end of the last turn with such a commit */
-		bool has_taken_job;                   /* one a turn */
-		bool save_due;                        /* watermarks go into this turn's commit */
+		int64_t ends_us[TURN_ENDS]; /* when the last turns with such a commit ended: a ring */
+		unsigned end_count;
+		bool has_taken_job; /* one a turn */
+		bool save_due;      /* watermarks go into this turn's commit */
 		struct slice bus_slice, request_slice, start_slice;
 	} turn;
 	struct {                                       /* running/ */
@@ -166,8 +169,8 @@ void core_on_child(struct core *c);    /* SIGCHLD */
 void core_stop(struct core *c);        /* SIGTERM; the second time means now */
 void core_reload(struct core *c);      /* SIGHUP */
 /* How long the end of this turn waits for more input, before it is asked again; 0: no longer. A commit costs
- * much the same for the results of three workers as for that of one: so it is not made twice in GATHER_US
- * while several sessions run. */
+ * much the same for the results of three workers as for that of one: so, where several sessions run and
+ * commits are many, a turn ends some time after the last one. */
 int64_t core_gather_us(const struct core *c);
 /* Commits the turn and releases its effects. True: there is more to do at once. */
 bool core_end_turn(struct core *c);
