@@ -16,7 +16,6 @@
 
 #define PUMP_DELIVERIES 64 /* then the thread sends acks */
 #define NAP_US 5000        /* acks wait so long for the next delivery, or for more of their kind */
-#define NAP_MOST_US (200 * NAP_US)
 #define BINDING_US \
 	INT64_C(3000000) /* how often the thread binds again: the broker does not report a lost binding */
 
@@ -29,7 +28,6 @@ struct sub_state {
 	uint64_t oldest, next;
 	struct sub_answers taken;
 	int64_t bound_at_us;
-	int64_t nap_us;
 };
 
 void sub_state_init(struct bus *b)
@@ -85,7 +83,6 @@ static int sub_set_up(struct bus_thread *t, struct connection_error *e)
 	/* The broker may deliver before the thread is up: tags count from here. */
 	b->sub_state->oldest = b->sub_state->next = 1;
 	b->sub_state->bound_at_us = clock_boot_us();
-	b->sub_state->nap_us = NAP_US;
 	if (bus_thread_declare_exchanges(t, e) < 0 || bus_thread_declare_queue(t, &q, e) < 0 ||
 		connection_bind_queue(t->connection, q.name, EXCHANGE_COMMANDS, b->callee_id, e) < 0)
 		return -1;
@@ -192,8 +189,6 @@ static int sub_pump(struct bus_thread *t, enum loss *how, struct connection_erro
 	}
 	if (count)
 		bus_thread_saw_frame(t);
-	if (list)
-		t->bus->sub_state->nap_us = NAP_US;
 	bus_put_in(t->bus, list);
 	return rc;
 }
@@ -295,7 +290,6 @@ static int sub_answer_all(struct bus_thread *t, struct connection_error *e)
 	count = t->bus->sub_state->taken.count;
 	if (count == 0)
 		return 0;
-	t->bus->sub_state->nap_us = NAP_US;
 	if (count > 1)
 		connection_cork(t->connection, true);
 	rc = sub_answer_taken(t, e);
@@ -318,16 +312,11 @@ static int keep_binding(struct bus_thread *t, struct connection_error *e)
 		t->connection, b->sub_state->queue, EXCHANGE_COMMANDS, "direct", b->callee_id, e);
 }
 
-/* Nobody wakes the thread for a few acks: the next delivery does, or the end of a nap. While the core cannot
- * answer, say on a full disk, the naps grow. */
-static int64_t next_nap_us(struct sub_state *s)
+/* Nobody wakes the thread for a few acks: the next delivery does, or the end of a nap. All naps are short,
+ * since a message whose ack is late comes again where the connection is lost. */
+static int64_t next_nap_us(const struct sub_state *s)
 {
-	int64_t us = s->nap_us;
-
-	if (s->oldest == s->next)
-		return INT64_MAX; /* nothing will be answered */
-	s->nap_us = 2 * us < NAP_MOST_US ? 2 * us : NAP_MOST_US;
-	return us;
+	return s->oldest < s->next ? NAP_US : INT64_MAX;
 }
 
 static enum loss sub_run(struct bus_thread *t, struct connection_error *e)
