@@ -48,65 +48,6 @@ START_TEST(a_task_runs_from_submit_to_session_closed) /* proves L2-05 L4-03 */
 }
 END_TEST
 
-static int64_t gathered_us; /* the longest time that a turn would have waited for more input */
-
-static void ask_how_long(void)
-{
-	int64_t us = core_gather_us(&w.core);
-
-	gathered_us = us > gathered_us ? us : gathered_us;
-}
-
-static int64_t gathers(const char *message_id)
-{
-	gathered_us = 0;
-	w.mid_turn = ask_how_long;
-	world_submit(&w, message_id, "work");
-	world_run(&w);
-	w.mid_turn = NULL;
-	return gathered_us;
-}
-
-/* Commits at one instant are as many as can be. */
-static void commit_often(struct worker *p)
-{
-	for (int i = 0; i < 8; i++) {
-		fake_worker_say(p, "{\"type\":\"progress\",\"stage\":\"a\"}");
-		world_run(&w);
-	}
-}
-
-START_TEST(a_turn_waits_for_more_where_commits_are_many)
-{
-	struct worker *p = world_start(&w, "m1", "work");
-
-	ck_assert_int_eq(gathers("m2"), 0); /* they are few yet */
-	commit_often(p);
-	ck_assert_int_eq(gathers("m3"), 400);
-	ck_assert_int_eq(core_gather_us(&w.core), 0); /* there is nothing to commit */
-	world_pass(&w, 20000);
-	ck_assert_int_eq(gathers("m4"), 0); /* it was 20 ms ago */
-	world_pass(&w, SECONDS);
-	ck_assert_int_eq(gathers("m5"), 0);
-	ck_assert_int_eq(gathers("m6"), 0);
-	commit_often(p);
-	core_stop(&w.core);
-	ck_assert_int_eq(gathers("m7"), 0);
-}
-END_TEST
-
-START_TEST(a_session_that_runs_alone_never_waits)
-{
-	struct worker *p = world_start(&w, "m1", "work");
-
-	commit_often(p);
-	w.mid_turn = ask_how_long;
-	commit_often(p);
-	w.mid_turn = NULL;
-	ck_assert_int_eq(gathered_us, 0);
-}
-END_TEST
-
 static unsigned acks_seen;
 
 static void submit_must_be_stored(void *ctx, uint64_t tag, bool is_ack)
@@ -784,8 +725,6 @@ int main(void)
 	tcase_add_loop_test(t, a_stranger_gets_the_same_answer_however_its_task_is_written, 0, 3);
 	tcase_add_test(t, a_burst_that_a_full_disk_cuts_short_goes_on_where_it_stopped);
 	tcase_add_test(t, a_turn_without_input_costs_no_sync);
-	tcase_add_test(t, a_turn_waits_for_more_where_commits_are_many);
-	tcase_add_test(t, a_session_that_runs_alone_never_waits);
 	tcase_add_test(t, sessions_interleave_and_each_stream_is_whole);
 	tcase_add_loop_test(t, a_start_that_fails_ends_the_session_failed, 0, 3);
 	tcase_add_loop_test(t, a_start_waits_while_there_are_no_descriptors_or_processes, 0, 3);
